@@ -51,8 +51,9 @@ doc: ## Build the documentation of all crates, warnings denied
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
 
 .PHONY: shipped
-shipped: ## Check each function and the command line with the features that they ship with
+shipped: ## Check each function and the command line with the features that they ship with, and what `cargo demo` builds
 	for package in $(FUNCTIONS) nodeless; do cargo check --locked --package $$package || exit 1; done
+	cargo check --locked --package nodeless --no-default-features
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for a minute (needs a nightly compiler)

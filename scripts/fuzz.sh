@@ -4,6 +4,9 @@ set -euo pipefail
 cd "$(dirname "$0")/../fuzz"
 seconds=${FUZZ_SECONDS:-60}
 
+# The lock file is of its own workspace, so no other build notices that it is out of date.
+cargo metadata --locked --format-version 1 >/dev/null
+
 if ! rustup toolchain list 2>/dev/null | grep -q '^nightly'; then
   echo "SKIPPED, not passed: the fuzz targets need a nightly compiler (rustup toolchain install nightly)"
   exit 0

@@ -1,4 +1,4 @@
-# One planner at a time per cluster: a FIFO queue with the cluster as the only message group. SQS hands out no further message
+# One planner at a time per cluster: a FIFO queue with the cluster as the only message group. SQS delivers no further message
 # of a group while one is in flight, and Lambda invokes one function at a time for it.
 #
 # How long a plan waits after a killed planner is this queue's visibility timeout. It may not be shorter than the function's

@@ -183,7 +183,7 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
-    /// What to do next, for errors of adapters, whose messages do not say it because functions use them too.
+    /// What to do next, for errors of adapters, whose messages do not report it because functions use them too.
     pub(crate) fn advice(&self) -> Option<&'static str> {
         let error = match self {
             Self::Port(error) => error,

@@ -532,7 +532,7 @@ fn a_zonal_shift_prevents_launches_in_its_zone() {
         let plan = plan(&["--zonal-shift", zone]);
         assert_eq!(plan["unschedulable"][0]["pod"], "default/bound", "{plan}");
         let launches = plan["launches"].as_array().unwrap();
-        assert!(launches.len() == 1 && launches[0]["zone"] != "us-east-1a", "{plan}");
+        assert!(launches.len() == 1 && launches[0]["offering"]["zone"] != "us-east-1a", "{plan}");
     }
     let ended = piped(&input, &["--zonal-shift", "us-east-9z"]);
     assert_eq!(ended.code, Some(1));

@@ -68,7 +68,7 @@ def estimate(hour: Hour) -> list[Line]:
 
 
 def price(hour: Hour, ran: Ran) -> float | None:
-    """Dollars an hour, from AWS; None where it does not say."""
+    """Dollars an hour, from AWS; None where it does not state."""
     try:
         return spot_price(hour, ran) if ran.spot else on_demand_price(hour, ran)
     except (ClientError, BotoCoreError, KeyError, IndexError, ValueError):

@@ -3,7 +3,7 @@
 
     .venv/bin/python tests/aws/first_hour.py --region us-east-1
 
-README.md says what is needed and what it does.
+README.md reports what is needed and what it does.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def by_hand(place: Place) -> str:
 
 
 def ask(place: Place, options: argparse.Namespace) -> None:
-    """Says what is about to happen and what it costs, and asks."""
+    """States what is about to happen and what it costs, and asks."""
     print(
         f"This makes a VPC, the EKS cluster {place.cluster}, nodeless and up to about five nodes in {place.name}, region {place.region}, works with them,\n"
         f"interrupts one spot instance with AWS Fault Injection Service, and destroys everything. It takes an hour to an hour and a half, and\n"

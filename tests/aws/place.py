@@ -59,7 +59,7 @@ class Place(ABC):
 
     # What the report calls it.
     name: str
-    # Whether what is seen here says anything about AWS.
+    # Whether what is seen here states anything about AWS.
     is_aws: bool
     # Seconds between two looks at what is waited for.
     poll: float
@@ -110,7 +110,7 @@ class Place(ABC):
 
     @abstractmethod
     def interrupt(self, node: dict[str, Any], instance_id: str) -> str:
-        """Has EC2 take a spot instance back, with its warning, and says how that was done."""
+        """Has EC2 take a spot instance back, with its warning, and specifies how that was done."""
 
     def clean_up_interruption(self) -> None:
         """Removes what `interrupt` made."""

@@ -153,8 +153,8 @@ def dry_run(hour: Hour) -> tuple[bool, str]:
     assert instances, "there is no instance whose template, type and subnet could be taken"
     one = instances[0]
     tags = {t["Key"]: t["Value"] for t in one["Tags"]}
-    assert "aws:ec2launchtemplate:id" in tags, "the instance does not say which template it came from"
-    # Our templates list network interfaces, so the subnet is said there; and those for spot tag the spot request.
+    assert "aws:ec2launchtemplate:id" in tags, "the instance does not state which template it came from"
+    # Our templates list network interfaces, so the subnet is stated there; and those for spot tag the spot request.
     interface = {"DeviceIndex": 0, "SubnetId": one["SubnetId"], "Groups": [group["GroupId"] for group in one["SecurityGroups"]]}
     market = {"InstanceMarketOptions": {"MarketType": "spot"}} if one.get("InstanceLifecycle") == "spot" else {}
 

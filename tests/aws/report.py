@@ -42,7 +42,7 @@ def redacted(text: str, account: str | None = None, environment: Mapping[str, st
 
 
 def assumptions(table: Path = TABLE) -> dict[str, str]:
-    """The assumptions of docs/aws.md: their ids, and what they say."""
+    """The assumptions of docs/aws.md: their ids, and what they state."""
     rows = re.findall(r"^\| `([a-z0-9-]+)` \| (.*?) \|", table.read_text(), re.M)
     return dict(rows)
 

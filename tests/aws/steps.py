@@ -87,10 +87,10 @@ def spot(hour: Hour, step: Step) -> None:
     by_id = {i["InstanceId"]: i for i in hour.look()}
     for node in nodes.values():
         instance = by_id.get(instance_of(node))
-        said = node["metadata"]["labels"].get(CAPACITY)
+        stated = node["metadata"]["labels"].get(CAPACITY)
         is_spot = instance is not None and instance.get("InstanceLifecycle") == "spot"
-        assert instance is None or (said == "spot") == is_spot, f"node {node['metadata']['name']} says {said}, EC2 {instance.get('InstanceLifecycle')}"
-    step.seen.append(f"{sum(i.get('InstanceLifecycle') == 'spot' for i in by_id.values())} of {len(by_id)} instances are spot, as their nodes say")
+        assert instance is None or (stated == "spot") == is_spot, f"node {node['metadata']['name']} states {stated}, EC2 {instance.get('InstanceLifecycle')}"
+    step.seen.append(f"{sum(i.get('InstanceLifecycle') == 'spot' for i in by_id.values())} of {len(by_id)} instances are spot, as their nodes state")
 
 
 def drift(hour: Hour, step: Step) -> None:
@@ -128,7 +128,7 @@ def interruption(hour: Hour, step: Step) -> None:
     state = {i["InstanceId"]: i["State"]["Name"] for i in place.instances()}.get(instance, "gone")
     report = f"{(datetime.now(timezone.utc) - asked).total_seconds():.0f} s after it was asked for, the node is tainted and drained, and the instance is {state}"
     step.seen.append(report)
-    # Gone already, it says nothing: nodeless drains fast, and may have terminated the instance itself.
+    # Gone already, it reports nothing: nodeless drains fast, and may have terminated the instance itself.
     hour.observe("events-spot-warning", True if state == "running" else None, f"{report} ({how})")
     hour.wait("the instance to be gone", lambda: instance not in {i["InstanceId"] for i in place.instances()}, 8)
     settle(hour, 2)
@@ -137,7 +137,7 @@ def interruption(hour: Hour, step: Step) -> None:
 
 def consolidation(hour: Hour, step: Step) -> None:
     """Pods that kept apart, and that ask for less, need fewer nodes. Spot nodes are not replaced by cheaper ones unless a feature gate
-    says so, but those whose pods fit on others go."""
+    reports it, but those whose pods fit on others go."""
     place = hour.place
     scale(hour, "inflate", 3)
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": {"matchLabels": {"app": "inflate"}}, "topologyKey": "kubernetes.io/hostname"}]}}
@@ -233,7 +233,7 @@ def ready(pod: dict[str, Any]) -> bool:
 
 
 def all_have(items: list[dict[str, Any]], condition: str, none: bool = False) -> bool:
-    """Whether every object has this condition; `none` says what of no object at all."""
+    """Whether every object has this condition; `none` reports what of no object at all."""
     conditions = [{c["type"]: c["status"] for c in item.get("status", {}).get("conditions", [])} for item in items]
     return all(c.get(condition) == "True" for c in conditions) if conditions else none
 
@@ -268,7 +268,7 @@ def check_tags(hour: Hour, step: Step) -> None:
 
 
 def gone(hour: Hour, instance_ids: list[str]) -> None:
-    """What EC2 still says of instances that are terminated."""
+    """What EC2 still states about instances that are terminated."""
     for instance_id in instance_ids:
         reservations = hour.place.client("ec2").describe_instances(Filters=[{"Name": "instance-id", "Values": [instance_id]}])["Reservations"]
         found = [i for r in reservations for i in r["Instances"]]

@@ -59,7 +59,7 @@ def limit() -> None:
 
 
 def run(command: list[str]) -> Run | None:
-    """Runs a command that says nothing; nothing where it was ended."""
+    """Runs a command that reports nothing; nothing where it was ended."""
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=limit)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)

@@ -16,7 +16,7 @@ from tools.terraform import Unavailable, plugin_mirror  # noqa: E402
 
 @pytest.fixture(scope="session")
 def mirror() -> Path:
-    """Where the AWS provider is; without it nothing here can run, and every test says so."""
+    """Where the AWS provider is; without it nothing here can run, and every test reports it."""
     try:
         return plugin_mirror()
     except Unavailable as reason:

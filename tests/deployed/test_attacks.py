@@ -1,6 +1,6 @@
 """What an attacker with a function's role could do to others, put to the policies that Terraform renders.
 
-docs/security.md says the same in words, and what IAM cannot hold back: `test_what_iam_does_not_hold_back` keeps that true.
+docs/security.md states the same in words, and what IAM cannot hold back: `test_what_iam_does_not_hold_back` keeps that true.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ ATTACKS: dict[str, list[Request]] = {
     "make a security group ours by tags": adopt("sg-0a"),
     "tag a volume that exists": tag("vol-ours", Name="x"),
     "move an instance of ours to another NodePool by tags": tag("i-ours", **{"karpenter.sh/nodepool": "another"}),
-    "say that an instance of ours is another cluster's": tag("i-ours", **{"eks:eks-cluster-name": "theirs"}),
+    "state that an instance of ours is another cluster's": tag("i-ours", **{"eks:eks-cluster-name": "theirs"}),
     "give a launch template of ours another tag": tag("lt-ours", team="x"),
     "mark a launch template of another cluster as used": tag("lt-theirs", **{"nodeless.sh/last-used": "2026-01-01"}),
     "name a node of a managed node group": tag("i-managed", Name="x"),
@@ -433,7 +433,7 @@ OF_FEW: dict[str, tuple[set[str], list[Request]]] = {
     "read the state": ({"planner", "lifecycle", "interruption", "catalog"}, query(CLUSTER)),
 }
 
-# What docs/security.md admits: allowed, because IAM has no way to say it, or because a user may mean it.
+# What docs/security.md admits: allowed, because IAM has no way to report it, or because a user may mean it.
 NOT_HELD_BACK: dict[str, tuple[str, list[Request]]] = {
     "launch into any subnet, with any security group and image": (
         "lifecycle",

@@ -1,6 +1,6 @@
 """The commands of the documents, run word for word: README.md, terraform/README.md, the example's README and docs/moving.md.
 
-What stands for the commands that cannot run here, tests/tools/documents.py says.
+What stands for the commands that cannot run here, tests/tools/documents.py states.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def test_deploy_operate_and_remove(deployed_here: Ministack, world: World, reade
     build, commands, destroy = under(EXAMPLES, "A whole cluster with nodeless")
     reader.run(build)
     shutil.rmtree(reader.checkout / "target")
-    # The example's README says the same as the root's, but for where it is run.
+    # The example's README states the same as the root's, but for where it is run.
     assert [line for line in deploy.text.splitlines()[2:]] == commands.text.splitlines()
     *applies, update, apply_manifest = deploy.text.splitlines()
     reader.shell("\n".join(applies) + "\n")

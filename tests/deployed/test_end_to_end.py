@@ -141,7 +141,7 @@ def test_pods_get_nodes_and_nodes_go_when_pods_are_gone(deployment: Deployment, 
     if wake:
         assert deployment.ministack.invocations(f"nodeless-{CLUSTER}-wake"), "the API server never called wake"
     scale_down(deployment)
-    assert not deployment.dead_letters(), "a message was given up; the functions' logs say why"
+    assert not deployment.dead_letters(), "a message was given up; the functions' logs explain why"
     check_rights(deployment)
 
 

@@ -54,7 +54,7 @@ class NoPlace(Place):
         pass
 
     def log_events(self, function: str) -> list[dict[str, Any]]:
-        return [{"message": f"START RequestId {function}"}, {"message": f"{function} said why"}]
+        return [{"message": f"START RequestId {function}"}, {"message": f"{function} explained why"}]
 
     def terraform(self, *arguments: str) -> str:
         self.commands.append(arguments[0])
@@ -77,27 +77,27 @@ def test_whatever_ends_the_apply_it_is_destroyed(end: BaseException, tmp_path: P
     hour = first_hour.run(place, report=lambda text: None)  # noqa: ARG005
     assert place.commands == ["init", "apply", "destroy"]
     assert hour.failed and hour.steps[0].outcome == ("interrupted" if isinstance(end, KeyboardInterrupt) else "failed")
-    # The logs of what failed are in the report, without what says nothing.
+    # The logs of what failed are in the report, without what reports nothing.
     if not isinstance(end, KeyboardInterrupt):
         text = "\n".join(report.lines(hour))
-        assert "planner said why" in text and "START RequestId" not in text and str(end) in text
+        assert "planner explained why" in text and "START RequestId" not in text and str(end) in text
 
 
 def test_destroying_is_tried_twice_and_says_how_to_do_it_by_hand(tmp_path: Path, nothing_left: None) -> None:  # noqa: ARG001
-    said: list[str] = []
+    stated: list[str] = []
     place = NoPlace(tmp_path, Failed("no"))
     place.fails_to_destroy = 1
-    assert first_hour.run(place, said.append).steps[-1].outcome == "done" and place.commands.count("destroy") == 2
-    assert not any("Not everything could be destroyed" in line for line in said)
+    assert first_hour.run(place, stated.append).steps[-1].outcome == "done" and place.commands.count("destroy") == 2
+    assert not any("Not everything could be destroyed" in line for line in stated)
     place = NoPlace(tmp_path, Failed("no"))
     place.fails_to_destroy = 2
-    assert first_hour.run(place, said.append).failed
-    (by_hand,) = [line for line in said if "Not everything could be destroyed" in line]
+    assert first_hour.run(place, stated.append).failed
+    (by_hand,) = [line for line in stated if "Not everything could be destroyed" in line]
     assert "--remove" in by_hand and "kubernetes.io/cluster/first-hour=owned" in by_hand and "terraform -chdir=" in by_hand
 
 
 def test_an_interrupt_while_destroying_changes_nothing(tmp_path: Path, nothing_left: None) -> None:  # noqa: ARG001
-    said: list[str] = []
+    stated: list[str] = []
 
     class Interrupting(NoPlace):
         def terraform(self, *arguments: str) -> str:
@@ -107,8 +107,8 @@ def test_an_interrupt_while_destroying_changes_nothing(tmp_path: Path, nothing_l
             return super().terraform(*arguments)
 
     before = [signal.getsignal(signum) for signum in first_hour.ENDS]
-    hour = first_hour.run(Interrupting(tmp_path, Failed("no")), said.append)
-    assert hour.steps[-1].outcome == "done" and sum("Still destroying" in line for line in said) == 2
+    hour = first_hour.run(Interrupting(tmp_path, Failed("no")), stated.append)
+    assert hour.steps[-1].outcome == "done" and sum("Still destroying" in line for line in stated) == 2
     assert [signal.getsignal(signum) for signum in first_hour.ENDS] == before
 
 

@@ -62,7 +62,7 @@ def servers() -> Iterator[dict[str, Any]]:
                 self.wfile.write(answer)
 
             def log_message(self, *_: object) -> None:
-                """Says nothing."""
+                """Reports nothing."""
 
         made = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=made.serve_forever, daemon=True).start()

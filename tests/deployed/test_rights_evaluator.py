@@ -304,7 +304,7 @@ class TestCalls:
             assert found[action, "spot-instances-request/*"] == {}
         assert found["ec2:CreateTags", "fleet/*"]["ec2:createaction"] == "CreateFleet"
         made = {r.context["ec2:createaction"] for r in requests(call, Account()) if r.resource.endswith(":volume/*") and r.action == "ec2:CreateTags"}
-        assert made == {"CreateFleet", "RunInstances"}, "EC2 does not say under which name it asks, so both must be allowed"
+        assert made == {"CreateFleet", "RunInstances"}, "EC2 does not report under which name it asks, so both must be allowed"
         assert found["iam:PassRole", f"arn:aws:iam::{ACCOUNT}:role/node"] == {"iam:passedtoservice": "ec2.amazonaws.com"}
 
     def test_an_instance_asks_for_what_the_call_adds_to_its_template(self) -> None:

@@ -81,7 +81,7 @@ async fn main() {
         |stage: &Stage| stage.list(&resource::PODS).iter().filter(|pod| pod["status"]["phase"] == "Running").count();
     while running(&stage) < NODES as usize {
         let messages = stage.claims_messages().await;
-        // Lambda hands over at most ten messages at a time.
+        // Lambda passes at most ten messages at a time.
         for batch in messages["Records"].as_array().unwrap().chunks(10) {
             claims.invoke(&stage, &mut lifecycle, &json!({ "Records": batch })).await;
         }

@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 /// How long a function may take for one event in a test; far more than any needs, so that only one that hangs meets it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a function said to an event.
+/// What a function stated to an event.
 pub type Answer = Result<Value, Value>;
 
 type Waiting = Arc<Mutex<HashMap<String, oneshot::Sender<Answer>>>>;
@@ -105,7 +105,7 @@ impl Function {
         self.timeout = timeout;
     }
 
-    /// The test causes a problem that is told in these words.
+    /// The test causes a problem that is logged in these words.
     pub fn expect_problem(&mut self, words: &str) {
         self.expected.push(words.to_owned());
     }
@@ -115,7 +115,7 @@ impl Function {
         self.any_expected = true;
     }
 
-    /// The problems that the function logged and that nobody expects, and those that are expected and were not logged.
+    /// The problems that the function logged unexpectedly, and those that are expected and were not logged.
     fn surprises(&mut self) -> Vec<String> {
         self.process.end();
         let reader = self.problems.take().expect("it is asked once");
@@ -162,7 +162,7 @@ impl Function {
         ready.map(|ready| ready.duration_since(self.started))
     }
 
-    /// The most memory that the process has used so far, in kilobytes, where the system tells.
+    /// The most memory that the process has used so far, in kilobytes, where the system reports it.
     #[must_use]
     pub fn peak_memory_kilobytes(&self) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).ok()?;
@@ -174,7 +174,7 @@ impl Function {
 impl Drop for Function {
     fn drop(&mut self) {
         let surprises = self.surprises();
-        // A second panic would end the process before the first is told.
+        // A second panic would end the process before the first is printed.
         assert!(
             surprises.is_empty() || std::thread::panicking(),
             "the function had problems:\n{}",
@@ -183,7 +183,7 @@ impl Drop for Function {
     }
 }
 
-/// The lines that tell of a problem: warnings and errors, and reports with problems in them.
+/// The lines that report a problem: warnings and errors, and reports with problems in them.
 fn problems(stdout: ChildStdout) -> Vec<String> {
     let show = std::env::var_os("NODELESS_TEST_OUTPUT").is_some();
     let lines = BufReader::new(stdout).lines().map_while(Result::ok);
@@ -265,7 +265,7 @@ fn answer(api: &Api, id: &str, answer: Answer) -> StatusCode {
     let waiting = api.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
     match waiting {
         Some(waiting) => {
-            // Nobody waits any more when the test gave up.
+            // The receiver is gone when the test gave up.
             let _ = waiting.send(answer);
             StatusCode::ACCEPTED
         }

@@ -1,6 +1,6 @@
 //! What tests over real wires share: emulators and tools as child processes, found, started and cleaned up.
 //!
-//! `make test` installs the emulators into `.venv` at the top of the checkout. Where one is missing, a test says so loudly
+//! `make test` installs the emulators into `.venv` at the top of the checkout. Where one is missing, a test reports it loudly
 //! and passes; with `NODELESS_REQUIRE_TOOLS=1`, as CI sets it, the missing tool fails the test.
 #![allow(clippy::expect_used, clippy::panic, reason = "this crate is only ever part of tests")]
 

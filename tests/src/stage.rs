@@ -264,7 +264,7 @@ async fn config(url: &str) -> SdkConfig {
         .await
 }
 
-/// A queue of this name; a FIFO queue where the name says so.
+/// A queue of this name; a FIFO queue where the name reports it.
 async fn create_queue(sqs: &aws_sdk_sqs::Client, name: &str) -> String {
     let mut request = sqs.create_queue().queue_name(name);
     if name.ends_with(".fifo") {

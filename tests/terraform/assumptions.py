@@ -1,4 +1,4 @@
-"""docs/aws.md, checked without AWS: each row names files that exist, has a status, and an address where it says that AWS says so;
+"""docs/aws.md, checked without AWS: each row names files that exist, has a status, and an address where it is documented;
 and what tests/aws observes is in it.
 """
 
@@ -65,8 +65,8 @@ def check_row(row: Row) -> None:
     assert row.status in STATUSES, f"{where}: its status is {row.status!r}, not one of {', '.join(STATUSES)}"
     assert row.source, f"{where}: the source is missing: what it is inferred from, or why it is unknown"
     if row.status == "documented":
-        assert re.search(r"https://[\w.-]+/\S+", row.source), f"{where} is documented, and says not where"
-    assert row.simulation.startswith(SIMULATIONS), f"{where}: simulation says {row.simulation!r}, which begins with none of {', '.join(SIMULATIONS)}"
+        assert re.search(r"https://[\w.-]+/\S+", row.source), f"{where} is documented, but has no address"
+    assert row.simulation.startswith(SIMULATIONS), f"{where}: simulation states {row.simulation!r}, which begins with none of {', '.join(SIMULATIONS)}"
 
 
 def check_rows() -> None:

@@ -60,7 +60,7 @@ def check_webhook() -> None:
 
 
 def check_events(webhook: dict[str, Any]) -> None:
-    """The first lets through what the scheduler says about pods, in both forms of Event, and nothing else."""
+    """The first lets through what the scheduler states about pods, in both forms of Event, and nothing else."""
     groups = {group for rule in webhook["rules"] for group in rule["apiGroups"]}
     assert groups == {"", "events.k8s.io"} and all(rule["resources"] == ["events"] for rule in webhook["rules"])
     sample = json.loads((ROOT / "events/wake.failed-scheduling.json").read_text())
@@ -113,7 +113,7 @@ def check_samples() -> None:
     for name in names:
         event = json.loads((ROOT / "events" / name).read_text())
         covered = name in described or (name.startswith("interruption.") and "interruption.*.json" in described)
-        assert covered, f"events/README.md does not say what {name} is"
+        assert covered, f"events/README.md does not report what {name} is"
         for record in event.get("Records", []):
             assert record["eventSource"] == "aws:sqs", f"{name}: {record['eventSource']}"
             fifo = record["eventSourceARN"].endswith(".fifo")
@@ -170,7 +170,7 @@ def check_attempts() -> None:
     receives = re.search(r"maxReceiveCount += (\d+)", queue[1])
     above = re.search(r"visibility_timeout_seconds = var\.functions\.interruption\.timeout \+ (\d+)", queue[1])
     retention = re.search(r"message_retention_seconds = (\d+)", queue[1])
-    assert receives and above and retention, "terraform/queues.tf no longer says how often and how long the interruption queue hands out a message"
+    assert receives and above and retention, "terraform/queues.tf no longer sets how often and for how long the interruption queue delivers a message"
     assert attempts[1] == receives[1], f"interruption handles a message {attempts[1]} times, and SQS gives it up after {receives[1]}"
     visibility = int(timeout[1]) + int(above[1])
     assert (int(attempts[1]) - 1) * visibility <= 120, f"the last attempt comes {(int(attempts[1]) - 1) * visibility} s after the first, the end of a spot instance after 120 s"

@@ -138,10 +138,10 @@ async fn a_node_leaves_whose_instance_ec2_plans_to_retire() {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     let events = stage.list(&resource::EVENTS);
-    let told = |event: &Arc<Value>| {
+    let reported = |event: &Arc<Value>| {
         event["reason"] == "InstanceUnhealthy" && event.to_string().contains("EC2 plans instance-retirement")
     };
-    assert!(events.iter().any(told), "{events:?}");
+    assert!(events.iter().any(reported), "{events:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -217,7 +217,7 @@ async fn a_planner_without_a_catalog_does_nothing_and_is_done_with_its_message()
     assert!(kinds.iter().any(|body| body.contains("\"kind\":\"plan\"")), "{kinds:?}");
 }
 
-/// A message as SQS hands it out for the so-many-th time.
+/// A message as SQS delivers it for the given time.
 fn received(file: &str, times: u32) -> Value {
     let mut event = sample(file);
     for record in event["Records"].as_array_mut().into_iter().flatten() {
@@ -271,7 +271,7 @@ async fn an_outage_leaves_no_dead_letters_and_plans_go_on_after_it() {
 
     stage.fail(Service::Tables, Some(Outage::Status(StatusCode::SERVICE_UNAVAILABLE)));
     assert!(catalog.invoke(&json!({ "required": true })).await.is_err(), "Terraform waits for this one");
-    // A warning comes again as long as there is time to heed it, and then no more.
+    // A warning is received again as long as there is time to act on it, and then no more.
     let early = interruption.invoke(&received("interruption.spot-warning.json", 3)).await.unwrap();
     let late = interruption.invoke(&received("interruption.spot-warning.json", 4)).await.unwrap();
     assert_eq!((all_failed(&early).len(), all_failed(&late).len()), (1, 0));

@@ -1,4 +1,4 @@
-//! The link rules of ARCHITECTURE.md, held against what cargo says each crate links.
+//! The link rules of ARCHITECTURE.md, held against what cargo states each crate links.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -18,9 +18,9 @@ fn linked_with(package: &str, features: &[&str]) -> BTreeSet<String> {
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .output()
         .unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
+    let stated = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{package}: {}", String::from_utf8_lossy(&output.stderr));
-    said.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+    stated.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
 }
 
 const FUNCTIONS: [&str; 6] = ["planner", "lifecycle", "interruption", "catalog", "wake", "installer"];

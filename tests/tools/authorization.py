@@ -13,7 +13,7 @@ list_amazonelastickubernetesservice and list_applicationrecoverycontroller-zonal
 - which function a call comes from: lambda/latest/dg/permissions-source-function-arn.html
 - an SQS batch needs the right of the single call: AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-api-permissions-reference.html
 
-Where AWS does not say which of two questions it asks, both are asked here, so that a right that is proven is proven in either case.
+Where AWS does not report which of two questions it asks, both are asked here, so that a right that is proven is proven in either case.
 A call of an operation that is not listed here is an error.
 """
 
@@ -83,7 +83,7 @@ class Account(Protocol):
 
 
 def request_tags(tags: Tags) -> Context:
-    """What a request that sets tags says of them. Without tags the keys are absent."""
+    """What a request that sets tags states about them. Without tags the keys are absent."""
     if not tags:
         return {}
     return {f"aws:requesttag/{key.lower()}": value for key, value in tags.items()} | {"aws:tagkeys": tuple(tags)}
@@ -104,7 +104,7 @@ def requests(call: Call, account: Account) -> list[Request]:
     if of_operation is None and call.service == "ec2" and call.operation.startswith("Describe"):
         of_operation = _everything
     if of_operation is None:
-        raise Unknown(f"{call}: say in tests/tools/authorization.py what AWS asks IAM about it")
+        raise Unknown(f"{call}: state in tests/tools/authorization.py what AWS asks IAM about it")
     of_every_call: Context = {
         "aws:requestedregion": call.region,
         "lambda:sourcefunctionarn": f"arn:aws:lambda:{call.region}:{account.id}:function:{call.caller}",
@@ -184,7 +184,7 @@ def tagging(kind: str, tags: Tags, action: str, region: str, account: Account) -
 
 
 def pass_role(arn: str) -> Request:
-    """What is asked about a role that a call hands to EC2."""
+    """What IAM authorizes about a role that a call passes to EC2."""
     return Request("iam:PassRole", arn, {"iam:passedtoservice": "ec2.amazonaws.com"})
 
 
@@ -320,7 +320,7 @@ def _zonal_shifts(call: Call, account: Account) -> Iterator[Request]:  # noqa: A
 
 
 def _create_profile(call: Call, account: Account) -> Iterator[Request]:
-    """IAM asks about the tags too, and does not say what their resource carries then. Karpenter's policy, whose calls are these, asks
+    """IAM asks about the tags too, and does not report what their resource carries then. Karpenter's policy, whose calls are these, asks
     for the new tags there as well, so a new profile counts as tagged with what the call gives it."""
     name, path = call.parameters["InstanceProfileName"], call.parameters.get("Path", "/")
     arn = f"arn:aws:iam::{account.id}:instance-profile{path}{name}"

@@ -69,7 +69,7 @@ class Reader:
     - `terraform` finds its provider on this machine, and gets a yes where it would ask;
     - `make zips` and `cargo lambda build` give functions that are built already, for this machine;
     - `nodeless` and `cargo run -p nodeless` run the command that is built already;
-    - `aws` is a few lines over boto3, and `aws eks update-kubeconfig` hands out the kubeconfig of the local world.
+    - `aws` is a few lines over boto3, and `aws eks update-kubeconfig` writes the kubeconfig of the local world.
     """
 
     def __init__(self, directory: Path, mirror: Path, log: Path) -> None:

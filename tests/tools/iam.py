@@ -1,4 +1,4 @@
-"""What AWS IAM would say to a call, by its documented rules, for the identity policy of one role.
+"""How AWS IAM would decide a call, by its documented rules, for the identity policy of one role.
 
 Where each rule comes from, all below https://docs.aws.amazon.com/IAM/latest/UserGuide/:
 
@@ -197,7 +197,7 @@ class Policy:
         return cls(tuple(statements))
 
     def decide(self, request: Request) -> Decision:
-        """What IAM says to a request."""
+        """How IAM decides a request."""
         applying = [statement for statement in self.statements if statement.applies(request)]
         if any(not statement.allow for statement in applying):
             return Decision.FORBIDDEN

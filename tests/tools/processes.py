@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def free_port() -> int:
-    """A port that is free now. Another process may take it before we do; starting then fails and says so."""
+    """A port that is free now. Another process may take it before we do; starting then fails and reports it."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

@@ -20,7 +20,7 @@ def refuse(why: str) -> NoReturn:
 
 def given(name: str) -> str:
     value = os.environ.get(f"READER_{name.upper()}")
-    return value if value is not None else refuse(f"the test did not say {name}")
+    return value if value is not None else refuse(f"the test did not state {name}")
 
 
 def terraform(arguments: list[str]) -> None:

@@ -120,7 +120,7 @@ class Recording:
         return {request.action for recorded in self.calls if recorded.call.caller == caller for request in recorded.requests}
 
     def denied(self, policies: Mapping[str, Policy]) -> list[str]:
-        """Every question to which the policy of the caller's role does not say yes, once each."""
+        """Every question to which the policy of the caller's role does not answer yes, once each."""
         found = dict.fromkeys(self.unread)
         for recorded in self.calls:
             policy = policies.get(recorded.call.caller)
@@ -196,7 +196,7 @@ def _handler(take: Take) -> type[BaseHTTPRequestHandler]:
         do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = _answer  # noqa: N815 names that http.server calls
 
         def log_message(self, *_: object) -> None:
-            """Says nothing; the recording does."""
+            """Reports nothing; the recording does."""
 
     return Handler
 

@@ -1,4 +1,4 @@
-"""What docs/security.md says of the functions' rights, for tests that hold it to the policies."""
+"""What docs/security.md states about the functions' rights, for tests that hold it to the policies."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ SEARCH_PREFIX = "tf-plugins"
 
 
 class Unavailable(Exception):
-    """What is needed to run Terraform offline is not on this machine; the message says what and where we looked."""
+    """What is needed to run Terraform offline is not on this machine; the message reports what and where we looked."""
 
 
 def plugin_mirror() -> Path:

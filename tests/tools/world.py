@@ -31,7 +31,7 @@ class World:
     def __enter__(self) -> World:
         self._process.__enter__()
         try:
-            announced = wait_for("the world to say where it is", self._announcement, 60)
+            announced = wait_for("the world to state where it is", self._announcement, 60)
             self.aws_url, self.kubernetes_url = announced["aws"], announced["kubernetes"]
             self._process.wait_until_answers(self.aws_url)
             wait_for("the world's API server", lambda: self.kubectl("get", "--raw", "/version", check=False), 30)

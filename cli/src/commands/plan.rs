@@ -110,7 +110,7 @@ enum MinValues {
     BestEffort,
 }
 
-/// Plans and prints. The exit code says whether all pods can be scheduled.
+/// Plans and prints. The exit code indicates whether all pods can be scheduled.
 pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let output = match arguments.output {
         Format::Text => Output::Text,

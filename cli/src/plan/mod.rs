@@ -79,7 +79,7 @@ pub(crate) enum Output {
     Yaml,
 }
 
-/// Plans and prints the plan. The exit code says whether all pods can be scheduled.
+/// Plans and prints the plan. The exit code indicates whether all pods can be scheduled.
 pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
     let Input { mut snapshot, catalog, options, explain, shifted, at, disruption } = input;
     let shifted = shifted_zones(&shifted, &catalog.catalog)?;

@@ -11,7 +11,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Replays the plan and prints its outcome. The exit code says whether all pods can be scheduled.
+/// Replays the plan and prints its outcome. The exit code indicates whether all pods can be scheduled.
 pub(crate) fn run(path: &Path, output: Output) -> Result<ExitCode, CliError> {
     let (snapshot, answers) = read(path)?;
     let replay = snapshot.replay_with(answers);

@@ -1,10 +1,8 @@
 //! What the function is asked to do.
 
-use crate::lines::MessageMalformed;
-use aws_lambda_events::event::sqs::SqsEvent;
 use nodeless_ports::queue::CatalogMessage;
+use nodeless_runtime::batch;
 use nodeless_runtime::terraform::{Invocation, Operation, OtherCluster, same_cluster};
-use nodeless_telemetry::log;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -62,7 +60,8 @@ enum Verb {
 pub(crate) fn read(event: Value, cluster: &str) -> Result<Action, EventError> {
     let malformed = |error: serde_json::Error| EventError::Malformed(error.to_string());
     if event.get("Records").is_some() {
-        note_malformed(&serde_json::from_value(event).map_err(malformed)?);
+        // Each message means "look now": the classes that it names are read from the cluster with all others.
+        let _: Vec<CatalogMessage> = batch::well_formed(&serde_json::from_value(event).map_err(malformed)?);
         return Ok(Action::Refresh { required: false });
     }
     if event.get("action").is_none() {
@@ -75,18 +74,6 @@ pub(crate) fn read(event: Value, cluster: &str) -> Result<Action, EventError> {
     // Terraform sends the same input when it makes, changes and destroys, and adds which of these it does.
     let applies = leave.tf.is_some_and(|terraform| terraform.action != Operation::Delete);
     Ok(if applies { Action::Nothing } else { Action::Leave })
-}
-
-/// A message means "look now" whatever its body. One that is malformed was not sent by nodeless, and is logged; handing it back would
-/// only hold up the others.
-fn note_malformed(event: &SqsEvent) {
-    for message in &event.records {
-        let body = message.body.as_deref().unwrap_or_default();
-        if let Err(error) = serde_json::from_str::<CatalogMessage>(body) {
-            let id = message.message_id.as_deref().unwrap_or_default();
-            log(&MessageMalformed { message_id: id, error: &error.to_string() });
-        }
-    }
 }
 
 #[cfg(test)]

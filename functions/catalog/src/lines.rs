@@ -14,16 +14,3 @@ impl Line for CatalogNotRefreshed<'_> {
     const EVENT: &'static str = "catalog-not-refreshed";
     const LEVEL: Level = Level::Error;
 }
-
-/// A message of the catalog queue is malformed. The catalog is refreshed all the same.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct MessageMalformed<'a> {
-    pub(crate) message_id: &'a str,
-    pub(crate) error: &'a str,
-}
-
-impl Line for MessageMalformed<'_> {
-    const EVENT: &'static str = "message-malformed";
-    const LEVEL: Level = Level::Error;
-}

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 const ACCESS_WITHIN: Duration = Duration::from_secs(75);
 const RETRY: Duration = Duration::from_secs(5);
 
-/// What is kept back of the function's time to say what is left.
+/// What is kept back of the function's time to report what is left.
 const KEPT_FOR_THE_ANSWER: Duration = Duration::from_secs(20);
 
 /// Does what an event asks for. `cluster` is the one that this function is set up for, and by `deadline` it is ended.

@@ -1,4 +1,4 @@
-//! Woken by the claims queue: launches, registers, drains and terminates, one claim at a time, and once a minute compares
+//! Woken by the claims queue: launches, registers, drains and terminates, one shard of claims at a time, and once a minute compares
 //! all claims with EC2 and the cluster. Asked by the catalog function, it also finds out by dry runs whether instances can be
 //! launched from an EC2NodeClass.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -6,7 +6,7 @@
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use nodeless_ec2::Ec2Cloud;
 use nodeless_lifecycle::Settings;
-use nodeless_operations::{CatalogCache, Reconciler, Sweeper, Validator};
+use nodeless_operations::{CatalogCache, EventRate, Reconciler, Sweeper, Validator};
 use nodeless_ports::Queue;
 use nodeless_ports::queue::{ClaimMessage, WakeSource};
 use nodeless_runtime::batch::{self, Failure};
@@ -52,6 +52,9 @@ impl Lifecycle {
         let message = serde_json::from_str(&body)
             .map_err(|error| Failure::Unreadable(format!("{body:?} is no message of the claims queue: {error}")))?;
         match message {
+            ClaimMessage::Shard { shard } => {
+                self.reconciler.run_shard(shard).await.map(drop).map_err(|error| asked_again(&error))
+            }
             ClaimMessage::Claim { name } => {
                 self.reconciler.run(&name).await.map(drop).map_err(|error| asked_again(&error))
             }
@@ -87,6 +90,7 @@ async fn connect() -> Result<Lifecycle, ConnectError> {
         cluster: connections.cluster.clone(),
         cloud: cloud.clone(),
         catalog: CatalogCache::default(),
+        events: EventRate::default(),
         settings: settings.clone(),
         zonal_shift,
         min_values_strict: min_values == MinValuesPolicy::Strict,

@@ -14,16 +14,3 @@ impl Line for PlanFailed<'_> {
     const EVENT: &'static str = "plan-failed";
     const LEVEL: Level = Level::Error;
 }
-
-/// A message of the plan queue is malformed. The plan is made all the same.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct MessageMalformed<'a> {
-    pub(crate) message_id: &'a str,
-    pub(crate) error: &'a str,
-}
-
-impl Line for MessageMalformed<'_> {
-    const EVENT: &'static str = "message-malformed";
-    const LEVEL: Level = Level::Error;
-}

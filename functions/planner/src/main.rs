@@ -5,13 +5,13 @@
 mod lines;
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
-use lines::{MessageMalformed, PlanFailed};
+use lines::PlanFailed;
 use nodeless_model::NillableDuration;
 use nodeless_operations::Planner;
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_ports::queue::{PlanMessage, WakeSource};
-use nodeless_runtime::{ConnectError, Connections, Environment, EnvironmentError};
+use nodeless_runtime::{ConnectError, Connections, Environment, EnvironmentError, batch};
 use nodeless_scheduling::{MinValuesPolicy, Options, PreferencePolicy};
 use nodeless_telemetry::log;
 use std::time::Duration;
@@ -43,20 +43,9 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     .await
 }
 
-/// Who asks for the plan. A message means "look now" whatever its body. One that is malformed was not sent by nodeless, and is logged;
-/// handing it back would only hold up the group.
+/// What asks for the plan.
 fn sources(event: &SqsEvent) -> Vec<WakeSource> {
-    let mut sources = Vec::new();
-    for message in &event.records {
-        match serde_json::from_str(message.body.as_deref().unwrap_or_default()) {
-            Ok(PlanMessage::Wake { source, .. }) => sources.push(source),
-            Err(error) => {
-                let id = message.message_id.as_deref().unwrap_or_default();
-                log(&MessageMalformed { message_id: id, error: &error.to_string() });
-            }
-        }
-    }
-    sources
+    batch::well_formed(event).into_iter().map(|PlanMessage::Wake { source, .. }| source).collect()
 }
 
 /// How pods are scheduled, by Karpenter's settings of these names.

@@ -54,7 +54,7 @@ pub(crate) fn check(call: &Call, secret_path: &str) -> Result<Answer, Answer> {
     let body = call.body.as_deref().ok_or_else(|| refused("the body is empty; an AdmissionReview is expected"))?;
     let decoded;
     let body = if call.is_base64_encoded {
-        decoded = STANDARD.decode(body).map_err(|_| refused("the body is not base64 although the call says so"))?;
+        decoded = STANDARD.decode(body).map_err(|_| refused("the body is not base64 although the call reports it"))?;
         &decoded[..]
     } else {
         body.as_bytes()

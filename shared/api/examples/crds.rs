@@ -3,7 +3,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let Some(directory) = std::env::args_os().nth(1).map(std::path::PathBuf::from) else {
-        eprintln!("say where: crds DIRECTORY");
+        eprintln!("state where: crds DIRECTORY");
         return ExitCode::FAILURE;
     };
     let written = nodeless_api::crds::yaml_files().map_err(|error| error.to_string()).and_then(|files| {

@@ -74,10 +74,10 @@ pub struct CapacityBufferSpec {
     /// How the buffer is provided; `buffer.x-k8s.io/active-capacity` keeps nodes for it.
     #[serde(default = "default_strategy")]
     pub provisioning_strategy: String,
-    /// The PodTemplate, in the same namespace, that says what one chunk looks like.
+    /// The PodTemplate, in the same namespace, that defines what one chunk looks like.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_template_ref: Option<PodTemplateReference>,
-    /// The workload, in the same namespace, whose pods say what one chunk looks like.
+    /// The workload, in the same namespace, whose pods define what one chunk looks like.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scalable_ref: Option<ScalableReference>,
     /// How many chunks. With `percentage` the greater of the two counts.

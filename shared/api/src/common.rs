@@ -48,7 +48,7 @@ impl<'de> Deserialize<'de> for Quantity {
     }
 }
 
-/// A reference to the object that says how instances are launched: an EC2NodeClass.
+/// A reference to the object that specifies how instances are launched: an EC2NodeClass.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct NodeClassReference {
     /// The API group: `karpenter.k8s.aws`.

@@ -5,7 +5,7 @@
 //!
 //! The hash is our own: the first 64 bits of the SHA-256 of canonical JSON, in decimal. It covers the fields that
 //! Karpenter's covers, and like there the order of lists and empty fields make no difference, but the value is not
-//! Karpenter's, and the version says so. So for a cluster that is taken over from Karpenter, as after an upgrade of
+//! Karpenter's, and the version reports it. So for a cluster that is taken over from Karpenter, as after an upgrade of
 //! Karpenter itself: where the version differs, hashes must not be compared. The claims of a pool get the present hash and
 //! version, and only those that had drifted already keep their hash. Karpenter does the same with ours when it is given
 //! the cluster back. A change made to a pool between the last run of one and the first run of the other is not seen.

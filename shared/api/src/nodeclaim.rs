@@ -60,7 +60,7 @@ pub struct NodeClaimSpec {
     /// What the pods need for which the node is launched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
-    /// The EC2NodeClass that says how the instance is launched.
+    /// The EC2NodeClass that specifies how the instance is launched.
     pub node_class_ref: NodeClassReference,
     /// How long draining may take before the remaining pods are deleted; forever when absent.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! NodeOverlay: what is to be assumed of instance types beyond what EC2 says.
+//! NodeOverlay: what is to be assumed of instance types beyond what EC2 reports.
 
 use crate::common::{self, Condition, Requirement, ResourceList};
 use crate::rules::{self, rules};
@@ -41,7 +41,7 @@ pub struct NodeOverlaySpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^\d+(\.\d+)?$"))]
     pub price: Option<String>,
-    /// Extended resources that the nodes have beyond what EC2 says.
+    /// Extended resources that the nodes have beyond what EC2 reports.
     #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
     #[schemars(schema_with = "rules::overlay_capacity")]
     pub capacity: ResourceList,

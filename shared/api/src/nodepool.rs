@@ -100,14 +100,14 @@ pub struct NodeClaimTemplateSpec {
     /// What the labels of every node must satisfy, together with the template's labels. A key may occur repeatedly.
     #[schemars(schema_with = "common::node_pool_requirements")]
     pub requirements: Vec<Requirement>,
-    /// The EC2NodeClass that says how instances are launched. Only its name can be changed.
+    /// The EC2NodeClass that specifies how instances are launched. Only its name can be changed.
     #[schemars(extend("x-kubernetes-validations" = rules(&[
         ("nodeClassRef.group is immutable", "self.group == oldSelf.group"),
         ("nodeClassRef.kind is immutable", "self.kind == oldSelf.kind"),
     ])))]
     pub node_class_ref: NodeClassReference,
     /// How long draining may take before the remaining pods are deleted, whatever their disruption budgets and
-    /// do-not-disrupt annotations say. Without it draining may take forever.
+    /// do-not-disrupt annotations require. Without it draining may take forever.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = DURATION))]
     pub termination_grace_period: Option<String>,
@@ -117,7 +117,7 @@ pub struct NodeClaimTemplateSpec {
     pub expire_after: String,
 }
 
-/// Nodes live for thirty days when nothing else is said.
+/// Nodes live for thirty days when nothing else is specified.
 pub(crate) fn default_expire_after() -> String {
     "720h".to_owned()
 }
@@ -223,7 +223,7 @@ pub struct NodePoolStatus {
     /// How many nodes the pool has.
     #[serde(default)]
     pub nodes: i64,
-    /// The generation of the EC2NodeClass for which NodeRegistrationHealthy was last judged.
+    /// The generation of the EC2NodeClass for which NodeRegistrationHealthy was last computed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_class_observed_generation: Option<i64>,
     /// ValidationSucceeded, NodeClassReady, NodeRegistrationHealthy and Ready.

@@ -27,9 +27,9 @@ pub struct ClusterView {
     pub node_pools: Vec<NodePool>,
     /// All EC2NodeClasses that could be decoded, by name.
     pub node_classes: BTreeMap<String, EC2NodeClass>,
-    /// What the status of each NodePool says, by name, so that it is written only when it changes.
+    /// What the status of each NodePool states, by name, so that it is written only when it changes.
     pub node_pool_statuses: BTreeMap<String, NodePoolStatus>,
-    /// All NodeOverlays that could be decoded, and what their status says. None where the cluster does not know the kind.
+    /// All NodeOverlays that could be decoded, and what their status states. None where the cluster does not know the kind.
     pub node_overlays: Vec<(NodeOverlay, NodeOverlayStatus)>,
     /// All active CapacityBuffers that could be decoded. None where the cluster does not know the kind.
     pub capacity_buffers: Vec<BufferView>,
@@ -61,7 +61,7 @@ pub const SYSTEM_NAMESPACE: &str = "kube-system";
 pub struct BufferView {
     /// The buffer.
     pub buffer: CapacityBuffer,
-    /// What its status says.
+    /// What its status states.
     pub status: CapacityBufferStatus,
     /// One chunk; or why it is unknown.
     pub shape: Result<BufferShape, BufferError>,

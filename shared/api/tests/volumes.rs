@@ -1,4 +1,4 @@
-//! Where volumes can be used, from the objects that say so.
+//! Where volumes can be used, from the objects that report it.
 #![allow(clippy::unwrap_used, clippy::cloned_ref_to_slice_refs, reason = "a test reads better that way")]
 
 use nodeless_api::convert::volumes::{Storage, VolumeFacts, limits, resolve};

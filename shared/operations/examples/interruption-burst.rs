@@ -1,4 +1,4 @@
-//! How long a burst of spot warnings takes, from the first message to the last pod that is told to move, and what it costs
+//! How long a burst of spot warnings takes, from the first message to the last eviction, and what it costs
 //! in calls and in processor time.
 //!
 //! ```text
@@ -167,7 +167,7 @@ async fn in_virtual_time<F: Future>(clock: &WorldClock, at_once: usize, jobs: Ve
 }
 
 /// One phase of the burst.
-fn told(what: &str, town: &Town, waited: Duration, cpu: f64, more: &str) {
+fn reported(what: &str, town: &Town, waited: Duration, cpu: f64, more: &str) {
     let writes = town.faults.take_writes();
     println!("{what:24} {:6.1} s waiting  {:6.2} s CPU  {writes:5} writes{more}", waited.as_secs_f64(), cpu / 1000.0);
 }
@@ -208,7 +208,7 @@ async fn main() {
     let began = cpu();
     let mut waited = in_virtual_time(&town.clock, INTERRUPTIONS, batches.collect()).await;
     let mut spent = cpu() - began;
-    told("all told to leave", &town, waited, spent, "");
+    reported("all marked for termination", &town, waited, spent, "");
     let leaving = town.records().await.iter().filter(|claim| claim.phase.is_leaving()).count();
     assert_eq!(leaving, count);
 
@@ -234,7 +234,7 @@ async fn main() {
     let drained = in_virtual_time(&town.clock, LIFECYCLES, drains.collect()).await;
     let draining = cpu() - began;
     let left = town.cluster.lock().pods.values().filter(|pod| pod.node_name.is_some()).count();
-    told("tainted, pods evicted", &town, drained, draining, &format!(", {left} pods left"));
+    reported("tainted, pods evicted", &town, drained, draining, &format!(", {left} pods left"));
     assert_eq!(left, 0);
     (waited, spent) = (waited + drained, spent + draining);
 
@@ -247,7 +247,7 @@ async fn main() {
     let planned = in_virtual_time(&town.clock, 1, vec![plan]).await;
     let planning = cpu() - began;
     let report = report.into_inner().unwrap().unwrap();
-    told("replacements planned", &town, planned, planning, &format!(", {} nodes", report.created.len()));
+    reported("replacements planned", &town, planned, planning, &format!(", {} nodes", report.created.len()));
     if let Some((pod, why)) = report.unschedulable.first() {
         println!("{} pods wait for the next plan, such as {pod}: {why}", report.unschedulable.len());
     }

@@ -1,11 +1,44 @@
 //! Publishing Events: those about NodeClaims and Nodes get the uid of the object, by which `kubectl describe` finds them. Also
 //! the Events about changed conditions of NodePools and EC2NodeClasses. The other kinds are in [`nodeless_model::events`].
 
+use jiff::Timestamp;
 use nodeless_api::{Condition, ConditionStatus, EC2NodeClass, EC2NodeClassStatus};
 use nodeless_model::events::condition_changed;
-use nodeless_model::object::{ObjectEvent, ObjectRef};
+use nodeless_model::object::{EventType, ObjectEvent, ObjectRef};
 use nodeless_ports::{Cluster, PortError};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+/// The Events about NodeClaims of which so many are published at once.
+const BURST: f64 = 50.0;
+/// How many more are published each second.
+const PER_SECOND: f64 = 1.0;
+
+/// Limits how many Events of the type Normal about NodeClaims a process publishes: when hundreds of nodes join at once, the
+/// conditions of their NodeClaims show the same. Other Events, and those of the type Warning, are always published.
+#[derive(Debug, Default)]
+pub struct EventRate {
+    /// How many were published of those that may be, and as of when.
+    used: Mutex<Option<(f64, Timestamp)>>,
+}
+
+impl EventRate {
+    /// The events that are published now.
+    pub(crate) fn limit(&self, events: impl Iterator<Item = ObjectEvent>, now: Timestamp) -> Vec<ObjectEvent> {
+        let mut state = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let (used, since) = state.unwrap_or((0.0, now));
+        let mut used = (used - now.duration_since(since).as_secs_f64().max(0.0) * PER_SECOND).max(0.0);
+        let published = events.filter(|event| {
+            let limited = event.event_type == EventType::Normal && event.object.kind == "NodeClaim";
+            let published = !limited || used < BURST;
+            used += f64::from(u8::from(limited && published));
+            published
+        });
+        let published = published.collect();
+        *state = Some((used, now));
+        published
+    }
+}
 
 /// Publishes events. Those about a NodeClaim whose uid is not known get it from the object, because `kubectl describe` shows
 /// only events with the uid of what it describes.
@@ -78,6 +111,25 @@ async fn uids(cluster: &dyn Cluster, names: &BTreeSet<String>) -> Result<BTreeMa
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn many_events_about_node_claims_are_limited_and_warnings_are_not() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let event = |kind: &str| {
+            let mut event = condition_changed(ObjectRef::node_claim("a", "u"), "Ready", ["False", "True"], "Ready", "");
+            event.event_type = if kind == "Warning" { EventType::Warning } else { EventType::Normal };
+            event
+        };
+        let rate = EventRate::default();
+        let publish =
+            |kind: &str, count: usize, second| rate.limit(std::iter::repeat_n(event(kind), count), at(second)).len();
+        assert_eq!((publish("Normal", 30, 0), publish("Normal", 30, 0), publish("Normal", 30, 0)), (30, 20, 0));
+        assert_eq!(publish("Warning", 200, 0), 200);
+        assert_eq!((publish("Normal", 30, 10), publish("Normal", 90, 600)), (10, 50));
+        let of_node = |event: ObjectEvent| ObjectEvent { object: ObjectRef::node("a", ""), ..event };
+        let nodes = std::iter::repeat_n(of_node(event("Normal")), 90);
+        assert_eq!(rate.limit(nodes, at(600)).len(), 90, "Events about other objects are not limited");
+    }
 
     #[test]
     fn a_condition_that_changes_its_status_is_published_in_karpenters_words() {

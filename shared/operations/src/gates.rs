@@ -29,7 +29,7 @@ pub enum FeatureGatesError {
     AlwaysOn(String),
 }
 
-/// Gates of Karpenter whose features are part of nodeless: objects say whether they are used.
+/// Gates of Karpenter whose features are part of nodeless: objects state whether they are used.
 const ALWAYS_ON: [&str; 4] = ["CapacityBuffer", "NodeOverlay", "ReservedCapacity", "StaticCapacity"];
 
 impl FromStr for FeatureGates {

@@ -30,11 +30,13 @@ mod records;
 pub mod refresh;
 mod registrations;
 mod reported_memory;
+mod shards;
 pub mod sweep;
 pub mod validate;
 mod zonal_shift;
 
 pub use context::Context;
+pub use events::EventRate;
 pub use interrupt::{Interrupter, Interruption, ParseInterruptionError};
 pub use nodeless_catalog::stored::{CapacitySettings, MemoryOverhead};
 pub use offers::{CatalogCache, CatalogError};

@@ -4,7 +4,7 @@ use nodeless_lifecycle::adopt::suffix;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 
-/// Hands out names that are free. The seed must differ from plan to plan.
+/// Generates names that no claim has. The seed must differ from plan to plan.
 pub(crate) struct Names {
     seed: String,
     taken: BTreeSet<String>,

@@ -264,7 +264,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// A class of generation 3, whose Ready says this.
+    /// A class of generation 3, whose Ready states this.
     fn class(name: &str, ready: &Value) -> (String, EC2NodeClass) {
         let discovery = json!([{ "tags": { "karpenter.sh/discovery": "example" } }]);
         let mut class = json!({

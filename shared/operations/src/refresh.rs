@@ -106,7 +106,7 @@ impl Refresher {
         result
     }
 
-    /// Reads the catalog and stores it if it changed. Says whether it did.
+    /// Reads the catalog and stores it if it changed. Returns whether it did.
     async fn refresh_catalog(&self) -> Result<bool, RefreshError> {
         let previous = match self.catalog.current(self.claims.as_ref()).await {
             Ok(catalog) => Some(catalog),
@@ -145,7 +145,7 @@ impl Refresher {
         Ok(())
     }
 
-    /// Resolves one EC2NodeClass, or releases it when it is being deleted and no claim needs it. Says whether it changed.
+    /// Resolves one EC2NodeClass, or releases it when it is being deleted and no claim needs it. Returns whether it changed.
     async fn resolve(&self, name: &str, class: &EC2NodeClass) -> Result<bool, PortError> {
         if class.metadata.deletion_timestamp.is_some() {
             let claims = self.claims.list().await?;

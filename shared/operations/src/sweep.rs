@@ -11,6 +11,7 @@ use crate::leaving;
 use crate::lines::{Collected, Failed, SweepEnded, UsageCorrected};
 use crate::node_class;
 use crate::offers::{CatalogCache, learn, shortages};
+use crate::shards;
 use crate::zonal_shift;
 use jiff::Timestamp;
 use nodeless_lifecycle::{Collection, Observation, Seen, Settings, World, begin_termination, collect, step};
@@ -26,10 +27,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A claim that launches or terminates and was not reconciled for so long lost its message: longer than any requeue.
-const NEGLECTED: Duration = Duration::from_mins(2);
-/// A claim that was never reconciled since it was created.
+/// A claim that launches or terminates, in which nothing has changed for so long, has to be in a shard.
 const UNSEEN: Duration = Duration::from_secs(30);
+/// A claim that is due within this time is not made due at once.
+const SOON: Duration = Duration::from_secs(5);
 /// The most NodeClaim objects that one sweep makes anew.
 const MIRRORS: usize = 100;
 /// How many claims one sweep writes because their instances' network or reservation changed.
@@ -232,7 +233,7 @@ impl Sweeper {
         }
         // Without limits: a node that exists must not be lost.
         self.claims.create(&claim, None).await?;
-        self.queue.wake_claims(&[(claim.name, Duration::ZERO)]).await
+        self.reconcile_now(&[claim.name]).await
     }
 
     /// What an instance costs, if catalog and EC2NodeClass can be read.
@@ -255,7 +256,7 @@ impl Sweeper {
         if begin_termination(&mut claim, reason, message, now) {
             leaving::write(self.claims.as_ref(), &claim, None).await?;
         }
-        self.queue.wake_claims(&[(claim.name, Duration::ZERO)]).await?;
+        self.reconcile_now(&[claim.name]).await?;
         self.queue.wake_planner(WakeSource::Lifecycle).await
     }
 
@@ -337,18 +338,34 @@ impl Sweeper {
         self.tell(&events).await;
     }
 
-    /// Has those claims looked at that have something to do, or that were forgotten on their way in or out.
+    async fn reconcile_now(&self, names: &[String]) -> Result<(), PortError> {
+        let now = self.context.now();
+        let due: Vec<(String, Duration)> = names.iter().map(|name| (name.clone(), Duration::ZERO)).collect();
+        shards::enqueue(self.claims.as_ref(), self.queue.as_ref(), now, &due).await
+    }
+
+    /// Has those claims reconciled that have something to do, or that launch or terminate and are in no shard.
     async fn requeue(&self, claims: &[NodeClaim], read: &Read, now: Timestamp, report: &mut SweepReport) {
-        let due: Vec<(String, Duration)> = claims
+        let pending = match shards::repair(self.claims.as_ref(), self.queue.as_ref(), now).await {
+            Ok(pending) => pending,
+            Err(error) => {
+                report.problems.push(format!("claims that are reconciled: {error}"));
+                return;
+            }
+        };
+        let due: Vec<String> = claims
             .iter()
-            .filter(|claim| is_neglected(claim, now) || self.has_to_act(claim, read, now))
-            .map(|claim| (claim.name.clone(), Duration::ZERO))
+            .filter(|claim| match pending.get(&claim.name) {
+                Some(at) => *at > soon(now) && self.has_to_act(claim, read, now),
+                None => is_forgotten(claim, now) || self.has_to_act(claim, read, now),
+            })
+            .map(|claim| claim.name.clone())
             .collect();
         if due.is_empty() {
             return;
         }
-        match self.queue.wake_claims(&due).await {
-            Ok(()) => report.requeued.extend(due.into_iter().map(|(name, _)| name)),
+        match self.reconcile_now(&due).await {
+            Ok(()) => report.requeued.extend(due),
             Err(error) => report.problems.push(error.to_string()),
         }
     }
@@ -454,21 +471,18 @@ fn age(since: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(since)).unwrap_or(Duration::ZERO)
 }
 
-/// Whether a claim launches or terminates and seems to have no pending message.
-fn is_neglected(claim: &NodeClaim, now: Timestamp) -> bool {
-    if claim.phase == Phase::Initialized {
-        return false;
-    }
-    match claim.status.looked_after {
-        Some(looked) => age(looked, now) >= NEGLECTED,
-        // Until it is noted for the first time, the last thing that is known to have happened counts.
-        None => {
-            let last = claim.status.conditions.iter().map(|condition| condition.last_transition_time).max();
-            let requested = claim.status.termination.as_ref().map(|end| end.requested);
-            let latest = [last, requested].into_iter().flatten().fold(claim.created, Timestamp::max);
-            age(latest, now) >= if claim.phase == Phase::Reserved { UNSEEN } else { NEGLECTED }
-        }
-    }
+/// The time before which a claim is reconciled anyway, without waiting long.
+fn soon(now: Timestamp) -> Timestamp {
+    now.saturating_add(SOON).unwrap_or(Timestamp::MAX)
+}
+
+/// Whether a claim that is in no shard launches or terminates, and not only since a moment: members of a launch group wait for its
+/// launch.
+fn is_forgotten(claim: &NodeClaim, now: Timestamp) -> bool {
+    let last = claim.status.conditions.iter().map(|condition| condition.last_transition_time).max();
+    let requested = claim.status.termination.as_ref().map(|end| end.requested);
+    let latest = [last, requested].into_iter().flatten().fold(claim.created, Timestamp::max);
+    claim.phase != Phase::Initialized && age(latest, now) >= UNSEEN
 }
 
 fn same_usage(a: &PoolUsage, b: &PoolUsage) -> bool {

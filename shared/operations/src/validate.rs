@@ -22,7 +22,7 @@ pub(crate) const KEEP: Duration = Duration::from_hours(7 * 24);
 /// When a question that was not answered is put again.
 const AGAIN: Duration = Duration::from_secs(30);
 /// Stands in names and tags for what only a dry run would have made.
-const NOBODY: &str = "dry-run";
+const PLACEHOLDER: &str = "dry-run";
 
 /// Asks EC2 whether it would launch. Runs with the rights of who launches, since it is about them.
 pub struct Validator {
@@ -147,7 +147,7 @@ impl Validator {
 
     fn claim(&self, class: &EC2NodeClass, pool: Option<&NodePool>, types: &[InstanceType]) -> NodeClaim {
         let node_class = class.metadata.name.clone().unwrap_or_default();
-        let node_pool = pool.map_or(NOBODY, |pool| pool.name.as_str()).to_owned();
+        let node_pool = pool.map_or(PLACEHOLDER, |pool| pool.name.as_str()).to_owned();
         let template = pool.map(|pool| pool.template.clone()).unwrap_or_default();
         let allowed = |kind: &&InstanceType| {
             let mut required = template.requirements.iter();
@@ -162,8 +162,8 @@ impl Validator {
         node_labels.insert(labels::NODE_POOL.to_owned(), node_pool.clone());
         node_labels.insert(labels::EC2_NODE_CLASS.to_owned(), node_class.clone());
         NodeClaim {
-            name: NOBODY.to_owned(),
-            uid: NOBODY.to_owned(),
+            name: PLACEHOLDER.to_owned(),
+            uid: PLACEHOLDER.to_owned(),
             node_pool,
             node_class,
             created: self.context.now(),

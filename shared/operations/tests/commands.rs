@@ -125,9 +125,9 @@ async fn a_drifted_node_is_tainted_replaced_and_drained_in_this_order() {
         assert!(events(&town, reason) > 0, "{reason}");
     }
     let decisions = town.claims.decisions(100).await.unwrap();
-    let told = decisions.iter().find(|decision| decision.kind == "disruption").unwrap();
-    assert_eq!(told.subjects, [old.name]);
-    let detail = nodeless_operations::plan::unpacked(&told.detail).unwrap();
+    let reported = decisions.iter().find(|decision| decision.kind == "disruption").unwrap();
+    assert_eq!(reported.subjects, [old.name]);
+    let detail = nodeless_operations::plan::unpacked(&reported.detail).unwrap();
     let command = &detail["commands"][0];
     assert_eq!((&command["reason"], command["nodes"].as_array().unwrap().len()), (&"Drifted".into(), 1), "{detail}");
     assert_eq!(detail["claims"].as_array().unwrap().len(), 1, "the replacement: {detail}");
@@ -167,8 +167,8 @@ async fn a_replacement_that_cannot_be_launched_gives_the_node_back() {
         rested |= !tainted && claim.status.command.is_none() && claim.condition(condition::DISRUPTION_REASON).is_none();
     }
     assert!(rested, "the taint or the mark stays for ever");
-    let told = town.claims.decisions(100).await.unwrap();
-    assert!(told.iter().any(|decision| decision.kind == "disruption-rolled-back"), "{told:#?}");
+    let reported = town.claims.decisions(100).await.unwrap();
+    assert!(reported.iter().any(|decision| decision.kind == "disruption-rolled-back"), "{reported:#?}");
     town.cloud.set_capacity(None);
     watched(&mut town, 10).await;
     check_quiescent(&town, 1, 1, "once there is capacity").await;

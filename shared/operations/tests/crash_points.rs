@@ -16,7 +16,7 @@ use nodeless_model::node_pool::ConsolidationPolicy;
 use nodeless_model::{NillableDuration, NodeClaim, Quantity, ResourceList};
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
-use nodeless_ports::{Claims, Plans, Queue};
+use nodeless_ports::{Claims, Plans};
 use std::collections::BTreeSet;
 
 /// Runs a scenario once without a crash, which must write at least so often, and then once for each crash point. A crash may
@@ -247,25 +247,25 @@ async fn drift_at_a_full_limit_survives_the_end_of_its_process_at_any_write() {
 }
 
 /// An empty town, into which pods come. They go again when somebody's answer gets lost, or in the end; and at the same moment
-/// all claims that have no instance yet are told to leave.
+/// all claims that have no instance yet are marked for termination.
 async fn think_again(town: &mut Town, when: &str) {
     town.cluster.add_pods((0..3).map(|number| pod(&format!("web-{number}"), 3000)));
     town.queue_wake().await;
-    let mut told = false;
+    let mut reported = false;
     for tick in 0..240 {
         let died = town.tick().await;
         check_charged(town, when).await;
-        if !told && (died || tick == 60) {
-            told = true;
+        if !reported && (died || tick == 60) {
+            reported = true;
             town.cluster.remove_all_pods();
             for mut claim in town.records().await.into_iter().filter(|claim| claim.status.instance.is_none()) {
                 let now = town.clock.time();
                 nodeless_lifecycle::begin_termination(&mut claim, TerminationReason::Deleted, "by hand", now);
                 town.claims.update(&claim, None).await.unwrap();
-                town.queue.wake_claims(&[(claim.name, std::time::Duration::ZERO)]).await.unwrap();
+                town.wake_claim(&claim.name).await;
             }
         }
-        if told && is_quiescent(town, 0, 0).await {
+        if reported && is_quiescent(town, 0, 0).await {
             break;
         }
     }
@@ -279,7 +279,7 @@ async fn a_claim_that_leaves_takes_along_what_was_launched_for_it() {
 
 #[tokio::test]
 async fn a_lost_answer_costs_no_instance_and_no_charge() {
-    let story = async |town: &mut Town, when: &str| {
+    let scenario = async |town: &mut Town, when: &str| {
         town.cluster.add_pods((0..3).map(|number| pod(&format!("web-{number}"), 3000)));
         town.queue_wake().await;
         for _ in 0..120 {
@@ -291,13 +291,13 @@ async fn a_lost_answer_costs_no_instance_and_no_charge() {
     };
     let mut town = Town::new().await;
     town.faults.take_writes();
-    story(&mut town, "undisturbed").await;
+    scenario(&mut town, "undisturbed").await;
     let writes = town.faults.take_writes();
     for write in 0..writes {
         let mut town = Town::new().await;
         town.faults.take_writes();
         town.faults.lose_answer_at(write);
-        story(&mut town, &format!("the answer to write {write} is lost")).await;
+        scenario(&mut town, &format!("the answer to write {write} is lost")).await;
     }
 }
 
@@ -357,8 +357,8 @@ async fn expire(town: &mut Town, when: &str) {
     assert!(!town.records().await.iter().any(expires), "{when}: an old node is still there");
 }
 
-/// The NodePool falls asleep in three minutes, and its nodes leave.
-async fn fall_asleep(town: &mut Town, when: &str) {
+/// The schedule of the NodePool turns it off in three minutes, and its nodes are removed.
+async fn turn_off_by_schedule(town: &mut Town, when: &str) {
     let start = town.clock.time() + SignedDuration::from_mins(3);
     let at = start.to_zoned(jiff::tz::TimeZone::UTC);
     let nap = format!("{} {} {} {} * for 3h", at.minute(), at.hour(), at.day(), at.month());
@@ -383,8 +383,8 @@ async fn expiry_survives_the_end_of_its_process_at_any_write() {
 }
 
 #[tokio::test]
-async fn falling_asleep_survives_the_end_of_its_process_at_any_write() {
-    at_every_write(15, 0, async || running_town(2).await, fall_asleep).await;
+async fn a_schedule_survives_the_end_of_its_process_at_any_write() {
+    at_every_write(15, 0, async || running_town(2).await, turn_off_by_schedule).await;
 }
 
 #[tokio::test]

@@ -59,8 +59,8 @@ async fn an_adopted_node_drifts_by_what_changes_after_it_was_adopted() {
 async fn an_adopted_node_that_had_drifted_is_replaced() {
     let mut town = karpenters_town(2).await;
     let name = town.cluster.lock().mirrors.keys().next().unwrap().clone();
-    let said = ("True".to_owned(), "NodePoolDrifted".to_owned());
-    town.cluster.lock().mirrors.get_mut(&name).unwrap().conditions.insert("Drifted".into(), said);
+    let stated = ("True".to_owned(), "NodePoolDrifted".to_owned());
+    town.cluster.lock().mirrors.get_mut(&name).unwrap().conditions.insert("Drifted".into(), stated);
     town.sweeper().run().await.unwrap();
     town.planner().run().await.unwrap();
     for claim in town.records().await {
@@ -95,7 +95,7 @@ async fn a_node_drifts_when_its_class_selects_other_subnets_or_security_groups()
         (launched.subnet_id.as_deref(), &launched.security_group_ids[..]),
         (Some("subnet-1"), &["sg-1".into()][..])
     );
-    assert_eq!(town.cloud.launched(), 1, "it is where its class says");
+    assert_eq!(town.cloud.launched(), 1, "it is where its class states");
     let group = SecurityGroup { id: "sg-2".into(), name: None };
     town.cluster.lock().classes.get_mut("default").unwrap().status.as_mut().unwrap().security_groups.push(group);
     town.planner().run().await.unwrap();

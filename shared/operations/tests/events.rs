@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Events of a reason, with kind and name of what they are about.
-fn told(town: &Town, reason: &str) -> Vec<ObjectEvent> {
+fn reported(town: &Town, reason: &str) -> Vec<ObjectEvent> {
     town.cluster.lock().events.iter().filter(|event| event.reason == reason).cloned().collect()
 }
 
@@ -38,7 +38,7 @@ fn shown(town: &Town, kind: &str) -> Option<(String, String)> {
 async fn a_node_that_cannot_be_consolidated_says_so_once_in_a_quarter_of_an_hour() {
     let mut town = running_town(1).await;
     town.minutes(20).await;
-    let events = told(&town, "Unconsolidatable");
+    let events = reported(&town, "Unconsolidatable");
     assert_eq!(kinds(&events), BTreeSet::from(["Node", "NodeClaim"]), "{events:?}");
     let per_object = events.iter().filter(|event| event.object.kind == "Node").count();
     assert!((1..=2).contains(&per_object), "{per_object} events on the Node in twenty minutes");
@@ -63,7 +63,7 @@ async fn a_node_that_is_kept_says_which_pod_keeps_it_and_a_candidate_what_is_sav
         pod.annotations.insert("karpenter.sh/do-not-disrupt".into(), "true".into());
     });
     town.minutes(3).await;
-    let blocked = told(&town, "DisruptionBlocked");
+    let blocked = reported(&town, "DisruptionBlocked");
     let named = |event: &ObjectEvent| event.message == "Pod default/big is annotated karpenter.sh/do-not-disrupt";
     assert!(blocked.iter().any(named), "{blocked:?}");
     assert_eq!(kinds(&blocked), BTreeSet::from(["Node", "NodeClaim"]));
@@ -72,7 +72,7 @@ async fn a_node_that_is_kept_says_which_pod_keeps_it_and_a_candidate_what_is_sav
         pod.requests.set("cpu", Quantity::from_milli(100));
     });
     town.minutes(6).await;
-    let candidates = told(&town, "ConsolidationCandidate");
+    let candidates = reported(&town, "ConsolidationCandidate");
     assert_eq!(kinds(&candidates), BTreeSet::from(["Node", "NodeClaim"]), "{candidates:?}");
     assert!(candidates[0].message.contains("savings: $"), "{}", candidates[0].message);
 }
@@ -97,7 +97,7 @@ async fn conditions_of_the_nodeclaim_say_how_it_stands_with_disruption() {
     town.minutes(3).await;
     assert_eq!(shown(&town, "Drifted"), Some(("True".into(), "NodePoolDrifted".into())));
     let since = town.records().await[0].condition("Drifted").unwrap().last_transition_time;
-    let transitions = told(&town, "Drifted");
+    let transitions = reported(&town, "Drifted");
     assert_eq!(transitions.len(), 1, "{transitions:?}");
     assert!(transitions[0].message.contains("Unknown -> True, Reason: NodePoolDrifted"), "{}", transitions[0].message);
     town.minutes(3).await;
@@ -118,7 +118,7 @@ async fn a_node_that_has_less_than_its_instance_type_promises_is_told() {
     town.cluster.lock().nodes.values_mut().for_each(|node| node.capacity.set("cpu", Quantity::from_units(1)));
     town.minutes(4).await;
     assert_eq!(shown(&town, "ConsistentStateFound"), Some(("False".into(), "ConsistencyCheckFailed".into())));
-    let failed = told(&town, "FailedConsistencyCheck");
+    let failed = reported(&town, "FailedConsistencyCheck");
     assert_eq!(failed.len(), 1, "{failed:?}");
     assert!(
         failed[0].is_warning() && failed[0].message.contains("of resource cpu, but found 1"),

@@ -34,18 +34,18 @@ async fn a_recommendation_to_rebalance_replaces_the_node_where_that_is_wanted() 
     let noted = town.claims.get(&old.name).await.unwrap().unwrap();
     assert!(noted.has_condition(condition::REBALANCE_RECOMMENDED));
     watched(&mut town, 3).await;
-    assert_eq!(town.cloud.launched(), 2, "as in Karpenter it is only told");
+    assert_eq!(town.cloud.launched(), 2, "as in Karpenter it is only reported");
 
     annotate(&town, rebalance::RECOMMENDATIONS, "Replace");
     watched(&mut town, 2).await;
     assert_eq!(town.cloud.launched(), 2);
-    let told = town
+    let reported = town
         .cluster
         .lock()
         .events
         .iter()
         .any(|event| event.object.kind == "NodePool" && event.message.contains("write replace or ignore"));
-    assert!(told, "the value that cannot be read is told");
+    assert!(reported, "the malformed value is reported");
 
     annotate(&town, rebalance::RECOMMENDATIONS, "replace");
     watched(&mut town, 10).await;
@@ -72,7 +72,7 @@ async fn a_node_that_expires_soon_is_replaced_first_and_the_forceful_time_never_
     let records = town.records().await;
     assert!(records.len() == 1 && records[0].name != old && records[0].spec.replaces == [old]);
     let evicted = town.cluster.lock().events.iter().find(|event| event.reason == "Evicted").unwrap().message.clone();
-    assert!(evicted.contains("it reaches its expireAfter of 1h"), "what ends is said: {evicted}");
+    assert!(evicted.contains("it reaches its expireAfter of 1h"), "what ends is stated: {evicted}");
 }
 
 #[tokio::test]
@@ -109,7 +109,7 @@ async fn what_was_decided_is_written_down_with_why_the_others_stay() {
     let detail: serde_json::Value = serde_json::from_str(&proposed.detail).unwrap();
     assert_eq!(detail["commands"][0]["method"], "Emptiness");
     let kept = detail["kept"].as_array().unwrap();
-    let told = |one: &serde_json::Value| one["node"].is_string() && !one["reasons"].as_array().unwrap().is_empty();
-    assert!(!kept.is_empty() && kept.iter().all(told), "{detail:#}");
+    let reported = |one: &serde_json::Value| one["node"].is_string() && !one["reasons"].as_array().unwrap().is_empty();
+    assert!(!kept.is_empty() && kept.iter().all(reported), "{detail:#}");
     assert_eq!(town.records().await.len(), 1);
 }

@@ -70,14 +70,14 @@ async fn each_message_of_a_batch_has_a_result_of_its_own() {
     assert_eq!(phase(&town, &claims[0]).await, Phase::Initialized);
     assert_eq!(phase(&town, &claims[1]).await, Phase::Draining);
     let counted = || town.sink.totals().get(Metric::Interruptions).to_vec();
-    assert_eq!(counted(), [2.0], "those that were told to leave, and none of others");
+    assert_eq!(counted(), [2.0], "those that were marked for termination, and no others");
     town.interrupter().run(&stopping(&claims[1])).await.unwrap();
     assert_eq!(counted(), [2.0], "it leaves already");
     let state = town.cluster.lock();
     for reason in ["SpotRebalanceRecommendation", "SpotInterrupted", "InstanceStopping", "TerminatingOnInterruption"] {
         for kind in ["Node", "NodeClaim"] {
-            let told = state.events.iter().any(|event| event.reason == reason && event.object.kind == kind);
-            assert!(told, "{reason} on {kind}");
+            let reported = state.events.iter().any(|event| event.reason == reason && event.object.kind == kind);
+            assert!(reported, "{reason} on {kind}");
         }
     }
 }
@@ -96,7 +96,7 @@ async fn what_is_urgent_is_done_before_anything_else_is_looked_at() {
     assert_eq!(phase(&town, &claims[0]).await, Phase::Initialized);
     assert_eq!(phase(&town, &claims[1]).await, Phase::Draining);
     assert_eq!(town.claims.unavailable(town.clock.now()).await.unwrap().len(), 1);
-    assert_eq!(town.queue.take_claims(), [claims[1].name.clone()]);
+    assert_eq!(town.take_claims().await, [claims[1].name.clone()]);
     assert!(town.queue.take_plan().is_some());
 }
 
@@ -108,7 +108,7 @@ async fn a_mark_that_cannot_be_written_holds_no_drain_up_and_comes_again() {
     town.faults.fail("claims mark unavailable", ErrorKind::Throttled);
     let results = town.interrupter().run_all(&batch).await;
     assert!(results.iter().all(|result| matches!(result, Err(InterruptError::Port(_)))), "{results:?}");
-    assert_eq!(town.queue.take_claims().len(), 2);
+    assert_eq!(town.take_claims().await.len(), 2);
     town.faults.end_outages();
     let results = town.interrupter().run_all(&batch).await;
     assert!(results.iter().all(Result::is_ok));
@@ -183,16 +183,17 @@ async fn instances_that_fail_or_have_something_planned_leave() {
     let worst = end(town.claims.get(&claims[0].name).await.unwrap());
     assert_eq!((worst.reason, worst.deadline), (TerminationReason::Unhealthy, Some(worst.requested)));
     assert!(worst.message.contains("the system status check of"), "{}", worst.message);
-    // Not long enough, and nobody knows since when.
+    // Not long enough, and since when is unknown.
     assert_eq!(phase(&town, &claims[1]).await, Phase::Initialized);
     assert_eq!(phase(&town, &claims[2]).await, Phase::Initialized);
     let drained = end(town.claims.get(&claims[3].name).await.unwrap());
     assert_eq!((drained.reason, drained.deadline), (TerminationReason::Interrupted, None));
-    assert!(town.queue.take_claims().contains(&claims[3].name));
+    assert!(town.take_claims().await.contains(&claims[3].name));
     let state = town.cluster.lock();
     for kind in ["Node", "NodeClaim"] {
-        let told = state.events.iter().filter(|event| event.reason == "InstanceUnhealthy" && event.object.kind == kind);
-        let uids: Vec<&str> = told.map(|event| event.object.uid.as_str()).collect();
+        let reported =
+            state.events.iter().filter(|event| event.reason == "InstanceUnhealthy" && event.object.kind == kind);
+        let uids: Vec<&str> = reported.map(|event| event.object.uid.as_str()).collect();
         assert_eq!(uids.len(), 2, "{kind}");
         assert!(kind == "Node" || uids.iter().all(|uid| !uid.is_empty()), "{uids:?}");
     }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use nodeless_lifecycle::{Settings, begin_termination};
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::{Instance, NodeClaim, Phase, Requirement, StringMap, labels};
-use nodeless_operations::{CatalogCache, Reconciler};
+use nodeless_operations::{CatalogCache, EventRate, Reconciler};
 use nodeless_ports::cloud::{InstanceFault, LaunchOutcome, LaunchRequest};
 use nodeless_ports::{Capacity, Claims, Cloud, PortError, Refusal};
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,7 +83,7 @@ async fn after_a_lost_answer_and_other_prices_each_member_finds_an_instance() {
             all_look(&mut town, &names).await;
             let found = instances(&town).await;
             assert_eq!(found.len(), known.len() + 1, "{order:?}");
-            assert!(known.iter().all(|(claim, id)| found.get(claim) == Some(id)), "none changed hands");
+            assert!(known.iter().all(|(claim, id)| found.get(claim) == Some(id)), "no instance changed its owner");
             known = found;
         }
         one_each(&town).await;
@@ -214,6 +214,7 @@ async fn two_functions_that_were_shown_different_lists_agree() {
         cluster: town.ports.cluster.clone(),
         cloud: Arc::new(Slow { inner: town.cloud.clone(), asked: asked.clone(), gate: gate.clone() }),
         catalog: CatalogCache::default(),
+        events: EventRate::default(),
         settings: Settings::new(common::CLUSTER),
         zonal_shift: false,
         min_values_strict: true,

@@ -131,14 +131,14 @@ async fn a_nodeclaim_without_a_nodepool_is_told_that_nothing_is_launched_for_it(
     town.cluster.lock().mirrors.insert("mine".into(), mine);
     town.minutes(10).await;
     let state = town.cluster.lock();
-    let told: Vec<_> = state.events.iter().filter(|event| event.reason == "NotSupported").collect();
-    let [event] = &told[..] else { panic!("once, and not of claims of ours: {told:?}") };
+    let reported: Vec<_> = state.events.iter().filter(|event| event.reason == "NotSupported").collect();
+    let [event] = &reported[..] else { panic!("once, and not of claims of ours: {reported:?}") };
     assert_eq!((event.object.name.as_str(), event.object.uid.as_str()), ("mine", "mine-uid"));
     assert!(event.message.contains("create a NodePool"), "{}", event.message);
     assert!(state.mirrors.contains_key("mine"), "it is not ours to delete");
 }
 
-/// The members of a launch group whose answer was lost: EC2 has said that it knows their client token.
+/// The members of a launch group whose answer was lost: EC2 has stated that it knows their client token.
 async fn lost_group(town: &Town) -> Vec<String> {
     let lost =
         LaunchResult::Failed { code: "IdempotentParameterMismatch".into(), message: String::new(), retryable: false };

@@ -1,4 +1,4 @@
-//! Limits of NodePools: what is said of one that cannot be read, what spot takes of a limit in dollars, and what happens to nodes
+//! Limits of NodePools: what is reported about one that cannot be read, what spot takes of a limit in dollars, and what happens to nodes
 //! of a NodePool that is at its limit.
 #![allow(clippy::unwrap_used)]
 
@@ -44,9 +44,9 @@ async fn a_limit_that_cannot_be_read_is_said_in_the_condition_and_an_event() {
     assert!(validation.message.contains("spec.limits[nodeless.sh/dollars-per-hour]"), "{}", validation.message);
     assert_eq!((ready.status, ready.reason.as_str()), (ConditionStatus::False, "UnhealthyDependents"));
     assert!(ready.message.contains("ValidationSucceeded=False"), "{}", ready.message);
-    let told =
+    let reported =
         state.events.iter().find(|event| event.object.kind == "NodePool" && event.reason == "ValidationSucceeded");
-    assert!(told.unwrap().message.contains("\"-1\" is no amount of money"), "{told:?}");
+    assert!(reported.unwrap().message.contains("\"-1\" is no amount of money"), "{reported:?}");
     let of_pod = state.events.iter().find(|event| event.object.kind == "Pod" && event.object.name == "web");
     assert!(of_pod.unwrap().message.contains("nodeless.sh/dollars-per-hour"), "{of_pod:?}");
 }
@@ -99,7 +99,11 @@ async fn at_a_full_limit_an_interrupted_node_has_its_replacement_at_once() {
     assert_eq!(report.created.len(), 1, "{report:?}");
     assert!(town.records().await.iter().any(|one| one.name == claim.name), "it is still there");
     let state = town.cluster.lock();
-    let told = state.events.iter().find(|event| event.reason == "LimitPassedWhileNodesLeave").unwrap();
-    assert_eq!((told.object.kind.as_str(), told.is_warning()), ("NodePool", false));
-    assert!(told.message.contains("nodes 3 of 2") && told.message.contains(&claim.name), "{}", told.message);
+    let reported = state.events.iter().find(|event| event.reason == "LimitPassedWhileNodesLeave").unwrap();
+    assert_eq!((reported.object.kind.as_str(), reported.is_warning()), ("NodePool", false));
+    assert!(
+        reported.message.contains("nodes 3 of 2") && reported.message.contains(&claim.name),
+        "{}",
+        reported.message
+    );
 }

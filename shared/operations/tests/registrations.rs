@@ -1,4 +1,4 @@
-//! NodePools whose machines do not join say so.
+//! NodePools whose machines do not join report it.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -38,8 +38,8 @@ async fn silent_town(pods: usize) -> Town {
     town
 }
 
-/// What Karpenter says of a change of the condition, of each.
-fn told(town: &Town) -> Vec<String> {
+/// What Karpenter states about a change of the condition, of each.
+fn reported(town: &Town) -> Vec<String> {
     let state = town.cluster.lock();
     let about = state.events.iter().filter(|event| event.reason == KIND && event.object.kind == "NodePool");
     about.map(|event| event.message.clone()).collect()
@@ -57,7 +57,7 @@ async fn two_machines_that_never_join_make_a_nodepool_unhealthy_and_three_that_d
     assert_eq!(failed.status, ConditionStatus::False);
     assert_eq!((failed.reason.as_str(), failed.message.as_str()), ("RegistrationFailed", "Failed to register node"));
     let text = "Unknown -> False, Reason: RegistrationFailed, Message: Failed to register node";
-    assert!(matches!(&told(&town)[..], [one] if one.ends_with(text)), "{:?}", told(&town));
+    assert!(matches!(&reported(&town)[..], [one] if one.ends_with(text)), "{:?}", reported(&town));
     // What is known is informational: the NodePool launches on.
     assert_eq!(town.cloud.launched(), 3);
     town.cluster.lock().mute.clear();
@@ -71,7 +71,7 @@ async fn two_machines_that_never_join_make_a_nodepool_unhealthy_and_three_that_d
         assert_eq!(health(&town), expected, "after {pods} that joined");
         town.restart();
     }
-    assert_eq!(told(&town).len(), 2);
+    assert_eq!(reported(&town).len(), 2);
 }
 
 #[tokio::test]
@@ -105,7 +105,7 @@ async fn a_change_of_the_nodepool_or_its_class_begins_anew() {
     town.cluster.lock().pools[0].generation += 1;
     town.minutes(1).await;
     assert_eq!(health(&town), ConditionStatus::Unknown);
-    // Those that are awaited since before the change say nothing of what it is now.
+    // Those that are awaited since before the change report nothing of what it is now.
     assert_eq!(town.cloud.launched(), 4);
     town.minutes(16).await;
     assert_eq!((town.cloud.launched(), health(&town)), (6, ConditionStatus::Unknown));
@@ -124,24 +124,24 @@ async fn a_change_of_the_nodepool_or_its_class_begins_anew() {
 #[tokio::test]
 async fn what_karpenter_said_holds_until_more_is_known() {
     let town = Town::new().await;
-    let said = |generation: i64| {
+    let stated = |generation: i64| {
         serde_json::from_value(serde_json::json!({
             "nodeClassObservedGeneration": 1,
-            "conditions": [{ "type": KIND, "status": "False", "reason": "RegistrationFailed", "message": "as Karpenter says",
+            "conditions": [{ "type": KIND, "status": "False", "reason": "RegistrationFailed", "message": "as Karpenter reports",
                 "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": generation }],
         }))
         .unwrap()
     };
     town.cluster.lock().pools[0].generation = 7;
-    town.cluster.lock().pool_statuses.insert("default".into(), said(7));
+    town.cluster.lock().pool_statuses.insert("default".into(), stated(7));
     town.planner().run().await.unwrap();
     let kept = condition(&town);
-    assert_eq!((kept.status, kept.message.as_str()), (ConditionStatus::False, "as Karpenter says"));
+    assert_eq!((kept.status, kept.message.as_str()), (ConditionStatus::False, "as Karpenter reports"));
     assert_eq!(kept.last_transition_time.0.to_string(), "2026-01-01T00:00:00Z");
-    // What it said of an older template it did not say of this one.
+    // What it reported about an older template it did not state about this one.
     let town = Town::new().await;
     town.cluster.lock().pools[0].generation = 7;
-    town.cluster.lock().pool_statuses.insert("default".into(), said(6));
+    town.cluster.lock().pool_statuses.insert("default".into(), stated(6));
     town.planner().run().await.unwrap();
     assert_eq!(health(&town), ConditionStatus::Unknown);
 }
@@ -199,7 +199,7 @@ async fn what_cannot_be_read_changes_nothing_and_what_is_damaged_is_begun_anew()
     town.claims.put_record(RecordKind::Registrations, &damaged).await.unwrap();
     let report = town.planner().run().await.unwrap();
     assert!(report.problems.iter().any(|why| why.contains("registrations#default")), "{report:?}");
-    assert_eq!(condition(&town), before, "the condition itself says as much");
+    assert_eq!(condition(&town), before, "the condition itself states as much");
     let stored = town.claims.record(RecordKind::Registrations, "default").await.unwrap().unwrap();
     assert!(serde_json::from_str::<RegistrationHealth>(&stored.encoded).is_ok());
 }

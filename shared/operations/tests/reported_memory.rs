@@ -58,7 +58,7 @@ async fn a_node_teaches_as_soon_as_it_has_reported_and_has_a_claim() {
     assert_eq!(
         town.claims.record(RecordKind::ReportedMemory, "").await.unwrap().unwrap_or_default(),
         StoredRecord::default(),
-        "nobody knows its image"
+        "its image is unknown"
     );
     town.cluster.lock().nodes.values_mut().for_each(|node| node.capacity.clone_from(&capacity));
     town.planner().run().await.unwrap();
@@ -73,17 +73,17 @@ async fn a_plan_without_the_record_goes_by_the_nodes_and_overwrites_nothing() {
     town.cluster.lock().nodes.values_mut().next().unwrap().capacity.set("memory", Quantity::from_mebibytes(6_900));
     town.faults.fail("claims reported memory", ErrorKind::Unavailable);
     let report = town.planner().run().await.unwrap();
-    let told = report.problems.iter().any(|problem| problem.contains("how much memory nodes reported is not known"));
-    assert!(told, "{:?}", report.problems);
+    let named = report.problems.iter().any(|problem| problem.contains("how much memory nodes reported is not known"));
+    assert!(named, "{:?}", report.problems);
     town.faults.end_outages();
     assert_eq!(town.claims.record(RecordKind::ReportedMemory, "").await.unwrap().unwrap_or_default(), before);
 
-    // What cannot be understood is said, and written anew.
+    // What cannot be understood is stated, and written anew.
     let rubbish = StoredRecord { encoded: "rubbish".into(), ..before };
     town.claims.put_record(RecordKind::ReportedMemory, &rubbish).await.unwrap();
     let report = town.planner().run().await.unwrap();
-    let told = report.problems.iter().any(|problem| problem.contains("the item memory of the claims table"));
-    assert!(told, "{:?}", report.problems);
+    let named = report.problems.iter().any(|problem| problem.contains("the item memory of the claims table"));
+    assert!(named, "{:?}", report.problems);
     let after = town.claims.record(RecordKind::ReportedMemory, "").await.unwrap().unwrap_or_default();
     assert_eq!((after.version, read(&after).ends().is_some()), (3, true));
 }

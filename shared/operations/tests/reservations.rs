@@ -19,7 +19,7 @@ async fn only(town: &Town) -> NodeClaim {
     town.records().await.remove(0)
 }
 
-/// A town with one node, which looks as if it had been launched into a reservation. EC2 says that it is in none.
+/// A town with one node, which looks as if it had been launched into a reservation. EC2 reports that it is in none.
 async fn town_after_the_reservation() -> Town {
     let mut town = running_town(1).await;
     town.minutes(2).await;
@@ -38,7 +38,7 @@ async fn town_after_the_reservation() -> Town {
     town
 }
 
-/// Whether node and NodeClaim object say that it is on demand, and nothing of a reservation.
+/// Whether node and NodeClaim object state that it is on demand, and nothing of a reservation.
 fn shown(town: &Town) -> bool {
     let state = town.cluster.lock();
     let node = state.nodes.values().next().unwrap();

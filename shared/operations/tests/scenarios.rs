@@ -45,7 +45,7 @@ async fn alike_nodes_are_launched_by_one_call_and_a_doubled_wake_launches_nothin
     assert_eq!((first.pods, first.created.len()), (5, 5), "{first:?}");
     let again = town.planner().run().await.unwrap();
     assert_eq!((again.placed, again.created.len()), (5, 0), "claims on their way count as the nodes that they will be");
-    let leaders = town.queue.take_claims();
+    let leaders = town.take_claims().await;
     assert_eq!(leaders, [first.created[0].clone()]);
     let done = town.reconciler().run(&leaders[0]).await.unwrap();
     assert_eq!(done.phase, Some(Phase::Launched));
@@ -146,8 +146,11 @@ async fn a_pool_without_its_class_harms_no_other() {
     let report = town.planner().run().await.unwrap();
     assert_eq!(report.created.len(), 1);
     assert!(report.created[0].starts_with("default-"));
-    let told = report.problems.join("\n");
-    assert!(told.contains("NodePool broken") && told.contains("EC2NodeClass missing does not exist"), "{told}");
+    let reported = report.problems.join("\n");
+    assert!(
+        reported.contains("NodePool broken") && reported.contains("EC2NodeClass missing does not exist"),
+        "{reported}"
+    );
     let state = town.cluster.lock();
     let condition = |pool: &str, kind: &str| {
         let conditions = &state.pool_statuses[pool].conditions;
@@ -167,8 +170,8 @@ async fn pods_that_fit_nowhere_are_told_why_once() {
         let report = town.planner().run().await.unwrap();
         assert_eq!((report.unschedulable.len(), report.created.len()), (1, 0));
     }
-    let told = events(&town, "FailedScheduling");
-    assert!(told.len() == 1 && told[0].contains("NodePool default"), "{told:?}");
+    let reported = events(&town, "FailedScheduling");
+    assert!(reported.len() == 1 && reported[0].contains("NodePool default"), "{reported:?}");
 }
 
 /// As in Karpenter: such a pod waits for capacity that is none of ours.
@@ -186,8 +189,8 @@ async fn a_pod_that_keeps_off_node_pools_is_told_nothing() {
     let report = town.planner().run().await.unwrap();
     assert_eq!((report.unschedulable.len(), report.created.len()), (2, 0));
     let state = town.cluster.lock();
-    let told: Vec<_> = state.events.iter().filter(|event| event.reason == "FailedScheduling").collect();
-    assert!(told.len() == 1 && told[0].object.name == "giant", "{told:?}");
+    let reported: Vec<_> = state.events.iter().filter(|event| event.reason == "FailedScheduling").collect();
+    assert!(reported.len() == 1 && reported[0].object.name == "giant", "{reported:?}");
 }
 
 #[tokio::test]
@@ -208,24 +211,24 @@ async fn a_node_pool_that_no_instance_type_meets_says_so_while_pods_wait() {
         state.pools.extend([impossible, choosy]);
     }
     town.planner().run().await.unwrap();
-    assert!(events(&town, "NoCompatibleInstanceTypes").is_empty(), "nobody waits");
+    assert!(events(&town, "NoCompatibleInstanceTypes").is_empty(), "no pod waits");
     town.cluster.add_pods([pod("web", 1000)]);
     for _ in 0..2 {
         town.planner().run().await.unwrap();
     }
     let state = town.cluster.lock();
-    let told = state.events.iter().filter(|event| event.reason == "NoCompatibleInstanceTypes");
-    let mut told: Vec<_> = told.map(|event| (event.object.name.as_str(), event.message.as_str())).collect();
-    told.sort_unstable();
+    let reported = state.events.iter().filter(|event| event.reason == "NoCompatibleInstanceTypes");
+    let mut reported: Vec<_> = reported.map(|event| (event.object.name.as_str(), event.message.as_str())).collect();
+    reported.sort_unstable();
     let text = "NodePool requirements filtered out all compatible available instance types";
     let too_few = format!("{text} due to minValues incompatibility");
-    assert_eq!(told, [("choosy", too_few.as_str()), ("impossible", text)]);
+    assert_eq!(reported, [("choosy", too_few.as_str()), ("impossible", text)]);
 }
 
 #[tokio::test]
 async fn a_node_pool_says_why_its_class_is_not_ready() {
     let town = Town::new().await;
-    let told = async |edit: &dyn Fn(&mut EC2NodeClass)| {
+    let reported = async |edit: &dyn Fn(&mut EC2NodeClass)| {
         edit(town.cluster.lock().classes.get_mut("default").unwrap());
         town.planner().run().await.unwrap();
         let state = town.cluster.lock();
@@ -236,7 +239,7 @@ async fn a_node_pool_says_why_its_class_is_not_ready() {
         })
     };
     let of = |status, class: &str, ready: &str| [(status, class.to_owned()), (status, ready.to_owned())];
-    assert_eq!(told(&|_| {}).await, of(ConditionStatus::True, "NodeClassReady", "Ready"));
+    assert_eq!(reported(&|_| {}).await, of(ConditionStatus::True, "NodeClassReady", "Ready"));
     let not_ready = |class: &mut EC2NodeClass| {
         for condition in &mut class.status.as_mut().unwrap().conditions {
             condition.status = ConditionStatus::False;
@@ -244,7 +247,7 @@ async fn a_node_pool_says_why_its_class_is_not_ready() {
         }
     };
     let expected = of(ConditionStatus::False, "UnhealthyDependents", "UnhealthyDependents");
-    assert_eq!(told(&not_ready).await, expected);
+    assert_eq!(reported(&not_ready).await, expected);
     let edited = |class: &mut EC2NodeClass| {
         class.metadata.generation = Some(8);
         for condition in &mut class.status.as_mut().unwrap().conditions {
@@ -252,7 +255,7 @@ async fn a_node_pool_says_why_its_class_is_not_ready() {
         }
     };
     let expected = of(ConditionStatus::False, "NodeClassReadinessUnknown", "UnhealthyDependents");
-    assert_eq!(told(&edited).await, expected);
+    assert_eq!(reported(&edited).await, expected);
 }
 
 #[tokio::test]
@@ -663,7 +666,7 @@ async fn after_a_shortage_a_few_nodes_are_tried_and_twice_as_many_after_each_suc
     let budgets = town.claims.launch_budgets(town.clock.time()).await.unwrap();
     assert!(!budgets.is_empty() && budgets.iter().all(|budget| budget.size == 8), "{budgets:?}");
 
-    // The shortage is over, but nobody knows for how many.
+    // The shortage is over, but for how many is unknown.
     town.cloud.set_capacity(None);
     town.clock.advance_to(town.clock.time() + jiff::SignedDuration::from_mins(4));
     let report = town.planner().run().await.unwrap();
@@ -685,8 +688,8 @@ async fn a_launch_that_ec2_refuses_is_told_on_the_class_and_not_tried_in_a_loop(
     town.cluster.add_pods([pod("web", 3000)]);
     town.queue_wake().await;
     town.minutes(2).await;
-    let told = events(&town, "LaunchRefused");
-    assert!(told.len() == 1 && told[0].contains("cloud launch"), "{told:?}");
+    let reported = events(&town, "LaunchRefused");
+    assert!(reported.len() == 1 && reported[0].contains("cloud launch"), "{reported:?}");
     assert_eq!(town.queue.take_node_classes(), ["default"], "EC2 is asked whether it refuses all");
     let claim = town.records().await[0].clone();
     let launched = claim.condition(condition::LAUNCHED).unwrap();

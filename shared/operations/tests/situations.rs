@@ -1,4 +1,4 @@
-//! What a plan makes of NodeOverlays, CapacityBuffers and volumes, and what it says of them.
+//! What a plan makes of NodeOverlays, CapacityBuffers and volumes, and what it states about them.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -65,9 +65,9 @@ async fn an_overlay_changes_what_is_launched() {
     let claims = town.claims_named(&report.created).await;
     assert_eq!(claims[0].spec.instance_types[0], "c6i.xlarge");
     assert_eq!(claims[0].spec.annotations[labels::PRICE_OVERLAY_APPLIED], "true");
-    let told = town.cluster.lock().overlays[0].1.clone();
+    let reported = town.cluster.lock().overlays[0].1.clone();
     assert_eq!(
-        conditions(&told.conditions),
+        conditions(&reported.conditions),
         ["ValidationSucceeded", "Ready"].map(|kind| (kind.into(), ConditionStatus::True, kind.into()))
     );
     town.until("it is launched", |town| town.cloud.launched() == 1).await;
@@ -106,14 +106,14 @@ async fn overlays_that_contradict_each_other_are_told() {
         (faulty, none()),
     ];
     town.planner().run().await.unwrap();
-    let told = |at: usize| {
+    let reported = |at: usize| {
         let status = town.cluster.lock().overlays[at].1.clone();
         (status.conditions[0].status, status.conditions[0].reason.clone(), status.conditions[0].message.clone())
     };
-    assert_eq!((told(0).0, told(0).1.as_str()), (ConditionStatus::False, "Conflict"));
-    assert!(told(0).2.contains("NodeOverlay b"), "{}", told(0).2);
-    assert_eq!(told(1).0, ConditionStatus::True);
-    assert_eq!((told(2).1.as_str(), told(2).2.as_str()), ("RuntimeValidation", "spec.capacity.x: no"));
+    assert_eq!((reported(0).0, reported(0).1.as_str()), (ConditionStatus::False, "Conflict"));
+    assert!(reported(0).2.contains("NodeOverlay b"), "{}", reported(0).2);
+    assert_eq!(reported(1).0, ConditionStatus::True);
+    assert_eq!((reported(2).1.as_str(), reported(2).2.as_str()), ("RuntimeValidation", "spec.capacity.x: no"));
 }
 
 #[tokio::test]
@@ -152,7 +152,7 @@ async fn a_buffer_gets_a_node_keeps_it_and_is_refilled() {
     town.until("the buffer is refilled", |town| town.cloud.running().len() == 2).await;
 
     town.cluster.lock().buffers.clear();
-    town.until("what nobody needs goes", |town| town.cloud.alive().len() == 1).await;
+    town.until("the empty node is removed", |town| town.cloud.alive().len() == 1).await;
     assert_eq!(town.cluster.bound(), 1);
 }
 
@@ -184,10 +184,10 @@ async fn a_buffer_that_cannot_be_resolved_says_why() {
     let report = town.planner().run().await.unwrap();
     assert!(report.created.is_empty());
     let state = town.cluster.lock();
-    let told = |at: usize| conditions(&state.buffers[at].status.conditions);
-    assert_eq!(told(0)[0].2, "PodTemplateNotFound");
-    assert_eq!(told(0)[1].2, "NotReadyForProvisioning");
-    assert_eq!(told(1)[1].2, "BufferEmpty");
+    let reported = |at: usize| conditions(&state.buffers[at].status.conditions);
+    assert_eq!(reported(0)[0].2, "PodTemplateNotFound");
+    assert_eq!(reported(0)[1].2, "NotReadyForProvisioning");
+    assert_eq!(reported(1)[1].2, "BufferEmpty");
     assert_eq!(state.buffers[0].status.replicas, None);
 }
 

@@ -77,7 +77,7 @@ async fn a_static_pool_has_just_as_many_nodes_as_it_should() {
     let decisions = town.claims.decisions(10).await.unwrap();
     assert!(decisions.iter().any(|one| one.kind == "static-capacity" && one.subjects.len() == 3), "{decisions:#?}");
 
-    // Pods use the nodes, and a static NodePool launches none for those that fit nowhere.
+    // Pods use the nodes, and a static NodePool launches none for those that cannot be placed.
     town.cluster.add_pods((0..4).map(|number| pod(&format!("web-{number}"), 3000)));
     town.queue_wake().await;
     town.minutes(3).await;
@@ -95,8 +95,8 @@ async fn a_static_pool_has_just_as_many_nodes_as_it_should() {
     settle(&mut town, 4).await;
     check(&town, 4, "after shrinking").await;
     assert_eq!(town.cluster.lock().nodes.keys().cloned().collect::<BTreeSet<_>>(), busy);
-    let told = events(&town, "DisruptionTerminating");
-    assert!(told.iter().any(|event| event.message.contains("has more nodes than its replicas")), "{told:#?}");
+    let reported = events(&town, "DisruptionTerminating");
+    assert!(reported.iter().any(|event| event.message.contains("has more nodes than its replicas")), "{reported:#?}");
 
     // An instance that goes is replaced.
     let lost = town.cloud.alive()[0].id.clone();
@@ -122,8 +122,11 @@ async fn the_limit_on_nodes_holds_for_a_static_pool_and_is_told() {
     change(&town, |pool| pool.limits = ResourceList::from([("nodes", Quantity::from_units(2))]));
     settle(&mut town, 2).await;
     check(&town, 2, "at the limit").await;
-    let told = events(&town, "ReplicasNotReached");
-    assert!(told.iter().any(|event| event.object.kind == "NodePool" && event.message.contains("nodes")), "{told:#?}");
+    let reported = events(&town, "ReplicasNotReached");
+    assert!(
+        reported.iter().any(|event| event.object.kind == "NodePool" && event.message.contains("nodes")),
+        "{reported:#?}"
+    );
     // What drifts at the limit cannot be replaced first: it leaves, one node at a time, before its replacement comes.
     change(&town, |pool| pool.hash = "changed".into());
     town.minutes(20).await;
@@ -291,9 +294,9 @@ async fn nothing_is_repaired_while_the_gate_is_off_or_too_much_is_unhealthy() {
     sicken(&town, 2, 60);
     town.minutes(2).await;
     assert!(unhealthy(&town).await.is_empty());
-    let told = events(&town, "NodeRepairBlocked");
+    let reported = events(&town, "NodeRepairBlocked");
     for kind in ["Node", "NodeClaim", "NodePool"] {
-        let on = told.iter().find(|event| event.object.kind == kind).unwrap();
+        let on = reported.iter().find(|event| event.object.kind == kind).unwrap();
         assert!(on.message.contains("2 of 3 nodes of NodePool default are unhealthy"), "{on:?}");
     }
     // A node that cannot be decoded would be missing among all.
@@ -335,10 +338,10 @@ async fn a_sleeping_pool_has_no_nodes_and_comes_back() {
     town.minutes(8).await;
     // The PodDisruptionBudget holds one drain up; the other node goes, and its pod has to wait.
     assert_eq!((town.cloud.alive().len(), town.cluster.bound()), (1, 1));
-    let asleep = |claim: &NodeClaim| {
-        claim.status.termination.as_ref().is_some_and(|end| end.reason == TerminationReason::Asleep)
+    let scheduled_off = |claim: &NodeClaim| {
+        claim.status.termination.as_ref().is_some_and(|end| end.reason == TerminationReason::ScheduledOff)
     };
-    assert!(town.records().await.iter().all(asleep), "{:#?}", town.records().await);
+    assert!(town.records().await.iter().all(scheduled_off), "{:#?}", town.records().await);
     let report = town.planner().run().await.unwrap();
     assert!(report.created.is_empty());
     let why = &report.unschedulable[0].1;
@@ -350,7 +353,7 @@ async fn a_sleeping_pool_has_no_nodes_and_comes_back() {
     assert_eq!(town.cloud.launched(), launched, "nothing is launched for pods while it sleeps");
     let status = town.cluster.lock().pool_statuses["default"].clone();
     let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready").unwrap();
-    assert_eq!(ready.status, nodeless_api::ConditionStatus::True, "a NodePool that sleeps is sound");
+    assert_eq!(ready.status, nodeless_api::ConditionStatus::True, "a NodePool that sleeps is Ready");
     town.minutes(50).await;
     assert_eq!((town.cloud.alive().len(), town.cluster.bound()), (2, 2), "in the morning");
 }
@@ -362,7 +365,7 @@ async fn a_static_pool_sleeps_too() {
     let (schedule, _) = nap_in(&town, 2);
     annotate(&town, schedules::SLEEP, &schedule);
     town.minutes(12).await;
-    check(&town, 0, "asleep").await;
+    check(&town, 0, "scheduled off").await;
     town.minutes(60).await;
     check(&town, 2, "awake").await;
 }

@@ -1,4 +1,4 @@
-//! Two planners that work at the same time: SQS hands a message out again while the first planner is still at work.
+//! Two planners that work at the same time: SQS delivers a message again while the first planner is still at work.
 #![allow(clippy::unwrap_used)]
 
 mod common;

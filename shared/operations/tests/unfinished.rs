@@ -51,7 +51,7 @@ async fn a_small_plan_writes_nothing_about_itself() {
 }
 
 /// The process is ended at one write after the other, as by its timeout. What pods need comes first, and whatever the plan that
-/// follows finds of the killed one, it does that too; but nothing optional, of which it tells. The one after that is whole.
+/// follows finds of the killed one, it does that too; but nothing optional, and reports that. The one after that is whole.
 #[tokio::test]
 async fn a_plan_after_one_that_was_killed_does_what_pods_need_and_leaves_out_the_rest() {
     let (mut killed, mut died_after_pods) = (0, 0);

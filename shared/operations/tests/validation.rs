@@ -1,4 +1,4 @@
-//! Whether EC2 would launch from an EC2NodeClass: asked by who launches, told in the status of the class.
+//! Whether EC2 would launch from an EC2NodeClass: asked with the permissions of who launches, reported in the status of the class.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -80,7 +80,7 @@ fn condition(town: &Town, kind: &str) -> Condition {
 }
 
 /// Whether the class is ready, and the reason of ValidationSucceeded.
-fn told(town: &Town) -> (ConditionStatus, String) {
+fn reported(town: &Town) -> (ConditionStatus, String) {
     (condition(town, "Ready").status, condition(town, "ValidationSucceeded").reason)
 }
 
@@ -94,12 +94,12 @@ async fn a_class_is_ready_once_ec2_would_launch_from_it_and_follows_its_later_an
     let functions = functions(&town);
     town.cluster.lock().classes.get_mut("default").unwrap().status.as_mut().unwrap().conditions.clear();
     functions.refresher.run().await.unwrap();
-    assert_eq!(told(&town), (ConditionStatus::Unknown, "AwaitingDryRun".to_owned()));
+    assert_eq!(reported(&town), (ConditionStatus::Unknown, "AwaitingDryRun".to_owned()));
     assert_eq!(town.queue.take_node_classes(), ["default"]);
     let _refreshed = town.queue.take_plan();
     town.clock.advance_to(town.clock.time() + SignedDuration::from_secs(1));
     assert!(functions.validator.run("default").await.unwrap());
-    assert_eq!(told(&town), (ConditionStatus::True, "ValidationSucceeded".to_owned()));
+    assert_eq!(reported(&town), (ConditionStatus::True, "ValidationSucceeded".to_owned()));
     assert!(town.queue.take_plan().is_some(), "pods may wait for the class");
 
     // The answer holds for half an hour, and the class is ready all the while.
@@ -112,9 +112,9 @@ async fn a_class_is_ready_once_ec2_would_launch_from_it_and_follows_its_later_an
     town.cloud.refuse_dry_runs(Some(refusal));
     functions.refresher.run().await.unwrap();
     assert_eq!(town.queue.take_node_classes(), ["default"]);
-    assert_eq!(told(&town).0, ConditionStatus::True);
+    assert_eq!(reported(&town).0, ConditionStatus::True);
     assert!(functions.validator.run("default").await.unwrap());
-    assert_eq!(told(&town), (ConditionStatus::False, "CreateFleetAuthCheckFailed".to_owned()));
+    assert_eq!(reported(&town), (ConditionStatus::False, "CreateFleetAuthCheckFailed".to_owned()));
     assert_eq!(condition(&town, "ValidationSucceeded").message, "cloud launch was denied: no");
 
     // A doubled message asks nothing; after five minutes the next refresh does, and what was granted is found.
@@ -126,7 +126,7 @@ async fn a_class_is_ready_once_ec2_would_launch_from_it_and_follows_its_later_an
     functions.refresher.run().await.unwrap();
     assert_eq!(town.queue.take_node_classes(), ["default"]);
     functions.validator.run("default").await.unwrap();
-    assert_eq!(told(&town).0, ConditionStatus::True);
+    assert_eq!(reported(&town).0, ConditionStatus::True);
 }
 
 #[tokio::test]
@@ -136,11 +136,11 @@ async fn without_dry_runs_a_class_is_ready_and_ec2_is_not_asked() {
     town.cloud.refuse_dry_runs(Some(Refusal { reason: "RequestRefused".into(), message: "no".into() }));
     town.cluster.lock().classes.get_mut("default").unwrap().status.as_mut().unwrap().conditions.clear();
     functions.refresher.run().await.unwrap();
-    assert_eq!(told(&town), (ConditionStatus::True, "ValidationSucceeded".to_owned()));
+    assert_eq!(reported(&town), (ConditionStatus::True, "ValidationSucceeded".to_owned()));
     assert!(town.queue.take_node_classes().is_empty());
     // A launch that was refused asks for one.
     assert!(!functions.validator.run("default").await.unwrap());
-    assert_eq!(told(&town).0, ConditionStatus::True);
+    assert_eq!(reported(&town).0, ConditionStatus::True);
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn while_ec2_cannot_be_asked_what_was_known_stands() {
     let functions = functions(&town);
     functions.refresher.run().await.unwrap();
     functions.validator.run("default").await.unwrap();
-    assert_eq!(told(&town).0, ConditionStatus::True);
+    assert_eq!(reported(&town).0, ConditionStatus::True);
     town.queue.clear();
 
     // Another spec waits for its answer; that there is none for now is no reason to stop.
@@ -160,10 +160,13 @@ async fn while_ec2_cannot_be_asked_what_was_known_stands() {
         class.spec.detailed_monitoring = Some(true);
     }
     functions.refresher.run().await.unwrap();
-    assert_eq!((told(&town).0, town.queue.take_node_classes()), (ConditionStatus::Unknown, vec!["default".to_owned()]));
+    assert_eq!(
+        (reported(&town).0, town.queue.take_node_classes()),
+        (ConditionStatus::Unknown, vec!["default".to_owned()])
+    );
     town.faults.fail("cloud dry run", ErrorKind::Throttled);
     functions.validator.run("default").await.unwrap();
-    assert_eq!(told(&town).0, ConditionStatus::True);
+    assert_eq!(reported(&town).0, ConditionStatus::True);
     assert!(town.queue.take_node_classes().is_empty(), "not in a loop");
     minutes(&town, 1);
     assert_eq!(town.queue.take_node_classes(), ["default"], "but again");
@@ -171,7 +174,7 @@ async fn while_ec2_cannot_be_asked_what_was_known_stands() {
     let refusal = Refusal { reason: "RequestRefused".into(), message: "no".into() };
     town.cloud.refuse_dry_runs(Some(refusal));
     functions.validator.run("default").await.unwrap();
-    assert_eq!(told(&town), (ConditionStatus::False, "RequestRefused".to_owned()));
+    assert_eq!(reported(&town), (ConditionStatus::False, "RequestRefused".to_owned()));
 }
 
 #[tokio::test]
@@ -186,7 +189,7 @@ async fn a_node_pool_that_buys_spot_only_leaves_its_class_ready() {
     }
     functions.refresher.run().await.unwrap();
     assert!(functions.validator.run("default").await.unwrap());
-    let (ready, reason) = told(&town);
+    let (ready, reason) = reported(&town);
     assert_eq!((ready, reason.as_str()), (ConditionStatus::True, "ValidationSucceeded"));
 }
 
@@ -195,7 +198,7 @@ async fn what_changes_about_a_class_is_told_as_events() {
     let town = Town::new().await;
     let functions = functions(&town);
     town.cluster.lock().classes.get_mut("default").unwrap().status.as_mut().unwrap().conditions.clear();
-    let told = || -> Vec<(String, String)> {
+    let reported = || -> Vec<(String, String)> {
         let mut state = town.cluster.lock();
         let all = std::mem::take(&mut state.events).into_iter().filter(|event| event.object.kind == "EC2NodeClass");
         all.map(|event| (event.reason, event.message)).collect()
@@ -204,15 +207,15 @@ async fn what_changes_about_a_class_is_told_as_events() {
         (kind.to_owned(), format!("Status condition transitioned, Type: {kind}, Status: {text}"))
     };
     functions.refresher.run().await.unwrap();
-    assert_eq!(told(), [transition("SubnetsReady", "Unknown -> True, Reason: SubnetsReady")]);
+    assert_eq!(reported(), [transition("SubnetsReady", "Unknown -> True, Reason: SubnetsReady")]);
     functions.refresher.run().await.unwrap();
-    assert_eq!(told(), []);
+    assert_eq!(reported(), []);
     functions.validator.run("default").await.unwrap();
     let expected = [
         transition("ValidationSucceeded", "Unknown -> True, Reason: ValidationSucceeded"),
         transition("Ready", "Unknown -> True, Reason: Ready"),
     ];
-    assert_eq!(told(), expected);
+    assert_eq!(reported(), expected);
 }
 
 #[tokio::test]
@@ -227,8 +230,8 @@ async fn a_class_that_goes_says_which_claims_it_waits_for() {
     functions.refresher.run().await.unwrap();
     let claim = town.records().await.pop().unwrap().name;
     let state = town.cluster.lock();
-    let told = state.events.iter().find(|event| event.reason == "WaitingOnNodeClaimTermination").unwrap();
-    assert_eq!(told.message, format!("Waiting on NodeClaim termination for {claim}"));
-    assert_eq!((told.object.kind.as_str(), told.is_warning()), ("EC2NodeClass", false));
+    let reported = state.events.iter().find(|event| event.reason == "WaitingOnNodeClaimTermination").unwrap();
+    assert_eq!(reported.message, format!("Waiting on NodeClaim termination for {claim}"));
+    assert_eq!((reported.object.kind.as_str(), reported.is_warning()), ("EC2NodeClass", false));
     assert!(state.classes.contains_key("default"));
 }

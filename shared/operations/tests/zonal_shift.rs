@@ -30,7 +30,7 @@ async fn running_town(pods: usize) -> Town {
 }
 
 /// The messages of the events with this reason, since the last call.
-fn told(town: &Town, reason: &str) -> Vec<String> {
+fn reported(town: &Town, reason: &str) -> Vec<String> {
     let mut state = town.cluster.lock();
     let (found, others) = std::mem::take(&mut state.events).into_iter().partition(|event| event.reason == reason);
     state.events = others;
@@ -58,7 +58,7 @@ async fn pods_wait_for_a_zone_and_hear_why_until_the_shift_is_over() {
     town.zonal_shifts.start(ZONE, Some(after(&town, 60)));
     sweeper.run().await.unwrap();
     assert!(town.queue.take_plan().is_some(), "a plan follows at once");
-    let active = told(&town, "ZonalShiftActive");
+    let active = reported(&town, "ZonalShiftActive");
     assert!(active.len() == 1 && active[0].contains("us-east-1a (use1-az6)"), "{active:?}");
 
     town.cluster.add_pods([pod("web", 1000)]);
@@ -66,17 +66,17 @@ async fn pods_wait_for_a_zone_and_hear_why_until_the_shift_is_over() {
     assert!(report.created.is_empty());
     assert!(report.unschedulable[0].1.contains("a zonal shift away from us-east-1a (use1-az6)"), "{report:?}");
 
-    // Nothing changed, so nothing is said or written. Once an hour launch templates are looked at, which is not now.
+    // Nothing changed, so nothing is stated or written. Once an hour launch templates are looked at, which is not now.
     town.clock.advance_to(after(&town, 1));
     town.faults.take_writes();
     sweeper.run().await.unwrap();
-    assert_eq!((town.faults.take_writes(), told(&town, "ZonalShiftActive").len()), (0, 0));
+    assert_eq!((town.faults.take_writes(), reported(&town, "ZonalShiftActive").len()), (0, 0));
 
     town.zonal_shifts.cancel(ZONE);
     town.clock.advance_to(after(&town, 1));
     sweeper.run().await.unwrap();
     assert!(town.queue.take_plan().is_some());
-    assert_eq!(told(&town, "ZonalShiftCleared").len(), 1);
+    assert_eq!(reported(&town, "ZonalShiftCleared").len(), 1);
     assert_eq!(town.planner().run().await.unwrap().created.len(), 1);
 }
 
@@ -143,9 +143,9 @@ async fn while_arc_cannot_be_read_a_shift_holds_until_its_end() {
     let town = Town::new().await;
     town.zonal_shifts.start(ZONE, Some(after(&town, 10)));
     town.sweeper().run().await.unwrap();
-    assert_eq!(told(&town, "ZonalShiftActive").len(), 1);
+    assert_eq!(reported(&town, "ZonalShiftActive").len(), 1);
     town.cluster.add_pods([pod("web", 1000)]);
-    // Somebody ends it, which nobody can see.
+    // It is cancelled while it cannot be read.
     town.zonal_shifts.cancel(ZONE);
     town.faults.fail("arc", ErrorKind::Denied);
     town.clock.advance_to(after(&town, 9));
@@ -155,7 +155,7 @@ async fn while_arc_cannot_be_read_a_shift_holds_until_its_end() {
 
     town.clock.advance_to(after(&town, 1));
     town.sweeper().run().await.unwrap();
-    assert_eq!(told(&town, "ZonalShiftCleared").len(), 1);
+    assert_eq!(reported(&town, "ZonalShiftCleared").len(), 1);
     assert_eq!(town.planner().run().await.unwrap().created.len(), 1);
 }
 
@@ -200,7 +200,7 @@ async fn act(town: &mut Town, plan: bool) {
     if plan {
         town.planner().run().await.unwrap();
     } else {
-        for name in town.queue.take_claims() {
+        for name in town.take_claims().await {
             town.reconciler().run(&name).await.unwrap();
         }
         town.cloud.boot();

@@ -65,6 +65,15 @@ pub fn node_pool_of<'a>(
     }
 }
 
+/// A claim that is written, and what it is charged from now on, where that changes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChangedClaim {
+    /// The claim, with the version and the charge that were read.
+    pub claim: NodeClaim,
+    /// The charge that replaces that of the claim.
+    pub charge: Option<Charge>,
+}
+
 /// What the members of a launch group share: its claims, and the claim of each instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -149,6 +158,14 @@ pub trait Claims: Send + Sync {
     /// # Errors
     /// [`Conflict`](crate::ErrorKind::Conflict) when another process wrote first.
     async fn update(&self, claim: &NodeClaim, charge: Option<&Charge>) -> Result<u64, PortError>;
+
+    /// Writes claims of one NodePool, at most [`MAX_TOGETHER`], each as [`update`](Self::update) does, all or nothing: in one
+    /// transaction. Each then has the version after the one that was read.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::ErrorKind::Conflict) when another process wrote one of them first; `Invalid` for no claims, too many,
+    /// or claims of several NodePools. Nothing was written then.
+    async fn update_together(&self, changes: &[ChangedClaim]) -> Result<(), PortError>;
 
     /// Deletes a claim that is gone, if the table still holds its version, and gives its charge back. A claim that is
     /// not there any more is a success.

@@ -22,6 +22,17 @@ pub enum Eviction {
     },
 }
 
+/// A node that is looked up by its instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SoughtNode {
+    /// Its provider id.
+    pub provider_id: String,
+    /// Its name, if it has joined before.
+    pub name: Option<String>,
+    /// Whether it is expected to lack the label `karpenter.sh/initialized`, as far as is known.
+    pub joining: bool,
+}
+
 /// What a plan reads, and when it reads it.
 #[async_trait]
 pub trait PlanningView: Send + Sync {
@@ -47,6 +58,12 @@ pub trait NodesAndPods: Send + Sync {
     /// # Errors
     /// When the cluster cannot be read.
     async fn nodes_of(&self, provider_id: &str, name_hint: Option<&str>) -> Result<Vec<Node>, PortError>;
+
+    /// The nodes of these instances. Nodes that cannot be decoded are returned too: one of them may be a node that was sought.
+    ///
+    /// # Errors
+    /// When the cluster cannot be read.
+    async fn nodes_of_all(&self, sought: &[SoughtNode]) -> Result<(Vec<Node>, Vec<InvalidObject>), PortError>;
 
     /// All nodes that nodeless manages (label `karpenter.sh/nodepool`).
     ///
@@ -175,6 +192,12 @@ pub trait ClaimMirror: Send + Sync {
     /// # Errors
     /// When the cluster cannot be read, or the object cannot be decoded ([`Invalid`](crate::ErrorKind::Invalid)).
     async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError>;
+
+    /// The NodeClaim objects of these names that there are, and those of them that cannot be decoded.
+    ///
+    /// # Errors
+    /// When the cluster cannot be read.
+    async fn mirrors_of(&self, names: &[String]) -> Result<(Vec<MirroredClaim>, Vec<InvalidObject>), PortError>;
 
     /// Makes the NodeClaim object equal to our record: created when missing, spec once, status always. Returns the uid of
     /// the object. An object that is being deleted is not created anew.

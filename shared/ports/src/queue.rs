@@ -41,11 +41,17 @@ pub enum WakeSource {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum ClaimMessage {
-    /// Look at this claim now.
+    /// Reconcile this claim now. Only earlier versions sent this: now a shard of claims is reconciled at a time.
     #[serde(rename = "claim")]
     Claim {
         /// The claim's name.
         name: String,
+    },
+    /// Reconcile the claims of this shard that are due now.
+    #[serde(rename = "shard")]
+    Shard {
+        /// The shard's number.
+        shard: u32,
     },
     /// A plan is due now: wake the planner. Messages of a FIFO queue cannot be delayed one by one, so a plan that is due later
     /// waits here.
@@ -115,11 +121,11 @@ pub trait Queue: Send + Sync {
     /// When the queue cannot be reached; the heartbeat then wakes the planner within a minute.
     async fn wake_planner_after(&self, delay: Duration) -> Result<(), PortError>;
 
-    /// Asks to look at these claims, each after its delay (at most 15 minutes; longer ones are cut).
+    /// Asks to reconcile the claims of a shard that are due after a delay (at most 15 minutes; longer ones are cut).
     ///
     /// # Errors
-    /// When the queue cannot be reached; the sweep then finds the claims within a minute.
-    async fn wake_claims(&self, claims: &[(String, Duration)]) -> Result<(), PortError>;
+    /// When the queue cannot be reached; the sweep then finds the shard within a minute.
+    async fn wake_shard(&self, shard: u32, delay: Duration) -> Result<(), PortError>;
 
     /// Asks to find out, after a delay (at most 15 minutes; longer ones are cut), whether instances can be launched from an
     /// EC2NodeClass.

@@ -5,11 +5,12 @@
 //! not before the function's timeout, and something else asks for the same work within a minute anyway, the message is done: an
 //! outage leaves no dead letters.
 
-use crate::lines::{MessageDropped, MessageGivenUp, MessageRetried, MessageUnreadable};
+use crate::lines::{MessageDropped, MessageGivenUp, MessageMalformed, MessageRetried, MessageUnreadable};
 use crate::{Deadline, OutOfTime};
 use aws_lambda_events::event::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::future::join_all;
 use nodeless_telemetry::log;
+use serde::de::DeserializeOwned;
 use std::future::Future;
 
 /// Why a message failed, and what becomes of it.
@@ -26,6 +27,21 @@ pub enum Failure {
     },
     /// It cannot be read: the message comes again until it is a dead letter, for a person to look at.
     Unreadable(String),
+}
+
+/// The messages of a batch that any message wakes, whatever its body. One that is malformed was not sent by nodeless: it is logged and
+/// left out, because handing it back would only delay the others.
+#[must_use]
+pub fn well_formed<M: DeserializeOwned>(event: &SqsEvent) -> Vec<M> {
+    let parse = |message: &SqsMessage| {
+        let body = message.body.as_deref().unwrap_or_default();
+        let malformed = |error: &serde_json::Error| {
+            let message_id = message.message_id.as_deref().unwrap_or_default();
+            log(&MessageMalformed { message_id, error: &error.to_string() });
+        };
+        serde_json::from_str(body).inspect_err(malformed).ok()
+    };
+    event.records.iter().filter_map(parse).collect()
 }
 
 /// Handles the messages of a batch at once, each by itself. `late` is the failure of those that are not handled by the deadline.
@@ -104,7 +120,7 @@ fn conclude(message: &SqsMessage, result: Result<(), Failure>, response: &mut Sq
     }
 }
 
-/// How often SQS has handed the message out; once where it does not say.
+/// How often SQS has handed the message out; once where it does not state.
 fn received(message: &SqsMessage) -> u32 {
     message.attributes.get("ApproximateReceiveCount").and_then(|count| count.parse().ok()).unwrap_or(1)
 }

@@ -40,7 +40,7 @@ pub enum ConnectError {
 }
 
 impl Connections {
-    /// Connects as the environment says.
+    /// Connects as the environment states.
     ///
     /// # Errors
     /// When a variable is missing, or the cluster cannot be described.

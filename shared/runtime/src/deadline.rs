@@ -8,7 +8,7 @@ use tokio::time::Instant;
 /// What is kept back of a function's time for its answer to reach Lambda.
 const KEPT_FOR_THE_ANSWER: Duration = Duration::from_secs(2);
 
-/// When Lambda ends a function that has not answered. It counts such an invocation as failed, and SQS hands its messages out again
+/// When Lambda ends a function that has not answered. It counts such an invocation as failed, and SQS delivers its messages again
 /// until they are dead letters, whatever the reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deadline {
@@ -38,7 +38,7 @@ impl Deadline {
         Self { at: Some(at), work_until }
     }
 
-    /// The time itself, for work that plans with what is left; `None` where Lambda does not say it.
+    /// The time itself, for work that plans with what is left; `None` where Lambda does not report it.
     #[must_use]
     pub const fn timestamp(&self) -> Option<Timestamp> {
         self.at

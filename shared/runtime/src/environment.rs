@@ -8,15 +8,15 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvironmentError {
     /// It is not set, or empty.
-    #[error("the environment variable {name} is not set; it says {meaning}")]
+    #[error("the environment variable {name} is not set; it sets {meaning}")]
     Missing {
         /// The variable.
         name: &'static str,
-        /// What it says.
+        /// What it sets.
         meaning: &'static str,
     },
     /// It is set to something else than expected.
-    #[error("the environment variable {name} is {value:?}: {why}; it says {meaning}")]
+    #[error("the environment variable {name} is {value:?}: {why}; it sets {meaning}")]
     Invalid {
         /// The variable.
         name: &'static str,
@@ -24,7 +24,7 @@ pub enum EnvironmentError {
         value: String,
         /// What is wrong with that.
         why: String,
-        /// What it says.
+        /// What it sets.
         meaning: &'static str,
     },
 }
@@ -184,7 +184,7 @@ mod tests {
             _ => None,
         });
         let missing = environment.cluster_name().unwrap_err().to_string();
-        assert_eq!(missing, "the environment variable CLUSTER_NAME is not set; it says the name of the EKS cluster");
+        assert_eq!(missing, "the environment variable CLUSTER_NAME is not set; it sets the name of the EKS cluster");
         let invalid = environment.parsed_or("SIZE", "how many", 3_u32).unwrap_err().to_string();
         assert!(invalid.starts_with("the environment variable SIZE is \"many\": invalid digit"), "{invalid}");
         assert_eq!(environment.parsed_or("OTHER", "how many", 3_u32), Ok(3));

@@ -30,6 +30,19 @@ impl Line for MessageGivenUp<'_> {
     const LEVEL: Level = Level::Error;
 }
 
+/// A message is malformed. The function works as if it had come with nothing in it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MessageMalformed<'a> {
+    pub(crate) message_id: &'a str,
+    pub(crate) error: &'a str,
+}
+
+impl Line for MessageMalformed<'_> {
+    const EVENT: &'static str = "message-malformed";
+    const LEVEL: Level = Level::Error;
+}
+
 /// A message failed and is received again.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -27,13 +27,13 @@ pub enum Operation {
     "the event's \"cluster\" is {event:?} and CLUSTER_NAME is {environment}; this function serves one cluster only"
 )]
 pub struct OtherCluster {
-    /// As the event says.
+    /// As the event states.
     pub event: String,
-    /// As the environment says.
+    /// As the environment states.
     pub environment: String,
 }
 
-/// Holds what an event says of the cluster against the environment.
+/// Holds what an event states about the cluster against the environment.
 ///
 /// # Errors
 /// When they name different clusters.

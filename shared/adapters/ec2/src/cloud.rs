@@ -26,7 +26,7 @@ use std::time::Duration;
 
 /// EC2 takes at most 200 values in a filter, and at most 1,000 ids in a call; 200 serve both.
 const IDS_A_CALL: usize = 200;
-/// The tag by which a launch template says when it was last used, as a day; see [`Cloud::delete_unused_launch_templates`].
+/// The tag by which a launch template states when it was last used, as a day; see [`Cloud::delete_unused_launch_templates`].
 const LAST_USED_TAG: &str = "nodeless.sh/last-used";
 /// The planned events that take an instance away, at least for a while; those that Karpenter acts on.
 const EVENT_CODES: [&str; 5] =

@@ -167,8 +167,8 @@ fn own_metadata_options(spec: &TemplateSpec) -> InstanceMetadataOptionsRequest {
 
 /// A RunInstances call for one instance from a launch template, in the subnet of an entry of a plan.
 ///
-/// The template lists network interfaces, so the subnet has to be said there, and what a call says of interfaces takes the
-/// place of what the template says. CreateFleet does the same with the subnets of its overrides.
+/// The template lists network interfaces, so the subnet has to be stated there, and what a call states about interfaces takes the
+/// place of what the template states. CreateFleet does the same with the subnets of its overrides.
 pub(crate) fn one_instance(
     request: RunInstancesFluentBuilder,
     spec: &TemplateSpec,

@@ -96,8 +96,8 @@ async fn what_is_not_understood_is_no_answer() {
     assert!(error.kind == ErrorKind::Invalid && error.message.contains("HALF_APPLIED"), "{error}");
     let mut nameless = shift("use1-az1", "APPLIED");
     nameless.as_object_mut().unwrap().remove("awayFrom");
-    let (nowhere, _) = ask(StatusCode::OK, resource(&json!([nameless]), &json!([]))).await;
-    assert!(nowhere.unwrap_err().message.contains("names no zone"));
+    let (without_zone, _) = ask(StatusCode::OK, resource(&json!([nameless]), &json!([]))).await;
+    assert!(without_zone.unwrap_err().message.contains("names no zone"));
 }
 
 #[tokio::test]

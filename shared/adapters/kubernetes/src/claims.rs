@@ -5,8 +5,9 @@ use crate::connection::Connection;
 use crate::error::CallError;
 use crate::merge::{difference, is_deleting, string};
 use crate::nodes::remove_finalizer;
+use crate::recent::Recent;
 use nodeless_api::convert;
-use nodeless_model::{NodeClaim, labels};
+use nodeless_model::{NodeClaim, Phase, labels};
 use nodeless_ports::{ErrorKind, PortError};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -15,33 +16,73 @@ use std::collections::BTreeMap;
 const OPERATION: &str = "Kubernetes mirror NodeClaim";
 
 /// Makes the object equal to the record, and returns its uid.
-pub(crate) async fn mirror(connection: &Connection, claim: &NodeClaim) -> Result<String, PortError> {
+pub(crate) async fn mirror(connection: &Connection, recent: &Recent, claim: &NodeClaim) -> Result<String, PortError> {
     let path = api::object(api::NODE_CLAIMS, &claim.name);
-    let object = match connection.get(OPERATION, &path).await? {
-        Some(object) => adopt(connection, &path, object, claim).await?,
-        None => create(connection, &path, claim).await?,
+    let kept = recent.get(&path).is_some();
+    match mirror_at(connection, recent, &path, claim).await {
+        // The object has changed or is gone; it is read, and created where it is missing.
+        Err(error) if kept && matches!(error.kind, ErrorKind::NotFound | ErrorKind::Conflict) => {
+            recent.forget(&path);
+            mirror_at(connection, recent, &path, claim).await
+        }
+        done => done,
+    }
+}
+
+async fn mirror_at(
+    connection: &Connection,
+    recent: &Recent,
+    path: &str,
+    claim: &NodeClaim,
+) -> Result<String, PortError> {
+    let object = match recent.get(path) {
+        Some(object) => adopt(connection, path, object, claim).await?,
+        // The object of a claim that has only just been launched is not there as a rule. If it is, it cannot be created.
+        None if claim.phase == Phase::Launched => create(connection, recent, path, claim).await?,
+        None => match connection.get(OPERATION, path).await? {
+            Some(object) => adopt(connection, path, object, claim).await?,
+            None => create(connection, recent, path, claim).await?,
+        },
     };
     let desired = as_value(&convert::mirror(claim, None).status)?;
     let present = object.get("status").cloned().unwrap_or_default();
-    if let Some(status) = difference(&present, &desired) {
-        let body = json!({ "status": status });
-        connection.patch(OPERATION, &format!("{path}/status"), PatchKind::Merge, &body).await?;
-    }
-    let uid = string(&object, "/metadata/uid").unwrap_or_default();
-    Ok(uid.to_owned())
+    let uid = string(&object, "/metadata/uid").unwrap_or_default().to_owned();
+    let current = match difference(&present, &desired) {
+        Some(status) => {
+            let body = json!({ "status": status });
+            connection.patch(OPERATION, &format!("{path}/status"), PatchKind::Merge, &body).await?
+        }
+        None => object,
+    };
+    recent.keep(path, current);
+    Ok(uid)
+}
+
+/// The NodePool that owns a new object. It is read once for many objects.
+async fn owner(
+    connection: &Connection,
+    recent: &Recent,
+    claim: &NodeClaim,
+) -> Result<Option<nodeless_api::NodePool>, CallError> {
+    let path = api::object(api::NODE_POOLS, &claim.node_pool);
+    let read = match recent.get(&path) {
+        Some(pool) => Some(pool),
+        None => connection.get(OPERATION, &path).await?,
+    };
+    let Some(pool) = read else { return Ok(None) };
+    recent.keep(&path, pool.clone());
+    // A pool that cannot be decoded still owns its claims; without its reference they would outlive it.
+    let decoded = serde_json::from_value::<nodeless_api::NodePool>(pool);
+    Ok(decoded
+        .inspect_err(
+            |error| tracing::warn!(node_pool = claim.node_pool, %error, "the NodePool cannot own its NodeClaim"),
+        )
+        .ok())
 }
 
 /// Creates the object. Its spec can never be changed afterwards, so only this function writes it.
-async fn create(connection: &Connection, path: &str, claim: &NodeClaim) -> Result<Value, PortError> {
-    let pool = match connection.get(OPERATION, &api::object(api::NODE_POOLS, &claim.node_pool)).await? {
-        // A pool that cannot be decoded still owns its claims; without its reference they would outlive it.
-        Some(pool) => serde_json::from_value::<nodeless_api::NodePool>(pool)
-            .inspect_err(
-                |error| tracing::warn!(node_pool = claim.node_pool, %error, "the NodePool cannot own its NodeClaim"),
-            )
-            .ok(),
-        None => None,
-    };
+async fn create(connection: &Connection, recent: &Recent, path: &str, claim: &NodeClaim) -> Result<Value, PortError> {
+    let pool = owner(connection, recent, claim).await?;
     let mut object = as_value(&convert::mirror(claim, pool.as_ref()))?;
     if let Some(fields) = object.as_object_mut() {
         fields.remove("status");
@@ -51,8 +92,11 @@ async fn create(connection: &Connection, path: &str, claim: &NodeClaim) -> Resul
     object["metadata"]["annotations"][labels::RECORD_UID] = json!(claim.uid);
     match connection.post(OPERATION, api::NODE_CLAIMS, &object).await {
         Ok(created) => Ok(created),
-        // Another process created it first. It serves as well.
-        Err(failed) if failed.is(409) => Ok(connection.get(OPERATION, path).await?.ok_or(failed)?),
+        // It is there already, or another process created it first. It serves as well.
+        Err(failed) if failed.is(409) => {
+            let object = connection.get(OPERATION, path).await?.ok_or(failed)?;
+            adopt(connection, path, object, claim).await
+        }
         Err(failed) => Err(failed.into()),
     }
 }
@@ -86,9 +130,10 @@ async fn adopt(connection: &Connection, path: &str, object: Value, claim: &NodeC
 }
 
 /// Deletes the object and takes our finalizer off.
-pub(crate) async fn remove(connection: &Connection, name: &str) -> Result<(), PortError> {
+pub(crate) async fn remove(connection: &Connection, recent: &Recent, name: &str) -> Result<(), PortError> {
     let operation = "Kubernetes delete NodeClaim";
     let path = api::object(api::NODE_CLAIMS, name);
+    recent.forget(&path);
     let Some(object) = connection.get(operation, &path).await? else { return Ok(()) };
     if !is_deleting(&object) {
         let options = json!({ "preconditions": { "uid": object.pointer("/metadata/uid") } });

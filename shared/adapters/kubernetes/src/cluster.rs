@@ -1,11 +1,13 @@
 //! The port: a cluster that remembers what it has read.
 
+use crate::api;
 use crate::connection::Connection;
 use crate::kinds::{
     CapacityBuffers, CsiNodes, DaemonSets, DisruptionBudgets, Kind, Namespaces, NodeClaims, NodeClasses, NodeOverlays,
     NodePools, Nodes, PersistentVolumeClaims, PersistentVolumes, Pods, StorageClasses,
 };
-use crate::store::{Store, list_once, next};
+use crate::recent::Recent;
+use crate::store::{Store, list_once, list_raw, next};
 use crate::watch::WatchError;
 use crate::{buffers, claims, events, node_classes, nodes, pods};
 use async_trait::async_trait;
@@ -15,10 +17,11 @@ use nodeless_api::convert::volumes::Storage;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, labels};
 use nodeless_ports::cluster::{
-    ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, SYSTEM_NAMESPACE,
+    ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, SYSTEM_NAMESPACE, SoughtNode,
     VolumeAttachment,
 };
 use nodeless_ports::{ClaimMirror, Clock, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -26,6 +29,12 @@ use tokio::time::{Instant, timeout_at};
 
 /// How many Events are written at a time.
 const EVENTS_AT_ONCE: usize = 8;
+
+/// Up to so many nodes are read by their names, and more with one list.
+const FEW_NODES: usize = 3;
+
+/// The nodes that have not been initialized. Nodes of managed node groups never are.
+const NOT_INITIALIZED: &str = "karpenter.sh/initialized!=true,!eks.amazonaws.com/nodegroup";
 
 /// The wait before a watch is opened anew that the API server closed at once.
 const REOPEN: Duration = Duration::from_millis(100);
@@ -50,6 +59,7 @@ pub struct KubeCluster {
     volumes: Mutex<Store<PersistentVolumes>>,
     storage_classes: Mutex<Store<StorageClasses>>,
     csi_nodes: Mutex<Store<CsiNodes>>,
+    recent: Recent,
 }
 
 impl KubeCluster {
@@ -74,6 +84,7 @@ impl KubeCluster {
             volumes: Mutex::new(Store::new()),
             storage_classes: Mutex::new(Store::new()),
             csi_nodes: Mutex::new(Store::new()),
+            recent: Recent::default(),
         }
     }
 
@@ -112,6 +123,38 @@ impl KubeCluster {
             Err(error) if error.kind == ErrorKind::NotFound => Ok((Vec::new(), Vec::new())),
             read => read,
         }
+    }
+
+    /// The nodes of instances whose nodes have not been initialized. They alone are listed, however many nodes there are, and are kept
+    /// for the changes that follow.
+    async fn joining_nodes(&self, sought: &[&SoughtNode]) -> Result<(Vec<Node>, Vec<InvalidObject>), PortError> {
+        let (mut nodes, mut invalid) = (Vec::new(), Vec::new());
+        if sought.is_empty() {
+            return Ok((nodes, invalid));
+        }
+        let ids: BTreeSet<&str> = sought.iter().map(|node| node.provider_id.as_str()).collect();
+        let params = ListParams::default().labels(NOT_INITIALIZED);
+        let listed = list_raw::<Nodes>(&self.connection, &params, |object, taken| match taken {
+            Ok(node) if node.provider_id.as_deref().is_some_and(|id| ids.contains(id)) => {
+                if let Ok(object) = serde_json::from_str(object.get()) {
+                    self.recent.keep(&api::object(api::NODES, &node.name), object);
+                }
+                nodes.push(node);
+            }
+            Ok(_) => {}
+            Err(object) => invalid.push(object),
+        });
+        listed.await?;
+        Ok((nodes, invalid))
+    }
+
+    /// The node of an instance by the name that it had when it joined.
+    async fn node_named(&self, sought: &SoughtNode) -> Result<Vec<Node>, PortError> {
+        let Some(name) = &sought.name else { return Ok(Vec::new()) };
+        let params = ListParams::default().fields(&format!("metadata.name={name}"));
+        let (mut nodes, _) = list_once::<Nodes>(&self.connection, &params).await?;
+        nodes.retain(|node| node.provider_id.as_ref() == Some(&sought.provider_id));
+        Ok(nodes)
     }
 
     /// Where volumes can be used, if any pod mounts one.
@@ -238,6 +281,31 @@ impl NodesAndPods for KubeCluster {
         Ok(found)
     }
 
+    async fn nodes_of_all(&self, sought: &[SoughtNode]) -> Result<(Vec<Node>, Vec<InvalidObject>), PortError> {
+        let (joining, others): (Vec<&SoughtNode>, Vec<&SoughtNode>) = sought.iter().partition(|node| node.joining);
+        let (mut nodes, mut invalid) = self.joining_nodes(&joining).await?;
+        let is_found = |node: &SoughtNode| nodes.iter().any(|it| it.provider_id.as_ref() == Some(&node.provider_id));
+        // One that has joined before and is not listed is initialized by now, or gone.
+        let missed = joining.into_iter().filter(|node| node.name.is_some() && !is_found(node));
+        let mut left: Vec<&SoughtNode> = missed.chain(others).collect();
+        if left.len() <= FEW_NODES {
+            for node in std::mem::take(&mut left) {
+                let found = self.node_named(node).await?;
+                if found.is_empty() {
+                    left.push(node);
+                }
+                nodes.extend(found);
+            }
+        }
+        if !left.is_empty() {
+            let ids: BTreeSet<&str> = left.iter().map(|node| node.provider_id.as_str()).collect();
+            let (all, unreadable) = self.current(&self.nodes).await?;
+            nodes.extend(all.into_iter().filter(|node| node.provider_id.as_deref().is_some_and(|id| ids.contains(id))));
+            invalid.extend(unreadable);
+        }
+        Ok((nodes, invalid))
+    }
+
     async fn our_nodes(&self) -> Result<Vec<Node>, PortError> {
         let params = ListParams::default().labels(labels::NODE_POOL);
         let (nodes, invalid) = list_once::<Nodes>(&self.connection, &params).await?;
@@ -258,7 +326,7 @@ impl NodesAndPods for KubeCluster {
     }
 
     async fn patch_node(&self, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
-        nodes::patch(&self.connection, name, uid, patch).await
+        nodes::patch(&self.connection, &self.recent, name, uid, patch).await
     }
 
     async fn delete_node(&self, name: &str, uid: &str) -> Result<(), PortError> {
@@ -336,12 +404,30 @@ impl ClaimMirror for KubeCluster {
         node_classes::get_one::<NodeClaims>(&self.connection, name).await
     }
 
+    async fn mirrors_of(&self, names: &[String]) -> Result<(Vec<MirroredClaim>, Vec<InvalidObject>), PortError> {
+        if let [name] = names {
+            return match self.mirrored_claim(name).await {
+                Ok(found) => Ok((found.into_iter().collect(), Vec::new())),
+                Err(error) if error.kind == ErrorKind::Invalid => {
+                    let (kind, name) = ("NodeClaim".to_owned(), name.clone());
+                    Ok((Vec::new(), vec![InvalidObject { kind, name, message: error.message }]))
+                }
+                Err(error) => Err(error),
+            };
+        }
+        let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+        let (mut claims, mut invalid) = self.current(&self.node_claims).await?;
+        claims.retain(|claim| names.contains(claim.name.as_str()));
+        invalid.retain(|object| names.contains(object.name.as_str()));
+        Ok((claims, invalid))
+    }
+
     async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {
-        claims::mirror(&self.connection, claim).await
+        claims::mirror(&self.connection, &self.recent, claim).await
     }
 
     async fn remove_claim(&self, name: &str) -> Result<(), PortError> {
-        claims::remove(&self.connection, name).await
+        claims::remove(&self.connection, &self.recent, name).await
     }
 }
 

@@ -23,6 +23,7 @@ mod merge;
 mod node_classes;
 mod nodes;
 mod pods;
+mod recent;
 mod store;
 mod watch;
 

@@ -5,6 +5,7 @@ use crate::api::{self, PatchKind};
 use crate::connection::{Connection, after_conflict};
 use crate::error::CallError;
 use crate::merge::{string, strings};
+use crate::recent::Recent;
 use nodeless_model::Taint;
 use nodeless_ports::cluster::NodePatch;
 use nodeless_ports::{ErrorKind, PortError};
@@ -14,9 +15,31 @@ const OPERATION: &str = "Kubernetes patch Node";
 /// How often a node that changed meanwhile is read anew. The kubelet and the node controllers write to it all the time.
 const ATTEMPTS: u32 = 5;
 
-/// Changes a node on top of what is there.
-pub(crate) async fn patch(connection: &Connection, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
+/// Changes a node on top of what is there, or of what was there a moment ago where no other process has changed it since.
+pub(crate) async fn patch(
+    connection: &Connection,
+    recent: &Recent,
+    name: &str,
+    uid: &str,
+    patch: &NodePatch,
+) -> Result<(), PortError> {
     let path = api::object(api::NODES, name);
+    let kept = recent.get(&path).filter(|node| string(node, "/metadata/uid") == Some(uid));
+    // That there is nothing to change has to be read.
+    if let Some(body) = kept.and_then(|node| merge_patch(&node, patch)) {
+        match connection.patch(OPERATION, &path, PatchKind::Merge, &body).await {
+            Ok(patched) => {
+                recent.keep(&path, patched);
+                return Ok(());
+            }
+            Err(failed) => {
+                recent.forget(&path);
+                if !failed.is(409) {
+                    return Err(failed.into());
+                }
+            }
+        }
+    }
     let mut last = None;
     for attempt in 0..ATTEMPTS {
         let node = connection.get(OPERATION, &path).await?.ok_or_else(|| gone(name))?;
@@ -27,7 +50,7 @@ pub(crate) async fn patch(connection: &Connection, name: &str, uid: &str, patch:
         let Some(body) = merge_patch(&node, patch) else { return Ok(()) };
         match connection.patch(OPERATION, &path, PatchKind::Merge, &body).await {
             Err(failed) if failed.is(409) => last = Some(failed),
-            done => return done.map(drop).map_err(Into::into),
+            done => return done.map(|patched| recent.keep(&path, patched)).map_err(Into::into),
         }
         after_conflict(attempt).await;
     }

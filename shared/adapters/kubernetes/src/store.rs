@@ -217,18 +217,32 @@ pub(crate) async fn list_once<K: Kind>(
     connection: &Connection,
     params: &ListParams,
 ) -> Result<(Vec<K::Model>, Vec<InvalidObject>), PortError> {
-    let operation = format!("Kubernetes list {}", K::NAME);
     let (mut objects, mut invalid) = (Vec::new(), Vec::new());
-    watch::list(connection, &operation, K::PATH, params, |object| match take::<K>(object) {
+    list_raw::<K>(connection, params, |_, taken| match taken {
         Ok(taken) => objects.push(taken),
-        Err(message) => {
+        Err(object) => invalid.push(object),
+    })
+    .await?;
+    Ok((objects, invalid))
+}
+
+/// Lists objects of a kind that are not kept: `each` gets every one as it was read, and what it was understood as.
+pub(crate) async fn list_raw<K: Kind>(
+    connection: &Connection,
+    params: &ListParams,
+    mut each: impl FnMut(&RawValue, Result<K::Model, InvalidObject>) + Send,
+) -> Result<(), PortError> {
+    let operation = format!("Kubernetes list {}", K::NAME);
+    watch::list(connection, &operation, K::PATH, params, |object| {
+        let taken = take::<K>(object).map_err(|message| {
             let ((namespace, name), _) = split(watch::identity(object));
-            invalid.push(InvalidObject { kind: K::NAME.to_owned(), name: qualified(&namespace, &name), message });
-        }
+            InvalidObject { kind: K::NAME.to_owned(), name: qualified(&namespace, &name), message }
+        });
+        each(object, taken);
     })
     .await
     .map_err(explain_missing::<K>)?;
-    Ok((objects, invalid))
+    Ok(())
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use nodeless_aws::port_error;
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_ports::claims::{Created, PoolLimits, StoredLaunchGroup, node_pool_of};
+use nodeless_ports::claims::{ChangedClaim, Created, PoolLimits, StoredLaunchGroup, node_pool_of};
 use nodeless_ports::{Claims, ErrorKind, PortError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -146,6 +146,19 @@ impl Claims for DynamoClaims {
         match self.transact(OPERATION, &writes).await? {
             Outcome::Done => Ok(claim.version + 1),
             Outcome::Refused(_) => Err(conflict(OPERATION, &claim.name)),
+        }
+    }
+
+    async fn update_together(&self, changes: &[ChangedClaim]) -> Result<(), PortError> {
+        const OPERATION: &str = "DynamoDB TransactWriteItems (update claims)";
+        let pairs: Vec<_> = changes.iter().map(|change| (&change.claim, change.charge.as_ref())).collect();
+        let writes = self.replacements(OPERATION, &pairs)?;
+        match self.transact(OPERATION, &writes).await? {
+            Outcome::Done => Ok(()),
+            Outcome::Refused(reasons) => {
+                let refused = changes.iter().zip(&reasons).find(|(_, reason)| reason.is_some());
+                Err(conflict(OPERATION, refused.map_or("of this write", |(change, _)| &change.claim.name)))
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use crate::table::DynamoClaims;
 use crate::usage::{Amounts, finish};
 use aws_sdk_dynamodb::types::{TransactWriteItem, Update};
 use nodeless_model::NodeClaim;
+use nodeless_model::claim::Charge;
 use nodeless_ports::PortError;
 use nodeless_ports::claims::{PoolLimits, node_pool_of};
 use nodeless_ports::plans::{Commit, Committed, Leaving, StoredCommand};
@@ -53,25 +54,35 @@ impl DynamoClaims {
 
     async fn commit_leave(&self, leaving: &[Leaving], revision: u64) -> Result<Committed, PortError> {
         const OPERATION: &str = "DynamoDB TransactWriteItems (claims leave)";
-        let claims: Vec<&NodeClaim> = leaving.iter().map(|one| &one.claim).collect();
-        let node_pool = node_pool_of(OPERATION, claims.iter().copied())?;
+        let changes: Vec<_> = leaving.iter().map(|one| (&one.claim, one.charge.as_ref())).collect();
+        let writes = self.replacements(OPERATION, &changes)?;
+        let names: Vec<&str> = leaving.iter().map(|one| one.claim.name.as_str()).collect();
+        self.with_revision(OPERATION, writes, revision, &names).await
+    }
+
+    /// The writes of claims of one NodePool, each in place of the version that was read and with its new charge, if that changes.
+    pub(crate) fn replacements(
+        &self,
+        operation: &str,
+        changes: &[(&NodeClaim, Option<&Charge>)],
+    ) -> Result<Vec<TransactWriteItem>, PortError> {
+        let node_pool = node_pool_of(operation, changes.iter().map(|(claim, _)| *claim))?;
         let mut difference = Amounts::default();
-        let mut writes = Vec::with_capacity(leaving.len() + 2);
-        for Leaving { claim, charge } in leaving {
-            let mut next = claim.clone();
+        let mut writes = Vec::with_capacity(changes.len() + 2);
+        for (claim, charge) in changes {
+            let mut next = (*claim).clone();
             if let Some(charge) = charge {
                 difference = difference.plus(&Amounts::of(charge)).minus(&Amounts::of(&claim.spec.charge));
-                next.spec.charge = charge.clone();
+                next.spec.charge = (*charge).clone();
             }
-            let put = self.replacement(OPERATION, &next)?;
+            let put = self.replacement(operation, &next)?;
             writes.push(TransactWriteItem::builder().put(put).build());
         }
         if !difference.is_zero() {
             let update = self.charge(node_pool, &difference, None)?;
             writes.push(TransactWriteItem::builder().update(update).build());
         }
-        let names: Vec<&str> = claims.iter().map(|claim| claim.name.as_str()).collect();
-        self.with_revision(OPERATION, writes, revision, &names).await
+        Ok(writes)
     }
 
     async fn commit_command(&self, command: &StoredCommand, revision: u64) -> Result<Committed, PortError> {

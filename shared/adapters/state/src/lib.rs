@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `nodeclaim#NAME` | `record` (deflated JSON), `version`, `uid`; `nodePool` and `phase` for people; `instanceId` once launched (index `instance`, keys alone) |
 //! | `launchgroup#ID` | `record` (deflated JSON: its claims, and the claim of each instance), `version`, `expires`; for groups of several |
+//! | `shard#NUMBER` | `record` (deflated JSON: the claims that are reconciled together, and when each is due), `version` |
 //! | `nodepool#NAME` | `r:RESOURCE` in thousandths, `microdollars` per hour, `recounted`, `revision` |
 //! | `unavailable#TYPE#ZONE#CAPACITY` | `until`, `reason`, `expires` |
 //! | `budget#TYPE#ZONE#CAPACITY` | `size`, `until`, `expires` |
@@ -41,6 +42,7 @@ mod launch_groups;
 mod plans;
 mod queue;
 mod records;
+mod shards;
 mod table;
 mod usage;
 mod versioned;

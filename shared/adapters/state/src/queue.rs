@@ -3,7 +3,6 @@
 use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use jiff::Timestamp;
 use nodeless_aws::port_error;
 use nodeless_ports::queue::{CatalogMessage, ClaimMessage, NodeClassGeneration, PlanMessage, WakeSource};
@@ -95,36 +94,8 @@ impl Queue for SqsQueue {
         self.send_claim_message(&ClaimMessage::NodeClass { name: name.to_owned() }, delay).await
     }
 
-    async fn wake_claims(&self, claims: &[(String, Duration)]) -> Result<(), PortError> {
-        const OPERATION: &str = "SQS SendMessageBatch (claims queue)";
-        if claims.is_empty() {
-            return Ok(());
-        }
-        let url = self.claims_queue_url(OPERATION)?;
-        for batch in claims.chunks(10) {
-            let mut request = self.client.send_message_batch().queue_url(url);
-            for (index, (name, delay)) in batch.iter().enumerate() {
-                let entry = SendMessageBatchRequestEntry::builder()
-                    .id(index.to_string())
-                    .message_body(encode(OPERATION, &ClaimMessage::Claim { name: name.clone() })?)
-                    .delay_seconds(delay_seconds(*delay))
-                    .build()
-                    .map_err(|error| PortError::new(ErrorKind::Invalid, OPERATION, error.to_string()))?;
-                request = request.entries(entry);
-            }
-            let answer = request.send().await.map_err(|error| port_error(OPERATION, &error))?;
-            if let Some(failed) = answer.failed().first() {
-                let message = format!(
-                    "{} of {} messages: {}",
-                    answer.failed().len(),
-                    batch.len(),
-                    failed.message().unwrap_or("")
-                );
-                let kind = if failed.sender_fault() { ErrorKind::Invalid } else { ErrorKind::Unavailable };
-                return Err(PortError::new(kind, OPERATION, message).with_code(failed.code()));
-            }
-        }
-        Ok(())
+    async fn wake_shard(&self, shard: u32, delay: Duration) -> Result<(), PortError> {
+        self.send_claim_message(&ClaimMessage::Shard { shard }, delay).await
     }
 
     async fn resolve_node_classes(&self, changed: &[NodeClassGeneration]) -> Result<(), PortError> {
@@ -167,7 +138,7 @@ fn node_class_deduplication_id(changed: &[NodeClassGeneration], now: Timestamp) 
     format!("node-classes-{:016x}-{}", hasher.finish(), now.as_second() / 60)
 }
 
-/// Whole seconds, rounded up, so that a claim is never looked at before its time.
+/// Whole seconds, rounded up, so that no claim is reconciled before its time.
 fn delay_seconds(delay: Duration) -> i32 {
     let seconds = delay.min(LONGEST_DELAY).as_millis().div_ceil(1000);
     i32::try_from(seconds).unwrap_or(900)

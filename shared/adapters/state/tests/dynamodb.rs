@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "../../../ports/contracts/mod.rs"]
+mod contracts;
 
 use common::{TABLE, charge, claim, config, instance, table};
 use jiff::Timestamp;
@@ -140,6 +142,18 @@ async fn a_launch_group_is_written_with_its_claims_and_then_by_one_at_a_time() {
     alone.spec.launch_group = Some(LaunchGroup { id: "alone".into(), index: 0, size: 1 });
     claims.create(&alone, None).await.unwrap();
     assert!(claims.launch_group("alone").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_shard_is_written_only_over_the_version_that_was_read() {
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    contracts::a_shard_is_written_only_over_the_version_that_was_read(&table(&config(&dynamodb.url).await).await).await;
+}
+
+#[tokio::test]
+async fn claims_are_updated_all_or_none() {
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    contracts::claims_are_updated_all_or_none(&table(&config(&dynamodb.url).await).await).await;
 }
 
 #[tokio::test]

@@ -29,12 +29,11 @@ async fn messages_arrive_in_the_form_that_the_functions_read() {
     let message: PlanMessage = serde_json::from_str(received.messages()[0].body().unwrap()).unwrap();
     assert!(matches!(message, PlanMessage::Wake { source: WakeSource::Webhook, .. }));
 
-    let names: Vec<(String, Duration)> = (0..12).map(|index| (format!("c-{index:02}"), Duration::ZERO)).collect();
-    queue.wake_claims(&names).await.unwrap();
-    queue.wake_claims(&[("later".to_owned(), Duration::from_secs(600))]).await.unwrap();
+    queue.wake_shard(4, Duration::from_secs(600)).await.unwrap();
+    queue.wake_shard(3, Duration::ZERO).await.unwrap();
     queue.wake_planner_after(Duration::ZERO).await.unwrap();
     queue.check_node_class("default", Duration::ZERO).await.unwrap();
-    let (mut seen, mut later_plans, mut checked) = (Vec::new(), 0, Vec::new());
+    let (mut shards, mut later_plans, mut checked) = (Vec::new(), 0, Vec::new());
     loop {
         let received = sqs.receive_message().queue_url(&claims).max_number_of_messages(10).send().await.unwrap();
         if received.messages().is_empty() {
@@ -42,10 +41,10 @@ async fn messages_arrive_in_the_form_that_the_functions_read() {
         }
         for message in received.messages() {
             match serde_json::from_str(message.body().unwrap()).unwrap() {
-                ClaimMessage::Claim { name } => seen.push(name),
+                ClaimMessage::Shard { shard } => shards.push(shard),
                 ClaimMessage::Plan { .. } => later_plans += 1,
                 ClaimMessage::NodeClass { name } => checked.push(name),
-                other @ ClaimMessage::Sweep { .. } => panic!("{other:?}"),
+                other @ (ClaimMessage::Claim { .. } | ClaimMessage::Sweep { .. }) => panic!("{other:?}"),
             }
             sqs.delete_message()
                 .queue_url(&claims)
@@ -55,11 +54,9 @@ async fn messages_arrive_in_the_form_that_the_functions_read() {
                 .unwrap();
         }
     }
-    assert_eq!((later_plans, checked), (1, vec!["default".to_owned()]));
-    seen.sort();
-    assert_eq!(seen, names.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>());
+    assert_eq!((shards, later_plans, checked), (vec![3], 1, vec!["default".to_owned()]));
 
     let nowhere = SqsQueue::new(&config, "test", &plan, None);
-    let refused = nowhere.wake_claims(&[("a".to_owned(), Duration::ZERO)]).await.unwrap_err().to_string();
+    let refused = nowhere.wake_shard(0, Duration::ZERO).await.unwrap_err().to_string();
     assert!(refused.contains("NODELESS_CLAIMS_QUEUE_URL"), "{refused}");
 }

@@ -21,9 +21,9 @@ impl From<&NodePool> for model::NodePool {
         let mut problems = validate::node_pool(pool);
         let limits = Limits::of(pool, &mut problems);
         // A field without a rule may be the cause of an error above, which was reported with other words then.
-        let told = !problems.is_empty();
+        let found_problems = !problems.is_empty();
         let template = template(pool).unwrap_or_else(|error| {
-            if !told {
+            if !found_problems {
                 problems.push(error.to_string());
             }
             NodeTemplate { node_class: pool.spec.template.spec.node_class_ref.name.clone(), ..NodeTemplate::default() }

@@ -30,8 +30,8 @@ pub fn node_pool(pool: &NodePool) -> Vec<String> {
     problems
 }
 
-/// Resources that an overlay cannot add: the kubelet or an AWS device plugin says how much of them there is. GPUs are not
-/// among them, because EC2 says nothing of fractions of a GPU.
+/// Resources that an overlay cannot add: the kubelet or an AWS device plugin specifies how much of them there is. GPUs are not
+/// among them, because EC2 reports nothing about fractions of a GPU.
 const NOT_OVERLAID: [&str; 10] = [
     name::CPU,
     name::MEMORY,

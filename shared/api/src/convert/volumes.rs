@@ -39,7 +39,7 @@ pub struct VolumeFacts {
     pub faults: BTreeMap<String, String>,
 }
 
-/// The volume claims that these pods mount. `zone_of` tells the zone of a node, by its name.
+/// The volume claims that these pods mount. `zone_of` returns the zone of a node by its name.
 ///
 /// Each term of a volume's node affinity, or of the allowed topologies of the class of a claim that waits for its first
 /// consumer, is an alternative. The host name of a local volume does not bind, as its node may be gone; Karpenter does the
@@ -203,7 +203,7 @@ fn allowed(term: &k8s_openapi::api::core::v1::TopologySelectorTerm) -> Requireme
 
 fn driver_of_class(provisioner: &str) -> Option<String> {
     match provisioner {
-        // Nobody makes volumes of this one, so nobody counts them.
+        // This provisioner creates no volumes, so there is no limit to count against.
         "" | "kubernetes.io/no-provisioner" => None,
         EBS_IN_TREE => Some(EBS_DRIVER.to_owned()),
         driver => Some(driver.to_owned()),

@@ -139,7 +139,7 @@ pub struct EC2NodeClassSpec {
     #[schemars(extend("x-kubernetes-validations" = tag_rules()))]
     pub tags: BTreeMap<String, String>,
     /// The kubelet's configuration: all of its settings may be here. What is wrong with those that the definition does not know
-    /// is said by the condition ValidationSucceeded.
+    /// is stated by the condition ValidationSucceeded.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "kubelet::schema::schema")]
     pub kubelet: BTreeMap<String, Value>,

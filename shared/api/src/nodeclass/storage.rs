@@ -23,7 +23,7 @@ pub struct BlockDeviceMapping {
     /// The EBS volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ebs: Option<BlockDevice>,
-    /// Whether the kubelet's directory is on this disk. At most one disk may say so.
+    /// Whether the kubelet's directory is on this disk. At most one disk may set this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root_volume: Option<bool>,
 }

@@ -49,7 +49,7 @@ impl AmiFamily {
         !self.is_windows()
     }
 
-    /// Whether kube-reserved memory follows the interfaces' pods even where `maxPods` says otherwise.
+    /// Whether kube-reserved memory follows the interfaces' pods even where `maxPods` states otherwise.
     pub(crate) const fn reserves_memory_for_interfaces_pods(self) -> bool {
         matches!(self, Self::Al2 | Self::Al2023 | Self::Custom)
     }

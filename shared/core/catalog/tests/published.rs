@@ -20,7 +20,7 @@ const NOT_PUBLISHED: [&str; 2] = [labels::REGION, labels::NITRO_SANDBOX];
 /// Labels that depend on the node class and the offering; the published tables have none of them.
 const OF_OFFERINGS: [&str; 3] = [labels::ZONE, labels::ZONE_ID, labels::CAPACITY_TYPE];
 
-/// Types that the published tables give no `vpc.amazonaws.com/pod-eni`, though the VPC resource controller's table says
+/// Types that the published tables give no `vpc.amazonaws.com/pod-eni`, though the VPC resource controller's table states
 /// that they carry a trunk interface. The controller's table decides, as it is what runs.
 const TRUNK_NOT_PUBLISHED: [&str; 18] = [
     "c8gb.metal-24xl",
@@ -107,7 +107,7 @@ fn the_table_of_all_types_is_what_comes_out() {
     let mut table = String::from(
         "# Allocatable resources of every instance type\n\n\
          Under an AL2023 node class with defaults; written by `tests/published.rs`. What Karpenter publishes is the same, but for\n\
-         the rows that say otherwise; `instance-types.md` says why.\n\n\
+         the rows that state otherwise; `instance-types.md` explains why.\n\n\
          | instance type | cpu | memory | ephemeral storage | pods | others | Karpenter |\n|---|---|---|---|---|---|---|\n",
     );
     for (name, (_, resources)) in ours() {

@@ -207,12 +207,12 @@ mod tests {
         assert_eq!(stopped("default", &none, &LastHour { price_now: 0.98, ..hour }), None, "the price fell");
         assert!(stopped("default", &none, &LastHour { price_now: 0.995, ..hour }).is_some(), "hardly");
         assert_eq!(stopped("default", &none, &LastHour { nodes: 50, ..hour }), None);
-        let said = |text: &str| StringMap::from([(EVICTIONS.to_owned(), text.to_owned())]);
-        assert_eq!(stopped("default", &said("0"), &hour), None);
-        assert_eq!(stopped("default", &said("200"), &hour), None);
-        assert!(stopped("default", &said("100"), &hour).is_some());
-        assert!(stopped("default", &said("few"), &hour).is_some(), "the default holds");
-        assert!(most_evictions(&said("few")).unwrap_err().contains("\"few\""));
+        let stated = |text: &str| StringMap::from([(EVICTIONS.to_owned(), text.to_owned())]);
+        assert_eq!(stopped("default", &stated("0"), &hour), None);
+        assert_eq!(stopped("default", &stated("200"), &hour), None);
+        assert!(stopped("default", &stated("100"), &hour).is_some());
+        assert!(stopped("default", &stated("few"), &hour).is_some(), "the default holds");
+        assert!(most_evictions(&stated("few")).unwrap_err().contains("\"few\""));
         assert!((price_per_load(2.0, 4.0) - 0.5).abs() < 1e-9 && price_per_load(2.0, 0.0) == 0.0);
     }
 }

@@ -80,7 +80,7 @@ pub fn node_details(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: 
     let cluster = held.as_ref().unwrap_or(cluster);
     let of = cluster.nodes.iter().find(|node| node.name() == name)?;
     let guards = Guards::of(cluster.disruption_budgets);
-    let mut told = NodeDetails {
+    let mut details = NodeDetails {
         node: name.to_owned(),
         node_claim: of.claim.map(|claim| claim.name.clone()),
         node_pool: of.node_pool().map(str::to_owned),
@@ -88,33 +88,33 @@ pub fn node_details(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: 
         ..NodeDetails::default()
     };
     let lookup = Lookup::of(cluster);
-    if let Some(pool) = &told.node_pool {
+    if let Some(pool) = &details.node_pool {
         let standing = Budgets::of(cluster, now).standing(pool);
         let budget = |(reason, allowed, disrupting)| BudgetStatus {
             reason,
             allowed: Some(allowed).filter(|allowed| *allowed < u32::MAX),
             disrupting,
         };
-        told.budgets = standing.into_iter().map(budget).collect();
+        details.budgets = standing.into_iter().map(budget).collect();
     }
-    let Some(claim) = of.claim else { return Some(told) };
+    let Some(claim) = of.claim else { return Some(details) };
     if let Some(instance) = &claim.status.instance {
-        told.instance_type = Some(instance.instance_type.clone());
-        told.zone = Some(instance.zone.clone());
-        told.capacity_type = Some(instance.capacity_type);
-        told.price_per_hour = Some(lookup.price(claim)).filter(|price| *price > 0.0);
+        details.instance_type = Some(instance.instance_type.clone());
+        details.zone = Some(instance.zone.clone());
+        details.capacity_type = Some(instance.capacity_type);
+        details.price_per_hour = Some(lookup.price(claim)).filter(|price| *price > 0.0);
     }
     let known = of.is_initialized() && claim.condition(condition::INITIALIZED).is_some();
-    told.initialized = known.then(|| initialized_since(claim));
-    told.last_pod_event = claim.status.last_pod_event;
+    details.initialized = known.then(|| initialized_since(claim));
+    details.last_pod_event = claim.status.last_pod_event;
     let pool = cluster.node_pools.iter().map(|offer| offer.pool).find(|pool| pool.name == claim.node_pool);
-    told.consolidatable =
+    details.consolidatable =
         pool.and_then(|pool| consolidatable_from(claim, pool.disruption.consolidate_after)).map(|(_, until)| until);
     if let Ok(one) = lookup.eligible(of, now) {
-        told.drift = drift_replacement::drift_of(cluster, &one, options, now).map(|drift| drift.to_string());
-        told.elsewhere = elsewhere(cluster, name, now, options);
+        details.drift = drift_replacement::drift_of(cluster, &one, options, now).map(|drift| drift.to_string());
+        details.elsewhere = elsewhere(cluster, name, now, options);
     }
-    Some(told)
+    Some(details)
 }
 
 /// Which other nodes would not take a pod of this one, as consolidation sees them, which keeps preferences.

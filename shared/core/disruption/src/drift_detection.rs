@@ -110,12 +110,12 @@ fn named(claim: &NodeClaim) -> String {
 /// The drift that the condition `Drifted` of a claim reports, if it is true.
 pub(crate) fn drifted_condition(claim: &NodeClaim) -> Option<Drift> {
     let condition = claim.condition(condition::DRIFTED).filter(|_| claim.has_condition(condition::DRIFTED))?;
-    let said = [&condition.reason, &condition.message].map(String::as_str);
-    let said: Vec<&str> = said.into_iter().filter(|text| !text.is_empty()).collect();
-    let said = if said.is_empty() { String::new() } else { format!(" ({})", said.join(": ")) };
+    let stated = [&condition.reason, &condition.message].map(String::as_str);
+    let stated: Vec<&str> = stated.into_iter().filter(|text| !text.is_empty()).collect();
+    let stated = if stated.is_empty() { String::new() } else { format!(" ({})", stated.join(": ")) };
     Some(Drift {
         reason: DriftReason::ConditionTrue,
-        message: format!("the condition Drifted of its NodeClaim is true{said}"),
+        message: format!("the condition Drifted of its NodeClaim is true{stated}"),
     })
 }
 

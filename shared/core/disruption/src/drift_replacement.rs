@@ -46,10 +46,10 @@ pub(crate) fn drift_of(
     now: Timestamp,
 ) -> Option<Drift> {
     let class = cluster.node_classes.get(&one.claim.node_class);
-    let told = || drifted_condition(one.claim).filter(|_| options.trust_conditions);
+    let by_condition = || drifted_condition(one.claim).filter(|_| options.trust_conditions);
     drift(one.claim, one.offer, class, &options.hash_version, now)
         .filter(|drift| drift.reason != DriftReason::CapacityReservationDrift || is_confirmed(one.claim, drift, now))
-        .or_else(told)
+        .or_else(by_condition)
         .or_else(|| rebalance::recommended(one.claim, one.offer.pool))
         .or_else(|| expiration::expires_soon(one.claim, one.offer.pool, now))
 }

@@ -59,12 +59,12 @@ mod tests {
     #[test]
     fn pauses_for_ever_or_until_a_time() {
         let now: Timestamp = "2026-01-31T12:00:00Z".parse().unwrap();
-        let said = |value: &str| pause(&StringMap::from([(PAUSE.to_owned(), value.to_owned())]), now);
+        let stated = |value: &str| pause(&StringMap::from([(PAUSE.to_owned(), value.to_owned())]), now);
         assert_eq!(pause(&StringMap::new(), now), Pause::None);
-        assert_eq!(said("false"), Pause::None);
-        assert_eq!(said("true"), Pause::Paused { until: None });
-        assert_eq!(said("2026-01-31T11:59:59Z"), Pause::None);
-        assert_eq!(said("2026-01-31T13:00:00Z"), Pause::Paused { until: "2026-01-31T13:00:00Z".parse().ok() });
-        assert!(matches!(said("tomorrow"), Pause::Invalid(why) if why.contains("\"tomorrow\"")));
+        assert_eq!(stated("false"), Pause::None);
+        assert_eq!(stated("true"), Pause::Paused { until: None });
+        assert_eq!(stated("2026-01-31T11:59:59Z"), Pause::None);
+        assert_eq!(stated("2026-01-31T13:00:00Z"), Pause::Paused { until: "2026-01-31T13:00:00Z".parse().ok() });
+        assert!(matches!(stated("tomorrow"), Pause::Invalid(why) if why.contains("\"tomorrow\"")));
     }
 }

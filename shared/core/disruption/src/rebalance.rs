@@ -38,9 +38,9 @@ mod tests {
 
     #[test]
     fn only_replace_replaces() {
-        let said = |value: &str| replaces(&StringMap::from([(RECOMMENDATIONS.to_owned(), value.to_owned())]));
+        let stated = |value: &str| replaces(&StringMap::from([(RECOMMENDATIONS.to_owned(), value.to_owned())]));
         assert_eq!(replaces(&StringMap::new()), Ok(false));
-        assert_eq!((said("ignore"), said("replace")), (Ok(false), Ok(true)));
-        assert!(said("Replace").unwrap_err().contains("\"Replace\""));
+        assert_eq!((stated("ignore"), stated("replace")), (Ok(false), Ok(true)));
+        assert!(stated("Replace").unwrap_err().contains("\"Replace\""));
     }
 }

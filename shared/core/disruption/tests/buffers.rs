@@ -57,7 +57,7 @@ fn a_node_goes_whose_room_is_elsewhere_too() {
     let decision = world.decide();
     assert_eq!(going(&decision).len(), 1, "{decision:#?}");
     assert!(decision.commands[0].replacements.is_empty());
-    assert_eq!(decision.commands[0].evictions.len(), 1, "nobody evicts what stands for the room");
+    assert_eq!(decision.commands[0].evictions.len(), 1, "virtual pods are not evicted");
     world.apply(&decision.commands);
     assert_eq!((world.places.len(), world.decide().commands.len()), (1, 0));
     assert!(room(&world) >= 1);

@@ -200,7 +200,7 @@ fn volumes_bind_pods_to_their_zones() {
     let mut unknown = pair(web("mover"));
     with_volumes(&mut unknown, &[("lost", &[])]);
     unknown.volumes.clear();
-    assert!(!goes(&unknown), "nobody knows where the claim can be used");
+    assert!(!goes(&unknown), "it is unknown where the claim can be used");
 }
 
 #[test]

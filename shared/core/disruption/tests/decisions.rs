@@ -496,7 +496,7 @@ fn drift_has_a_reason() {
     };
     assert_eq!(reason(&|_| ()), None);
     assert_eq!(reason(&drift_pool), Some(DriftReason::NodePoolDrifted));
-    // A hash that was made another way says nothing.
+    // A hash that was made another way reports nothing.
     let adopted = |world: &mut World| {
         drift_pool(world);
         world.nodes[0].1.spec.annotations.insert(labels::NODE_POOL_HASH_VERSION.into(), "v3".into());

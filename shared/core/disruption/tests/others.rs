@@ -1,4 +1,4 @@
-//! Static NodePools, repair, gentle expiry, and what is said about bad input.
+//! Static NodePools, repair, gentle expiry, and what is reported about bad input.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod support;
@@ -213,20 +213,20 @@ fn bad_input_is_said_on_the_object_concerned() {
         Budget { reasons: vec![DisruptionReason::Drifted], ..budget(BudgetNodes::Count(0)) },
     ];
     let events = world.decide().events;
-    let said = |kind: &str, name: &str, part: &str| {
+    let stated = |kind: &str, name: &str, part: &str| {
         let found = events
             .iter()
             .any(|event| event.object.kind == kind && event.object.name == name && event.message.contains(part));
         assert!(found, "nothing about {part} on {kind} {name}: {events:#?}");
     };
-    said("NodePool", "default", "\"maybe\", which pauses disruption until it is corrected");
-    said("NodePool", "default", "\"at night\" is not a schedule, so the NodePool keeps its nodes");
-    said("NodePool", "default", "\"few\", which is ignored");
-    said("NodePool", "default", "\"soon\" is not a duration");
-    said("NodePool", "default", "budgets[1] admits no node for Drifted at any time");
-    said("PodDisruptionBudget", "never", "It never allows an eviction");
-    said("Pod", "b", "PodDisruptionBudgets one and two cover this pod");
-    said("Node", "node-00001", "NodePool gone does not exist");
+    stated("NodePool", "default", "\"maybe\", which pauses disruption until it is corrected");
+    stated("NodePool", "default", "\"at night\" is not a schedule, so the NodePool keeps its nodes");
+    stated("NodePool", "default", "\"few\", which is ignored");
+    stated("NodePool", "default", "\"soon\" is not a duration");
+    stated("NodePool", "default", "budgets[1] admits no node for Drifted at any time");
+    stated("PodDisruptionBudget", "never", "It never allows an eviction");
+    stated("Pod", "b", "PodDisruptionBudgets one and two cover this pod");
+    stated("Node", "node-00001", "NodePool gone does not exist");
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn room_is_kept_for_the_pods_of_a_draining_node_until_a_budget_has_held_them_for
     let second = PodDisruptionBudget { name: "db-too".into(), ..twice.budgets[0].clone() };
     twice.budgets.push(second);
     assert!(goes(&twice));
-    // One that is not ready may be evicted where the budget says so.
+    // One that is not ready may be evicted where the budget reports it.
     let mut unhealthy = blocked(0, 60);
     unhealthy.budgets[0].always_allows_unhealthy = true;
     unhealthy.places[0].pods[0].ready = Some(false);

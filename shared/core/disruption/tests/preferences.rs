@@ -187,14 +187,14 @@ fn a_command_is_dropped_when_it_would_break_a_preference_by_now() {
 fn a_node_that_stays_for_a_preference_says_so() {
     let mut world = one_in_each_zone([web("a"), web("b"), held(web("c"))]);
     world.options.explain = true;
-    let said = world.kept(0);
-    let told = "the preferences of pod default/a that its node meets are required of any other node";
-    assert!(said.contains(told), "{said}");
-    let told = node_details(&world.cluster(), "node-00000", now(), &world.options).unwrap();
-    let elsewhere = told.elsewhere.expect("the pod fits on no other node");
+    let stated = world.kept(0);
+    let reported = "the preferences of pod default/a that its node meets are required of any other node";
+    assert!(stated.contains(reported), "{stated}");
+    let reported = node_details(&world.cluster(), "node-00000", now(), &world.options).unwrap();
+    let elsewhere = reported.elsewhere.expect("the pod fits on no other node");
     assert_eq!(elsewhere.pod, "default/a");
     world.options.scheduling.preferences = PreferencePolicy::Ignore;
-    let told = format!("{:?}", world.decide().kept);
-    assert!(!told.contains("prefers"), "{told}");
+    let reported = format!("{:?}", world.decide().kept);
+    assert!(!reported.contains("prefers"), "{reported}");
     assert_eq!(node_details(&world.cluster(), "node-00000", now(), &world.options).unwrap().elsewhere, None);
 }

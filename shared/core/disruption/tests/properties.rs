@@ -1,4 +1,4 @@
-//! What holds for every cluster, said by something much simpler than what decides.
+//! What holds for every cluster, stated by something much simpler than what decides.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod support;
@@ -250,8 +250,8 @@ fn unconfirmed(world: &World, decision: &Decision) -> Vec<String> {
     dropped.map(|command| format!("{command:#?}")).collect()
 }
 
-/// Pods whose command does not say where they go, as with emptiness, go where the scheduler puts them among the nodes that are
-/// there. Gives those that fit nowhere.
+/// Pods whose command does not state where they go, as with emptiness, go where the scheduler puts them among the nodes that are
+/// there. Returns those that cannot be placed.
 fn place_the_rest(world: &mut World, before: &World) -> Vec<String> {
     let here: BTreeSet<String> = world.places.iter().flat_map(|place| &place.pods).map(Pod::key).collect();
     let moving = before.places.iter().flat_map(|place| &place.pods).filter(|pod| pod.is_reschedulable());

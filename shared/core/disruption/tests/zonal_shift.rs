@@ -38,8 +38,8 @@ fn nodes_of_the_zone_stay_empty_drifted_or_not() {
     let decision = decide(&world);
     assert_eq!(going(&decision), ["node-00001"]);
     assert_eq!(decision.kept[0].reasons, [KeptReason::ZonalShift { zone: ZONES[0].into(), until: until() }]);
-    let said = decision.kept[0].reasons[0].to_string();
-    assert!(said.starts_with(&format!("a zonal shift away from {} is in effect until", ZONES[0])), "{said}");
+    let stated = decision.kept[0].reasons[0].to_string();
+    assert!(stated.starts_with(&format!("a zonal shift away from {} is in effect until", ZONES[0])), "{stated}");
 
     world.pools[0].hash = "hash-2".into();
     world.places[0].pods = vec![pod("a", 500, 512)];

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// How many launches of an offering of which nothing is known may be on their way: as many as go in one CreateFleet call, so
 /// that no ordinary scale-up is held back.
 pub const INITIAL: u32 = 100;
-/// The same after EC2 ran out of it: enough for a NodePool's everyday, little enough to be told no.
+/// The same after EC2 ran out of it: enough for the usual launches of a NodePool, and few enough that a refusal costs little.
 pub const AFTER_SHORTAGE: u32 = 8;
 /// For how long what happened counts.
 pub const KEPT_FOR: SignedDuration = SignedDuration::from_mins(30);

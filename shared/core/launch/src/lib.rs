@@ -17,7 +17,7 @@ pub mod request;
 pub mod template;
 pub mod user_data;
 
-/// What user data and tags say about the cluster.
+/// What user data and tags state about the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterDetails {
     /// The cluster's name in EKS.

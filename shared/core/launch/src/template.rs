@@ -21,7 +21,7 @@ pub const EFA_RESOURCE: &str = "vpc.amazonaws.com/efa";
 /// The resource that pods ask for to run in a Nitro Enclave.
 pub const NITRO_SANDBOX_RESOURCE: &str = "eks.amazonaws.com/nitro-sandbox";
 
-/// Everything that a launch template of ours says. The name is made from it, so two equal ones are one.
+/// Everything that a launch template of ours states. The name is made from it, so two equal ones are one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TemplateSpec {
     /// The AMI.
@@ -103,7 +103,7 @@ pub enum TemplateError {
     },
 }
 
-/// What tells apart the templates of one launch.
+/// What distinguishes the templates of one launch.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Variant {
     /// The AMI.
@@ -228,7 +228,7 @@ impl TemplateSpec {
     }
 }
 
-/// The tags that say whose instance, volume, interface or template something is. The user's come first and cannot replace
+/// The tags that state whose instance, volume, interface or template something is. The user's come first and cannot replace
 /// ours.
 #[must_use]
 pub fn owner_tags(cluster: &ClusterDetails, claim: &NodeClaim, users: &StringMap) -> StringMap {

@@ -88,7 +88,7 @@ pub enum Effect {
     /// Report on the EC2NodeClass that EC2 refuses to launch from it, and check with a dry run whether that applies to
     /// all launches.
     ReportRefusal {
-        /// What EC2 said.
+        /// What EC2 reported.
         message: String,
     },
     /// Make the NodeClaim object equal to the record.
@@ -140,7 +140,7 @@ pub enum LaunchResult {
     Failed {
         /// The service's code; empty if there is none.
         code: String,
-        /// What the service said.
+        /// What the service stated.
         message: String,
         /// Whether a retry may help. Otherwise EC2 has certainly done nothing, and a user has to correct something.
         retryable: bool,

@@ -241,6 +241,9 @@ fn launched(claim: &NodeClaim, instance: &Instance, learned: &Learned, now: Time
     next.status.capacity.clone_from(&learned.capacity);
     next.status.allocatable.clone_from(&learned.allocatable);
     next.set_condition(condition::LAUNCHED, ConditionStatus::True, "Launched", "", now);
+    // Its node is looked for from now on; written now, it is not written again until the node joins.
+    let since = claim.condition(condition::REGISTERED).map_or(claim.created, |present| present.last_transition_time);
+    next.set_condition(condition::REGISTERED, ConditionStatus::Unknown, "NodeNotFound", "Node not found", since);
     if next.phase == Phase::Reserved {
         next.phase = Phase::Launched;
         next.set_condition(condition::REGISTERED, ConditionStatus::Unknown, "NodeNotFound", "Node not found", now);
@@ -278,10 +281,10 @@ fn nothing_launched(
             step
         }
         None => {
-            let told = failures.first().map_or_else(String::new, |failure| {
+            let reported = failures.first().map_or_else(String::new, |failure| {
                 format!("{} {} in {}: {}", failure.instance_type, failure.capacity_type, failure.zone, failure.message)
             });
-            let mut step = no_capacity(claim, &told, now);
+            let mut step = no_capacity(claim, &reported, now);
             step.claim.status.launch_denied = is_denied(failures, others_launched);
             step
         }

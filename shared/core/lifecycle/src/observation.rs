@@ -89,6 +89,6 @@ pub struct Observation {
     /// Its NodeClaim object.
     pub mirror: Seen<Option<MirroredClaim>>,
     /// The zonal shift away from the zone of its instance, as a message, while one is in effect: EC2 is then neither
-    /// asked about the instance nor told to change it, and the instance counts as running.
+    /// asked about the instance nor called to change it, and the instance counts as running.
     pub zonal_shift: Option<String>,
 }

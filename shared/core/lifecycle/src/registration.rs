@@ -13,10 +13,16 @@ use nodeless_model::object::{MirroredClaim, NodePatch};
 use nodeless_model::{ConditionStatus, Instance, Node, NodeClaim, Phase, StringMap, Taint, labels};
 use std::time::Duration;
 
-/// How long to wait for a node that is joining: it takes half a minute or so.
+/// For how long a node that joins is looked for often: as a rule it takes half a minute, and with large images two.
+const JOINING: Duration = Duration::from_mins(3);
+/// How often that is: with the time that a run takes, a node is initialized within three seconds of being ready.
+const JOINING_POLL: Duration = Duration::from_secs(2);
+
+/// How long to wait for a node that is joining.
 fn joining_delay(claim: &NodeClaim, now: Timestamp) -> Duration {
     let since = claim.status.instance.as_ref().map_or(claim.created, |instance| instance.launched);
-    poll_delay(elapsed(since, now), Duration::from_secs(3), Duration::from_mins(1))
+    let lasting = elapsed(since, now);
+    if lasting < JOINING { JOINING_POLL } else { poll_delay(lasting, JOINING_POLL, Duration::from_mins(1)) }
 }
 
 /// A claim whose node has not joined yet.
@@ -38,13 +44,9 @@ pub(crate) fn launched(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
         }
         step.claim.status.last_pod_event.get_or_insert(now);
         step.claim.set_condition(condition::REGISTERED, ConditionStatus::True, "Registered", "", now);
-        step.claim.set_condition(
-            condition::INITIALIZED,
-            ConditionStatus::Unknown,
-            "NodeNotReady",
-            "Node not ready",
-            now,
-        );
+        let missing = not_initialised_because(claim, node);
+        let (reason, message) = missing.unwrap_or_else(|| ("NodeNotReady", "Node not ready".to_owned()));
+        step.claim.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, reason, &message, now);
         return step.again();
     }
     let since = claim.condition(condition::REGISTERED).map_or(claim.created, |present| present.last_transition_time);
@@ -219,7 +221,8 @@ pub(crate) fn tag(step: &mut Step, seen: &Observation, settings: &Settings) {
     let tags = missing_tags(&step.claim, instance, settings);
     if !tags.is_empty() {
         step.effects.push(Effect::TagInstance { id: instance.id.clone(), tags });
-    } else if step.claim.status.node_name.is_some() {
+    } else if step.claim.status.node_name.is_some() && step.claim.phase == Phase::Initialized {
+        // Not by a write of its own while the node joins.
         note_tagged(step);
     }
 }

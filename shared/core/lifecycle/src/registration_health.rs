@@ -139,9 +139,9 @@ impl RegistrationHealth {
         if self.since.is_some_and(|since| claim.created < since) {
             return false;
         }
-        if let Some(said) = self.results.iter_mut().find(|said| said.claim == claim.uid) {
-            let news = said.came_to != came_to;
-            said.came_to = came_to;
+        if let Some(stated) = self.results.iter_mut().find(|stated| stated.claim == claim.uid) {
+            let news = stated.came_to != came_to;
+            stated.came_to = came_to;
             return news;
         }
         let joined = |one: &Remembered| one.came_to == Registration::Joined;

@@ -152,7 +152,7 @@ impl CapacityBuffer {
     }
 
     /// How many chunks it has: the greater of `replicas` and the share by `percentage`, and no more than its limits
-    /// allow; without either, as many as these allow. Karpenter's documentation says the lesser; its code takes the
+    /// allow; without either, as many as these allow. Karpenter's documentation states the lesser; its code takes the
     /// greater, as this does.
     ///
     /// # Errors

@@ -247,9 +247,6 @@ pub struct NodeClaimStatus {
     pub terminate_requested: Option<Timestamp>,
     /// When draining began.
     pub drain_started: Option<Timestamp>,
-    /// When lifecycle last handled it while it was launching or terminating; noted now and then, so that a claim whose
-    /// message was lost is detected.
-    pub looked_after: Option<Timestamp>,
 }
 
 /// An EC2 instance as launched for a claim.
@@ -335,8 +332,9 @@ pub enum TerminationReason {
     NodePoolDeleted,
     /// Its NodePool keeps a fixed number of nodes, and has more.
     ScaledDown,
-    /// Its NodePool has no nodes at this time of day.
-    Asleep,
+    /// The schedule of its NodePool has no nodes at this time. Claims of earlier versions call it `Asleep`.
+    #[serde(alias = "Asleep")]
+    ScheduledOff,
 }
 
 impl TerminationReason {
@@ -358,7 +356,7 @@ impl TerminationReason {
             Self::InstanceMissing => "garbage_collected",
             Self::NodePoolDeleted => "nodepool_deleted",
             Self::ScaledDown => "scaled_down",
-            Self::Asleep => "nodepool_asleep",
+            Self::ScheduledOff => "nodepool_scheduled_off",
         }
     }
 }
@@ -513,6 +511,13 @@ impl NodeClaim {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn claims_of_earlier_versions_name_the_schedule_differently() {
+        let reason: super::TerminationReason = serde_json::from_str("\"Asleep\"").unwrap();
+        assert_eq!(reason, super::TerminationReason::ScheduledOff);
+        assert_eq!(serde_json::to_string(&reason).unwrap(), "\"ScheduledOff\"");
+    }
+
     use super::*;
 
     #[test]

@@ -1,4 +1,4 @@
-//! One error for all ports, which tells the caller how to react.
+//! One error for all ports, whose kind determines how the caller reacts.
 
 use std::fmt;
 

@@ -73,6 +73,23 @@ pub struct NodePatch {
     pub owner: Option<(String, String)>,
 }
 
+impl NodePatch {
+    /// Changes a node as the API server does, so that it need not be read again.
+    pub fn apply(&self, node: &mut Node) {
+        node.labels.retain(|key, _| !self.remove_labels.contains(key));
+        node.labels.extend(self.labels.clone());
+        node.annotations.extend(self.annotations.clone());
+        node.taints
+            .retain(|taint| !self.remove_taints.iter().chain(&self.add_taints).any(|other| other.matches(taint)));
+        node.taints.extend(self.add_taints.iter().cloned());
+        node.finalizers.retain(|finalizer| Some(finalizer) != self.remove_finalizer.as_ref());
+        // Kubernetes forbids new finalizers on an object that is being deleted.
+        let missing = self.add_finalizer.iter().filter(|_| node.deletion_timestamp.is_none());
+        let missing: Vec<String> = missing.filter(|name| !node.finalizers.contains(name)).cloned().collect();
+        node.finalizers.extend(missing);
+    }
+}
+
 /// A pod to be moved, by more than its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PodRef {

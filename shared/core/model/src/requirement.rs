@@ -335,7 +335,7 @@ pub struct Requirements(Vec<Entry>);
 /// What one key may be.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Entry {
-    /// Of the key. Keys have long beginnings in common, and numbers tell them apart without a look at any text.
+    /// Of the key. Keys have long beginnings in common, and numbers distinguish them without a comparison of text.
     hash: u64,
     key: Arc<str>,
     requirement: Arc<Requirement>,
@@ -466,13 +466,13 @@ impl Requirements {
     /// Those that differ in `others`.
     #[must_use]
     pub fn other_than(&self, others: &Self) -> Self {
-        let said = |ours: &&Entry| {
+        let stated = |ours: &&Entry| {
             let theirs = others.at(ours.hash, &ours.key);
             theirs.is_some_and(|theirs| {
                 Arc::ptr_eq(&theirs.requirement, &ours.requirement) || theirs.requirement == ours.requirement
             })
         };
-        Self(self.0.iter().filter(|ours| !said(ours)).cloned().collect())
+        Self(self.0.iter().filter(|ours| !stated(ours)).cloned().collect())
     }
 
     /// Whether both have a requirement for a common key.

@@ -104,7 +104,7 @@ pub(crate) struct Classes<'a> {
     bound_for: HashMap<(AlternativeId, Target), Option<AlternativeId>>,
 }
 
-/// Everything that tells two pods apart. Its order breaks ties between classes of one size.
+/// Everything that distinguishes two pods. Its order breaks ties between classes of one size.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Key<'a> {
     requests: &'a ResourceList,

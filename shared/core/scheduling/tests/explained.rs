@@ -1,4 +1,4 @@
-//! What is said about launches, and what would make pods fit.
+//! What is reported about launches, and what would make pods fit.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod support;

@@ -1,4 +1,4 @@
-//! Limits of NodePools: never passed, charged with what is really launched, and said in words when reached.
+//! Limits of NodePools: never passed, charged with what is really launched, and stated in words when reached.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod support;

@@ -242,7 +242,7 @@ fn named(problem: &Problem<'_>, options: &Options) -> Vec<String> {
         lines.push(format!("{pods:?} {launch:?}"));
     }
     lines.extend(solution.placements.iter().map(|p| format!("{} on {}", pod(p.pod), problem.nodes[p.node].name)));
-    lines.extend(solution.unschedulable.iter().map(|u| format!("{} nowhere {:?}", pod(u.pod), u.reasons)));
+    lines.extend(solution.unschedulable.iter().map(|u| format!("{} unschedulable {:?}", pod(u.pod), u.reasons)));
     lines.sort();
     lines
 }
@@ -402,7 +402,7 @@ proptest! {
 
 proptest! {
     // The checker goes through every node that could be launched, and that takes its time. What comes after a plan has an
-    // exception once in some hundred worlds, which docs/scheduling-constraints.md tells.
+    // exception once in some hundred worlds, which docs/scheduling-constraints.md describes.
     #![proptest_config(config(64))]
 
     #[test]

@@ -256,7 +256,7 @@ fn offered_zones_outside_of_the_node_affinity_count_only_where_that_is_ignored()
 
 #[test]
 fn domains_of_a_label_of_the_users_own_count_as_those_of_zones_do() {
-    // What Karpenter's own tests say: the pools share the domain foo, and each has another for itself.
+    // What Karpenter's own tests state: the pools share the domain foo, and each has another for itself.
     let shared = [("first", "bar"), ("second", "baz")].map(|(name, own)| {
         let mut pool = node_pool(name);
         pool.template.requirements.add("rack", Requirement::one_of(["foo", own]));
@@ -376,10 +376,10 @@ fn affinity_goes_where_others_are_running_or_planned() {
         let planned = problem(&both, &pools);
         assert_eq!(by_zone(&planned, &all_placed(&planned)).len(), 1);
     }
-    // Nowhere.
-    let nowhere = problem(&pods[..1], &pools);
+    // On no node.
+    let unsatisfiable = problem(&pods[..1], &pools);
     assert_eq!(
-        reasons(&solve_checked(&nowhere)),
+        reasons(&solve_checked(&unsatisfiable)),
         [
             "pod affinity over topology.kubernetes.io/zone: no pod that it selects is in us-east-1a, us-east-1b, us-east-1c"
         ]
@@ -453,9 +453,9 @@ fn others_keep_away_from_pods_that_want_to_be_alone() {
     assert!(!by_zone(&zonal, &all_placed(&zonal)).contains_key(ZONES[0]));
     let everywhere: Vec<(Node, Vec<Pod>)> =
         ZONES.iter().map(|zone| (node(zone, zone, 8), vec![lonely(zone, labels::ZONE)])).collect();
-    let nowhere = cluster(problem(&pods[..1], &pools), &everywhere);
+    let unsatisfiable = cluster(problem(&pods[..1], &pools), &everywhere);
     assert_eq!(
-        reasons(&solve_checked(&nowhere)),
+        reasons(&solve_checked(&unsatisfiable)),
         [
             "pod anti-affinity over topology.kubernetes.io/zone of pods in us-east-1a, us-east-1b, us-east-1c excludes it"
         ]

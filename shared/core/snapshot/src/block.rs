@@ -2,7 +2,7 @@
 //!
 //! Large exports are nearly all of this kind, and reading them so takes a fraction of what a parser of all of YAML takes. Only
 //! what can mean one thing is read here. Whatever else there is (block and multi-line scalars, flow style, anchors, tags,
-//! comments behind values, anything that is wrong) gives `None`, and the parser reads it, or says what is wrong with it.
+//! comments behind values, anything that is wrong) gives `None`, and the parser reads it, or reports what is wrong with it.
 
 use serde_json::{Map, Value};
 

@@ -14,7 +14,7 @@ const DEFAULT_CLASS: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 
 /// How many pods a budget allows to be evicted, as its controller would count it: `covered` are those that it covers, and
-/// `healthy` how many of them run; and whether it wants all of them. `None` where the budget does not say how many.
+/// `healthy` how many of them run; and whether it wants all of them. `None` where the budget does not specify how many.
 pub(crate) fn disruptions_allowed(
     spec: &slim::PodDisruptionBudgetSpec,
     covered: usize,

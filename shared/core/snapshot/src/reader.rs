@@ -234,7 +234,7 @@ impl Reader {
         }
     }
 
-    /// Something that a buffer may be about. It is nobody's fault if it cannot be understood and no buffer is.
+    /// Something that a buffer may be about. It is not reported as malformed where no buffer names it.
     fn shape<T: DeserializeOwned>(
         &mut self,
         kind: &'static str,

@@ -42,7 +42,7 @@ proptest! {
     fn any_mix_of_pieces_is_read_without_a_panic(pieces in prop::collection::vec(piece(), 0..24)) {
         let text = pieces.concat();
         let snapshot = read(text.as_bytes());
-        // Every fault says where.
+        // Every fault states where.
         for fault in &snapshot.faults {
             prop_assert!(fault.place.document > 0 && fault.place.line > 0 && !fault.problem.is_empty(), "{fault}");
         }

@@ -95,10 +95,14 @@ fn a_long_list_is_read_in_its_order_and_names_what_is_wrong() {
     items[1_000] = "- kind: [\n".to_owned();
     items[2_500] = "- kind: Pod\n  metadata:\n    name: {}\n".to_owned();
     let snapshot = read(&format!("apiVersion: v1\nitems:\n{}kind: List\n", items.concat()));
-    let told = faults(&snapshot);
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].starts_with("file: document 1, items[1000]: it is no YAML: line 3003"), "{}", told[0]);
-    assert!(told[1].starts_with("file: document 1, items[2500]: Pod without a name: metadata.name"), "{}", told[1]);
+    let reported = faults(&snapshot);
+    assert_eq!(reported.len(), 2, "{reported:?}");
+    assert!(reported[0].starts_with("file: document 1, items[1000]: it is no YAML: line 3003"), "{}", reported[0]);
+    assert!(
+        reported[1].starts_with("file: document 1, items[2500]: Pod without a name: metadata.name"),
+        "{}",
+        reported[1]
+    );
     let expected: Vec<String> = (0..3_000)
         .filter(|index| ![1_000, 2_500].contains(index))
         .map(|index| format!("default/p{index:05}"))
@@ -173,9 +177,9 @@ fn a_fault_names_source_document_object_and_field_and_hides_nothing_else() {
     ];
     for (text, expected) in cases {
         let snapshot = read(&text);
-        let told = faults(&snapshot);
-        assert_eq!(told.len(), 1, "{told:?} for\n{text}");
-        assert!(told[0].contains(expected), "{told:?} has no {expected:?} for\n{text}");
+        let reported = faults(&snapshot);
+        assert_eq!(reported.len(), 1, "{reported:?} for\n{text}");
+        assert!(reported[0].contains(expected), "{reported:?} has no {expected:?} for\n{text}");
         assert!(pods(&snapshot).contains(&"default/good".to_owned()), "{:?} for\n{text}", pods(&snapshot));
     }
 }

@@ -6,6 +6,7 @@ pub use parse::{Interruption, InterruptionKind, ParseInterruptionError, parse};
 
 use crate::context::Context;
 use crate::lines::{Failed, InterruptionForeign, InterruptionReceived, MessageIgnored};
+use crate::shards;
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use nodeless_lifecycle::begin_termination;
@@ -145,7 +146,7 @@ impl Interrupter {
         let names: Vec<(String, Duration)> =
             interrupted.iter().filter(|one| one.leaves).map(|one| (one.claim.name.clone(), Duration::ZERO)).collect();
         if !names.is_empty() {
-            self.queue.wake_claims(&names).await?;
+            shards::enqueue(self.claims.as_ref(), self.queue.as_ref(), self.context.now(), &names).await?;
             self.queue.wake_planner(WakeSource::Interruption).await?;
             // Wake-ups of one second are one message. One that was answered before these claims were written would leave
             // their pods to the heartbeat, and one that was answered before lifecycle took them off their NodePools' limits

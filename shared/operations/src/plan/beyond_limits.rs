@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 /// So many nodes that leave are named.
 const NAMED: usize = 3;
 
-/// Says on each NodePool of new claims which nodes do not count against its limits any more, where there would have been no
+/// States on each NodePool of new claims which nodes do not count against its limits any more, where there would have been no
 /// room for the new ones beside them.
 pub(super) fn events(created: &[NodeClaim], facts: Facts<'_>) -> Vec<ObjectEvent> {
     let pools: BTreeSet<&str> = created.iter().map(|claim| claim.node_pool.as_str()).collect();

@@ -98,7 +98,7 @@ impl Breaker {
                 breaker.evaluate(now);
             }
             Err(error) => {
-                let why = format!("nobody knows how many pods were evicted within the last hour: {error}");
+                let why = format!("the number of pods evicted within the last hour cannot be read: {error}");
                 breaker.stopped = breaker.pools.keys().map(|pool| (pool.clone(), why.clone())).collect();
             }
         }
@@ -121,7 +121,7 @@ impl Breaker {
         Ok(due)
     }
 
-    /// Reckons with a command of which it was written what it is about to do, by NodePool.
+    /// Counts, by NodePool, what a command that was written is about to do.
     pub(super) fn carried_out<'w>(
         &mut self,
         command: &Command,
@@ -133,7 +133,7 @@ impl Breaker {
                 known.version = *version;
             }
         }
-        self.reckon(command);
+        self.count(command);
         self.evaluate(now);
     }
 
@@ -251,7 +251,7 @@ impl Breaker {
     }
 
     /// Counts what a command changes in the NodePools.
-    fn reckon(&mut self, command: &Command) {
+    fn count(&mut self, command: &Command) {
         let going: Vec<Occupied> = self.going(command).cloned().collect();
         for node in going {
             if let Some(known) = self.pools.get_mut(&node.node_pool) {

@@ -97,7 +97,7 @@ fn note_pods(claim: &mut NodeClaim, pods: &[&Pod], now: Timestamp) -> bool {
 }
 
 /// The claim with how it drifted, or without; nothing if that is recorded already. Where its EC2NodeClass is not `known`, nobody can
-/// say that the claim is like it again.
+/// state that the claim is like it again.
 fn with_drift(claim: &NodeClaim, drift: Option<&Drift>, known: bool, now: Timestamp) -> Option<NodeClaim> {
     let present = claim.condition(condition::DRIFTED);
     let mut next = claim.clone();

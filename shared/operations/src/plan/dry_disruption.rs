@@ -70,7 +70,7 @@ impl DryRun {
         }
         found.fixed = numbers(as_it_is);
         found.fixed.retain(|change| !change.launches.is_empty() || change.short.is_some());
-        found.events.clone_from(&self.said);
+        found.events.clone_from(&self.stated);
         let mut rounds = Rounds::new(self, solution);
         for round in 0..decisions.max(1) {
             let decided = rounds.next(self, &mut found);
@@ -93,7 +93,7 @@ impl DryRun {
         found.commands = rounds.commands.records.into_iter().map(|record| record.command).collect();
         let Rounds { mut last, mut first, .. } = rounds;
         for kept in [&mut last, &mut first] {
-            // Nobody asks why a node stays that is about to be launched.
+            // A node that is about to be launched needs no reason to stay.
             kept.retain(|one| self.exists(&one.node));
         }
         found.kept = kept(last, &first, &found, &self.goes());

@@ -43,8 +43,8 @@ pub struct DryRun {
     /// The claims once those have begun their termination that leave whatever is decided, and static NodePools have what they lack; nothing
     /// where that was not asked for.
     static_claims: Option<Vec<NodeClaim>>,
-    /// What is said of that.
-    pub(super) said: Vec<ObjectEvent>,
+    /// What is reported about that.
+    pub(super) stated: Vec<ObjectEvent>,
     /// The virtual pods of CapacityBuffers.
     pub(super) virtual_pods: Vec<Pod>,
     assumptions: Vec<String>,
@@ -66,7 +66,7 @@ pub struct DryRunInput {
     pub settings: PlanSettings,
     /// For a plan that also reports which nodes are disrupted: what the claims table holds of the last hour's evictions, none where that is
     /// not known. Beyond what is filled in anyway, Nodes of NodePools get the claims that are missing, and claims what their
-    /// Node and instance type tell of them.
+    /// They are read from the Node and its instance type.
     pub disruption: Option<Vec<StoredRecord>>,
 }
 
@@ -93,9 +93,9 @@ impl DryRun {
         let bare = Snapshot::bare(now, catalog);
         let snapshot = Snapshot { view, claims: records, usage, shifted, settings, churn, ..bare };
         let offered = Offered::of(&snapshot, &kept);
-        let (static_claims, said) = with_static_capacity.then(|| static_capacity(&snapshot, &offered)).unzip();
-        let said = said.unwrap_or_default();
-        let mut made = Self { snapshot, offered, static_claims, said, virtual_pods: Vec::new(), assumptions };
+        let (static_claims, stated) = with_static_capacity.then(|| static_capacity(&snapshot, &offered)).unzip();
+        let stated = stated.unwrap_or_default();
+        let mut made = Self { snapshot, offered, static_claims, stated, virtual_pods: Vec::new(), assumptions };
         made.tell_overlays();
         made.take_buffers();
         made.tell_zones();
@@ -210,7 +210,7 @@ impl DryRun {
 }
 
 /// The claims once those have begun their termination that leave whatever is decided, and static NodePools have what they lack; and what is
-/// said of that.
+/// reported about that.
 fn static_capacity(snapshot: &Snapshot, offered: &Offered) -> (Vec<NodeClaim>, Vec<ObjectEvent>) {
     let aged = expire(&snapshot.claims, snapshot.now);
     let facts = Facts { snapshot, evaluated: &offered.evaluated, claims: &aged, commands: &snapshot.commands };

@@ -10,6 +10,7 @@ use crate::lines::{
     ClaimRefused, CommandStepped, CommandWaits, DisruptionSkipped, DisruptionStopped, Failed, ObjectSkipped,
     PlanUnfinished,
 };
+use crate::shards;
 use async_trait::async_trait;
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -191,7 +192,9 @@ impl Live<'_> {
                 let messages: Vec<(String, Duration)> =
                     names.iter().map(|name| (name.clone(), Duration::ZERO)).collect();
                 // The sweep finds them within a minute.
-                self.minor("wake claims", queue.wake_claims(&messages).await)
+                let now = self.planner.context.now();
+                let result = shards::enqueue(claims.as_ref(), queue.as_ref(), now, &messages).await;
+                self.minor("have claims reconciled", result)
             }
             Action::WakePlanner => self.minor("wake the planner", queue.wake_planner(WakeSource::Planner).await),
             Action::Log(line) => {

@@ -66,7 +66,7 @@ pub(super) fn claims(
     if !unknown.is_empty() {
         let those: Vec<&str> = unknown.iter().map(String::as_str).collect();
         assumptions.push(format!(
-            "{}: without the labels {}, {} and {}, so nobody knows what it costs, and it is not consolidated",
+            "{}: without the labels {}, {} and {}, so its price is unknown, and it is not consolidated",
             several("Node", &those),
             labels::INSTANCE_TYPE,
             labels::ZONE,
@@ -134,7 +134,7 @@ fn claim(node: &Node, pool: Option<&NodePool>) -> NodeClaim {
     }
 }
 
-/// A Node that is ready, and does not wait for a label to say that pods may come, was ready for them since it was made.
+/// A Node that is ready, and does not wait for a label to state that pods may come, was ready for them since it was made.
 fn initialize(claim: &mut NodeClaim, node: &Node) {
     let waits = node.labels.get(labels::INITIALIZED).map_or(node.is_registered(), |value| value != "true");
     if waits || !node.is_ready() {
@@ -196,8 +196,8 @@ fn named(name: &str) -> StringMap {
         (labels::INSTANCE_GENERATION, &generation),
         (labels::INSTANCE_SIZE, size),
     ];
-    let said = of.into_iter().filter(|(_, value)| !value.is_empty());
-    said.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    let stated = of.into_iter().filter(|(_, value)| !value.is_empty());
+    stated.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
 /// The instance by its labels; whether they are sufficient. Where the Node has no EC2 instance in its provider id, it

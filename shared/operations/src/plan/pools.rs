@@ -83,7 +83,7 @@ pub(super) fn evaluate(
         };
         let scheduled_off = schedules::scheduled_off(pool, now).filter(|_| ready.is_ok());
         let ready = scheduled_off
-            .map_or(ready, |until| Err(format!("it sleeps until {until}, as its annotation {SLEEP} says")));
+            .map_or(ready, |until| Err(format!("it sleeps until {until}, as its annotation {SLEEP} states")));
         EvaluatedPool {
             pool: NodePool { ready, ..pool.clone() },
             types: overlaid.pools.get(&pool.name).cloned().unwrap_or_default(),
@@ -191,8 +191,8 @@ fn status(
     let joining = registrations.map(|registrations| joining(registrations, &before.conditions, now));
     let mut conditions: Vec<Condition> = ours.chain(joining).collect();
     // Conditions of other controllers stay, and those that cannot be evaluated now.
-    let said: Vec<String> = conditions.iter().map(|condition| condition.type_.clone()).collect();
-    conditions.extend(before.conditions.iter().filter(|old| !said.contains(&old.type_)).cloned());
+    let stated: Vec<String> = conditions.iter().map(|condition| condition.type_.clone()).collect();
+    conditions.extend(before.conditions.iter().filter(|old| !stated.contains(&old.type_)).cloned());
     let of_class = registrations.map(|registrations| registrations.described.node_class);
     NodePoolStatus {
         resources,

@@ -34,7 +34,7 @@ pub(super) fn detail(commands: &[Command], kept: &[Kept], not_looked_at: &BTreeS
         .unwrap_or_else(|| whole.to_string())
 }
 
-/// What is launched for which pods, where the others fit, and which fit nowhere and why, as JSON in the words of
+/// What is launched for which pods, where the others fit, and which cannot be placed and why, as JSON in the words of
 /// `nodeless plan`. What is long is packed; where that is too long too, the pods that fit on nodes that are there are left out.
 pub(super) fn provisioning(problem: &Problem<'_>, solution: &Solution, claims: &[String]) -> String {
     let pod = |index: &usize| problem.pods.get(*index).map(|pod| pod.key());

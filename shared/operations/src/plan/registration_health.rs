@@ -50,7 +50,7 @@ pub(super) fn evaluate(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> (Vec
         let status = snapshot.view.node_pool_statuses.get(name);
         let after = match before.clone() {
             Some(health) => health.about(described.clone(), snapshot.now),
-            None => RegistrationHealth::taken_over(described.clone(), said(status, &described)),
+            None => RegistrationHealth::taken_over(described.clone(), stated(status, &described)),
         };
         let mut record = None;
         if before.as_ref() != Some(&after) {
@@ -78,7 +78,7 @@ fn described(view: &ClusterView, evaluated: &EvaluatedPool) -> Option<Described>
 }
 
 /// The status of the condition for the NodePool as it is now, whichever controller wrote it: Karpenter, or a planner whose record has expired.
-fn said(status: Option<&NodePoolStatus>, described: &Described) -> Judgement {
+fn stated(status: Option<&NodePoolStatus>, described: &Described) -> Judgement {
     let of_now = status.filter(|status| status.node_class_observed_generation == Some(described.node_class));
     let condition = of_now.and_then(|status| status.conditions.iter().find(|condition| condition.type_ == HEALTHY));
     match condition.filter(|condition| condition.observed_generation == Some(described.node_pool)) {

@@ -17,7 +17,7 @@ pub struct PlanReport {
     pub placements: Vec<(String, String)>,
     /// The claims that were written.
     pub created: Vec<String>,
-    /// The pods that fit nowhere, `namespace/name`, and why.
+    /// The pods that cannot be placed, `namespace/name`, and why.
     pub unschedulable: Vec<(String, String)>,
     /// The claims that begin to leave.
     pub leaving: Vec<String>,
@@ -46,7 +46,7 @@ pub struct Outcome {
     pub report: PlanReport,
     /// The events to publish.
     pub events: Vec<ObjectEvent>,
-    /// How many NodePools have stopped disruption because it led nowhere.
+    /// How many NodePools have stopped disruption because their nodes were replaced again and again.
     pub stopped: usize,
     /// Whether an earlier plan did not finish, so that this one left out what is optional.
     pub reduced: bool,

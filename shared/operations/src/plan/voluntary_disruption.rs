@@ -92,15 +92,15 @@ pub(super) fn termination(reason: DisruptionReason) -> TerminationReason {
 
 /// Why a command takes a node, in a sentence.
 pub(super) fn message(reason: DisruptionReason, claim: &NodeClaim) -> String {
-    let said = |kind: &str| {
+    let stated = |kind: &str| {
         let condition = claim.condition(kind).filter(|condition| condition.status == ConditionStatus::True)?;
         Some(condition.message.clone()).filter(|message| !message.is_empty())
     };
     match reason {
         DisruptionReason::Empty => "its node has no pods".to_owned(),
         DisruptionReason::Underutilized => "its pods fit elsewhere for less".to_owned(),
-        DisruptionReason::Drifted => said(condition::DRIFTED)
-            .or_else(|| said(condition::REBALANCE_RECOMMENDED))
+        DisruptionReason::Drifted => stated(condition::DRIFTED)
+            .or_else(|| stated(condition::REBALANCE_RECOMMENDED))
             .or_else(|| {
                 Some(format!(
                     "it reaches its expireAfter of {} before long",

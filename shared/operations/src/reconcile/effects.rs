@@ -1,6 +1,8 @@
-//! Doing what a step wants done.
+//! Carrying out the effects of a step.
 
 use super::Reconciler;
+use super::batch::Progress;
+use super::view::Sight;
 use crate::lines::{EvictionBlocked, Failed};
 use crate::validate::KEEP;
 use nodeless_launch::node_class::check;
@@ -8,44 +10,47 @@ use nodeless_lifecycle::Effect;
 use nodeless_model::NodeClaim;
 use nodeless_model::events::{disrupted, evicted, failed_draining, launch_refused};
 use nodeless_model::instance::OfferingFailure;
-use nodeless_model::object::{ObjectEvent, ObjectRef, PodRef};
+use nodeless_model::object::{ObjectRef, PodRef};
 use nodeless_ports::capacity::UnavailableOffering;
 use nodeless_ports::cluster::Eviction;
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{ErrorKind, PortError};
-use nodeless_telemetry::{Metric, Metrics};
+use nodeless_telemetry::Metric;
 use std::time::Duration;
 
 impl Reconciler {
-    /// Runs effects in their order up to the first that fails and that others wait for. Says whether the record has moved on meanwhile, so that
-    /// the claim has to be looked at afresh.
+    /// Runs effects in their order up to the first that fails and that others wait for. Returns whether the record has changed
+    /// meanwhile, so that the claim has to be read again.
     pub(super) async fn run_effects(
         &self,
         claim: &NodeClaim,
         effects: &[Effect],
-        metrics: &mut Metrics,
+        sight: &mut Sight,
+        progress: &mut Progress,
     ) -> Result<bool, PortError> {
         let mut moved_on = false;
         let mut failed_pod = None;
         for effect in effects {
             match effect {
-                Effect::Launch => moved_on |= self.launch(claim, metrics).await?,
-                Effect::Recover { instances } => moved_on |= self.recover(claim, instances, metrics).await?,
+                Effect::Launch => moved_on |= self.launch(claim, progress).await?,
+                Effect::Recover { instances } => moved_on |= self.recover(claim, instances, progress).await?,
                 // One pod that is blocked, for example by a webhook, does not block others.
                 Effect::Evict { .. } | Effect::DeletePod { .. } => {
-                    failed_pod = self.run_effect(claim, effect, metrics).await.err().or(failed_pod);
+                    failed_pod = self.run_effect(claim, effect, progress).await.err().or(failed_pod);
                 }
                 // Tried again with the next sweep: without its tags a node works all the same.
                 Effect::TagInstance { .. } => {
-                    if let Err(error) = self.run_effect(claim, effect, metrics).await {
-                        metrics.count(Metric::ReconcileErrors, 1);
+                    if let Err(error) = self.run_effect(claim, effect, progress).await {
+                        progress.metrics.count(Metric::ReconcileErrors, 1);
                         self.context.log(&Failed { what: "tag the instance", why: &error.to_string() });
+                        continue;
                     }
                 }
-                // The record has moved on and was mirrored as it is now.
+                // The record has changed and was mirrored as it is now.
                 Effect::MirrorClaim if moved_on => {}
-                other => self.run_effect(claim, other, metrics).await?,
+                other => self.run_effect(claim, other, progress).await?,
             }
+            sight.after(effect);
         }
         failed_pod.map_or(Ok(moved_on), Err)
     }
@@ -54,7 +59,7 @@ impl Reconciler {
         &self,
         claim: &NodeClaim,
         effect: &Effect,
-        metrics: &mut Metrics,
+        progress: &mut Progress,
     ) -> Result<(), PortError> {
         match effect {
             Effect::TagInstance { id, tags } => self.cloud.tag(id, tags).await,
@@ -62,20 +67,27 @@ impl Reconciler {
             Effect::DeleteNode { name, uid } => self.cluster.delete_node(name, uid).await,
             Effect::DeletePod { pod, grace_seconds } => {
                 self.cluster.delete_pod(pod, *grace_seconds).await?;
-                metrics.count(Metric::Evictions, 1);
+                progress.metrics.count(Metric::Evictions, 1);
                 let message = format!("Deleted with {grace_seconds} s to stop: the node's time is up");
-                self.tell_quietly(disrupted(pod, &message)).await;
+                progress.events.push(disrupted(pod, &message));
                 Ok(())
             }
-            Effect::TerminateInstance { id } => self.cloud.terminate(std::slice::from_ref(id)).await,
+            Effect::TerminateInstance { id } => {
+                // With those of other claims, by one call.
+                progress.terminate = Some(id.clone());
+                Ok(())
+            }
             Effect::MarkUnavailable { failures, until } => {
                 self.claims.mark_unavailable(&unavailable(failures, *until)).await
             }
             Effect::ReportRefusal { message } => {
-                self.report_refusal(claim, message).await;
+                self.report_refusal(claim, message, progress).await;
                 Ok(())
             }
-            Effect::MirrorClaim => self.mirror_record(claim).await,
+            Effect::MirrorClaim => {
+                self.mirror_record(claim).await;
+                Ok(())
+            }
             Effect::RemoveMirror => self.cluster.remove_claim(&claim.name).await,
             Effect::DeleteRecord => self.claims.delete(claim).await,
             Effect::WakePlanner => {
@@ -85,16 +97,16 @@ impl Reconciler {
                 }
                 Ok(())
             }
-            Effect::Evict { pod, node } => self.evict(claim, pod, node, metrics).await,
+            Effect::Evict { pod, node } => self.evict(claim, pod, node, progress).await,
             Effect::Launch | Effect::Recover { .. } => Ok(()),
         }
     }
 
     /// Reports a refused launch on the EC2NodeClass, and has EC2 asked whether all launches from it are refused; only then
     /// it is not ready any more. Nothing depends on either: the class is asked about every half hour anyway.
-    async fn report_refusal(&self, claim: &NodeClaim, message: &str) {
+    async fn report_refusal(&self, claim: &NodeClaim, message: &str, progress: &mut Progress) {
         let name = &claim.node_class;
-        self.tell_quietly(launch_refused(ObjectRef::node_class(name, ""), &claim.name, message)).await;
+        progress.events.push(launch_refused(ObjectRef::node_class(name, ""), &claim.name, message));
         if let Err(error) = self.doubt(name).await {
             self.context.log(&Failed { what: "ask whether EC2 would launch", why: &error.to_string() });
         }
@@ -107,41 +119,44 @@ impl Reconciler {
         self.queue.check_node_class(node_class, Duration::ZERO).await
     }
 
-    /// The NodeClaim object follows the record. When it cannot, the claim continues: the sweep updates the object later.
-    pub(super) async fn mirror_record(&self, claim: &NodeClaim) -> Result<(), PortError> {
-        if let Err(error) = self.cluster.mirror_claim(claim).await {
-            self.context.log(&Failed { what: "mirror the NodeClaim", why: &error.to_string() });
+    /// Makes the NodeClaim object equal to the record, and returns its uid. When that fails, the claim continues: the sweep updates
+    /// the object later.
+    pub(super) async fn mirror_record(&self, claim: &NodeClaim) -> Option<String> {
+        match self.cluster.mirror_claim(claim).await {
+            Ok(uid) => Some(uid),
+            Err(error) => {
+                self.context.log(&Failed { what: "mirror the NodeClaim", why: &error.to_string() });
+                None
+            }
         }
-        Ok(())
     }
 
-    async fn evict(&self, claim: &NodeClaim, pod: &PodRef, node: &str, metrics: &mut Metrics) -> Result<(), PortError> {
+    async fn evict(
+        &self,
+        claim: &NodeClaim,
+        pod: &PodRef,
+        node: &str,
+        progress: &mut Progress,
+    ) -> Result<(), PortError> {
         let key = format!("{}/{}", pod.namespace, pod.name);
         match self.cluster.evict(pod).await? {
             Eviction::Accepted => {
-                metrics.count(Metric::Evictions, 1);
+                progress.metrics.count(Metric::Evictions, 1);
                 let end = claim.status.termination.as_ref();
                 let why = end.map_or_else(
                     || format!("node {node} goes"),
                     |end| format!("{:?} (node {node} goes: {})", end.reason, end.message),
                 );
-                self.tell_quietly(evicted(pod, &why)).await;
+                progress.events.push(evicted(pod, &why));
             }
             Eviction::AlreadyGone => {}
             Eviction::Blocked { message } => {
                 self.context.log(&EvictionBlocked { claim: &claim.name, pod: &key, why: &message });
                 let message = format!("Failed to drain node, pod {key} cannot be evicted: {message}");
-                let event = failed_draining(ObjectRef::node(node, ""), &message);
-                self.tell_quietly(event).await;
+                progress.events.push(failed_draining(ObjectRef::node(node, ""), &message));
             }
         }
         Ok(())
-    }
-
-    async fn tell_quietly(&self, event: ObjectEvent) {
-        if let Err(error) = self.cluster.publish(&[event]).await {
-            self.context.log(&Failed { what: "publish events", why: &error.to_string() });
-        }
     }
 }
 

@@ -1,21 +1,26 @@
 //! Launching the members of a group with one call, and giving each its instance.
 
 use super::Reconciler;
+use super::SOON;
+use super::batch::AT_ONCE;
+use super::batch::Progress;
 use super::group::lacks_instance;
 use crate::lines::{Failed, LaunchAnswered, LaunchFailed};
 use crate::offers::{candidates, learn, shortages};
 use crate::{node_class, reported_memory, zonal_shift};
+use futures::stream::{self, StreamExt as _};
 use nodeless_api::{Condition, ConditionStatus, NodeOverlayStatus};
 use nodeless_catalog::ReportedMemory;
 use nodeless_catalog::overlay::{self, Plain};
 use nodeless_launch::{budget, fleet};
-use nodeless_lifecycle::{LaunchResult, absorb, result_for};
+use nodeless_lifecycle::{Effect, LaunchResult, Step, absorb, charge_when_written, result_for};
 use nodeless_model::instance::LaunchOutcome;
+use nodeless_model::object::ObjectEvent;
 use nodeless_model::{Instance, InstanceType, InstanceTypes, NodeClaim, Phase, labels};
+use nodeless_ports::claims::{ChangedClaim, MAX_TOGETHER};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{ErrorKind, PortError, RecordKind};
-use nodeless_telemetry::{Metric, Metrics};
-use std::time::Duration;
+use nodeless_telemetry::Metric;
 
 /// What there is to launch from.
 struct Offer {
@@ -25,27 +30,27 @@ struct Offer {
 
 impl Reconciler {
     /// Launches the claim's group. Says whether records were written.
-    pub(super) async fn launch(&self, claim: &NodeClaim, metrics: &mut Metrics) -> Result<bool, PortError> {
+    pub(super) async fn launch(&self, claim: &NodeClaim, progress: &mut Progress) -> Result<bool, PortError> {
         let offer = match self.offer(claim).await {
             Ok(offer) => offer,
-            Err(error) => return self.failed(claim, &error, metrics).await,
+            Err(error) => return self.failed(claim, &error, progress).await,
         };
         let candidates = candidates(claim, &offer.types);
         if candidates.is_empty() {
             let message = "none of its offerings is available now".to_owned();
-            return self.apply_result(claim, &LaunchResult::NoOffering { message }, metrics).await;
+            return self.apply_result(claim, &LaunchResult::NoOffering { message }, progress).await;
         }
         if let Some(message) = fleet::min_values_missed(claim, &candidates).filter(|_| self.min_values_strict) {
-            return self.apply_result(claim, &LaunchResult::NoOffering { message }, metrics).await;
+            return self.apply_result(claim, &LaunchResult::NoOffering { message }, progress).await;
         }
         let request = LaunchRequest { claim, node_class: &offer.node_class, candidates: &candidates };
         match self.cloud.launch(request).await {
             Ok(outcome) => {
-                self.tell_outcome(claim, &outcome);
+                self.report_outcome(claim, &outcome);
                 self.note_budgets(&outcome).await;
-                self.settle_members(claim, &outcome, &offer.types, metrics).await
+                self.settle_members(claim, &outcome, &offer.types, progress).await
             }
-            Err(error) => self.failed(claim, &error, metrics).await,
+            Err(error) => self.failed(claim, &error, progress).await,
         }
     }
 
@@ -55,7 +60,7 @@ impl Reconciler {
         &self,
         claim: &NodeClaim,
         instances: &[Instance],
-        metrics: &mut Metrics,
+        progress: &mut Progress,
     ) -> Result<bool, PortError> {
         // What it costs counts until it is gone; when the catalog cannot be read the claim is charged as before.
         let types = self.offer(claim).await.map(|offer| offer.types).unwrap_or_default();
@@ -65,7 +70,7 @@ impl Reconciler {
         for member in shared.without_instance() {
             let result = result_for(member, &found, &shared.owners, |instance| learn(instance, &types));
             if matches!(result, LaunchResult::Launched { .. }) {
-                moved_on |= self.settle_member(claim, member, &result, metrics).await?;
+                moved_on |= self.settle_member(claim, member, &result, progress).await?;
             }
         }
         Ok(moved_on)
@@ -128,81 +133,149 @@ impl Reconciler {
         Ok(overlaid.pools.remove(&pool.name).map(|types| types.instance_types.to_vec()).unwrap_or_default())
     }
 
-    /// Settles every member of the group that has no instance yet, so that one call serves all. What does not come to pass here,
-    /// because the process ends, each member finds by repeating the call.
+    /// Gives every member of the group that has no instance yet its result, so that one call serves all. A member that is left
+    /// out, because the process ends, repeats the call and finds its instance.
     async fn settle_members(
         &self,
         claim: &NodeClaim,
         outcome: &LaunchOutcome,
         types: &[InstanceType],
-        metrics: &mut Metrics,
+        progress: &mut Progress,
     ) -> Result<bool, PortError> {
         let shared = self.share_answer(claim, outcome).await?;
-        let mut moved_on = false;
+        let (mut launched, mut others) = (Vec::new(), Vec::new());
         for member in shared.without_instance() {
             let result = result_for(member, outcome, &shared.owners, |instance| learn(instance, types));
-            // That there is nothing for it says the answer to its own call only.
-            let launched = matches!(result, LaunchResult::Launched { .. });
-            if launched || member.client_token() == claim.client_token() {
-                moved_on |= self.settle_member(claim, member, &result, metrics).await?;
+            if matches!(result, LaunchResult::Launched { .. }) {
+                launched.push((member, result));
+            } else if member.client_token() == claim.client_token() {
+                // For the others the answer to their own call counts.
+                others.push((member, result));
             }
+        }
+        let mut moved_on = self.write_launched(claim, &launched, progress).await?;
+        for (member, result) in others {
+            moved_on |= self.settle_member(claim, member, &result, progress).await?;
         }
         Ok(moved_on)
     }
 
-    /// Settles a member of the claim's group, and has it looked at again if it is another: its node has to be waited for.
+    /// Writes the members of a claim's group that have instances now, with one transaction; one by one when another process wrote
+    /// one of them.
+    async fn write_launched(
+        &self,
+        claim: &NodeClaim,
+        launched: &[(&NodeClaim, LaunchResult)],
+        progress: &mut Progress,
+    ) -> Result<bool, PortError> {
+        let now = self.context.now();
+        let steps = launched.iter().map(|(member, result)| (*member, absorb(member, result, now, &self.settings)));
+        let steps: Vec<(&NodeClaim, Step)> = steps.filter(|(member, step)| step.claim != **member).collect();
+        let changes: Vec<ChangedClaim> = steps
+            .iter()
+            .map(|(_, step)| ChangedClaim {
+                claim: step.claim.clone(),
+                charge: charge_when_written(&step.claim, step.charge.as_ref()),
+            })
+            .collect();
+        let alone = steps.len() < 2 || steps.len() > MAX_TOGETHER;
+        if alone || self.claims.update_together(&changes).await.is_err() {
+            let mut moved_on = false;
+            for (member, result) in launched {
+                moved_on |= self.settle_member(claim, member, result, progress).await?;
+            }
+            return Ok(moved_on);
+        }
+        let written = steps.into_iter().zip(changes).map(|((member, step), change)| {
+            let mut written = NodeClaim { version: change.claim.version + 1, ..change.claim };
+            written.spec.charge = change.charge.unwrap_or(written.spec.charge);
+            self.report(member, &written, &mut progress.metrics);
+            if written.name != claim.name {
+                progress.others.push((written.name.clone(), SOON));
+            }
+            (step, written)
+        });
+        let follow = written.map(async |(step, written)| {
+            let mut own = Progress::default();
+            let done = self.follow(&step, &written, &mut own).await;
+            (own, done)
+        });
+        let follow: Vec<_> = follow.collect();
+        let mut results = stream::iter(follow).buffered(AT_ONCE);
+        let mut failed = None;
+        while let Some((own, done)) = results.next().await {
+            progress.events.extend(own.events);
+            progress.metrics.merge(&own.metrics);
+            failed = failed.or(done.err());
+        }
+        failed.map_or(Ok(true), Err)
+    }
+
+    /// Gives a member of the claim's group its result, and has it reconciled again if it is another: its node has to be waited for.
     async fn settle_member(
         &self,
         claim: &NodeClaim,
         member: &NodeClaim,
         result: &LaunchResult,
-        metrics: &mut Metrics,
+        progress: &mut Progress,
     ) -> Result<bool, PortError> {
-        let moved_on = self.apply_result(member, result, metrics).await?;
+        let moved_on = self.apply_result(member, result, progress).await?;
         if moved_on && member.name != claim.name {
-            self.queue.wake_claims(&[(member.name.clone(), Duration::from_secs(3))]).await?;
+            progress.others.push((member.name.clone(), SOON));
         }
         Ok(moved_on)
     }
 
-    /// Writes what a launch came to, and runs what follows from it. Says whether the record was written.
+    /// Writes the result of a launch, and runs what follows from it. Returns whether the record was written.
     async fn apply_result(
         &self,
         claim: &NodeClaim,
         result: &LaunchResult,
-        metrics: &mut Metrics,
+        progress: &mut Progress,
     ) -> Result<bool, PortError> {
         let step = absorb(claim, result, self.context.now(), &self.settings);
         if step.claim == *claim {
             return Ok(false);
         }
-        let Some(written) = self.write(claim, &step, metrics).await? else { return Ok(true) };
+        let Some(written) = self.write(claim, &step, progress).await? else { return Ok(true) };
+        self.follow(&step, &written, progress).await?;
+        // A failed launch is tried again after its delay, not at once.
+        Ok(written.phase != Phase::Reserved)
+    }
+
+    /// Runs what follows from the result of a launch that is written.
+    async fn follow(&self, step: &Step, written: &NodeClaim, progress: &mut Progress) -> Result<(), PortError> {
+        let mut events = step.events.clone();
         let mut done = Ok(());
         for effect in &step.effects {
-            done = self.run_effect(&written, effect, metrics).await;
+            if *effect == Effect::MirrorClaim {
+                let uid = self.mirror_record(written).await.unwrap_or_default();
+                let own = |event: &&mut ObjectEvent| event.object.kind == "NodeClaim" && event.object.uid.is_empty();
+                events.iter_mut().filter(own).for_each(|event| event.object.uid.clone_from(&uid));
+                continue;
+            }
+            done = self.run_effect(written, effect, progress).await;
             if done.is_err() {
                 break;
             }
         }
         // Only now there is a NodeClaim object that the events can be about.
-        self.publish(&step).await;
-        done?;
-        // A failed launch is tried again after its delay, not at once.
-        Ok(written.phase != Phase::Reserved)
+        progress.events.extend(events);
+        done
     }
 
-    async fn failed(&self, claim: &NodeClaim, error: &PortError, metrics: &mut Metrics) -> Result<bool, PortError> {
+    async fn failed(&self, claim: &NodeClaim, error: &PortError, progress: &mut Progress) -> Result<bool, PortError> {
         self.context.log(&LaunchFailed { claim: &claim.name, why: &error.to_string() });
-        metrics.count(Metric::LaunchFailures, 1);
+        progress.metrics.count(Metric::LaunchFailures, 1);
         let retryable = error.is_retryable();
         let result = LaunchResult::Failed { code: error.code.clone(), message: error.to_string(), retryable };
-        let moved_on = self.apply_result(claim, &result, metrics).await?;
+        let moved_on = self.apply_result(claim, &result, progress).await?;
         if !retryable {
             // What one call was refused, all members were: none of them has to ask again.
             let members = self.members(claim).await?;
             let same = members.iter().filter(|it| it.name != claim.name && it.client_token() == claim.client_token());
             for member in same.filter(|it| lacks_instance(it)) {
-                self.apply_result(member, &result, metrics).await?;
+                self.apply_result(member, &result, progress).await?;
             }
         }
         Ok(moved_on)
@@ -227,7 +300,7 @@ impl Reconciler {
         }
     }
 
-    fn tell_outcome(&self, claim: &NodeClaim, outcome: &LaunchOutcome) {
+    fn report_outcome(&self, claim: &NodeClaim, outcome: &LaunchOutcome) {
         let group = claim.spec.launch_group.as_ref();
         let failures = outcome
             .failures

@@ -1,30 +1,36 @@
-//! One claim, one step after another, until it has to wait.
+//! The claims of a shard that are due: what they need is read for all of them at once, and then each takes one step after another
+//! until it has to wait.
 
+mod batch;
 mod effects;
 mod group;
 mod launch;
 mod observe;
+mod view;
 
 use crate::context::Context;
+use crate::events::EventRate;
 use crate::leaving;
-use crate::lines::{ClaimStepped, ClaimWaits, Failed};
+use crate::lines::ClaimStepped;
 use crate::offers::CatalogCache;
-use crate::registrations;
-use nodeless_lifecycle::{Effect, Needs, Registration, Settings, Step, charge_when_written, step};
+use crate::shards;
+use batch::Progress;
+use nodeless_lifecycle::{Effect, Registration, Settings, Step, charge_when_written, step};
 use nodeless_model::{NodeClaim, Phase};
 use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue, State};
 use nodeless_telemetry::{Metric, Metrics};
 use std::sync::Arc;
 use std::time::Duration;
+use view::{Sight, View};
 
-/// The most steps of one claim in one run, so that a claim that never settles does not hold up others.
+/// The most steps of one claim in one run, so that a claim whose steps do not end does not hold up others.
 const STEPS: u32 = 12;
-/// When a claim is looked at again whose run ended in the middle.
+/// When a claim is reconciled again whose run ended in the middle.
 const SOON: Duration = Duration::from_secs(1);
-/// How often it is recorded that a claim is being reconciled. Well below the time after which the sweep requeues it.
-const NOTED_EVERY: Duration = Duration::from_secs(45);
+/// When a claim is reconciled again whose record could not be read or written.
+const RETRY: Duration = Duration::from_secs(10);
 
-/// Looks after claims, one at a time.
+/// Reconciles claims.
 pub struct Reconciler {
     /// Time and logs.
     pub context: Context,
@@ -38,6 +44,8 @@ pub struct Reconciler {
     pub cloud: Arc<dyn Cloud>,
     /// The catalog, kept between runs.
     pub catalog: CatalogCache,
+    /// How many Events were published lately, kept between runs.
+    pub events: EventRate,
     /// Karpenter's times, and the cluster's name.
     pub settings: Settings,
     /// Whether zonal shifts are honoured.
@@ -46,136 +54,124 @@ pub struct Reconciler {
     pub min_values_strict: bool,
 }
 
-/// What came of a run.
+/// The result of reconciling one claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reconciled {
     /// The claim's name.
     pub claim: String,
-    /// Where it stood at the end; `None` when there is no such claim, or not any more.
+    /// Its phase at the end; `None` when there is no such claim, or not any more.
     pub phase: Option<Phase>,
-    /// When it will be looked at again, if something is expected to happen.
+    /// When it is reconciled again, if something is expected to happen.
     pub requeued: Option<Duration>,
     /// What could not be read or done and is tried again, in words.
     pub waits_for: Vec<String>,
 }
 
-/// A claim that could not be reconciled.
+/// Claims that could not be reconciled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("NodeClaim {claim}: {source}")]
+#[error("{of}: {source}")]
 pub struct ReconcileError {
-    /// The claim's name.
-    pub claim: String,
+    /// The claim or the shard.
+    pub of: String,
     /// What failed.
     pub source: PortError,
 }
 
 impl Reconciler {
-    /// Reconciles one claim. Another writer at the same time is no error: the second one reads the claim again.
+    /// Reconciles the claims of a shard that are due, and sends the message for those that are due next. Where none is due,
+    /// because the message came twice or another process was earlier, nothing is done.
     ///
     /// # Errors
-    /// When the claims table cannot be read or written: then nothing was done that is not written down.
-    pub async fn run(&self, name: &str) -> Result<Reconciled, ReconcileError> {
-        let mut metrics = Metrics::new();
-        let result = self.advance(name, &mut metrics).await;
-        if result.is_err() {
-            metrics.count(Metric::ReconcileErrors, 1);
-        }
-        self.context.flush(&metrics);
-        let mut done = result.map_err(|source| ReconcileError { claim: name.to_owned(), source })?;
-        for why in &done.waits_for {
-            self.context.log(&ClaimWaits { claim: name, why });
-        }
-        self.note(&mut done).await;
-        if let Some(delay) = done.requeued
-            && let Err(error) = self.queue.wake_claims(&[(name.to_owned(), delay)]).await
-        {
-            // The sweep finds the claim within a minute.
-            done.waits_for.push(error.to_string());
-            self.context.log(&Failed { what: "requeue", why: &error.to_string() });
-        }
-        Ok(done)
+    /// When the claims table cannot be read or written: the sweep then finds the claims.
+    pub async fn run_shard(&self, shard: u32) -> Result<Vec<Reconciled>, ReconcileError> {
+        let failed = |source| ReconcileError { of: format!("shard {shard}"), source };
+        let Some(taken) = shards::take_due(self.claims.as_ref(), shard, self.context.now()).await.map_err(failed)?
+        else {
+            return Ok(Vec::new());
+        };
+        let names: Vec<String> = taken.claims.keys().cloned().collect();
+        let results = self.reconcile_all(&names, Some(taken)).await;
+        Ok(results.into_iter().map(|(reconciled, _)| reconciled).collect())
     }
 
-    async fn advance(&self, name: &str, metrics: &mut Metrics) -> Result<Reconciled, PortError> {
-        let mut done = Reconciled { claim: name.to_owned(), ..Reconciled::default() };
-        let mut said = None;
+    /// Reconciles one claim now, and leaves what follows to its shard. Another process that reconciles it at the same time is no
+    /// error: the second one reads the claim again.
+    ///
+    /// # Errors
+    /// When the claims table cannot be read or written: then nothing was done that is not written.
+    pub async fn run(&self, name: &str) -> Result<Reconciled, ReconcileError> {
+        let mut results = self.reconcile_all(&[name.to_owned()], None).await;
+        let gone = Reconciled { claim: name.to_owned(), ..Reconciled::default() };
+        let (reconciled, failed) = results.pop().unwrap_or((gone, None));
+        failed.map_or(Ok(reconciled), |source| Err(ReconcileError { of: format!("NodeClaim {name}"), source }))
+    }
+
+    /// Takes the steps of one claim until it has to wait. What could not be read or written of the claims table is the error.
+    async fn advance(&self, mut claim: NodeClaim, view: &View, progress: &mut Progress) -> Result<(), PortError> {
+        let mut sight = view.sight(&claim);
         for _ in 0..STEPS {
-            let Some(claim) = self.claims.get(name).await? else {
-                done.phase = None;
-                done.requeued = None;
-                return Ok(done);
-            };
-            done.phase = Some(claim.phase);
-            let seen = self.observe(&claim, Needs::of(&claim), &mut said).await?;
+            progress.done.phase = Some(claim.phase);
+            let seen = self.observe(&claim, view, &mut sight).await;
             let next = step(&claim, &seen, self.context.now(), &self.settings);
-            done.waits_for.clone_from(&next.blocked);
-            let Some(written) = self.write(&claim, &next, metrics).await? else {
-                done.requeued = Some(SOON);
+            progress.done.waits_for.clone_from(&next.blocked);
+            let Some(written) = self.write(&claim, &next, progress).await? else {
+                // Another process wrote it: its next step is another one.
+                let Some(present) = self.claims.get(&claim.name).await? else {
+                    progress.ended(None, None);
+                    return Ok(());
+                };
+                (claim, sight) = (present, Sight::default());
                 continue;
             };
-            done.phase = Some(written.phase);
-            self.publish(&next).await;
-            if next.effects.iter().any(changes_instances) {
-                said = None;
-            }
-            match self.run_effects(&written, &next.effects, metrics).await {
-                Ok(true) => continue,
+            progress.done.phase = Some(written.phase);
+            progress.events.extend(next.events.iter().cloned());
+            match self.run_effects(&written, &next.effects, &mut sight, progress).await {
+                Ok(true) => {
+                    // The record has changed with the result of the launch.
+                    let present = self.claims.get(&claim.name).await?;
+                    let requeued = present.as_ref().map(|_| SOON);
+                    progress.ended(present.map(|claim| claim.phase), requeued);
+                    return Ok(());
+                }
                 Ok(false) => {}
                 Err(error) if error.kind == ErrorKind::Conflict || error.kind == ErrorKind::NotFound => {
-                    done.requeued = Some(SOON);
-                    continue;
+                    progress.done.requeued = Some(SOON);
+                    return Ok(());
                 }
                 Err(error) => {
                     // The record is written, so the next run does again what was left undone.
-                    done.waits_for.push(error.to_string());
-                    done.requeued = Some(next.requeue.unwrap_or(SOON).max(Duration::from_secs(2)));
-                    return Ok(done);
+                    progress.done.waits_for.push(error.to_string());
+                    progress.done.requeued = Some(next.requeue.unwrap_or(SOON).max(Duration::from_secs(2)));
+                    return Ok(());
                 }
             }
             if next.effects.contains(&Effect::DeleteRecord) {
-                done.phase = None;
-                done.requeued = None;
-                return Ok(done);
+                progress.ended(None, None);
+                return Ok(());
             }
-            done.requeued = next.requeue;
+            progress.done.requeued = next.requeue;
             if next.requeue != Some(Duration::ZERO) {
-                return Ok(done);
+                return Ok(());
             }
+            claim = written;
         }
-        done.requeued = Some(SOON);
-        Ok(done)
-    }
-
-    /// Records on a claim that launches or terminates that a message for it is pending.
-    async fn note(&self, done: &mut Reconciled) {
-        if done.requeued.is_none() {
-            return;
-        }
-        let Ok(Some(mut claim)) = self.claims.get(&done.claim).await else { return };
-        let now = self.context.now();
-        let since = claim.status.looked_after.unwrap_or(claim.created);
-        if Duration::try_from(now.duration_since(since)).is_ok_and(|age| age >= NOTED_EVERY) {
-            claim.status.looked_after = Some(now);
-            match self.claims.update(&claim, None).await {
-                Err(error) if error.kind != ErrorKind::Conflict => done.waits_for.push(error.to_string()),
-                _ => {}
-            }
-        }
+        progress.done.requeued = Some(SOON);
+        Ok(())
     }
 
     /// Writes the claim after a step, before any of its effects. `None` when another process wrote first.
-    pub(crate) async fn write(
+    async fn write(
         &self,
         before: &NodeClaim,
         step: &Step,
-        metrics: &mut Metrics,
+        progress: &mut Progress,
     ) -> Result<Option<NodeClaim>, PortError> {
         let next = &step.claim;
         if *before == *next && charge_when_written(next, step.charge.as_ref()).is_none() {
             return Ok(Some(next.clone()));
         }
         if let Some(came_to) = Registration::of(before, next) {
-            registrations::note(self.claims.as_ref(), &self.context, before, came_to).await?;
+            progress.registrations.note(self.claims.as_ref(), &self.context, before, came_to).await?;
         }
         let written = match leaving::write(self.claims.as_ref(), next, step.charge.as_ref()).await {
             Ok(written) => written,
@@ -183,12 +179,12 @@ impl Reconciler {
             Err(error) => return Err(error),
         };
         if before.phase != written.phase {
-            self.tell(before, &written, metrics);
+            self.report(before, &written, &mut progress.metrics);
         }
         Ok(Some(written))
     }
 
-    fn tell(&self, before: &NodeClaim, after: &NodeClaim, metrics: &mut Metrics) {
+    fn report(&self, before: &NodeClaim, after: &NodeClaim, metrics: &mut Metrics) {
         let why = after.status.termination.as_ref().map(|end| format!("{}: {}", end.reason.as_str(), end.message));
         self.context.log(&ClaimStepped {
             claim: &after.name,
@@ -223,20 +219,4 @@ impl Reconciler {
             _ => {}
         }
     }
-
-    async fn publish(&self, step: &Step) {
-        if !step.events.is_empty()
-            && let Err(error) = crate::events::publish(self.cluster.as_ref(), &step.events).await
-        {
-            self.context.log(&Failed { what: "publish events", why: &error.to_string() });
-        }
-    }
-}
-
-/// Whether EC2 may return a different state of the instance after this.
-fn changes_instances(effect: &Effect) -> bool {
-    matches!(
-        effect,
-        Effect::Launch | Effect::Recover { .. } | Effect::TagInstance { .. } | Effect::TerminateInstance { .. }
-    )
 }

@@ -1,45 +1,32 @@
-//! Reading what a step looks at, and nothing else.
+//! What a step of one claim looks at: its part of what was read for many claims, and what only it needs.
 
 use super::Reconciler;
-use crate::node_class;
-use crate::zonal_shift;
+use super::view::{Sight, View};
 use nodeless_lifecycle::group::owned_by;
-use nodeless_lifecycle::{Needs, NodeClassState, Observation, Seen, SeenGroup};
-use nodeless_model::object::{MirroredClaim, VolumeAttachment};
+use nodeless_lifecycle::{Needs, Observation, Seen, SeenGroup};
+use nodeless_model::object::VolumeAttachment;
 use nodeless_model::{Instance, Node, NodeClaim, Pod};
-use nodeless_ports::{ErrorKind, PortError};
-
-/// What EC2 returned for a claim's instance in this run. Steps that follow each other at once use the same answer.
-pub(super) type Remembered = Option<Seen<Option<Instance>>>;
+use nodeless_ports::PortError;
 
 impl Reconciler {
-    /// # Errors
-    /// When it cannot be read from the claims table whether the zone of the instance is shifted away from.
-    pub(super) async fn observe(
-        &self,
-        claim: &NodeClaim,
-        mut needs: Needs,
-        said: &mut Remembered,
-    ) -> Result<Observation, PortError> {
-        let mut shift = None;
-        if needs.instance && self.zonal_shift {
-            shift = self.shift_away_from(claim).await?;
-            needs.instance = shift.is_none();
-        }
+    pub(super) async fn observe(&self, claim: &NodeClaim, view: &View, sight: &mut Sight) -> Observation {
+        let mut needs = Needs::of(claim);
+        let zonal_shift = view.shift_away_from(claim).filter(|_| needs.instance);
+        needs.instance &= zonal_shift.is_none();
         let (node_class, node_pool_exists, launch_group, nodes, mirror) = futures::join!(
-            if_needed(needs.node_class, self.node_class_state(claim)),
-            if_needed(needs.node_pool, self.node_pool_exists(claim)),
+            known(needs.node_class, &mut sight.node_class, self.node_class_state(&claim.node_class)),
+            known(needs.node_pool, &mut sight.node_pool_exists, self.node_pool_exists(&claim.node_pool)),
             if_needed(needs.launch_group, self.group(claim)),
-            if_needed(needs.nodes, self.nodes(claim)),
-            if_needed(needs.mirror, self.mirror(claim)),
+            known(needs.nodes, &mut sight.nodes, self.nodes(claim)),
+            known(needs.mirror, &mut sight.mirror, self.cluster.mirrored_claim(&claim.name)),
         );
-        let known = nodes.known().map_or(&[][..], Vec::as_slice);
+        let present = nodes.known().map_or(&[][..], Vec::as_slice);
         let (instance, pods, volume_attachments) = futures::join!(
-            self.remembered(needs.instance, claim, said),
-            if_needed(needs.pods && nodes.known().is_some(), self.pods(known)),
-            if_needed(needs.volume_attachments && nodes.known().is_some(), self.volumes(known)),
+            known(needs.instance, &mut sight.instance, self.instance(claim)),
+            if_needed(needs.pods && nodes.known().is_some(), self.pods(present)),
+            if_needed(needs.volume_attachments && nodes.known().is_some(), self.volumes(present)),
         );
-        Ok(Observation {
+        Observation {
             node_class,
             node_pool_exists,
             instance,
@@ -48,42 +35,7 @@ impl Reconciler {
             pods,
             volume_attachments,
             mirror,
-            zonal_shift: shift,
-        })
-    }
-
-    /// The zonal shift away from the zone of the claim's instance, in words, while one is in effect.
-    async fn shift_away_from(&self, claim: &NodeClaim) -> Result<Option<String>, PortError> {
-        let Some(launched) = &claim.status.instance else { return Ok(None) };
-        let shifted = zonal_shift::in_effect(self.claims.as_ref(), true, self.context.now()).await?;
-        Ok(zonal_shift::of_zone(&shifted, &launched.zone).map(zonal_shift::words))
-    }
-
-    async fn remembered(&self, needed: bool, claim: &NodeClaim, said: &mut Remembered) -> Seen<Option<Instance>> {
-        if !needed {
-            return Seen::default();
-        }
-        match said {
-            Some(seen @ Seen::Known(_)) => seen.clone(),
-            _ => said.insert(self.instance(claim).await.into()).clone(),
-        }
-    }
-
-    async fn node_class_state(&self, claim: &NodeClaim) -> Result<NodeClassState, PortError> {
-        match self.cluster.node_class(&claim.node_class).await {
-            Ok(Some(class)) => Ok(node_class::state(&class)),
-            Ok(None) => Ok(NodeClassState::Missing),
-            Err(error) if error.kind == ErrorKind::Invalid => Ok(NodeClassState::NotReady { message: error.message }),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// An invalid NodePool exists all the same.
-    async fn node_pool_exists(&self, claim: &NodeClaim) -> Result<bool, PortError> {
-        match self.cluster.node_pool(&claim.node_pool).await {
-            Ok(found) => Ok(found.is_some()),
-            Err(error) if error.kind == ErrorKind::Invalid => Ok(true),
-            Err(error) => Err(error),
+            zonal_shift,
         }
     }
 
@@ -119,10 +71,6 @@ impl Reconciler {
         self.cluster.nodes_of(&instance.provider_id(), hint).await
     }
 
-    async fn mirror(&self, claim: &NodeClaim) -> Result<Option<MirroredClaim>, PortError> {
-        self.cluster.mirrored_claim(&claim.name).await
-    }
-
     async fn pods(&self, nodes: &[Node]) -> Result<Vec<Pod>, PortError> {
         let mut pods = Vec::new();
         for node in nodes {
@@ -143,4 +91,19 @@ impl Reconciler {
 /// Reads something only if it is needed.
 async fn if_needed<T>(needed: bool, read: impl Future<Output = Result<T, PortError>>) -> Seen<T> {
     if needed { read.await.into() } else { Seen::default() }
+}
+
+/// Reads something only if it is needed and not known yet, and keeps it for the next step.
+async fn known<T: Clone>(
+    needed: bool,
+    kept: &mut Option<Seen<T>>,
+    read: impl Future<Output = Result<T, PortError>>,
+) -> Seen<T> {
+    if !needed {
+        return Seen::default();
+    }
+    match kept {
+        Some(seen) => seen.clone(),
+        None => kept.insert(read.await.into()).clone(),
+    }
 }

@@ -10,7 +10,7 @@ use nodeless_model::{
     CapacityType, Instance, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, Quantity, ResourceList,
     Taint, labels,
 };
-use nodeless_ports::cluster::{BufferView, ClusterView, Eviction, InvalidObject};
+use nodeless_ports::cluster::{BufferView, ClusterView, Eviction, InvalidObject, SoughtNode};
 use nodeless_ports::{ClaimMirror, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError};
 use nodeless_world::WorldClock;
 use serde_json::json;
@@ -145,7 +145,7 @@ impl TestCluster {
 }
 
 impl ClusterState {
-    /// Takes a pod away, and says whether it was there. Its controller may make another.
+    /// Takes a pod away, and returns whether it was there. Its controller may make another.
     fn remove(&mut self, key: &str) -> bool {
         let Some(removed) = self.pods.remove(key) else { return false };
         if self.respawn {
@@ -209,17 +209,6 @@ pub fn node_class(name: &str) -> EC2NodeClass {
     .unwrap()
 }
 
-fn apply(node: &mut Node, patch: &NodePatch) {
-    node.labels.extend(patch.labels.clone());
-    node.labels.retain(|key, _| !patch.remove_labels.contains(key));
-    node.annotations.extend(patch.annotations.clone());
-    node.taints.retain(|taint| !patch.remove_taints.iter().any(|removed| removed.matches(taint)));
-    node.taints.extend(patch.add_taints.clone());
-    node.finalizers.extend(patch.add_finalizer.clone());
-    node.finalizers.dedup();
-    node.finalizers.retain(|finalizer| patch.remove_finalizer.as_ref() != Some(finalizer));
-}
-
 #[async_trait]
 impl PlanningView for TestCluster {
     async fn view(&self) -> Result<ClusterView, PortError> {
@@ -259,6 +248,12 @@ impl NodesAndPods for TestCluster {
         Ok(state.nodes.values().filter(of).cloned().collect())
     }
 
+    async fn nodes_of_all(&self, sought: &[SoughtNode]) -> Result<(Vec<Node>, Vec<InvalidObject>), PortError> {
+        let state = self.lock();
+        let of = |node: &&Node| sought.iter().any(|one| node.provider_id.as_ref() == Some(&one.provider_id));
+        Ok((state.nodes.values().filter(of).cloned().collect(), Vec::new()))
+    }
+
     async fn our_nodes(&self) -> Result<Vec<Node>, PortError> {
         let state = self.lock();
         let ours = |node: &&Node| node.node_pool().is_some();
@@ -280,7 +275,7 @@ impl NodesAndPods for TestCluster {
         let Some(node) = state.nodes.get_mut(name).filter(|node| node.uid == uid) else {
             return Err(PortError::new(ErrorKind::NotFound, "Kubernetes patch Node", name));
         };
-        apply(node, patch);
+        patch.apply(node);
         if node.deletion_timestamp.is_some() && node.finalizers.is_empty() {
             state.nodes.remove(name);
         }
@@ -400,6 +395,11 @@ impl ClaimMirror for TestCluster {
     async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
         let state = self.lock();
         Ok(state.mirrors.get(name).cloned())
+    }
+
+    async fn mirrors_of(&self, names: &[String]) -> Result<(Vec<MirroredClaim>, Vec<InvalidObject>), PortError> {
+        let state = self.lock();
+        Ok((names.iter().filter_map(|name| state.mirrors.get(name).cloned()).collect(), Vec::new()))
     }
 
     async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {

@@ -16,9 +16,9 @@ use nodeless_catalog::{Catalog, Facts};
 use nodeless_lifecycle::Settings;
 use nodeless_model::{NodeClaim, Pod, Quantity, ResourceList};
 use nodeless_operations::plan::PlanSettings;
-use nodeless_operations::{CatalogCache, Context, Interrupter, Planner, Reconciler, Sweeper};
+use nodeless_operations::{CatalogCache, Context, EventRate, Interrupter, Planner, Reconciler, Sweeper};
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{Claims, Cloud, Cluster, Queue, State, StoredCatalog, ZonalShifts};
+use nodeless_ports::{Claims, Cloud, Cluster, Queue, Shards, State, StoredCatalog, ZonalShifts};
 use nodeless_telemetry::Captured;
 use nodeless_world::WorldClock;
 use nodeless_world::fault_injection::{
@@ -167,6 +167,28 @@ impl Town {
         result
     }
 
+    /// The claims that are due, in all shards. Nothing is due any more then, and the messages are taken.
+    pub async fn take_claims(&self) -> Vec<String> {
+        let _messages = self.queue.take_shards();
+        let now = self.clock.time();
+        let mut names = Vec::new();
+        for mut shard in self.claims.shards().await.unwrap() {
+            names.extend(shard.due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()));
+            shard.due.retain(|_, at| *at > now);
+            shard.message = None;
+            self.claims.put_shard(&shard).await.unwrap();
+        }
+        names
+    }
+
+    /// Has a claim reconciled now.
+    pub async fn wake_claim(&self, name: &str) {
+        let mut shard = self.claims.shard(0).await.unwrap().unwrap_or_default();
+        shard.due.insert(name.to_owned(), self.clock.time());
+        self.claims.put_shard(&shard).await.unwrap();
+        self.queue.wake_shard(0, Duration::ZERO).await.unwrap();
+    }
+
     /// Wakes the planner, as the webhook does for pods that wait.
     pub async fn queue_wake(&mut self) {
         self.process(async |town| drop(town.ports.queue.wake_planner(WakeSource::Webhook).await)).await;
@@ -185,8 +207,8 @@ impl Town {
         if self.queue.take_plan().is_some() || minute {
             self.process(async |town| drop(town.planner.run().await)).await;
         }
-        for name in self.queue.take_claims() {
-            self.process(async |town| drop(town.reconciler.run(&name).await)).await;
+        for shard in self.queue.take_shards() {
+            self.process(async |town| drop(town.reconciler.run_shard(shard).await)).await;
         }
         if minute {
             self.process(async |town| drop(town.sweeper().run().await)).await;
@@ -234,6 +256,7 @@ fn reconciler(context: &Context, ports: &Ports) -> Reconciler {
         cluster,
         cloud,
         catalog: CatalogCache::default(),
+        events: EventRate::default(),
         settings: Settings::new(CLUSTER),
         zonal_shift: true,
         min_values_strict: true,

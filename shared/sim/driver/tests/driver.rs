@@ -70,16 +70,17 @@ fn five_pods_get_a_node_and_the_empty_node_goes() {
     assert_eq!(names(&list(&driver, &NODES), "/metadata/name"), names(&nodes, "/metadata/name"));
 
     let uid = &mirrors[0]["metadata"]["uid"];
-    let told: BTreeSet<String> = list(&driver, &EVENTS)
+    let mut reported: BTreeSet<String> = list(&driver, &EVENTS)
         .iter()
         .filter(|event| event["involvedObject"]["uid"] == *uid)
         .map(|event| event["reason"].as_str().unwrap().to_owned())
         .collect();
+    // Only a plan that is made while the node is not yet ready, or has just got its pods, publishes this one.
+    reported.remove("DisruptionBlocked");
     // How it came to be, and then why it stays.
     let expected = [
         "ConsistentStateFound",
         "Consolidatable",
-        "DisruptionBlocked",
         "Initialized",
         "Launched",
         "Ready",
@@ -87,7 +88,7 @@ fn five_pods_get_a_node_and_the_empty_node_goes() {
         "Unconsolidatable",
     ]
     .map(str::to_owned);
-    assert_eq!(told, BTreeSet::from(expected), "what `kubectl describe nodeclaim` shows");
+    assert_eq!(reported, BTreeSet::from(expected), "what `kubectl describe nodeclaim` shows");
 
     driver.take_outcomes();
     scale(&driver, 0);

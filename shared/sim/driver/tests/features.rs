@@ -43,7 +43,7 @@ fn deployment(name: &str, replicas: i64, cpu: &str) -> Value {
     })
 }
 
-/// Waits for something, and says what stands where when it does not come.
+/// Waits for something, and reports what stands where when it does not come.
 fn wait(driver: &mut Driver, seconds: i64, what: &str, holds: impl Fn(&Driver) -> bool) {
     let limit = within(driver, seconds);
     let came = driver.advance_until(limit, holds).unwrap();
@@ -82,7 +82,7 @@ fn a_stateful_set_gets_its_nodes_in_the_zone_of_its_volume() {
     assert_eq!(zone(&driver), "us-east-1b");
     assert_eq!(list(&driver, &PERSISTENT_VOLUME_CLAIMS)[0]["status"]["phase"], "Bound");
 
-    // The class no longer says where; now the volume does. Its node goes, and the next one is in the same zone.
+    // The class no longer states where; now the volume does. Its node goes, and the next one is in the same zone.
     let options = DeleteOptions::default();
     let api = driver.world().api();
     api.delete(&STORAGE_CLASSES, "", "gp3", &options).unwrap();
@@ -119,7 +119,7 @@ fn a_buffer_keeps_a_node_that_real_pods_take_and_that_is_made_up_for() {
         let buffer = &list(it, &CAPACITY_BUFFERS)[0];
         (buffer["status"]["replicas"].clone(), buffer["status"]["conditions"][1]["reason"].clone())
     };
-    wait(&mut driver, 240, "the buffer says so", |it| fits(it) == (json!(1), json!("FitsExistingCapacity")));
+    wait(&mut driver, 240, "the buffer reports it", |it| fits(it) == (json!(1), json!("FitsExistingCapacity")));
     driver.advance_to(within(&driver, 900)).unwrap();
     assert_eq!(list(&driver, &NODES).len(), 1, "it stays: {}", picture(&mut driver));
     let first = list(&driver, &NODES)[0]["metadata"]["name"].clone();
@@ -134,7 +134,7 @@ fn a_buffer_keeps_a_node_that_real_pods_take_and_that_is_made_up_for() {
 
     let options = DeleteOptions::default();
     driver.world().api().delete(&CAPACITY_BUFFERS, "default", "spare", &options).unwrap();
-    wait(&mut driver, 600, "what nobody needs goes", |it| alive(it).len() == 1 && running(it) == 1);
+    wait(&mut driver, 600, "the empty node is removed", |it| alive(it).len() == 1 && running(it) == 1);
 }
 
 fn make_buffer(driver: &Driver, replicas: u32) {
@@ -256,8 +256,8 @@ fn an_overlay_changes_which_type_is_launched() {
         }
         create(&driver, &DEPLOYMENTS, deployment("web", 1, "500m"));
         wait(&mut driver, 180, "it runs", |it| running(it) == 1);
-        let told = list(&driver, &NODE_OVERLAYS);
-        (alive(&driver), told.first().map(|overlay| overlay["status"]["conditions"].clone()))
+        let reported = list(&driver, &NODE_OVERLAYS);
+        (alive(&driver), reported.first().map(|overlay| overlay["status"]["conditions"].clone()))
     };
     assert_eq!(launched(None).0, ["c5.large"], "the cheapest");
     let (types, conditions) = launched(Some(json!({
@@ -363,13 +363,13 @@ fn each_faulty_class_is_told_why_and_the_rest_goes_on() {
     create(&driver, &DEPLOYMENTS, deployment("web", 1, "1"));
     wait(&mut driver, 600, "the pod runs", |driver| running(driver) == 1);
     let classes = list(&driver, &NODE_CLASSES);
-    for (name, _, kind, reason, said) in &wrong {
+    for (name, _, kind, reason, stated) in &wrong {
         let class = classes.iter().find(|class| class["metadata"]["name"] == *name).unwrap();
         let conditions = class["status"]["conditions"].as_array().unwrap();
         let condition = |kind: &str| conditions.iter().find(|condition| condition["type"] == kind).unwrap();
         let found = condition(kind);
         assert!(found["status"] == "False" && found["reason"] == *reason, "{name}: {found}");
-        assert!(found["message"].as_str().unwrap().contains(said), "{name}: {found}");
+        assert!(found["message"].as_str().unwrap().contains(stated), "{name}: {found}");
         assert_eq!(condition("Ready")["status"], "False", "{name}");
     }
 }

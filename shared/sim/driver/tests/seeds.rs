@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many seeds run when nobody says so.
+/// How many seeds run by default.
 const FEW: Range<u64> = 0..4;
 
 fn run(scenario: &str, seed: u64, hours: u32) -> Report {

@@ -74,7 +74,7 @@ fn a_zone_is_left_alone_during_a_shift_and_used_again_after_it() {
 
     let until = within(&driver, 2400);
     assert!(driver.world_mut().start_zonal_shift(&away, until));
-    wait(&mut driver, 10, "the NodePool is told, without waiting for the sweep", |it| {
+    wait(&mut driver, 10, "the NodePool gets an event, without waiting for the sweep", |it| {
         events(it, "ZonalShiftActive") == 1
     });
     let cordoned = |it: &Driver| list(it, &NODES).iter().filter(|node| node["spec"]["unschedulable"] == true).count();
@@ -89,13 +89,13 @@ fn a_zone_is_left_alone_during_a_shift_and_used_again_after_it() {
     let pods = list(&driver, &PODS);
     let bound = pods.iter().find(|pod| pod["metadata"]["labels"]["app"] == "bound").unwrap();
     assert_eq!(bound["status"]["phase"], "Pending");
-    let told = list(&driver, &EVENTS).iter().any(|event| {
+    let reported = list(&driver, &EVENTS).iter().any(|event| {
         event["involvedObject"]["name"] == bound["metadata"]["name"]
             && event["message"].as_str().unwrap_or_default().contains("a zonal shift away from")
     });
-    assert!(told, "the pod hears why");
+    assert!(reported, "the pod gets an event with the reason");
 
-    // Nodes that nobody needs go in other zones, and stay in this one.
+    // Empty nodes are removed in other zones, and stay in this one.
     scale(&driver, "web", 0);
     wait(&mut driver, 900, "nodes go elsewhere", |it| list(it, &NODES).len() == before.len());
     driver.advance_to(within(&driver, 300)).unwrap();
@@ -110,8 +110,8 @@ fn a_zone_is_left_alone_during_a_shift_and_used_again_after_it() {
     let is_there = |it: &Driver| list(it, &NODE_CLAIMS).iter().any(|found| found["metadata"]["name"] == claim.as_str());
     assert!(is_there(&driver) && nodes_in(&driver, &away) == before, "{}", picture(&mut driver));
 
-    // The shift ends by itself, which nobody tells: the next sweep sees it.
-    wait(&mut driver, 70, "the NodePool is told", |it| events(it, "ZonalShiftCleared") == 1);
+    // The shift expires, which causes no event: the next sweep reads it.
+    wait(&mut driver, 70, "the NodePool gets an event", |it| events(it, "ZonalShiftCleared") == 1);
     wait(&mut driver, 300, "the pod that waited runs", |it| running(it) == 1);
     wait(&mut driver, 600, "what was to go is gone", |it| {
         let left = nodes_in(it, &away);
@@ -185,7 +185,7 @@ fn commands_under_way_launch_nothing_into_a_zone_once_it_is_shifted_away_from() 
         wait(&mut driver, 600, "a command gets there", |it| phases(it).contains(&phase));
         let until = within(&driver, 2400);
         assert!(driver.world_mut().start_zonal_shift(&away, until));
-        wait(&mut driver, 10, "the NodePool is told", |it| events(it, "ZonalShiftActive") == 1);
+        wait(&mut driver, 10, "the NodePool gets an event", |it| events(it, "ZonalShiftActive") == 1);
         let since = driver.world().now();
         let launched = |it: &Driver, inside: bool| {
             let all = it.world().ec2().instances().into_iter().filter(|instance| instance.launched > since);

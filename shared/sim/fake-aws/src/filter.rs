@@ -19,6 +19,9 @@ fn matches(pattern: &str, value: &str) -> bool {
     go(&pattern, &value)
 }
 
+/// Values of one filter. <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Filtering.html>
+const MAX_VALUES: usize = 200;
+
 /// Whether a resource passes all filters. `attribute` gives the values of a filter's name, or nothing for a name that
 /// the call does not know. The tag filters are the same for every resource.
 pub(super) fn passes(
@@ -60,6 +63,10 @@ pub(super) fn page<T>(
     entries: Vec<T>,
     limits: std::ops::RangeInclusive<u32>,
 ) -> Result<(Vec<T>, Option<String>), Ec2Error> {
+    if request.filters.iter().any(|filter| filter.values.len() > MAX_VALUES) {
+        let message = format!("The maximum number of filter values specified on a single call is {MAX_VALUES}");
+        return Err(Ec2Error::new("FilterLimitExceeded", message));
+    }
     if let Some(size) = request.max_results.filter(|size| !limits.contains(size)) {
         let why = format!("Expecting a value between {} and {}.", limits.start(), limits.end());
         return Err(Ec2Error::invalid("MaxResults", size, &why));

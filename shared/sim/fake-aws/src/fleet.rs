@@ -327,6 +327,9 @@ pub(super) fn merged_tags(template: &[TagSpecification], call: &[TagSpecificatio
     kinds.into_iter().map(specification).collect()
 }
 
+/// <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateFleet.html>
+const MAX_TEMPLATES: usize = 50;
+
 /// Refuses what EC2 refuses, and gives the shares of the target: on-demand first, then spot.
 fn checked(request: &CreateFleet) -> Result<[(CapacityType, u32); 2], Ec2Error> {
     match request.fleet_type.as_deref() {
@@ -343,6 +346,10 @@ fn checked(request: &CreateFleet) -> Result<[(CapacityType, u32); 2], Ec2Error> 
     }
     if request.launch_template_configs.is_empty() {
         return Err(Ec2Error::missing("LaunchTemplateConfigs"));
+    }
+    if request.launch_template_configs.len() > MAX_TEMPLATES {
+        let message = format!("A fleet may have at most {MAX_TEMPLATES} launch template configurations.");
+        return Err(Ec2Error::new("InvalidParameterValue", message));
     }
     // EC2 limits the number of overrides to 300 for fleets of the other types only.
     for overridden in request.launch_template_configs.iter().flat_map(|config| &config.overrides) {

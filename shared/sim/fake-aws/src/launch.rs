@@ -30,7 +30,7 @@ pub(super) struct LaunchPlan {
     pub(super) fleet_id: Option<String>,
 }
 
-/// Says in EC2's words that an offering is sold out.
+/// States in EC2's words that an offering is sold out.
 pub(super) fn no_capacity(offering: &Offering) -> Ec2Error {
     let Offering { instance_type, zone, capacity_type } = offering;
     let message = match capacity_type {
@@ -396,7 +396,7 @@ impl Addresses {
     }
 }
 
-/// Says in EC2's words that a subnet is full.
+/// States in EC2's words that a subnet is full.
 pub(super) fn no_addresses(subnet_id: &str) -> Ec2Error {
     let message = format!(
         "There are not enough free addresses in subnet '{subnet_id}' to satisfy the requested number of instances."

@@ -23,6 +23,7 @@ mod run;
 mod services;
 mod state;
 mod tags;
+mod throttling;
 mod wire;
 
 pub use account::{

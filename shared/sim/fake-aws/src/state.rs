@@ -14,6 +14,7 @@ use super::fleet::Fleet;
 use super::instance::{CapacityType, Ec2Event, Instance, InstanceState, Offering, PlannedEvent};
 use super::launch::Addresses;
 use super::launch_templates::LaunchTemplate;
+use super::throttling::Buckets;
 
 /// EC2 in memory. Clones share one account.
 #[derive(Debug, Clone)]
@@ -44,6 +45,7 @@ pub(super) struct State {
     /// Instances left to sell; an offering that is absent is unlimited.
     pub(super) capacity: BTreeMap<Offering, u64>,
     pub(super) faults: Faults,
+    buckets: Buckets,
     schedule: BTreeSet<(Timestamp, String, Due)>,
     events: VecDeque<Ec2Event>,
     /// Dollars spent on instances that are gone.
@@ -65,6 +67,7 @@ impl Ec2 {
             tokens: BTreeMap::new(),
             capacity: BTreeMap::new(),
             faults: Faults::default(),
+            buckets: Buckets::default(),
             schedule: BTreeSet::new(),
             events: VecDeque::new(),
             spent: 0.0,
@@ -77,7 +80,7 @@ impl Ec2 {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs one API call: scripted errors first, then the call, and the record of both.
+    /// Runs one API call: scripted errors and throttling first, then the call, and the record of both.
     pub(super) fn call<T>(
         &self,
         service: &'static str,
@@ -88,6 +91,7 @@ impl Ec2 {
         let mut state = self.lock();
         let answer = match state.faults.next(api) {
             Some(error) => Err(error),
+            None if !state.has_token(service, api) => Err(Ec2Error::throttled()),
             None => run(&mut state),
         };
         let parameters = serde_json::to_value(parameters).map_or(Value::Null, without_empty);
@@ -310,6 +314,10 @@ fn without_empty(value: Value) -> Value {
 }
 
 impl State {
+    fn has_token(&mut self, service: &str, api: &str) -> bool {
+        self.buckets.take(service, api, self.now)
+    }
+
     /// A fresh id: prefix and seventeen hexadecimal digits.
     pub(super) fn new_id(&mut self, prefix: &str) -> String {
         let number = self.next_id;

@@ -1,5 +1,5 @@
 //! The served API against the real `kubectl`, and over plain HTTP where kubectl hides what is on the wire.
-//! Where there is no kubectl its tests say so and pass.
+//! Where there is no kubectl its tests report it and pass.
 #![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;

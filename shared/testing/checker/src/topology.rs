@@ -205,8 +205,8 @@ impl<'p> World<'p> {
             return a == b;
         }
         let labels = |place: usize| self.sites[place].labels.get(key).cloned().filter(|one| !one.is_empty());
-        let nowhere = || Requirement::does_not_exist();
-        let both = labels(a).unwrap_or_else(nowhere).intersection(&labels(b).unwrap_or_else(nowhere));
+        let no_label = || Requirement::does_not_exist();
+        let both = labels(a).unwrap_or_else(no_label).intersection(&labels(b).unwrap_or_else(no_label));
         !both.is_empty()
     }
 

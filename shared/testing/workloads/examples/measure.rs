@@ -22,7 +22,7 @@ fn main() {
     println!(
         "plan {:.3} s, judging {:.3} s; {} launches, {} pods left, {} nodes go",
         found.planned.as_secs_f64(),
-        found.judged.as_secs_f64(),
+        found.decided.as_secs_f64(),
         found.launches,
         found.left,
         found.going

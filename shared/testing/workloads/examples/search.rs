@@ -67,10 +67,10 @@ fn one(part: &str, input: &Combination) {
         }
         _ => {
             let found = path::pipeline(&workload);
-            let [planned, judged] = [found.planned, found.judged].map(|part| part.as_secs_f64());
-            let (all, going) = (planned + judged, found.going);
+            let [planned, decided] = [found.planned, found.decided].map(|part| part.as_secs_f64());
+            let (all, going) = (planned + decided, found.going);
             println!(
-                "{all:.3} = {planned:.3} + {judged:.3}: {} launches, {} left, {going} go",
+                "{all:.3} = {planned:.3} + {decided:.3}: {} launches, {} left, {going} go",
                 found.launches, found.left
             );
         }
@@ -100,20 +100,20 @@ impl<'p> Measure<'p> {
             let best = (0..3).map(|_| self.work(&plain).0).fold(f64::INFINITY, f64::min);
             self.plain.insert(plain.to_string(), best);
         }
-        let (work, said) = self.work(input);
-        (work / self.plain[&plain.to_string()], said)
+        let (work, stated) = self.work(input);
+        (work / self.plain[&plain.to_string()], stated)
     }
 
     /// The counted work of a plan, or the seconds of the other parts.
     fn work(&self, input: &Combination) -> (f64, String) {
         let most = self.most;
-        let said = guard::run(&["one", self.part, &input.to_string()], most);
-        if !said.in_time {
+        let stated = guard::run(&["one", self.part, &input.to_string()], most);
+        if !stated.in_time {
             return (f64::INFINITY, format!("no answer in {} s", most.as_secs()));
         }
-        let said = said.lines.concat();
-        let work = said.split([' ', ':']).next().and_then(|word| word.parse().ok());
-        (work.unwrap_or(0.0), said)
+        let stated = stated.lines.concat();
+        let work = stated.split([' ', ':']).next().and_then(|word| word.parse().ok());
+        (work.unwrap_or(0.0), stated)
     }
 }
 
@@ -126,19 +126,19 @@ fn climb(measure: &mut Measure<'_>, plain: &Combination, fixed: &[&str], end: In
     };
     while Instant::now() < end {
         let mut best = held(Combination::any(plain.pods, &mut draw));
-        let (mut ratio, mut told) = measure.ratio(&best);
+        let (mut ratio, mut measured) = measure.ratio(&best);
         let mut patience = PATIENCE;
-        while patience > 0 && Instant::now() < end && !told.starts_with("no answer") {
+        while patience > 0 && Instant::now() < end && !measured.starts_with("no answer") {
             let next = held(best.changed(&mut draw));
-            let (worse, said) = measure.ratio(&next);
+            let (worse, stated) = measure.ratio(&next);
             if worse > ratio * 1.05 {
-                (best, ratio, told, patience) = (next, worse, said, PATIENCE);
+                (best, ratio, measured, patience) = (next, worse, stated, PATIENCE);
             } else {
                 patience -= 1;
             }
         }
         let best = simpler(measure, best, ratio);
-        println!("{ratio:8.1}  {best}  # {told}");
+        println!("{ratio:8.1}  {best}  # {measured}");
     }
 }
 
@@ -161,7 +161,7 @@ fn table(measure: &mut Measure<'_>, inputs: &[Combination]) {
     println!("| times plain pods | input | work and outcome |");
     println!("|---:|---|---|");
     for input in inputs {
-        let (ratio, said) = measure.ratio(input);
-        println!("| {ratio:.1} | {input} | {said} |");
+        let (ratio, stated) = measure.ratio(input);
+        println!("| {ratio:.1} | {input} | {stated} |");
     }
 }

@@ -72,19 +72,22 @@ fn an_export_is_a_list_that_says_of_each_pod_what_the_model_says() {
         reader.read("export", export(&workload, fullness).as_bytes());
         let snapshot = reader.finish();
         assert!(snapshot.faults.is_empty(), "{:?}", snapshot.faults);
-        let told: BTreeMap<String, &nodeless_model::Pod> =
+        let exported: BTreeMap<String, &nodeless_model::Pod> =
             snapshot.view.pods.iter().map(|pod| (pod.key(), pod)).collect();
-        assert_eq!(told.len(), workload.pods());
+        assert_eq!(exported.len(), workload.pods());
         for pod in workload.pending.iter().chain(workload.places.iter().flat_map(|place| &place.pods)) {
-            let told = told[&pod.key()];
-            assert_eq!((&told.requests, &told.labels, &told.node_name), (&pod.requests, &pod.labels, &pod.node_name));
+            let exported = exported[&pod.key()];
             assert_eq!(
-                (&told.topology_spread, told.marked_unschedulable),
+                (&exported.requests, &exported.labels, &exported.node_name),
+                (&pod.requests, &pod.labels, &pod.node_name)
+            );
+            assert_eq!(
+                (&exported.topology_spread, exported.marked_unschedulable),
                 (&pod.topology_spread, pod.marked_unschedulable)
             );
-            assert_eq!(told.required_pod_affinity, pod.required_pod_affinity);
-            assert_eq!(told.required_pod_anti_affinity, pod.required_pod_anti_affinity);
-            assert_eq!(told.preferred_pod_anti_affinity, pod.preferred_pod_anti_affinity);
+            assert_eq!(exported.required_pod_affinity, pod.required_pod_affinity);
+            assert_eq!(exported.required_pod_anti_affinity, pod.required_pod_anti_affinity);
+            assert_eq!(exported.preferred_pod_anti_affinity, pod.preferred_pod_anti_affinity);
         }
         assert_eq!((snapshot.view.nodes.len(), snapshot.view.daemon_sets.len()), (6, 5));
     }

@@ -143,7 +143,7 @@ impl Market {
 /// What EC2 offers in the region of a configuration: the facts as EC2 describes them, and the catalog made of them.
 ///
 /// # Errors
-/// When no region is configured, or EC2 cannot be read. Prices that cannot be read are no error: the catalog says where
+/// When no region is configured, or EC2 cannot be read. Prices that cannot be read are no error: the catalog states where
 /// its prices come from.
 pub async fn read_region(config: &SdkConfig) -> Result<(Facts, Catalog), PortError> {
     let (facts, catalog) = Market::new(config, false)?.catalog(None).await?;

@@ -57,7 +57,7 @@ impl Owner {
         tags
     }
 
-    /// Whether a profile's tags say that it was made for this class. Older versions of Karpenter left out the cluster's name.
+    /// Whether a profile's tags state that it was made for this class. Older versions of Karpenter left out the cluster's name.
     fn owns(&self, tags: &[Tag]) -> bool {
         let value = |key: &str| tags.iter().find(|tag| tag.key() == key).map(Tag::value);
         value(&format!("kubernetes.io/cluster/{}", self.cluster)) == Some("owned")
@@ -178,7 +178,7 @@ async fn get(client: &Client, name: &str) -> Result<Option<InstanceProfile>, Por
     }
 }
 
-/// Removes all profiles that were made for the class, and the one in its status if its tags say that it was made for it:
+/// Removes all profiles that were made for the class, and the one in its status if its tags state that it was made for it:
 /// those of Karpenter before 1.6 are on no path of their own.
 ///
 /// # Errors

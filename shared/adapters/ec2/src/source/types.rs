@@ -13,7 +13,7 @@ const TYPES_A_PAGE: i32 = 100;
 /// EC2 gives at most this many offerings a page.
 const OFFERINGS_A_PAGE: i32 = 1000;
 
-/// What EC2 says about the region, without prices.
+/// What EC2 reports about the region, without prices.
 pub(super) struct Region {
     pub(super) zones: Vec<Zone>,
     pub(super) instance_types: BTreeMap<String, InstanceTypeInfo>,
@@ -118,7 +118,7 @@ fn filter(name: &str, values: &[&str]) -> Filter {
 }
 
 /// The facts of the region. What EC2 does not return, the limits of interfaces and the baseline bandwidth, comes from the
-/// embedded facts; for a type that is newer than they are, from what EC2 says of its network cards.
+/// embedded facts; for a type that is newer than they are, from what EC2 reports about its network cards.
 pub(super) fn facts(region: &str, read: Region, prices: BTreeMap<String, f64>, known: &Facts) -> Facts {
     let types = &read.instance_types;
     let is_new = |name: &str| !known.instance_types.contains_key(name);
@@ -193,7 +193,7 @@ mod tests {
         let full = facts("us-east-1", region(), BTreeMap::new(), known);
         assert_eq!(full.vpc_limits["m5.large"], known.vpc_limits["m5.large"]);
         assert_eq!(full.network_bandwidth["m5.large"], known.network_bandwidth["m5.large"]);
-        // Were the tables empty, the cards would say the same of most types.
+        // Were the tables empty, the cards would state the same of most types.
         let derived = facts("us-east-1", region(), BTreeMap::new(), &Facts::default());
         let limits = derived.vpc_limits["m5.large"];
         assert_eq!((limits.interfaces, limits.ipv4_per_interface, limits.branch_interfaces), (3, 10, 0));

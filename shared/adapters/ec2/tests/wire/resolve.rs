@@ -14,11 +14,11 @@ fn condition<'a>(status: &'a EC2NodeClassStatus, name: &str) -> &'a Condition {
     found.unwrap_or_else(|| panic!("no {name} in {:?}", status.conditions))
 }
 
-/// That the condition is false for this reason, and its message says this.
-fn fails(status: &EC2NodeClassStatus, name: &str, reason: &str, said: &str) {
+/// That the condition is false for this reason, and its message states this.
+fn fails(status: &EC2NodeClassStatus, name: &str, reason: &str, stated: &str) {
     let condition = condition(status, name);
     assert_eq!((condition.status, condition.reason.as_str()), (ConditionStatus::False, reason), "{condition:?}");
-    assert!(condition.message.contains(said), "{condition:?}");
+    assert!(condition.message.contains(stated), "{condition:?}");
     assert_eq!(self::condition(status, "Ready").status, ConditionStatus::False);
 }
 

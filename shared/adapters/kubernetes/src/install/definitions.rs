@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Kinds that a cluster can do without, and that other autoscalers may have brought too: what stands in their way is said,
+/// Kinds that a cluster can do without, and that other autoscalers may have brought too: what stands in their way is stated,
 /// and hinders nothing else.
 const OPTIONAL: [&str; 2] = ["nodeoverlays.karpenter.sh", "capacitybuffers.autoscaling.x-k8s.io"];
 const MANAGED_BY: &str = "/metadata/labels/app.kubernetes.io~1managed-by";

@@ -79,7 +79,7 @@ async fn list(connection: &Connection, kind: &Kind) -> Result<Vec<Value>, PortEr
     Ok(if let Some(Value::Array(items)) = items { items } else { Vec::new() })
 }
 
-/// What is still there, and what it waits for as far as its conditions say.
+/// What is still there, and what it waits for as far as its conditions state.
 fn left(kind: &Kind, present: &[Value]) -> InstallError {
     let named: Vec<String> = present.iter().take(NAMED).map(waits).collect();
     let more = if present.len() > NAMED { ", and others" } else { "" };

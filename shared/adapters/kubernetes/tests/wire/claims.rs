@@ -3,7 +3,7 @@
 use super::{World, node_class, node_pool};
 use jiff::Timestamp;
 use nodeless_api::{EC2NodeClassStatus, NodePoolStatus};
-use nodeless_fake_kubernetes::DeleteOptions;
+use nodeless_fake_kubernetes::{DeleteOptions, PatchOptions, PatchType};
 use nodeless_model::claim::{ConditionStatus, condition};
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, labels};
 use nodeless_ports::{ClaimMirror as _, Configuration as _, ErrorKind};
@@ -62,6 +62,40 @@ async fn a_claim_is_mirrored_kept_up_to_date_and_removed() {
     cluster.remove_claim("default-abcde").await.unwrap();
     assert!(get().is_none());
     cluster.remove_claim("default-abcde").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_new_claim_is_mirrored_with_writes_alone() {
+    let world = World::installed().await;
+    world.create(&NODE_POOLS, node_pool("default"));
+    let cluster = world.cluster();
+    let methods = || -> Vec<String> {
+        let made = world.requests();
+        made.iter().map(|request| request.split(' ').next().unwrap().to_owned()).collect()
+    };
+    methods();
+    let mut claims: Vec<NodeClaim> =
+        ["a", "b"].map(|name| NodeClaim { name: name.into(), phase: Phase::Launched, ..claim() }).into();
+    for claim in &mut claims {
+        claim.set_condition(condition::LAUNCHED, ConditionStatus::True, "Launched", "", Timestamp::UNIX_EPOCH);
+        cluster.mirror_claim(claim).await.unwrap();
+    }
+    assert_eq!(methods(), ["GET", "POST", "PATCH", "POST", "PATCH"], "the NodePool is read once");
+    claims[0].status.node_name = Some("n1".into());
+    cluster.mirror_claim(&claims[0]).await.unwrap();
+    assert_eq!(methods(), ["PATCH"]);
+    // Another process has no memory of it, and finds it there.
+    claims[0].status.node_name = Some("n2".into());
+    world.cluster().mirror_claim(&claims[0]).await.unwrap();
+    assert_eq!(world.server.get(&NODE_CLAIMS, "", "a").unwrap()["status"]["nodeName"], "n2");
+    // One that is gone meanwhile is created again.
+    let release = serde_json::json!({ "metadata": { "finalizers": [] } });
+    let options = PatchOptions::default();
+    world.server.patch(&NODE_CLAIMS, "", "b", None, PatchType::Merge, &release, &options).unwrap();
+    world.server.delete(&NODE_CLAIMS, "", "b", &DeleteOptions::default()).unwrap();
+    claims[1].status.node_name = Some("n3".into());
+    cluster.mirror_claim(&claims[1]).await.unwrap();
+    assert_eq!(world.server.get(&NODE_CLAIMS, "", "b").unwrap()["status"]["nodeName"], "n3");
 }
 
 #[tokio::test]

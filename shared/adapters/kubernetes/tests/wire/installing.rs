@@ -39,7 +39,7 @@ async fn installs_once_and_uninstalls_all_but_the_definitions() {
     assert!(nothing.steps.iter().all(|step| matches!(step.outcome, Outcome::Absent | Outcome::Kept)), "{nothing}");
 }
 
-/// Nobody takes the finalizer of the EC2NodeClass off here, as the catalog function would.
+/// No catalog function runs here that would remove the finalizer of the EC2NodeClass.
 #[tokio::test]
 async fn nodes_are_removed_in_order_and_what_stays_is_named() {
     let world = World::bare().await;

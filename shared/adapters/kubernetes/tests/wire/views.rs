@@ -4,6 +4,8 @@ use super::{World, node, node_class, node_pool, pod};
 use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{DeleteOptions, PatchOptions, PatchType};
 use nodeless_kubernetes::KubeCluster;
+use nodeless_model::Taint;
+use nodeless_ports::cluster::{NodePatch, SoughtNode};
 use nodeless_ports::{Configuration as _, ErrorKind, NodesAndPods as _, PlanningView as _};
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::json;
@@ -37,7 +39,7 @@ async fn a_view_has_everything_and_reports_what_cannot_be_read() {
     let pool = |name: &str| view.node_pools.iter().find(|pool| pool.name == name).unwrap();
     assert_eq!((view.node_pools.len(), view.invalid.len()), (2, 0));
     assert_eq!(pool("good").ready, Ok(()));
-    // Its nodes go on belonging to it, and it says in its conditions what is wrong.
+    // Its nodes go on belonging to it, and it states in its conditions what is wrong.
     let why = pool("faulty").ready.clone().unwrap_err();
     assert!(why.contains("dollars-per-hour") && why.contains("cheap"), "{why}");
     assert!(view.node_pool_statuses.contains_key("faulty") && view.node_classes.contains_key("default"));
@@ -64,7 +66,7 @@ fn node_reads(world: &World) -> (usize, usize) {
     (lists.len(), watches.len())
 }
 
-/// Takes a cluster through changes, and says how nodes were read for the first, second and third view.
+/// Takes a cluster through changes, and specifies how nodes were read for the first, second and third view.
 async fn follows_changes(world: &World, cluster: &KubeCluster) -> [(usize, usize); 3] {
     let names = |view: nodeless_ports::cluster::ClusterView| {
         view.nodes.into_iter().map(|node| (node.name, node.unschedulable)).collect::<Vec<_>>()
@@ -81,7 +83,7 @@ async fn follows_changes(world: &World, cluster: &KubeCluster) -> [(usize, usize
     assert_eq!(names(cluster.view().await.unwrap()), [("a".into(), true), ("c".into(), false)]);
     let second = node_reads(world);
     world.server.delete(&NODES, "", "a", &now_deleted()).unwrap();
-    // What the watch would have told is forgotten: 410.
+    // The events of the watch are compacted: 410.
     world.server.compact();
     world.create(&NODES, node("d"));
     world.server.compact();
@@ -127,6 +129,62 @@ async fn a_node_is_found_by_its_instance() {
         assert_eq!(found.len(), 1, "{hint:?}");
     }
     assert!(cluster.nodes_of("aws:///us-east-1a/i-n2", Some("n1")).await.unwrap().is_empty());
+}
+
+fn sought(name: &str, joining: bool) -> SoughtNode {
+    let provider_id = format!("aws:///us-east-1a/i-{name}");
+    SoughtNode { provider_id, name: Some(name.to_owned()).filter(|_| !joining), joining }
+}
+
+#[tokio::test]
+async fn nodes_that_join_are_listed_once_and_patched_without_being_read() {
+    let world = World::installed().await;
+    for name in ["n1", "n2", "other"] {
+        world.create(&NODES, node(name));
+    }
+    let mut done = node("done");
+    done["metadata"]["labels"]["karpenter.sh/initialized"] = json!("true");
+    world.create(&NODES, done);
+    let cluster = world.cluster();
+    world.requests();
+    let all = [sought("n1", true), sought("n2", true), sought("missing", true), sought("done", false)];
+    let (nodes, invalid) = cluster.nodes_of_all(&all).await.unwrap();
+    let mut names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!((names, invalid.len()), (vec!["done", "n1", "n2"], 0));
+    let made = world.requests();
+    assert_eq!(made.len(), 2, "one list of those that join, and one node by its name: {made:?}");
+
+    let patch = NodePatch { add_taints: vec![Taint::disrupted()], ..NodePatch::default() };
+    let uid = |name: &str| nodes.iter().find(|node| node.name == name).unwrap().uid.clone();
+    cluster.patch_node("n1", &uid("n1"), &patch).await.unwrap();
+    let made = world.requests();
+    assert!(matches!(made.as_slice(), [one] if one.starts_with("PATCH")), "{made:?}");
+    // A list that another process has changed meanwhile is read.
+    let change = json!({ "spec": { "taints": [{ "key": "team", "value": "a", "effect": "NoSchedule" }] } });
+    let options = PatchOptions::default();
+    world.server.patch(&NODES, "", "n2", None, PatchType::Merge, &change, &options).unwrap();
+    cluster.patch_node("n2", &uid("n2"), &patch).await.unwrap();
+    let made: Vec<String> = world.requests().iter().map(|one| one[..4].to_owned()).collect();
+    assert_eq!(made, ["PATC", "GET ", "PATC"]);
+    let taints = world.server.get(&NODES, "", "n2").unwrap()["spec"]["taints"].clone();
+    assert_eq!(taints.as_array().unwrap().len(), 2, "{taints}");
+    // What this process has put there and another has removed is put there again.
+    let none = json!({ "spec": { "taints": [] } });
+    world.server.patch(&NODES, "", "n1", None, PatchType::Merge, &none, &options).unwrap();
+    cluster.patch_node("n1", &uid("n1"), &patch).await.unwrap();
+    assert_eq!(world.server.get(&NODES, "", "n1").unwrap()["spec"]["taints"][0]["key"], "karpenter.sh/disrupted");
+}
+
+#[tokio::test]
+async fn a_node_that_was_initialized_meanwhile_is_found_by_its_name() {
+    let world = World::installed().await;
+    let mut done = node("n1");
+    done["metadata"]["labels"]["karpenter.sh/initialized"] = json!("true");
+    world.create(&NODES, done);
+    let registered = SoughtNode { name: Some("n1".to_owned()), ..sought("n1", true) };
+    let (nodes, _) = world.cluster().nodes_of_all(&[registered]).await.unwrap();
+    assert_eq!(nodes.len(), 1);
 }
 
 #[tokio::test]

@@ -136,7 +136,7 @@ struct Parts {
 /// Reads a catalog file.
 ///
 /// # Errors
-/// When it is no catalog at all, or its region or zones cannot be told. A bad entry is no error but a [`Note`].
+/// When it is no catalog at all, or its region or zones are unknown. A bad entry is no error but a [`Note`].
 pub fn parse(json: &[u8]) -> Result<CatalogFile, CatalogFileError> {
     parse_with_types(json, None)
 }
@@ -155,7 +155,7 @@ pub fn parse_with_types(json: &[u8], answer: Option<&[u8]>) -> Result<CatalogFil
 }
 
 /// Reads a plain DescribeInstanceTypes answer: an array of entries, or what the AWS CLI prints. Zones, offerings and
-/// prices are those of the embedded catalog; a type that it does not know has no offering, and a [`Note`] says so.
+/// prices are those of the embedded catalog; a type that it does not know has no offering, and a [`Note`] reports it.
 ///
 /// # Errors
 /// When the text is no such answer.

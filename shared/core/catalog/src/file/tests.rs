@@ -164,7 +164,7 @@ fn region_and_zones_may_be_told_by_the_rest() {
         (read_file.catalog.region.as_str(), read_file.catalog.zones[0].name.as_str()),
         ("eu-west-1", "eu-west-1c")
     );
-    // Nobody knows the ids of its zones, so its nodes have no label for one.
+    // The ids of its zones are unknown, so its nodes have no label for one.
     let m5 = instance_types(&read_file.catalog).remove(0);
     assert!(m5.requirements.get("topology.k8s.aws/zone-id").unwrap().is_empty());
     assert!(m5.cheapest_offering(&Requirements::new()).is_some());

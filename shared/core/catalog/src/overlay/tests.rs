@@ -171,7 +171,7 @@ fn a_faulty_overlay_is_left_out() {
     let faulty = NodeOverlay { valid: Err("no".into()), ..priced("faulty", 0, &[], PriceChange::Absolute(9.0)) };
     let overlaid = apply_to(&[faulty], &[&pool]);
     assert_eq!(prices(&overlaid, "default")[0], 0.40);
-    assert!(overlaid.conflicts.is_empty(), "what is wrong with it is said elsewhere");
+    assert!(overlaid.conflicts.is_empty(), "what is wrong with it is stated elsewhere");
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_price_for_named_types_makes_those_available_that_the_price_lists_lack() {
     };
     let named = [(labels::INSTANCE_TYPE, "m9.large")];
     assert_eq!(available(priced("o", 0, &named, PriceChange::Absolute(0.5)), true), 3);
-    // Not those that are short or have no subnet, and not by a change of a price that nobody knows.
+    // Not those that are short or have no subnet, and not by a change of an unknown price.
     assert_eq!(available(priced("o", 0, &named, PriceChange::Absolute(0.5)), false), 0);
     assert_eq!(available(priced("o", 0, &named, PriceChange::Add(0.5)), true), 0);
     let family = [(labels::INSTANCE_FAMILY, "m9")];

@@ -229,8 +229,8 @@ fn draining(record: &CommandRecord, seen: Surroundings<'_>, now: Timestamp) -> C
     }
     let effects =
         left.iter().map(|candidate| CommandEffect::Terminate { claim: candidate.node_claim.clone() }).collect();
-    let told = left.iter().flat_map(|candidate| events::terminating(record, candidate)).collect();
-    CommandStep { events: told, ..act(record, effects) }
+    let reported = left.iter().flat_map(|candidate| events::terminating(record, candidate)).collect();
+    CommandStep { events: reported, ..act(record, effects) }
 }
 
 fn rolling_back(record: &CommandRecord, seen: Surroundings<'_>) -> CommandStep {
@@ -239,8 +239,11 @@ fn rolling_back(record: &CommandRecord, seen: Surroundings<'_>) -> CommandStep {
         return CommandStep { record: None, outcome: Some(Outcome::RolledBack), ..stay(record) };
     }
     let why = record.failure.as_deref().unwrap_or("the command failed");
-    let told = record.candidates().iter().filter(|candidate| is_held(record, candidate, seen));
-    CommandStep { events: told.flat_map(|candidate| events::failed(candidate, why)).collect(), ..act(record, effects) }
+    let reported = record.candidates().iter().filter(|candidate| is_held(record, candidate, seen));
+    CommandStep {
+        events: reported.flat_map(|candidate| events::failed(candidate, why)).collect(),
+        ..act(record, effects)
+    }
 }
 
 /// Lets go of the claims that the command still holds and that stay.

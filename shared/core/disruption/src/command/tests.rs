@@ -81,7 +81,7 @@ impl World {
         self.record.as_ref().unwrap()
     }
 
-    /// One step, cut off after so many effects. Says whether anything happened.
+    /// One step, cut off after so many effects. Returns whether anything happened.
     fn advance(&mut self, now: Timestamp, cut: usize) -> bool {
         let Some(record) = self.record.clone() else { return false };
         let (claims, tainted) = (&self.claims, &self.tainted);
@@ -191,7 +191,7 @@ fn a_pause_takes_back_what_has_not_begun_to_leave() {
         let mut world = World::new(2, 1);
         world.settle(at(15));
         if ready {
-            // One of the two was told to leave when its process died.
+            // The process died when it had marked one of the two for termination.
             world.claims.get_mut("new-0").unwrap().phase = Phase::Initialized;
             world.advance(at(40), 0);
             world.advance(at(40), 1);

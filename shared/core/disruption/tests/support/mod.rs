@@ -344,7 +344,7 @@ impl World {
         self.places.iter().map(|place| place.pods.len()).sum()
     }
 
-    /// Carries commands out: replacements are launched as their cheapest offering, and pods go where the commands say.
+    /// Carries commands out: replacements are launched as their cheapest offering, and pods go where the commands state.
     /// Pods that would not miss their node are gone with it.
     pub fn apply(&mut self, commands: &[Command]) {
         let mut moving: BTreeMap<String, Pod> = BTreeMap::new();
@@ -379,7 +379,7 @@ impl World {
         }
         let lost: Vec<&String> = moving.keys().collect();
         let expected = commands.iter().all(|command| command.method.is_consolidation());
-        assert!(lost.is_empty() || !expected, "nobody says where {lost:?} go");
+        assert!(lost.is_empty() || !expected, "the plan has no node for {lost:?}");
     }
 }
 

@@ -185,8 +185,11 @@ fn says_when_what_is_to_be_had_is_too_little_for_min_values() {
     }
     assert_eq!(min_values_missed(&claim(&[]), &[]), None);
     let mut relaxed = choosy(labels::INSTANCE_TYPE, 2);
-    let told = min_values_missed(&relaxed, &candidates).unwrap();
-    assert!(told.contains("asks for 2 values of node.kubernetes.io/instance-type") && told.contains("has 1"), "{told}");
+    let reported = min_values_missed(&relaxed, &candidates).unwrap();
+    assert!(
+        reported.contains("asks for 2 values of node.kubernetes.io/instance-type") && reported.contains("has 1"),
+        "{reported}"
+    );
     relaxed.spec.annotations.insert(labels::MIN_VALUES_RELAXED.into(), "true".into());
     assert_eq!(min_values_missed(&relaxed, &candidates), None);
 }

@@ -175,7 +175,7 @@ impl ImageQuery {
 }
 
 /// The queries of terms without alias. `ids` are those that SSM parameters gave. Names are looked for among the account's
-/// own images and Amazon's, unless the term says whose; tags are seen by an image's owner alone, so they need no owner.
+/// own images and Amazon's, unless the term states whose; tags are seen by an image's owner alone, so they need no owner.
 pub fn image_queries(terms: &[AmiSelectorTerm], ids: &[String]) -> Vec<ImageQuery> {
     let ids: Vec<String> = terms.iter().filter_map(|term| term.id.clone()).chain(ids.iter().cloned()).collect();
     let mut queries = Vec::new();
@@ -213,7 +213,7 @@ pub struct Image {
     pub architecture: String,
 }
 
-/// The images for the status: for each kind of node the best one, newest first. `variants` says what an image is for, no
+/// The images for the status: for each kind of node the best one, newest first. `variants` reports what an image is for, no
 /// variants that it is for all nodes of its architecture.
 pub fn select(images: Vec<(Image, Vec<Variant>)>) -> Vec<Ami> {
     let mut candidates: Vec<(Image, Vec<AmiRequirement>)> = Vec::new();

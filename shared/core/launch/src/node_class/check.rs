@@ -164,7 +164,7 @@ pub fn is_due(check: Option<&LaunchCheck>, key: &str, now: Timestamp) -> bool {
 
 /// What is remembered once EC2 has been asked. Where it did not answer, the last answer is kept.
 ///
-/// A refusal that says nothing of rights or of the class takes no class out of service, as in Karpenter: launches find out. Only
+/// A refusal that reports nothing about rights or of the class takes no class out of service, as in Karpenter: launches find out. Only
 /// where one was refused, too ([`doubted`]), the class is to blame.
 #[must_use]
 pub fn asked(
@@ -197,7 +197,7 @@ fn is_doubted(check: &LaunchCheck) -> bool {
     check.answer.as_ref().is_some_and(|answer| answer.at == DOUBTED)
 }
 
-/// The same, with the question open again: a real launch was refused, whatever a dry run said before.
+/// The same, with the question open again: a real launch was refused, whatever a dry run stated before.
 #[must_use]
 pub fn doubted(check: LaunchCheck) -> LaunchCheck {
     let answer = check.answer.map(|answer| LaunchAnswer {

@@ -80,7 +80,7 @@ pub fn queries(terms: &[CapacityReservationSelectorTerm]) -> Vec<ReservationQuer
 /// The reservations for the status, each once, by id; those that have ended are left out.
 ///
 /// # Errors
-/// Never: what EC2 says in words that are not known here is left out and returned as the second part, in sentences.
+/// Never: what EC2 reports in words that are not known here is left out and returned as the second part, in sentences.
 #[must_use]
 pub fn select(found: Vec<Described>, now: Timestamp) -> (Vec<CapacityReservation>, Vec<String>) {
     let mut unknown = Vec::new();

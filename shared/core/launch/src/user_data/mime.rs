@@ -43,10 +43,10 @@ pub(super) fn parts(text: &str) -> Result<Vec<String>, String> {
         ended = true;
     }
     if parts.is_empty() {
-        return Err(format!("the MIME document has no part: no line says {delimiter} before one"));
+        return Err(format!("the MIME document has no part: no line states {delimiter} before one"));
     }
     if !ended {
-        return Err(format!("the last part of the MIME document has no end: add a line that says {end}"));
+        return Err(format!("the last part of the MIME document has no end: add a line that states {end}"));
     }
     Ok(parts.into_iter().map(|lines| lines.join("\n").trim_end().to_owned()).collect())
 }

@@ -103,9 +103,9 @@ fn the_headers_of_a_mime_document_may_be_written_differently() {
 #[test]
 fn a_broken_mime_document_is_refused() {
     for (document, why) in [
-        (format!("{HEAD}{SCRIPT}"), "has no end: add a line that says --XX--"),
-        (format!("{HEAD}echo a\n"), "no line says --XX"),
-        (format!("{HEAD}--XX\n"), "no line says --XX"),
+        (format!("{HEAD}{SCRIPT}"), "has no end: add a line that states --XX--"),
+        (format!("{HEAD}echo a\n"), "no line states --XX"),
+        (format!("{HEAD}--XX\n"), "no line states --XX"),
         ("MIME-Version: 1.0\n\necho a\n".to_owned(), "no header Content-Type"),
         ("Content-Type: multipart/mixed\n\n--XX\n".to_owned(), "names no boundary"),
         ("Content-Type: text/x-shellscript\n\necho a\n".to_owned(), "its Content-Type is text/x-shellscript"),

@@ -139,7 +139,7 @@ fn a_table_that_was_lost_is_made_again_and_nothing_is_terminated() {
     assert_eq!((adopted(&result).len(), adopted(&result)[0].phase), (1, Phase::Launched));
     let untagged = Instance { tags: StringMap::new(), ..instance("i-1", InstanceState::Running) };
     let all = Everything { instances: vec![untagged], ..all };
-    assert_eq!(found(&all, 10_000), [], "without a NodePool nobody can look after it");
+    assert_eq!(found(&all, 10_000), [], "without a NodePool it cannot be adopted");
 }
 
 #[test]

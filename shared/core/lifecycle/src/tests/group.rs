@@ -17,7 +17,7 @@ fn listed(ids: &[&str]) -> Vec<Instance> {
     ids.iter().map(|id| instance(id, InstanceState::Running)).collect()
 }
 
-/// The claim of each of these instances, by its place; `-` where it is nobody's.
+/// The claim of each of these instances, by its place; `-` where it has no owner.
 fn shares(owners: &Owners, ids: &[&str]) -> String {
     let of = |id: &&str| owners.get(*id).map_or("-", |owner| &owner["default-".len()..]).to_owned();
     ids.iter().map(of).collect::<Vec<_>>().join("")
@@ -93,5 +93,5 @@ fn what_belonged_to_a_member_that_left_without_it_goes_to_another() {
     assert_eq!(shares(&assign(&owners, &left, &listed(&ALL[..3])).unwrap(), &ALL), "312-");
     assert_eq!(shares(&assign(&owners, &left[1..], &listed(&ALL[..3])).unwrap(), &ALL), "312-");
     left[3].status.launch_denied = true;
-    assert_eq!(assign(&owners, &left, &listed(&ALL[..3])), None, "EC2 said that there is none for it");
+    assert_eq!(assign(&owners, &left, &listed(&ALL[..3])), None, "EC2 reported that there is none for it");
 }

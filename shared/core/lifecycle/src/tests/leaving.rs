@@ -237,14 +237,14 @@ fn it_is_told_once_when_a_drain_ends_by_force_whoever_began_it() {
     claim.spec.termination_grace_period = Some(minutes(60));
     assert!(begin_termination(&mut claim, TerminationReason::Drifted, "drift", at(0)));
     let seen = draining_with(vec![pod("a")]);
-    let told = |step: &crate::Step| {
+    let reported = |step: &crate::Step| {
         let expiring = step.events.iter().filter(|event| event.reason == "TerminationGracePeriodExpiring");
         expiring.map(|event| (event.object.kind.clone(), event.message.clone())).collect::<Vec<_>>()
     };
     let next = step(&claim, &seen, at(1), &settings());
     let text = format!("All pods will be deleted by {}", at(3600));
-    assert_eq!(told(&next), [("Node".to_owned(), text.clone()), ("NodeClaim".to_owned(), text)]);
-    assert_eq!(told(&step(&next.claim, &seen, at(2), &settings())), []);
+    assert_eq!(reported(&next), [("Node".to_owned(), text.clone()), ("NodeClaim".to_owned(), text)]);
+    assert_eq!(reported(&step(&next.claim, &seen, at(2), &settings())), []);
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn a_node_that_never_joined_is_not_drained() {
 
 #[test]
 fn a_node_that_pods_came_to_is_drained_whatever_the_record_says() {
-    // Its marks were put onto it, and the process ended before the record said so.
+    // Its marks were put onto it, and the process ended before the record reported it.
     let recognised = draining_with(vec![pod("a")]);
     let untainted = Node { labels: joined().labels, ..closed() };
     for seen in [recognised.clone(), Observation { nodes: Seen::Known(vec![untainted]), ..recognised }] {

@@ -36,9 +36,9 @@ fn a_node_is_recognised_before_its_claim_counts_as_registered() {
     assert_eq!(next.claim.phase, Phase::Registered);
     assert_eq!(next.claim.status.node_name.as_deref(), Some("node-1"));
     assert!(next.claim.has_condition(condition::REGISTERED));
-    let told: Vec<_> = next.events.iter().map(|event| (event.reason.as_str(), event.message.as_str())).collect();
+    let reported: Vec<_> = next.events.iter().map(|event| (event.reason.as_str(), event.message.as_str())).collect();
     let text = "Status condition transitioned, Type: Registered, Status: Unknown -> True, Reason: Registered";
-    assert_eq!(told, [("Registered", text)]);
+    assert_eq!(reported, [("Registered", text)]);
     assert_eq!(next.events[0].object.kind, "NodeClaim");
 }
 
@@ -50,7 +50,7 @@ fn a_claim_has_what_its_node_reported_from_when_it_registered() {
     let node = Node { allocatable: resources(6_800), ..ready_node() };
     let next = step(&claim, &with_nodes(vec![node]), at(30), &settings()).claim;
     assert_eq!(next.status.allocatable.get("memory"), Quantity::from_mebibytes(6_800));
-    assert_eq!(next.status.allocatable.get("nvidia.com/gpu"), Quantity::from_units(1), "the node does not say yet");
+    assert_eq!(next.status.allocatable.get("nvidia.com/gpu"), Quantity::from_units(1), "the node does not state yet");
 }
 
 #[test]

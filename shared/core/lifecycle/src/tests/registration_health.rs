@@ -21,7 +21,7 @@ fn unhealthy(message: &str) -> Judgement {
 }
 
 /// The judgement after each of some results, `x` for one that failed.
-fn judged(results: &str) -> Vec<Judgement> {
+fn health_after(results: &str) -> Vec<Judgement> {
     let mut health = RegistrationHealth::unknown(described(1, 1));
     let one = |(index, result): (usize, char)| {
         let came_to = if result == 'x' { failed("late") } else { Registration::Joined };
@@ -36,23 +36,23 @@ fn two_failures_of_the_last_four_are_too_many() {
     use Judgement::{Healthy, Unknown};
     let bad = || unhealthy("late");
     assert_eq!(RegistrationHealth::unknown(described(1, 1)).judge(), Unknown);
-    assert_eq!(judged("xx"), [Unknown, bad()]);
-    assert_eq!(judged("oxx"), [Healthy, Healthy, bad()]);
+    assert_eq!(health_after("xx"), [Unknown, bad()]);
+    assert_eq!(health_after("oxx"), [Healthy, Healthy, bad()]);
     // A failure is forgotten when four others have followed it.
-    assert_eq!(judged("xxoooxo"), [Unknown, bad(), bad(), bad(), Healthy, Healthy, Healthy]);
-    assert_eq!(judged("oooooxoox")[5..], [Healthy, Healthy, Healthy, bad()]);
+    assert_eq!(health_after("xxoooxo"), [Unknown, bad(), bad(), bad(), Healthy, Healthy, Healthy]);
+    assert_eq!(health_after("oooooxoox")[5..], [Healthy, Healthy, Healthy, bad()]);
 }
 
 #[test]
 fn each_claim_counts_once_and_the_last_that_is_said_of_it_holds() {
     let mut health = RegistrationHealth::unknown(described(1, 1));
     assert!(health.push(&made("a", 0), failed("late")));
-    assert!(!health.push(&made("a", 0), failed("late")), "a process that died says it again");
+    assert!(!health.push(&made("a", 0), failed("late")), "a process that died reports it again");
     assert_eq!(health.judge(), Judgement::Unknown);
     assert!(health.push(&made("a", 0), Registration::Joined), "it came at the last moment after all");
     assert_eq!(health.judge(), Judgement::Healthy);
     assert!(health.push(&made("b", 0), failed("b")) && health.push(&made("c", 0), failed("c")));
-    assert_eq!(health.judge(), unhealthy("c"), "the latest says why");
+    assert_eq!(health.judge(), unhealthy("c"), "the latest explains why");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_change_of_either_object_begins_anew_and_older_claims_say_nothing() {
 }
 
 #[test]
-fn what_was_taken_over_is_judged_alike_and_outlived() {
+fn what_was_taken_over_is_counted_alike_and_outlived() {
     for judgement in [Judgement::Unknown, Judgement::Healthy, unhealthy("no")] {
         assert_eq!(RegistrationHealth::taken_over(described(1, 1), judgement.clone()).judge(), judgement);
     }
@@ -125,7 +125,7 @@ fn a_node_that_never_comes_is_a_failure_by_the_step_itself() {
 }
 
 proptest! {
-    /// However often results are repeated while they are remembered, they count as if each was said once.
+    /// However often results are repeated while they are remembered, they count as if each was stated once.
     #[test]
     fn repeating_changes_nothing(results in prop::collection::vec((any::<bool>(), 0_usize..3), 0..12)) {
         let (mut once, mut often) = (RegistrationHealth::unknown(described(1, 1)), RegistrationHealth::unknown(described(1, 1)));

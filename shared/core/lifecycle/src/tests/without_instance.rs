@@ -4,7 +4,7 @@ use crate::{Effect, Step, absorb, begin_termination, step};
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::instance::OfferingFailure;
 
-/// A claim that was told to leave at second 10, before any answer of EC2 was written down.
+/// A claim that was marked for termination at second 10, before any response of EC2 was recorded.
 fn leaving(index: u32, size: u32, asked: bool) -> NodeClaim {
     let mut claim = reserved();
     claim.spec.launch_group = Some(LaunchGroup { id: "group".into(), index, size });
@@ -88,7 +88,7 @@ fn one_waits_for_members_that_may_still_make_the_call() {
     );
     assert_eq!(found(&look(&claim, &["i-1", "i-2"], &[other.clone()], 20)), ["i-2"]);
     assert_eq!(look(&claim, &["i-1"], &[other], 80).claim.phase, Phase::Gone);
-    assert_eq!(look(&claim, &[], &[leaving(1, 2, false)], 11).claim.phase, Phase::Gone, "nobody asked");
+    assert_eq!(look(&claim, &[], &[leaving(1, 2, false)], 11).claim.phase, Phase::Gone, "EC2 was never asked");
 }
 
 #[test]

@@ -85,7 +85,7 @@ pub fn instance_type(
     }
 }
 
-/// On-demand only, as that makes prices easy to read; tests that want spot say so.
+/// On-demand only, as that makes prices easy to read; tests with spot set it.
 pub fn node_pool(name: &str) -> NodePool {
     NodePool {
         name: name.into(),

@@ -209,7 +209,7 @@ impl Walk {
                 At::Step => self.step(now),
                 At::Confirm(due) => self.confirm(due, now),
                 At::RollBack(why) => self.roll_back(why, now),
-                At::End(said) => self.end(said),
+                At::End(stated) => self.end(stated),
                 At::Wait(why) => self.say_that_it_waits(why),
                 At::Confirming(_) | At::Stepping(_) | At::RollingBack(_) | At::Ending | At::Over => return None,
             };
@@ -275,10 +275,10 @@ impl Walk {
         actions
     }
 
-    fn end(&mut self, mut said: Vec<Action>) -> Vec<Action> {
+    fn end(&mut self, mut stated: Vec<Action>) -> Vec<Action> {
         self.at = At::Ending;
-        said.push(Action::DeleteCommand(self.record.command.id.clone(), self.record.version));
-        said
+        stated.push(Action::DeleteCommand(self.record.command.id.clone(), self.record.version));
+        stated
     }
 
     fn say_that_it_waits(&mut self, why: String) -> Vec<Action> {

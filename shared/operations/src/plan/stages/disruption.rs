@@ -133,13 +133,13 @@ impl<'a> Deciding<'a> {
         let mut actions: Vec<Action> =
             not_yet_evaluated(&decision.not_evaluated, facts, &mut outcome).into_iter().collect();
         if !decision.commands.is_empty() {
-            actions.push(story(&decision, &cluster, &options, now));
+            actions.push(decision_record(&decision, &cluster, &options, now));
         }
         let before = actions.len();
-        let said = NodeEvents::new(cluster_state);
+        let stated = NodeEvents::new(cluster_state);
         let mut proposed = Vec::new();
         for command in decision.commands {
-            outcome.events.extend(said.candidates(&command, facts.evaluated));
+            outcome.events.extend(stated.candidates(&command, facts.evaluated));
             let record = CommandRecord::propose(command);
             outcome.report.wait_at_most(record.ripe_in(now));
             actions.extend(put(&record).into_iter().take(1));
@@ -183,7 +183,7 @@ fn not_yet_evaluated(after: &BTreeSet<String>, facts: Facts<'_>, outcome: &mut O
 }
 
 /// What was proposed, and why every other node stays, with all reasons: as `nodeless plan --disruption`.
-fn story(decision: &Decision, cluster: &Cluster<'_>, options: &Options, now: Timestamp) -> Action {
+fn decision_record(decision: &Decision, cluster: &Cluster<'_>, options: &Options, now: Timestamp) -> Action {
     // To find all reasons takes longer, so it is done for what is written down only.
     let explained = decide(cluster, now, &Options { explain: true, ..options.clone() });
     let subjects = decision.commands.iter().flat_map(|command| &command.candidates);
@@ -296,7 +296,7 @@ impl<'a> GoingOn<'a> {
         })
     }
 
-    /// Says where voluntary disruption has stopped.
+    /// States where voluntary disruption has stopped.
     pub(in crate::plan) fn end(self) -> (Batch, Outcome) {
         let Self { facts, now, mut outcome, .. } = self;
         let breaker = &now.breaker;

@@ -94,7 +94,7 @@ impl<'a> Placed<'a> {
         (left > 0).then(|| format!("{left} pods were left for the next plan, since this one reached its work limit"))
     }
 
-    /// What is launched now for pods that fit nowhere yet.
+    /// What is launched now for pods that no node has room for.
     pub(in crate::plan) fn launch(&self, facts: Facts<'_>, names: &mut Names) -> Launching {
         let planned = self.solution.launches.iter().map(|launch| {
             let pods = launch.pods.iter().filter_map(|pod| self.pod(*pod)).map(Pod::key).collect();
@@ -141,7 +141,7 @@ impl Launching {
         outcome.add(hold(self.held, placed));
         outcome.events.extend(nominations(&created.claims, placed));
         outcome.events.extend(beyond_limits::events(&created.claims, facts));
-        actions.extend(story(placed, &outcome, facts));
+        actions.extend(decision_record(placed, &outcome, facts));
         outcome.add(refuse(placed));
         if !placed.problem.pods.is_empty() {
             let policy = facts.snapshot.settings.scheduling.min_values;
@@ -157,7 +157,7 @@ impl Launching {
 }
 
 /// Why this was decided, where anything was.
-fn story(placed: &Placed<'_>, outcome: &Outcome, facts: Facts<'_>) -> Option<Action> {
+fn decision_record(placed: &Placed<'_>, outcome: &Outcome, facts: Facts<'_>) -> Option<Action> {
     let refused = placed.solution.unschedulable.iter().filter(|refused| refused.pod < placed.pods).count();
     let created = &outcome.report.created;
     if created.is_empty() && refused == 0 {
@@ -165,7 +165,7 @@ fn story(placed: &Placed<'_>, outcome: &Outcome, facts: Facts<'_>) -> Option<Act
     }
     let detail = record::provisioning(&placed.problem, &placed.solution, created);
     let summary = format!(
-        "{} pods: {} fit on existing nodes, {} nodes launched, {} fit nowhere",
+        "{} pods: {} fit on existing nodes, {} nodes launched, {} cannot be placed",
         outcome.report.pods,
         outcome.report.placed,
         created.len(),

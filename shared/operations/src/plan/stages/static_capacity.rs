@@ -68,9 +68,9 @@ pub(in crate::plan) fn retire(facts: Facts<'_>) -> Retiring {
     let under_way = launched(facts.commands, facts.claims);
     let (mut lines, mut going, mut outcome) = (Vec::new(), Vec::new(), Outcome::default());
     if facts.snapshot.settings.gates.node_repair {
-        let (repaired, said) = repairs(facts, &under_way);
+        let (repaired, stated) = repairs(facts, &under_way);
         going.extend(repaired);
-        outcome.add(said);
+        outcome.add(stated);
     }
     let scheduled_off = facts.evaluated.iter().any(|evaluated| evaluated.scheduled_off.is_some());
     // What cannot be seen may forbid voluntary disruption, and forbids no new node.
@@ -283,7 +283,7 @@ fn sleepers(facts: Facts<'_>, under_way: &[CommandRecord]) -> Vec<Going> {
     let going = retiring.into_iter().map(|(candidate, until)| Going {
         message: format!("its NodePool {} sleeps until {until}", candidate.node_pool),
         candidate,
-        reason: TerminationReason::Asleep,
+        reason: TerminationReason::ScheduledOff,
     });
     going.collect()
 }
@@ -291,7 +291,7 @@ fn sleepers(facts: Facts<'_>, under_way: &[CommandRecord]) -> Vec<Going> {
 fn too_many(candidate: &Candidate, scheduled_off: bool) -> Going {
     let pool = &candidate.node_pool;
     let (reason, message) = match scheduled_off {
-        true => (TerminationReason::Asleep, format!("its NodePool {pool} sleeps")),
+        true => (TerminationReason::ScheduledOff, format!("its NodePool {pool} sleeps")),
         false => (TerminationReason::ScaledDown, format!("NodePool {pool} has more nodes than its replicas")),
     };
     Going { candidate: candidate.clone(), reason, message }

@@ -5,8 +5,8 @@ use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::interrupt::InterruptError;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{
-    CapacitySettings, CatalogCache, Context, Interrupter, PlanError, PlanReport, Planner, ReconcileError, Reconciled,
-    Reconciler, RefreshError, RefreshReport, Refresher, SweepError, SweepReport, Sweeper, Validator,
+    CapacitySettings, CatalogCache, Context, EventRate, Interrupter, PlanError, PlanReport, Planner, ReconcileError,
+    Reconciled, Reconciler, RefreshError, RefreshReport, Refresher, SweepError, SweepReport, Sweeper, Validator,
 };
 use nodeless_ports::{CatalogSource, Cloud, Cluster, PortError, Queue, State, ZonalShifts};
 use nodeless_telemetry::Sink;
@@ -33,8 +33,8 @@ pub struct Functions {
 pub enum Outcome {
     /// Of a plan.
     Planned(Result<PlanReport, PlanError>),
-    /// Of reconciling a claim.
-    Reconciled(Result<Reconciled, ReconcileError>),
+    /// Of reconciling the claims of a shard that are due.
+    Reconciled(Result<Vec<Reconciled>, ReconcileError>),
     /// Of a sweep.
     Swept(Result<SweepReport, SweepError>),
     /// Of a refresh.
@@ -124,6 +124,7 @@ impl Functions {
                 cluster: cluster.clone(),
                 cloud: cloud.clone(),
                 catalog: CatalogCache::default(),
+                events: EventRate::default(),
                 settings: settings.clone(),
                 zonal_shift: options.zonal_shift,
                 min_values_strict: true,
@@ -165,8 +166,8 @@ impl Functions {
         Outcome::Planned(self.planner.run().await)
     }
 
-    pub(crate) async fn reconcile(&self, claim: &str) -> Outcome {
-        Outcome::Reconciled(self.reconciler.run(claim).await)
+    pub(crate) async fn reconcile(&self, shard: u32) -> Outcome {
+        Outcome::Reconciled(self.reconciler.run_shard(shard).await)
     }
 
     pub(crate) async fn sweep(&self) -> Outcome {

@@ -20,7 +20,7 @@ impl Invocation {
         let future = Box::pin(async move {
             match &own {
                 Work::Plan => functions.plan().await,
-                Work::Claim(name) => functions.reconcile(name).await,
+                Work::Shard(shard) => functions.reconcile(*shard).await,
                 Work::Sweep => functions.sweep().await,
                 Work::Refresh => functions.refresh().await,
                 Work::Validate(name) => functions.validate(name).await,
@@ -50,7 +50,7 @@ impl Work {
     fn name(&self) -> &'static str {
         match self {
             Self::Plan => "a plan",
-            Self::Claim(_) => "reconciling a claim",
+            Self::Shard(_) => "reconciling a shard of claims",
             Self::Sweep => "a sweep",
             Self::Refresh => "a refresh",
             Self::Validate(_) => "a dry run",

@@ -1,7 +1,7 @@
 //! Runs the operations of the Lambda functions in a world, in one thread.
 //!
 //! [`Driver`] does what EventBridge, SQS and the webhook do in AWS: it wakes the planner by the minute, on
-//! FailedScheduling events and when EC2NodeClasses change, hands out claims when their messages are due, and starts sweeps and refreshes on schedule.
+//! FailedScheduling events and when EC2NodeClasses change, delivers claims when their messages are due, and starts sweeps and refreshes on schedule.
 //!
 //! Time is the world's. [`Driver::advance_to`] runs everything that is due until then, at its own time and in a fixed order:
 //! when every operation waits, the clock jumps to the next due time. So hours pass in milliseconds, and the same calls give
@@ -49,7 +49,7 @@ const OUTCOMES: usize = 1_000;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Work {
     Plan,
-    Claim(String),
+    Shard(u32),
     Sweep,
     Refresh,
     Validate(String),
@@ -272,7 +272,7 @@ impl Driver {
         if scheduled.refresh || self.queue.take_resolve() {
             self.due.insert(Work::Refresh);
         }
-        self.due.extend(self.queue.take_claims().into_iter().map(Work::Claim));
+        self.due.extend(self.queue.take_shards().into_iter().map(Work::Shard));
         self.due.extend(self.queue.take_node_classes().into_iter().map(Work::Validate));
         for event in self.world.take_events() {
             // Events of ARC start a sweep, as its schedule does.
@@ -342,7 +342,7 @@ impl Driver {
     }
 
     /// Whether the same work may run twice at once. With fault injection it may, as in AWS: the queue of claims delivers two
-    /// messages about the same claim to two processes, and a sweep may take longer than the minute until the next one. Plans run
+    /// messages about the same shard to two processes, and a sweep may take longer than the minute until the next one. Plans run
     /// one after the other, by their FIFO queue, and so do refreshes, since there is one process for them.
     fn may_overlap(&self, work: &Work) -> bool {
         self.fault_injection.is_some() && !matches!(work, Work::Plan | Work::Refresh)

@@ -2,12 +2,10 @@
 //! PodDisruptionBudgets, whose healthy pods are counted here.
 
 use super::{DO_NOT_DISRUPT, POD_DISRUPTION_BUDGETS as PDB_INVARIANT, Violation, condition, text};
-use futures::FutureExt as _;
 use jiff::Timestamp;
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NODES, POD_DISRUPTION_BUDGETS, PODS, STATEFUL_SETS};
 use nodeless_fake_kubernetes::{ApiServer, ListOptions, Resource};
 use nodeless_model::{NodeClaim, claim::TerminationReason, labels};
-use nodeless_ports::Claims;
 use nodeless_world::fault_injection::{Effect, Observer};
 use nodeless_world::memory::MemoryClaims;
 use serde_json::Value;
@@ -24,8 +22,6 @@ pub(crate) struct Observed {
     pub(crate) forced: u64,
     /// The latest effects on the world, without those that change nothing there.
     pub(crate) effects: Vec<Effect>,
-    /// Claims as they were last written, without bookkeeping about reconciliation.
-    records: BTreeMap<String, NodeClaim>,
     /// The pod that is about to be evicted, as it is before.
     about: Option<Arc<Value>>,
 }
@@ -39,7 +35,7 @@ pub(crate) struct EffectChecks {
 
 /// Operations that have no effect on nodes and pods: messages, events, explanations. A status that differs changes its object,
 /// which is checked too.
-const WITHOUT_EFFECT: [&str; 8] = [
+const WITHOUT_EFFECT: [&str; 9] = [
     "queue ",
     "cluster publish",
     "cluster node class status",
@@ -47,6 +43,7 @@ const WITHOUT_EFFECT: [&str; 8] = [
     "claims record decisions",
     "claims put catalog",
     "claims put launch check",
+    "claims put shard",
     "claims acquire lease",
 ];
 
@@ -68,20 +65,6 @@ impl EffectChecks {
 
     fn list(&self, resource: &Resource, options: &ListOptions) -> Vec<Arc<Value>> {
         self.api.list(resource, options).map(|list| list.items).unwrap_or_default()
-    }
-
-    /// Whether the last write of a claim changed only when it was reconciled. A claim whose node stopped answering before it was
-    /// ready, and that must not be repaired because too many nodes are unhealthy, is written like that again and again.
-    fn changes_bookkeeping_only(&self, name: &str) -> bool {
-        let Some(Ok(Some(mut claim))) = self.claims.get(name).now_or_never() else { return false };
-        claim.version = 0;
-        claim.status.looked_after = None;
-        let mut seen = self.observed();
-        if seen.records.get(name) == Some(&claim) {
-            return true;
-        }
-        seen.records.insert(name.to_owned(), claim);
-        false
     }
 
     /// The claim of the node that a pod is on.
@@ -217,9 +200,6 @@ impl Observer for EffectChecks {
             "cluster delete pod" => self.deleted(effect),
             "cloud terminate" => self.terminated(effect),
             _ => {}
-        }
-        if effect.operation == "claims update" && self.changes_bookkeeping_only(&effect.subject) {
-            return;
         }
         if effect.accepted && !WITHOUT_EFFECT.iter().any(|prefix| effect.operation.starts_with(prefix)) {
             let mut seen = self.observed();

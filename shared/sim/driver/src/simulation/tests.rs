@@ -135,7 +135,7 @@ fn what_ec2_runs_may_not_pass_a_limit() {
         let change = json!({ "metadata": { "annotations": annotation }, "spec": { "limits": limits } });
         patch(&run, &NODE_POOLS, "", "general", &change);
         let mut claim = claims(&run).remove(0);
-        claim.status.looked_after = Some(run.driver.world().now());
+        claim.status.last_pod_event = Some(run.driver.world().now());
         write(&run, &claim);
         assert_eq!(broken(&mut run), only("the limits of NodePools hold"), "{change}");
     }
@@ -396,18 +396,12 @@ fn no_node_may_drain_before_its_replacement_is_ready() {
 }
 
 #[test]
-fn recording_that_a_claim_was_reconciled_is_no_effect() {
+fn which_claims_are_due_is_no_effect_on_the_cluster() {
     let run = calm();
-    let mut claim = claims(&run).remove(0);
-    let update = effect(&run, "claims update", claim.name.clone());
-    run.effects.after(&update);
     run.effects.observed().effects.clear();
-    claim.status.looked_after = Some(run.driver.world().now());
-    write(&run, &claim);
-    run.effects.after(&update);
+    run.effects.after(&effect(&run, "claims put shard", "0".to_owned()));
     assert_eq!(run.effects.observed().effects, []);
-    let mut claim = claims(&run).remove(0);
-    leave(&run, &mut claim, TerminationReason::Drifted);
+    let update = effect(&run, "claims update", claims(&run).remove(0).name);
     run.effects.after(&update);
     assert_eq!(run.effects.observed().effects, [update]);
 }

@@ -5,8 +5,10 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_driver::{Driver, Outcome, Schedule};
 use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{CreateOptions, ListOptions, Resource};
+use nodeless_operations::gates::FeatureGates;
 use nodeless_ports::Claims;
 use nodeless_telemetry::Null;
+use nodeless_world::fault_injection::FaultInjection;
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use nodeless_world::{World, WorldOptions};
 use serde_json::{Value, json};
@@ -19,8 +21,23 @@ pub fn start() -> Driver {
 pub fn start_in(options: WorldOptions) -> Driver {
     let world = World::new(options).unwrap();
     let driver = Driver::new(world, Schedule::default(), Arc::new(Null));
+    configure(&driver);
+    driver
+}
+
+/// The same with calls counted, and no faults.
+pub fn start_counted() -> Driver {
+    let world = World::new(WorldOptions::default()).unwrap();
+    let faults = FaultInjection::scripted(world.clock().clone());
+    let sink = Arc::new(Null);
+    let driver = Driver::with_fault_injection(world, Schedule::default(), sink, faults, FeatureGates::default());
+    configure(&driver);
+    driver
+}
+
+fn configure(driver: &Driver) {
     create(
-        &driver,
+        driver,
         &NODE_CLASSES,
         json!({
             "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": "default" },
@@ -32,7 +49,7 @@ pub fn start_in(options: WorldOptions) -> Driver {
         }),
     );
     create(
-        &driver,
+        driver,
         &NODE_POOLS,
         json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "default" },
@@ -49,7 +66,6 @@ pub fn start_in(options: WorldOptions) -> Driver {
             },
         }),
     );
-    driver
 }
 
 pub fn create(driver: &Driver, resource: &Resource, object: Value) {
@@ -68,7 +84,7 @@ pub fn within(driver: &Driver, seconds: i64) -> Timestamp {
     driver.world().now().saturating_add(SignedDuration::from_secs(seconds)).unwrap()
 }
 
-/// Says what stands where, for a test that fails.
+/// States what stands where, for a test that fails.
 pub fn picture(driver: &mut Driver) -> String {
     let outcomes: Vec<String> = driver
         .take_outcomes()

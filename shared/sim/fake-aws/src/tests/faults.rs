@@ -101,3 +101,45 @@ fn calls_are_recorded_with_parameters_and_errors() {
     assert_eq!(calls[calls.len() - 2].error.as_deref(), Some("RequestLimitExceeded"));
     assert_eq!(ec2.call_counts()["ec2:CreateFleet"], 2);
 }
+
+/// The calls of an action that are accepted at this moment.
+fn accepted<T>(call: impl Fn() -> Result<T, Ec2Error>) -> usize {
+    (0..200).take_while(|_| !call().is_err_and(|error| error.code == "RequestLimitExceeded")).count()
+}
+
+#[test]
+fn each_action_has_a_bucket_that_refills() {
+    let ec2 = ec2();
+    let list = || ec2.describe_instances(&Describe::default());
+    let launch = || ec2.create_fleet(&request());
+    let before = ec2.instances().len();
+    assert_eq!((accepted(list), accepted(launch)), (100, 50));
+    assert_eq!(ec2.instances().len(), before + 50, "a refused call launches nothing");
+    ec2.advance_to(start() + SignedDuration::from_secs(2));
+    assert_eq!((accepted(list), accepted(launch)), (40, 10));
+    ec2.advance_to(start() + SignedDuration::from_hours(1));
+    assert_eq!((accepted(list), accepted(launch)), (100, 50));
+}
+
+#[test]
+fn a_filter_has_at_most_200_values() {
+    let ec2 = ec2();
+    let by = |count: usize| {
+        let values = (0..count).map(|index| format!("i-{index}"));
+        ec2.describe_instances(&Describe { filters: vec![Filter::new("instance-id", values)], ..Describe::default() })
+    };
+    assert!(by(200).unwrap().0.is_empty());
+    assert_eq!(by(201).unwrap_err().code, "FilterLimitExceeded");
+}
+
+#[test]
+fn a_fleet_has_at_most_50_templates() {
+    let ec2 = ec2();
+    let mut request = request();
+    let config = request.launch_template_configs[0].clone();
+    request.launch_template_configs = vec![config.clone(); 50];
+    ec2.create_fleet(&request).unwrap();
+    request.launch_template_configs.push(config);
+    let refused = ec2.create_fleet(&request).unwrap_err();
+    assert!(refused.code == "InvalidParameterValue" && refused.message.contains("at most 50"), "{refused}");
+}

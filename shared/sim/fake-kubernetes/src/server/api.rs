@@ -377,7 +377,7 @@ impl ApiServer {
         self.delete_or_mark(resource, namespace, name, options).map(|(object, _)| object)
     }
 
-    /// As [`ApiServer::delete`], also saying whether the object is gone.
+    /// As [`ApiServer::delete`], also stating whether the object is gone.
     pub(crate) fn delete_or_mark(
         &self,
         resource: &Resource,

@@ -10,12 +10,12 @@ use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_ports::capacity::{LaunchBudget, UnavailableOffering};
-use nodeless_ports::claims::{Created, PoolLimits, StoredLaunchGroup};
+use nodeless_ports::claims::{ChangedClaim, Created, PoolLimits, StoredLaunchGroup};
 use nodeless_ports::decisions::Decision;
 use nodeless_ports::plans::{Commit, Committed, StoredCommand, UnfinishedPlan};
 use nodeless_ports::{
-    Capacity, CatalogSource, Claims, Decisions, LaunchCheck, Plans, PortError, RecordKind, Records, State,
-    StoredCatalog, StoredRecord, ZonalShift, ZonalShifts,
+    Capacity, CatalogSource, Claims, Decisions, LaunchCheck, Plans, PortError, RecordKind, Records, Shards, State,
+    StoredCatalog, StoredRecord, StoredShard, ZonalShift, ZonalShifts,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -60,6 +60,12 @@ impl Claims for FaultyClaims {
             .await
     }
 
+    async fn update_together(&self, changes: &[ChangedClaim]) -> Result<(), PortError> {
+        let subject = names(changes.iter().map(|change| &change.claim));
+        let call = self.inner.update_together(changes);
+        self.fault_injection.write("claims update together", subject, |()| true, call).await
+    }
+
     async fn delete(&self, claim: &NodeClaim) -> Result<(), PortError> {
         self.fault_injection.write("claims delete", claim.name.clone(), |()| true, self.inner.delete(claim)).await
     }
@@ -80,6 +86,22 @@ impl Claims for FaultyClaims {
     async fn put_launch_group(&self, group: &StoredLaunchGroup, now: Timestamp) -> Result<u64, PortError> {
         let call = self.inner.put_launch_group(group, now);
         self.fault_injection.write("claims put launch group", group.id.clone(), |_| true, call).await
+    }
+}
+
+#[async_trait]
+impl Shards for FaultyClaims {
+    async fn shards(&self) -> Result<Vec<StoredShard>, PortError> {
+        self.fault_injection.read("claims shards", self.inner.shards()).await
+    }
+
+    async fn shard(&self, shard: u32) -> Result<Option<StoredShard>, PortError> {
+        self.fault_injection.read("claims shard", self.inner.shard(shard)).await
+    }
+
+    async fn put_shard(&self, shard: &StoredShard) -> Result<u64, PortError> {
+        let call = self.inner.put_shard(shard);
+        self.fault_injection.write("claims put shard", shard.shard.to_string(), |_| true, call).await
     }
 }
 

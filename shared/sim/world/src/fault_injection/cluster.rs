@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod};
 use nodeless_ports::cluster::{
-    ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, VolumeAttachment,
+    ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, SoughtNode, VolumeAttachment,
 };
 use nodeless_ports::{ClaimMirror, Cluster, Configuration, Events, NodesAndPods, PlanningView, PortError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -126,6 +126,10 @@ impl NodesAndPods for FaultyCluster {
         self.fault_injection.read("cluster nodes of", self.inner.nodes_of(provider_id, name_hint)).await
     }
 
+    async fn nodes_of_all(&self, sought: &[SoughtNode]) -> Result<(Vec<Node>, Vec<InvalidObject>), PortError> {
+        self.fault_injection.read("cluster nodes of all", self.inner.nodes_of_all(sought)).await
+    }
+
     async fn our_nodes(&self) -> Result<Vec<Node>, PortError> {
         self.fault_injection.read("cluster our nodes", self.inner.our_nodes()).await
     }
@@ -222,6 +226,10 @@ impl ClaimMirror for FaultyCluster {
 
     async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
         self.fault_injection.read("cluster mirrored claim", self.inner.mirrored_claim(name)).await
+    }
+
+    async fn mirrors_of(&self, names: &[String]) -> Result<(Vec<MirroredClaim>, Vec<InvalidObject>), PortError> {
+        self.fault_injection.read("cluster mirrors of", self.inner.mirrors_of(names)).await
     }
 
     async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {

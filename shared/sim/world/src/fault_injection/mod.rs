@@ -21,6 +21,7 @@ use crate::random::Random;
 use crate::world::WorldClock;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_ports::{Clock, ErrorKind, PortError};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
@@ -104,6 +105,8 @@ struct State {
     observer: Option<Arc<dyn Observer>>,
     faults: u64,
     killed: u64,
+    /// How often each operation of the ports was called.
+    calls: BTreeMap<&'static str, u64>,
 }
 
 /// Faults at chosen writes, by the number of the write since the last [`FaultInjection::take_writes`].
@@ -164,6 +167,7 @@ impl FaultInjection {
             observer: None,
             faults: 0,
             killed: 0,
+            calls: BTreeMap::new(),
         };
         Self { clock, state: Arc::new(Mutex::new(state)) }
     }
@@ -233,6 +237,12 @@ impl FaultInjection {
         std::mem::take(&mut state.recent_writes)
     }
 
+    /// How often each operation of the ports was called since the last call, such as `cluster patch node`.
+    #[must_use]
+    pub fn take_calls(&self) -> BTreeMap<&'static str, u64> {
+        std::mem::take(&mut self.lock().calls)
+    }
+
     /// Runs a process to its end; `None` when it is killed.
     pub async fn process<T>(&self, mut run: impl Future<Output = T> + Unpin) -> Option<T> {
         std::future::poll_fn(|context| {
@@ -281,6 +291,7 @@ impl FaultInjection {
     fn before(&self, operation: &'static str, write: bool) -> Before {
         let now = self.clock.time();
         let mut state = self.lock();
+        *state.calls.entry(operation).or_default() += 1;
         state.outages.retain(|(_, until, _)| *until > now);
         if let Some((_, _, kind)) = state.outages.iter().find(|(prefix, _, _)| operation.starts_with(prefix.as_str())) {
             return Before::Fail(*kind, "a fault was injected");
@@ -302,9 +313,18 @@ impl FaultInjection {
             return Before::Die;
         }
         let conditional = operation.starts_with("claims ")
-            && ["create", "update", "delete", "put command", "delete command", "put launch group"]
-                .iter()
-                .any(|it| operation.ends_with(it));
+            && [
+                "create",
+                "update",
+                "update together",
+                "delete",
+                "put command",
+                "delete command",
+                "put launch group",
+                "put shard",
+            ]
+            .iter()
+            .any(|it| operation.ends_with(it));
         let fault = if state.random.happens(failed) {
             Some((ErrorKind::Unavailable, "the service did not answer"))
         } else if state.random.happens(throttled) {

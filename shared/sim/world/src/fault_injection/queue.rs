@@ -92,14 +92,15 @@ impl Queue for FaultyQueue {
         self.fault_injection.write("queue check node class", name.to_owned(), |()| true, send).await
     }
 
-    async fn wake_claims(&self, claims: &[(String, Duration)]) -> Result<(), PortError> {
-        let mut messages = Vec::new();
-        for (name, delay) in claims {
-            let Fate(copies) = self.fault_injection.fate();
-            messages.extend(copies.into_iter().map(|late| (name.clone(), *delay + late)));
-        }
-        let subject = claims.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ");
-        self.fault_injection.write("queue wake claims", subject, |()| true, self.inner.wake_claims(&messages)).await
+    async fn wake_shard(&self, shard: u32, delay: Duration) -> Result<(), PortError> {
+        let Fate(copies) = self.fault_injection.fate();
+        let send = async {
+            for late in copies {
+                self.inner.wake_shard(shard, delay + late).await?;
+            }
+            Ok(())
+        };
+        self.fault_injection.write("queue wake shard", shard.to_string(), |()| true, send).await
     }
 
     async fn resolve_node_classes(&self, changed: &[NodeClassGeneration]) -> Result<(), PortError> {

@@ -123,7 +123,7 @@ fn messages_are_lost_late_and_doubled() {
     fault_injection.set_rates(Rates { late: 1.0, doubled: 1.0, latest: Duration::from_mins(1), ..Rates::default() });
     let Fate(copies) = fault_injection.fate();
     assert_eq!(copies.len(), 2);
-    queue.wake_claims(&[("a".into(), Duration::from_secs(5))]).now_or_never().unwrap().unwrap();
+    queue.wake_shard(0, Duration::from_secs(5)).now_or_never().unwrap().unwrap();
     assert!(inner.next_due().unwrap() > Timestamp::from_second(5).unwrap());
 }
 

@@ -6,12 +6,12 @@ use nodeless_model::claim::{Charge, OfferingKey};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, Quantity, ResourceList};
 use nodeless_ports::capacity::{LaunchBudget, UnavailableOffering};
-use nodeless_ports::claims::{Created, PoolLimits, StoredLaunchGroup, node_pool_of};
+use nodeless_ports::claims::{ChangedClaim, Created, PoolLimits, StoredLaunchGroup, node_pool_of};
 use nodeless_ports::decisions::Decision;
 use nodeless_ports::plans::{Commit, Committed, StoredCommand, UnfinishedPlan};
 use nodeless_ports::{
-    Capacity, Claims, Decisions, ErrorKind, LaunchCheck, Plans, PortError, RecordKind, Records, StoredCatalog,
-    StoredRecord,
+    Capacity, Claims, Decisions, ErrorKind, LaunchCheck, Plans, PortError, RecordKind, Records, Shards, StoredCatalog,
+    StoredRecord, StoredShard,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,6 +36,7 @@ struct Table {
     catalog: Option<(String, Vec<u8>)>,
     commands: BTreeMap<String, StoredCommand>,
     launch_groups: BTreeMap<String, StoredLaunchGroup>,
+    shards: BTreeMap<u32, StoredShard>,
     records: BTreeMap<(RecordKind, String), StoredRecord>,
     decisions: BTreeMap<String, Decision>,
     /// How often plans have decided something.
@@ -109,7 +110,7 @@ impl Table {
         !claims.is_empty() && claims.iter().all(has)
     }
 
-    /// Whether nobody wrote the claim since this was read.
+    /// Whether the claim was not written since this was read.
     fn is_as_read(&self, claim: &NodeClaim) -> bool {
         self.claims.get(&claim.name).is_some_and(|present| present.version == claim.version)
     }
@@ -254,6 +255,19 @@ impl Claims for MemoryClaims {
     async fn update(&self, claim: &NodeClaim, charge: Option<&Charge>) -> Result<u64, PortError> {
         const OPERATION: &str = "claims update";
         self.lock().update(OPERATION, claim, charge)
+    }
+
+    async fn update_together(&self, changes: &[ChangedClaim]) -> Result<(), PortError> {
+        const OPERATION: &str = "claims update together";
+        let mut table = self.lock();
+        node_pool_of(OPERATION, changes.iter().map(|change| &change.claim))?;
+        if let Some(changed) = changes.iter().find(|change| !table.is_as_read(&change.claim)) {
+            return Err(conflict(OPERATION, &changed.claim.name));
+        }
+        for change in changes {
+            table.update(OPERATION, &change.claim, change.charge.as_ref())?;
+        }
+        Ok(())
     }
 
     async fn delete(&self, claim: &NodeClaim) -> Result<(), PortError> {
@@ -444,10 +458,31 @@ impl Capacity for MemoryClaims {
         Ok(self.lock().launch_checks.get(node_class).cloned())
     }
 
-    /// Never forgets: nobody waits for days here.
+    /// Never deletes them: a simulation is shorter than their time to live.
     async fn put_launch_check(&self, check: &LaunchCheck, _keep: Duration) -> Result<(), PortError> {
         self.lock().launch_checks.insert(check.node_class.clone(), check.clone());
         Ok(())
+    }
+}
+
+#[async_trait]
+impl Shards for MemoryClaims {
+    async fn shards(&self) -> Result<Vec<StoredShard>, PortError> {
+        Ok(self.lock().shards.values().cloned().collect())
+    }
+
+    async fn shard(&self, shard: u32) -> Result<Option<StoredShard>, PortError> {
+        Ok(self.lock().shards.get(&shard).cloned())
+    }
+
+    async fn put_shard(&self, shard: &StoredShard) -> Result<u64, PortError> {
+        let mut table = self.lock();
+        if table.shards.get(&shard.shard).map_or(0, |present| present.version) != shard.version {
+            return Err(conflict("claims put shard", &format!("shard {}", shard.shard)));
+        }
+        let version = shard.version + 1;
+        table.shards.insert(shard.shard, StoredShard { version, ..shard.clone() });
+        Ok(version)
     }
 }
 

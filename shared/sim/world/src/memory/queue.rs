@@ -14,7 +14,7 @@ const LONGEST_DELAY: Duration = Duration::from_mins(15);
 /// The plan queue, the claims queue and the catalog queue of one cluster. Clones share them.
 ///
 /// Wake-ups of the planner that wait are answered by one plan, and SQS drops a second one of the same source and second, even
-/// when the first was answered already. The claims queue holds each claim, and each plan that is due later, once for each moment
+/// when the first was answered already. The claims queue holds each shard of claims, and each plan that is due later, once for each moment
 /// at which it is due.
 #[derive(Clone)]
 pub struct MemoryQueue {
@@ -29,7 +29,7 @@ struct State {
     planner_seconds: HashMap<WakeSource, i64>,
     /// When the planner is to be woken later.
     planner_later: BTreeSet<Timestamp>,
-    claims: BTreeSet<(Timestamp, String)>,
+    shards: BTreeSet<(Timestamp, u32)>,
     node_classes: BTreeSet<(Timestamp, String)>,
     /// Whether EC2NodeClasses are to be resolved.
     resolve: bool,
@@ -55,10 +55,16 @@ impl MemoryQueue {
         state.planner.take().or(later)
     }
 
-    /// Takes the claims that are due now, the longest due first, each once.
+    /// Takes the shards whose claims are to be reconciled now, the longest due first, each once.
     #[must_use]
-    pub fn take_claims(&self) -> Vec<String> {
-        take_due(&mut self.lock().claims, self.clock.now())
+    pub fn take_shards(&self) -> Vec<u32> {
+        take_due(&mut self.lock().shards, self.clock.now())
+    }
+
+    /// How many messages about claims wait in the queue, due ones and later ones.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.lock().shards.len()
     }
 
     /// Takes the EC2NodeClasses that EC2 is to be asked about now, each once.
@@ -77,7 +83,8 @@ impl MemoryQueue {
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         let state = self.lock();
-        let later = [&state.claims, &state.node_classes].into_iter().filter_map(|due| Some(due.first()?.0));
+        let later = [state.node_classes.first().map(|(at, _)| *at), state.shards.first().map(|(at, _)| *at)];
+        let later = later.into_iter().flatten();
         if state.planner.is_some() || state.resolve {
             Some(self.clock.now())
         } else {
@@ -96,7 +103,7 @@ impl MemoryQueue {
 }
 
 /// Takes what is due by now, the longest due first, each name once.
-fn take_due(waiting: &mut BTreeSet<(Timestamp, String)>, now: Timestamp) -> Vec<String> {
+fn take_due<T: Clone + Ord>(waiting: &mut BTreeSet<(Timestamp, T)>, now: Timestamp) -> Vec<T> {
     let mut due = Vec::new();
     while let Some(first) = waiting.first().filter(|(at, _)| *at <= now).cloned() {
         waiting.remove(&first);
@@ -130,13 +137,9 @@ impl Queue for MemoryQueue {
         Ok(())
     }
 
-    async fn wake_claims(&self, claims: &[(String, Duration)]) -> Result<(), PortError> {
-        let now = self.clock.now();
-        let mut state = self.lock();
-        for (name, delay) in claims {
-            let at = now.checked_add((*delay).min(LONGEST_DELAY)).unwrap_or(Timestamp::MAX);
-            state.claims.insert((at, name.clone()));
-        }
+    async fn wake_shard(&self, shard: u32, delay: Duration) -> Result<(), PortError> {
+        let at = self.clock.now().checked_add(delay.min(LONGEST_DELAY)).unwrap_or(Timestamp::MAX);
+        self.lock().shards.insert((at, shard));
         Ok(())
     }
 

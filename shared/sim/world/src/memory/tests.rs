@@ -10,6 +10,15 @@ use nodeless_ports::{Claims, ErrorKind, Plans, Queue};
 use std::sync::Arc;
 use std::time::Duration;
 
+#[path = "../../../../ports/contracts/mod.rs"]
+mod contracts;
+
+#[tokio::test]
+async fn the_table_promises_what_the_one_in_dynamodb_does() {
+    contracts::a_shard_is_written_only_over_the_version_that_was_read(&MemoryClaims::default()).await;
+    contracts::claims_are_updated_all_or_none(&MemoryClaims::default()).await;
+}
+
 fn charge(cpus: i64, dollars: f64) -> Charge {
     Charge { resources: ResourceList::from([("cpu", Quantity::from_units(cpus))]), dollars_per_hour: dollars }
 }
@@ -79,12 +88,13 @@ async fn what_a_plan_decides_is_written_while_no_other_plan_decides_anything() {
 async fn messages_come_when_they_are_due() {
     let clock = WorldClock::new(Timestamp::UNIX_EPOCH);
     let queue = MemoryQueue::new(Arc::new(clock.clone()));
-    queue.wake_claims(&[("late".into(), Duration::from_secs(9)), ("now".into(), Duration::ZERO)]).await.unwrap();
-    queue.wake_claims(&[("now".into(), Duration::ZERO)]).await.unwrap();
-    assert_eq!(queue.take_claims(), ["now"]);
+    queue.wake_shard(7, Duration::from_secs(9)).await.unwrap();
+    queue.wake_shard(0, Duration::ZERO).await.unwrap();
+    queue.wake_shard(0, Duration::ZERO).await.unwrap();
+    assert_eq!((queue.waiting(), queue.take_shards()), (2, vec![0]));
     assert_eq!(queue.next_due(), Some(Timestamp::from_second(9).unwrap()));
     clock.advance_to(Timestamp::from_second(9).unwrap());
-    assert_eq!(queue.take_claims(), ["late"]);
+    assert_eq!(queue.take_shards(), [7]);
     queue.wake_planner(WakeSource::Webhook).await.unwrap();
     queue.wake_planner(WakeSource::Lifecycle).await.unwrap();
     assert_eq!(queue.next_due(), Some(clock.time()));

@@ -8,7 +8,7 @@ pub struct Answer([f64; 6]);
 
 impl Answer {
     pub fn of(outcome: &Outcome) -> Self {
-        let parts = [outcome.planned, outcome.judged].map(|part| part.as_secs_f64());
+        let parts = [outcome.planned, outcome.decided].map(|part| part.as_secs_f64());
         let counts = [outcome.launches, outcome.left, outcome.going].map(|count| count as f64);
         Self([parts[0], parts[1], counts[0], counts[1], counts[2], peak()])
     }
@@ -28,9 +28,9 @@ impl Answer {
 
     /// As the table shows it.
     pub fn cells(&self) -> String {
-        let [planned, judged, launches, left, going, peak] = self.0;
+        let [planned, decided, launches, left, going, peak] = self.0;
         let seconds = self.seconds();
-        format!("{seconds:.3} | {planned:.3} | {judged:.3} | {launches} | {left} | {going} | {peak}")
+        format!("{seconds:.3} | {planned:.3} | {decided:.3} | {launches} | {left} | {going} | {peak}")
     }
 }
 

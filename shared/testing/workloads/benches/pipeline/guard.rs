@@ -9,34 +9,34 @@ use std::time::{Duration, Instant};
 const STEP: Duration = Duration::from_millis(20);
 
 /// The output of another process of this program until it ended or was ended.
-pub struct Said {
+pub struct Stated {
     pub lines: Vec<String>,
     pub in_time: bool,
 }
 
 /// Runs this program with other arguments, and ends it where it takes more processor time than this, or, as it might sleep,
 /// ten times as much time.
-pub fn run(arguments: &[&str], most: Duration) -> Said {
+pub fn run(arguments: &[&str], most: Duration) -> Stated {
     let program = std::env::current_exe().unwrap();
     let mut child = Command::new(program).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
     let out = child.stdout.take().unwrap();
-    let (say, heard) = mpsc::channel();
+    let (state, heard) = mpsc::channel();
     std::thread::spawn(move || {
         for line in BufReader::new(out).lines().map_while(Result::ok) {
-            if say.send(line).is_err() {
+            if state.send(line).is_err() {
                 break;
             }
         }
     });
     let start = Instant::now();
-    let mut said = Said { lines: Vec::new(), in_time: true };
+    let mut stated = Stated { lines: Vec::new(), in_time: true };
     loop {
         match heard.recv_timeout(STEP) {
-            Ok(line) => said.lines.push(line),
+            Ok(line) => stated.lines.push(line),
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
                 if spent_by(child.id()) > most || start.elapsed() > most * 10 {
-                    said.in_time = false;
+                    stated.in_time = false;
                     child.kill().unwrap();
                     break;
                 }
@@ -44,7 +44,7 @@ pub fn run(arguments: &[&str], most: Duration) -> Said {
         }
     }
     child.wait().unwrap();
-    said
+    stated
 }
 
 /// Processor time of the first thread of a process, which does all the work here.

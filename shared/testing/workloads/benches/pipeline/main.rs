@@ -51,13 +51,13 @@ fn row(case: &Case) {
     let reach = case.reach.map(|reach| format!("{reach} s")).unwrap_or_default();
     let reach = [reach, case.reach_mib.map(|most| format!("{most} MiB")).unwrap_or_default()];
     let reach = reach.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
-    let said = guard::run(&[&format!("{ONE}{}", case.name)], MOST);
-    let answers: Vec<Answer> = said.lines.iter().filter_map(|line| Answer::parsed(line)).collect();
+    let stated = guard::run(&[&format!("{ONE}{}", case.name)], MOST);
+    let answers: Vec<Answer> = stated.lines.iter().filter_map(|line| Answer::parsed(line)).collect();
     let best = answers.iter().min_by(|one, other| one.seconds().total_cmp(&other.seconds()));
     match best {
         Some(answer) => println!("| {} | {} | {reach} |", case.name, answer.cells()),
         None => {
-            let why = if said.in_time { "failed".to_owned() } else { format!("no answer in {} s", MOST.as_secs()) };
+            let why = if stated.in_time { "failed".to_owned() } else { format!("no answer in {} s", MOST.as_secs()) };
             println!("| {} | {why} | | | | | | | {reach} |", case.name);
         }
     }

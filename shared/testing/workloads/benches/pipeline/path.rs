@@ -8,7 +8,7 @@ use std::time::Duration;
 /// What came of a workload, and how long each part took.
 pub struct Outcome {
     pub planned: Duration,
-    pub judged: Duration,
+    pub decided: Duration,
     pub launches: usize,
     pub left: usize,
     pub going: usize,
@@ -23,10 +23,10 @@ pub fn pipeline(workload: &Workload) -> Outcome {
     let planned = spent();
     let cluster = workload.cluster();
     let decision = decide(&cluster, NOW, &nodeless_disruption::Options::default());
-    let judged = spent();
+    let decided = spent();
     Outcome {
         planned: planned - start,
-        judged: judged - planned,
+        decided: decided - planned,
         launches: last.launches.len(),
         left: last.unschedulable.len(),
         going: decision.commands.iter().map(|command| command.candidates.len()).sum(),

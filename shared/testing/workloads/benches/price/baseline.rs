@@ -33,7 +33,7 @@ pub fn plan(world: &World) -> (f64, usize) {
     while !order.is_empty() {
         let before = order.len();
         order.retain(|pod| !place(world, pod, &mut claims, &mut by_pods, &mut zones));
-        assert!(order.len() < before, "{} pods fit nowhere in the baseline", order.len());
+        assert!(order.len() < before, "{} pods cannot be placed in the baseline", order.len());
     }
     let price = |claim: &Claim| {
         claim.kinds.iter().map(|kind| cheapest(world, *kind, claim.zones)).fold(f64::INFINITY, f64::min)

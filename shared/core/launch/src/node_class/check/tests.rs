@@ -34,7 +34,7 @@ fn throttled() -> PortError {
 }
 
 /// Status, reason and message of ValidationSucceeded, and status of Ready.
-fn told(status: &EC2NodeClassStatus) -> (ConditionStatus, &str, &str, ConditionStatus) {
+fn reported(status: &EC2NodeClassStatus) -> (ConditionStatus, &str, &str, ConditionStatus) {
     let validation = find(status, VALIDATION).unwrap();
     (validation.status, &validation.reason, &validation.message, find(status, READY).unwrap().status)
 }
@@ -73,12 +73,12 @@ fn a_refusal_that_names_no_right_and_nothing_of_the_class_leaves_it_in_service()
         let error = PortError::new(ErrorKind::Invalid, "EC2 RunInstances", "odd").with_code(code);
         let outcome = refusal(Call::RunInstances, error);
         let check = asked(None, "default", &key, &outcome, at(7));
-        assert_eq!(told(&apply(&class, status.clone(), Some(&check), at(7))).3, ConditionStatus::True, "{code}");
+        assert_eq!(reported(&apply(&class, status.clone(), Some(&check), at(7))).3, ConditionStatus::True, "{code}");
         assert!(check.problem.as_ref().is_some_and(|problem| problem.contains("odd")), "{check:?}");
         // A launch was refused, too: now it is the class.
         let again = asked(Some(doubted(check)), "default", &key, &outcome, at(30));
         let refused = apply(&class, status.clone(), Some(&again), at(30));
-        let (validation, reason, message, ready) = told(&refused);
+        let (validation, reason, message, ready) = reported(&refused);
         assert_eq!((validation, reason, ready), (ConditionStatus::False, "RequestRefused", ConditionStatus::False));
         assert!(message.contains("odd"), "{message}");
     }
@@ -91,14 +91,14 @@ fn a_new_class_is_not_ready_before_ec2_has_answered() {
     let class = class();
     let status = resolved(&class, None, at(5));
     let open = apply(&class, status.clone(), None, at(5));
-    assert!(matches!(told(&open), (ConditionStatus::Unknown, "AwaitingDryRun", _, ConditionStatus::Unknown)));
+    assert!(matches!(reported(&open), (ConditionStatus::Unknown, "AwaitingDryRun", _, ConditionStatus::Unknown)));
     let accepted = asked(None, "default", &key(&class, &status), &Ok(None), at(7));
     let ready = apply(&EC2NodeClass { status: Some(open.clone()), ..class.clone() }, open, Some(&accepted), at(7));
-    assert_eq!(told(&ready), (ConditionStatus::True, VALIDATION, "", ConditionStatus::True));
+    assert_eq!(reported(&ready), (ConditionStatus::True, VALIDATION, "", ConditionStatus::True));
     assert_eq!(find(&ready, READY).unwrap().last_transition_time, at(7).into());
     let refused = asked(None, "default", &key(&class, &status), &Ok(Some(denied())), at(7));
     let status = apply(&class, status, Some(&refused), at(7));
-    let (validation, reason, message, ready) = told(&status);
+    let (validation, reason, message, ready) = reported(&status);
     assert_eq!((validation, ready), (ConditionStatus::False, ConditionStatus::False));
     assert!(reason == "RunInstancesAuthCheckFailed" && message.contains("UnauthorizedOperation: no"), "{message}");
 }
@@ -121,14 +121,14 @@ fn another_image_is_asked_about_while_the_class_goes_on() {
     status.amis[0].id = "ami-2".into();
     let new = key(&class, &status);
     assert!(is_due(Some(&accepted), &new, at(6)));
-    assert_eq!(told(&apply(&class, status.clone(), Some(&accepted), at(6))).3, ConditionStatus::True);
+    assert_eq!(reported(&apply(&class, status.clone(), Some(&accepted), at(6))).3, ConditionStatus::True);
     let refused = asked(Some(accepted), "default", &new, &Ok(Some(denied())), at(7));
-    assert_eq!(told(&apply(&class, status.clone(), Some(&refused), at(7))).3, ConditionStatus::False);
+    assert_eq!(reported(&apply(&class, status.clone(), Some(&refused), at(7))).3, ConditionStatus::False);
     // Another spec waits for its own answer.
     class.metadata.generation = Some(2);
     class.spec.detailed_monitoring = Some(true);
     status.conditions = conditions(&class, &[("SubnetsReady", None)], None, at(8));
-    assert_eq!(told(&apply(&class, status, Some(&refused), at(8))).3, ConditionStatus::Unknown);
+    assert_eq!(reported(&apply(&class, status, Some(&refused), at(8))).3, ConditionStatus::Unknown);
 }
 
 #[test]
@@ -142,11 +142,11 @@ fn that_ec2_cannot_be_asked_takes_nothing_from_a_class_that_could_launch() {
     let status = resolved(&class, None, at(9));
     let new = key(&class, &status);
     let unanswered = asked(Some(accepted), "default", &new, &Err(throttled()), at(9));
-    assert_eq!(told(&apply(&class, status.clone(), Some(&unanswered), at(9))).3, ConditionStatus::True);
-    // Where nothing was known, it says why.
+    assert_eq!(reported(&apply(&class, status.clone(), Some(&unanswered), at(9))).3, ConditionStatus::True);
+    // Where nothing was known, it explains why.
     let never = asked(None, "default", &new, &Err(throttled()), at(9));
     let open = apply(&class, status, Some(&never), at(9));
-    assert!(told(&open).2.contains("slow down") && told(&open).0 == ConditionStatus::Unknown);
+    assert!(reported(&open).2.contains("slow down") && reported(&open).0 == ConditionStatus::Unknown);
 }
 
 #[test]

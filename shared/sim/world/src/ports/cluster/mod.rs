@@ -17,7 +17,7 @@ use nodeless_fake_kubernetes::controllers::object::{NewEvent, publish};
 use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, labels};
 use nodeless_ports::cluster::{
-    ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, SYSTEM_NAMESPACE,
+    ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, SYSTEM_NAMESPACE, SoughtNode,
     VolumeAttachment,
 };
 use nodeless_ports::{ClaimMirror, Clock, Configuration, Events, NodesAndPods, PlanningView, PortError};
@@ -134,6 +134,13 @@ impl NodesAndPods for MemoryCluster {
         Ok(found)
     }
 
+    async fn nodes_of_all(&self, sought: &[SoughtNode]) -> Result<(Vec<Node>, Vec<InvalidObject>), PortError> {
+        let ids: BTreeSet<&str> = sought.iter().map(|node| node.provider_id.as_str()).collect();
+        let (mut nodes, invalid) = read(&self.api, &objects::ALL_NODES)?;
+        nodes.retain(|node| node.provider_id.as_deref().is_some_and(|id| ids.contains(id)));
+        Ok((nodes, invalid))
+    }
+
     async fn our_nodes(&self) -> Result<Vec<Node>, PortError> {
         let (nodes, invalid) = select(&self.api, &objects::ALL_NODES, labels::NODE_POOL, "")?;
         refuse_doubt(true, &invalid)?;
@@ -226,6 +233,13 @@ impl ClaimMirror for MemoryCluster {
 
     async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
         get_one(&self.api, &objects::ALL_NODE_CLAIMS, name)
+    }
+
+    async fn mirrors_of(&self, names: &[String]) -> Result<(Vec<MirroredClaim>, Vec<InvalidObject>), PortError> {
+        let (mut claims, mut invalid) = read(&self.api, &objects::ALL_NODE_CLAIMS)?;
+        claims.retain(|claim| names.contains(&claim.name));
+        invalid.retain(|object| names.contains(&object.name));
+        Ok((claims, invalid))
     }
 
     async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {

@@ -160,7 +160,7 @@ pub(super) fn get_one<T>(api: &ApiServer, kind: &Kind<T>, name: &str) -> Result<
 pub(super) fn refuse_doubt(hides: bool, invalid: &[InvalidObject]) -> Result<(), PortError> {
     let Some(faulty) = invalid.first().filter(|_| hides) else { return Ok(()) };
     let InvalidObject { kind, name, message } = faulty;
-    let message = format!("{kind} {name} cannot be read: {message}; mend or delete it, nothing is done in doubt");
+    let message = format!("{kind} {name} cannot be read: {message}; repair or delete it");
     Err(PortError::new(ErrorKind::Invalid, format!("Kubernetes list {kind}"), message))
 }
 

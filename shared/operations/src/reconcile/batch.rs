@@ -1,0 +1,218 @@
+//! Many claims at a time: none waits for another, and what they have in common is done once.
+
+use super::{RETRY, Reconciled, Reconciler, SOON, View};
+use crate::lines::{ClaimWaits, Failed};
+use crate::registrations::Registrations;
+use crate::shards::{self, Requeued, Taken};
+use futures::future::{Either, select};
+use futures::stream::{self, StreamExt as _};
+use nodeless_model::object::ObjectEvent;
+use nodeless_model::{NodeClaim, Phase};
+use nodeless_ports::{ErrorKind, PortError};
+use nodeless_telemetry::{Metric, Metrics};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many claims take their steps at a time; as many again launch, since an answer to CreateFleet takes longest.
+pub(super) const AT_ONCE: usize = 16;
+/// How long the steps of one claim may take: longer than EC2 takes to answer CreateFleet, and less than claims are taken for.
+const STEPS_TAKE: Duration = Duration::from_secs(55);
+/// How often the claims that are done are put back while others take longer.
+const PUT_BACK_EVERY: Duration = Duration::from_secs(2);
+/// Of how many claims the metrics are in one document: a metric has at most 100 values in it.
+const METRICS_OF: usize = 50;
+
+/// The work for one claim in one run.
+#[derive(Default)]
+pub(super) struct Progress {
+    pub(super) done: Reconciled,
+    /// What could not be read or written of the claims table.
+    pub(super) failed: Option<PortError>,
+    /// Events to publish.
+    pub(super) events: Vec<ObjectEvent>,
+    /// Its instance, if it is to be terminated.
+    pub(super) terminate: Option<String>,
+    /// Other claims to be reconciled, and when: members of its launch group.
+    pub(super) others: Vec<(String, Duration)>,
+    pub(super) metrics: Metrics,
+    /// What the claims of the run have in common.
+    pub(super) registrations: Arc<Registrations>,
+}
+
+impl Progress {
+    fn of(claim: &str, registrations: &Arc<Registrations>) -> Self {
+        let done = Reconciled { claim: claim.to_owned(), ..Reconciled::default() };
+        Self { done, registrations: registrations.clone(), ..Self::default() }
+    }
+
+    /// The claim takes no more steps in this run.
+    pub(super) fn ended(&mut self, phase: Option<Phase>, requeued: Option<Duration>) {
+        (self.done.phase, self.done.requeued) = (phase, requeued);
+    }
+
+    fn fail(&mut self, error: PortError) {
+        self.done.requeued = Some(RETRY);
+        self.done.waits_for.push(error.to_string());
+        self.failed = Some(error);
+    }
+}
+
+impl Reconciler {
+    /// Reconciles claims, those that were taken from a shard or others. Returns each with what could not be read or written of the
+    /// claims table, if anything.
+    pub(super) async fn reconcile_all(
+        &self,
+        names: &[String],
+        mut taken: Option<Taken>,
+    ) -> Vec<(Reconciled, Option<PortError>)> {
+        let (claims, view) = match self.read_all(names).await {
+            Ok(read) => read,
+            Err(error) => return self.put_back_unread(names, &error, &mut taken).await,
+        };
+        let registrations = Arc::new(Registrations::default());
+        let gone = names.iter().filter(|name| !claims.iter().any(|claim| claim.name == **name));
+        let mut done: Vec<Progress> = gone.map(|name| Progress::of(name, &registrations)).collect();
+        let (launching, others): (Vec<NodeClaim>, Vec<NodeClaim>) =
+            claims.into_iter().partition(|claim| claim.phase == Phase::Reserved);
+        let [launching, others] = [launching, others].map(|claims| {
+            let runs = claims.into_iter().map(|claim| Box::pin(self.bounded(claim, &view, &registrations)));
+            stream::iter(runs.collect::<Vec<_>>()).buffer_unordered(AT_ONCE)
+        });
+        let mut running = pin!(stream::select(others, launching));
+        let mut results = Vec::with_capacity(names.len());
+        let mut pause = self.context.clock.sleep(PUT_BACK_EVERY);
+        loop {
+            match select(running.next(), pause).await {
+                Either::Left((None, _)) => break,
+                Either::Left((Some(progress), rest)) => {
+                    done.push(progress);
+                    pause = rest;
+                }
+                Either::Right(_) => {
+                    results.extend(self.put_back(std::mem::take(&mut done), &mut taken).await);
+                    pause = self.context.clock.sleep(PUT_BACK_EVERY);
+                }
+            }
+        }
+        results.extend(self.put_back(done, &mut taken).await);
+        results
+    }
+
+    async fn read_all(&self, names: &[String]) -> Result<(Vec<NodeClaim>, View), PortError> {
+        let claims = self.claims.get_all(names).await?;
+        let view = View::read(self, &claims).await?;
+        Ok((claims, view))
+    }
+
+    /// Takes the steps of one claim, for as long as they may take.
+    async fn bounded(&self, claim: NodeClaim, view: &View, registrations: &Arc<Registrations>) -> Progress {
+        let mut progress = Progress::of(&claim.name, registrations);
+        let name = claim.name.clone();
+        let limit = self.context.clock.sleep(STEPS_TAKE);
+        let ended = match select(pin!(self.advance(claim, view, &mut progress)), limit).await {
+            Either::Left((ended, _)) => ended,
+            Either::Right(_) => {
+                let message = format!("its steps took longer than {} s", STEPS_TAKE.as_secs());
+                Err(PortError::new(ErrorKind::Unavailable, format!("reconcile NodeClaim {name}"), message))
+            }
+        };
+        if let Err(error) = ended {
+            progress.fail(error);
+        }
+        progress
+    }
+
+    async fn put_back_unread(
+        &self,
+        names: &[String],
+        error: &PortError,
+        taken: &mut Option<Taken>,
+    ) -> Vec<(Reconciled, Option<PortError>)> {
+        let registrations = Arc::default();
+        let failed = names.iter().map(|name| {
+            let mut progress = Progress::of(name, &registrations);
+            progress.fail(error.clone());
+            progress
+        });
+        self.put_back(failed.collect(), taken).await
+    }
+
+    /// Does what claims have in common that are done, and has those reconciled again that are due later.
+    async fn put_back(
+        &self,
+        mut done: Vec<Progress>,
+        taken: &mut Option<Taken>,
+    ) -> Vec<(Reconciled, Option<PortError>)> {
+        if done.is_empty() {
+            return Vec::new();
+        }
+        self.terminate(&mut done).await;
+        self.requeue(&mut done, taken).await;
+        self.publish(&done).await;
+        for some in done.chunks(METRICS_OF) {
+            let mut metrics = Metrics::new();
+            for progress in some {
+                metrics.merge(&progress.metrics);
+                metrics.count(Metric::ReconcileErrors, usize::from(progress.failed.is_some()));
+                for why in &progress.done.waits_for {
+                    self.context.log(&ClaimWaits { claim: &progress.done.claim, why });
+                }
+            }
+            self.context.flush(&metrics);
+        }
+        done.into_iter().map(|progress| (progress.done, progress.failed)).collect()
+    }
+
+    /// Has EC2 terminate the instances of these claims, with one call. When it fails each is tried alone, so that one that cannot
+    /// be terminated does not hold up others.
+    async fn terminate(&self, done: &mut [Progress]) {
+        let ids: Vec<String> = done.iter().filter_map(|progress| progress.terminate.clone()).collect();
+        if ids.is_empty() {
+            return;
+        }
+        let together = self.cloud.terminate(&ids).await;
+        for progress in done.iter_mut() {
+            let Some(id) = progress.terminate.take() else { continue };
+            let result = match &together {
+                Err(_) if ids.len() > 1 => self.cloud.terminate(&[id]).await,
+                result => result.clone(),
+            };
+            if let Err(error) = result {
+                progress.done.waits_for.push(error.to_string());
+                let sooner = progress.done.requeued.unwrap_or(SOON).min(RETRY);
+                progress.done.requeued = Some(sooner.max(Duration::from_secs(2)));
+            }
+        }
+    }
+
+    async fn publish(&self, done: &[Progress]) {
+        let events = done.iter().flat_map(|progress| progress.events.iter().cloned());
+        let events: Vec<ObjectEvent> = self.events.limit(events, self.context.now());
+        if !events.is_empty()
+            && let Err(error) = crate::events::publish(self.cluster.as_ref(), &events).await
+        {
+            self.context.log(&Failed { what: "publish events", why: &error.to_string() });
+        }
+    }
+
+    async fn requeue(&self, done: &mut [Progress], taken: &mut Option<Taken>) {
+        let (table, queue, now) = (self.claims.as_ref(), self.queue.as_ref(), self.context.now());
+        let others = done.iter().flat_map(|progress| progress.others.iter().cloned());
+        let others: Vec<Requeued> = others.map(|(name, delay)| (name, Some(delay))).collect();
+        let own = done.iter().map(|progress| (progress.done.claim.clone(), progress.done.requeued));
+        let all: Vec<Requeued> = others.into_iter().chain(own).collect();
+        let put = match taken {
+            Some(taken) => shards::put_reconciled(table, queue, now, taken, &all).await,
+            None => {
+                let due: Vec<_> = all.into_iter().filter_map(|(name, delay)| Some((name, delay?))).collect();
+                shards::enqueue(table, queue, now, &due).await
+            }
+        };
+        if let Err(error) = put {
+            // The sweep finds the claims within a minute.
+            self.context.log(&Failed { what: "requeue claims", why: &error.to_string() });
+            done.iter_mut().for_each(|progress| progress.done.waits_for.push(error.to_string()));
+        }
+    }
+}

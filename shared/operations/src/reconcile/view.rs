@@ -1,0 +1,229 @@
+//! What claims need of the cluster and of EC2, read for all of them at once.
+
+use super::Reconciler;
+use crate::node_class;
+use crate::zonal_shift;
+use nodeless_lifecycle::{Effect, Needs, NodeClassState, Seen};
+use nodeless_model::object::MirroredClaim;
+use nodeless_model::{Instance, Node, NodeClaim, Phase};
+use nodeless_ports::cluster::{InvalidObject, SoughtNode};
+use nodeless_ports::{ErrorKind, PortError, ShiftedZone};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Up to so many NodePools are read one by one, and more with one list.
+const FEW_POOLS: usize = 2;
+
+/// What was read for many claims.
+pub(super) struct View {
+    nodes: Seen<(Vec<Node>, Vec<InvalidObject>)>,
+    mirrors: Seen<(Vec<MirroredClaim>, Vec<InvalidObject>)>,
+    instances: Seen<BTreeMap<String, Instance>>,
+    node_pools: Seen<BTreeMap<String, bool>>,
+    node_classes: BTreeMap<String, Seen<NodeClassState>>,
+    shifted: Vec<ShiftedZone>,
+}
+
+/// What is known of one claim between its steps. A part that is `None` is read when a step needs it.
+#[derive(Clone, Default)]
+pub(super) struct Sight {
+    pub(super) nodes: Option<Seen<Vec<Node>>>,
+    pub(super) mirror: Option<Seen<Option<MirroredClaim>>>,
+    pub(super) instance: Option<Seen<Option<Instance>>>,
+    pub(super) node_pool_exists: Option<Seen<bool>>,
+    pub(super) node_class: Option<Seen<NodeClassState>>,
+}
+
+impl View {
+    /// # Errors
+    /// When it cannot be read from the claims table whether zones are shifted away from.
+    pub(super) async fn read(reconciler: &Reconciler, claims: &[NodeClaim]) -> Result<Self, PortError> {
+        let needs: Vec<(&NodeClaim, Needs)> = claims.iter().map(|claim| (claim, Needs::of(claim))).collect();
+        let any_launched = claims.iter().any(|claim| claim.status.instance.is_some());
+        let honoured = reconciler.zonal_shift && any_launched;
+        let shifted = zonal_shift::in_effect(reconciler.claims.as_ref(), honoured, reconciler.context.now()).await?;
+        let (nodes, mirrors, node_pools, node_classes) = futures::join!(
+            reconciler.sought_nodes(&needs),
+            reconciler.mirrors(&needs),
+            reconciler.pools(&needs),
+            reconciler.classes(&needs),
+        );
+        let instances = Seen::default();
+        let mut view = Self { nodes, mirrors, instances, node_pools, node_classes, shifted };
+        view.instances = reconciler.instances(claims.iter().filter(|claim| view.needs_instance(claim))).await;
+        Ok(view)
+    }
+
+    /// The zonal shift away from the zone of a claim's instance, in words, while one is in effect.
+    pub(super) fn shift_away_from(&self, claim: &NodeClaim) -> Option<String> {
+        let launched = claim.status.instance.as_ref()?;
+        zonal_shift::of_zone(&self.shifted, &launched.zone).map(zonal_shift::words)
+    }
+
+    /// The part of the view that is about one of the claims that it was read for.
+    pub(super) fn sight(&self, claim: &NodeClaim) -> Sight {
+        let needs = Needs::of(claim);
+        Sight {
+            nodes: needs.nodes.then(|| self.nodes_of(claim)),
+            mirror: needs.mirror.then(|| self.mirror_of(claim)),
+            instance: self.needs_instance(claim).then(|| self.instance_of(claim)),
+            node_pool_exists: needs.node_pool.then(|| match &self.node_pools {
+                Seen::Known(pools) => Seen::Known(pools.get(&claim.node_pool).copied().unwrap_or(false)),
+                Seen::Unknown(why) => Seen::Unknown(why.clone()),
+            }),
+            node_class: self.node_classes.get(&claim.node_class).cloned(),
+        }
+    }
+
+    /// Whether a step of this claim needs its instance, the first one or one that follows at once because its node has joined.
+    fn needs_instance(&self, claim: &NodeClaim) -> bool {
+        let joins = || claim.phase == Phase::Launched && self.nodes_of(claim).known().is_some_and(|it| !it.is_empty());
+        (Needs::of(claim).instance || joins()) && self.shift_away_from(claim).is_none()
+    }
+
+    fn nodes_of(&self, claim: &NodeClaim) -> Seen<Vec<Node>> {
+        let Some(id) = claim.provider_id() else { return Seen::Known(Vec::new()) };
+        match &self.nodes {
+            Seen::Unknown(why) => Seen::Unknown(why.clone()),
+            Seen::Known((nodes, invalid)) => {
+                let of = |node: &&Node| node.provider_id.as_deref() == Some(id.as_str());
+                let found: Vec<Node> = nodes.iter().filter(of).cloned().collect();
+                match invalid.first().filter(|_| found.is_empty()) {
+                    // It may be the node of this claim.
+                    Some(object) => Seen::Unknown(unreadable(object)),
+                    None => Seen::Known(found),
+                }
+            }
+        }
+    }
+
+    fn mirror_of(&self, claim: &NodeClaim) -> Seen<Option<MirroredClaim>> {
+        match &self.mirrors {
+            Seen::Unknown(why) => Seen::Unknown(why.clone()),
+            Seen::Known((mirrors, invalid)) => match invalid.iter().find(|object| object.name == claim.name) {
+                Some(object) => Seen::Unknown(unreadable(object)),
+                None => Seen::Known(mirrors.iter().find(|mirror| mirror.name == claim.name).cloned()),
+            },
+        }
+    }
+
+    fn instance_of(&self, claim: &NodeClaim) -> Seen<Option<Instance>> {
+        let Some(launched) = &claim.status.instance else { return Seen::Known(None) };
+        match &self.instances {
+            Seen::Known(instances) => Seen::Known(instances.get(&launched.id).cloned()),
+            Seen::Unknown(why) => Seen::Unknown(why.clone()),
+        }
+    }
+}
+
+impl Sight {
+    /// Takes over what an effect that succeeded has changed, so that it need not be read again.
+    pub(super) fn after(&mut self, effect: &Effect) {
+        match effect {
+            Effect::PatchNode { uid, patch, .. } => {
+                if let Some(Seen::Known(nodes)) = &mut self.nodes {
+                    nodes.iter_mut().filter(|node| node.uid == *uid).for_each(|node| patch.apply(node));
+                }
+            }
+            Effect::TagInstance { tags, .. } => {
+                if let Some(Seen::Known(Some(instance))) = &mut self.instance {
+                    instance.tags.extend(tags.clone());
+                }
+            }
+            Effect::DeleteNode { .. } => self.nodes = None,
+            Effect::TerminateInstance { .. } | Effect::Launch | Effect::Recover { .. } => self.instance = None,
+            // The object is there now, with a uid.
+            Effect::MirrorClaim if !matches!(self.mirror, Some(Seen::Known(Some(_)))) => self.mirror = None,
+            _ => {}
+        }
+    }
+}
+
+impl Reconciler {
+    async fn sought_nodes(&self, needs: &[(&NodeClaim, Needs)]) -> Seen<(Vec<Node>, Vec<InvalidObject>)> {
+        let sought: Vec<SoughtNode> =
+            needs.iter().filter(|(_, needs)| needs.nodes).filter_map(|(claim, _)| sought_node(claim)).collect();
+        if sought.is_empty() {
+            return Seen::Known((Vec::new(), Vec::new()));
+        }
+        self.cluster.nodes_of_all(&sought).await.into()
+    }
+
+    async fn mirrors(&self, needs: &[(&NodeClaim, Needs)]) -> Seen<(Vec<MirroredClaim>, Vec<InvalidObject>)> {
+        let names: Vec<String> =
+            needs.iter().filter(|(_, needs)| needs.mirror).map(|(claim, _)| claim.name.clone()).collect();
+        if names.is_empty() {
+            return Seen::Known((Vec::new(), Vec::new()));
+        }
+        self.cluster.mirrors_of(&names).await.into()
+    }
+
+    async fn instances(&self, claims: impl Iterator<Item = &NodeClaim>) -> Seen<BTreeMap<String, Instance>> {
+        let ids: Vec<String> = claims.filter_map(|claim| Some(claim.status.instance.as_ref()?.id.clone())).collect();
+        if ids.is_empty() {
+            return Seen::Known(BTreeMap::new());
+        }
+        let read = self.cloud.instances(&ids).await;
+        read.map(|found| found.into_iter().map(|one| (one.id.clone(), one)).collect()).into()
+    }
+
+    /// Whether each of the NodePools of these claims exists. An invalid NodePool exists all the same.
+    async fn pools(&self, needs: &[(&NodeClaim, Needs)]) -> Seen<BTreeMap<String, bool>> {
+        let sought: BTreeSet<&String> =
+            needs.iter().filter(|(_, needs)| needs.node_pool).map(|(claim, _)| &claim.node_pool).collect();
+        if sought.len() <= FEW_POOLS {
+            let mut found = BTreeMap::new();
+            for name in sought {
+                match self.node_pool_exists(name).await {
+                    Ok(exists) => drop(found.insert(name.clone(), exists)),
+                    Err(error) => return Seen::Unknown(error.to_string()),
+                }
+            }
+            return Seen::Known(found);
+        }
+        let read = self.cluster.node_pools().await;
+        let names = |(valid, invalid): (Vec<nodeless_model::NodePool>, Vec<InvalidObject>)| {
+            let all = valid.into_iter().map(|pool| pool.name).chain(invalid.into_iter().map(|object| object.name));
+            all.map(|name| (name, true)).collect()
+        };
+        read.map(names).into()
+    }
+
+    async fn classes(&self, needs: &[(&NodeClaim, Needs)]) -> BTreeMap<String, Seen<NodeClassState>> {
+        let sought: BTreeSet<&String> =
+            needs.iter().filter(|(_, needs)| needs.node_class).map(|(claim, _)| &claim.node_class).collect();
+        let reads = sought.into_iter().map(async |name| (name.clone(), self.node_class_state(name).await.into()));
+        futures::future::join_all(reads).await.into_iter().collect()
+    }
+
+    pub(super) async fn node_class_state(&self, name: &str) -> Result<NodeClassState, PortError> {
+        match self.cluster.node_class(name).await {
+            Ok(Some(class)) => Ok(node_class::state(&class)),
+            Ok(None) => Ok(NodeClassState::Missing),
+            Err(error) if error.kind == ErrorKind::Invalid => Ok(NodeClassState::NotReady { message: error.message }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// An invalid NodePool exists all the same.
+    pub(super) async fn node_pool_exists(&self, name: &str) -> Result<bool, PortError> {
+        match self.cluster.node_pool(name).await {
+            Ok(found) => Ok(found.is_some()),
+            Err(error) if error.kind == ErrorKind::Invalid => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// How the node of a claim's instance is looked up.
+fn sought_node(claim: &NodeClaim) -> Option<SoughtNode> {
+    let instance = claim.status.instance.as_ref()?;
+    Some(SoughtNode {
+        provider_id: instance.provider_id(),
+        name: claim.status.node_name.clone(),
+        joining: matches!(claim.phase, Phase::Launched | Phase::Registered),
+    })
+}
+
+fn unreadable(object: &InvalidObject) -> String {
+    format!("the {} {} cannot be read: {}", object.kind, object.name, object.message)
+}

@@ -1,0 +1,374 @@
+//! Shards of claims: who is due when, and which messages have to be sent.
+//!
+//! The functions over a [`StoredShard`] are pure. [`enqueue`] writes their result over the version that it read, and then sends the
+//! message that they ask for. When a process ends in between, or a message is lost, the shard's claims are overdue, and the sweep
+//! sends another message.
+
+use jiff::Timestamp;
+use nodeless_ports::{ErrorKind, PortError, Queue, Shards, StoredShard};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How many claims are reconciled together: a shard of so many is read and written as one small item.
+pub(crate) const CLAIMS_PER_SHARD: usize = 256;
+/// Claims that are due within this time are reconciled with those that are due now.
+const TOGETHER: Duration = Duration::from_secs(1);
+/// For how long a process has the claims that it takes. When it has not put them back by then, it is assumed to have ended: far
+/// longer than a claim needs, and than EC2 needs for an answer to CreateFleet.
+pub(crate) const TAKEN_FOR: Duration = Duration::from_mins(1);
+/// For how long a message may be late before another one is sent.
+const MESSAGE_LATE: Duration = Duration::from_secs(2);
+/// After so long, claims that are due had no message.
+const OVERDUE: Duration = Duration::from_secs(10);
+/// How often a shard is written that other processes write too.
+const ATTEMPTS: u32 = 16;
+
+/// Where a claim is after it was reconciled: when it is due again, if it is.
+pub(crate) type Requeued = (String, Option<Duration>);
+
+/// The shard of a claim, if there are so many.
+pub(crate) fn shard_of(claim: &str, shards: u32) -> u32 {
+    // FNV-1a, because it is stable and needs nothing.
+    let hash = claim.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    // The lowest bits alone say little about the last characters of a name.
+    (hash ^ (hash >> 16)) % shards.max(1)
+}
+
+/// How many shards so many claims need.
+fn shards_for(claims: usize) -> u32 {
+    u32::try_from(claims.div_ceil(CLAIMS_PER_SHARD)).unwrap_or(u32::MAX).max(1)
+}
+
+/// Makes claims due at these times, or earlier where they are already.
+fn add(shard: &mut StoredShard, claims: &BTreeMap<String, Timestamp>) {
+    for (name, at) in claims {
+        let due = shard.due.entry(name.clone()).or_insert(*at);
+        *due = (*due).min(*at);
+    }
+}
+
+/// The delay of the message that has to be sent so that the shard is reconciled when its first claim is due; `None` where one
+/// arrives in time, or no claim is due.
+fn next_message(shard: &mut StoredShard, now: Timestamp) -> Option<Duration> {
+    let Some(first) = shard.due.values().min().copied() else {
+        shard.message = None;
+        return None;
+    };
+    let at = first.max(now);
+    let arrives = |message: Timestamp| after(message, MESSAGE_LATE) > now && message <= after(at, TOGETHER / 2);
+    if shard.message.is_some_and(arrives) {
+        return None;
+    }
+    shard.message = Some(at);
+    Some(until(now, at))
+}
+
+/// Takes the claims that are due, so that no other process does. Returns them with the time until which they are taken.
+fn take(shard: &mut StoredShard, now: Timestamp) -> BTreeMap<String, Timestamp> {
+    let (soon, taken_until) = (after(now, TOGETHER), after(now, TAKEN_FOR));
+    let due = shard.due.iter_mut().filter(|(_, at)| **at <= soon);
+    let taken: BTreeMap<String, Timestamp> = due
+        .map(|(name, at)| {
+            *at = taken_until;
+            (name.clone(), taken_until)
+        })
+        .collect();
+    if !taken.is_empty() {
+        shard.message = None;
+    }
+    taken
+}
+
+/// Puts claims back that were taken and are reconciled. A claim that another process made due meanwhile stays due then. Claims
+/// that are too many for the shard are returned, for other shards.
+fn put_back(
+    shard: &mut StoredShard,
+    taken: &BTreeMap<String, Timestamp>,
+    reconciled: &[Requeued],
+    now: Timestamp,
+) -> BTreeMap<u32, BTreeMap<String, Timestamp>> {
+    for (name, requeued) in reconciled {
+        let asked_again = shard.due.get(name).copied().filter(|at| taken.get(name) != Some(at));
+        let next = requeued.map(|delay| after(now, delay));
+        match [asked_again, next].into_iter().flatten().min() {
+            Some(at) => drop(shard.due.insert(name.clone(), at)),
+            None => drop(shard.due.remove(name)),
+        }
+    }
+    let mut others: BTreeMap<u32, BTreeMap<String, Timestamp>> = BTreeMap::new();
+    if shard.due.len() > CLAIMS_PER_SHARD {
+        let shards = shards_for(shard.due.len());
+        for (name, _) in reconciled {
+            let other = shard_of(name, shards);
+            if other != shard.shard
+                && let Some(at) = shard.due.remove(name)
+            {
+                others.entry(other).or_default().insert(name.clone(), at);
+            }
+        }
+    }
+    others
+}
+
+/// Whether claims of a shard are due for so long that its message must have been lost, or its process have ended.
+fn is_overdue(shard: &StoredShard, now: Timestamp) -> bool {
+    shard.due.values().min().is_some_and(|first| after(*first, OVERDUE) <= now)
+}
+
+/// Has claims reconciled, each after its delay.
+///
+/// # Errors
+/// When a shard cannot be written or its message not be sent. The sweep then finds the claims.
+pub(crate) async fn enqueue(
+    table: &dyn Shards,
+    queue: &dyn Queue,
+    now: Timestamp,
+    claims: &[(String, Duration)],
+) -> Result<(), PortError> {
+    let shards = shards_for(claims.len());
+    let mut by_shard: BTreeMap<u32, BTreeMap<String, Timestamp>> = BTreeMap::new();
+    for (name, delay) in claims {
+        by_shard.entry(shard_of(name, shards)).or_default().insert(name.clone(), after(now, *delay));
+    }
+    for (shard, claims) in by_shard {
+        enqueue_in(table, queue, now, shard, &claims).await?;
+    }
+    Ok(())
+}
+
+async fn enqueue_in(
+    table: &dyn Shards,
+    queue: &dyn Queue,
+    now: Timestamp,
+    shard: u32,
+    claims: &BTreeMap<String, Timestamp>,
+) -> Result<(), PortError> {
+    for _ in 0..ATTEMPTS {
+        let mut stored = read(table, shard).await?;
+        let before = stored.clone();
+        add(&mut stored, claims);
+        let message = next_message(&mut stored, now);
+        if write(table, &before, &mut stored).await? {
+            return send(queue, shard, message).await;
+        }
+    }
+    Err(contended(shard))
+}
+
+/// Claims that a process has taken from a shard.
+pub(crate) struct Taken {
+    /// The shard as this process last wrote it.
+    shard: StoredShard,
+    /// The claims, and until when they are taken.
+    pub(crate) claims: BTreeMap<String, Timestamp>,
+}
+
+/// Takes the claims of a shard that are due. `None` where there are none: the message came twice, or another process was earlier.
+///
+/// # Errors
+/// When the shard cannot be read or written.
+pub(crate) async fn take_due(table: &dyn Shards, shard: u32, now: Timestamp) -> Result<Option<Taken>, PortError> {
+    for _ in 0..ATTEMPTS {
+        let Some(mut stored) = table.shard(shard).await? else { return Ok(None) };
+        let before = stored.clone();
+        let claims = take(&mut stored, now);
+        if claims.is_empty() {
+            return Ok(None);
+        }
+        if write(table, &before, &mut stored).await? {
+            return Ok(Some(Taken { shard: stored, claims }));
+        }
+    }
+    Err(contended(shard))
+}
+
+/// Puts claims back that were taken from a shard, or adds those that follow from them, and sends the shard's next message.
+///
+/// # Errors
+/// When a shard cannot be written or its message not be sent. The sweep then finds the claims.
+pub(crate) async fn put_reconciled(
+    table: &dyn Shards,
+    queue: &dyn Queue,
+    now: Timestamp,
+    taken: &mut Taken,
+    reconciled: &[Requeued],
+) -> Result<(), PortError> {
+    let number = taken.shard.shard;
+    for attempt in 0..ATTEMPTS {
+        // Most often no other process has written it since.
+        let before = if attempt == 0 { taken.shard.clone() } else { read(table, number).await? };
+        let mut stored = before.clone();
+        let others = put_back(&mut stored, &taken.claims, reconciled, now);
+        // First there, then here: so each claim is always named by one.
+        for (other, claims) in others {
+            enqueue_in(table, queue, now, other, &claims).await?;
+        }
+        let message = next_message(&mut stored, now);
+        if write(table, &before, &mut stored).await? {
+            taken.shard = stored;
+            return send(queue, number, message).await;
+        }
+    }
+    Err(contended(number))
+}
+
+/// Sends messages to shards whose claims are overdue, and returns the claims that are due in any shard.
+///
+/// # Errors
+/// When the shards cannot be read or written, or a message not be sent.
+pub(crate) async fn repair(
+    table: &dyn Shards,
+    queue: &dyn Queue,
+    now: Timestamp,
+) -> Result<BTreeMap<String, Timestamp>, PortError> {
+    let mut due: BTreeMap<String, Timestamp> = BTreeMap::new();
+    for mut shard in table.shards().await? {
+        for (name, at) in &shard.due {
+            let first = due.entry(name.clone()).or_insert(*at);
+            *first = (*first).min(*at);
+        }
+        if is_overdue(&shard, now) {
+            let before = shard.clone();
+            shard.message = None;
+            let message = next_message(&mut shard, now);
+            // Where another process writes it, that process sends the message.
+            if write(table, &before, &mut shard).await? {
+                send(queue, shard.shard, message).await?;
+            }
+        }
+    }
+    Ok(due)
+}
+
+async fn read(table: &dyn Shards, shard: u32) -> Result<StoredShard, PortError> {
+    Ok(table.shard(shard).await?.unwrap_or_else(|| StoredShard { shard, ..StoredShard::default() }))
+}
+
+/// Writes a shard, if anything in it changed. Returns whether it is stored as it is now; it is not when another process wrote first.
+async fn write(table: &dyn Shards, before: &StoredShard, shard: &mut StoredShard) -> Result<bool, PortError> {
+    if before == shard {
+        return Ok(true);
+    }
+    match table.put_shard(shard).await {
+        Ok(version) => {
+            shard.version = version;
+            Ok(true)
+        }
+        Err(error) if error.kind == ErrorKind::Conflict => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+async fn send(queue: &dyn Queue, shard: u32, message: Option<Duration>) -> Result<(), PortError> {
+    match message {
+        Some(delay) => queue.wake_shard(shard, delay).await,
+        None => Ok(()),
+    }
+}
+
+fn contended(shard: u32) -> PortError {
+    let message = format!("shard {shard} was being written by other processes {ATTEMPTS} times in a row");
+    PortError::new(ErrorKind::Unavailable, "write a shard of claims", message)
+}
+
+/// The moment so much later, in whole milliseconds, as it is stored.
+fn after(start: Timestamp, delay: Duration) -> Timestamp {
+    let milliseconds = start.as_millisecond().saturating_add(i64::try_from(delay.as_millis()).unwrap_or(i64::MAX));
+    Timestamp::from_millisecond(milliseconds).unwrap_or(Timestamp::MAX)
+}
+
+fn until(now: Timestamp, at: Timestamp) -> Duration {
+    Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+    }
+
+    fn due(claims: &[(&str, i64)]) -> BTreeMap<String, Timestamp> {
+        claims.iter().map(|(name, seconds)| ((*name).to_owned(), at(*seconds))).collect()
+    }
+
+    fn shard(claims: &[(&str, i64)], message: Option<i64>) -> StoredShard {
+        StoredShard { due: due(claims), message: message.map(at), ..StoredShard::default() }
+    }
+
+    fn seconds(delay: Option<Duration>) -> Option<u64> {
+        delay.map(|delay| delay.as_secs())
+    }
+
+    #[test]
+    fn a_claim_is_due_at_the_earliest_time_that_was_asked_for() {
+        let mut stored = shard(&[("a", 5), ("b", 5)], None);
+        add(&mut stored, &due(&[("a", 9), ("b", 1), ("c", 7)]));
+        assert_eq!(stored.due, due(&[("a", 5), ("b", 1), ("c", 7)]));
+    }
+
+    #[test]
+    fn a_message_is_sent_unless_one_arrives_in_time() {
+        let message = |claims: &[(&str, i64)], sent: Option<i64>, now: i64| {
+            let mut stored = shard(claims, sent);
+            let delay = seconds(next_message(&mut stored, at(now)));
+            (delay, stored.message)
+        };
+        assert_eq!(message(&[("a", 5), ("b", 3)], None, 0), (Some(3), Some(at(3))), "for the first that is due");
+        assert_eq!(message(&[("a", 5)], Some(5), 0), (None, Some(at(5))));
+        assert_eq!(message(&[("a", 5), ("b", 2)], Some(5), 0), (Some(2), Some(at(2))), "an earlier one");
+        assert_eq!(
+            message(&[("a", 5)], Some(2), 0),
+            (None, Some(at(2))),
+            "that one finds the claim and sends the next"
+        );
+        assert_eq!(message(&[("a", 0)], Some(0), 1), (None, Some(at(0))), "it arrives at any moment");
+        assert_eq!(message(&[("a", 0)], Some(0), 2), (Some(0), Some(at(2))), "it is late");
+        assert_eq!(message(&[], Some(5), 0), (None, None));
+    }
+
+    #[test]
+    fn claims_are_taken_once_with_those_that_are_due_a_moment_later() {
+        let mut stored = shard(&[("a", 0), ("b", 1), ("c", 2)], Some(0));
+        assert_eq!(take(&mut stored, at(0)), due(&[("a", 60), ("b", 60)]));
+        assert_eq!(stored, shard(&[("a", 60), ("b", 60), ("c", 2)], None));
+        assert!(take(&mut stored, at(0)).is_empty(), "another message finds nothing");
+        assert_eq!(take(&mut stored, at(61)).len(), 3, "the process ended");
+        let mut waits = shard(&[("a", 9)], Some(9));
+        assert!(take(&mut waits, at(0)).is_empty());
+        assert_eq!(waits, shard(&[("a", 9)], Some(9)), "nothing is written");
+    }
+
+    #[test]
+    fn claims_are_put_back_until_nothing_is_expected_of_them() {
+        let mut stored = shard(&[("a", 60), ("b", 60), ("c", 4), ("d", 60)], None);
+        let taken = due(&[("a", 60), ("b", 60), ("c", 60), ("d", 60)]);
+        let second = Duration::from_secs(1);
+        let reconciled =
+            [("a".into(), Some(second)), ("b".into(), None), ("c".into(), None), ("member".into(), Some(2 * second))];
+        assert!(put_back(&mut stored, &taken, &reconciled, at(3)).is_empty());
+        let expected = [("a", 4), ("c", 4), ("d", 60), ("member", 5)];
+        assert_eq!(stored.due, due(&expected), "c was asked for meanwhile, and d is not reconciled yet");
+    }
+
+    #[test]
+    fn too_many_claims_are_spread_over_shards() {
+        let names: Vec<String> = (0..1000).map(|number| format!("default-{number:05}")).collect();
+        let taken = BTreeMap::from([(names[0].clone(), at(60))]);
+        let mut stored = StoredShard { due: taken.clone(), ..StoredShard::default() };
+        let reconciled: Vec<Requeued> = names.iter().map(|name| (name.clone(), Some(Duration::ZERO))).collect();
+        let others = put_back(&mut stored, &taken, &reconciled, at(0));
+        assert_eq!(others.keys().copied().collect::<Vec<_>>(), [1, 2, 3]);
+        let sizes: Vec<usize> = [&stored.due].into_iter().chain(others.values()).map(BTreeMap::len).collect();
+        assert_eq!(sizes.iter().sum::<usize>(), 1000);
+        assert!(sizes.iter().all(|size| *size > 150), "{sizes:?}");
+    }
+
+    #[test]
+    fn a_shard_is_overdue_when_its_first_claim_is() {
+        assert!(!is_overdue(&shard(&[("a", 0)], Some(0)), at(9)));
+        assert!(is_overdue(&shard(&[("a", 0), ("b", 60)], Some(0)), at(10)));
+        assert!(!is_overdue(&shard(&[], None), at(10)));
+    }
+}
