@@ -23,6 +23,17 @@ $(VENV)/installed: tests/requirements.txt
 .PHONY: venv
 venv: $(VENV)/installed ## Install moto, ministack, cargo-lambda and the other tools of the tests into .venv
 
+# DynamoDB Local from Maven Central, for the tests of shared/adapters/state; without Java and Maven moto takes its place.
+$(VENV)/dynamodb/installed: tests/dynamodb/pom.xml $(VENV)/installed
+	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(VENV)/dynamodb
+	touch $@
+
+.PHONY: dynamodb
+dynamodb: venv ## Install DynamoDB Local into .venv where Java and Maven are
+	if command -v java >/dev/null && command -v mvn >/dev/null; then \
+	  $(MAKE) $(VENV)/dynamodb/installed || echo "SKIPPED: Maven cannot install DynamoDB Local; moto takes its place"; \
+	else echo "SKIPPED: there is no java or no mvn on PATH; moto takes the place of DynamoDB Local"; fi
+
 .PHONY: fmt
 fmt: ## Format everything
 	cargo fmt --all
@@ -51,7 +62,7 @@ fuzz: ## Run each fuzz target for a minute (needs a nightly compiler)
 
 .PHONY: test
 test: test-rust test-terraform ## Run every test
-	NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(MAKE) test-deployed
+	NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(MAKE) test-deployed test-kubernetes
 
 .PHONY: test-fast
 test-fast: ## Run the tests of the pure crates (shared/core): no emulator
@@ -62,7 +73,7 @@ simulate: ## Run 200 seeds of the simulation with all faults
 	cargo run --release -p nodeless -- simulate --scenario faults --seeds 0..200
 
 .PHONY: test-rust
-test-rust: venv ## Run the tests of all crates, against the emulators where they need one
+test-rust: venv dynamodb ## Run the tests of all crates, against the emulators where they need one
 	cargo test --workspace --all-features
 
 .PHONY: test-terraform
@@ -73,6 +84,11 @@ test-terraform: venv ## Check the Terraform module: fmt, validate, test, checkov
 # These tests wait for schedules and queues most of the time, so several run at once.
 test-deployed: venv ## Apply the module on ministack with the real functions and let them work
 	$(PYTHON) -m pytest tests/deployed -v --numprocesses $(DEPLOYED_TESTS_AT_ONCE) --dist worksteal
+
+.PHONY: test-kubernetes
+test-kubernetes: venv ## Run nodeless in a real Kubernetes control plane, built from Go modules (KUBERNETES=1.33 for the oldest version)
+	if command -v go >/dev/null; then $(PYTHON) -m pytest tests/kubernetes -v; \
+	else echo "SKIPPED, not passed: there is no go on PATH, which builds the control plane"; fi
 
 .PHONY: crds
 crds: ## Write the CustomResourceDefinitions into infra/crds

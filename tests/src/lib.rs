@@ -12,7 +12,12 @@ pub mod stage;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
+
+/// The class that starts DynamoDB Local.
+const DYNAMODB_MAIN: &str = "com.amazonaws.services.dynamodbv2.local.main.ServerRunner";
 
 /// The top of the checkout.
 #[must_use]
@@ -131,6 +136,49 @@ pub fn moto() -> Option<Server> {
     let mut command = Command::new(python);
     command.arg(workspace().join("tests/tools/serve_moto.py")).arg(port.to_string());
     Some(serve(&mut command, port))
+}
+
+/// DynamoDB as AWS itself emulates it: DynamoDB Local, which `make dynamodb` puts into `.venv/dynamodb`. One server serves all tests
+/// that run at the same time, since it keeps the tables of each access key apart. Where it or Java is missing, a moto of the
+/// test's own takes its place, and the test says so. `None` where there is neither.
+///
+/// # Panics
+/// When it does not answer within a minute.
+#[must_use]
+pub fn dynamodb() -> Option<Arc<Server>> {
+    dynamodb_local().or_else(|| moto().map(Arc::new))
+}
+
+/// DynamoDB Local, for tests of what moto does not emulate: limits and consumed capacity. `None` where it is not installed.
+///
+/// # Panics
+/// When it does not answer within a minute.
+#[must_use]
+pub fn dynamodb_local() -> Option<Arc<Server>> {
+    static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
+    let jars = workspace().join(".venv/dynamodb");
+    if !jars.join("installed").is_file() {
+        eprintln!("SKIPPED with DynamoDB Local: `make dynamodb` installs it where Java and Maven are");
+        return None;
+    }
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(running) = shared.upgrade() {
+        return Some(running);
+    }
+    let port = free_port();
+    let mut command = Command::new("java");
+    command.args(["-Xmx512m", "-cp"]).arg(jars.join("*")).arg(DYNAMODB_MAIN);
+    command.args(["-disableTelemetry", "-inMemory", "-port"]).arg(port.to_string());
+    let started = Arc::new(serve(&mut command, port));
+    *shared = Arc::downgrade(&started);
+    Some(started)
+}
+
+/// An access key that no other test of this process uses, so that a test has its own tables in [`dynamodb`].
+#[must_use]
+pub fn access_key() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("test{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Starts a command that will listen on the port, and waits until it does.

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,6 +20,14 @@ pub type Counts = BTreeMap<String, u64>;
 pub const READ_UNITS: &str = "DynamoDB read request units";
 /// Under this name stand DynamoDB's write request units, at the most.
 pub const WRITE_UNITS: &str = "DynamoDB write request units";
+
+/// Under this name stand the capacity units of reads that DynamoDB itself reports: DynamoDB Local does, in halves of units.
+pub const CONSUMED_READ_HALVES: &str = "DynamoDB consumed halves of read units";
+/// Under this name stand the capacity units of writes that DynamoDB itself reports, indexes included.
+pub const CONSUMED_WRITES: &str = "DynamoDB consumed write units";
+
+/// The attribute by which the table is indexed.
+const INDEXED: &[u8] = b"\"instanceId\"";
 
 /// A proxy that counts.
 #[derive(Clone, Debug)]
@@ -47,6 +56,8 @@ struct Forward {
     client: Client<HttpConnector, Body>,
     counts: Arc<Mutex<Counts>>,
     outage: Current,
+    /// Whether DynamoDB is asked what each call consumes.
+    measures: bool,
 }
 
 impl Proxy {
@@ -55,6 +66,18 @@ impl Proxy {
     /// # Panics
     /// When loopback has no free port.
     pub async fn start(upstream: &str) -> Self {
+        Self::starting(upstream, false).await
+    }
+
+    /// Starts a proxy in front of a DynamoDB that reports what calls consume, as AWS and DynamoDB Local do; moto does not.
+    ///
+    /// # Panics
+    /// When loopback has no free port.
+    pub async fn measuring(upstream: &str) -> Self {
+        Self::starting(upstream, true).await
+    }
+
+    async fn starting(upstream: &str, measures: bool) -> Self {
         let counts: Arc<Mutex<Counts>> = Arc::default();
         let outage = Current::default();
         let forward = Forward {
@@ -62,6 +85,7 @@ impl Proxy {
             client: Client::builder(TokioExecutor::new()).build_http(),
             counts: Arc::clone(&counts),
             outage: Arc::clone(&outage),
+            measures,
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
         let url = format!("http://{}", listener.local_addr().expect("a bound listener has an address"));
@@ -87,29 +111,83 @@ impl Forward {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_default() += count;
     }
 
-    /// Counts what DynamoDB would charge for a call whose request has so many bytes, and passes its answer on.
-    async fn weigh(&self, operation: &str, sent: usize, answer: Response) -> Response {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "units are halves of small whole numbers"
+    )]
+    fn add_consumed(&self, units: &str, consumed: f64) {
+        match units {
+            READ_UNITS => self.add(CONSUMED_READ_HALVES.to_owned(), (consumed * 2.0).round() as u64),
+            _ => self.add(CONSUMED_WRITES.to_owned(), consumed.round() as u64),
+        }
+    }
+
+    /// Counts what DynamoDB would charge for a call, and passes its answer on.
+    async fn weigh(&self, operation: &str, sent: &[u8], answer: Response) -> Response {
         let (parts, body) = answer.into_parts();
         let Ok(body) = axum::body::to_bytes(body, 64 << 20).await else {
             return StatusCode::BAD_GATEWAY.into_response();
         };
         if let Some((units, count)) = request_units(operation, sent, body.len()) {
             self.add(units.to_owned(), count);
+            if let Some(consumed) = consumed_units(&body) {
+                self.add_consumed(units, consumed);
+            }
         }
         Response::from_parts(parts, Body::from(body))
     }
 }
 
-/// The request units of a DynamoDB call: one for 4 kB read consistently, one for 1 kB written, twice that in a transaction.
-/// Taken from the JSON on the wire, which is larger than the items that are charged for, so this is an upper bound.
-fn request_units(operation: &str, sent: usize, received: usize) -> Option<(&'static str, u64)> {
-    let units = |bytes: usize, size: usize| bytes.div_ceil(size).max(1) as u64;
+/// The request units of a DynamoDB call: one for 4 kB read consistently, one for 1 kB of an item written, twice that in a transaction,
+/// and one for 1 kB of an entry of the index. Taken from the JSON on the wire, which is larger than the items that are charged for, so
+/// this is an upper bound. <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/on-demand-capacity-mode.html>
+fn request_units(operation: &str, request: &[u8], received: usize) -> Option<(&'static str, u64)> {
+    let read = || received.div_ceil(4096).max(1) as u64;
     match operation {
-        "Query" | "GetItem" | "BatchGetItem" => Some((READ_UNITS, units(received, 4096))),
-        "TransactWriteItems" => Some((WRITE_UNITS, 2 * units(sent, 1024))),
-        "PutItem" | "UpdateItem" | "DeleteItem" | "BatchWriteItem" => Some((WRITE_UNITS, units(sent, 1024))),
+        "Query" | "GetItem" => Some((READ_UNITS, read())),
+        "BatchGetItem" => Some((READ_UNITS, read().max(parts(request, "Keys").len() as u64))),
+        "TransactWriteItems" => Some((WRITE_UNITS, parts(request, "TransactItems").iter().map(|part| 2 * part).sum())),
+        "BatchWriteItem" => Some((WRITE_UNITS, parts(request, "RequestItems").iter().sum())),
+        "PutItem" | "UpdateItem" | "DeleteItem" => Some((WRITE_UNITS, written(request))),
         _ => None,
     }
+}
+
+/// The units of each item that a call with several items is about, which stand in lists at this key of the request or below it.
+fn parts(request: &[u8], key: &str) -> Vec<u64> {
+    let Ok(request) = serde_json::from_slice::<Value>(request) else { return Vec::new() };
+    let mut lists = match (&request[key], &request["RequestItems"]) {
+        (Value::Array(items), _) => vec![items],
+        (_, Value::Object(tables)) => {
+            tables.values().filter_map(|table| table.as_array().or_else(|| table[key].as_array())).collect()
+        }
+        _ => Vec::new(),
+    };
+    lists.drain(..).flatten().map(|item| written(item.to_string().as_bytes())).collect()
+}
+
+/// The units of one item of this JSON text. A write that names an instance may write an entry of the index and delete another.
+fn written(item: &[u8]) -> u64 {
+    let indexed = item.windows(INDEXED.len()).any(|bytes| bytes == INDEXED);
+    item.len().div_ceil(1024).max(1) as u64 + if indexed { 2 } else { 0 }
+}
+
+/// The capacity units that the answer of DynamoDB reports, all tables together.
+fn consumed_units(answer: &[u8]) -> Option<f64> {
+    let answer: Value = serde_json::from_slice(answer).ok()?;
+    let units = |consumed: &Value| consumed.get("CapacityUnits").and_then(Value::as_f64);
+    match answer.get("ConsumedCapacity")? {
+        Value::Array(tables) => Some(tables.iter().filter_map(units).sum()),
+        table => units(table),
+    }
+}
+
+/// The request, asking DynamoDB to report what it consumes.
+fn asking_for_consumption(body: &Bytes) -> Bytes {
+    let Ok(Value::Object(mut request)) = serde_json::from_slice(body) else { return body.clone() };
+    request.insert("ReturnConsumedCapacity".to_owned(), "TOTAL".into());
+    Value::Object(request).to_string().into()
 }
 
 async fn pass(State(forward): State<Forward>, request: Request) -> Response {
@@ -127,7 +205,11 @@ async fn pass(State(forward): State<Forward>, request: Request) -> Response {
     let name = name(&parts.method, &parts.uri, &parts.headers, &body, watches);
     let operation = name.strip_prefix("DynamoDB ").map(str::to_owned);
     forward.add(name, 1);
-    let sent = body.len();
+    let sent = body.clone();
+    let body = match operation.as_deref().and_then(|operation| request_units(operation, &sent, 0)) {
+        Some(_) if forward.measures => asking_for_consumption(&body),
+        _ => body,
+    };
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     let Ok(uri) = format!("{}{path}", forward.upstream).parse::<Uri>() else {
         return StatusCode::BAD_REQUEST.into_response();
@@ -135,9 +217,10 @@ async fn pass(State(forward): State<Forward>, request: Request) -> Response {
     parts.uri = uri;
     // Signatures cover the host, so the original one is kept; none of the emulators checks them.
     parts.headers.remove(header::TRANSFER_ENCODING);
+    parts.headers.remove(header::CONTENT_LENGTH);
     match forward.client.request(Request::from_parts(parts, Body::from(body))).await {
         Ok(answer) => match operation {
-            Some(operation) => forward.weigh(&operation, sent, answer.map(Body::new)).await,
+            Some(operation) => forward.weigh(&operation, &sent, answer.map(Body::new)).await,
             None => answer.map(Body::new).into_response(),
         },
         Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
@@ -197,11 +280,35 @@ mod tests {
 
     #[test]
     fn reads_are_charged_by_four_kilobytes_and_writes_by_one() {
-        assert_eq!(request_units("Query", 300, 9000), Some((READ_UNITS, 3)));
-        assert_eq!(request_units("GetItem", 300, 2), Some((READ_UNITS, 1)));
-        assert_eq!(request_units("PutItem", 1500, 2), Some((WRITE_UNITS, 2)));
-        assert_eq!(request_units("TransactWriteItems", 1500, 2), Some((WRITE_UNITS, 4)));
-        assert_eq!(request_units("DescribeTable", 1500, 2), None);
+        let small = br#"{"Item":{"pk":{"S":"a"}}}"#;
+        let large = format!(r#"{{"Item":{{"pk":{{"S":"{}"}}}}}}"#, "x".repeat(1500));
+        assert_eq!(request_units("Query", small, 9000), Some((READ_UNITS, 3)));
+        assert_eq!(request_units("GetItem", small, 2), Some((READ_UNITS, 1)));
+        assert_eq!(request_units("PutItem", large.as_bytes(), 2), Some((WRITE_UNITS, 2)));
+        assert_eq!(request_units("PutItem", br#"{"Item":{"instanceId":{"S":"i-1"}}}"#, 2), Some((WRITE_UNITS, 3)));
+        assert_eq!(request_units("DescribeTable", small, 2), None);
+    }
+
+    #[test]
+    fn each_item_of_a_call_with_several_is_charged_on_its_own() {
+        let three = br#"{"TransactItems":[{"Put":{}},{"Put":{}},{"Update":{}}]}"#;
+        assert_eq!(request_units("TransactWriteItems", three, 2), Some((WRITE_UNITS, 6)));
+        let two = br#"{"RequestItems":{"nodeless":[{"PutRequest":{}},{"DeleteRequest":{}}]}}"#;
+        assert_eq!(request_units("BatchWriteItem", two, 2), Some((WRITE_UNITS, 2)));
+        let keys = br#"{"RequestItems":{"nodeless":{"Keys":[{"pk":{}},{"pk":{}}]}}}"#;
+        assert_eq!(request_units("BatchGetItem", keys, 2), Some((READ_UNITS, 2)));
+        assert_eq!(request_units("BatchGetItem", keys, 9000), Some((READ_UNITS, 3)));
+    }
+
+    #[test]
+    fn consumption_is_asked_for_and_read() {
+        let request = asking_for_consumption(&Bytes::from_static(br#"{"TableName":"a"}"#));
+        assert_eq!(&request[..], br#"{"ReturnConsumedCapacity":"TOTAL","TableName":"a"}"#);
+        assert_eq!(&asking_for_consumption(&Bytes::from_static(b"other"))[..], b"other");
+        assert_eq!(consumed_units(br#"{"ConsumedCapacity":{"CapacityUnits":0.5}}"#), Some(0.5));
+        let tables = br#"{"ConsumedCapacity":[{"CapacityUnits":6.0},{"CapacityUnits":2.0}]}"#;
+        assert_eq!(consumed_units(tables), Some(8.0));
+        assert_eq!(consumed_units(b"{}"), None);
     }
 
     #[test]

@@ -24,13 +24,15 @@ class World:
         self.cluster = cluster
         self.kubeconfig = directory / "kubeconfig"
         self.aws_url = ""
+        self.kubernetes_url = ""
         command = [binary, "local", "--no-controllers", "--cluster-name", cluster, "--kubeconfig", self.kubeconfig, "--output", "json"]
         self._process = Process("world", command, logs)
 
     def __enter__(self) -> World:
         self._process.__enter__()
         try:
-            self.aws_url = wait_for("the world to state where it is", self._announcement, 60)["aws"]
+            announced = wait_for("the world to state where it is", self._announcement, 60)
+            self.aws_url, self.kubernetes_url = announced["aws"], announced["kubernetes"]
             self._process.wait_until_answers(self.aws_url)
             wait_for("the world's API server", lambda: self.kubectl("get", "--raw", "/version", check=False), 30)
         except BaseException:

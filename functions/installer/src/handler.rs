@@ -44,9 +44,9 @@ pub(crate) async fn handle(
     let action = reachable(request.action, access.egress_by_aws);
     let tokens = Arc::new(Tokens::new(config, &request.cluster)?);
     let server = ApiServer { url: access.endpoint, certificate_authority: access.certificate_authority };
-    let connection = Connection::with_tokens(&server, move || {
+    let connection = Connection::with_tokens(&server, move |refused| {
         let tokens = Arc::clone(&tokens);
-        async move { tokens.token().await }
+        async move { tokens.token(refused.as_deref()).await }
     })
     .await?;
     let report = perform(&connection, &action, time).await?;

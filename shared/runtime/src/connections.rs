@@ -56,9 +56,9 @@ impl Connections {
         let tokens = Arc::new(Tokens::new(&config, &name)?);
         let server =
             ApiServer { url: access.endpoint.clone(), certificate_authority: access.certificate_authority.clone() };
-        let connection = Connection::with_tokens(&server, move || {
+        let connection = Connection::with_tokens(&server, move |refused| {
             let tokens = tokens.clone();
-            async move { tokens.token().await }
+            async move { tokens.token(refused.as_deref()).await }
         })
         .await?;
         let clock = Arc::new(SystemClock);

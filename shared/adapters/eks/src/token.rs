@@ -177,17 +177,19 @@ impl Tokens {
         Ok(Self { cluster: cluster.to_owned(), region: region.to_string(), credentials, present: Mutex::new(None) })
     }
 
-    /// The token to send now.
+    /// The token to send now. `refused` is one that the API server no longer accepts, for example because the credentials that it was
+    /// signed with were revoked; a new one is signed in its place.
     ///
     /// # Errors
     /// When there are no credentials, or they cannot sign.
-    pub async fn token(&self) -> Result<String, PortError> {
-        self.token_at(Timestamp::now()).await
+    pub async fn token(&self, refused: Option<&str>) -> Result<String, PortError> {
+        self.token_at(Timestamp::now(), refused).await
     }
 
-    async fn token_at(&self, now: Timestamp) -> Result<String, PortError> {
+    async fn token_at(&self, now: Timestamp, refused: Option<&str>) -> Result<String, PortError> {
         let mut present = self.present.lock().await;
-        if let Some(token) = present.as_ref().filter(|token| !token.is_stale(now)) {
+        let usable = |token: &&Token| !token.is_stale(now) && refused != Some(token.value.as_str());
+        if let Some(token) = present.as_ref().filter(usable) {
             return Ok(token.value.clone());
         }
         let credentials = self.credentials.provide_credentials().await.map_err(|error| {
@@ -295,9 +297,13 @@ mod tests {
             .credentials_provider(SharedCredentialsProvider::new(credentials(None)))
             .build();
         let tokens = Tokens::new(&config, "one").unwrap();
-        let first = tokens.token_at(at("2026-01-02T03:00:00Z")).await.unwrap();
-        assert_eq!(first, tokens.token_at(at("2026-01-02T03:10:00Z")).await.unwrap());
-        assert_ne!(first, tokens.token_at(at("2026-01-02T03:14:30Z")).await.unwrap());
+        let first = tokens.token_at(at("2026-01-02T03:00:00Z"), None).await.unwrap();
+        assert_eq!(first, tokens.token_at(at("2026-01-02T03:10:00Z"), None).await.unwrap());
+        let refused = tokens.token_at(at("2026-01-02T03:11:00Z"), Some(&first)).await.unwrap();
+        assert_ne!(first, refused, "a token that the API server refused is not sent again");
+        let later = tokens.token_at(at("2026-01-02T03:12:00Z"), Some(&first)).await.unwrap();
+        assert_eq!(refused, later, "another caller had the refused token as well, and takes the new one");
+        assert_ne!(refused, tokens.token_at(at("2026-01-02T03:25:30Z"), None).await.unwrap());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use kube::config::{Cluster, Context, KubeConfigOptions, Kubeconfig, NamedCluster
 use nodeless_ports::{ErrorKind, PortError};
 use std::future::Future;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -24,7 +25,8 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(200);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_DOUBLING: u32 = 5;
 
-type TokenSource = Arc<dyn Fn() -> BoxFuture<'static, Result<String, PortError>> + Send + Sync>;
+/// Gives the token to send; if it is given a token, that one was refused.
+type TokenSource = Arc<dyn Fn(Option<String>) -> BoxFuture<'static, Result<String, PortError>> + Send + Sync>;
 
 /// The address of an API server and the authority of its certificate, from DescribeCluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,13 +52,14 @@ impl std::fmt::Debug for Connection {
 
 impl Connection {
     /// Connects to an API server that takes bearer tokens. `token` is asked before every call and is expected to keep the
-    /// token for as long as it holds. Nothing is sent yet.
+    /// token for as long as it is valid. When the API server does not accept a token, `token` is asked once more, with the one that
+    /// was refused, and the call is repeated. Nothing is sent yet.
     ///
     /// # Errors
     /// When the URL or the certificates cannot be used.
     pub async fn with_tokens<F, Fut>(server: &ApiServer, token: F) -> Result<Self, PortError>
     where
-        F: Fn() -> Fut + Send + Sync + 'static,
+        F: Fn(Option<String>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<String, PortError>> + Send + 'static,
     {
         let name = "cluster".to_owned();
@@ -78,7 +81,7 @@ impl Connection {
             current_context: Some(name),
             ..Kubeconfig::default()
         };
-        let tokens: TokenSource = Arc::new(move || Box::pin(token()));
+        let tokens: TokenSource = Arc::new(move |refused| Box::pin(token(refused)));
         Self::connect(kubeconfig, &KubeConfigOptions::default(), Some(tokens)).await
     }
 
@@ -119,7 +122,17 @@ impl Connection {
 
     /// Makes a call and returns the body of the answer.
     pub(crate) async fn call(&self, operation: &str, request: Request<Vec<u8>>) -> Result<String, CallError> {
-        let request = self.authorized(request).await?;
+        let sent = self.authorized(request, None).await?;
+        match self.text(operation, sent.request.clone()).await {
+            Err(failed) if failed.is(401) => match self.with_another_token(sent).await? {
+                Some(request) => self.text(operation, request).await,
+                None => Err(failed),
+            },
+            done => done,
+        }
+    }
+
+    async fn text(&self, operation: &str, request: Request<Vec<u8>>) -> Result<String, CallError> {
         let answer = tokio::time::timeout(CALL_TIMEOUT, self.client.request_text(request)).await;
         answer.map_err(|_| too_slow(operation))?.map_err(|error| from_kube(operation, error))
     }
@@ -145,23 +158,53 @@ impl Connection {
         mut request: Request<Vec<u8>>,
     ) -> Result<impl AsyncBufRead + Send + Unpin + use<>, CallError> {
         request.headers_mut().insert(http::header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        let request = self.authorized(request).await?;
+        let sent = self.authorized(request, None).await?;
+        match self.lines(operation, sent.request.clone()).await {
+            Err(failed) if failed.is(401) => match self.with_another_token(sent).await? {
+                Some(request) => self.lines(operation, request).await,
+                None => Err(failed),
+            },
+            done => done,
+        }
+    }
+
+    async fn lines(
+        &self,
+        operation: &str,
+        request: Request<Vec<u8>>,
+    ) -> Result<Pin<Box<dyn AsyncBufRead + Send>>, CallError> {
         let answer = tokio::time::timeout(CALL_TIMEOUT, self.client.request_stream(request)).await;
         let stream = answer.map_err(|_| too_slow(operation))?.map_err(|error| from_kube(operation, error))?;
         Ok(Box::pin(stream))
     }
 
-    async fn authorized(&self, mut request: Request<Vec<u8>>) -> Result<Request<Vec<u8>>, CallError> {
-        if let Some(tokens) = &self.tokens {
-            let token = tokens().await.map_err(|error| CallError { error, status: None })?;
-            let mut header = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
-                CallError::other(ErrorKind::Invalid, "EKS token", "the token has characters that no header may have")
-            })?;
-            header.set_sensitive(true);
-            request.headers_mut().insert(AUTHORIZATION, header);
-        }
-        Ok(request)
+    /// The request with a token. `refused` is a token that the API server does not accept any more.
+    async fn authorized(
+        &self,
+        mut request: Request<Vec<u8>>,
+        refused: Option<String>,
+    ) -> Result<Authorized, CallError> {
+        let Some(tokens) = &self.tokens else { return Ok(Authorized { request, token: None }) };
+        let token = tokens(refused).await.map_err(|error| CallError { error, status: None })?;
+        let mut header = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
+            CallError::other(ErrorKind::Invalid, "EKS token", "the token has characters that no header may have")
+        })?;
+        header.set_sensitive(true);
+        request.headers_mut().insert(AUTHORIZATION, header);
+        Ok(Authorized { request, token: Some(token) })
     }
+
+    /// A request whose token was refused, with another token, if there is one. Such a request had no effect, so any may be repeated.
+    async fn with_another_token(&self, sent: Authorized) -> Result<Option<Request<Vec<u8>>>, CallError> {
+        let next = self.authorized(sent.request, sent.token.clone()).await?;
+        Ok((next.token != sent.token).then_some(next.request))
+    }
+}
+
+/// A request, and the token that it has been given.
+struct Authorized {
+    request: Request<Vec<u8>>,
+    token: Option<String>,
 }
 
 /// Waits before an object that another process has changed is read and written anew, longer each time and never equally long:

@@ -5,6 +5,7 @@ mod claims;
 mod installing;
 mod pods;
 mod situations;
+mod tokens;
 mod views;
 
 use axum::extract::Request;
@@ -22,6 +23,7 @@ use std::sync::{Arc, Mutex};
 pub(crate) struct World {
     pub(crate) server: ApiServer,
     pub(crate) connection: Connection,
+    pub(crate) url: String,
     requests: Requests,
     faults: Faults,
 }
@@ -56,7 +58,7 @@ impl World {
         let server = ApiServer::new(options).unwrap();
         let (url, requests, faults) = serve(&server).await;
         let connection = connect(&url, "right").await;
-        Self { server, connection, requests, faults }
+        Self { server, connection, url, requests, faults }
     }
 
     /// A cluster with our definitions.
@@ -111,7 +113,7 @@ async fn serve(server: &ApiServer) -> (String, Requests, Faults) {
 
 pub(crate) async fn connect(url: &str, token: &'static str) -> Connection {
     let address = Address { url: url.to_owned(), certificate_authority: None };
-    Connection::with_tokens(&address, move || async move { Ok(token.to_owned()) }).await.unwrap()
+    Connection::with_tokens(&address, move |_| async move { Ok(token.to_owned()) }).await.unwrap()
 }
 
 pub(crate) fn node(name: &str) -> Value {

@@ -25,6 +25,11 @@ pub(crate) fn read(definition: &Definition, object: &Value) -> Result<Value, Sta
         }
         None => {}
     }
+    // Built-in kinds have a default; a custom resource that has no replicas cannot be scaled.
+    if object.pointer(&paths.spec_replicas).is_none() {
+        let path = paths.spec_replicas.replace('/', ".");
+        return Err(Status::internal(format!("the spec replicas field {path:?} does not exist")));
+    }
     let mut metadata = json!({});
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(value) = object["metadata"].get(field) {

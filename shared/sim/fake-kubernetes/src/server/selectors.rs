@@ -128,10 +128,10 @@ impl Requirement {
             return make(key, Operator::DoesNotExist);
         }
         if let Some((key, value)) = part.split_once("!=") {
-            return make(key, Operator::NotIn(vec![value.trim().to_owned()]));
+            return make(key, Operator::NotIn(vec![label_value(value)?]));
         }
         if let Some((key, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
-            return make(key, Operator::In(vec![value.trim().to_owned()]));
+            return make(key, Operator::In(vec![label_value(value)?]));
         }
         for (separator, greater) in [('>', true), ('<', false)] {
             if let Some((key, bound)) = part.split_once(separator) {
@@ -141,7 +141,7 @@ impl Requirement {
         }
         let Some((head, rest)) = part.split_once('(') else { return make(part, Operator::Exists) };
         let inside = rest.trim_end().strip_suffix(')').ok_or_else(|| format!("{part:?} lacks a closing ')'"))?;
-        let values = inside.split(',').map(|value| value.trim().to_owned()).collect();
+        let values = inside.split(',').map(label_value).collect::<Result<_, _>>()?;
         match head.split_whitespace().collect::<Vec<_>>().as_slice() {
             [key, "in"] => make(key, Operator::In(values)),
             [key, "notin"] => make(key, Operator::NotIn(values)),
@@ -162,6 +162,18 @@ impl Requirement {
             Operator::Less(bound) => format!("{key}<{bound}"),
         }
     }
+}
+
+/// The value of a label in a selector. The API server refuses one that no label can have.
+fn label_value(text: &str) -> Result<String, String> {
+    let value = text.trim();
+    let is_end = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
+    let bytes = value.as_bytes();
+    let is_valid = bytes.len() <= 63
+        && is_end(bytes.first())
+        && is_end(bytes.last())
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte));
+    if is_valid { Ok(value.to_owned()) } else { Err(format!("{value:?} is no value of a label")) }
 }
 
 fn split_outside_parentheses(text: &str) -> Vec<&str> {

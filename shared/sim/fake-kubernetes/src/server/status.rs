@@ -146,6 +146,11 @@ impl Status {
         Self::conflict(resource, name, detail)
     }
 
+    /// The server could not do what it should (500).
+    pub fn internal(message: impl std::fmt::Display) -> Self {
+        Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
+    }
+
     /// The request makes no sense.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)

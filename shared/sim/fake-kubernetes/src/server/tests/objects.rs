@@ -5,7 +5,7 @@ use crate::server::resource::{
     CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, EVENTS, NAMESPACES, NEW_EVENTS, NODES, PODS, PRIORITY_CLASSES, Resource,
     SERVICES,
 };
-use crate::server::{CreateOptions, UpdateOptions};
+use crate::server::{CreateOptions, PatchOptions, PatchType, UpdateOptions};
 
 #[test]
 fn a_new_cluster_has_its_namespaces_classes_and_services() {
@@ -192,6 +192,29 @@ fn a_custom_resource_is_defaulted_pruned_and_validated() {
     assert!(error.code == 422 && error.message.contains("spec.size"), "{error}");
     let error = world.create(&things, thing(json!({"size": 100}))).unwrap_err();
     assert!(error.code == 422 && error.message.contains("too large"), "{error}");
+}
+
+#[test]
+fn a_custom_resource_without_replicas_has_no_scale() {
+    let world = world();
+    let mut crd = definition();
+    let version = &mut crd["spec"]["versions"][0];
+    version["subresources"]["scale"] =
+        json!({"specReplicasPath": ".spec.copies", "statusReplicasPath": ".status.copies"});
+    version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["copies"] = json!({"type": "integer"});
+    world.create(&CUSTOM_RESOURCE_DEFINITIONS, crd).unwrap();
+    let things = Resource::custom("example.com", "v1", "things", "Thing", true);
+    let thing = |name: &str, spec: Value| json!({"metadata": {"name": name, "namespace": "default"}, "spec": spec});
+    world.create(&things, thing("none", json!({"size": 1}))).unwrap();
+    world.create(&things, thing("two", json!({"size": 1, "copies": 2}))).unwrap();
+    let change = json!({"spec": {"replicas": 7}});
+    let scaled = |name: &str| {
+        let options = PatchOptions::default();
+        world.server.patch(&things, "default", name, Some("scale"), PatchType::Merge, &change, &options)
+    };
+    let error = scaled("none").unwrap_err();
+    assert!(error.code == 500 && error.message.contains(".spec.copies"), "{error}");
+    assert_eq!(scaled("two").unwrap()["spec"]["replicas"], 7);
 }
 
 #[test]

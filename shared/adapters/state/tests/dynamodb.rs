@@ -1,111 +1,29 @@
-//! The claims table and the queues over the wire, against moto's DynamoDB and SQS, whose conditions and transactions are
-//! those of AWS.
+//! The claims table over the wire, against DynamoDB Local, whose conditions, transactions and limits are those of AWS.
 #![allow(clippy::unwrap_used)]
 
-use aws_config::{BehaviorVersion, Region, SdkConfig};
-use aws_credential_types::Credentials;
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection, ProjectionType,
-    ScalarAttributeType,
-};
-use aws_sdk_sqs::types::QueueAttributeName;
+mod common;
+#[path = "../../../ports/contracts/mod.rs"]
+mod contracts;
+
+use common::{TABLE, charge, claim, config, instance, table};
 use jiff::Timestamp;
-use nodeless_model::claim::OfferingKey;
-use nodeless_model::claim::{Charge, LaunchGroup, LaunchedInstance};
+use nodeless_model::claim::{LaunchGroup, OfferingKey};
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, ResourceList};
+use nodeless_model::{CapacityType, NodeClaim, Phase, Quantity, ResourceList};
 use nodeless_ports::capacity::{LaunchBudget, UnavailableOffering};
 use nodeless_ports::claims::{Created, MAX_TOGETHER, PoolLimits, StoredLaunchGroup};
 use nodeless_ports::decisions::Decision;
 use nodeless_ports::plans::{Commit, Committed, Leaving, StoredCommand, UnfinishedPlan};
-use nodeless_ports::queue::{ClaimMessage, PlanMessage, WakeSource};
 use nodeless_ports::{
-    Capacity, Claims, Decisions, ErrorKind, LaunchAnswer, LaunchCheck, Plans, Queue, RecordKind, Records, Refusal,
+    Capacity, Claims, Decisions, ErrorKind, LaunchAnswer, LaunchCheck, Plans, RecordKind, Records, Refusal,
     StoredCatalog, StoredRecord,
 };
-use nodeless_state::{DynamoClaims, SqsQueue};
 use std::time::Duration;
-
-#[path = "../../../ports/contracts/mod.rs"]
-mod contracts;
-
-const TABLE: &str = "nodeless";
-
-async fn config(url: &str) -> SdkConfig {
-    aws_config::defaults(BehaviorVersion::latest())
-        .region(Region::new("us-east-1"))
-        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
-        .endpoint_url(url)
-        .load()
-        .await
-}
-
-async fn table(config: &SdkConfig) -> DynamoClaims {
-    let key = |name: &str, kind| KeySchemaElement::builder().attribute_name(name).key_type(kind).build().unwrap();
-    let attribute = |name: &str| {
-        AttributeDefinition::builder().attribute_name(name).attribute_type(ScalarAttributeType::S).build().unwrap()
-    };
-    let index = GlobalSecondaryIndex::builder()
-        .index_name("instance")
-        .key_schema(key("instanceId", KeyType::Hash))
-        .projection(Projection::builder().projection_type(ProjectionType::KeysOnly).build())
-        .build()
-        .unwrap();
-    aws_sdk_dynamodb::Client::new(config)
-        .create_table()
-        .table_name(TABLE)
-        .billing_mode(BillingMode::PayPerRequest)
-        .attribute_definitions(attribute("pk"))
-        .attribute_definitions(attribute("sk"))
-        .attribute_definitions(attribute("instanceId"))
-        .key_schema(key("pk", KeyType::Hash))
-        .key_schema(key("sk", KeyType::Range))
-        .global_secondary_indexes(index)
-        .send()
-        .await
-        .unwrap();
-    DynamoClaims::new(config, TABLE, "test")
-}
-
-fn claim(name: &str, cpu: i64, dollars: f64) -> NodeClaim {
-    NodeClaim {
-        name: name.into(),
-        uid: format!("uid-of-{name}"),
-        node_pool: "default".into(),
-        node_class: "default".into(),
-        created: Timestamp::UNIX_EPOCH,
-        version: 0,
-        spec: NodeClaimSpec { charge: charge(cpu, dollars), ..NodeClaimSpec::default() },
-        phase: Phase::Reserved,
-        status: NodeClaimStatus::default(),
-    }
-}
-
-fn charge(cpu: i64, dollars: f64) -> Charge {
-    let resources = ResourceList::from([("cpu", Quantity::from_units(cpu)), ("nodes", Quantity::from_units(1))]);
-    Charge { resources, dollars_per_hour: dollars }
-}
-
-fn instance(id: &str) -> LaunchedInstance {
-    LaunchedInstance {
-        id: id.into(),
-        instance_type: "m6i.large".into(),
-        zone: "us-east-1a".into(),
-        capacity_type: CapacityType::Spot,
-        price: 0.03,
-        image_id: "ami-1".into(),
-        private_dns_name: None,
-        reservation_id: None,
-        subnet_id: None,
-        security_group_ids: Vec::new(),
-        launched: Timestamp::UNIX_EPOCH,
-    }
-}
 
 #[tokio::test]
 async fn claims_and_their_charges_are_written_together() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     let limits =
         PoolLimits { resources: ResourceList::from([("cpu", Quantity::from_units(10))]), dollars_per_hour: Some(1.0) };
 
@@ -155,8 +73,8 @@ async fn claims_and_their_charges_are_written_together() {
 
 #[tokio::test]
 async fn claims_of_a_group_are_written_all_or_none() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     let limits =
         PoolLimits { resources: ResourceList::from([("cpu", Quantity::from_units(118))]), dollars_per_hour: None };
     let group: Vec<NodeClaim> = (0..MAX_TOGETHER).map(|index| claim(&format!("g-{index:02}"), 1, 0.1)).collect();
@@ -183,8 +101,8 @@ async fn claims_of_a_group_are_written_all_or_none() {
 
 #[tokio::test]
 async fn a_launch_group_is_written_with_its_claims_and_then_by_one_at_a_time() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     let member = |index: u32| {
         let mut member = claim(&format!("g-{index:02}"), 1, 0.1);
         let size = u32::try_from(MAX_TOGETHER).unwrap();
@@ -228,20 +146,20 @@ async fn a_launch_group_is_written_with_its_claims_and_then_by_one_at_a_time() {
 
 #[tokio::test]
 async fn a_shard_is_written_only_over_the_version_that_was_read() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    contracts::a_shard_is_written_only_over_the_version_that_was_read(&table(&config(&moto.url).await).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    contracts::a_shard_is_written_only_over_the_version_that_was_read(&table(&config(&dynamodb.url).await).await).await;
 }
 
 #[tokio::test]
 async fn claims_are_updated_all_or_none() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    contracts::claims_are_updated_all_or_none(&table(&config(&moto.url).await).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    contracts::claims_are_updated_all_or_none(&table(&config(&dynamodb.url).await).await).await;
 }
 
 #[tokio::test]
 async fn limits_hold_when_many_write_at_once() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     let limits =
         PoolLimits { resources: ResourceList::from([("cpu", Quantity::from_units(5))]), dollars_per_hour: None };
     let writers: Vec<_> = (0..12)
@@ -263,8 +181,8 @@ async fn limits_hold_when_many_write_at_once() {
 
 #[tokio::test]
 async fn usage_is_corrected_only_if_nobody_changed_it() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     claims.create(&claim("a", 4, 0.4), None).await.unwrap();
     let read = claims.usage().await.unwrap().remove("default").unwrap();
     claims.create(&claim("b", 1, 0.1), None).await.unwrap();
@@ -289,8 +207,8 @@ async fn usage_is_corrected_only_if_nobody_changed_it() {
 
 #[tokio::test]
 async fn nodes_not_yet_evaluated_are_replaced_as_a_whole() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     assert!(claims.not_yet_evaluated().await.unwrap().is_empty());
     for names in [vec!["a", "b"], vec!["c"], vec![]] {
         let names = names.into_iter().map(str::to_owned).collect();
@@ -301,8 +219,8 @@ async fn nodes_not_yet_evaluated_are_replaced_as_a_whole() {
 
 #[tokio::test]
 async fn a_plan_is_remembered_until_it_ends() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     let plan = |id: &str| UnfinishedPlan { id: id.to_owned(), began: Timestamp::UNIX_EPOCH };
     assert_eq!(claims.unfinished_plan().await.unwrap(), None);
     claims.end_plan("a").await.unwrap();
@@ -316,8 +234,8 @@ async fn a_plan_is_remembered_until_it_ends() {
 
 #[tokio::test]
 async fn what_a_plan_was_made_from_is_kept_in_chunks() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let config = config(&moto.url).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let config = config(&dynamodb.url).await;
     let claims = table(&config).await;
     let encoded: Vec<u8> = (0..900_000_u32).map(|number| number.to_le_bytes()[0]).collect();
     claims.put_snapshot("2027-01-15T08:00:00.000Z", &encoded, Timestamp::MAX).await.unwrap();
@@ -332,8 +250,8 @@ async fn what_a_plan_was_made_from_is_kept_in_chunks() {
 
 #[tokio::test]
 async fn unavailable_offerings_lapse() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     let at = |seconds| Timestamp::from_second(seconds).unwrap();
     let offering = |zone: &str, until| UnavailableOffering {
         instance_type: "m6i.large".into(),
@@ -349,8 +267,8 @@ async fn unavailable_offerings_lapse() {
 
 #[tokio::test]
 async fn launch_budgets_are_raised_by_the_greater_success_and_reset_whatever_they_were() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     let at = |seconds| Timestamp::from_second(seconds).unwrap();
     let budget = |zone: &str, size, until| LaunchBudget {
         offering: OfferingKey {
@@ -382,8 +300,8 @@ async fn launch_budgets_are_raised_by_the_greater_success_and_reset_whatever_the
 
 #[tokio::test]
 async fn the_last_launch_check_of_each_class_is_kept() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     assert_eq!(claims.launch_check("default").await.unwrap(), None);
     let refusal = Refusal { reason: "RunInstancesAuthCheckFailed".into(), message: "no".into() };
     let answer = LaunchAnswer { key: "k".into(), at: Timestamp::UNIX_EPOCH, refusal: Some(refusal) };
@@ -404,8 +322,8 @@ async fn the_last_launch_check_of_each_class_is_kept() {
 
 #[tokio::test]
 async fn the_catalog_is_replaced_as_a_whole() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     assert!(claims.catalog().await.unwrap().is_none());
     let first: Vec<u8> = (0..800_000_u32).map(|byte| (byte % 251) as u8).collect();
     claims.put_catalog("v1", &first).await.unwrap();
@@ -417,8 +335,8 @@ async fn the_catalog_is_replaced_as_a_whole() {
 
 #[tokio::test]
 async fn decisions_come_back_newest_first() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     let decision = |id: &str| Decision {
         id: id.into(),
         at: Timestamp::UNIX_EPOCH,
@@ -435,8 +353,8 @@ async fn decisions_come_back_newest_first() {
 
 #[tokio::test]
 async fn a_command_is_written_only_over_the_version_that_was_read() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     let first = StoredCommand {
         id: "drift-a-1".into(),
         version: 0,
@@ -461,8 +379,8 @@ async fn a_command_is_written_only_over_the_version_that_was_read() {
 
 #[tokio::test]
 async fn records_are_written_only_over_the_version_that_was_read() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     let expires = Timestamp::from_second(1_800_000_000).unwrap();
     // DynamoDB counts whole seconds: nothing expires before it should.
     let later = expires.checked_add(Duration::from_secs(1)).unwrap();
@@ -495,8 +413,8 @@ async fn records_are_written_only_over_the_version_that_was_read() {
 
 #[tokio::test]
 async fn records_of_a_kind_are_listed_by_node_pool() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     assert_eq!(claims.records(RecordKind::Churn).await.unwrap(), []);
     let record = |pool: &str| StoredRecord { node_pool: pool.into(), encoded: "{}".into(), ..StoredRecord::default() };
     for pool in ["ab", "a"] {
@@ -509,8 +427,8 @@ async fn records_of_a_kind_are_listed_by_node_pool() {
 
 #[tokio::test]
 async fn what_a_plan_decides_is_written_while_no_other_plan_decides_anything() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let claims = table(&config(&moto.url).await).await;
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
     let limits =
         PoolLimits { resources: ResourceList::from([("cpu", Quantity::from_units(1_000))]), dollars_per_hour: None };
     let group = |letter: &str| -> Vec<NodeClaim> {
@@ -543,51 +461,4 @@ async fn what_a_plan_decides_is_written_while_no_other_plan_decides_anything() {
     assert_eq!(claims.commit(Commit::Command(&command), 3).await.unwrap_err().kind, ErrorKind::Conflict);
     assert_eq!(claims.commands().await.unwrap(), [StoredCommand { version: 1, ..command }]);
     assert_eq!(claims.plan_revision().await.unwrap(), 3);
-}
-
-#[tokio::test]
-async fn messages_arrive_in_the_form_that_the_functions_read() {
-    let Some(moto) = nodeless_tests::moto() else { return };
-    let config = config(&moto.url).await;
-    let sqs = aws_sdk_sqs::Client::new(&config);
-    let fifo = sqs.create_queue().queue_name("plan.fifo").attributes(QueueAttributeName::FifoQueue, "true");
-    let plan = fifo.send().await.unwrap().queue_url.unwrap();
-    let claims = sqs.create_queue().queue_name("claims").send().await.unwrap().queue_url.unwrap();
-    let queue = SqsQueue::new(&config, "test", &plan, Some(claims.clone()));
-
-    queue.wake_planner(WakeSource::Webhook).await.unwrap();
-    let received = sqs.receive_message().queue_url(&plan).send().await.unwrap();
-    let message: PlanMessage = serde_json::from_str(received.messages()[0].body().unwrap()).unwrap();
-    assert!(matches!(message, PlanMessage::Wake { source: WakeSource::Webhook, .. }));
-
-    queue.wake_shard(4, Duration::from_secs(600)).await.unwrap();
-    queue.wake_shard(3, Duration::ZERO).await.unwrap();
-    queue.wake_planner_after(Duration::ZERO).await.unwrap();
-    queue.check_node_class("default", Duration::ZERO).await.unwrap();
-    let (mut shards, mut later_plans, mut checked) = (Vec::new(), 0, Vec::new());
-    loop {
-        let received = sqs.receive_message().queue_url(&claims).max_number_of_messages(10).send().await.unwrap();
-        if received.messages().is_empty() {
-            break;
-        }
-        for message in received.messages() {
-            match serde_json::from_str(message.body().unwrap()).unwrap() {
-                ClaimMessage::Shard { shard } => shards.push(shard),
-                ClaimMessage::Plan { .. } => later_plans += 1,
-                ClaimMessage::NodeClass { name } => checked.push(name),
-                other @ (ClaimMessage::Claim { .. } | ClaimMessage::Sweep { .. }) => panic!("{other:?}"),
-            }
-            sqs.delete_message()
-                .queue_url(&claims)
-                .receipt_handle(message.receipt_handle().unwrap())
-                .send()
-                .await
-                .unwrap();
-        }
-    }
-    assert_eq!((shards, later_plans, checked), (vec![3], 1, vec!["default".to_owned()]));
-
-    let nowhere = SqsQueue::new(&config, "test", &plan, None);
-    let refused = nowhere.wake_shard(0, Duration::ZERO).await.unwrap_err().to_string();
-    assert!(refused.contains("NODELESS_CLAIMS_QUEUE_URL"), "{refused}");
 }

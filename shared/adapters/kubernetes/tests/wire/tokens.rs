@@ -1,0 +1,44 @@
+//! Tokens that the API server no longer accepts.
+
+use crate::{Stopped, World, connect, node};
+use nodeless_fake_kubernetes::resource::NODES;
+use nodeless_kubernetes::{ApiServer as Address, Connection, KubeCluster};
+use nodeless_ports::{ErrorKind, PlanningView as _};
+use std::sync::{Arc, Mutex};
+
+#[tokio::test]
+async fn a_call_whose_token_is_refused_is_repeated_with_a_new_one() {
+    let world = World::installed().await;
+    world.create(&NODES, node("a"));
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked);
+    let address = Address { url: world.url.clone(), certificate_authority: None };
+    let connection = Connection::with_tokens(&address, move |refused| {
+        let token = if refused.is_some() { "right" } else { "expired" };
+        seen.lock().unwrap().push(refused);
+        async move { Ok(token.to_owned()) }
+    });
+    let cluster = KubeCluster::new(connection.await.unwrap(), Arc::new(Stopped));
+    assert_eq!(cluster.view().await.unwrap().nodes.len(), 1);
+    let asked = std::mem::take(&mut *asked.lock().unwrap());
+    let first = asked.iter().filter(|refused| refused.is_none()).count();
+    let again = asked.iter().filter(|refused| refused.as_deref() == Some("expired")).count();
+    assert!(
+        first > 0 && first == again && asked.len() == 2 * first,
+        "each call asks for a token, and for another: {asked:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_token_that_cannot_be_replaced_is_sent_once() {
+    let world = World::installed().await;
+    let cluster = KubeCluster::new(connect(&world.url, "wrong").await, Arc::new(Stopped));
+    let _installing = world.requests();
+    let refused = cluster.view().await.unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Denied);
+    let requests = world.requests();
+    let mut distinct = requests.clone();
+    distinct.sort();
+    distinct.dedup();
+    assert_eq!(requests.len(), distinct.len(), "{requests:?}");
+}

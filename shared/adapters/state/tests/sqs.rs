@@ -1,0 +1,62 @@
+//! The queues over the wire, against moto's SQS.
+#![allow(clippy::unwrap_used)]
+
+use aws_config::{BehaviorVersion, Region};
+use aws_credential_types::Credentials;
+use aws_sdk_sqs::types::QueueAttributeName;
+use nodeless_ports::Queue;
+use nodeless_ports::queue::{ClaimMessage, PlanMessage, WakeSource};
+use nodeless_state::SqsQueue;
+use std::time::Duration;
+
+#[tokio::test]
+async fn messages_arrive_in_the_form_that_the_functions_read() {
+    let Some(moto) = nodeless_tests::moto() else { return };
+    let config = aws_config::defaults(BehaviorVersion::latest())
+        .region(Region::new("us-east-1"))
+        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
+        .endpoint_url(&moto.url)
+        .load()
+        .await;
+    let sqs = aws_sdk_sqs::Client::new(&config);
+    let fifo = sqs.create_queue().queue_name("plan.fifo").attributes(QueueAttributeName::FifoQueue, "true");
+    let plan = fifo.send().await.unwrap().queue_url.unwrap();
+    let claims = sqs.create_queue().queue_name("claims").send().await.unwrap().queue_url.unwrap();
+    let queue = SqsQueue::new(&config, "test", &plan, Some(claims.clone()));
+
+    queue.wake_planner(WakeSource::Webhook).await.unwrap();
+    let received = sqs.receive_message().queue_url(&plan).send().await.unwrap();
+    let message: PlanMessage = serde_json::from_str(received.messages()[0].body().unwrap()).unwrap();
+    assert!(matches!(message, PlanMessage::Wake { source: WakeSource::Webhook, .. }));
+
+    queue.wake_shard(4, Duration::from_secs(600)).await.unwrap();
+    queue.wake_shard(3, Duration::ZERO).await.unwrap();
+    queue.wake_planner_after(Duration::ZERO).await.unwrap();
+    queue.check_node_class("default", Duration::ZERO).await.unwrap();
+    let (mut shards, mut later_plans, mut checked) = (Vec::new(), 0, Vec::new());
+    loop {
+        let received = sqs.receive_message().queue_url(&claims).max_number_of_messages(10).send().await.unwrap();
+        if received.messages().is_empty() {
+            break;
+        }
+        for message in received.messages() {
+            match serde_json::from_str(message.body().unwrap()).unwrap() {
+                ClaimMessage::Shard { shard } => shards.push(shard),
+                ClaimMessage::Plan { .. } => later_plans += 1,
+                ClaimMessage::NodeClass { name } => checked.push(name),
+                other @ (ClaimMessage::Claim { .. } | ClaimMessage::Sweep { .. }) => panic!("{other:?}"),
+            }
+            sqs.delete_message()
+                .queue_url(&claims)
+                .receipt_handle(message.receipt_handle().unwrap())
+                .send()
+                .await
+                .unwrap();
+        }
+    }
+    assert_eq!((shards, later_plans, checked), (vec![3], 1, vec!["default".to_owned()]));
+
+    let nowhere = SqsQueue::new(&config, "test", &plan, None);
+    let refused = nowhere.wake_shard(0, Duration::ZERO).await.unwrap_err().to_string();
+    assert!(refused.contains("NODELESS_CLAIMS_QUEUE_URL"), "{refused}");
+}

@@ -1,0 +1,96 @@
+"""What the tests against a real Kubernetes control plane share. Logs stay under pytest's base directory, which is printed when a test fails."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
+
+from order import arrange  # noqa: E402
+from tools import artifacts  # noqa: E402
+from tools.control_plane.binaries import Binaries, Unavailable, binaries  # noqa: E402
+from tools.control_plane.deployment import CLUSTER, SECRET, Deployment, Inputs  # noqa: E402
+from tools.control_plane.server import ControlPlane  # noqa: E402
+from tools.control_plane.tokens import Authenticator  # noqa: E402
+from tools.terraform import Unavailable as NoTerraform  # noqa: E402
+from tools.terraform import plugin_mirror  # noqa: E402
+
+
+def pytest_configure() -> None:
+    """A test run that is terminated ends what it has started, as one that is interrupted does."""
+    signal.signal(signal.SIGTERM, lambda *_: pytest.exit("terminated", returncode=143))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    arrange(config, items)
+
+
+@pytest.fixture(scope="session")
+def programs() -> Binaries:
+    """The control plane's programs. Where they cannot be built nothing here can run, and every test says so."""
+    if shutil.which("kubectl") is None:
+        pytest.skip("SKIPPED, not passed: there is no `kubectl` on PATH")
+    try:
+        return binaries()
+    except Unavailable as reason:
+        pytest.skip(f"SKIPPED, not passed: {reason}")
+
+
+@pytest.fixture(scope="session")
+def session_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("logs")
+
+
+@pytest.fixture(scope="session")
+def plane(programs: Binaries, session_logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane in which nodeless does not run, for tests of definitions and of the API server's answers."""
+    with Authenticator(CLUSTER, SECRET) as authenticator:
+        with ControlPlane(programs, tmp_path_factory.mktemp("control-plane"), session_logs, authenticator, nodes=False) as running:
+            yield running
+
+
+@pytest.fixture(scope="session")
+def nodeless() -> Path:
+    """The `nodeless` command."""
+    return artifacts.command()
+
+
+@pytest.fixture(scope="session")
+def inputs(programs: Binaries, nodeless: Path, tmp_path_factory: pytest.TempPathFactory) -> Inputs:
+    try:
+        mirror = plugin_mirror()
+    except NoTerraform as reason:
+        pytest.skip(f"SKIPPED, not passed: {reason}")
+    return Inputs(programs, nodeless, artifacts.function_zips(tmp_path_factory.mktemp("zips")), mirror)
+
+
+@pytest.fixture(scope="session")
+def deployment_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("deployment-logs")
+
+
+@pytest.fixture(scope="session")
+def deployment(inputs: Inputs, deployment_logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """nodeless, applied. Applying takes longer than any scenario, so all scenarios share it and each leaves it empty."""
+    with Deployment(inputs, tmp_path_factory.mktemp("deployment"), deployment_logs) as running:
+        yield running
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Names the log directories, and shows the ends of the logs, when a test fails."""
+    report = yield
+    if report.failed:
+        for fixture in ("session_logs", "deployment_logs"):
+            directory = getattr(item, "funcargs", {}).get(fixture)
+            if directory is not None:
+                report.sections.append(("logs", f"kept in {directory}"))
+                for log in sorted(directory.glob("*.log")):
+                    report.sections.append((log.name, log.read_text(errors="replace")[-3000:]))
+    return report

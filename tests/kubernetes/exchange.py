@@ -1,0 +1,190 @@
+"""The requests that are played to the real API server and to the simulated one, and what of the answers may differ."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tools.control_plane.client import Answer, decoded
+
+MERGE, STRATEGIC, JSON_PATCH, APPLY = (
+    f"application/{kind}" for kind in ("merge-patch+json", "strategic-merge-patch+json", "json-patch+json", "apply-patch+yaml")
+)
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+NAMESPACE = "exchange"
+IN = f"/api/v1/namespaces/{NAMESPACE}"
+APPS = f"/apis/apps/v1/namespaces/{NAMESPACE}"
+POLICY = f"/apis/policy/v1/namespaces/{NAMESPACE}"
+POOLS = "/apis/karpenter.sh/v1/nodepools"
+
+Call = Callable[..., Answer]
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request. What a name in `{}` stands for is taken from earlier answers: `{revision}` is the last resourceVersion seen."""
+
+    name: str
+    method: str
+    path: str
+    body: Any = None
+    content_type: str = "application/json"
+    accept: str = "application/json"
+
+
+def pod(name: str, **spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": "pause:3.7", "resources": {"requests": {"cpu": "100m"}}}
+    body = {"automountServiceAccountToken": False, "containers": [container]} | spec
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "exchange"}}, "spec": body}
+
+
+def node(name: str) -> dict[str, Any]:
+    status = {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}, "allocatable": {"cpu": "3900m", "memory": "7Gi", "pods": "110"}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"providerID": f"aws:///us-east-1a/i-{name}"}, "status": status}
+
+
+def pool(name: str, **spec: Any) -> dict[str, Any]:
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    template = {"spec": {"nodeClassRef": reference, "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]}}
+    return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": {"template": template} | spec}
+
+
+def deployment(name: str) -> dict[str, Any]:
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "pause:3.7"}]}}
+    body = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": body}
+
+
+def eviction(name: str) -> dict[str, Any]:
+    return {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": NAMESPACE}}
+
+
+TAINT = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
+BUDGET = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "all"}}
+BUDGET |= {"spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "exchange"}}}}
+EVENT = {
+    "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": NAMESPACE}, "reason": "Launched", "message": "m", "type": "Normal",
+    "involvedObject": {"kind": "Pod", "name": "a", "namespace": NAMESPACE}, "source": {"component": "nodeless"},
+}  # fmt: skip
+BINDING = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": {"apiVersion": "v1", "kind": "Node", "name": "one"}}
+
+REQUESTS = [
+    Request("a namespace is created", "POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
+    # Nodes, as kubelets, nodeless and kubectl write them.
+    Request("a node is created", "POST", "/api/v1/nodes", node("one")),
+    Request("a node is created twice", "POST", "/api/v1/nodes", node("one")),
+    Request("a node is tainted", "PATCH", "/api/v1/nodes/one", {"spec": {"taints": [TAINT]}}, MERGE),
+    Request("a node gets another taint", "PATCH", "/api/v1/nodes/one", {"spec": {"taints": [{"key": "b", "effect": "NoExecute"}]}}, STRATEGIC),
+    Request("a node is cordoned", "PATCH", "/api/v1/nodes/one", {"spec": {"unschedulable": True}}, STRATEGIC),
+    Request("a node's status is changed", "PATCH", "/api/v1/nodes/one/status", {"status": {"phase": "Running"}}, MERGE),
+    Request("a finalizer is added", "PATCH", "/api/v1/nodes/one", {"metadata": {"finalizers": ["karpenter.sh/termination"]}}, MERGE),
+    Request("a test of a JSON patch fails", "PATCH", "/api/v1/nodes/one", [{"op": "test", "path": "/metadata/name", "value": "x"}], JSON_PATCH),
+    Request("an old revision is refused", "PATCH", "/api/v1/nodes/one", {"metadata": {"resourceVersion": "1", "labels": {"a": "b"}}}, MERGE),
+    Request("a node that is missing", "GET", "/api/v1/nodes/two"),
+    Request("a label that is invalid", "PATCH", "/api/v1/nodes/one", {"metadata": {"labels": {"a b": "c"}}}, MERGE),
+    # Pods, as users, the scheduler and nodeless write them.
+    Request("a pod is created", "POST", f"{IN}/pods", pod("a", nodeSelector={"never": "there"})),
+    Request("a pod without containers", "POST", f"{IN}/pods", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {}}),
+    Request("a pod with an unknown field", "POST", f"{IN}/pods?fieldValidation=Strict", pod("x", unknown=1)),
+    Request("a pod's request cannot be changed", "PATCH", f"{IN}/pods/a", {"spec": {"nodeName": "one"}}, MERGE),
+    Request("pods by label", "GET", f"{IN}/pods?labelSelector=app%3Dexchange"),
+    Request("pods by node", "GET", f"{IN}/pods?fieldSelector=spec.nodeName%3Done"),
+    Request("pods by a field that is no selector", "GET", f"{IN}/pods?fieldSelector=spec.hostname%3Done"),
+    Request("a label selector that is invalid", "GET", f"{IN}/pods?labelSelector=a%3D%3D%3D"),
+    Request("pods as a table", "GET", f"{IN}/pods", accept=TABLE),
+    Request("a dry run stores nothing", "POST", f"{IN}/pods?dryRun=All", pod("dry")),
+    Request("what a dry run did not store", "GET", f"{IN}/pods/dry"),
+    Request("a pod is bound", "POST", f"{IN}/pods/a/binding", BINDING),
+    Request("a pod is bound twice", "POST", f"{IN}/pods/a/binding", BINDING),
+    Request("a pod runs", "PATCH", f"{IN}/pods/a/status", {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}, STRATEGIC),
+    Request("pages", "GET", f"{IN}/pods?limit=1"),
+    Request("a continue token that is no token", "GET", f"{IN}/pods?limit=1&continue=x"),
+    Request("a pod is evicted that is missing", "POST", f"{IN}/pods/none/eviction", eviction("none")),
+    Request("a pod is evicted", "POST", f"{IN}/pods/a/eviction", eviction("a")),
+    # Other kinds.
+    Request("an event is created", "POST", f"{IN}/events", EVENT),
+    Request("an event is counted", "PATCH", f"{IN}/events/e", {"count": 2}, MERGE),
+    Request("a deployment is created", "POST", f"{APPS}/deployments", deployment("web")),
+    Request("a deployment is scaled", "PATCH", f"{APPS}/deployments/web/scale", {"spec": {"replicas": 0}}, MERGE),
+    Request("a budget is created", "POST", f"{POLICY}/poddisruptionbudgets", BUDGET),
+    Request("a selector that does not match its template", "POST", f"{APPS}/deployments", deployment("bad") | {"spec": deployment("bad")["spec"] | {"selector": {"matchLabels": {"app": "x"}}}}),
+    # Custom resources.
+    Request("a NodePool gets its defaults", "POST", POOLS, pool("p")),
+    Request("a NodePool of an invalid weight", "POST", POOLS, pool("w", weight=1000)),
+    Request("a NodePool with an unknown field", "POST", f"{POOLS}?fieldValidation=Strict", pool("x", unknown=1)),
+    Request("an unknown field is dropped", "POST", f"{POOLS}?dryRun=All", pool("x", unknown=1)),
+    Request("the status is not written with the rest", "PATCH", f"{POOLS}/p", {"status": {"nodes": 5}}, MERGE),
+    Request("the status is written", "PATCH", f"{POOLS}/p/status", {"status": {"nodes": 5}}, MERGE),
+    Request("the spec is not written with the status", "PATCH", f"{POOLS}/p/status", {"spec": {"weight": 9}}, MERGE),
+    Request("the generation counts changes of the spec", "PATCH", f"{POOLS}/p", {"spec": {"weight": 7}}, MERGE),
+    Request("a strategic patch of a custom resource", "PATCH", f"{POOLS}/p", {"spec": {"weight": 8}}, STRATEGIC),
+    Request("a field is applied", "PATCH", f"{POOLS}/p?fieldManager=one", pool("p", weight=7), APPLY),
+    Request("the same field is applied by another", "PATCH", f"{POOLS}/p?fieldManager=two", pool("p", weight=3), APPLY),
+    Request("the same field is taken by force", "PATCH", f"{POOLS}/p?fieldManager=two&force=true", pool("p", weight=3), APPLY),
+    Request("an application without a manager", "PATCH", f"{POOLS}/p", pool("p"), APPLY),
+    Request("a NodePool is scaled", "GET", f"{POOLS}/p/scale"),
+    Request("a version that is not served", "GET", "/apis/karpenter.sh/v1alpha5/nodepools"),
+    Request("a resource that is not served", "GET", "/api/v1/nothing"),
+    Request("a method that is not served", "PUT", "/api/v1/nodes", node("one")),
+    Request("a body that is no JSON", "POST", POOLS, "text"),
+    Request("a body of another kind", "POST", POOLS, node("x")),
+    # Deletion.
+    Request("a deletion of another revision", "DELETE", f"{POOLS}/p", {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "other"}}),
+    Request("a NodePool is deleted", "DELETE", f"{POOLS}/p"),
+    Request("a NodePool is deleted twice", "DELETE", f"{POOLS}/p"),
+    Request("a finalizer keeps a node", "DELETE", "/api/v1/nodes/one"),
+    Request("a finalizer cannot be added while it goes", "PATCH", "/api/v1/nodes/one", {"metadata": {"finalizers": ["karpenter.sh/termination", "x.io/y"]}}, MERGE),
+    Request("the last finalizer is removed", "PATCH", "/api/v1/nodes/one", {"metadata": {"finalizers": None}}, MERGE),
+    Request("the node is gone", "GET", "/api/v1/nodes/one"),
+]  # fmt: skip
+
+# What every answer may differ in: identities, times, and what only one of the two keeps.
+ANYWHERE = {"uid", "resourceVersion", "creationTimestamp", "managedFields", "selfLink", "deletionTimestamp", "lastTransitionTime", "startTime", "continue", "rowHash"}
+
+
+def simulated(url: str) -> Call:
+    """Calls the API server of `nodeless local`, which takes every caller."""
+
+    def call(method: str, path: str, body: Any = None, content_type: str = "application/json", accept: str = "application/json") -> Answer:
+        headers = {"Content-Type": content_type, "Accept": accept}
+        request = urllib.request.Request(url + path, None if body is None else json.dumps(body).encode(), headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return Answer(answer.status, dict(answer.headers), decoded(answer.read()))
+        except urllib.error.HTTPError as refused:
+            return Answer(refused.code, dict(refused.headers), decoded(refused.read()))
+
+    return call
+
+
+def play(call: Call) -> dict[str, Answer]:
+    return {r.name: call(r.method, r.path, r.body, r.content_type, r.accept) for r in REQUESTS}
+
+
+def differences(real: Answer, other: Answer) -> list[str]:
+    """Where two answers differ, as paths. Messages are compared only by their presence; their words are those of each server."""
+    if real.status != other.status:
+        return [f"status: {real.status} and {other.status}"]
+    return compare(real.body, other.body, "")
+
+
+def compare(real: Any, other: Any, path: str) -> list[str]:
+    if isinstance(real, dict) and isinstance(other, dict):
+        found = []
+        for key in sorted((real.keys() | other.keys()) - ANYWHERE):
+            below = f"{path}.{key}"
+            if key == "message" and isinstance(real.get(key), str) and isinstance(other.get(key), str):
+                continue
+            if key not in other or key not in real:
+                found.append(f"{below}: {'only real' if key in real else 'only simulated'}")
+            else:
+                found += compare(real[key], other[key], below)
+        return found
+    if isinstance(real, list) and isinstance(other, list) and len(real) == len(other):
+        return [d for i, (a, b) in enumerate(zip(real, other, strict=True)) for d in compare(a, b, f"{path}[{i}]")]
+    return [] if real == other else [f"{path}: {json.dumps(real)[:80]} and {json.dumps(other)[:80]}"]

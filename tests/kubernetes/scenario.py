@@ -1,0 +1,125 @@
+"""What the scenarios look at and wait for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from objects import POOL_LABEL, node_class, node_pool
+from tools.control_plane.deployment import Deployment
+from tools.processes import wait_for
+
+# Waits end when the condition holds. The longest things that nodeless waits for are the minute of its schedules and the 15 seconds
+# before a command is validated; a busy machine makes both longer.
+PATIENCE = 300
+WORKLOADS = "deployments,statefulsets,daemonsets,poddisruptionbudgets,persistentvolumeclaims,persistentvolumes"
+
+
+class Scenario:
+    """A NodePool of its own and what runs on it. Use as a context manager.
+
+    In the end its objects are deleted, and nodeless removes the nodes while the next scenario runs; `nothing_is_left` waits for all of them."""
+
+    def __init__(self, running: Deployment, name: str, **pool: Any) -> None:
+        self.running, self.plane, self.name = running, running.plane, name
+        self.pool = node_pool(name, **pool)
+
+    def __enter__(self) -> Scenario:
+        self.plane.apply(self.pool)
+        self.wait("the NodePool to be ready", lambda: condition(self.plane.get("nodepools", self.name), "Ready"))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.plane.kubectl("delete", WORKLOADS, "--all", "--wait=false")
+        self.plane.kubectl("delete", "nodepool", self.name, "--ignore-not-found", "--wait=false")
+
+    def wait(self, what: str, condition: Any, seconds: float = PATIENCE) -> Any:
+        try:
+            return wait_for(what, condition, seconds, every=0.5)
+        except AssertionError as late:
+            raise AssertionError(f"{late}\n{self.summary()}") from late
+
+    # What is in the cluster
+
+    def apply(self, *objects: dict[str, Any]) -> None:
+        self.plane.apply(*objects)
+
+    def patch(self, kind: str, name: str, change: dict[str, Any]) -> None:
+        self.plane.kubectl("patch", kind, name, "--type=merge", "-p", json.dumps(change))
+
+    def pods(self, app: str | None = None) -> list[dict[str, Any]]:
+        return self.plane.items("pods", f"app={app or self.name}")
+
+    def running_pods(self, app: str | None = None) -> list[dict[str, Any]]:
+        return [pod for pod in self.pods(app) if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]]
+
+    def all_run(self, count: int, app: str | None = None) -> None:
+        self.wait(f"{count} running pods", lambda: len(self.running_pods(app)) == count == len(self.pods(app)))
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return self.plane.items("nodes", f"{POOL_LABEL}={self.name}")
+
+    def claims(self) -> list[dict[str, Any]]:
+        return self.plane.items("nodeclaims", f"{POOL_LABEL}={self.name}")
+
+    def instances(self) -> set[str]:
+        """The ids of this NodePool's instances that are not terminated."""
+        return {i["InstanceId"] for i in self.running.instances() if {"Key": POOL_LABEL, "Value": self.name} in i["Tags"]}
+
+    def initialized(self, count: int | None = None) -> list[dict[str, Any]]:
+        """Waits until all claims are initialized, and there are as many as given."""
+
+        def ready() -> list[dict[str, Any]]:
+            claims = self.claims()
+            return claims if claims and all(condition(c, "Initialized") for c in claims) and count in (None, len(claims)) else []
+
+        return self.wait("initialized NodeClaims", ready)
+
+    def summary(self) -> str:
+        """What a reader of a failed test needs first."""
+        parts = ["nodepools", "nodeclaims", "nodes", "pods", "poddisruptionbudgets"]
+        shown = [self.plane.kubectl("get", part, "-A", "-o", "wide", check=False) for part in parts]
+        events = self.plane.kubectl("get", "events", "-A", "--sort-by=.lastTimestamp", check=False).splitlines()[-25:]
+        return "\n".join([*shown, *events])
+
+
+def ready_class(running: Deployment) -> None:
+    """The EC2NodeClass of all scenarios, ready."""
+    running.plane.apply(node_class("default", str(running.outputs["node_role_name"])))
+    wait_for("the EC2NodeClass to be ready", lambda: condition(running.plane.get("ec2nodeclasses", "default"), "Ready"), PATIENCE, every=0.5)
+
+
+def nothing_is_left(running: Deployment) -> None:
+    """Waits until nodeless has removed every trace of the nodes of all scenarios, and no message was given up."""
+
+    def left() -> dict[str, list[str]]:
+        found = {kind: names(running.plane.items(kind)) for kind in ("nodepools", "nodeclaims", "nodes", "pods")}
+        found["instances"] = [instance["InstanceId"] for instance in running.instances()]
+        return {kind: rest for kind, rest in found.items() if rest}
+
+    wait_for("everything to be gone", lambda: not (rest := left()) or Rest(rest), 2 * PATIENCE, every=1)
+    assert not running.dead_letters(), "a message was given up; the functions' logs say why"
+
+
+class Rest(dict):
+    """What is left: falsy, so that waiting goes on, and shown when it was in vain."""
+
+    def __bool__(self) -> bool:
+        return False
+
+
+def condition(item: dict[str, Any], kind: str) -> bool:
+    """Whether an object has this condition, for its present spec."""
+    generation = item.get("metadata", {}).get("generation")
+    return any(
+        c["type"] == kind and c["status"] == "True" and c.get("observedGeneration", generation) == generation
+        for c in item.get("status", {}).get("conditions", [])
+    )
+
+
+def names(items: list[dict[str, Any]]) -> list[str]:
+    return sorted(item["metadata"]["name"] for item in items)
+
+
+def zone(node: dict[str, Any]) -> str:
+    return node["metadata"]["labels"]["topology.kubernetes.io/zone"]

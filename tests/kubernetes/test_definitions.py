@@ -1,0 +1,111 @@
+"""The CustomResourceDefinitions in a real API server: applied in each way that users apply them, and over those of Karpenter."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from definitions import FILES, KARPENTER, established, remove_all
+from tools.control_plane.server import PATHS, ControlPlane
+from validation import KINDS, cases, resource
+
+
+@pytest.fixture(autouse=True)
+def no_definitions(plane: ControlPlane) -> None:
+    remove_all(plane)
+
+
+def test_client_side_apply_creates_them_and_changes_nothing_the_second_time(plane: ControlPlane) -> None:
+    plane.kubectl("apply", "-f", str(FILES))
+    established(plane)
+    again = plane.kubectl("apply", "-f", str(FILES))
+    assert again.splitlines() and all(line.endswith(" unchanged") for line in again.splitlines()), again
+
+
+def test_server_side_apply_creates_them_and_changes_nothing_the_second_time(plane: ControlPlane) -> None:
+    plane.kubectl("apply", "--server-side", "-f", str(FILES))
+    established(plane)
+    before = revisions(plane)
+    plane.kubectl("apply", "--server-side", "-f", str(FILES))
+    assert revisions(plane) == before
+
+
+def test_the_installer_and_a_user_may_both_apply_them(plane: ControlPlane, nodeless: Path) -> None:
+    """The installer takes over from a user who applied the files client-side, and the user can still apply them."""
+    plane.kubectl("apply", "-f", str(FILES))
+    established(plane)
+    install(plane, nodeless)
+    again = plane.kubectl("apply", "-f", str(FILES)).splitlines()
+    assert again and all(line.endswith((" unchanged", " configured")) for line in again), again
+    before = revisions(plane)
+    install(plane, nodeless)
+    assert revisions(plane) == before, "the installer writes what has not changed"
+
+
+@pytest.mark.parametrize("release", KARPENTER)
+@pytest.mark.parametrize("how", ["client-side", "server-side", "installer"])
+def test_they_replace_those_of_karpenter_and_keep_every_object(plane: ControlPlane, nodeless: Path, release: str, how: str) -> None:
+    for definition in KARPENTER[release]:
+        # The installer meets definitions that Helm or kubectl made.
+        plane.kubectl("apply", *(["--server-side"] if how == "server-side" else []), "-f", "-", stdin=json.dumps(definition.manifest()))
+    established(plane, KARPENTER[release])
+    stored = store(plane)
+    if how == "installer":
+        install(plane, nodeless)
+    else:
+        plane.kubectl("apply", *(["--server-side", "--force-conflicts"] if how == "server-side" else []), "-f", str(FILES))
+    established(plane)
+    for kind in KINDS:
+        check_kept(plane, kind, stored[kind])
+
+
+def install(plane: ControlPlane, nodeless: Path) -> None:
+    """What the installer function does, by the command that shares its code; and takes back all but the definitions."""
+    for command in (["install", "--no-wake"], ["uninstall"]):
+        done = subprocess.run([nodeless, *command, f"--kubeconfig={plane.kubeconfig}"], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def revisions(plane: ControlPlane) -> dict[str, str]:
+    return {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in plane.items("customresourcedefinitions")}
+
+
+def store(plane: ControlPlane) -> dict[str, list[dict]]:
+    """Creates an object for each case that Karpenter accepts, and returns what the API server stored, by kind."""
+    stored: dict[str, list[dict]] = {}
+    for kind in KINDS:
+        for case in cases(kind):
+            if case.accepted:
+                answer = plane.client.call("POST", path(kind), case.object())
+                assert answer.status == 201, f"{case.id}: {answer.body}"
+                stored.setdefault(kind, []).append(answer.body)
+    return stored
+
+
+def check_kept(plane: ControlPlane, kind: str, stored: list[dict]) -> None:
+    """Nothing that a user wrote is lost, and each object can still be changed in its metadata, as controllers do all the time."""
+    for before in stored:
+        name = before["metadata"]["name"]
+        after = plane.client.call("GET", f"{path(kind)}/{name}").body
+        missing = lost(before["spec"], after["spec"])
+        assert not missing, f"{kind} {name}: {missing} is lost"
+        annotated = plane.client.call(
+            "PATCH", f"{path(kind)}/{name}", {"metadata": {"annotations": {"tests": "changed"}}}, "application/merge-patch+json"
+        )
+        assert annotated.status == 200, f"{kind} {name} can no longer be changed: {annotated.body['message']}"
+
+
+def lost(before: object, after: object, place: str = "spec") -> list[str]:
+    """What `after` lacks of `before`. Defaults may be added."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        return [rest for key in before for rest in lost(before[key], after.get(key), f"{place}.{key}")]
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        return [rest for index, value in enumerate(before) for rest in lost(value, after[index], f"{place}[{index}]")]
+    return [] if before == after else [f"{place}: {before!r} became {after!r}"]
+
+
+def path(kind: str) -> str:
+    return f"{PATHS[resource(kind)]}/{resource(kind)}"

@@ -1,0 +1,3 @@
+module nodeless/tests/kubernetes/unused
+
+go 1.24.0

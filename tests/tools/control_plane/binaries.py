@@ -1,0 +1,121 @@
+"""Builds kube-apiserver, kube-controller-manager, kube-scheduler, etcd and kwok from Go modules, and keeps them for later runs.
+
+A build is kept under the user's cache folder by the content of its go.mod and go.sum and by the version of Go, so a second run takes no time
+and a changed pin builds again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..terraform import ROOT
+
+MODULES = ROOT / "tests/kubernetes"
+VERSIONS = MODULES / "versions"
+# The packages of each module that are programs, by the name of the program.
+KUBERNETES = {name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")}
+ETCD = {"etcd": "go.etcd.io/etcd/server/v3"}
+KWOK = {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}
+
+
+class Unavailable(Exception):
+    """The control plane cannot be built on this machine; the message says what is missing."""
+
+
+@dataclass(frozen=True)
+class Binaries:
+    """The programs of a control plane."""
+
+    version: str
+    programs: Mapping[str, Path]
+
+    @property
+    def minor(self) -> str:
+        """The minor version as EKS names it, such as `1.36`."""
+        return minor_of(self.version)
+
+
+def minor_of(version: str) -> str:
+    return ".".join(version.removeprefix("v").split(".")[:2])
+
+
+def offered() -> list[str]:
+    """The minor versions that are pinned, oldest first."""
+    found = [folder.name.removeprefix("v") for folder in VERSIONS.glob("v*")]
+    return sorted(found, key=lambda minor: tuple(map(int, minor.split("."))))
+
+
+def selected() -> str:
+    """The minor version that KUBERNETES names, or the newest that is pinned."""
+    named = os.environ.get("KUBERNETES")
+    if named and named not in offered():
+        raise SystemExit(f"KUBERNETES is {named}, and tests/kubernetes/versions has {', '.join(offered())}")
+    return named or offered()[-1]
+
+
+def binaries() -> Binaries:
+    """Builds what is not built yet. The first run takes about 15 minutes on two cores."""
+    if shutil.which("go") is None:
+        raise Unavailable("there is no `go` on PATH; install Go 1.26 or newer")
+    folder = VERSIONS / f"v{selected()}"
+    version = pinned(folder / "go.mod", "k8s.io/kubernetes")
+    major, minor = version.removeprefix("v").split(".")[:2]
+    package = "k8s.io/component-base/version"
+    stamp = f"-X {package}.gitVersion={version} -X {package}.gitMajor={major} -X {package}.gitMinor={minor} -X {package}.gitTreeState=clean"
+    return Binaries(version, build(folder, KUBERNETES, stamp) | build(MODULES / "etcd", ETCD) | build(MODULES / "kwok", KWOK))
+
+
+def pinned(file: Path, module: str) -> str:
+    """The version at which a go.mod requires a module."""
+    found = re.search(rf"^(?:require )?\s*{re.escape(module)} (v\S+)", file.read_text(), re.MULTILINE)
+    if found is None:
+        raise RuntimeError(f"{file} does not require {module}")
+    return found.group(1)
+
+
+def build(folder: Path, packages: Mapping[str, str], stamp: str = "") -> dict[str, Path]:
+    """The programs of a module, by name. Only one process builds; others wait for it."""
+    place = cache() / f"{folder.name}-{key(folder)}"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with (place.parent / f"{place.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for name, package in packages.items():
+            if not (place / name).is_file():
+                compile_one(folder, package, place / name, stamp)
+    return {name: place / name for name in packages}
+
+
+def compile_one(folder: Path, package: str, program: Path, stamp: str) -> None:
+    program.parent.mkdir(exist_ok=True)
+    unfinished = program.parent / f"{program.name}.unfinished"
+    command = ["nice", "-n", "10", "go", "build", "-trimpath", "-ldflags", f"-s -w {stamp}".strip(), "-o", unfinished, package]
+    print(f"building {package} of {folder.name}; this takes minutes the first time", flush=True)
+    done = subprocess.run(command, cwd=folder, env=go_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode != 0:
+        raise Unavailable(f"go could not build {package} (the module proxy may be out of reach):\n{done.stdout[-3000:]}")
+    unfinished.rename(program)
+
+
+def go_environment() -> dict[str, str]:
+    # The Go that is installed, and no download of another; no C compiler is needed.
+    return os.environ | {"GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"}
+
+
+def cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nodeless-tests/kubernetes"
+
+
+def key(folder: Path) -> str:
+    """What a build depends on, as a short name."""
+    digest = hashlib.sha256(subprocess.run(["go", "env", "GOVERSION", "GOOS", "GOARCH"], stdout=subprocess.PIPE, check=True).stdout)
+    for name in ("go.mod", "go.sum"):
+        digest.update((folder / name).read_bytes())
+    return digest.hexdigest()[:16]

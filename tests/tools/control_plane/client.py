@@ -1,0 +1,61 @@
+"""A client of kube-apiserver that does what a test asks and nothing more: no discovery, no retries, no validation."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .certificates import Pair
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the API server answered; `body` is decoded where it is JSON."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: Any
+
+
+class Client:
+    """Calls the API server with a certificate, or with a token."""
+
+    def __init__(self, port: int, authority: Pair, identity: Pair | None = None, token: str | None = None) -> None:
+        self._port, self._token = port, token
+        self._context = ssl.create_default_context(cafile=str(authority.certificate))
+        if identity is not None:
+            self._context.load_cert_chain(identity.certificate, identity.key)
+
+    def call(self, method: str, path: str, body: Any = None, content_type: str = "application/json", accept: str = "application/json") -> Answer:
+        headers = {"Content-Type": content_type, "Accept": accept}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        connection = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=60, context=self._context)
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            return Answer(answer.status, dict(answer.getheaders()), decoded(answer.read()))
+        finally:
+            connection.close()
+
+    def watch(self, path: str, seconds: int) -> list[dict[str, Any]]:
+        """The events of a watch that the API server ends after so many seconds, or earlier."""
+        separator = "&" if "?" in path else "?"
+        connection = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=seconds + 30, context=self._context)
+        try:
+            connection.request("GET", f"{path}{separator}watch=1&timeoutSeconds={seconds}")
+            answer = connection.getresponse()
+            return [json.loads(line) for line in answer.read().splitlines()]
+        finally:
+            connection.close()
+
+
+def decoded(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except ValueError:
+        return content.decode(errors="replace")

@@ -1,0 +1,176 @@
+"""nodeless deployed for a real control plane: the module applied on ministack, EC2 of `nodeless local`, and a Kubernetes of this test.
+
+`nodeless local` serves EC2, SSM, IAM and the price list, and starts a kubelet for each instance from its user data; its own API server is only
+used to read what those kubelets register (nodes.py). EKS describes the real control plane instead of it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..iam import Policy
+from ..ministack import Ministack
+from ..processes import wait_for
+from ..recording import EmulatedAccount, Proxy, policies, signed_by_name
+from ..terraform import ROOT, copy_module, environment, terraform
+from ..world import World
+from .binaries import Binaries
+from .nodes import Joining
+from .relay import Relay
+from .server import ControlPlane
+from .tokens import Authenticator, Identity
+
+CLUSTER = "local"
+# What ministack and the proxy take from every caller.
+SECRET = "test"
+CLUSTER_ADMIN = "AmazonEKSClusterAdminPolicy"
+WEBHOOK = "nodeless-wake"
+
+
+class RealClusterProxy(Proxy):
+    """The functions' AWS. EKS describes the real control plane, but with the version of `nodeless local`, which has images for that one only."""
+
+    def __init__(self, plane: ControlPlane, account: EmulatedAccount, world: World, ministack: Ministack, logs: Path) -> None:
+        super().__init__(account, world.aws_url, ministack.url, logs)
+        self._plane = plane
+
+    def _take(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Iterable[tuple[str, str]], bytes]:
+        status, answered, content = super()._take(method, target, headers, body)
+        if method == "GET" and urlsplit(target).path == f"/clusters/{CLUSTER}" and status == 200:
+            described = json.loads(content)
+            described["cluster"]["endpoint"] = self._plane.url
+            described["cluster"]["certificateAuthority"] = {"data": self._plane.authority.pair.certificate_data()}
+            content = json.dumps(described).encode()
+        return status, answered, content
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a deployment is made of."""
+
+    binaries: Binaries
+    nodeless: Path
+    zips: Path
+    mirror: Path
+
+
+class Deployment:
+    """nodeless, applied, in a cluster with a real control plane. Use as a context manager."""
+
+    def __init__(self, inputs: Inputs, directory: Path, logs: Path) -> None:
+        self.inputs, self.directory, self.logs = inputs, directory, logs
+        self._identities: dict[str, Identity] = {}
+        self._stack = ExitStack()
+        self.outputs: dict[str, Any] = {}
+        self.policies: dict[str, Policy] = {}
+
+    def __enter__(self) -> Deployment:
+        with ExitStack() as started:
+            self.authenticator = started.enter_context(Authenticator(CLUSTER, SECRET, self._identity))
+            self.plane = started.enter_context(
+                ControlPlane(self.inputs.binaries, self.directory / "control-plane", self.logs, self.authenticator)
+            )
+            self.world = started.enter_context(World(self.inputs.nodeless, CLUSTER, self.directory, self.logs))
+            self.ministack = started.enter_context(Ministack(self.logs))
+            account = EmulatedAccount(self.world, self.ministack)
+            self.proxy = started.enter_context(RealClusterProxy(self.plane, account, self.world, self.ministack, self.logs))
+            self.relay = started.enter_context(Relay(self.plane.authority.server("webhook"), self._invoke))
+            self.nodes = started.enter_context(Joining(self.world, self.plane))
+            self._apply(started)
+            self._stack = started.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def functions(self) -> dict[str, str]:
+        """The names under which the functions are deployed."""
+        return dict(self.outputs["function_names"])
+
+    def dead_letters(self) -> dict[str, str]:
+        """How many messages were given up, by queue, where there are any."""
+        sqs = self.ministack.client("sqs")
+        counts = {
+            name: sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"])["Attributes"]["ApproximateNumberOfMessages"]
+            for name, url in self.outputs["dead_letter_queue_urls"].items()
+        }
+        return {name: count for name, count in counts.items() if count != "0"}
+
+    # Terraform
+
+    def _apply(self, started: ExitStack) -> None:
+        signed = signed_by_name(self.inputs.zips, self.directory / "signed")
+        copy_module(self.directory / "terraform")
+        self.root = Path(shutil.copytree(ROOT / "tests/deployed/root", self.directory / "root"))
+        self._environment = environment(AWS_ENDPOINT_URL=self.ministack.url)
+        self._variables = [
+            f"-var=cluster_name={CLUSTER}",
+            f"-var=artifacts_directory={signed}",
+            "-var=wake_enabled=true",
+            f"-var=extra_environment={json.dumps(self.proxy.endpoints())}",
+        ]
+        self.terraform("init", f"-plugin-dir={self.inputs.mirror}")
+        self.terraform("apply", "-auto-approve", *self._variables)
+        self.ministack.drop_doubled_mappings(self.root / "terraform.tfstate")
+        self.outputs = {name: output["value"] for name, output in json.loads(self.terraform("output", "-json")).items()}
+        self.policies = policies(self.ministack, self.functions())
+        role = str(self.outputs["node_role_name"])
+        self.world.add_instance_profile(str(self.outputs["node_instance_profile_name"]), role)
+        self.redirect_webhook()
+
+    def destroy(self) -> None:
+        self.terraform("destroy", "-auto-approve", *self._variables)
+
+    def terraform(self, *arguments: str) -> str:
+        return terraform(self.root, *arguments, env=self._environment, log=self.logs / "terraform.log")
+
+    # The webhook
+
+    def redirect_webhook(self) -> None:
+        """Points the installed webhook at this machine: the host of the Function URL does not resolve."""
+        url = self._webhook_url()
+        parts = urlsplit(url)
+        self._function_url = f"{parts.scheme}://{parts.netloc}"
+        here = {"url": self.relay.url + parts.path, "caBundle": self.plane.authority.pair.certificate_data()}
+        change = [{"op": "replace", "path": f"/webhooks/{index}/clientConfig", "value": here} for index in range(2)]
+        self.plane.kubectl("patch", "validatingwebhookconfiguration", WEBHOOK, "--type=json", "-p", json.dumps(change))
+
+    def _webhook_url(self) -> str:
+        found = json.loads(self.plane.kubectl("get", "validatingwebhookconfiguration", WEBHOOK, "-o", "json"))
+        return found["webhooks"][0]["clientConfig"]["url"]
+
+    def _invoke(self, path: str, review: dict[str, Any]) -> tuple[int, bytes]:
+        """Calls wake by its Function URL, at the path that the API server called."""
+        return self.ministack.call_function_url(self._function_url + path.partition("?")[0], review)
+
+    # Who a token belongs to
+
+    def _identity(self, access_key: str) -> Identity | None:
+        """The user and groups of the access entry of a function's role. Nothing is remembered: Terraform makes them while it applies."""
+        function = self.ministack.client("lambda").get_function_configuration(FunctionName=access_key)
+        role, eks = function["Role"], self.ministack.client("eks")
+        if role not in eks.list_access_entries(clusterName=CLUSTER)["accessEntries"]:
+            return None
+        entry = eks.describe_access_entry(clusterName=CLUSTER, principalArn=role)["accessEntry"]
+        groups = [*entry["kubernetesGroups"], "system:authenticated"]
+        attached = eks.list_associated_access_policies(clusterName=CLUSTER, principalArn=role)["associatedAccessPolicies"]
+        # EKS authorizes what an access policy allows by an authorizer of its own; system:masters is the nearest that Kubernetes has.
+        if any(policy["policyArn"].endswith(f"/{CLUSTER_ADMIN}") for policy in attached):
+            groups.append("system:masters")
+        account, name = role.split(":")[4], role.rsplit("/", 1)[-1]
+        return Identity(f"arn:aws:sts::{account}:assumed-role/{name}/{access_key}", tuple(groups))
+
+    # Instances
+
+    def instances(self) -> list[dict[str, Any]]:
+        return self.world.instances()
+
+    def wait(self, what: str, condition: Any, seconds: float = 180, every: float = 0.5) -> Any:
+        return wait_for(what, condition, seconds, every)

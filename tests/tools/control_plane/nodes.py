@@ -1,0 +1,73 @@
+"""Instances join the cluster: each Node that `nodeless local` makes of an instance's user data is registered with the real API server.
+
+`nodeless local` reads the user data as nodeadm does and starts a kubelet, which registers with its own API server: providerID, labels,
+taints, capacity. The same Node is created here, and from then on kwok is its kubelet. When the instance is gone the Node is deleted, as
+the cloud controller manager does.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+from ..world import World
+from .server import ControlPlane
+
+# What a kubelet sends when it registers; the rest of a Node is the API server's and the controllers'.
+CLOUD_PROVIDER = {"node.cloudprovider.kubernetes.io/shutdown"}
+
+
+class Joining:
+    """Registers instances as Nodes, while it is entered."""
+
+    def __init__(self, world: World, plane: ControlPlane, every: float = 0.5) -> None:
+        self._world, self._plane, self._every = world, plane, every
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        # Names of Nodes that were registered, and their instances.
+        self.joined: dict[str, str] = {}
+        self._deleted: set[str] = set()
+        # Instances of these types do not join, for tests of nodes that never register.
+        self.hold = False
+        self.problems: list[str] = []
+
+    def __enter__(self) -> Joining:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._every):
+            try:
+                self._look()
+            except Exception as problem:  # noqa: BLE001 the API server may be restarting; the next look repeats
+                self.problems.append(str(problem))
+
+    def _look(self) -> None:
+        running = {i["InstanceId"] for i in self._world.instances()}
+        for node in self._world.items("nodes"):
+            name, instance = node["metadata"]["name"], node["spec"]["providerID"].rsplit("/", 1)[-1]
+            if name not in self.joined and instance in running and not self.hold:
+                self._plane.kubectl("create", "-f", "-", stdin=json.dumps(registration(node)))
+                self.joined[name] = instance
+        for name, instance in self.joined.items():
+            if instance not in running and name not in self._deleted:
+                self._plane.kubectl("delete", "node", name, "--ignore-not-found", "--wait=false")
+                self._deleted.add(name)
+
+
+def registration(node: dict[str, Any]) -> dict[str, Any]:
+    """What a kubelet creates: its Node without what others added to it."""
+    taints = [t for t in node["spec"].get("taints", ()) if not t["key"].startswith("node.kubernetes.io/") and t["key"] not in CLOUD_PROVIDER]
+    status = {k: v for k, v in node["status"].items() if k in ("capacity", "allocatable", "nodeInfo", "addresses")}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": node["metadata"]["name"], "labels": node["metadata"]["labels"]},
+        "spec": {"providerID": node["spec"]["providerID"], "taints": taints},
+        "status": status,
+    }

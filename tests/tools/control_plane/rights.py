@@ -1,0 +1,73 @@
+"""What the functions may do in Kubernetes, by the roles in infra/rbac and the groups of their access entries, and what they did."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+import yaml
+
+from ..terraform import ROOT
+from .audit import Audit, Right
+
+HEADING = "## Allowed in Kubernetes, and not used by every scenario"
+# The installer runs as cluster-admin while it installs; its own role is for later runs.
+FUNCTIONS = ("planner", "lifecycle", "catalog", "interruption")
+
+
+def granted(groups: Mapping[str, Iterable[str]]) -> dict[str, set[Right]]:
+    """The rights of each function, by the groups that it is in."""
+    roles: dict[str, set[Right]] = {}
+    bound: dict[str, set[str]] = {}
+    for file in sorted((ROOT / "infra/rbac").glob("*.yaml")):
+        for item in yaml.safe_load_all(file.read_text()):
+            if item["kind"] == "ClusterRole":
+                roles[item["metadata"]["name"]] = {right for rule in item["rules"] for right in rights_of(rule)}
+            else:
+                for subject in item["subjects"]:
+                    bound.setdefault(subject["name"], set()).add(item["roleRef"]["name"])
+    return {name: {right for group in of for role in bound.get(group, ()) for right in roles[role]} for name, of in groups.items()}
+
+
+def rights_of(rule: Mapping[str, list[str]]) -> Iterable[Right]:
+    return (Right(group, resource, verb) for group in rule["apiGroups"] for resource in rule["resources"] for verb in rule["verbs"])
+
+
+def used(audit: Audit, names: Mapping[str, str]) -> dict[str, set[Right]]:
+    """What each function was allowed to do. `names` are the functions by the names that they are deployed under."""
+    found: dict[str, set[Right]] = {name: set() for name in names.values()}
+    for call in audit.calls():
+        function = names.get(call.user.rsplit("/", 1)[-1])
+        if function and call.right and call.decision == "allow":
+            found[function].add(call.right)
+    return found
+
+
+def forbidden(audit: Audit, names: Mapping[str, str]) -> dict[str, set[Right]]:
+    """What each function asked for and was not allowed to do."""
+    found: dict[str, set[Right]] = {name: set() for name in names.values()}
+    for call in audit.calls():
+        function = names.get(call.user.rsplit("/", 1)[-1])
+        if function and call.right and call.decision == "forbid":
+            found[function].add(call.right)
+    return found
+
+
+def documented_as_unused() -> dict[str, set[str]]:
+    """Rights by function, from the table of docs/security.md, in the words of `str(Right)`. There `get,list pods,nodes` is four rights."""
+    _, found, rest = (ROOT / "docs/security.md").read_text().partition(f"{HEADING}\n")
+    assert found, f"docs/security.md has no section {HEADING!r}"
+    rights: dict[str, set[str]] = {name: set() for name in FUNCTIONS}
+    for line in rest.partition("\n## ")[0].splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("| ") or cells[0] == "function":
+            continue
+        assert len(cells) == 3 and cells[2], f"docs/security.md: a row needs functions, rights and a reason: {line}"
+        for name in cells[0].split(", "):
+            rights[name] |= {right for quoted in re.findall(r"`([^`]+)`", cells[1]) for right in spelled_out(quoted)}
+    return rights
+
+
+def spelled_out(text: str) -> list[str]:
+    verbs, resources = text.split(" ")
+    return [f"{verb} {resource}" for verb in verbs.split(",") for resource in resources.split(",")]

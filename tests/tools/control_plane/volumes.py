@@ -1,0 +1,68 @@
+"""Provisions volumes as the EBS CSI driver does: in the zone of the node that the scheduler selected for the first pod."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+from .server import ControlPlane
+
+DRIVER = "ebs.csi.aws.com"
+SELECTED = "volume.kubernetes.io/selected-node"
+ZONE = "topology.kubernetes.io/zone"
+
+
+class Provisioner:
+    """Works while it is entered."""
+
+    def __init__(self, plane: ControlPlane, every: float = 0.5) -> None:
+        self._plane, self._every = plane, every
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.problems: list[str] = []
+
+    def __enter__(self) -> Provisioner:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._every):
+            try:
+                self._look()
+            except AssertionError as problem:
+                self.problems.append(str(problem))
+
+    def _look(self) -> None:
+        present = {volume["metadata"]["name"] for volume in self._plane.items("persistentvolumes")}
+        for claim in self._plane.items("persistentvolumeclaims"):
+            selected = claim["metadata"].get("annotations", {}).get(SELECTED)
+            if selected and f"pvc-{claim['metadata']['uid']}" not in present:
+                node = json.loads(self._plane.kubectl("get", "node", selected, "-o", "json"))
+                self._plane.kubectl("create", "-f", "-", stdin=json.dumps(volume(claim, node["metadata"]["labels"][ZONE])))
+
+
+def volume(claim: dict[str, Any], zone: str) -> dict[str, Any]:
+    """A volume in this zone that only this claim can have."""
+    metadata = claim["metadata"]
+    reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]}
+    term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": f"pvc-{metadata['uid']}", "annotations": {"pv.kubernetes.io/provisioned-by": DRIVER}},
+        "spec": {
+            "capacity": claim["spec"]["resources"]["requests"],
+            "accessModes": claim["spec"]["accessModes"],
+            "storageClassName": claim["spec"]["storageClassName"],
+            "claimRef": reference,
+            "csi": {"driver": DRIVER, "volumeHandle": f"vol-{metadata['uid'][:8]}", "fsType": "ext4"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+            # Nothing here deletes volumes.
+            "persistentVolumeReclaimPolicy": "Retain",
+        },
+    }
