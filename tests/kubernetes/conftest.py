@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def programs() -> Binaries:
-    """The control plane's programs. Where they cannot be built nothing here can run, and every test says so."""
+    """The control plane's programs. Where they cannot be built nothing here can run, and every test reports that."""
     if shutil.which("kubectl") is None:
         pytest.skip("SKIPPED, not passed: there is no `kubectl` on PATH")
     try:

@@ -98,7 +98,7 @@ def nothing_is_left(running: Deployment) -> None:
         return {kind: rest for kind, rest in found.items() if rest}
 
     wait_for("everything to be gone", lambda: not (rest := left()) or Rest(rest), 2 * PATIENCE, every=1)
-    assert not running.dead_letters(), "a message was given up; the functions' logs say why"
+    assert not running.dead_letters(), "a message was given up; the functions' logs have the reason"
 
 
 class Rest(dict):

@@ -159,7 +159,7 @@ def check_joined(scenario: Scenario) -> None:
 
 
 def check_webhook(running: Deployment, before: int) -> None:
-    """The API server called wake for events of the scheduler that no node fits, and for nothing else of the many events."""
+    """The API server called wake for FailedScheduling events of the scheduler and for no other event."""
     reviews = [call.review["request"] for call in running.relay.calls[before:]]
     called = [r for r in reviews if r["resource"]["resource"] == "events"]
     assert called, "the API server called wake for no event"

@@ -140,7 +140,7 @@ pub fn moto() -> Option<Server> {
 
 /// DynamoDB as AWS itself emulates it: DynamoDB Local, which `make dynamodb` puts into `.venv/dynamodb`. One server serves all tests
 /// that run at the same time, since it keeps the tables of each access key apart. Where it or Java is missing, a moto of the
-/// test's own takes its place, and the test says so. `None` where there is neither.
+/// test's own takes its place, and a message reports that. `None` where there is neither.
 ///
 /// # Panics
 /// When it does not answer within a minute.

@@ -27,7 +27,7 @@ KWOK = {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}
 
 
 class Unavailable(Exception):
-    """The control plane cannot be built on this machine; the message says what is missing."""
+    """The control plane cannot be built on this machine; the message names what is missing."""
 
 
 @dataclass(frozen=True)

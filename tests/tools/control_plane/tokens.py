@@ -26,7 +26,7 @@ CLUSTER_HEADER = "x-k8s-aws-id"
 
 
 class Refused(Exception):
-    """A token is not accepted; the message says why."""
+    """A token is not accepted; the message has the reason."""
 
 
 @dataclass(frozen=True)

@@ -124,8 +124,9 @@ impl Connection {
     pub(crate) async fn call(&self, operation: &str, request: Request<Vec<u8>>) -> Result<String, CallError> {
         let sent = self.authorized(request, None).await?;
         match self.text(operation, sent.request.clone()).await {
-            Err(failed) if failed.is(401) => match self.with_another_token(sent).await? {
-                Some(request) => self.text(operation, request).await,
+            Err(failed) if failed.is(401) => match Box::pin(self.with_another_token(sent)).await? {
+                // On the heap, because a second call is rare and a future of two calls is large.
+                Some(request) => Box::pin(self.text(operation, request)).await,
                 None => Err(failed),
             },
             done => done,
@@ -160,8 +161,8 @@ impl Connection {
         request.headers_mut().insert(http::header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let sent = self.authorized(request, None).await?;
         match self.lines(operation, sent.request.clone()).await {
-            Err(failed) if failed.is(401) => match self.with_another_token(sent).await? {
-                Some(request) => self.lines(operation, request).await,
+            Err(failed) if failed.is(401) => match Box::pin(self.with_another_token(sent)).await? {
+                Some(request) => Box::pin(self.lines(operation, request)).await,
                 None => Err(failed),
             },
             done => done,
