@@ -61,8 +61,11 @@ fn named(cell: &str, usual: &str) -> Vec<Named> {
 /// The text of a file of tests, or of a module with tests of its own.
 fn source(krate: &str, file: &str) -> Option<String> {
     let folders = LAYERS.map(|layer| root().join("shared").join(layer).join(krate));
-    let mut places =
-        folders.iter().flat_map(|folder| ["tests", "src"].map(|place| folder.join(place).join(format!("{file}.rs"))));
+    let mut places = folders.iter().flat_map(|folder| {
+        // A crate with one test binary has its files in a folder of the crate's name.
+        let places = [folder.join("tests").join(krate), folder.join("tests"), folder.join("src")];
+        places.map(|place| place.join(format!("{file}.rs")))
+    });
     places.find_map(|path| fs::read_to_string(path).ok()).filter(|source| source.contains("test]"))
 }
 

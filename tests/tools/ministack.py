@@ -33,7 +33,8 @@ class Ministack:
         self._scratch = tempfile.TemporaryDirectory(prefix="nodeless-ministack-")
         self._process = Process(
             "ministack",
-            [Path(sys.executable).with_name("ministack")],
+            # Isolated, since a module of this directory is called ministack, too.
+            [sys.executable, "-I", Path(__file__).with_name("ministack_process.py")],
             logs,
             kept
             | {
@@ -134,8 +135,8 @@ class Ministack:
     def drop_doubled_mappings(self, state: Path) -> None:
         """Deletes event source mappings that double one of Terraform's state.
 
-        When an answer comes late the provider asks again. Lambda refuses a second mapping of one queue to one function with
-        ResourceConflictException; ministack makes it, and it would never be deleted.
+        ministack_process.py makes it rare that the provider sends a request twice. Lambda refuses a second mapping of one queue
+        to one function with ResourceConflictException; ministack makes it, and it would never be deleted.
         """
         resources = json.loads(state.read_text())["resources"]
         ours = {

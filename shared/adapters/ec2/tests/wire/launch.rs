@@ -435,6 +435,8 @@ async fn dry_runs_launch_nothing_and_report_what_ec2_would_refuse() {
     }
     world.ec2.throttle("RunInstances", 3);
     assert_eq!(dry_run(&world, &class, &candidates).await.unwrap_err().kind, ErrorKind::Throttled);
+    // RunInstances has few tokens at once: time passes, and they are there again.
+    world.ec2.advance_to(world.ec2.now() + SignedDuration::from_secs(10));
     // One subnet is enough, and a lack of capacity is no refusal.
     world.ec2.fail_next("RunInstances", &Ec2Error::new("InvalidSubnetID.NotFound", "no such subnet"), 1);
     assert_eq!(dry_run(&world, &class, &candidates).await.unwrap(), None);

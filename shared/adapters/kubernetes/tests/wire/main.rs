@@ -2,9 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod claims;
+mod cluster_state;
 mod installing;
 mod pods;
-mod situations;
+
 mod tokens;
 mod views;
 
