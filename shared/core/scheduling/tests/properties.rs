@@ -67,7 +67,7 @@ fn make_running(index: usize, seed: PodSeed) -> (Node, Vec<Pod>) {
         .with("memory", gib(8))
         .with("pods", Quantity::from_units(9));
     let pods = (0..seed.1 % 3).map(|number| {
-        let mut pod = pod(&format!("running-{index}-{number}"), 100, 100);
+        let mut pod = pod(format!("running-{index}-{number}"), 100, 100);
         relate(&mut pod, seed.2 + number, seed.3 + number);
         pod
     });
@@ -78,7 +78,7 @@ fn make_running(index: usize, seed: PodSeed) -> (Node, Vec<Pod>) {
 fn make_pod(index: usize, (size, place, extra, group): PodSeed) -> Pod {
     let cpu = [100, 250, 500, 1000, 1500, 6000, 70_000][size % 7];
     let memory = [100, 256, 512, 1024, 2048, 4096][(size / 7) % 6];
-    let mut made = pod(&format!("pod-{index:04}"), cpu, memory);
+    let mut made = pod(format!("pod-{index:04}"), cpu, memory);
     match place % 9 {
         0 => drop(made.node_selector.insert(labels::ZONE.into(), ZONES[group % 3].into())),
         1 => drop(made.node_selector.insert(labels::ARCH.into(), "arm64".into())),

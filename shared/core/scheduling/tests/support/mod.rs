@@ -94,7 +94,7 @@ pub fn offer(pool: &NodePool) -> PoolOffer<'_> {
 }
 
 pub fn pods(count: usize, cpu_milli: i64, memory_mib: i64) -> Vec<Pod> {
-    (0..count).map(|index| pod(&format!("pod-{cpu_milli}-{memory_mib}-{index:05}"), cpu_milli, memory_mib)).collect()
+    (0..count).map(|index| pod(format!("pod-{cpu_milli}-{memory_mib}-{index:05}"), cpu_milli, memory_mib)).collect()
 }
 
 pub fn term(key: &str, operator: Operator, values: &[&str]) -> RequirementTerm {

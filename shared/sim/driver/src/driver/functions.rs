@@ -61,16 +61,9 @@ impl Outcome {
         }
     }
 
-    /// Whether its message is delivered again: those of queues are, schedules wait for their next time.
-    pub(crate) fn comes_again(&self) -> bool {
-        match self {
-            Self::Planned(result) => result.is_err(),
-            Self::Reconciled(result) => result.is_err(),
-            Self::Validated(result) => result.is_err(),
-            Self::Interrupted(result) => matches!(result, Err(InterruptError::Port(_))),
-            Self::Ended(_) => true,
-            Self::Swept(_) | Self::Refreshed(_) => false,
-        }
+    /// Whether the function hands its message back to its queue.
+    pub(crate) fn is_handed_back(&self) -> bool {
+        matches!(self, Self::Interrupted(Err(InterruptError::Port(_))))
     }
 }
 

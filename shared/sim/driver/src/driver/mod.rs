@@ -32,10 +32,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// A message that could not be handled is delivered again after this time.
-const RETRY: SignedDuration = SignedDuration::from_secs(10);
-/// A message whose process was killed is delivered again after this visibility timeout.
-const VISIBILITY: SignedDuration = SignedDuration::from_mins(1);
+/// The visibility timeouts of the queues, as `terraform/queues.tf` has them by default: a message that is handed back, or whose
+/// process was killed, is delivered again after so long. Messages in flight hold up the plan queue, which is FIFO.
+const PLAN_VISIBILITY: SignedDuration = SignedDuration::from_secs(45);
+const CLAIMS_VISIBILITY: SignedDuration = SignedDuration::from_secs(120);
+const INTERRUPTION_VISIBILITY: SignedDuration = SignedDuration::from_secs(40);
 /// The webhook sends at most one wake-up in this time.
 const WEBHOOK_PAUSE: SignedDuration = SignedDuration::from_secs(1);
 /// The least that the clock moves on. Kubernetes' times have whole seconds, so nothing is due more often.
@@ -88,6 +89,8 @@ pub struct Driver {
     later: BTreeMap<Work, Timestamp>,
     seen: u64,
     webhook_sent: Option<Timestamp>,
+    /// Until when the message of a planner that was killed is in flight, and no plan begins.
+    plans_held_until: Option<Timestamp>,
     outcomes: VecDeque<(Timestamp, Outcome)>,
     events: VecDeque<Value>,
 }
@@ -150,6 +153,7 @@ impl Driver {
             due: BTreeSet::new(),
             later: BTreeMap::new(),
             webhook_sent: None,
+            plans_held_until: None,
             outcomes: VecDeque::new(),
             events: VecDeque::new(),
         }
@@ -329,7 +333,9 @@ impl Driver {
 
     /// Starts the work that is due and does not run already. Returns whether there was any.
     fn start(&mut self) -> bool {
-        let ready: Vec<Work> = self.due.iter().filter(|work| !self.busy.contains(*work)).cloned().collect();
+        let plans_held = self.plans_held_until.is_some_and(|until| until > self.world.now());
+        let waits = |work: &Work| self.busy.contains(work) || (plans_held && *work == Work::Plan);
+        let ready: Vec<Work> = self.due.iter().filter(|work| !waits(work)).cloned().collect();
         for work in &ready {
             self.due.remove(work);
             if !self.may_overlap(work) {
@@ -363,13 +369,13 @@ impl Driver {
         while let Poll::Ready(Some((work, outcome))) = Pin::new(&mut self.running).poll_next(&mut context) {
             ended = true;
             self.busy.remove(&work);
-            let killed = matches!(outcome, Outcome::Ended(_));
-            if killed {
+            if matches!(outcome, Outcome::Ended(_)) {
                 self.forget();
             }
-            // The schedule starts these again.
-            if outcome.comes_again() && !matches!(work, Work::Sweep | Work::Refresh) {
-                let at = now.saturating_add(if killed { VISIBILITY } else { RETRY }).unwrap_or(now);
+            if let Some(at) = redelivered_after(&work, &outcome).and_then(|delay| now.checked_add(delay).ok()) {
+                if work == Work::Plan {
+                    self.plans_held_until = Some(at);
+                }
                 self.later.insert(work, at);
             }
             if let Some(why) = outcome.failure() {
@@ -385,6 +391,19 @@ impl Driver {
             }
         }
         ended
+    }
+}
+
+/// After what time the message of this work is delivered again. The functions hand back only messages of interruptions: the sweep,
+/// the heartbeat and the catalog ask for everything else again.
+fn redelivered_after(work: &Work, outcome: &Outcome) -> Option<SignedDuration> {
+    let killed = matches!(outcome, Outcome::Ended(_));
+    match work {
+        Work::Plan => killed.then_some(PLAN_VISIBILITY),
+        Work::Shard(_) | Work::Validate(_) => killed.then_some(CLAIMS_VISIBILITY),
+        Work::Interrupt(_) => (killed || outcome.is_handed_back()).then_some(INTERRUPTION_VISIBILITY),
+        // Their schedules start them again before.
+        Work::Sweep | Work::Refresh => None,
     }
 }
 
