@@ -22,11 +22,12 @@ use crate::world::WorldClock;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::instance::InstanceFault;
 use nodeless_ports::{Clock, ErrorKind, PortError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
+use tokio::sync::Barrier;
 
 /// How likely each fault is for one call, or for one message. All are 0 by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -94,11 +95,13 @@ pub struct FaultInjection {
 struct State {
     random: Random,
     rates: Rates,
-    /// Calls to ports whose operation begins so fail until this time.
+    /// Calls to ports whose operation and subject begin so fail until this time.
     outages: Vec<(String, Timestamp, ErrorKind)>,
     writes: u64,
     /// Counts writes like `writes`, from the last [`FaultInjection::take_writes`] on.
     recent_writes: u64,
+    /// Which of the writes that `recent_writes` counts were the first of their process.
+    first_writes: BTreeSet<u64>,
     script: Script,
     /// Whether the write of `Script::fail_from` was reached.
     failing: bool,
@@ -110,6 +113,8 @@ struct State {
     empty_launch_responses: bool,
     /// What EC2 reports about instances, besides their real status checks and scheduled events.
     instance_faults: Vec<InstanceFault>,
+    /// The reads that wait for each other.
+    meeting: Option<(&'static str, Arc<Barrier>)>,
     /// How often each operation of the ports was called.
     calls: BTreeMap<&'static str, u64>,
 }
@@ -128,6 +133,8 @@ struct Script {
 #[derive(Clone, Copy)]
 struct Invocation {
     dead: bool,
+    /// Whether it has begun a write since it was polled last.
+    wrote: bool,
 }
 
 /// What is to happen to a call before it is made.
@@ -166,6 +173,7 @@ impl FaultInjection {
             outages: Vec::new(),
             writes: 0,
             recent_writes: 0,
+            first_writes: BTreeSet::new(),
             script: Script::default(),
             failing: false,
             current: None,
@@ -174,6 +182,7 @@ impl FaultInjection {
             killed: 0,
             empty_launch_responses: false,
             instance_faults: Vec::new(),
+            meeting: None,
             calls: BTreeMap::new(),
         };
         Self { clock, state: Arc::new(Mutex::new(state)) }
@@ -206,7 +215,8 @@ impl FaultInjection {
         self.lock().rates = rates;
     }
 
-    /// Calls whose operation begins so, such as `cluster` or `cloud launch`, fail until a time.
+    /// Calls whose operation begins so, such as `cluster` or `cloud launch`, fail until a time. A write can be named with its
+    /// subject, such as `cluster delete pod default/web-0`.
     pub fn fail_until(&self, operations: &str, until: Timestamp, kind: ErrorKind) {
         self.lock().outages.push((operations.to_owned(), until, kind));
     }
@@ -232,6 +242,17 @@ impl FaultInjection {
         self.lock().script.lose_answer = Some(write);
     }
 
+    /// Each of these reads, such as `cluster view`, waits until so many of them wait, so that none of them comes after what
+    /// another process did with its result. Until [`Self::end_meeting`].
+    pub fn meet_at(&self, operation: &'static str, readers: usize) {
+        self.lock().meeting = Some((operation, Arc::new(Barrier::new(readers))));
+    }
+
+    /// Reads wait for no others any more.
+    pub fn end_meeting(&self) {
+        self.lock().meeting = None;
+    }
+
     /// Every call fails from the write with this number on, counted as above.
     pub fn fail_from(&self, write: u64) {
         self.lock().script.fail_from = Some(write);
@@ -250,8 +271,16 @@ impl FaultInjection {
     /// The number of writes since the last call. Counts from 0 again, and drops the faults at chosen writes.
     pub fn take_writes(&self) -> u64 {
         let mut state = self.lock();
+        state.first_writes.clear();
         (state.script, state.failing) = (Script::default(), false);
         std::mem::take(&mut state.recent_writes)
+    }
+
+    /// Which writes since the last [`Self::take_writes`] were the first of their process, by the numbers of [`Self::kill_at`]. A
+    /// process that is killed before any other of its writes leaves what it leaves when it is killed after the write before.
+    #[must_use]
+    pub fn first_writes(&self) -> BTreeSet<u64> {
+        self.lock().first_writes.clone()
     }
 
     /// How often each operation of the ports was called since the last call, such as `cluster patch node`.
@@ -290,7 +319,7 @@ impl FaultInjection {
 
     /// To be called before an invocation is polled.
     pub fn enter(&self) {
-        self.lock().current = Some(Invocation { dead: false });
+        self.lock().current = Some(Invocation { dead: false, wrote: false });
     }
 
     /// To be called after an invocation was polled: whether its process ended.
@@ -305,12 +334,13 @@ impl FaultInjection {
         draw(&mut state.random, &state.rates)
     }
 
-    fn before(&self, operation: &'static str, write: bool) -> Before {
+    fn before(&self, operation: &'static str, subject: &str, write: bool) -> Before {
         let now = self.clock.time();
         let mut state = self.lock();
         *state.calls.entry(operation).or_default() += 1;
         state.outages.retain(|(_, until, _)| *until > now);
-        if let Some((_, _, kind)) = state.outages.iter().find(|(prefix, _, _)| operation.starts_with(prefix.as_str())) {
+        let call = if subject.is_empty() { operation.to_owned() } else { format!("{operation} {subject}") };
+        if let Some((_, _, kind)) = state.outages.iter().find(|(prefix, _, _)| call.starts_with(prefix.as_str())) {
             return Before::Fail(*kind, "a fault was injected");
         }
         let number = state.recent_writes;
@@ -321,6 +351,9 @@ impl FaultInjection {
         if write {
             state.writes += 1;
             state.recent_writes += 1;
+            if state.current.as_mut().is_none_or(|invocation| !std::mem::replace(&mut invocation.wrote, true)) {
+                state.first_writes.insert(number);
+            }
             if state.script.kill == Some((number, false)) {
                 return Before::Die;
             }
@@ -395,7 +428,11 @@ impl FaultInjection {
         operation: &'static str,
         call: impl Future<Output = Result<T, PortError>> + Send,
     ) -> Result<T, PortError> {
-        match self.before(operation, false) {
+        let meeting = self.lock().meeting.clone().filter(|(meeting, _)| *meeting == operation);
+        if let Some((_, readers)) = meeting {
+            readers.wait().await;
+        }
+        match self.before(operation, "", false) {
             Before::Go => {}
             Before::Wait(time) => self.clock.sleep(time).await,
             Before::Fail(kind, why) => return Err(PortError::new(kind, operation, why)),
@@ -413,7 +450,7 @@ impl FaultInjection {
         call: impl Future<Output = Result<T, PortError>> + Send,
     ) -> Result<T, PortError> {
         let number = self.lock().recent_writes;
-        match self.before(operation, true) {
+        match self.before(operation, &subject, true) {
             Before::Go => {}
             Before::Wait(time) => self.clock.sleep(time).await,
             Before::Fail(kind, why) => return Err(PortError::new(kind, operation, why)),

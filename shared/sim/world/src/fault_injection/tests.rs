@@ -73,7 +73,9 @@ fn a_process_is_killed_at_the_chosen_write_and_outages_last_until_they_are_ended
         create("b").await
     };
     assert_eq!(faults.process(Box::pin(process)).now_or_never().unwrap(), None);
+    assert_eq!(faults.first_writes(), BTreeSet::from([0]));
     assert_eq!((stored(), faults.take_writes(), faults.injected()), (2, 2, (0, 1)), "the last write was done");
+    assert!(faults.first_writes().is_empty(), "counted from 0 again");
     faults.kill_at(0, false);
     assert_eq!(faults.process(Box::pin(create("c"))).now_or_never().unwrap(), None);
     assert_eq!((stored(), faults.take_writes()), (2, 1));
@@ -90,6 +92,35 @@ fn a_process_is_killed_at_the_chosen_write_and_outages_last_until_they_are_ended
     claims.list().now_or_never().unwrap().unwrap_err();
     assert_eq!((stored(), faults.take_writes()), (4, 1));
     assert!(claims.list().now_or_never().unwrap().is_ok());
+}
+
+#[test]
+fn a_write_of_one_subject_fails_and_those_of_others_do_not() {
+    let faults = FaultInjection::scripted(clock());
+    let claims = FaultyClaims { inner: Arc::new(MemoryClaims::default()), fault_injection: faults.clone() };
+    faults.fail("claims create a", ErrorKind::Denied);
+    let refused = claims.create(&claim("a"), None).now_or_never().unwrap().unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Denied);
+    claims.create(&claim("b"), None).now_or_never().unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn reads_that_meet_wait_for_each_other() {
+    let faults = FaultInjection::scripted(clock());
+    let claims = FaultyClaims { inner: Arc::new(MemoryClaims::default()), fault_injection: faults.clone() };
+    faults.meet_at("claims list", 2);
+    assert!(claims.usage().now_or_never().is_some(), "another read");
+    assert!(claims.list().now_or_never().is_none(), "one waits");
+    faults.meet_at("claims list", 2);
+    let read_first = async {
+        let read = claims.list().await;
+        claims.create(&claim("a"), None).await.unwrap();
+        read
+    };
+    let (first, second) = futures::join!(read_first, claims.list());
+    assert_eq!((first.unwrap(), second.unwrap()), (Vec::new(), Vec::new()), "each read before the other wrote");
+    faults.end_meeting();
+    assert_eq!(claims.list().now_or_never().unwrap().unwrap().len(), 1);
 }
 
 #[test]

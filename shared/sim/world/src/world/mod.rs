@@ -16,13 +16,13 @@ pub use memory::RealMemory;
 use crate::memory::MemoryZonalShifts;
 use jiff::Timestamp;
 use nodeless_catalog::{Catalog, Facts};
-use nodeless_fake_aws::{Account, Ec2, Ec2Event, RegionFacts};
+use nodeless_fake_aws::{Account, Ec2, Ec2Event, Instance, InstanceState, RegionFacts};
 use nodeless_fake_kubernetes::controllers::Controllers;
 use nodeless_fake_kubernetes::resource::CUSTOM_RESOURCE_DEFINITIONS;
 use nodeless_fake_kubernetes::{ApiServer, CreateOptions, Options, Status};
 use serde_json::Value;
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// How to set up a [`World`].
 #[derive(Clone, Debug)]
@@ -234,6 +234,19 @@ impl World {
         answered
     }
 
+    /// The machine of an instance that runs and has not joined, as one whose launch was spoilt, joins now. Returns whether there is
+    /// such an instance.
+    pub fn join_late(&mut self, instance_id: &str) -> bool {
+        let now = self.now();
+        let mut instances = self.ec2.instances().into_iter();
+        let runs = |it: &Instance| it.id == instance_id && it.state == InstanceState::Running;
+        let Some(instance) = instances.find(|it| runs(it) && !it.joins) else { return false };
+        self.ec2.change_instance(instance_id, |instance| instance.joins = true);
+        let instance = Instance { joins: true, ..instance };
+        let machine = join::machine(&instance, &self.catalog, &self.options, now);
+        machine.map(|machine| self.controllers.kubelets.start(machine)).is_some()
+    }
+
     /// Lets an EC2 event have its effect on the cluster.
     fn take(&mut self, event: &Ec2Event, now: Timestamp) {
         match event {
@@ -268,12 +281,22 @@ impl World {
 }
 
 fn install_definitions(api: &ApiServer) -> Result<(), WorldError> {
-    let definitions = nodeless_api::crds().map_err(|error| WorldError::Definitions(error.to_string()))?;
-    for definition in definitions {
-        let object = serde_json::to_value(definition).map_err(|error| WorldError::Definitions(error.to_string()))?;
-        api.create(&CUSTOM_RESOURCE_DEFINITIONS, object, &CreateOptions::default())?;
+    for definition in definitions()? {
+        api.create(&CUSTOM_RESOURCE_DEFINITIONS, definition.clone(), &CreateOptions::default())?;
     }
     Ok(())
+}
+
+/// The custom resource definitions. They are generated once in a process: tests make hundreds of worlds.
+fn definitions() -> Result<&'static [Value], WorldError> {
+    static GENERATED: OnceLock<Vec<Value>> = OnceLock::new();
+    if let Some(generated) = GENERATED.get() {
+        return Ok(generated);
+    }
+    let definitions = nodeless_api::crds().map_err(|error| WorldError::Definitions(error.to_string()))?;
+    let objects: Result<Vec<Value>, serde_json::Error> = definitions.iter().map(serde_json::to_value).collect();
+    let objects = objects.map_err(|error| WorldError::Definitions(error.to_string()))?;
+    Ok(GENERATED.get_or_init(|| objects))
 }
 
 #[cfg(test)]

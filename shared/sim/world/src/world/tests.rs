@@ -4,6 +4,7 @@ use super::{World, WorldOptions};
 use base64::Engine as _;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_fake_aws::requests::{RunInstances, TerminateInstances};
+use nodeless_fake_aws::{LaunchFault, OfferingPattern};
 use nodeless_fake_kubernetes::resource::NODES;
 use serde_json::Value;
 use std::sync::Arc;
@@ -54,6 +55,20 @@ fn an_instance_joins_as_its_user_data_says_and_goes_with_its_instance() {
     world.advance_to(after(&world, 120)).unwrap();
     assert!(nodes(&world).is_empty());
     assert!(!world.take_events().is_empty());
+}
+
+#[test]
+fn a_machine_that_did_not_join_can_join_late() {
+    let mut world = World::new(WorldOptions::default()).unwrap();
+    world.ec2().spoil_launches(OfferingPattern::default(), LaunchFault::NeverJoins, 1);
+    let id = launch(&world);
+    world.advance_to(after(&world, 120)).unwrap();
+    assert!(nodes(&world).is_empty());
+    assert!(world.join_late(&id));
+    world.advance_to(after(&world, 30)).unwrap();
+    assert_eq!(nodes(&world).len(), 1);
+    assert!(!world.join_late(&id), "it has joined");
+    assert!(!world.join_late("i-0123"), "there is none");
 }
 
 #[test]
