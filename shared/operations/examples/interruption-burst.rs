@@ -8,7 +8,7 @@
 //! The operations run against ports in memory. Each call takes a time drawn evenly from 1 ms to twice the second argument
 //! (milliseconds on average) on a virtual clock, and as many invocations run at once as the Terraform module allows, with
 //! as many messages each. What waiting costs is read off that clock. What this code costs in processor time is measured,
-//! and comes on top: once for all, as if one core did everything.
+//! and comes on top: once for all, as if one core did everything. The processor time includes that of the simulated API server.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a program for measuring")]
 
 #[path = "../tests/operations/common/mod.rs"]
@@ -17,21 +17,20 @@ mod common;
 use common::{Harness, pod};
 use futures::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
-use nodeless_api::nodeclass::Subnet;
 use nodeless_catalog::{Catalog, Facts};
 use nodeless_fake_aws::{self as fake_aws, Offering};
+use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_lifecycle::Settings;
 use nodeless_model::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
-use nodeless_model::node::{NodeCondition, provider_id};
-use nodeless_model::pod::PodPhase;
-use nodeless_model::{
-    CapacityType, ConditionStatus, Node, NodeClaim, Phase, Pod, Quantity, Requirements, ResourceList, StringMap, labels,
-};
+use nodeless_model::node::provider_id;
+use nodeless_model::{CapacityType, ConditionStatus, NodeClaim, Phase, labels};
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{CatalogCache, EventRate, Interrupter, PlanReport, Planner, Reconciler};
 use nodeless_ports::{Claims, Cloud, Cluster, Queue, State, StoredCatalog};
 use nodeless_world::WorldClock;
 use nodeless_world::fault_injection::{FaultInjection, FaultyClaims, FaultyCloud, FaultyCluster, FaultyQueue, Rates};
+use nodeless_world::resources::NODE_CLASSES;
+use serde_json::json;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -48,13 +47,10 @@ async fn widen(harness: &Harness) {
     let mut catalog = Catalog::synthetic(1, Facts::embedded().unwrap());
     catalog.types.retain(|entry| entry.facts.name.starts_with(['c', 'm', 'r']));
     harness.claims.put_catalog("2", &catalog.encode().unwrap()).await.unwrap();
-    let mut state = harness.cluster.lock();
-    let pool = &mut state.pools[0];
-    pool.limits = ResourceList::new();
-    pool.template.requirements = Requirements::new();
-    let status = state.classes.get_mut("default").unwrap().status.as_mut().unwrap();
-    let subnets = ZONES.map(|zone| Subnet { id: harness.cloud.subnet(zone), zone: zone.into(), zone_id: None });
-    status.subnets = subnets.into();
+    let template = json!({ "spec": { "requirements": [] } });
+    harness.cluster.patch_node_pool(json!({ "spec": { "limits": null, "template": template } }));
+    let subnets = ZONES.map(|zone| json!({ "id": harness.cloud.subnet(zone), "zone": zone }));
+    harness.cluster.patch_status(&NODE_CLASSES, "default", json!({ "subnets": subnets }));
 }
 
 /// So many nodes on spot instances, each with a pod. Returns the ids of the instances.
@@ -99,38 +95,20 @@ async fn seed(harness: &Harness, count: usize) -> Vec<String> {
             claim.set_condition(kind, ConditionStatus::True, kind, "", at);
         }
         harness.claims.create(&claim, None).await.unwrap();
-        let room = ResourceList::from([
-            ("cpu", Quantity::from_milli(3900)),
-            ("memory", Quantity::from_mebibytes(15_000)),
-            ("pods", Quantity::from_units(58)),
-        ]);
-        let mut state = harness.cluster.lock();
-        state.nodes.insert(
-            node.clone(),
-            Node {
-                name: node.clone(),
-                uid: format!("uid-{node}"),
-                provider_id: Some(provider_id(zone, &id)),
-                labels: StringMap::from([
-                    (labels::NODE_POOL.into(), "default".into()),
-                    (labels::REGISTERED.into(), "true".into()),
-                    (labels::INITIALIZED.into(), "true".into()),
-                ]),
-                finalizers: vec![labels::TERMINATION_FINALIZER.into()],
-                capacity: room.clone(),
-                allocatable: room,
-                conditions: vec![NodeCondition { kind: "Ready".into(), status: Some(true), since: Some(at) }],
-                created: Some(at),
-                ..Node::default()
-            },
+        let room = json!({ "cpu": "3900m", "memory": "15000Mi", "pods": "58" });
+        let set = json!({ labels::NODE_POOL: "default", labels::REGISTERED: "true", labels::INITIALIZED: "true" });
+        let ready = json!([{ "type": "Ready", "status": "True", "lastTransitionTime": at.to_string() }]);
+        harness.cluster.create(
+            &NODES,
+            json!({
+                "metadata": { "name": node, "labels": set, "finalizers": [labels::TERMINATION_FINALIZER] },
+                "spec": { "providerID": provider_id(zone, &id) },
+                "status": { "capacity": room, "allocatable": room, "conditions": ready },
+            }),
         );
-        let web = Pod {
-            node_name: Some(node),
-            phase: PodPhase::Running,
-            marked_unschedulable: false,
-            ..pod(&format!("web-{number:05}"), 3000)
-        };
-        state.pods.insert(web.key(), web);
+        let mut web = pod(&format!("web-{number:05}"), 3000);
+        web["spec"]["nodeName"] = json!(node);
+        harness.cluster.create(&PODS, web);
     }
     harness.faults.take_writes();
     harness.cloud.ids()
@@ -173,7 +151,7 @@ async fn main() {
     let queue: Arc<dyn Queue> =
         Arc::new(FaultyQueue { inner: Arc::new(harness.queue.clone()), fault_injection: fault_injection.clone() });
     let cluster: Arc<dyn Cluster> =
-        Arc::new(FaultyCluster::new(Arc::new(harness.cluster.clone()), fault_injection.clone()));
+        Arc::new(FaultyCluster::new(Arc::new(harness.cluster.port.clone()), fault_injection.clone()));
     let cloud: Arc<dyn Cloud> = Arc::new(FaultyCloud::new(Arc::new(harness.cloud.port.clone()), fault_injection));
     println!(
         "{count} warnings, {latency} ms a call on average, {INTERRUPTIONS} and {LIFECYCLES} invocations at once, {BATCH} messages each"
@@ -226,14 +204,16 @@ async fn main() {
     let began = cpu();
     let drained = in_virtual_time(&harness.clock, LIFECYCLES, drains.collect()).await;
     let draining = cpu() - began;
-    let left = harness.cluster.lock().pods.values().filter(|pod| pod.node_name.is_some()).count();
+    // No kubelet stops the pods: those that are being deleted stay.
+    let left = harness.cluster.bound();
     reported("tainted, pods evicted", &harness, drained, draining, &format!(", {left} pods left"));
     assert_eq!(left, 0);
     (waited, spent) = (waited + drained, spent + draining);
 
     // Evicted pods come again and have no node.
     harness.cluster.add_pods((0..count).map(|number| pod(&format!("again-{number:05}"), 3000)));
-    let planner = Planner::new(harness.context(), claims, queue, cluster, PlanSettings::default());
+    let settings = PlanSettings { batch_idle: Duration::ZERO, batch_max: Duration::ZERO, ..PlanSettings::default() };
+    let planner = Planner::new(harness.context(), claims, queue, cluster, settings);
     let began = cpu();
     let report: Mutex<Option<PlanReport>> = Mutex::default();
     let plan = async { *report.lock().unwrap() = Some(planner.run().await.unwrap()) };

@@ -1,36 +1,29 @@
 //! The churn breaker: what evicts and evicts, and saves nothing, stops.
 
-use crate::common::{Harness, pod};
+use crate::common::{Harness, drift, has_new_hash, pod};
 use nodeless_disruption::churn;
-use nodeless_model::{ConsolidationPolicy, Quantity, labels};
 use nodeless_ports::{ErrorKind, Plans, RecordKind, Records, StoredRecord};
 use nodeless_telemetry::Metric;
+use serde_json::json;
 
 /// A cluster with one node for each pod, where so many pods may be evicted within an hour.
 async fn running_cluster(pods: usize, most: &str) -> Harness {
     let mut harness = Harness::new().await;
-    harness.cluster.lock().respawn = true;
-    harness.cluster.add_pods((0..pods).map(|number| pod(&format!("web-{number}"), 3000)));
+    harness.cluster.add_replica_sets((0..pods).map(|number| pod(&format!("web-{number}"), 3000)));
     harness.queue_wake().await;
     harness.until("pods run", |harness| harness.cluster.bound() == pods).await;
     harness.minutes(2).await;
-    harness.cluster.lock().pools[0].disruption.annotations.insert(churn::EVICTIONS.into(), most.into());
+    harness.cluster.annotate_node_pool(churn::EVICTIONS, most);
     harness
-}
-
-/// The NodePool changes, so that every node that was made before drifts.
-fn drift(harness: &Harness) {
-    harness.cluster.lock().pools[0].hash = "changed".into();
 }
 
 async fn replaced(harness: &Harness) -> usize {
     let records = harness.records().await;
-    records.iter().filter(|claim| claim.spec.annotations[labels::NODE_POOL_HASH] == "changed").count()
+    records.iter().filter(|claim| has_new_hash(harness, claim)).count()
 }
 
 fn alarms(harness: &Harness) -> usize {
-    let state = harness.cluster.lock();
-    let stopped = state.events.iter().filter(|event| event.reason == "DisruptionStopped");
+    let stopped = harness.cluster.events_of("DisruptionStopped").into_iter();
     stopped
         .filter(|event| event.is_warning() && event.object.kind == "NodePool" && event.object.name == "default")
         .count()
@@ -83,13 +76,9 @@ async fn a_breaker_of_zero_is_none() {
 #[tokio::test]
 async fn a_falling_price_justifies_evictions() {
     let mut harness = running_cluster(3, "1").await;
-    {
-        let mut state = harness.cluster.lock();
-        state.pools[0].disruption.consolidation_policy = ConsolidationPolicy::WhenEmptyOrUnderutilized;
-        for pod in state.pods.values_mut() {
-            pod.requests.set("cpu", Quantity::from_milli(1100));
-        }
-    }
+    let policy = "WhenEmptyOrUnderutilized";
+    harness.cluster.patch_node_pool(json!({ "spec": { "disruption": { "consolidationPolicy": policy } } }));
+    harness.cluster.replace_pods(1100);
     harness.minutes(20).await;
     assert_eq!((harness.cloud.alive().len(), harness.cluster.bound(), alarms(&harness)), (1, 3, 0));
 }

@@ -1,43 +1,38 @@
 //! What a plan makes of NodeOverlays, CapacityBuffers and volumes, and what it states about them.
 
 use crate::common::{Harness, pod};
-use nodeless_api::{CapacityBufferStatus, ConditionStatus, NodeOverlayStatus};
-use nodeless_model::pod::VolumeClaim;
-use nodeless_model::{
-    BufferShape, BufferSource, CapacityBuffer, NodeOverlay, Pod, PriceChange, Quantity, Requirement, Requirements,
-    ResourceList, labels,
-};
-use nodeless_ports::cluster::BufferView;
-use std::collections::BTreeMap;
+use nodeless_api::{CapacityBufferStatus, ConditionStatus};
+use nodeless_fake_kubernetes::resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, POD_TEMPLATES, REPLICA_SETS};
+use nodeless_model::labels;
+use nodeless_world::resources::{CAPACITY_BUFFERS, NODE_OVERLAYS, NODE_POOLS};
+use serde_json::{Value, json};
 use std::time::Duration;
 
-fn overlay(name: &str, instance_type: &str, price: PriceChange) -> NodeOverlay {
-    NodeOverlay {
-        name: name.into(),
-        weight: 0,
-        requirements: Requirements::from([(labels::INSTANCE_TYPE, Requirement::one_of([instance_type]))]),
-        price: Some(price),
-        capacity: ResourceList::new(),
-        valid: Ok(()),
-    }
+/// Creates a NodeOverlay of one instance type that makes this change.
+fn add_overlay(harness: &Harness, name: &str, instance_type: &str, change: &Value) {
+    let mut spec = change.clone();
+    spec["requirements"] = json!([{ "key": labels::INSTANCE_TYPE, "operator": "In", "values": [instance_type] }]);
+    harness.cluster.create(&NODE_OVERLAYS, json!({ "metadata": { "name": name }, "spec": spec }));
 }
 
-fn buffer(chunks: u32, milli_cpu: i64) -> BufferView {
-    let source = BufferSource::PodTemplate { name: "chunk".into() };
-    let shape = BufferShape { pod: pod("chunk", milli_cpu), replicas: 0, generation: Some(3) };
-    BufferView {
-        buffer: CapacityBuffer {
-            namespace: "default".into(),
-            name: "spare".into(),
-            uid: "uid-spare".into(),
-            strategy: nodeless_model::buffer::ACTIVE_CAPACITY.into(),
-            source: Some(source),
-            replicas: Some(chunks),
-            ..CapacityBuffer::default()
-        },
-        status: CapacityBufferStatus::default(),
-        shape: Ok(shape),
-    }
+/// Creates a CapacityBuffer of so many pods of the PodTemplate `chunk`.
+fn add_buffer(harness: &Harness, name: &str, chunks: u32) {
+    let spec = json!({ "podTemplateRef": { "name": "chunk" }, "replicas": chunks });
+    harness.cluster.create(&CAPACITY_BUFFERS, json!({ "metadata": { "name": name }, "spec": spec }));
+}
+
+/// Creates the PodTemplate `chunk`.
+fn add_template(harness: &Harness, milli_cpu: i64) {
+    let template = json!({ "spec": pod("chunk", milli_cpu)["spec"] });
+    harness.cluster.create(&POD_TEMPLATES, json!({ "metadata": { "name": "chunk" }, "template": template }));
+}
+
+fn buffer_status(harness: &Harness, name: &str) -> CapacityBufferStatus {
+    serde_json::from_value(harness.cluster.get(&CAPACITY_BUFFERS, name)["status"].clone()).unwrap()
+}
+
+fn overlay_conditions(harness: &Harness, name: &str) -> Vec<nodeless_api::Condition> {
+    serde_json::from_value(harness.cluster.get(&NODE_OVERLAYS, name)["status"]["conditions"].clone()).unwrap()
 }
 
 /// Status and reason of each condition.
@@ -55,16 +50,14 @@ async fn an_overlay_changes_what_is_launched() {
     assert!(!before[0].spec.annotations.contains_key(labels::PRICE_OVERLAY_APPLIED));
 
     harness = Harness::new().await;
-    harness.cluster.lock().overlays =
-        vec![(overlay("cheap", "c6i.xlarge", PriceChange::Percent(-95.0)), NodeOverlayStatus::default())];
+    add_overlay(&harness, "cheap", "c6i.xlarge", &json!({ "priceAdjustment": "-95%" }));
     harness.cluster.add_pods([pod("web", 1000)]);
     let report = harness.planner().run().await.unwrap();
     let claims = harness.claims_named(&report.created).await;
     assert_eq!(claims[0].spec.instance_types[0], "c6i.xlarge");
     assert_eq!(claims[0].spec.annotations[labels::PRICE_OVERLAY_APPLIED], "true");
-    let reported = harness.cluster.lock().overlays[0].1.clone();
     assert_eq!(
-        conditions(&reported.conditions),
+        conditions(&overlay_conditions(&harness, "cheap")),
         ["ValidationSucceeded", "Ready"].map(|kind| (kind.into(), ConditionStatus::True, kind.into()))
     );
     harness.until("it is launched", |harness| harness.cloud.launched() == 1).await;
@@ -74,11 +67,11 @@ async fn an_overlay_changes_what_is_launched() {
 #[tokio::test]
 async fn resources_of_an_overlay_count_before_the_node_has_joined() {
     let mut harness = Harness::new().await;
-    let fuse = ResourceList::from([("example.com/fuse", Quantity::from_units(10))]);
-    let overlay = NodeOverlay { price: None, capacity: fuse, ..overlay("fuse", "c6i.xlarge", PriceChange::Add(0.0)) };
-    harness.cluster.lock().overlays = vec![(overlay, NodeOverlayStatus::default())];
+    add_overlay(&harness, "fuse", "c6i.xlarge", &json!({ "capacity": { "example.com/fuse": "10" } }));
     let mut wanting = pod("web", 1000);
-    wanting.requests.set("example.com/fuse", Quantity::from_units(1));
+    for amounts in ["requests", "limits"] {
+        wanting["spec"]["containers"][0]["resources"][amounts]["example.com/fuse"] = json!("1");
+    }
     harness.cluster.add_pods([wanting]);
     harness.until("it is launched", |harness| harness.cloud.launched() == 1).await;
     assert_eq!(harness.cloud.alive()[0].instance_type, "c6i.xlarge");
@@ -92,39 +85,32 @@ async fn resources_of_an_overlay_count_before_the_node_has_joined() {
 #[tokio::test]
 async fn overlays_that_contradict_each_other_are_told() {
     let harness = Harness::new().await;
-    let none = NodeOverlayStatus::default;
-    let faulty = NodeOverlay {
-        valid: Err("spec.capacity.x: no".into()),
-        ..overlay("faulty", "m6i.large", PriceChange::Add(1.0))
-    };
-    harness.cluster.lock().overlays = vec![
-        (overlay("a", "m6i.large", PriceChange::Add(1.0)), none()),
-        (overlay("b", "m6i.large", PriceChange::Add(2.0)), none()),
-        (faulty, none()),
-    ];
+    add_overlay(&harness, "a", "m6i.large", &json!({ "priceAdjustment": "+1" }));
+    add_overlay(&harness, "b", "m6i.large", &json!({ "priceAdjustment": "+2" }));
+    add_overlay(&harness, "faulty", "no label value", &json!({ "priceAdjustment": "+1" }));
     harness.planner().run().await.unwrap();
-    let reported = |at: usize| {
-        let status = harness.cluster.lock().overlays[at].1.clone();
-        (status.conditions[0].status, status.conditions[0].reason.clone(), status.conditions[0].message.clone())
-    };
-    assert_eq!((reported(0).0, reported(0).1.as_str()), (ConditionStatus::False, "Conflict"));
-    assert!(reported(0).2.contains("NodeOverlay b"), "{}", reported(0).2);
-    assert_eq!(reported(1).0, ConditionStatus::True);
-    assert_eq!((reported(2).1.as_str(), reported(2).2.as_str()), ("RuntimeValidation", "spec.capacity.x: no"));
+    let reported = |name: &str| overlay_conditions(&harness, name).remove(0);
+    assert_eq!((reported("a").status, reported("a").reason.as_str()), (ConditionStatus::False, "Conflict"));
+    assert!(reported("a").message.contains("NodeOverlay b"), "{}", reported("a").message);
+    assert_eq!(reported("b").status, ConditionStatus::True);
+    let faulty = reported("faulty");
+    assert_eq!(faulty.reason, "RuntimeValidation");
+    assert!(faulty.message.contains("spec.requirements[0]"), "{}", faulty.message);
 }
 
 #[tokio::test]
 async fn a_buffer_gets_a_node_keeps_it_and_is_refilled() {
     let mut harness = Harness::new().await;
-    harness.cluster.lock().buffers = vec![buffer(2, 1500)];
+    add_template(&harness, 1500);
+    add_buffer(&harness, "spare", 2);
     let report = harness.planner().run().await.unwrap();
     assert_eq!((report.pods, report.placed, report.unschedulable.len()), (0, 0, 0), "virtual pods are no pods");
     assert_eq!(report.created.len(), 1);
     assert_eq!(report.next, Some(Duration::from_secs(30)), "a buffer is looked at again soon");
     let claims = harness.records().await;
     assert!(claims[0].spec.nominated_pods.is_empty());
-    let status = harness.cluster.lock().buffers[0].status.clone();
-    assert_eq!((status.replicas, status.pod_template_generation), (Some(2), Some(3)));
+    let status = buffer_status(&harness, "spare");
+    assert_eq!(status.replicas, Some(2));
     assert_eq!(
         conditions(&status.conditions),
         [
@@ -134,22 +120,21 @@ async fn a_buffer_gets_a_node_keeps_it_and_is_refilled() {
     );
     harness
         .until("the node is there", |harness| {
-            harness.cluster.lock().nodes.values().any(nodeless_model::Node::is_initialized)
+            harness.cluster.nodes().values().any(nodeless_model::Node::is_initialized)
         })
         .await;
     harness.minutes(10).await;
     assert_eq!(harness.cloud.alive().len(), 1, "it stays although it is empty");
-    let provisioned = harness.cluster.lock().buffers[0].status.conditions[1].clone();
+    let provisioned = buffer_status(&harness, "spare").conditions[1].clone();
     assert_eq!((provisioned.status, provisioned.reason.as_str()), (ConditionStatus::True, "FitsExistingCapacity"));
-    assert!(harness.cluster.lock().events.iter().all(|event| event.reason != "Nominated"));
+    assert!(harness.cluster.events().iter().all(|event| event.reason != "Nominated"));
 
     // Real pods take the room at once, and the buffer is filled up again.
-    harness.cluster.add_pods([Pod { marked_unschedulable: false, ..pod("web", 1500) }]);
-    harness.cluster.bind();
+    harness.cluster.add_pods([pod("web", 1500)]);
     assert_eq!(harness.cluster.bound(), 1);
     harness.until("the buffer is refilled", |harness| harness.cloud.running().len() == 2).await;
 
-    harness.cluster.lock().buffers.clear();
+    harness.cluster.delete(&CAPACITY_BUFFERS, "spare");
     harness.until("the empty node is removed", |harness| harness.cloud.alive().len() == 1).await;
     assert_eq!(harness.cluster.bound(), 1);
 }
@@ -157,7 +142,8 @@ async fn a_buffer_gets_a_node_keeps_it_and_is_refilled() {
 #[tokio::test]
 async fn plans_that_ask_for_the_next_are_one_chain() {
     let harness = Harness::new().await;
-    harness.cluster.lock().buffers = vec![buffer(2, 1500)];
+    add_template(&harness, 1500);
+    add_buffer(&harness, "spare", 2);
     let after =
         |seconds| harness.clock.advance_to(harness.clock.time().checked_add(Duration::from_secs(seconds)).unwrap());
     harness.planner().run().await.unwrap();
@@ -176,35 +162,52 @@ async fn plans_that_ask_for_the_next_are_one_chain() {
 #[tokio::test]
 async fn a_buffer_that_cannot_be_resolved_says_why() {
     let harness = Harness::new().await;
-    let mut faulty = buffer(1, 1000);
-    faulty.shape = Err(faulty.buffer.missing_source(faulty.buffer.source.as_ref().unwrap()));
-    harness.cluster.lock().buffers = vec![faulty, BufferView { ..buffer(0, 1000) }];
-    harness.cluster.lock().buffers[1].buffer.name = "empty".into();
+    add_buffer(&harness, "spare", 1);
+    let scalable = json!({ "apiGroup": "apps", "kind": "ReplicaSet", "name": "none" });
+    let spec = json!({ "scalableRef": scalable, "percentage": 10 });
+    harness.cluster.create(&CAPACITY_BUFFERS, json!({ "metadata": { "name": "empty" }, "spec": spec }));
+    let template = pod("none", 1000);
+    let labels = &template["metadata"]["labels"];
+    let spec = json!({ "replicas": 0, "selector": { "matchLabels": labels }, "template": template });
+    harness.cluster.create(&REPLICA_SETS, json!({ "metadata": { "name": "none" }, "spec": spec }));
     let report = harness.planner().run().await.unwrap();
     assert!(report.created.is_empty());
-    let state = harness.cluster.lock();
-    let reported = |at: usize| conditions(&state.buffers[at].status.conditions);
-    assert_eq!(reported(0)[0].2, "PodTemplateNotFound");
-    assert_eq!(reported(0)[1].2, "NotReadyForProvisioning");
-    assert_eq!(reported(1)[1].2, "BufferEmpty");
-    assert_eq!(state.buffers[0].status.replicas, None);
+    let reported = |name: &str| conditions(&buffer_status(&harness, name).conditions);
+    assert_eq!(reported("spare")[0].2, "PodTemplateNotFound");
+    assert_eq!(reported("spare")[1].2, "NotReadyForProvisioning");
+    assert_eq!(reported("empty")[1].2, "BufferEmpty");
+    assert_eq!(buffer_status(&harness, "spare").replicas, None);
+}
+
+/// Creates a volume in a zone, and a PersistentVolumeClaim that is bound to it.
+fn add_volume(harness: &Harness, name: &str, zone: &str) {
+    let storage = json!({ "storage": "1Gi" });
+    let terms = json!([{ "matchExpressions": [{ "key": labels::ZONE, "operator": "In", "values": [zone] }] }]);
+    let volume = json!({
+        "capacity": storage, "accessModes": ["ReadWriteOnce"], "csi": { "driver": "ebs.csi.aws.com", "volumeHandle": name },
+        "nodeAffinity": { "required": { "nodeSelectorTerms": terms } },
+        "claimRef": { "namespace": "default", "name": name },
+    });
+    harness.cluster.create(&PERSISTENT_VOLUMES, json!({ "metadata": { "name": name }, "spec": volume }));
+    let claim = json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": storage }, "volumeName": name });
+    let metadata = json!({ "name": name, "annotations": { "pv.kubernetes.io/bind-completed": "yes" } });
+    harness.cluster.create(&PERSISTENT_VOLUME_CLAIMS, json!({ "metadata": metadata, "spec": claim }));
+    harness.cluster.patch_status(&PERSISTENT_VOLUME_CLAIMS, name, json!({ "phase": "Bound" }));
 }
 
 #[tokio::test]
 async fn a_pod_goes_where_its_volume_is_or_is_told_why_not() {
     let harness = Harness::new().await;
-    let with = |name: &str, claim: &str| Pod {
-        volume_claims: vec![VolumeClaim { claim_name: claim.into(), ephemeral: false }],
-        ..pod(name, 1000)
+    let with = |name: &str, claim: &str| {
+        let mut pod = pod(name, 1000);
+        pod["spec"]["volumes"] = json!([{ "name": "data", "persistentVolumeClaim": { "claimName": claim } }]);
+        pod
     };
-    let zone = |zone: &str| vec![Requirements::from([(labels::ZONE, Requirement::one_of([zone]))])];
-    {
-        let mut state = harness.cluster.lock();
-        state.volumes =
-            BTreeMap::from([("default/here".into(), zone("us-east-1a")), ("default/far".into(), zone("us-east-1f"))]);
-        let why = "PersistentVolumeClaim lost has lost its PersistentVolume";
-        state.volume_faults = BTreeMap::from([("default/lost".into(), why.into())]);
-    }
+    add_volume(&harness, "here", "us-east-1a");
+    add_volume(&harness, "far", "us-east-1f");
+    add_volume(&harness, "lost", "us-east-1a");
+    harness.cluster.delete(&PERSISTENT_VOLUMES, "lost");
+    harness.cluster.patch_status(&PERSISTENT_VOLUME_CLAIMS, "lost", json!({ "phase": "Lost" }));
     harness.cluster.add_pods([with("a", "here"), with("b", "far"), with("c", "lost")]);
     let report = harness.planner().run().await.unwrap();
     let claims = harness.claims_named(&report.created).await;
@@ -214,8 +217,8 @@ async fn a_pod_goes_where_its_volume_is_or_is_told_why_not() {
     assert_eq!((report.created.len(), report.unschedulable.len()), (1, 2), "{report:?}");
     let why = &report.unschedulable.iter().find(|(pod, _)| pod == "default/c").unwrap().1;
     assert!(why.contains("has lost its PersistentVolume"), "{why}");
-    let events = harness.cluster.lock().events.clone();
-    let refused = events.iter().filter(|event| event.reason == "FailedScheduling");
+    let events = harness.cluster.events_of("FailedScheduling");
+    let refused = events.iter();
     assert!(
         refused.clone().any(|event| event.object.name == "c" && event.message.contains("PersistentVolumeClaim lost"))
     );
@@ -226,12 +229,9 @@ async fn a_pod_goes_where_its_volume_is_or_is_told_why_not() {
 async fn a_planner_without_memory_writes_no_status_anew() {
     let harness = Harness::new().await;
     harness.planner().run().await.unwrap();
-    let written = harness.cluster.lock().status_writes;
-    let since = harness.cluster.lock().pool_statuses["default"].conditions[0].last_transition_time.clone();
-    assert_eq!(written, 1);
+    let before = harness.cluster.get(&NODE_POOLS, "default");
+    assert!(before["status"]["conditions"].is_array());
     harness.clock.advance_to(harness.clock.time().checked_add(std::time::Duration::from_secs(600)).unwrap());
     harness.cold_planner().run().await.unwrap();
-    let state = harness.cluster.lock();
-    assert_eq!(state.status_writes, 1);
-    assert_eq!(state.pool_statuses["default"].conditions[0].last_transition_time, since);
+    assert_eq!(harness.cluster.get(&NODE_POOLS, "default"), before);
 }

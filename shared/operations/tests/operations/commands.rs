@@ -2,16 +2,18 @@
 //! `crash_points.rs`.
 
 use crate::common::{
-    Harness, check_drifted_away, check_order, check_quiescent, drift, phases, pod, running_cluster, watched,
+    Harness, check_drifted_away, check_order, check_quiescent, drift, invalid_pod, phases, pod, running_cluster,
+    watched,
 };
+use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::claim::condition;
-use nodeless_model::{Phase, Quantity, ResourceList, Taint};
-use nodeless_ports::cluster::InvalidObject;
+use nodeless_model::{Phase, Taint};
 use nodeless_ports::plans::StoredCommand;
 use nodeless_ports::{Claims, Decisions, Plans};
+use serde_json::json;
 
 fn events(harness: &Harness, reason: &str) -> usize {
-    harness.cluster.lock().events.iter().filter(|event| event.reason == reason).count()
+    harness.cluster.events_of(reason).len()
 }
 
 /// The node drifts, and its replacement is on its way.
@@ -28,7 +30,7 @@ async fn drift_until_waiting(harness: &mut Harness) {
 }
 
 fn tainted(harness: &Harness) -> usize {
-    harness.cluster.lock().nodes.values().filter(|node| node.has_taint(&Taint::disrupted())).count()
+    harness.cluster.nodes().values().filter(|node| node.has_taint(&Taint::disrupted())).count()
 }
 
 #[tokio::test]
@@ -37,7 +39,7 @@ async fn a_pause_gives_back_what_a_command_has_taken() {
     let old = harness.records().await[0].clone();
     drift_until_waiting(&mut harness).await;
     assert_eq!(tainted(&harness), 1);
-    harness.cluster.lock().annotations.insert("nodeless.sh/pause-disruption".into(), "true".into());
+    harness.cluster.annotate_cluster("nodeless.sh/pause-disruption", Some("true"));
     watched(&mut harness, 3).await;
     assert!(harness.claims.commands().await.unwrap().is_empty());
     let claim = harness.claims.get(&old.name).await.unwrap().unwrap();
@@ -46,7 +48,7 @@ async fn a_pause_gives_back_what_a_command_has_taken() {
         (Phase::Initialized, None, 0, 1)
     );
     assert!(events(&harness, "DisruptionBlocked") > 0);
-    harness.cluster.lock().annotations.clear();
+    harness.cluster.annotate_cluster("nodeless.sh/pause-disruption", None);
     watched(&mut harness, 12).await;
     check_quiescent(&harness, 1, 1, "after the pause").await;
     check_drifted_away(&harness, "after the pause").await;
@@ -57,21 +59,20 @@ async fn what_cannot_be_understood_does_not_keep_nodes_tainted_for_ever() {
     let mut harness = running_cluster(1).await;
     let old = harness.records().await[0].clone();
     drift_until_waiting(&mut harness).await;
-    let odd = InvalidObject { kind: "Pod".into(), name: "default/odd".into(), message: "spec: odd".into() };
-    harness.cluster.lock().invalid.push(odd);
+    harness.cluster.add_pods([invalid_pod("odd")]);
     watched(&mut harness, 5).await;
     let phase = async |harness: &Harness| harness.claims.get(&old.name).await.unwrap().unwrap().phase;
     assert_eq!((phase(&harness).await, tainted(&harness)), (Phase::Initialized, 1), "in doubt nothing is drained");
     watched(&mut harness, 7).await;
     assert_eq!((phase(&harness).await, tainted(&harness)), (Phase::Initialized, 0), "the time is over");
     assert!(harness.claims.commands().await.unwrap().is_empty());
-    harness.cluster.lock().invalid.clear();
+    harness.cluster.remove_pod("odd");
     watched(&mut harness, 12).await;
     check_quiescent(&harness, 1, 1, "once everything is understood").await;
     check_drifted_away(&harness, "once everything is understood").await;
 }
 
-/// The API server's watch is behind: the node is there, and the view does not have it yet.
+/// As while the API server's watch is behind: the claim is registered, and the view does not have its node.
 #[tokio::test]
 async fn a_node_that_the_view_does_not_have_yet_is_not_launched_again() {
     let mut harness = Harness::new().await;
@@ -80,12 +81,11 @@ async fn a_node_that_the_view_does_not_have_yet_is_not_launched_again() {
     while harness.records().await.first().is_none_or(|claim| claim.phase < Phase::Registered) {
         harness.tick().await;
     }
-    let seen = {
-        let mut state = harness.cluster.lock();
-        let pod = state.pods.values_mut().next().unwrap();
-        (pod.node_name, pod.marked_unschedulable) = (None, true);
-        std::mem::take(&mut state.nodes)
-    };
+    let node = harness.cluster.nodes().into_keys().next().unwrap();
+    harness.cluster.patch(&NODES, &node, json!({ "metadata": { "finalizers": null } }));
+    harness.cluster.delete(&NODES, &node);
+    harness.cluster.remove_all_pods();
+    harness.cluster.add_pods([pod("web", 1500)]);
     let report = harness.planner().run().await.unwrap();
     assert_eq!((report.pods, report.placed, report.created.len()), (1, 1, 0), "{report:?}");
     // A node that is missing for so long was deleted.
@@ -94,7 +94,6 @@ async fn a_node_that_the_view_does_not_have_yet_is_not_launched_again() {
     }
     let report = harness.planner().run().await.unwrap();
     assert_eq!((report.pods, report.placed, report.created.len()), (1, 0, 1), "{report:?}");
-    harness.cluster.lock().nodes = seen;
 }
 
 #[tokio::test]
@@ -139,7 +138,7 @@ async fn the_room_of_a_replacement_is_not_given_away_and_not_launched_twice() {
     let report = harness.planner().run().await.unwrap();
     assert_eq!((report.pods, report.placed, report.created.len()), (1, 1, 0), "the pod that has to move has a place");
     // Another pod comes that would fit there too: it gets a node of its own.
-    harness.cluster.add_pods([pod("other", 3000)]);
+    harness.cluster.add_replica_sets([pod("other", 3000)]);
     let report = harness.planner().run().await.unwrap();
     assert_eq!((report.pods, report.created.len()), (2, 1), "{report:?}");
     watched(&mut harness, 8).await;
@@ -161,9 +160,9 @@ async fn a_replacement_that_cannot_be_launched_gives_the_node_back() {
         watched(&mut harness, 1).await;
         let claim = harness.claims.get(&old.name).await.unwrap().unwrap();
         assert_eq!((claim.phase, harness.cluster.bound()), (Phase::Initialized, 1));
-        let state = harness.cluster.lock();
-        let tainted = state.nodes.values().any(|node| node.has_taint(&Taint::disrupted()));
-        rested |= !tainted && claim.status.command.is_none() && claim.condition(condition::DISRUPTION_REASON).is_none();
+        rested |= tainted(&harness) == 0
+            && claim.status.command.is_none()
+            && claim.condition(condition::DISRUPTION_REASON).is_none();
     }
     assert!(rested, "the taint or the mark stays for ever");
     let reported = harness.claims.decisions(100).await.unwrap();
@@ -184,7 +183,7 @@ async fn a_replacement_that_passes_a_limit_is_not_launched() {
         harness.tick().await;
     }
     // The limit is lowered between the proposal and the launch.
-    harness.cluster.lock().pools[0].limits = ResourceList::from([("nodes", Quantity::from_units(1))]);
+    harness.cluster.patch_node_pool(json!({ "spec": { "limits": { "cpu": null, "nodes": "1" } } }));
     for _ in 0..72 {
         harness.tick().await;
         assert!(harness.cloud.alive().len() <= 1);
@@ -202,7 +201,7 @@ async fn a_command_that_cannot_be_understood_stops_disruption_and_nothing_else()
         StoredCommand { id: "odd".into(), version: 0, summary: String::new(), encoded: b"of another version".to_vec() };
     harness.claims.put_command(&odd).await.unwrap();
     drift(&harness);
-    harness.cluster.add_pods([pod("other", 3000)]);
+    harness.cluster.add_replica_sets([pod("other", 3000)]);
     harness.queue_wake().await;
     watched(&mut harness, 4).await;
     assert_eq!((harness.cloud.launched(), harness.cluster.bound()), (2, 2));
@@ -221,9 +220,9 @@ async fn a_claim_whose_command_is_gone_is_released() {
     claim.status.command = Some("forgotten".into());
     harness.claims.update(&claim, None).await.unwrap();
     harness.reconciler().run(&claim.name).await.unwrap();
-    assert!(harness.cluster.lock().nodes.values().all(|node| node.has_taint(&Taint::disrupted())));
+    assert!(harness.cluster.nodes().values().all(|node| node.has_taint(&Taint::disrupted())));
     watched(&mut harness, 2).await;
     let claim = harness.records().await[0].clone();
     assert_eq!((claim.status.command, claim.phase), (None, Phase::Initialized));
-    assert!(harness.cluster.lock().nodes.values().all(|node| !node.has_taint(&Taint::disrupted())));
+    assert!(harness.cluster.nodes().values().all(|node| !node.has_taint(&Taint::disrupted())));
 }

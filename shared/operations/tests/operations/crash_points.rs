@@ -1,19 +1,21 @@
 //! A process may be killed after any single write, or right before it. Later processes repair what it leaves.
 //!
-//! Each scenario runs once to count its writes, and then twice for each write: with the process killed right before it, and
-//! right after it, so that the answer is lost.
+//! Each scenario runs once to count its writes, and then for each write with the process killed right after it, so that the
+//! answer is lost, and for the first write of each process with the process killed right before it.
 
-use crate::common::{Harness, check_drifted_away, check_quiescent, drift, is_quiescent, pod, running_cluster, watched};
+use crate::common::{
+    Harness, check_drifted_away, check_quiescent, drift, has_new_hash, is_quiescent, pod, running_cluster, watched,
+};
 use jiff::SignedDuration;
 use nodeless_disruption::schedules;
+use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::instance::{FaultKind, InstanceFault};
-use nodeless_model::node::NodeCondition;
-use nodeless_model::node_pool::ConsolidationPolicy;
-use nodeless_model::{NillableDuration, NodeClaim, Quantity, ResourceList};
+use nodeless_model::{NodeClaim, Quantity};
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_ports::Claims;
+use serde_json::json;
 use std::collections::BTreeSet;
 
 /// Runs a scenario once without a crash, which must write at least so often, and then once for each crash point. A crash may
@@ -28,10 +30,14 @@ async fn at_every_write(
     harness.faults.take_writes();
     Box::pin(live(&mut harness, "undisturbed")).await;
     let launches = harness.cloud.launched();
+    let first = harness.faults.first_writes();
     let writes = harness.faults.take_writes();
     assert!(writes >= least, "only {writes} writes: the scenario has shrunk");
     for write in 0..writes {
         for done in [false, true] {
+            if !done && !first.contains(&write) {
+                continue;
+            }
             let when = format!("the process ends {} write {write}", if done { "after" } else { "before" });
             let mut harness = Box::pin(begin()).await;
             harness.faults.take_writes();
@@ -73,12 +79,8 @@ async fn scale_down(harness: &mut Harness, when: &str) {
 /// A person deletes a NodeClaim, and the Node of another one. Their pods are created again, on new nodes.
 async fn delete_by_hand(harness: &mut Harness, when: &str) {
     let records = harness.records().await;
-    {
-        let now = harness.clock.time();
-        let mut state = harness.cluster.lock();
-        state.mirrors.get_mut(&records[0].name).unwrap().deletion_timestamp = Some(now);
-        state.nodes.get_mut(records[1].status.node_name.as_ref().unwrap()).unwrap().deletion_timestamp = Some(now);
-    }
+    harness.cluster.delete_node_claim(&records[0].name);
+    harness.cluster.delete(&NODES, records[1].status.node_name.as_ref().unwrap());
     let deleted = [&records[0].name, &records[1].name];
     until_quiescent(harness, async |harness| {
         let left = harness.records().await;
@@ -95,10 +97,7 @@ async fn be_drifted(harness: &mut Harness, when: &str) {
     drift(harness);
     harness.queue_wake().await;
     until_quiescent(harness, async |harness| {
-        let hash = |claim: &nodeless_model::NodeClaim| {
-            claim.spec.annotations.get(nodeless_model::labels::NODE_POOL_HASH).is_some_and(|hash| hash == "changed")
-        };
-        harness.records().await.iter().all(hash) && is_quiescent(harness, 2, 2).await
+        harness.records().await.iter().all(|claim| has_new_hash(harness, claim)) && is_quiescent(harness, 2, 2).await
     })
     .await;
     check_quiescent(harness, 2, 2, when).await;
@@ -107,11 +106,9 @@ async fn be_drifted(harness: &mut Harness, when: &str) {
 
 /// Nodes may be consolidated, and the pods need less than before.
 fn shrink(harness: &Harness, milli_cpu: i64) {
-    let mut state = harness.cluster.lock();
-    state.pools[0].disruption.consolidation_policy = ConsolidationPolicy::WhenEmptyOrUnderutilized;
-    for pod in state.pods.values_mut() {
-        pod.requests.set("cpu", Quantity::from_milli(milli_cpu));
-    }
+    let policy = "WhenEmptyOrUnderutilized";
+    harness.cluster.patch_node_pool(json!({ "spec": { "disruption": { "consolidationPolicy": policy } } }));
+    harness.cluster.replace_pods(milli_cpu);
 }
 
 /// One node is enough for both pods.
@@ -160,7 +157,7 @@ async fn check_charged(harness: &Harness, when: &str) {
 
 /// A NodePool that has as many nodes as its limit allows.
 fn fill_the_limit(harness: &Harness, nodes: i64) {
-    harness.cluster.lock().pools[0].limits = ResourceList::from([("nodes", Quantity::from_units(nodes))]);
+    harness.cluster.patch_node_pool(json!({ "spec": { "limits": { "cpu": null, "nodes": nodes.to_string() } } }));
 }
 
 /// Ticks until there is rest again, and looks each time at what holds at a full limit: instances of claims that stay, or leave by
@@ -217,10 +214,7 @@ async fn be_drifted_at_the_limit(harness: &mut Harness, when: &str) {
     drift(harness);
     harness.queue_wake().await;
     until_quiescent_within_the_limit(harness, 2, when, async |harness| {
-        let hash = |claim: &NodeClaim| {
-            claim.spec.annotations.get(nodeless_model::labels::NODE_POOL_HASH).is_some_and(|hash| hash == "changed")
-        };
-        harness.records().await.iter().all(hash)
+        harness.records().await.iter().all(|claim| has_new_hash(harness, claim))
     })
     .await;
     check_drifted_away(harness, when).await;
@@ -303,15 +297,15 @@ async fn sick_cluster() -> Harness {
     let gates = FeatureGates { node_repair: true, ..FeatureGates::default() };
     harness.set(PlanSettings { gates, ..PlanSettings::default() });
     let since = harness.clock.time() - SignedDuration::from_mins(31);
-    let kernel = NodeCondition { kind: "KernelReady".into(), status: Some(false), since: Some(since) };
-    harness.cluster.lock().nodes.values_mut().next().unwrap().conditions.push(kernel);
+    let kernel = json!({ "type": "KernelReady", "status": "False", "lastTransitionTime": since.to_string() });
+    harness.cluster.add_condition(&NODES, harness.cluster.nodes().keys().next().unwrap(), kernel);
     harness
 }
 
 /// The node whose kernel is bad is replaced.
 async fn be_repaired(harness: &mut Harness, when: &str) {
     let is_sick = |harness: &Harness| {
-        harness.cluster.lock().nodes.values().any(|node| node.conditions.iter().any(|one| one.kind == "KernelReady"))
+        harness.cluster.nodes().values().any(|node| node.conditions.iter().any(|one| one.kind == "KernelReady"))
     };
     until_quiescent(harness, async |harness| !is_sick(harness) && is_quiescent(harness, 2, 2).await).await;
     check_quiescent(harness, 2, 2, when).await;
@@ -333,14 +327,13 @@ async fn fail_a_check(harness: &mut Harness, when: &str) {
 /// A cluster whose nodes have seven more minutes to live; those that come live for ever.
 async fn ageing_cluster() -> Harness {
     let mut harness = Harness::new().await;
-    let ten = std::time::Duration::from_mins(10);
-    harness.cluster.lock().pools[0].template.expire_after = Some(NillableDuration::After(ten));
-    harness.cluster.lock().respawn = true;
-    harness.cluster.add_pods((0..2).map(|number| pod(&format!("web-{number}"), 3000)));
+    let expire_after = |time: &str| json!({ "spec": { "template": { "spec": { "expireAfter": time } } } });
+    harness.cluster.patch_node_pool(expire_after("10m"));
+    harness.cluster.add_replica_sets((0..2).map(|number| pod(&format!("web-{number}"), 3000)));
     harness.queue_wake().await;
     harness.until("pods run", |harness| harness.cluster.bound() == 2).await;
     harness.minutes(2).await;
-    harness.cluster.lock().pools[0].template.expire_after = Some(NillableDuration::Never);
+    harness.cluster.patch_node_pool(expire_after("Never"));
     harness
 }
 
@@ -360,7 +353,7 @@ async fn turn_off_by_schedule(harness: &mut Harness, when: &str) {
     let start = harness.clock.time() + SignedDuration::from_mins(3);
     let at = start.to_zoned(jiff::tz::TimeZone::UTC);
     let nap = format!("{} {} {} {} * for 3h", at.minute(), at.hour(), at.day(), at.month());
-    harness.cluster.lock().pools[0].disruption.annotations.insert(schedules::SLEEP.into(), nap);
+    harness.cluster.annotate_node_pool(schedules::SLEEP, &nap);
     until_quiescent(harness, async |harness| is_quiescent(harness, 0, 0).await).await;
     check_quiescent(harness, 0, 0, when).await;
 }

@@ -3,24 +3,23 @@
 use crate::common::Harness;
 use crate::common::watched::{drift, running_cluster};
 use nodeless_api::hash::VERSION;
-use nodeless_api::nodeclass::SecurityGroup;
+use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::claim::condition;
-use nodeless_model::object::MirroredClaim;
 use nodeless_model::{NodeClaim, labels};
 use nodeless_ports::Claims;
+use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES};
+use serde_json::json;
 
 /// Instances, nodes and NodeClaims as Karpenter left them, with its hashes.
 async fn karpenters_cluster(nodes: usize) -> Harness {
     let mut harness = running_cluster(nodes).await;
     for claim in &harness.records().await {
         harness.claims.delete(claim).await.unwrap();
-        let mut state = harness.cluster.lock();
-        let mirror = state.mirrors.get_mut(&claim.name).unwrap();
-        *mirror = MirroredClaim { record_uid: None, ..mirror.clone() };
+        harness.cluster.give_to_karpenter(&claim.name);
     }
-    for node in harness.cluster.lock().nodes.values_mut() {
-        node.annotations.insert(labels::NODE_POOL_HASH.into(), "17".into());
-        node.annotations.insert(labels::NODE_POOL_HASH_VERSION.into(), "v3".into());
+    let hash = json!({ labels::NODE_POOL_HASH: "17", labels::NODE_POOL_HASH_VERSION: "v3" });
+    for node in harness.cluster.nodes().keys() {
+        harness.cluster.patch(&NODES, node, json!({ "metadata": { "annotations": hash } }));
     }
     harness.queue.clear();
     harness.history.clear();
@@ -36,10 +35,10 @@ fn hash(claim: &NodeClaim) -> (&str, &str) {
 async fn an_adopted_node_drifts_by_what_changes_after_it_was_adopted() {
     let mut harness = karpenters_cluster(1).await;
     harness.minutes(3).await;
-    let present = harness.cluster.lock().pools[0].hash.clone();
+    let present = harness.cluster.node_pool().hash;
     let claim = harness.records().await[0].clone();
     assert_eq!(hash(&claim), (present.as_str(), VERSION));
-    let node = harness.cluster.lock().nodes.values().next().unwrap().clone();
+    let node = harness.cluster.nodes().values().next().unwrap().clone();
     let shown = |key: &str| node.annotations[key].clone();
     assert_eq!(
         (shown(labels::NODE_POOL_HASH), shown(labels::NODE_POOL_HASH_VERSION)),
@@ -55,9 +54,10 @@ async fn an_adopted_node_drifts_by_what_changes_after_it_was_adopted() {
 #[tokio::test]
 async fn an_adopted_node_that_had_drifted_is_replaced() {
     let mut harness = karpenters_cluster(2).await;
-    let name = harness.cluster.lock().mirrors.keys().next().unwrap().clone();
-    let stated = ("True".to_owned(), "NodePoolDrifted".to_owned());
-    harness.cluster.lock().mirrors.get_mut(&name).unwrap().conditions.insert("Drifted".into(), stated);
+    let name = harness.cluster.node_claims().keys().next().unwrap().clone();
+    let drifted = json!({ "type": "Drifted", "status": "True", "reason": "NodePoolDrifted", "message": "",
+        "lastTransitionTime": harness.clock.time().to_string() });
+    harness.cluster.add_condition(&NODE_CLAIMS, &name, drifted);
     harness.sweeper().run().await.unwrap();
     harness.planner().run().await.unwrap();
     for claim in harness.records().await {
@@ -76,13 +76,6 @@ async fn a_node_drifts_when_its_class_selects_other_subnets_or_security_groups()
     let mut harness = running_cluster(1).await;
     let instance = harness.cloud.running()[0].clone();
     assert_eq!(instance.security_group_ids.len(), 1);
-    {
-        let mut state = harness.cluster.lock();
-        let class = state.classes.get_mut("default").unwrap();
-        let annotations = class.metadata.annotations.get_or_insert_default();
-        annotations.insert(labels::EC2_NODE_CLASS_HASH.into(), "1".into());
-        annotations.insert(labels::EC2_NODE_CLASS_HASH_VERSION.into(), VERSION.into());
-    }
     harness.minutes(3).await;
     let launched = harness.records().await[0].status.instance.clone().unwrap();
     assert_eq!(
@@ -90,8 +83,10 @@ async fn a_node_drifts_when_its_class_selects_other_subnets_or_security_groups()
         (&Some(harness.cloud.subnet("us-east-1a")), &instance.security_group_ids)
     );
     assert_eq!(harness.cloud.launched(), 1, "it is where its class states");
-    let group = SecurityGroup { id: harness.cloud.add_security_group("more"), name: None };
-    harness.cluster.lock().classes.get_mut("default").unwrap().status.as_mut().unwrap().security_groups.push(group);
+    let group = json!({ "id": harness.cloud.add_security_group("more") });
+    harness.cluster.change_status(&NODE_CLASSES, "default", |status| {
+        status["securityGroups"].as_array_mut().unwrap().push(group);
+    });
     harness.planner().run().await.unwrap();
     let drifted = harness.records().await[0].condition(condition::DRIFTED).unwrap().clone();
     assert_eq!(drifted.reason, "SecurityGroupDrift", "{drifted:?}");

@@ -1,19 +1,14 @@
 //! What `kubectl describe` shows of nodes that stay and nodes that go: conditions and events, as Karpenter's users know them.
 
 use crate::common::{Harness, drift, pod, running_cluster};
-use nodeless_model::node_pool::{BudgetNodes, ConsolidationPolicy};
+use nodeless_fake_kubernetes::resource::PODS;
 use nodeless_model::object::ObjectEvent;
-use nodeless_model::{Budget, NillableDuration, Pod, Quantity};
+use serde_json::json;
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 /// Events of a reason, with kind and name of what they are about.
 fn reported(harness: &Harness, reason: &str) -> Vec<ObjectEvent> {
-    harness.cluster.lock().events.iter().filter(|event| event.reason == reason).cloned().collect()
-}
-
-fn change_pod(harness: &Harness, name: &str, change: impl Fn(&mut Pod)) {
-    harness.cluster.lock().pods.values_mut().filter(|pod| pod.name == name).for_each(change);
+    harness.cluster.events_of(reason)
 }
 
 fn kinds(events: &[ObjectEvent]) -> BTreeSet<&str> {
@@ -23,12 +18,12 @@ fn kinds(events: &[ObjectEvent]) -> BTreeSet<&str> {
 /// The machine has just what its instance type promises.
 async fn keep_promises(harness: &Harness) {
     let capacity = harness.records().await[0].status.capacity.clone();
-    harness.cluster.lock().nodes.values_mut().for_each(|node| node.capacity = capacity.clone());
+    harness.cluster.change_node_statuses(|status| status["capacity"] = json!(capacity));
 }
 
 /// Status and reason of a condition of the only NodeClaim object.
 fn shown(harness: &Harness, kind: &str) -> Option<(String, String)> {
-    harness.cluster.lock().mirrors.values().next().unwrap().conditions.get(kind).cloned()
+    harness.cluster.node_claims().values().next().unwrap().conditions.get(kind).cloned()
 }
 
 #[tokio::test]
@@ -46,28 +41,24 @@ async fn a_node_that_cannot_be_consolidated_says_so_once_in_a_quarter_of_an_hour
 #[tokio::test]
 async fn a_node_that_is_kept_says_which_pod_keeps_it_and_a_candidate_what_is_saved() {
     let mut harness = Harness::new().await;
-    harness.cluster.lock().respawn = true;
-    {
-        let mut state = harness.cluster.lock();
-        let pool = &mut state.pools[0].disruption;
-        pool.consolidate_after = NillableDuration::After(Duration::from_secs(30));
-        pool.consolidation_policy = ConsolidationPolicy::WhenEmptyOrUnderutilized;
-    }
-    harness.cluster.add_pods([pod("big", 3000), pod("small", 500)]);
+    let disruption = json!({ "consolidateAfter": "30s", "consolidationPolicy": "WhenEmptyOrUnderutilized" });
+    harness.cluster.patch_node_pool(json!({ "spec": { "disruption": disruption } }));
+    harness.cluster.add_replica_sets([pod("big", 3000), pod("small", 500)]);
     harness.queue_wake().await;
     harness.until("both run", |harness| harness.cluster.bound() == 2).await;
-    change_pod(&harness, "big", |pod| {
-        pod.annotations.insert("karpenter.sh/do-not-disrupt".into(), "true".into());
-    });
+    let big = harness.cluster.pod_of("big").name;
+    harness.cluster.patch(
+        &PODS,
+        &big,
+        json!({ "metadata": { "annotations": { "karpenter.sh/do-not-disrupt": "true" } } }),
+    );
     harness.minutes(3).await;
     let blocked = reported(&harness, "DisruptionBlocked");
-    let named = |event: &ObjectEvent| event.message == "Pod default/big is annotated karpenter.sh/do-not-disrupt";
+    let named =
+        |event: &ObjectEvent| event.message == format!("Pod default/{big} is annotated karpenter.sh/do-not-disrupt");
     assert!(blocked.iter().any(named), "{blocked:?}");
     assert_eq!(kinds(&blocked), BTreeSet::from(["Node", "NodeClaim"]));
-    change_pod(&harness, "big", |pod| {
-        pod.annotations.clear();
-        pod.requests.set("cpu", Quantity::from_milli(100));
-    });
+    harness.cluster.replace_pod("big", 100);
     harness.minutes(6).await;
     let candidates = reported(&harness, "ConsolidationCandidate");
     assert_eq!(kinds(&candidates), BTreeSet::from(["Node", "NodeClaim"]), "{candidates:?}");
@@ -88,8 +79,7 @@ async fn conditions_of_the_nodeclaim_say_how_it_stands_with_disruption() {
     assert_eq!(shown(&harness, "Drifted"), None);
 
     // Nothing may replace it, so it stays drifted.
-    harness.cluster.lock().pools[0].disruption.budgets =
-        vec![Budget { nodes: BudgetNodes::Count(0), reasons: Vec::new(), window: None }];
+    harness.cluster.patch_node_pool(json!({ "spec": { "disruption": { "budgets": [{ "nodes": "0" }] } } }));
     drift(&harness);
     harness.minutes(3).await;
     assert_eq!(shown(&harness, "Drifted"), Some(("True".into(), "NodePoolDrifted".into())));
@@ -101,7 +91,7 @@ async fn conditions_of_the_nodeclaim_say_how_it_stands_with_disruption() {
     assert_eq!(harness.records().await[0].condition("Drifted").unwrap().last_transition_time, since);
 
     // The NodePool is as it was.
-    harness.cluster.lock().pools[0].hash = crate::common::node_pool("default").hash;
+    harness.cluster.patch_node_pool(json!({ "spec": { "template": { "metadata": null } } }));
     harness.minutes(3).await;
     assert_eq!(shown(&harness, "Drifted"), None);
 }
@@ -111,8 +101,8 @@ async fn a_node_that_has_less_than_its_instance_type_promises_is_told() {
     let mut harness = running_cluster(1).await;
     keep_promises(&harness).await;
     harness.minutes(2).await;
-    harness.cluster.lock().events.clear();
-    harness.cluster.lock().nodes.values_mut().for_each(|node| node.capacity.set("cpu", Quantity::from_units(1)));
+    harness.cluster.forget_events();
+    harness.cluster.change_node_statuses(|status| status["capacity"]["cpu"] = json!("1"));
     harness.minutes(4).await;
     assert_eq!(shown(&harness, "ConsistentStateFound"), Some(("False".into(), "ConsistencyCheckFailed".into())));
     let failed = reported(&harness, "FailedConsistencyCheck");

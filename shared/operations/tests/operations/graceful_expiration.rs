@@ -2,12 +2,14 @@
 
 use crate::common::{Harness, drift, pod, running_cluster, watched};
 use nodeless_disruption::{expiration, pause, rebalance};
+use nodeless_fake_kubernetes::resource::REPLICA_SETS;
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::condition;
 use nodeless_ports::{Claims, Decisions, ErrorKind};
+use serde_json::json;
 
 fn annotate(harness: &Harness, key: &str, value: &str) {
-    harness.cluster.lock().pools[0].disruption.annotations.insert(key.into(), value.into());
+    harness.cluster.annotate_node_pool(key, value);
 }
 
 fn recommendation(claim: &NodeClaim) -> String {
@@ -38,8 +40,7 @@ async fn a_recommendation_to_rebalance_replaces_the_node_where_that_is_wanted() 
     assert_eq!(harness.cloud.launched(), 2);
     let reported = harness
         .cluster
-        .lock()
-        .events
+        .events()
         .iter()
         .any(|event| event.object.kind == "NodePool" && event.message.contains("write replace or ignore"));
     assert!(reported, "the malformed value is reported");
@@ -54,10 +55,9 @@ async fn a_recommendation_to_rebalance_replaces_the_node_where_that_is_wanted() 
 #[tokio::test]
 async fn a_node_that_expires_soon_is_replaced_first_and_the_forceful_time_never_comes() {
     let mut harness = Harness::new().await;
-    harness.cluster.lock().respawn = true;
-    harness.cluster.lock().pools[0].template.expire_after = Some("1h".parse().unwrap());
+    harness.cluster.patch_node_pool(json!({ "spec": { "template": { "spec": { "expireAfter": "1h" } } } }));
     annotate(&harness, expiration::GENTLE_BEFORE, "20m");
-    harness.cluster.add_pods([pod("web", 3000)]);
+    harness.cluster.add_replica_sets([pod("web", 3000)]);
     harness.queue_wake().await;
     harness.until("it runs", |harness| harness.cluster.bound() == 1).await;
     let old = harness.records().await[0].name.clone();
@@ -68,20 +68,20 @@ async fn a_node_that_expires_soon_is_replaced_first_and_the_forceful_time_never_
     assert_eq!((harness.cloud.launched(), harness.cluster.bound()), (2, 1));
     let records = harness.records().await;
     assert!(records.len() == 1 && records[0].name != old && records[0].spec.replaces == [old]);
-    let evicted = harness.cluster.lock().events.iter().find(|event| event.reason == "Evicted").unwrap().message.clone();
+    let evicted = harness.cluster.events_of("Evicted")[0].message.clone();
     assert!(evicted.contains("it reaches its expireAfter of 1h"), "what ends is stated: {evicted}");
 }
 
 #[tokio::test]
 async fn a_pause_of_the_whole_cluster_holds_every_command() {
     let mut harness = running_cluster(1).await;
-    harness.cluster.lock().annotations.insert(pause::PAUSE.into(), "true".into());
+    harness.cluster.annotate_cluster(pause::PAUSE, Some("true"));
     drift(&harness);
     watched(&mut harness, 4).await;
     assert_eq!(harness.cloud.launched(), 1);
     let report = harness.planner().run().await.unwrap();
     assert_eq!(report.kept[0].reasons[0].to_string(), "disruption is paused for the cluster");
-    harness.cluster.lock().annotations.clear();
+    harness.cluster.annotate_cluster(pause::PAUSE, None);
     watched(&mut harness, 8).await;
     assert_eq!(harness.cloud.launched(), 2);
 }
@@ -89,16 +89,9 @@ async fn a_pause_of_the_whole_cluster_holds_every_command() {
 #[tokio::test]
 async fn what_was_decided_is_written_down_with_why_the_others_stay() {
     let mut harness = running_cluster(3).await;
-    {
-        let mut state = harness.cluster.lock();
-        let budget = nodeless_model::Budget {
-            reasons: Vec::new(),
-            nodes: nodeless_model::node_pool::BudgetNodes::Count(1),
-            window: None,
-        };
-        state.pools[0].disruption.budgets = vec![budget];
-        state.pods.remove("default/web-0");
-        state.pods.remove("default/web-1");
+    harness.cluster.patch_node_pool(json!({ "spec": { "disruption": { "budgets": [{ "nodes": "1" }] } } }));
+    for set in ["web-0", "web-1"] {
+        harness.cluster.patch(&REPLICA_SETS, set, json!({ "spec": { "replicas": 0 } }));
     }
     watched(&mut harness, 6).await;
     let decisions = harness.claims.decisions(100).await.unwrap();

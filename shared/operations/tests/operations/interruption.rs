@@ -5,6 +5,8 @@ use nodeless_model::{NodeClaim, Phase};
 use nodeless_operations::interrupt::InterruptError;
 use nodeless_ports::{Capacity, Claims, Clock, ErrorKind};
 use nodeless_telemetry::Metric;
+use nodeless_world::resources::NODE_CLASSES;
+use serde_json::json;
 use std::sync::Arc;
 
 async fn running_cluster(pods: usize) -> (Harness, Vec<NodeClaim>) {
@@ -15,7 +17,7 @@ async fn running_cluster(pods: usize) -> (Harness, Vec<NodeClaim>) {
     harness.minutes(1).await;
     harness.queue.clear();
     harness.faults.take_writes();
-    harness.cluster.lock().events.clear();
+    harness.cluster.forget_events();
     let records = harness.records().await;
     (harness, records)
 }
@@ -71,10 +73,10 @@ async fn each_message_of_a_batch_has_a_result_of_its_own() {
     assert_eq!(counted(), [2.0], "those that were marked for termination, and no others");
     harness.interrupter().run(&stopping(&claims[1])).await.unwrap();
     assert_eq!(counted(), [2.0], "it leaves already");
-    let state = harness.cluster.lock();
+    let events = harness.cluster.events();
     for reason in ["SpotRebalanceRecommendation", "SpotInterrupted", "InstanceStopping", "TerminatingOnInterruption"] {
         for kind in ["Node", "NodeClaim"] {
-            let reported = state.events.iter().any(|event| event.reason == reason && event.object.kind == kind);
+            let reported = events.iter().any(|event| event.reason == reason && event.object.kind == kind);
             assert!(reported, "{reason} on {kind}");
         }
     }
@@ -123,20 +125,16 @@ async fn a_node_in_a_capacity_block_leaves_forty_minutes_before_the_end() {
     let id = reserved.status.instance.unwrap().id;
     harness.cloud.ec2.change_instance(&id, |instance| {
         instance.capacity_reservation_id = Some("cr-1".into());
-        let only = serde_json::json!({ "CapacityReservationPreference": "capacity-reservations-only" });
+        let only = json!({ "CapacityReservationPreference": "capacity-reservations-only" });
         Arc::make_mut(&mut instance.data).other.insert("CapacityReservationSpecification".into(), only);
     });
     let end_in = |minutes: i64| {
         let end = harness.clock.now() + jiff::SignedDuration::from_mins(minutes);
-        let mut state = harness.cluster.lock();
-        let status = state.classes.get_mut("default").unwrap().status.as_mut().unwrap();
-        status.capacity_reservations = vec![
-            serde_json::from_value(serde_json::json!({
-                "id": "cr-1", "availabilityZone": "us-east-1a", "endTime": end.to_string(), "instanceMatchCriteria": "targeted",
-                "instanceType": "p5.48xlarge", "ownerID": "123456789012", "reservationType": "capacity-block",
-            }))
-            .unwrap(),
-        ];
+        let reservation = json!({
+            "id": "cr-1", "availabilityZone": "us-east-1a", "endTime": end.to_string(), "instanceMatchCriteria": "targeted",
+            "instanceType": "p5.48xlarge", "ownerID": "123456789012", "reservationType": "capacity-block", "state": "active",
+        });
+        harness.cluster.patch_status(&NODE_CLASSES, "default", json!({ "capacityReservations": [reservation] }));
     };
     end_in(41);
     harness.sweeper().run().await.unwrap();
@@ -190,10 +188,9 @@ async fn instances_that_fail_or_have_something_planned_leave() {
     let drained = end(harness.claims.get(&claims[3].name).await.unwrap());
     assert_eq!((drained.reason, drained.deadline), (TerminationReason::Interrupted, None));
     assert!(harness.take_claims().await.contains(&claims[3].name));
-    let state = harness.cluster.lock();
+    let events = harness.cluster.events_of("InstanceUnhealthy");
     for kind in ["Node", "NodeClaim"] {
-        let reported =
-            state.events.iter().filter(|event| event.reason == "InstanceUnhealthy" && event.object.kind == kind);
+        let reported = events.iter().filter(|event| event.object.kind == kind);
         let uids: Vec<&str> = reported.map(|event| event.object.uid.as_str()).collect();
         assert_eq!(uids.len(), 2, "{kind}");
         assert!(kind == "Node" || uids.iter().all(|uid| !uid.is_empty()), "{uids:?}");

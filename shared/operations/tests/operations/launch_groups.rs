@@ -6,10 +6,12 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_lifecycle::{Settings, begin_termination};
 use nodeless_model::claim::TerminationReason;
-use nodeless_model::{Instance, NodeClaim, Phase, Requirement, StringMap, labels};
+use nodeless_model::{Instance, NodeClaim, Phase, StringMap, labels};
 use nodeless_operations::{CatalogCache, EventRate, Reconciler};
 use nodeless_ports::cloud::{InstanceFault, LaunchOutcome, LaunchRequest};
 use nodeless_ports::{Capacity, Claims, Cloud, PortError, Refusal};
+use nodeless_world::resources::NODE_CLASSES;
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +20,11 @@ use tokio::sync::Semaphore;
 /// A cluster in which the planner has just written a launch group of four.
 async fn group_of_four() -> (Harness, Vec<String>) {
     let mut harness = Harness::new().await;
-    let one_type = Requirement::one_of(["m6i.large"]);
-    harness.cluster.lock().pools[0].template.requirements.add(labels::INSTANCE_TYPE, one_type);
+    let one_type = json!([
+        { "key": labels::CAPACITY_TYPE, "operator": "In", "values": ["on-demand"] },
+        { "key": labels::INSTANCE_TYPE, "operator": "In", "values": ["m6i.large"] },
+    ]);
+    harness.cluster.patch_node_pool(json!({ "spec": { "template": { "spec": { "requirements": one_type } } } }));
     harness.cluster.add_pods((0..4).map(|number| pod(&format!("web-{number}"), 1500)));
     harness.queue_wake().await;
     assert!(harness.queue.take_plan().is_some());
@@ -53,8 +58,10 @@ async fn pass(harness: &mut Harness, seconds: u64) {
 
 /// A CreateFleet call that is repeated has other parameters from now on, as after a change of prices.
 fn change_the_request(harness: &Harness) {
-    let mut state = harness.cluster.lock();
-    state.classes.get_mut("default").unwrap().spec.tags.insert("changed".into(), "yes".into());
+    harness.cluster.patch(&NODE_CLASSES, "default", json!({ "spec": { "tags": { "changed": "yes" } } }));
+    harness.cluster.change_status(&NODE_CLASSES, "default", |status| {
+        status["conditions"][0]["observedGeneration"] = json!(2);
+    });
 }
 
 /// Every claim is reconciled once, then a sweep runs.

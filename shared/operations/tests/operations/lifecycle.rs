@@ -4,21 +4,21 @@ use crate::common::{Harness, pod, running_cluster};
 use nodeless_fake_aws::{CapacityType, Offering};
 use nodeless_lifecycle::{LaunchResult, Settings, absorb, begin_termination, prepare};
 use nodeless_model::claim::{Condition, LaunchGroup, TerminationReason, condition};
-use nodeless_model::object::MirroredClaim;
-use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Pod, labels};
+use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, labels};
 use nodeless_ports::{Claims, Clock, ErrorKind};
+use nodeless_world::resources::NODE_CLAIMS;
+use serde_json::json;
 use std::time::Duration;
 
 /// The only claim, and whether its NodeClaim object shows all its conditions.
 async fn only(harness: &Harness) -> (NodeClaim, bool) {
     let claim = harness.records().await.remove(0);
-    let state = harness.cluster.lock();
+    let node_claims = harness.cluster.node_claims();
     let shown = |one: &Condition| {
-        let found = state.mirrors.get(&claim.name).and_then(|mirror| mirror.conditions.get(&one.kind));
+        let found = node_claims.get(&claim.name).and_then(|mirror| mirror.conditions.get(&one.kind));
         found.is_some_and(|(status, reason)| status == one.status.as_str() && *reason == one.reason)
     };
     let all = claim.status.conditions.iter().all(shown);
-    drop(state);
     (claim, all)
 }
 
@@ -28,9 +28,9 @@ async fn what_the_nodeclaim_object_missed_is_made_up_for() {
     harness.cluster.add_pods([pod("web", 3000)]);
     harness.queue_wake().await;
     harness.cloud.spoil_joins(1);
-    harness.until("it is launched", |harness| !harness.cluster.lock().mirrors.is_empty()).await;
+    harness.until("it is launched", |harness| !harness.cluster.node_claims().is_empty()).await;
     harness.faults.fail("cluster mirror claim", ErrorKind::Unavailable);
-    harness.cloud.repair_joins();
+    harness.repair_joins();
     harness.minutes(2).await;
     let (claim, equal) = only(&harness).await;
     assert_eq!((claim.phase, equal), (Phase::Initialized, false));
@@ -81,7 +81,7 @@ async fn a_node_works_although_its_instance_may_not_be_tagged() {
     harness.minutes(3).await;
     let (claim, equal) = only(&harness).await;
     assert_eq!((claim.phase, equal), (Phase::Initialized, true));
-    assert!(harness.cluster.lock().nodes.values().all(|node| node.is_initialized()));
+    assert!(harness.cluster.nodes().values().all(|node| node.is_initialized()));
     let done = harness.reconciler().run(&claim.name).await.unwrap();
     assert_eq!(done.requeued, None, "not in a loop: the sweep tries again");
     assert!(harness.sink.take().iter().any(|line| line.to_string().contains("tag the instance")));
@@ -95,43 +95,41 @@ async fn a_pod_whose_deletion_is_refused_holds_up_no_other() {
     let harness = running_cluster(1).await;
     let (mut claim, _) = only(&harness).await;
     let node = claim.status.node_name.clone();
-    let bound = |name: &str, grace| Pod {
-        node_name: node.clone(),
-        marked_unschedulable: false,
-        termination_grace_period_seconds: Some(grace),
-        ..pod(name, 10)
+    let bound = |name: &str, grace: u32| {
+        let mut pod = pod(name, 10);
+        pod["spec"]["nodeName"] = json!(node);
+        pod["spec"]["terminationGracePeriodSeconds"] = json!(grace);
+        pod
     };
-    harness.cluster.lock().respawn = false;
     harness.cluster.remove_all_pods();
     harness.cluster.add_pods([bound("held", 7200), bound("late", 7200), bound("plain", 1)]);
-    harness.cluster.lock().held.insert("default/held".into());
+    harness.faults.fail("cluster delete pod default/held", ErrorKind::Denied);
     claim.spec.termination_grace_period = Some(Duration::from_mins(60));
     assert!(begin_termination(&mut claim, TerminationReason::Drifted, "drift", harness.clock.now()));
     harness.claims.update(&claim, None).await.unwrap();
     let done = harness.reconciler().run(&claim.name).await.unwrap();
-    assert!(done.waits_for.iter().any(|why| why.contains("a webhook forbids it")), "{done:?}");
+    assert!(done.waits_for.iter().any(|why| why.contains("cluster delete pod was denied")), "{done:?}");
     assert!(done.requeued.is_some());
-    let left: Vec<String> = harness.cluster.lock().pods.keys().cloned().collect();
-    assert_eq!(left, ["default/held"]);
+    let pods = harness.cluster.pods();
+    let left: Vec<&str> = pods.values().filter(|pod| !pod.is_terminating()).map(|pod| pod.name.as_str()).collect();
+    assert_eq!(left, ["held"]);
 }
 
 #[tokio::test]
 async fn a_nodeclaim_without_a_nodepool_is_told_that_nothing_is_launched_for_it() {
     let mut harness = running_cluster(1).await;
-    let mine = MirroredClaim {
-        name: "mine".into(),
-        uid: "mine-uid".into(),
-        created: Some(harness.clock.now()),
-        ..MirroredClaim::default()
-    };
-    harness.cluster.lock().mirrors.insert("mine".into(), mine);
+    let node_class = json!({ "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" });
+    let spec = json!({ "nodeClassRef": node_class, "requirements": [] });
+    harness.cluster.create(&NODE_CLAIMS, json!({ "metadata": { "name": "mine" }, "spec": spec }));
     harness.minutes(10).await;
-    let state = harness.cluster.lock();
-    let reported: Vec<_> = state.events.iter().filter(|event| event.reason == "NotSupported").collect();
+    let reported = harness.cluster.events_of("NotSupported");
     let [event] = &reported[..] else { panic!("once, and not of claims of ours: {reported:?}") };
-    assert_eq!((event.object.name.as_str(), event.object.uid.as_str()), ("mine", "mine-uid"));
+    assert_eq!(
+        (&event.object.name, &event.object.uid),
+        (&"mine".to_owned(), &harness.cluster.node_claims()["mine"].uid)
+    );
     assert!(event.message.contains("create a NodePool"), "{}", event.message);
-    assert!(state.mirrors.contains_key("mine"), "it is not ours to delete");
+    assert!(harness.cluster.node_claims().contains_key("mine"), "it is not ours to delete");
 }
 
 /// The members of a launch group whose answer was lost: EC2 has stated that it knows their client token.

@@ -3,48 +3,38 @@
 
 use crate::common::{Harness, pod, running_cluster};
 use nodeless_api::ConditionStatus;
-use nodeless_model::{NodePool, Quantity, ResourceList};
+use nodeless_model::Quantity;
 use nodeless_ports::Claims;
 use serde_json::json;
+use std::time::Duration;
 
-/// A NodePool for spot and on-demand nodes with these limits, as the API server would show it.
-fn limited(limits: &serde_json::Value) -> NodePool {
-    let object: nodeless_api::NodePool = serde_json::from_value(json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "default", "uid": "uid-default" },
-        "spec": {
-            "template": { "spec": {
-                "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
-                "expireAfter": "720h", "requirements": [],
-            } },
-            "disruption": { "consolidateAfter": "Never", "consolidationPolicy": "WhenEmpty" },
-            "limits": limits,
-        },
-    }))
-    .unwrap();
-    NodePool::from(&object)
+/// The NodePool launches spot and on-demand nodes up to so many dollars, and none is disrupted.
+fn limit_dollars(harness: &Harness, dollars: &str) {
+    harness.cluster.patch_node_pool(json!({ "spec": {
+        "template": { "spec": { "requirements": [] } },
+        "disruption": { "consolidateAfter": "Never" },
+        "limits": { "cpu": null, "nodeless.sh/dollars-per-hour": dollars },
+    } }));
 }
 
 #[tokio::test]
 async fn a_limit_that_cannot_be_read_is_said_in_the_condition_and_an_event() {
     let harness = Harness::new().await;
-    harness.cluster.lock().pools = vec![limited(&json!({ "nodeless.sh/dollars-per-hour": "-1" }))];
+    limit_dollars(&harness, "-1");
     harness.cluster.add_pods([pod("web", 1000)]);
     let report = harness.planner().run().await.unwrap();
     assert!(report.created.is_empty());
-    let state = harness.cluster.lock();
-    let condition = |kind: &str| {
-        let conditions = &state.pool_statuses["default"].conditions;
-        conditions.iter().find(|condition| condition.type_ == kind).unwrap()
-    };
+    let conditions = harness.cluster.node_pool_status("default").conditions;
+    let events = harness.cluster.events();
+    let condition = |kind: &str| conditions.iter().find(|condition| condition.type_ == kind).unwrap();
     let (validation, ready) = (condition("ValidationSucceeded"), condition("Ready"));
     assert_eq!((validation.status, validation.reason.as_str()), (ConditionStatus::False, "NodePoolValidationFailed"));
     assert!(validation.message.contains("spec.limits[nodeless.sh/dollars-per-hour]"), "{}", validation.message);
     assert_eq!((ready.status, ready.reason.as_str()), (ConditionStatus::False, "UnhealthyDependents"));
     assert!(ready.message.contains("ValidationSucceeded=False"), "{}", ready.message);
-    let reported =
-        state.events.iter().find(|event| event.object.kind == "NodePool" && event.reason == "ValidationSucceeded");
+    let reported = events.iter().find(|event| event.object.kind == "NodePool" && event.reason == "ValidationSucceeded");
     assert!(reported.unwrap().message.contains("\"-1\" is no amount of money"), "{reported:?}");
-    let of_pod = state.events.iter().find(|event| event.object.kind == "Pod" && event.object.name == "web");
+    let of_pod = events.iter().find(|event| event.object.kind == "Pod" && event.object.name == "web");
     assert!(of_pod.unwrap().message.contains("nodeless.sh/dollars-per-hour"), "{of_pod:?}");
 }
 
@@ -52,7 +42,7 @@ async fn a_limit_that_cannot_be_read_is_said_in_the_condition_and_an_event() {
 async fn spot_nodes_fill_a_limit_in_dollars_by_what_they_cost() {
     let mut harness = Harness::new().await;
     // What three on-demand nodes of the cheapest kind cost, about.
-    harness.cluster.lock().pools = vec![limited(&json!({ "nodeless.sh/dollars-per-hour": "0.30" }))];
+    limit_dollars(&harness, "0.30");
     harness.cluster.add_pods((0..12).map(|number| pod(&format!("web-{number}"), 1500)));
     harness.queue_wake().await;
     for _ in 0..60 {
@@ -84,19 +74,20 @@ async fn spot_nodes_fill_a_limit_in_dollars_by_what_they_cost() {
 #[tokio::test]
 async fn at_a_full_limit_an_interrupted_node_has_its_replacement_at_once() {
     let harness = running_cluster(2).await;
-    harness.cluster.lock().pools[0].limits = ResourceList::from([("nodes", Quantity::from_units(2))]);
+    harness.cluster.patch_node_pool(json!({ "spec": { "limits": { "cpu": null, "nodes": "2" } } }));
     let claim = harness.records().await.remove(0);
     let id = claim.status.instance.as_ref().unwrap().id.clone();
     let kind = "EC2 Spot Instance Interruption Warning";
     let event = format!(r#"{{"source":"aws.ec2","detail-type":"{kind}","detail":{{"instance-id":"{id}"}}}}"#);
     harness.interrupter().run(&event).await.unwrap();
     harness.reconciler().run(&claim.name).await.unwrap();
+    // The evicted pod stops, and its ReplicaSet creates another.
+    harness.cluster.advance(Duration::from_secs(3));
     assert_eq!(harness.claims.usage().await.unwrap()["default"].resources.get("nodes"), Quantity::from_units(1));
     let report = harness.planner().run().await.unwrap();
     assert_eq!(report.created.len(), 1, "{report:?}");
     assert!(harness.records().await.iter().any(|one| one.name == claim.name), "it is still there");
-    let state = harness.cluster.lock();
-    let reported = state.events.iter().find(|event| event.reason == "LimitPassedWhileNodesLeave").unwrap();
+    let reported = harness.cluster.events_of("LimitPassedWhileNodesLeave").remove(0);
     assert_eq!((reported.object.kind.as_str(), reported.is_warning()), ("NodePool", false));
     assert!(
         reported.message.contains("nodes 3 of 2") && reported.message.contains(&claim.name),

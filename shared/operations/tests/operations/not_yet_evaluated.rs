@@ -8,7 +8,7 @@ use std::time::Duration;
 async fn which_nodes_were_not_looked_at_is_read_and_written_as_soon_as_that_can_be_done() {
     let harness = crate::common::running_cluster(1).await;
     let stored = async || harness.claims.not_yet_evaluated().await.unwrap();
-    let waiting = harness.cluster.lock().nodes.keys().cloned().collect::<BTreeSet<String>>();
+    let waiting = harness.cluster.nodes().keys().cloned().collect::<BTreeSet<String>>();
     let until = harness.clock.time().checked_add(Duration::from_secs(3600)).unwrap();
     // Another process left it behind; this one has all the time that it needs.
     harness.claims.put_not_yet_evaluated(&waiting, until).await.unwrap();

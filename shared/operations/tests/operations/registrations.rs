@@ -4,18 +4,19 @@ use crate::common::{Harness, pod};
 use nodeless_api::{Condition, ConditionStatus};
 use nodeless_lifecycle::RegistrationHealth;
 use nodeless_ports::{ErrorKind, RecordKind, Records, StoredRecord};
+use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
+use serde_json::json;
 use std::time::Duration;
 
 const KIND: &str = "NodeRegistrationHealthy";
 
 /// The condition of the NodePool `default`.
 fn condition(harness: &Harness) -> Condition {
-    let state = harness.cluster.lock();
-    let status = &state.pool_statuses["default"];
-    assert_eq!(status.node_class_observed_generation, state.classes["default"].metadata.generation);
-    let found = status.conditions.iter().find(|condition| condition.type_ == KIND).unwrap();
-    assert_eq!(found.observed_generation, Some(state.pools[0].generation));
-    found.clone()
+    let status = harness.cluster.node_pool_status("default");
+    assert_eq!(status.node_class_observed_generation, harness.cluster.node_class().metadata.generation);
+    let found = status.conditions.into_iter().find(|condition| condition.type_ == KIND).unwrap();
+    assert_eq!(found.observed_generation, Some(harness.cluster.node_pool().generation));
+    found
 }
 
 fn health(harness: &Harness) -> ConditionStatus {
@@ -33,9 +34,8 @@ async fn silent_cluster(pods: usize) -> Harness {
 
 /// What Karpenter states about a change of the condition, of each.
 fn reported(harness: &Harness) -> Vec<String> {
-    let state = harness.cluster.lock();
-    let about = state.events.iter().filter(|event| event.reason == KIND && event.object.kind == "NodePool");
-    about.map(|event| event.message.clone()).collect()
+    let about = harness.cluster.events_of(KIND).into_iter().filter(|event| event.object.kind == "NodePool");
+    about.map(|event| event.message).collect()
 }
 
 #[tokio::test]
@@ -53,7 +53,7 @@ async fn two_machines_that_never_join_make_a_nodepool_unhealthy_and_three_that_d
     assert!(matches!(&reported(&harness)[..], [one] if one.ends_with(text)), "{:?}", reported(&harness));
     // What is known is informational: the NodePool launches on.
     assert_eq!(harness.cloud.launched(), 3);
-    harness.cloud.repair_joins();
+    harness.repair_joins();
     for (pods, expected) in [(1, ConditionStatus::False), (2, ConditionStatus::False), (3, ConditionStatus::True)] {
         if pods > 1 {
             harness.cluster.add_pods([pod(&format!("more-{pods}"), 3000)]);
@@ -72,9 +72,11 @@ async fn a_machine_that_joins_makes_a_nodepool_healthy() {
     let mut harness = crate::common::running_cluster(1).await;
     harness.minutes(2).await;
     assert_eq!(health(&harness), ConditionStatus::True);
-    let writes = harness.cluster.lock().status_writes;
+    let version =
+        |harness: &Harness| harness.cluster.get(&NODE_POOLS, "default")["metadata"]["resourceVersion"].clone();
+    let before = version(&harness);
     harness.minutes(5).await;
-    assert_eq!(harness.cluster.lock().status_writes, writes, "and then nothing changes");
+    assert_eq!(version(&harness), before, "and then nothing changes");
 }
 
 #[tokio::test]
@@ -95,7 +97,7 @@ async fn a_change_of_the_nodepool_or_its_class_begins_anew() {
     let mut harness = silent_cluster(2).await;
     harness.minutes(18).await;
     assert_eq!(health(&harness), ConditionStatus::False);
-    harness.cluster.lock().pools[0].generation += 1;
+    harness.cluster.patch_node_pool(json!({ "spec": { "weight": 2 } }));
     harness.minutes(1).await;
     assert_eq!(health(&harness), ConditionStatus::Unknown);
     // Those that are awaited since before the change report nothing of what it is now.
@@ -104,12 +106,10 @@ async fn a_change_of_the_nodepool_or_its_class_begins_anew() {
     assert_eq!((harness.cloud.launched(), health(&harness)), (6, ConditionStatus::Unknown));
     harness.minutes(16).await;
     assert_eq!(health(&harness), ConditionStatus::False, "but those that followed do");
-    harness.cluster.lock().classes.get_mut("default").unwrap().metadata.generation = Some(2);
-    {
-        let mut state = harness.cluster.lock();
-        let class = state.classes.get_mut("default").unwrap();
-        class.status.as_mut().unwrap().conditions[0].observed_generation = Some(2);
-    }
+    harness.cluster.patch(&NODE_CLASSES, "default", json!({ "spec": { "detailedMonitoring": true } }));
+    harness.cluster.change_status(&NODE_CLASSES, "default", |status| {
+        status["conditions"][0]["observedGeneration"] = json!(2);
+    });
     harness.minutes(1).await;
     assert_eq!(health(&harness), ConditionStatus::Unknown);
 }
@@ -118,23 +118,22 @@ async fn a_change_of_the_nodepool_or_its_class_begins_anew() {
 async fn what_karpenter_said_holds_until_more_is_known() {
     let harness = Harness::new().await;
     let stated = |generation: i64| {
-        serde_json::from_value(serde_json::json!({
+        json!({
             "nodeClassObservedGeneration": 1,
             "conditions": [{ "type": KIND, "status": "False", "reason": "RegistrationFailed", "message": "as Karpenter reports",
                 "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": generation }],
-        }))
-        .unwrap()
+        })
     };
-    harness.cluster.lock().pools[0].generation = 7;
-    harness.cluster.lock().pool_statuses.insert("default".into(), stated(7));
+    harness.cluster.patch_node_pool(json!({ "spec": { "weight": 2 } }));
+    harness.cluster.patch_status(&NODE_POOLS, "default", stated(2));
     harness.planner().run().await.unwrap();
     let kept = condition(&harness);
     assert_eq!((kept.status, kept.message.as_str()), (ConditionStatus::False, "as Karpenter reports"));
     assert_eq!(kept.last_transition_time.0.to_string(), "2026-01-01T00:00:00Z");
     // What it reported about an older template it did not state about this one.
     let harness = Harness::new().await;
-    harness.cluster.lock().pools[0].generation = 7;
-    harness.cluster.lock().pool_statuses.insert("default".into(), stated(6));
+    harness.cluster.patch_node_pool(json!({ "spec": { "weight": 2 } }));
+    harness.cluster.patch_status(&NODE_POOLS, "default", stated(1));
     harness.planner().run().await.unwrap();
     assert_eq!(health(&harness), ConditionStatus::Unknown);
 }

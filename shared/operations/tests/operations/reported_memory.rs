@@ -1,10 +1,17 @@
 //! What the claims table keeps of the memory that nodes reported.
 
-use crate::common::{pod, running_cluster};
+use crate::common::{Harness, pod, running_cluster};
 use nodeless_catalog::ReportedMemory;
+use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::Quantity;
 use nodeless_model::claim::condition;
 use nodeless_ports::{ErrorKind, RecordKind, Records, StoredRecord};
+use serde_json::json;
+
+/// A node reports so much memory, in MiB.
+fn set_memory(harness: &Harness, node: &str, mebibytes: i64) {
+    harness.cluster.patch_status(&NODES, node, json!({ "capacity": { "memory": format!("{mebibytes}Mi") } }));
+}
 
 fn read(stored: &StoredRecord) -> ReportedMemory {
     serde_json::from_str(&stored.encoded).unwrap()
@@ -13,6 +20,7 @@ fn read(stored: &StoredRecord) -> ReportedMemory {
 #[tokio::test]
 async fn what_nodes_report_is_written_once_until_it_changes() {
     let mut harness = running_cluster(3).await;
+    let memory = harness.cluster.nodes().values().next().unwrap().capacity.get("memory");
     harness.minutes(10).await;
     let stored = harness.claims.record(RecordKind::ReportedMemory, "").await.unwrap().unwrap_or_default();
     assert_eq!(stored.version, 1, "one write for three nodes, and none while nothing changes");
@@ -20,53 +28,49 @@ async fn what_nodes_report_is_written_once_until_it_changes() {
     let image = harness.records().await[0].status.instance.clone().unwrap().image_id;
     let types: Vec<_> = read(&stored).of_images([image.as_str()], now).into_iter().collect();
     let own = harness.records().await[0].status.instance.clone().unwrap().instance_type;
-    assert_eq!(types, [(own.clone(), Quantity::from_mebibytes(7000))]);
+    assert_eq!(types, [(own.clone(), memory)]);
     assert!(stored.expires > Some(now));
 
     // A node that has less changes it; one that has more does not.
-    for (memory, version) in [(6_900, 2), (7_100, 2)] {
-        harness
-            .cluster
-            .lock()
-            .nodes
-            .values_mut()
-            .next()
-            .unwrap()
-            .capacity
-            .set("memory", Quantity::from_mebibytes(memory));
+    let mebibytes = memory.units() / (1 << 20);
+    for (reported, version) in [(mebibytes - 100, 2), (mebibytes + 100, 2)] {
+        set_memory(&harness, harness.cluster.nodes().keys().next().unwrap(), reported);
         harness.minutes(3).await;
         let stored = harness.claims.record(RecordKind::ReportedMemory, "").await.unwrap().unwrap_or_default();
-        assert_eq!(stored.version, version, "{memory}");
-        assert_eq!(read(&stored).of_images([image.as_str()], now)[&own], Quantity::from_mebibytes(6_900));
+        assert_eq!(stored.version, version, "{reported}");
+        assert_eq!(read(&stored).of_images([image.as_str()], now)[&own], Quantity::from_mebibytes(mebibytes - 100));
     }
 }
 
 #[tokio::test]
 async fn a_node_teaches_as_soon_as_it_has_reported_and_has_a_claim() {
-    let mut harness = crate::common::Harness::new().await;
+    let mut harness = Harness::new().await;
     harness.cluster.add_pods([pod("web", 3000)]);
     harness.queue_wake().await;
-    harness.until("a node is there", |harness| !harness.cluster.lock().nodes.is_empty()).await;
+    harness.until("a node is there", |harness| !harness.cluster.nodes().is_empty()).await;
     assert!(!harness.records().await[0].has_condition(condition::REGISTERED));
-    let capacity = std::mem::take(&mut harness.cluster.lock().nodes.values_mut().next().unwrap().capacity);
+    let node = harness.cluster.nodes().into_keys().next().unwrap();
+    let capacity = harness.cluster.get(&NODES, &node)["status"]["capacity"].clone();
+    harness.cluster.patch_status(&NODES, &node, json!({ "capacity": null }));
     harness.planner().run().await.unwrap();
     assert_eq!(
         harness.claims.record(RecordKind::ReportedMemory, "").await.unwrap().unwrap_or_default(),
         StoredRecord::default(),
         "nothing is reported"
     );
-    let mut foreign = harness.cluster.lock().nodes.values().next().unwrap().clone();
-    foreign.name = "foreign".into();
-    foreign.provider_id = Some("aws:///us-east-1a/i-foreign".into());
-    foreign.capacity = capacity.clone();
-    harness.cluster.lock().nodes.insert("foreign".into(), foreign);
+    let mut foreign = harness.cluster.get(&NODES, &node);
+    let metadata = json!({ "name": "foreign", "labels": foreign["metadata"]["labels"] });
+    foreign["metadata"] = metadata;
+    foreign["spec"]["providerID"] = json!("aws:///us-east-1a/i-foreign");
+    foreign["status"]["capacity"] = capacity.clone();
+    harness.cluster.create(&NODES, foreign);
     harness.planner().run().await.unwrap();
     assert_eq!(
         harness.claims.record(RecordKind::ReportedMemory, "").await.unwrap().unwrap_or_default(),
         StoredRecord::default(),
         "its image is unknown"
     );
-    harness.cluster.lock().nodes.values_mut().for_each(|node| node.capacity.clone_from(&capacity));
+    harness.cluster.patch_status(&NODES, &node, json!({ "capacity": capacity }));
     harness.planner().run().await.unwrap();
     assert_eq!(harness.claims.record(RecordKind::ReportedMemory, "").await.unwrap().unwrap_or_default().version, 1);
 }
@@ -76,7 +80,7 @@ async fn a_plan_without_the_record_goes_by_the_nodes_and_overwrites_nothing() {
     let harness = running_cluster(1).await;
     let before = harness.claims.record(RecordKind::ReportedMemory, "").await.unwrap().unwrap_or_default();
     assert_eq!(before.version, 1);
-    harness.cluster.lock().nodes.values_mut().next().unwrap().capacity.set("memory", Quantity::from_mebibytes(6_900));
+    set_memory(&harness, harness.cluster.nodes().keys().next().unwrap(), 6_900);
     harness.faults.fail("claims reported memory", ErrorKind::Unavailable);
     let report = harness.planner().run().await.unwrap();
     let named = report.problems.iter().any(|problem| problem.contains("how much memory nodes reported is not known"));

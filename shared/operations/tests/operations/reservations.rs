@@ -1,9 +1,13 @@
 //! Instances that leave the capacity reservation that they were launched into.
 
 use crate::common::{Harness, running_cluster};
+use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::claim::Charge;
 use nodeless_model::{CapacityType, NodeClaim, labels};
 use nodeless_ports::{Claims, ErrorKind};
+use nodeless_world::resources::NODE_CLAIMS;
+use serde_json::json;
+use std::collections::BTreeMap;
 
 const OF_RESERVATION: [(&str, &str); 4] = [
     (labels::CAPACITY_TYPE, "reserved"),
@@ -24,24 +28,22 @@ async fn cluster_after_the_reservation() -> Harness {
     let launched = claim.status.instance.as_mut().unwrap();
     (launched.capacity_type, launched.price) = (CapacityType::Reserved, 0.0);
     launched.reservation_id = Some("cr-1".into());
-    let labels = || OF_RESERVATION.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    claim.status.labels.extend(labels());
+    claim.status.labels.extend(OF_RESERVATION.map(|(key, value)| (key.to_owned(), value.to_owned())));
     let charge = Charge { dollars_per_hour: 0.0, ..claim.spec.charge.clone() };
     harness.claims.update(&claim, Some(&charge)).await.unwrap();
-    let mut state = harness.cluster.lock();
-    state.nodes.values_mut().for_each(|node| node.labels.extend(labels()));
-    state.mirrors.values_mut().for_each(|mirror| mirror.capacity_type = Some(CapacityType::Reserved));
-    drop(state);
+    let labels = json!({ "metadata": { "labels": BTreeMap::from(OF_RESERVATION) } });
+    harness.cluster.patch(&NODES, claim.status.node_name.as_ref().unwrap(), labels.clone());
+    harness.cluster.patch(&NODE_CLAIMS, &claim.name, labels);
     harness
 }
 
 /// Whether node and NodeClaim object state that it is on demand, and nothing of a reservation.
 fn shown(harness: &Harness) -> bool {
-    let state = harness.cluster.lock();
-    let node = state.nodes.values().next().unwrap();
+    let nodes = harness.cluster.nodes();
+    let node = nodes.values().next().unwrap();
     node.labels[labels::CAPACITY_TYPE] == "on-demand"
         && labels::OF_A_RESERVATION.iter().all(|key| !node.labels.contains_key(*key))
-        && state.mirrors.values().all(|mirror| mirror.capacity_type == Some(CapacityType::OnDemand))
+        && harness.cluster.node_claims().values().all(|mirror| mirror.capacity_type == Some(CapacityType::OnDemand))
 }
 
 #[tokio::test]

@@ -1,23 +1,20 @@
 //! What operations do in the cases that people care about.
 
-use crate::common::{Harness, pod};
+use crate::common::{Harness, invalid_pod, pod};
 use nodeless_api::{ConditionStatus, EC2NodeClass, EC2NodeClassStatus};
 use nodeless_catalog::Catalog;
+use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_lifecycle::Collection;
 use nodeless_model::claim::{TerminationReason, condition};
-use nodeless_model::object::MirroredClaim;
-use nodeless_model::requirement::{Operator, RequirementTerm};
-use nodeless_model::{
-    Instance, LabelSelector, Node, Phase, Pod, PodDisruptionBudget, Quantity, Requirement, ResourceList, labels,
-};
+use nodeless_model::{Instance, Node, Phase, Pod, Quantity, labels};
 use nodeless_operations::interrupt::InterruptError;
 use nodeless_operations::{CapacitySettings, CatalogCache, PlanError, Refresher};
-use nodeless_ports::cluster::InvalidObject;
 use nodeless_ports::{Capacity, CatalogSource, Claims, Clock, ErrorKind, Plans, PortError, StoredCatalog};
+use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::Barrier;
 
 async fn running_cluster(pods: usize) -> Harness {
     let mut harness = Harness::new().await;
@@ -29,8 +26,7 @@ async fn running_cluster(pods: usize) -> Harness {
 }
 
 fn events(harness: &Harness, reason: &str) -> Vec<String> {
-    let state = harness.cluster.lock();
-    state.events.iter().filter(|event| event.reason == reason).map(|event| event.message.clone()).collect()
+    harness.cluster.events_of(reason).into_iter().map(|event| event.message).collect()
 }
 
 #[tokio::test]
@@ -109,7 +105,7 @@ async fn a_plan_that_cannot_be_made_is_asked_for_again_a_few_times() {
 #[tokio::test]
 async fn a_plan_that_would_not_end_in_time_says_so() {
     let harness = Harness::new().await;
-    harness.cluster.lock().readers = Some(Arc::new(Barrier::new(2)));
+    harness.faults.meet_at("cluster view", 2);
     let now = harness.clock.time();
     let deadline = now.checked_add(Duration::from_secs(40)).unwrap();
     let time_passes = async {
@@ -118,26 +114,20 @@ async fn a_plan_that_would_not_end_in_time_says_so() {
     };
     let (result, ()) = futures::join!(harness.planner().run_until(Some(deadline), &[]), time_passes);
     assert_eq!(result, Err(PlanError::Late));
-    harness.cluster.lock().readers = None;
+    harness.faults.end_meeting();
     harness.planner().run().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_pool_without_its_class_harms_no_other() {
     let harness = Harness::new().await;
-    {
-        let mut state = harness.cluster.lock();
-        let mut orphan = crate::common::node_pool("orphan");
-        orphan.template.node_class = "missing".into();
-        orphan.weight = 100;
-        state.pools.push(orphan);
-        let kind = "NodePool".into();
-        state.invalid.push(InvalidObject {
-            kind,
-            name: "broken".into(),
-            message: "spec.limits.cpu: no quantity".into(),
-        });
-    }
+    let mut orphan = crate::common::node_pool("orphan");
+    orphan["spec"]["template"]["spec"]["nodeClassRef"]["name"] = json!("missing");
+    orphan["spec"]["weight"] = json!(100);
+    harness.cluster.create(&NODE_POOLS, orphan);
+    let mut broken = crate::common::node_pool("broken");
+    broken["spec"]["limits"] = json!({ "nodeless.sh/dollars-per-hour": "-1" });
+    harness.cluster.create(&NODE_POOLS, broken);
     harness.cluster.add_pods([pod("web", 1000)]);
     let report = harness.planner().run().await.unwrap();
     assert_eq!(report.created.len(), 1);
@@ -147,9 +137,8 @@ async fn a_pool_without_its_class_harms_no_other() {
         reported.contains("NodePool broken") && reported.contains("EC2NodeClass missing does not exist"),
         "{reported}"
     );
-    let state = harness.cluster.lock();
     let condition = |pool: &str, kind: &str| {
-        let conditions = &state.pool_statuses[pool].conditions;
+        let conditions = harness.cluster.node_pool_status(pool).conditions;
         conditions.iter().find(|condition| condition.type_ == kind).map(|it| (it.status, it.reason.clone())).unwrap()
     };
     assert_eq!(condition("default", "Ready").0, ConditionStatus::True);
@@ -175,36 +164,26 @@ async fn pods_that_fit_nowhere_are_told_why_once() {
 async fn a_pod_that_keeps_off_node_pools_is_told_nothing() {
     let harness = Harness::new().await;
     let mut elsewhere = pod("elsewhere", 1000);
-    elsewhere.required_node_affinity = vec![vec![RequirementTerm {
-        key: labels::NODE_POOL.into(),
-        operator: Operator::DoesNotExist,
-        values: Vec::new(),
-        min_values: None,
-    }]];
+    let terms = json!([{ "matchExpressions": [{ "key": labels::NODE_POOL, "operator": "DoesNotExist" }] }]);
+    elsewhere["spec"]["affinity"] = json!({
+        "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms } }
+    });
     harness.cluster.add_pods([elsewhere, pod("giant", 900_000)]);
     let report = harness.planner().run().await.unwrap();
     assert_eq!((report.unschedulable.len(), report.created.len()), (2, 0));
-    let state = harness.cluster.lock();
-    let reported: Vec<_> = state.events.iter().filter(|event| event.reason == "FailedScheduling").collect();
+    let reported = harness.cluster.events_of("FailedScheduling");
     assert!(reported.len() == 1 && reported[0].object.name == "giant", "{reported:?}");
 }
 
 #[tokio::test]
 async fn a_node_pool_that_no_instance_type_meets_says_so_while_pods_wait() {
     let harness = Harness::new().await;
-    {
-        let mut state = harness.cluster.lock();
-        let mut impossible = crate::common::node_pool("impossible");
-        impossible.template.requirements.add(labels::INSTANCE_TYPE, Requirement::one_of(["x9.huge"]));
-        let mut choosy = crate::common::node_pool("choosy");
-        let families = RequirementTerm {
-            key: labels::INSTANCE_FAMILY.into(),
-            operator: Operator::Exists,
-            values: Vec::new(),
-            min_values: Some(40),
-        };
-        choosy.template.requirements.add(labels::INSTANCE_FAMILY, Requirement::from_term(&families).unwrap());
-        state.pools.extend([impossible, choosy]);
+    let huge = json!({ "key": labels::INSTANCE_TYPE, "operator": "In", "values": ["x9.huge"] });
+    let families = json!({ "key": labels::INSTANCE_FAMILY, "operator": "Exists", "minValues": 40 });
+    for (name, requirement) in [("impossible", huge), ("choosy", families)] {
+        let mut pool = crate::common::node_pool(name);
+        pool["spec"]["template"]["spec"]["requirements"].as_array_mut().unwrap().push(requirement);
+        harness.cluster.create(&NODE_POOLS, pool);
     }
     harness.planner().run().await.unwrap();
     assert!(events(&harness, "NoCompatibleInstanceTypes").is_empty(), "no pod waits");
@@ -212,9 +191,9 @@ async fn a_node_pool_that_no_instance_type_meets_says_so_while_pods_wait() {
     for _ in 0..2 {
         harness.planner().run().await.unwrap();
     }
-    let state = harness.cluster.lock();
-    let reported = state.events.iter().filter(|event| event.reason == "NoCompatibleInstanceTypes");
-    let mut reported: Vec<_> = reported.map(|event| (event.object.name.as_str(), event.message.as_str())).collect();
+    let reported = harness.cluster.events_of("NoCompatibleInstanceTypes");
+    let mut reported: Vec<_> =
+        reported.iter().map(|event| (event.object.name.as_str(), event.message.as_str())).collect();
     reported.sort_unstable();
     let text = "NodePool requirements filtered out all compatible available instance types";
     let too_few = format!("{text} due to minValues incompatibility");
@@ -224,40 +203,31 @@ async fn a_node_pool_that_no_instance_type_meets_says_so_while_pods_wait() {
 #[tokio::test]
 async fn a_node_pool_says_why_its_class_is_not_ready() {
     let harness = Harness::new().await;
-    let reported = async |edit: &dyn Fn(&mut EC2NodeClass)| {
-        edit(harness.cluster.lock().classes.get_mut("default").unwrap());
+    let reported = async || {
         harness.planner().run().await.unwrap();
-        let state = harness.cluster.lock();
-        let conditions = state.pool_statuses["default"].conditions.clone();
+        let conditions = harness.cluster.node_pool_status("default").conditions;
         ["NodeClassReady", "Ready"].map(|kind| {
             let found = conditions.iter().find(|condition| condition.type_ == kind).unwrap();
             (found.status, found.reason.clone())
         })
     };
     let of = |status, class: &str, ready: &str| [(status, class.to_owned()), (status, ready.to_owned())];
-    assert_eq!(reported(&|_| {}).await, of(ConditionStatus::True, "NodeClassReady", "Ready"));
-    let not_ready = |class: &mut EC2NodeClass| {
-        for condition in &mut class.status.as_mut().unwrap().conditions {
-            condition.status = ConditionStatus::False;
-            condition.reason = "UnhealthyDependents".into();
-        }
-    };
+    assert_eq!(reported().await, of(ConditionStatus::True, "NodeClassReady", "Ready"));
+    harness.cluster.change_status(&NODE_CLASSES, "default", |status| {
+        status["conditions"][0]["status"] = json!("False");
+        status["conditions"][0]["reason"] = json!("UnhealthyDependents");
+    });
     let expected = of(ConditionStatus::False, "UnhealthyDependents", "UnhealthyDependents");
-    assert_eq!(reported(&not_ready).await, expected);
-    let edited = |class: &mut EC2NodeClass| {
-        class.metadata.generation = Some(8);
-        for condition in &mut class.status.as_mut().unwrap().conditions {
-            condition.observed_generation = Some(7);
-        }
-    };
+    assert_eq!(reported().await, expected);
+    harness.cluster.patch(&NODE_CLASSES, "default", json!({ "spec": { "detailedMonitoring": true } }));
     let expected = of(ConditionStatus::False, "NodeClassReadinessUnknown", "UnhealthyDependents");
-    assert_eq!(reported(&edited).await, expected);
+    assert_eq!(reported().await, expected);
 }
 
 #[tokio::test]
 async fn a_claim_names_the_instance_profile_and_says_that_its_instance_is_tagged() {
     let mut harness = Harness::new().await;
-    let profile = harness.cluster.lock().classes["default"].status.as_ref().unwrap().instance_profile.clone();
+    let profile = harness.cluster.node_class().status.unwrap().instance_profile;
     harness.cluster.add_pods([pod("web", 1000)]);
     harness.queue_wake().await;
     harness.until("the pod runs", |harness| harness.cluster.bound() == 1).await;
@@ -272,7 +242,7 @@ async fn a_claim_names_the_instance_profile_and_says_that_its_instance_is_tagged
 #[tokio::test]
 async fn limits_of_the_table_hold_whatever_a_plan_believes() {
     let mut harness = Harness::new().await;
-    harness.cluster.lock().pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(9))]);
+    harness.cluster.patch_node_pool(json!({ "spec": { "limits": { "cpu": "9" } } }));
     harness.cluster.add_pods((0..5).map(|number| pod(&format!("web-{number}"), 3000)));
     harness.queue_wake().await;
     harness.minutes(5).await;
@@ -300,42 +270,34 @@ async fn a_lack_of_capacity_is_remembered_and_the_pods_are_planned_for_again() {
 #[tokio::test]
 async fn a_budget_that_forbids_holds_the_drain_and_the_node_stays() {
     let mut harness = running_cluster(1).await;
-    harness.cluster.lock().protected.insert("default/web-0".into());
+    harness.cluster.protect("web-0");
     let name = harness.records().await[0].name.clone();
-    harness.cluster.lock().mirrors.get_mut(&name).unwrap().deletion_timestamp = Some(harness.clock.now());
+    harness.cluster.delete_node_claim(&name);
     harness.minutes(10).await;
     let claim = harness.claims.get(&name).await.unwrap().unwrap();
     assert_eq!(claim.phase, Phase::Draining);
     assert_eq!(claim.status.termination.as_ref().unwrap().reason, TerminationReason::Deleted);
     assert!(!events(&harness, "FailedDraining").is_empty());
     assert!(harness.cloud.running().iter().any(|instance| instance.id == claim.status.instance.as_ref().unwrap().id));
-    harness.cluster.lock().protected.clear();
-    harness.until("the instance is gone", |harness| !harness.cluster.lock().mirrors.contains_key(&name)).await;
+    harness.cluster.end_protection();
+    harness.until("the instance is gone", |harness| !harness.cluster.node_claims().contains_key(&name)).await;
     assert!(harness.claims.get(&name).await.unwrap().is_none());
 }
 
 #[tokio::test]
 async fn nothing_is_launched_any_more_for_pods_whose_drain_a_budget_has_held_up_for_long() {
     let mut harness = running_cluster(1).await;
-    let budget = PodDisruptionBudget {
-        namespace: "default".into(),
-        name: "web".into(),
-        selector: Some(LabelSelector::default()),
-        ..PodDisruptionBudget::default()
-    };
-    harness.cluster.lock().budgets = vec![budget];
-    harness.cluster.lock().protected.insert("default/web-0".into());
+    harness.cluster.protect("web-0");
     let name = harness.records().await[0].name.clone();
-    harness.cluster.lock().mirrors.get_mut(&name).unwrap().deletion_timestamp = Some(harness.clock.now());
+    harness.cluster.delete_node_claim(&name);
     harness.until("a node is launched for the pod that has to leave", |harness| harness.cloud.launched() == 2).await;
     harness.minutes(30).await;
     assert_eq!(harness.claims.get(&name).await.unwrap().unwrap().phase, Phase::Draining);
     assert_eq!(harness.cloud.launched(), 2, "it is not launched again");
     assert_eq!(harness.cloud.alive().len(), 1, "it is empty and goes");
     // The budget lets the pod go: it is a pod that waits.
-    harness.cluster.lock().protected.clear();
-    harness.cluster.lock().budgets.clear();
-    harness.until("the instance is gone", |harness| !harness.cluster.lock().mirrors.contains_key(&name)).await;
+    harness.cluster.end_protection();
+    harness.until("the instance is gone", |harness| !harness.cluster.node_claims().contains_key(&name)).await;
 }
 
 #[tokio::test]
@@ -343,12 +305,11 @@ async fn a_deleted_node_is_drained_and_its_pods_find_another() {
     let mut harness = running_cluster(1).await;
     let before = harness.records().await[0].clone();
     let node = before.status.node_name.clone().unwrap();
-    harness.cluster.lock().nodes.get_mut(&node).unwrap().deletion_timestamp = Some(harness.clock.now());
-    // Eviction here takes the pod away; its ReplicaSet makes another.
-    harness.until("it is drained", |harness| harness.cluster.lock().pods.is_empty()).await;
+    harness.cluster.delete(&NODES, &node);
+    harness.until("it is drained", |harness| harness.cluster.pods().is_empty()).await;
     harness.cluster.add_pods([pod("web-1", 3000)]);
     harness.until("the successor runs", |harness| harness.cluster.bound() == 1).await;
-    harness.until("the node is gone", |harness| !harness.cluster.lock().nodes.contains_key(&node)).await;
+    harness.until("the node is gone", |harness| !harness.cluster.nodes().contains_key(&node)).await;
     harness.minutes(2).await;
     assert!(harness.claims.get(&before.name).await.unwrap().is_none());
     assert_eq!(harness.cloud.alive().len(), 1);
@@ -386,11 +347,9 @@ async fn a_spot_warning_moves_the_pods_and_avoids_the_offering() {
 
 #[tokio::test]
 async fn an_instance_that_ends_by_itself_is_replaced() {
-    let mut harness = running_cluster(1).await;
+    let mut harness = crate::common::running_cluster(1).await;
     let first = harness.cloud.running()[0].id.clone();
     harness.cloud.end(&first);
-    harness.cluster.remove_all_pods();
-    harness.cluster.add_pods([pod("web-1", 3000)]);
     harness.until("it is replaced", |harness| harness.cluster.bound() == 1 && harness.cloud.alive().len() == 1).await;
     harness.minutes(2).await;
     assert_eq!(harness.records().await.len(), 1);
@@ -415,20 +374,16 @@ type Inventory = (Vec<Instance>, BTreeMap<String, Node>, BTreeMap<String, Pod>);
 
 fn inventory(harness: &Harness) -> Inventory {
     let instances = harness.cloud.running();
-    let state = harness.cluster.lock();
-    (instances, state.nodes.clone(), state.pods.clone())
+    (instances, harness.cluster.nodes(), harness.cluster.pods())
 }
 
 /// An instance, node and NodeClaim as Karpenter left them.
 async fn karpenters_cluster() -> Harness {
     let mut harness = running_cluster(1).await;
-    harness.cluster.add_pods([]);
     let records = harness.records().await;
     for claim in &records {
         harness.claims.delete(claim).await.unwrap();
-        let mut state = harness.cluster.lock();
-        let mirror = state.mirrors.get_mut(&claim.name).unwrap();
-        *mirror = MirroredClaim { record_uid: None, ..mirror.clone() };
+        harness.cluster.give_to_karpenter(&claim.name);
     }
     harness.queue.clear();
     harness.history.clear();
@@ -477,14 +432,14 @@ async fn a_drain_waits_while_ec2_or_the_cluster_cannot_be_read() {
     for operation in ["cloud instances", "cluster nodes of", "cluster pods on"] {
         let harness = running_cluster(1).await;
         let name = harness.records().await[0].name.clone();
-        harness.cluster.lock().mirrors.get_mut(&name).unwrap().deletion_timestamp = Some(harness.clock.now());
+        harness.cluster.delete_node_claim(&name);
         harness.faults.fail(operation, ErrorKind::Unavailable);
         for _ in 0..5 {
             let done = harness.reconciler().run(&name).await.unwrap();
             assert!(done.requeued.is_some() && done.waits_for[0].contains("a fault was injected"), "{done:?}");
         }
         harness.faults.end_outages();
-        assert_eq!(harness.cluster.lock().pods.len(), 1, "{operation}");
+        assert_eq!(harness.cluster.pods().len(), 1, "{operation}");
         assert_eq!(harness.cloud.running().len(), 1, "{operation}");
     }
 }
@@ -493,13 +448,12 @@ async fn a_drain_waits_while_ec2_or_the_cluster_cannot_be_read() {
 async fn a_pod_that_cannot_be_understood_stops_consolidation_only() {
     let mut harness = running_cluster(1).await;
     harness.cluster.remove_all_pods();
-    let hidden = InvalidObject { kind: "Pod".into(), name: "web/x".into(), message: "spec.containers: no list".into() };
-    harness.cluster.lock().invalid.push(hidden);
+    harness.cluster.add_pods([invalid_pod("odd")]);
     harness.minutes(10).await;
     assert_eq!(harness.cloud.alive().len(), 1, "the pod may run on this node");
     let report = harness.planner().run().await.unwrap();
     assert!(report.problems.iter().any(|problem| problem.contains("no node is disrupted")), "{:?}", report.problems);
-    harness.cluster.lock().invalid.clear();
+    harness.cluster.remove_pod("odd");
     harness.until("it goes", |harness| harness.cloud.alive().is_empty()).await;
 }
 
@@ -584,7 +538,7 @@ async fn what_the_deployment_says_of_capacity_is_kept_with_the_catalog() {
     assert!(refresher.run().await.unwrap().catalog_changed);
     assert!(harness.queue.take_plan().is_some());
     let catalog = Catalog::decode(&harness.claims.catalog().await.unwrap().unwrap().1).unwrap();
-    let class = harness.cluster.lock().classes["default"].clone();
+    let class = harness.cluster.node_class();
     let settings = nodeless_operations::node_class::settings_with(&class, &catalog).unwrap();
     assert_eq!(settings.reserved_enis, 1);
     assert!((settings.vm_memory_overhead_percent - 0.1).abs() < 1e-12);
@@ -625,8 +579,7 @@ async fn a_refresh_stores_what_changed_and_wakes_the_planner() {
     let failed = refresher.run().await.unwrap();
     assert!(failed.problems[0].contains("DescribeInstanceTypes"), "{failed:?}");
 
-    harness.cluster.lock().classes.get_mut("default").unwrap().metadata.deletion_timestamp =
-        Some(serde_json::from_str(r#""2026-01-01T00:00:00Z""#).unwrap());
+    harness.cluster.delete(&NODE_CLASSES, "default");
     refresher.run().await.unwrap();
     assert!(source.released.lock().unwrap().is_empty(), "a claim still needs it");
     for claim in harness.records().await {
@@ -634,7 +587,7 @@ async fn a_refresh_stores_what_changed_and_wakes_the_planner() {
     }
     refresher.run().await.unwrap();
     assert_eq!(*source.released.lock().unwrap(), ["default"]);
-    assert!(harness.cluster.lock().classes.is_empty());
+    assert!(harness.cluster.list(&NODE_CLASSES).is_empty());
     harness.faults.fail("cluster node classes", ErrorKind::Unavailable);
     refresher.run().await.unwrap_err();
 }
@@ -642,7 +595,7 @@ async fn a_refresh_stores_what_changed_and_wakes_the_planner() {
 #[tokio::test]
 async fn after_a_shortage_a_few_nodes_are_tried_and_twice_as_many_after_each_success() {
     let mut harness = Harness::new().await;
-    harness.cluster.lock().pools[0].limits = ResourceList::new();
+    harness.cluster.patch_node_pool(json!({ "spec": { "limits": null } }));
     harness.cloud.set_capacity(Some(0));
     harness.cluster.add_pods((0..60).map(|number| pod(&format!("web-{number}"), 3000)));
     harness.queue_wake().await;

@@ -114,7 +114,7 @@ async fn nodes_that_join_are_read_once_and_have_one_message() {
         assert_eq!(waiting.len(), nodes, "the members of the launch group follow their first claim");
         assert!(waiting.values().all(|seconds| (0..=1).contains(seconds)), "{waiting:?}");
         harness.cloud.boot();
-        harness.cluster.join(&harness.cloud.joining());
+        harness.cluster.converge();
         later(&harness, 1);
         drop(harness.faults.take_calls());
         let shards = harness.queue.take_shards();
@@ -154,7 +154,7 @@ async fn a_launch_without_an_answer_holds_up_no_other_claim() {
     harness.cluster.add_pods([pod("late", 1000)]);
     harness.planner().run().await.unwrap();
     harness.cloud.boot();
-    harness.cluster.join(&harness.cloud.joining());
+    harness.cluster.converge();
     later(&harness, 1);
     let (slow, answers) = reluctant(&harness, None);
     let running = tokio::spawn(async move { slow.run_shard(0).await });

@@ -2,9 +2,11 @@
 
 use crate::common::{Harness, drift, pod, running_cluster};
 use flate2::read::ZlibDecoder;
-use nodeless_model::node_pool::ConsolidationPolicy;
+use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_operations::plan::{ANSWERS, Answers, PlanSettings, Snapshot};
 use nodeless_ports::ErrorKind;
+use nodeless_world::resources::NODE_CLASSES;
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::time::Duration;
@@ -39,10 +41,10 @@ async fn plan_twice(harness: &Harness) -> String {
 async fn a_plan_made_again_from_what_was_kept_is_the_same_to_the_byte() {
     let mut harness = running_cluster(2).await;
     harness.set(settings());
-    harness.cluster.lock().pools[0].disruption.consolidation_policy = ConsolidationPolicy::WhenEmptyOrUnderutilized;
-    harness.cluster.lock().respawn = true;
+    let policy = "WhenEmptyOrUnderutilized";
+    harness.cluster.patch_node_pool(json!({ "spec": { "disruption": { "consolidationPolicy": policy } } }));
     drift(&harness);
-    harness.cluster.add_pods([pod("late", 3000), pod("huge", 3_000_000)]);
+    harness.cluster.add_replica_sets([pod("late", 3000), pod("huge", 3_000_000)]);
     for round in 0..120 {
         let done = plan_twice(&harness).await;
         let (snapshot, _) = latest(&harness);
@@ -119,17 +121,12 @@ async fn what_is_kept_holds_nothing_that_may_be_secret() {
     const SECRET: &str = "s3cr3t";
     let mut harness = running_cluster(1).await;
     harness.set(settings());
-    {
-        let mut state = harness.cluster.lock();
-        for class in state.classes.values_mut() {
-            class.spec.user_data = Some(SECRET.to_owned());
-            let annotations = class.metadata.annotations.get_or_insert_default();
-            annotations.insert("kubectl.kubernetes.io/last-applied-configuration".into(), SECRET.into());
-        }
-        let applied = || ("kubectl.kubernetes.io/last-applied-configuration".to_owned(), SECRET.to_owned());
-        state.pods.values_mut().for_each(|pod| pod.annotations.extend([applied()]));
-        state.nodes.values_mut().for_each(|node| node.annotations.extend([applied()]));
-    }
+    let applied =
+        json!({ "metadata": { "annotations": { "kubectl.kubernetes.io/last-applied-configuration": SECRET } } });
+    harness.cluster.patch(&NODE_CLASSES, "default", json!({ "spec": { "userData": SECRET } }));
+    harness.cluster.patch(&NODE_CLASSES, "default", applied.clone());
+    harness.cluster.patch(&PODS, &harness.cluster.pod_of("web-0").name, applied.clone());
+    harness.cluster.patch(&NODES, harness.cluster.nodes().keys().next().unwrap(), applied);
     plan_twice(&harness).await;
     let mut text = String::new();
     ZlibDecoder::new(latest(&harness).0.as_slice()).read_to_string(&mut text).unwrap();

@@ -1,12 +1,10 @@
 //! Two planners that work at the same time: SQS delivers a message again while the first planner is still at work.
 
-use crate::common::{Harness, check_quiescent, drift, pod, running_cluster};
-use nodeless_model::node_pool::{Budget, BudgetNodes};
+use crate::common::{Harness, check_quiescent, drift, fixed_cluster, pod, running_cluster};
 use nodeless_operations::plan::PlanReport;
 use nodeless_ports::{Claims, Plans};
-use std::sync::Arc;
+use serde_json::json;
 use std::time::Duration;
-use tokio::sync::Barrier;
 
 /// Two plans of which each has read everything before the other writes anything. The second begins a second later.
 async fn both(harness: &Harness) -> [PlanReport; 2] {
@@ -15,7 +13,7 @@ async fn both(harness: &Harness) -> [PlanReport; 2] {
 
 /// The same with something that happens after the first plan has read the claims and before the second reads them.
 async fn both_with(harness: &Harness, between: impl Future<Output = ()>) -> [PlanReport; 2] {
-    harness.cluster.lock().readers = Some(Arc::new(Barrier::new(2)));
+    harness.faults.meet_at("cluster view", 2);
     let second = harness.cold_planner();
     let later = async {
         between.await;
@@ -23,7 +21,7 @@ async fn both_with(harness: &Harness, between: impl Future<Output = ()>) -> [Pla
         second.run().await
     };
     let (one, other) = futures::join!(Box::pin(harness.planner().run()), Box::pin(later));
-    harness.cluster.lock().readers = None;
+    harness.faults.end_meeting();
     [one.unwrap(), other.unwrap()]
 }
 
@@ -47,8 +45,7 @@ async fn of_two_plans_at_once_one_launches() {
 #[tokio::test]
 async fn of_two_plans_at_once_one_proposes_and_confirms() {
     let mut harness = running_cluster(2).await;
-    let one = Budget { reasons: Vec::new(), nodes: BudgetNodes::Count(1), window: None };
-    harness.cluster.lock().pools[0].disruption.budgets = vec![one];
+    harness.cluster.patch_node_pool(json!({ "spec": { "disruption": { "budgets": [{ "nodes": "1" }] } } }));
     drift(&harness);
     let reports = both(&harness).await;
     let proposed = harness.claims.commands().await.unwrap();
@@ -65,10 +62,10 @@ async fn of_two_plans_at_once_one_proposes_and_confirms() {
 /// The two plans choose other claims, so no version of a claim keeps the later plan from writing what it decided.
 #[tokio::test]
 async fn surplus_claims_of_static_capacity_leave_by_one_of_two_plans() {
-    let mut harness = running_cluster(4).await;
-    harness.cluster.lock().pools[0].replicas = Some(4);
-    harness.minutes(1).await;
-    harness.cluster.lock().pools[0].replicas = Some(2);
+    let mut harness = fixed_cluster(4).await;
+    harness.until("nodes are there", |harness| harness.cluster.nodes().len() == 4).await;
+    harness.minutes(2).await;
+    harness.cluster.patch_node_pool(json!({ "spec": { "replicas": 2 } }));
     // The claims rank alike but for the names of their nodes, and those without an instance leave before the others.
     let mut others = harness.records().await;
     others.sort_by(|a, b| a.status.node_name.cmp(&b.status.node_name));

@@ -2,12 +2,13 @@
 
 use crate::common::Harness;
 use jiff::SignedDuration;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nodeless_api::{Condition, ConditionStatus};
 use nodeless_fake_aws::Ec2Error;
-use nodeless_model::{Requirement, labels};
+use nodeless_model::labels;
 use nodeless_operations::{CapacitySettings, CatalogCache, Refresher, Validator};
 use nodeless_ports::ErrorKind;
+use nodeless_world::resources::NODE_CLASSES;
+use serde_json::json;
 use std::sync::Arc;
 
 struct Functions {
@@ -50,7 +51,7 @@ fn refuse_run_instances(harness: &Harness) {
 }
 
 fn condition(harness: &Harness, kind: &str) -> Condition {
-    let status = harness.cluster.lock().classes["default"].status.clone().unwrap();
+    let status = harness.cluster.node_class().status.unwrap();
     status.conditions.into_iter().find(|condition| condition.type_ == kind).unwrap()
 }
 
@@ -68,7 +69,7 @@ fn minutes(harness: &Harness, minutes: i64) {
 async fn a_class_is_ready_once_ec2_would_launch_from_it_and_follows_its_later_answers() {
     let harness = Harness::new().await;
     let functions = functions(&harness);
-    harness.cluster.lock().classes.get_mut("default").unwrap().status.as_mut().unwrap().conditions.clear();
+    harness.cluster.patch_status(&NODE_CLASSES, "default", json!({ "conditions": [] }));
     functions.refresher.run().await.unwrap();
     assert_eq!(reported(&harness), (ConditionStatus::Unknown, "AwaitingDryRun".to_owned()));
     assert_eq!(harness.queue.take_node_classes(), ["default"]);
@@ -109,7 +110,7 @@ async fn without_dry_runs_a_class_is_ready_and_ec2_is_not_asked() {
     let harness = Harness::new().await;
     let functions = functions_that(&harness, false);
     refuse_run_instances(&harness);
-    harness.cluster.lock().classes.get_mut("default").unwrap().status.as_mut().unwrap().conditions.clear();
+    harness.cluster.patch_status(&NODE_CLASSES, "default", json!({ "conditions": [] }));
     functions.refresher.run().await.unwrap();
     assert_eq!(reported(&harness), (ConditionStatus::True, "ValidationSucceeded".to_owned()));
     assert!(harness.queue.take_node_classes().is_empty());
@@ -128,12 +129,7 @@ async fn while_ec2_cannot_be_asked_what_was_known_stands() {
     harness.queue.clear();
 
     // Another spec waits for its answer; that there is none for now is no reason to stop.
-    {
-        let mut state = harness.cluster.lock();
-        let class = state.classes.get_mut("default").unwrap();
-        class.metadata.generation = Some(2);
-        class.spec.detailed_monitoring = Some(true);
-    }
+    harness.cluster.patch(&NODE_CLASSES, "default", json!({ "spec": { "detailedMonitoring": true } }));
     functions.refresher.run().await.unwrap();
     assert_eq!(
         (reported(&harness).0, harness.queue.take_node_classes()),
@@ -155,12 +151,8 @@ async fn while_ec2_cannot_be_asked_what_was_known_stands() {
 async fn a_node_pool_that_buys_spot_only_leaves_its_class_ready() {
     let harness = Harness::new().await;
     let functions = functions(&harness);
-    {
-        let mut state = harness.cluster.lock();
-        let requirements = &mut state.pools[0].template.requirements;
-        requirements.remove(labels::CAPACITY_TYPE);
-        requirements.add(labels::CAPACITY_TYPE, Requirement::one_of(["spot"]));
-    }
+    let spot = json!([{ "key": labels::CAPACITY_TYPE, "operator": "In", "values": ["spot"] }]);
+    harness.cluster.patch_node_pool(json!({ "spec": { "template": { "spec": { "requirements": spot } } } }));
     functions.refresher.run().await.unwrap();
     assert!(functions.validator.run("default").await.unwrap());
     let (ready, reason) = reported(&harness);
@@ -171,11 +163,12 @@ async fn a_node_pool_that_buys_spot_only_leaves_its_class_ready() {
 async fn what_changes_about_a_class_is_told_as_events() {
     let harness = Harness::new().await;
     let functions = functions(&harness);
-    harness.cluster.lock().classes.get_mut("default").unwrap().status.as_mut().unwrap().conditions.clear();
+    harness.cluster.patch_status(&NODE_CLASSES, "default", json!({ "conditions": [] }));
     let reported = || -> Vec<(String, String)> {
-        let mut state = harness.cluster.lock();
-        let all = std::mem::take(&mut state.events).into_iter().filter(|event| event.object.kind == "EC2NodeClass");
-        all.map(|event| (event.reason, event.message)).collect()
+        let all = harness.cluster.events().into_iter().filter(|event| event.object.kind == "EC2NodeClass");
+        let all = all.map(|event| (event.reason, event.message)).collect();
+        harness.cluster.forget_events();
+        all
     };
     let transition = |kind: &str, text: &str| {
         (kind.to_owned(), format!("Status condition transitioned, Type: {kind}, Status: {text}"))
@@ -208,13 +201,11 @@ async fn a_class_that_goes_says_which_claims_it_waits_for() {
     harness.queue_wake().await;
     harness.until("the pod runs", |harness| harness.cluster.bound() == 1).await;
     let functions = functions(&harness);
-    let now = harness.clock.time();
-    harness.cluster.lock().classes.get_mut("default").unwrap().metadata.deletion_timestamp = Some(Time(now));
+    harness.cluster.delete(&NODE_CLASSES, "default");
     functions.refresher.run().await.unwrap();
     let claim = harness.records().await.pop().unwrap().name;
-    let state = harness.cluster.lock();
-    let reported = state.events.iter().find(|event| event.reason == "WaitingOnNodeClaimTermination").unwrap();
+    let reported = harness.cluster.events_of("WaitingOnNodeClaimTermination").remove(0);
     assert_eq!(reported.message, format!("Waiting on NodeClaim termination for {claim}"));
     assert_eq!((reported.object.kind.as_str(), reported.is_warning()), ("EC2NodeClass", false));
-    assert!(state.classes.contains_key("default"));
+    assert!(harness.cluster.node_class().metadata.deletion_timestamp.is_some(), "it is still there");
 }

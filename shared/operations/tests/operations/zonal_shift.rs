@@ -7,6 +7,7 @@ use nodeless_model::Phase;
 use nodeless_model::instance::{FaultKind, InstanceFault};
 use nodeless_operations::plan::decode_command;
 use nodeless_ports::{Claims, Clock, ErrorKind, Plans};
+use nodeless_world::resources::NODE_CLASSES;
 use std::collections::BTreeSet;
 
 /// us-east-1a, by its id in the catalog.
@@ -28,24 +29,20 @@ async fn running_cluster(pods: usize) -> Harness {
 
 /// The messages of the events with this reason, since the last call.
 fn reported(harness: &Harness, reason: &str) -> Vec<String> {
-    let mut state = harness.cluster.lock();
-    let (found, others) = std::mem::take(&mut state.events).into_iter().partition(|event| event.reason == reason);
-    state.events = others;
+    let found = harness.cluster.events_of(reason);
+    harness.cluster.forget_events();
     found.into_iter().inspect(|event| assert_eq!(event.object.kind, "NodePool")).map(|event| event.message).collect()
 }
 
 fn names(harness: &Harness) -> Vec<String> {
-    harness.cluster.lock().nodes.keys().cloned().collect()
+    harness.cluster.nodes().keys().cloned().collect()
 }
 
 /// Lets the EC2NodeClass launch in us-east-1a and us-east-1b.
 fn in_two_zones(harness: &Harness) {
     let zones = ["us-east-1a", "us-east-1b"];
     let subnets = zones.map(|zone| serde_json::json!({ "id": harness.cloud.subnet(zone), "zone": zone }));
-    let class = harness.cluster.lock().classes["default"].clone();
-    let mut class = serde_json::to_value(class).unwrap();
-    class["status"]["subnets"] = subnets.into_iter().collect();
-    harness.cluster.lock().classes.insert("default".into(), serde_json::from_value(class).unwrap());
+    harness.cluster.patch_status(&NODE_CLASSES, "default", serde_json::json!({ "subnets": subnets }));
 }
 
 #[tokio::test]
@@ -87,7 +84,7 @@ async fn pods_go_to_another_zone_and_back_after_it() {
         harness.cluster.add_pods([pod(zone, 3000)]);
         harness.queue_wake().await;
         let key = format!("default/{zone}");
-        harness.until("the pod runs", |harness| harness.cluster.lock().pods[&key].node_name.is_some()).await;
+        harness.until("the pod runs", |harness| harness.cluster.pods()[&key].node_name.is_some()).await;
         let newest = harness.records().await.into_iter().max_by_key(|claim| claim.created).unwrap();
         assert_eq!(newest.status.instance.unwrap().zone, other);
         harness.zonal_shifts.cancel(zone);
@@ -113,25 +110,25 @@ async fn nodes_stay_by_choice_and_what_leaves_is_drained_but_not_terminated() {
     let nodes = names(&harness);
     harness.zonal_shifts.start(ZONE, Some(after(&harness, 60)));
     harness.sweeper().run().await.unwrap();
-    harness.cluster.lock().pods.remove("default/web-1").unwrap();
+    harness.cluster.remove_pod("web-1");
     harness.minutes(10).await;
     assert_eq!(names(&harness), nodes, "an empty node is needed when the shift is over");
     let kept = harness.planner().run().await.unwrap().kept;
     assert!(kept.iter().flat_map(|kept| &kept.reasons).any(|why| why.to_string().contains("zonal shift")), "{kept:?}");
 
-    let full = harness.cluster.lock().pods["default/web-0"].node_name.clone().unwrap();
+    let full = harness.cluster.pods()["default/web-0"].node_name.clone().unwrap();
     let records = harness.records().await;
     let leaving = records.iter().find(|claim| claim.status.node_name.as_ref() == Some(&full)).unwrap();
-    harness.cluster.lock().mirrors.get_mut(&leaving.name).unwrap().deletion_timestamp = Some(harness.clock.now());
+    harness.cluster.delete_node_claim(&leaving.name);
     harness.minutes(10).await;
-    assert!(harness.cluster.lock().pods.is_empty(), "its pod was evicted");
+    assert!(harness.cluster.pods().is_empty(), "its pod was evicted");
     let waits = harness.claims.get(&leaving.name).await.unwrap().unwrap();
     assert_eq!((waits.phase, harness.cloud.running().len()), (Phase::Terminating, 2));
-    assert!(harness.cluster.lock().nodes.contains_key(&full));
+    assert!(harness.cluster.nodes().contains_key(&full));
 
     harness.zonal_shifts.cancel(ZONE);
     let deleted = leaving.name.clone();
-    harness.until("it goes", |harness| !harness.cluster.lock().mirrors.contains_key(&deleted)).await;
+    harness.until("it goes", |harness| !harness.cluster.node_claims().contains_key(&deleted)).await;
     harness.until("the empty node goes, too", |harness| harness.cloud.alive().is_empty()).await;
 }
 
@@ -195,7 +192,7 @@ async fn act(harness: &mut Harness, plan: bool) {
             harness.reconciler().run(&name).await.unwrap();
         }
         harness.cloud.boot();
-        harness.cluster.join(&harness.cloud.joining());
+        harness.cluster.converge();
     }
     harness.clock.advance_to(harness.clock.now().checked_add(SignedDuration::from_secs(5)).unwrap());
 }
@@ -205,9 +202,9 @@ async fn act(harness: &mut Harness, plan: bool) {
 async fn commands_under_way_launch_nothing_into_a_zone_that_is_shifted_away_from() {
     let (mut seen, mut elsewhere) = (BTreeSet::new(), 0);
     for acts in 1..16 {
-        let mut harness = running_cluster(1).await;
+        let mut harness = crate::common::running_cluster(1).await;
+        harness.queue.clear();
         in_two_zones(&harness);
-        harness.cluster.lock().respawn = true;
         crate::common::drift(&harness);
         for number in 0..acts {
             act(&mut harness, number % 2 == 0).await;

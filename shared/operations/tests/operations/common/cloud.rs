@@ -1,24 +1,20 @@
 //! EC2 of the simulated world, with what tests do to it and read of it.
 
-use super::{CLUSTER, START, small_catalog};
+use super::{CLUSTER, small_catalog};
 use jiff::{SignedDuration, Timestamp};
-use nodeless_catalog::Facts;
 use nodeless_fake_aws::requests::{
     CreateLaunchTemplate, Describe, InstanceMarketOptions, LaunchTemplateData, RunInstances, Tag, TagSpecification,
     TerminateInstances,
 };
-use nodeless_fake_aws::{
-    Account, CapacityType, Ec2, LaunchFault, Offering, OfferingPattern, RegionFacts, SecurityGroup,
-};
+use nodeless_fake_aws::{CapacityType, Ec2, LaunchFault, Offering, OfferingPattern, SecurityGroup};
 use nodeless_model::instance::{Instance, InstanceState};
 use nodeless_model::labels;
 use nodeless_world::WorldClock;
 use nodeless_world::ports::{MemoryCatalogSource, MemoryCloud};
-use std::collections::BTreeSet;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// The Kubernetes version of the cluster.
-const VERSION: &str = "1.33";
+pub const VERSION: &str = "1.33";
 
 /// The account of a test. Instances start and end when [`TestCloud::boot`] is called.
 #[derive(Clone)]
@@ -29,21 +25,12 @@ pub struct TestCloud {
     clock: WorldClock,
 }
 
-/// An account ready for the cluster, made once for all tests.
-fn account() -> Account {
-    static ACCOUNT: OnceLock<Account> = OnceLock::new();
-    let make = || {
-        let facts = RegionFacts::from_catalog(Facts::embedded().unwrap());
-        let mut account = Account::for_cluster("123456789012", facts, CLUSTER, VERSION, START);
-        (account.timing.start_up, account.timing.shut_down) = (SignedDuration::ZERO, SignedDuration::ZERO);
-        account
-    };
-    ACCOUNT.get_or_init(make).clone()
-}
-
 impl TestCloud {
-    pub fn new(clock: WorldClock) -> Self {
-        let ec2 = Ec2::new(account(), clock.time());
+    /// The account of a world, in which instances start and end without delay.
+    pub fn new(ec2: Ec2, clock: WorldClock) -> Self {
+        ec2.change_account(|account| {
+            (account.timing.start_up, account.timing.shut_down) = (SignedDuration::ZERO, SignedDuration::ZERO);
+        });
         Self { port: MemoryCloud::new(ec2.clone(), CLUSTER), ec2, clock }
     }
 
@@ -87,12 +74,9 @@ impl TestCloud {
         self.ec2.spoil_launches(OfferingPattern::default(), LaunchFault::NeverJoins, times);
     }
 
-    /// Machines that never joined do so now, and later machines, too.
-    pub fn repair_joins(&self) {
+    /// The machines of later launches join.
+    pub fn end_launch_faults(&self) {
         self.ec2.end_launch_faults();
-        for id in self.ids() {
-            self.ec2.change_instance(&id, |instance| instance.joins = true);
-        }
     }
 
     /// The id of the subnet in a zone.
@@ -193,12 +177,5 @@ impl TestCloud {
     pub fn running(&self) -> Vec<Instance> {
         let all = self.port.every_instance().into_iter();
         all.filter(|instance| instance.state == InstanceState::Running).collect()
-    }
-
-    /// The instances that run and whose kubelets work.
-    pub fn joining(&self) -> Vec<Instance> {
-        let all = self.ec2.instances().into_iter();
-        let silent: BTreeSet<String> = all.filter(|instance| !instance.joins).map(|instance| instance.id).collect();
-        self.running().into_iter().filter(|instance| !silent.contains(&instance.id)).collect()
     }
 }

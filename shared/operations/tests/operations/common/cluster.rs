@@ -1,445 +1,326 @@
-//! A Kubernetes cluster, small: finalizers, evictions, a scheduler that binds pods.
+//! The cluster of the simulated world, with what tests do to it and read of it.
 
-use super::{CLUSTER, TestCloud};
-use async_trait::async_trait;
-use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
-use nodeless_model::claim::Condition;
-use nodeless_model::node::{NodeCondition, provider_id};
-use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent, PodRef, VolumeAttachment};
-use nodeless_model::pod::PodPhase;
-use nodeless_model::{
-    CapacityType, Instance, Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, Quantity, ResourceList,
-    Taint, labels,
+use super::{CLUSTER, START, TestCloud, node_class, node_pool, pod};
+use futures::FutureExt as _;
+use jiff::SignedDuration;
+use nodeless_api::{EC2NodeClass, NodePoolStatus};
+use nodeless_fake_kubernetes::resource::{
+    EVENTS, NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, Resource,
 };
-use nodeless_ports::cluster::{BufferView, ClusterView, Eviction, InvalidObject, SoughtNode};
-use nodeless_ports::{
-    CatalogSource as _, ClaimMirror, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError,
+use nodeless_fake_kubernetes::{
+    ApiServer, CreateOptions, DeleteOptions, ListOptions, PatchOptions, PatchType, UpdateOptions,
 };
-use nodeless_world::WorldClock;
-use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
+use nodeless_model::object::{EventType, MirroredClaim, ObjectEvent, ObjectRef};
+use nodeless_model::{Node, NodePool, Pod, labels};
+use nodeless_ports::cluster::ClusterView;
+use nodeless_ports::{CatalogSource as _, Configuration as _, PlanningView as _};
+use nodeless_world::ports::MemoryCluster;
+use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};
+use nodeless_world::{JoinTiming, World, WorldOptions};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-use tokio::sync::Barrier;
 
+/// The cluster of a test: an API server with its controllers, a scheduler and kubelets.
 #[derive(Clone)]
 pub struct TestCluster {
-    state: Arc<Mutex<ClusterState>>,
-    clock: WorldClock,
-}
-
-#[derive(Default)]
-pub struct ClusterState {
-    pub nodes: BTreeMap<String, Node>,
-    pub pods: BTreeMap<String, Pod>,
-    pub pools: Vec<NodePool>,
-    pub classes: BTreeMap<String, EC2NodeClass>,
-    pub mirrors: BTreeMap<String, MirroredClaim>,
-    pub invalid: Vec<InvalidObject>,
-    /// Annotations of the Namespace kube-system.
-    pub annotations: BTreeMap<String, String>,
-    pub events: Vec<ObjectEvent>,
-    pub pool_statuses: BTreeMap<String, NodePoolStatus>,
-    pub overlays: Vec<(NodeOverlay, NodeOverlayStatus)>,
-    pub buffers: Vec<BufferView>,
-    pub volume_faults: BTreeMap<String, String>,
-    pub volumes: BTreeMap<String, Vec<nodeless_model::Requirements>>,
-    /// How often the status of a NodePool was written.
-    pub status_writes: usize,
-    /// Pods that a budget protects.
-    pub protected: BTreeSet<String>,
-    /// The PodDisruptionBudgets as a plan reads them.
-    pub budgets: Vec<PodDisruptionBudget>,
-    /// Pods whose deletion a webhook refuses.
-    pub held: BTreeSet<String>,
-    /// Whether a controller makes a new pod for each one that is evicted.
-    pub respawn: bool,
-    /// Each read of the cluster waits here, until as many reads wait as the barrier needs.
-    pub readers: Option<Arc<Barrier>>,
+    world: Arc<Mutex<World>>,
+    pub api: ApiServer,
+    /// The Cluster port on this API server.
+    pub port: MemoryCluster,
 }
 
 impl TestCluster {
-    pub fn new(clock: WorldClock) -> Self {
-        let state = ClusterState { pools: vec![node_pool("default")], ..ClusterState::default() };
-        Self { state: Arc::new(Mutex::new(state)), clock }
-    }
-
-    pub fn lock(&self) -> MutexGuard<'_, ClusterState> {
-        self.state.lock().unwrap()
-    }
-
-    /// What the EC2NodeClass `default` resolves to in the account is written to its status.
-    pub async fn resolve_node_class(&self, cloud: &TestCloud) {
-        let mut class = node_class("default", &cloud.subnet("us-east-1a"));
-        let ready = class.status.take().unwrap();
-        let resolved = cloud.source().resolve(&class).await.unwrap();
-        class.status = Some(EC2NodeClassStatus { conditions: ready.conditions, ..resolved });
-        self.lock().classes.insert("default".into(), class);
-    }
-
-    pub fn add_pods(&self, pods: impl IntoIterator<Item = Pod>) {
-        let now = self.clock.time();
-        let named = pods.into_iter().map(|pod| (pod.key(), Pod { created: Some(now), ..pod }));
-        self.lock().pods.extend(named);
-    }
-
-    pub fn remove_all_pods(&self) {
-        self.lock().pods.clear();
-    }
-
-    pub fn bound(&self) -> usize {
-        self.lock().pods.values().filter(|pod| pod.node_name.is_some()).count()
-    }
-
-    /// Instances that run join as nodes; nodes whose instance is gone stop being ready.
-    pub fn join(&self, running: &[Instance]) {
-        let now = self.clock.time();
-        let mut state = self.lock();
-        for instance in running {
-            let name = instance.private_dns_name.clone().unwrap();
-            if state.nodes.values().any(|node| node.instance_id() == Some(instance.id.as_str())) {
-                continue;
-            }
-            let node = Node {
-                name: name.clone(),
-                uid: format!("uid-{}", instance.id),
-                provider_id: Some(provider_id(&instance.zone, &instance.id)),
-                taints: vec![Taint::unregistered()],
-                labels: BTreeMap::from([
-                    (labels::NODE_POOL.to_owned(), instance.tags[labels::NODE_POOL].clone()),
-                    (labels::HOSTNAME.to_owned(), name.clone()),
-                ]),
-                capacity: resources(4000),
-                allocatable: resources(3900),
-                conditions: vec![NodeCondition { kind: "Ready".into(), status: Some(true), since: Some(now) }],
-                created: Some(now),
-                ..Node::default()
-            };
-            state.nodes.insert(name, node);
-        }
-        for node in state.nodes.values_mut() {
-            let runs = running.iter().any(|instance| node.instance_id() == Some(instance.id.as_str()));
-            for condition in node.conditions.iter_mut().filter(|condition| condition.kind == "Ready") {
-                condition.status = Some(runs);
-            }
-        }
-    }
-
-    /// Binds pods to nodes that are ready, untainted and have room.
-    pub fn bind(&self) {
-        let now = self.clock.time();
-        let mut state = self.lock();
-        let nodes: Vec<Node> = state.nodes.values().cloned().collect();
-        let waiting: Vec<String> = state.pods.values().filter(|pod| pod.node_name.is_none()).map(Pod::key).collect();
-        for key in waiting {
-            let place = nodes.iter().find(|node| {
-                let mut left = node.allocatable.clone();
-                for pod in state.pods.values().filter(|pod| pod.node_name.as_ref() == Some(&node.name)) {
-                    left.subtract(&pod.requests);
-                }
-                node.is_ready() && node.taints.is_empty() && state.pods[&key].requests.fits(&left)
-            });
-            if let (Some(node), Some(pod)) = (place.map(|node| node.name.clone()), state.pods.get_mut(&key)) {
-                pod.node_name = Some(node);
-                pod.phase = PodPhase::Running;
-                pod.marked_unschedulable = false;
-                pod.start_time = Some(now);
-            }
-        }
-    }
-}
-
-impl ClusterState {
-    /// Takes a pod away, and returns whether it was there. Its controller may make another.
-    fn remove(&mut self, key: &str) -> bool {
-        let Some(removed) = self.pods.remove(key) else { return false };
-        if self.respawn {
-            let name = format!("{}-again", removed.name);
-            let successor = Pod {
-                uid: format!("uid-{name}"),
-                name,
-                node_name: None,
-                phase: PodPhase::Pending,
-                start_time: None,
-                marked_unschedulable: true,
-                ..removed
-            };
-            self.pods.insert(successor.key(), successor);
-        }
-        true
-    }
-}
-
-fn resources(milli_cpu: i64) -> ResourceList {
-    ResourceList::from([
-        ("cpu", Quantity::from_milli(milli_cpu)),
-        ("memory", Quantity::from_mebibytes(7000)),
-        ("ephemeral-storage", Quantity::from_mebibytes(17_000)),
-        ("pods", Quantity::from_units(29)),
-    ])
-}
-
-pub fn node_pool(name: &str) -> NodePool {
-    let object: nodeless_api::NodePool = serde_json::from_value(json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
-        "metadata": { "name": name, "uid": format!("uid-{name}") },
-        "spec": {
-            "template": { "spec": {
-                "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
-                "expireAfter": "720h",
-                "requirements": [{ "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"] }],
-            } },
-            "disruption": { "consolidateAfter": "30s", "consolidationPolicy": "WhenEmpty", "budgets": [{ "nodes": "100%" }] },
-            "limits": { "cpu": "100" },
-        },
-    }))
-    .unwrap();
-    NodePool::from(&object)
-}
-
-/// An EC2NodeClass that is ready and launches into this subnet.
-fn node_class(name: &str, subnet: &str) -> EC2NodeClass {
-    let discovery = json!([{ "tags": { "karpenter.sh/discovery": CLUSTER } }]);
-    serde_json::from_value(json!({
-        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
-        "metadata": { "name": name, "generation": 1 },
-        "spec": {
-            "role": format!("{CLUSTER}-node"), "amiSelectorTerms": [{ "alias": "al2023@latest" }],
-            "subnetSelectorTerms": [{ "id": subnet }], "securityGroupSelectorTerms": discovery,
-        },
-        "status": {
-            "conditions": [{ "type": "Ready", "status": "True", "reason": "Ready", "message": "",
-                "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1 }],
-        },
-    }))
-    .unwrap()
-}
-
-#[async_trait]
-impl PlanningView for TestCluster {
-    async fn view(&self) -> Result<ClusterView, PortError> {
-        let readers = self.lock().readers.clone();
-        if let Some(readers) = readers {
-            readers.wait().await;
-        }
-        let state = self.lock();
-        Ok(ClusterView {
-            nodes: state.nodes.values().cloned().collect(),
-            pods: state.pods.values().cloned().collect(),
-            node_pools: state.pools.clone(),
-            node_classes: state.classes.clone(),
-            node_claims: state.mirrors.values().cloned().collect(),
-            node_pool_statuses: state.pool_statuses.clone(),
-            node_overlays: state.overlays.clone(),
-            capacity_buffers: state.buffers.clone(),
-            disruption_budgets: state.budgets.clone(),
-            volumes: state.volumes.clone(),
-            volume_faults: state.volume_faults.clone(),
-            invalid: state.invalid.clone(),
-            annotations: state.annotations.clone(),
-            ..ClusterView::default()
-        })
-    }
-
-    async fn wait_for_batch(&self, _idle: Duration, _max: Duration) -> Result<Duration, PortError> {
-        Ok(Duration::ZERO)
-    }
-}
-
-#[async_trait]
-impl NodesAndPods for TestCluster {
-    async fn nodes_of(&self, provider_id: &str, _name_hint: Option<&str>) -> Result<Vec<Node>, PortError> {
-        let state = self.lock();
-        let of = |node: &&Node| node.provider_id.as_deref() == Some(provider_id);
-        Ok(state.nodes.values().filter(of).cloned().collect())
-    }
-
-    async fn nodes_of_all(&self, sought: &[SoughtNode]) -> Result<(Vec<Node>, Vec<InvalidObject>), PortError> {
-        let state = self.lock();
-        let of = |node: &&Node| sought.iter().any(|one| node.provider_id.as_ref() == Some(&one.provider_id));
-        Ok((state.nodes.values().filter(of).cloned().collect(), Vec::new()))
-    }
-
-    async fn our_nodes(&self) -> Result<Vec<Node>, PortError> {
-        let state = self.lock();
-        let ours = |node: &&Node| node.node_pool().is_some();
-        Ok(state.nodes.values().filter(ours).cloned().collect())
-    }
-
-    async fn pods_on(&self, node: &str) -> Result<Vec<Pod>, PortError> {
-        let state = self.lock();
-        let on = |pod: &&Pod| pod.node_name.as_deref() == Some(node);
-        Ok(state.pods.values().filter(on).cloned().collect())
-    }
-
-    async fn volume_attachments(&self, _node: &str) -> Result<Vec<VolumeAttachment>, PortError> {
-        Ok(Vec::new())
-    }
-
-    async fn patch_node(&self, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
-        let mut state = self.lock();
-        let Some(node) = state.nodes.get_mut(name).filter(|node| node.uid == uid) else {
-            return Err(PortError::new(ErrorKind::NotFound, "Kubernetes patch Node", name));
+    /// An empty cluster. Machines that run join without delay.
+    pub fn new() -> Self {
+        let options = WorldOptions {
+            start: START,
+            cluster_name: CLUSTER.to_owned(),
+            families: vec!["m6i".to_owned(), "c6i".to_owned()],
+            join: JoinTiming { registers_after: SignedDuration::ZERO, ready_after: SignedDuration::ZERO },
+            ..WorldOptions::default()
         };
-        patch.apply(node);
-        if node.deletion_timestamp.is_some() && node.finalizers.is_empty() {
-            state.nodes.remove(name);
-        }
-        Ok(())
+        let world = World::new(options).unwrap();
+        let api = world.api().clone();
+        let port = MemoryCluster::new(api.clone(), world.clock().clone());
+        Self { world: Arc::new(Mutex::new(world)), api, port }
     }
 
-    async fn delete_node(&self, name: &str, uid: &str) -> Result<(), PortError> {
-        let now = self.clock.time();
-        let mut state = self.lock();
-        let Some(node) = state.nodes.get_mut(name).filter(|node| node.uid == uid) else { return Ok(()) };
-        if node.finalizers.is_empty() {
-            state.nodes.remove(name);
-        } else {
-            node.deletion_timestamp.get_or_insert(now);
-        }
-        Ok(())
+    pub fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap()
     }
 
-    async fn evict(&self, pod: &PodRef) -> Result<Eviction, PortError> {
-        let mut state = self.lock();
-        let key = format!("{}/{}", pod.namespace, pod.name);
-        if state.protected.contains(&key) {
-            return Ok(Eviction::Blocked { message: "the budget allows none".into() });
-        }
-        Ok(if state.remove(&key) { Eviction::Accepted } else { Eviction::AlreadyGone })
+    /// Creates the EC2NodeClass `default` with the status that its spec resolves to in the account, and the NodePool `default`.
+    pub async fn configure(&self, cloud: &TestCloud) {
+        let object = node_class("default", &cloud.subnet("us-east-1a"));
+        self.create(&NODE_CLASSES, object);
+        let class = self.node_class();
+        let mut status = cloud.source().resolve(&class).await.unwrap();
+        status.conditions = serde_json::from_value(json!([{
+            "type": "Ready", "status": "True", "reason": "Ready", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,
+        }]))
+        .unwrap();
+        self.port.write_node_class_status("default", &status).await.unwrap();
+        self.create(&NODE_POOLS, node_pool("default"));
     }
 
-    async fn delete_pod(&self, pod: &PodRef, _grace_seconds: u32) -> Result<(), PortError> {
-        let mut state = self.lock();
-        let key = format!("{}/{}", pod.namespace, pod.name);
-        if state.held.contains(&key) {
-            return Err(PortError::new(ErrorKind::Denied, "Kubernetes delete Pod", "a webhook forbids it"));
+    /// The controllers, the scheduler, the kubelets and EC2 do what is due now.
+    pub fn converge(&self) {
+        self.world().converge().unwrap();
+    }
+
+    /// Time passes for the cluster and for EC2.
+    pub fn advance(&self, time: Duration) {
+        let mut world = self.world();
+        let target = world.now().checked_add(time).unwrap();
+        world.advance_to(target).unwrap();
+    }
+
+    /// Creates an object, in the namespace `default` if its kind has namespaces.
+    pub fn create(&self, resource: &Resource, object: Value) {
+        let mut object = object;
+        object["apiVersion"] = json!(resource.api_version());
+        object["kind"] = json!(resource.kind);
+        if resource.namespaced && object["metadata"]["namespace"].is_null() {
+            object["metadata"]["namespace"] = json!("default");
         }
-        state.remove(&key);
-        Ok(())
+        self.api.create(resource, object, &CreateOptions::default()).unwrap();
+    }
+
+    pub fn get(&self, resource: &Resource, name: &str) -> Value {
+        self.api.get(resource, namespace(resource), name).unwrap().as_ref().clone()
+    }
+
+    pub fn list(&self, resource: &Resource) -> Vec<Arc<Value>> {
+        self.api.list(resource, &ListOptions::default()).unwrap().items
+    }
+
+    /// Changes an object by a merge patch, as `kubectl patch --type merge` does.
+    pub fn patch(&self, resource: &Resource, name: &str, patch: Value) {
+        self.patched(resource, name, None, &patch);
+    }
+
+    /// Changes the status of an object by a merge patch.
+    pub fn patch_status(&self, resource: &Resource, name: &str, status: Value) {
+        self.patched(resource, name, Some("status"), &json!({ "status": status }));
+    }
+
+    fn patched(&self, resource: &Resource, name: &str, subresource: Option<&str>, patch: &Value) {
+        let options = PatchOptions::default();
+        self.api.patch(resource, namespace(resource), name, subresource, PatchType::Merge, patch, &options).unwrap();
+    }
+
+    /// Changes the status of an object.
+    pub fn change_status(&self, resource: &Resource, name: &str, change: impl FnOnce(&mut Value)) {
+        let mut object = self.get(resource, name);
+        change(&mut object["status"]);
+        self.api.update_status(resource, object, &UpdateOptions::default()).unwrap();
+    }
+
+    /// Adds a condition to the status of an object.
+    pub fn add_condition(&self, resource: &Resource, name: &str, condition: Value) {
+        self.change_status(resource, name, |status| status["conditions"].as_array_mut().unwrap().push(condition));
+    }
+
+    /// Deletes an object as `kubectl delete` does: its finalizers hold it, and a pod has its grace period.
+    pub fn delete(&self, resource: &Resource, name: &str) {
+        self.api.delete(resource, namespace(resource), name, &DeleteOptions::default()).unwrap();
+    }
+
+    /// Changes the NodePool `default` by a merge patch.
+    pub fn patch_node_pool(&self, patch: Value) {
+        self.patch(&NODE_POOLS, "default", patch);
+    }
+
+    /// Annotates the NodePool `default`.
+    pub fn annotate_node_pool(&self, key: &str, value: &str) {
+        self.patch_node_pool(json!({ "metadata": { "annotations": { key: value } } }));
+    }
+
+    /// Sets an annotation of the Namespace kube-system, or removes it.
+    pub fn annotate_cluster(&self, key: &str, value: Option<&str>) {
+        self.patch(&NAMESPACES, "kube-system", json!({ "metadata": { "annotations": { key: value } } }));
+    }
+
+    /// Creates pods that no controller owns, and lets the scheduler look at them.
+    pub fn add_pods(&self, pods: impl IntoIterator<Item = Value>) {
+        pods.into_iter().for_each(|pod| self.create(&PODS, pod));
+        self.converge();
+    }
+
+    /// Creates a ReplicaSet of one for each of these pods.
+    pub fn add_replica_sets(&self, pods: impl IntoIterator<Item = Value>) {
+        for pod in pods {
+            let labels = &pod["metadata"]["labels"];
+            let set = json!({
+                "metadata": { "name": pod["metadata"]["name"] },
+                "spec": { "replicas": 1, "selector": { "matchLabels": labels },
+                    "template": { "metadata": { "labels": labels }, "spec": pod["spec"] } },
+            });
+            self.create(&REPLICA_SETS, set);
+        }
+        self.converge();
+    }
+
+    /// The pods of all ReplicaSets get other requests: one after the other is replaced by one that needs so much, in its place.
+    pub fn replace_pods(&self, milli_cpu: i64) {
+        for set in self.list(&REPLICA_SETS) {
+            self.replace_pod(set["metadata"]["name"].as_str().unwrap(), milli_cpu);
+        }
+    }
+
+    /// The pod of a ReplicaSet is replaced by one that needs so much.
+    pub fn replace_pod(&self, set: &str, milli_cpu: i64) {
+        let containers = &pod(set, milli_cpu)["spec"]["containers"];
+        self.patch(&REPLICA_SETS, set, json!({ "spec": { "template": { "spec": { "containers": containers } } } }));
+        self.remove_pod(&self.pod_of(set).name);
+        self.advance(Duration::from_secs(2));
+    }
+
+    /// A pod is gone at once. Its ReplicaSet, if it has one, creates another.
+    pub fn remove_pod(&self, name: &str) {
+        let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
+        self.api.delete(&PODS, "default", name, &options).unwrap();
+        self.converge();
+    }
+
+    /// All pods are gone at once, and their ReplicaSets.
+    pub fn remove_all_pods(&self) {
+        self.list(&REPLICA_SETS).iter().for_each(|set| self.delete(&REPLICA_SETS, name(set)));
+        let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
+        for pod in self.list(&PODS) {
+            self.api.delete(&PODS, "default", name(&pod), &options).unwrap();
+        }
+        self.converge();
+    }
+
+    /// No pod with this label `app` may be evicted: its PodDisruptionBudget allows none.
+    pub fn protect(&self, app: &str) {
+        let spec = json!({ "minAvailable": 1, "selector": { "matchLabels": { "app": app } } });
+        self.create(&POD_DISRUPTION_BUDGETS, json!({ "metadata": { "name": app }, "spec": spec }));
+        self.converge();
+    }
+
+    /// Deletes all PodDisruptionBudgets.
+    pub fn end_protection(&self) {
+        let budgets = self.list(&POD_DISRUPTION_BUDGETS);
+        budgets.iter().for_each(|budget| self.delete(&POD_DISRUPTION_BUDGETS, name(budget)));
+    }
+
+    /// A person deletes a NodeClaim.
+    pub fn delete_node_claim(&self, name: &str) {
+        self.delete(&NODE_CLAIMS, name);
+    }
+
+    /// A NodeClaim object is one of Karpenter's: no record of ours is named on it.
+    pub fn give_to_karpenter(&self, name: &str) {
+        self.patch(&NODE_CLAIMS, name, json!({ "metadata": { "annotations": { labels::RECORD_UID: null } } }));
+    }
+
+    /// A machine that has not joined does so now.
+    pub fn join_late(&self, instance_id: &str) {
+        self.world().join_late(instance_id);
+        self.converge();
+    }
+
+    /// What a plan reads.
+    pub fn view(&self) -> ClusterView {
+        self.port.view().now_or_never().unwrap().unwrap()
+    }
+
+    pub fn nodes(&self) -> BTreeMap<String, Node> {
+        self.view().nodes.into_iter().map(|node| (node.name.clone(), node)).collect()
+    }
+
+    /// The pods by namespace and name.
+    pub fn pods(&self) -> BTreeMap<String, Pod> {
+        self.view().pods.into_iter().map(|pod| (pod.key(), pod)).collect()
+    }
+
+    /// The pod with this label `app`.
+    pub fn pod_of(&self, app: &str) -> Pod {
+        let of = |pod: &Pod| pod.labels.get("app").is_some_and(|label| label == app) && !pod.is_terminating();
+        self.view().pods.into_iter().find(of).unwrap()
+    }
+
+    /// The NodeClaim objects.
+    pub fn node_claims(&self) -> BTreeMap<String, MirroredClaim> {
+        self.view().node_claims.into_iter().map(|claim| (claim.name.clone(), claim)).collect()
+    }
+
+    /// The NodePool `default`.
+    pub fn node_pool(&self) -> NodePool {
+        self.view().node_pools.into_iter().find(|pool| pool.name == "default").unwrap()
+    }
+
+    pub fn node_pool_status(&self, name: &str) -> NodePoolStatus {
+        self.view().node_pool_statuses.remove(name).unwrap()
+    }
+
+    /// The EC2NodeClass `default`.
+    pub fn node_class(&self) -> EC2NodeClass {
+        serde_json::from_value(self.get(&NODE_CLASSES, "default")).unwrap()
+    }
+
+    /// How many pods have a node and stay there.
+    pub fn bound(&self) -> usize {
+        self.view().pods.iter().filter(|pod| pod.node_name.is_some() && !pod.is_terminating()).count()
+    }
+
+    /// The Events that nodeless published, the oldest first. One that was published several times is there as often.
+    pub fn events(&self) -> Vec<ObjectEvent> {
+        let mut events = self.list(&EVENTS);
+        events.retain(|event| event["source"]["component"] == "nodeless");
+        let version =
+            |event: &Arc<Value>| event["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap();
+        events.sort_by_key(version);
+        let times = |event: &Value| usize::try_from(event["count"].as_u64().unwrap()).unwrap();
+        events.iter().flat_map(|event| std::iter::repeat_n(published(event), times(event))).collect()
+    }
+
+    pub fn events_of(&self, reason: &str) -> Vec<ObjectEvent> {
+        self.events().into_iter().filter(|event| event.reason == reason).collect()
+    }
+
+    /// Deletes all Events, as the API server does after an hour.
+    pub fn forget_events(&self) {
+        for event in self.list(&EVENTS) {
+            let place = event["metadata"]["namespace"].as_str().unwrap();
+            self.api.delete(&EVENTS, place, name(&event), &DeleteOptions::default()).unwrap();
+        }
+    }
+
+    /// Changes the status of each node.
+    pub fn change_node_statuses(&self, change: impl Fn(&mut Value)) {
+        self.nodes().keys().for_each(|node| self.change_status(&NODES, node, &change));
     }
 }
 
-#[async_trait]
-impl Configuration for TestCluster {
-    async fn node_class(&self, name: &str) -> Result<Option<EC2NodeClass>, PortError> {
-        let state = self.lock();
-        Ok(state.classes.get(name).cloned())
-    }
-
-    async fn node_classes(&self) -> Result<(Vec<EC2NodeClass>, Vec<InvalidObject>), PortError> {
-        let state = self.lock();
-        Ok((state.classes.values().cloned().collect(), Vec::new()))
-    }
-
-    async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
-        let state = self.lock();
-        if let Some(faulty) = state.invalid.iter().find(|object| object.kind == "NodePool" && object.name == name) {
-            return Err(PortError::new(ErrorKind::Invalid, "Kubernetes get NodePool", faulty.message.clone()));
-        }
-        let found = state.pools.iter().find(|pool| pool.name == name).cloned();
-        Ok(found)
-    }
-
-    async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
-        let state = self.lock();
-        let invalid = || state.invalid.iter().filter(|object| object.kind == "NodePool").cloned().collect();
-        Ok((state.pools.clone(), invalid()))
-    }
-
-    async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError> {
-        let state = self.lock();
-        Ok(state.overlays.clone())
-    }
-
-    async fn write_node_pool_status(&self, name: &str, status: &NodePoolStatus) -> Result<(), PortError> {
-        let mut state = self.lock();
-        state.pool_statuses.insert(name.to_owned(), status.clone());
-        state.status_writes += 1;
-        Ok(())
-    }
-
-    async fn write_node_overlay_status(&self, name: &str, status: &NodeOverlayStatus) -> Result<(), PortError> {
-        let mut state = self.lock();
-        let overlays = state.overlays.iter_mut().filter(|(overlay, _)| overlay.name == name);
-        overlays.for_each(|(_, present)| present.clone_from(status));
-        Ok(())
-    }
-
-    async fn write_capacity_buffer_status(
-        &self,
-        namespace: &str,
-        name: &str,
-        status: &CapacityBufferStatus,
-    ) -> Result<(), PortError> {
-        let mut state = self.lock();
-        let is_meant = |view: &&mut BufferView| view.buffer.namespace == namespace && view.buffer.name == name;
-        state.buffers.iter_mut().filter(is_meant).for_each(|view| view.status = status.clone());
-        Ok(())
-    }
-
-    async fn write_node_class_status(&self, name: &str, status: &EC2NodeClassStatus) -> Result<(), PortError> {
-        if let Some(class) = self.lock().classes.get_mut(name) {
-            class.status = Some(status.clone());
-        }
-        Ok(())
-    }
-
-    async fn release_node_class(&self, name: &str) -> Result<(), PortError> {
-        self.lock().classes.remove(name);
-        Ok(())
+fn published(event: &Value) -> ObjectEvent {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let about = &event["involvedObject"];
+    ObjectEvent {
+        object: ObjectRef {
+            api_version: text(&about["apiVersion"]),
+            kind: text(&about["kind"]),
+            namespace: text(&about["namespace"]),
+            name: text(&about["name"]),
+            uid: text(&about["uid"]),
+        },
+        event_type: if event["type"] == "Warning" { EventType::Warning } else { EventType::Normal },
+        reason: text(&event["reason"]),
+        message: text(&event["message"]),
+        dedupe_values: Vec::new(),
+        dedupe_timeout: Duration::ZERO,
     }
 }
 
-#[async_trait]
-impl ClaimMirror for TestCluster {
-    async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError> {
-        let state = self.lock();
-        Ok(state.mirrors.values().cloned().collect())
-    }
-
-    async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
-        let state = self.lock();
-        Ok(state.mirrors.get(name).cloned())
-    }
-
-    async fn mirrors_of(&self, names: &[String]) -> Result<(Vec<MirroredClaim>, Vec<InvalidObject>), PortError> {
-        let state = self.lock();
-        Ok((names.iter().filter_map(|name| state.mirrors.get(name).cloned()).collect(), Vec::new()))
-    }
-
-    async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {
-        let now = self.clock.time();
-        let mut state = self.lock();
-        let uid = format!("uid-{}", claim.name);
-        let mirror = state.mirrors.entry(claim.name.clone()).or_insert_with(|| MirroredClaim {
-            name: claim.name.clone(),
-            uid: uid.clone(),
-            finalizers: vec![labels::TERMINATION_FINALIZER.to_owned()],
-            record_uid: Some(claim.uid.clone()),
-            node_pool: Some(claim.node_pool.clone()),
-            owner: Some(format!("uid-{}", claim.node_pool)),
-            created: Some(now),
-            ..MirroredClaim::default()
-        });
-        mirror.provider_id = claim.provider_id();
-        mirror.capacity_type =
-            claim.node_labels().get(labels::CAPACITY_TYPE).and_then(|value| CapacityType::from_label(value));
-        let shown = |one: &Condition| (one.kind.clone(), (one.status.as_str().to_owned(), one.reason.clone()));
-        mirror.conditions = claim.status.conditions.iter().map(shown).collect();
-        Ok(uid)
-    }
-
-    async fn remove_claim(&self, name: &str) -> Result<(), PortError> {
-        self.lock().mirrors.remove(name);
-        Ok(())
-    }
+fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap()
 }
 
-#[async_trait]
-impl Events for TestCluster {
-    async fn publish(&self, events: &[ObjectEvent]) -> Result<(), PortError> {
-        self.lock().events.extend(events.iter().cloned());
-        Ok(())
-    }
+fn namespace(resource: &Resource) -> &'static str {
+    if resource.namespaced { "default" } else { "" }
 }

@@ -1,23 +1,26 @@
-//! A cluster, small enough to set every value directly, in the account and on the clock of the simulated world. Faults are
+//! The simulated world in small: its cluster, account and clock, in which machines start and join without delay. Faults are
 //! injected as in the simulation.
 #![allow(dead_code, unused_imports, reason = "each test uses its part")]
 #![allow(unreachable_pub, clippy::unwrap_used, reason = "a test may fail by panic, and only tests use this")]
+#![allow(clippy::needless_pass_by_value, reason = "tests write a patch where they apply it")]
 
 mod cloud;
 mod cluster;
+mod manifests;
 pub mod watched;
 
 pub use cloud::TestCloud;
-pub use cluster::{TestCluster, node_pool};
+pub use cluster::TestCluster;
+pub use manifests::{invalid_pod, node_class, node_pool, pod, static_pool};
 pub use watched::{
-    check_drifted_away, check_nodes, check_order, check_quiescent, drift, is_quiescent, phases, running_cluster,
-    watched,
+    check_drifted_away, check_nodes, check_order, check_quiescent, drift, fixed_cluster, has_new_hash, is_quiescent,
+    phases, running_cluster, watched,
 };
 
 use jiff::Timestamp;
 use nodeless_catalog::{Catalog, Facts};
 use nodeless_lifecycle::Settings;
-use nodeless_model::{NodeClaim, Pod, Quantity, ResourceList};
+use nodeless_model::NodeClaim;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{CatalogCache, Context, EventRate, Interrupter, Planner, Reconciler, Sweeper};
 use nodeless_ports::queue::WakeSource;
@@ -69,20 +72,21 @@ pub struct Harness {
 impl Harness {
     /// A cluster with the NodePool and EC2NodeClass `default`, and a catalog of three types.
     pub async fn new() -> Self {
-        let clock = WorldClock::new(START);
+        let cluster = TestCluster::new();
+        let clock = cluster.world().clock().clone();
+        let cloud = TestCloud::new(cluster.world().ec2().clone(), clock.clone());
+        cluster.configure(&cloud).await;
         let faults = FaultInjection::scripted(clock.clone());
         let claims = MemoryClaims::default();
         claims.put_catalog("1", stored_catalog()).await.unwrap();
         let queue = MemoryQueue::new(Arc::new(clock.clone()));
-        let cluster = TestCluster::new(clock.clone());
-        let cloud = TestCloud::new(clock.clone());
-        cluster.resolve_node_class(&cloud).await;
+        let zonal_shifts = cluster.world().zonal_shifts().clone();
         let sink = Arc::new(Captured::default());
         let settings = PlanSettings { zonal_shift: true, ..PlanSettings::default() };
         let ports = Ports {
             claims: Arc::new(FaultyClaims { inner: Arc::new(claims.clone()), fault_injection: faults.clone() }),
             queue: Arc::new(FaultyQueue { inner: Arc::new(queue.clone()), fault_injection: faults.clone() }),
-            cluster: Arc::new(FaultyCluster::new(Arc::new(cluster.clone()), faults.clone())),
+            cluster: Arc::new(FaultyCluster::new(Arc::new(cluster.port.clone()), faults.clone())),
             cloud: Arc::new(FaultyCloud::new(Arc::new(cloud.port.clone()), faults.clone())),
         };
         let context = Context { cluster_name: CLUSTER.into(), clock: Arc::new(clock.clone()), sink: sink.clone() };
@@ -92,9 +96,9 @@ impl Harness {
             clock,
             claims,
             queue,
+            zonal_shifts,
             cluster,
             cloud,
-            zonal_shifts: MemoryZonalShifts::default(),
             ports,
             faults,
             sink,
@@ -204,11 +208,10 @@ impl Harness {
         self.claims.list().await.unwrap()
     }
 
-    /// Five seconds: wake-ups are served, machines boot and join, pods are bound. Once a minute there is a plan and a sweep
+    /// Five seconds: wake-ups are served, machines start and join, pods are bound. Once a minute there is a plan and a sweep
     /// whatever happens. Returns whether a process was killed.
     pub async fn tick(&mut self) -> bool {
         self.ticks += 1;
-        self.cloud.boot();
         let killed = self.killed;
         let minute = self.ticks.is_multiple_of(12);
         if self.queue.take_plan().is_some() || minute {
@@ -220,14 +223,17 @@ impl Harness {
         if minute {
             self.process(async |harness| drop(harness.sweeper().run().await)).await;
         }
-        self.cloud.boot();
-        self.cluster.join(&self.cloud.joining());
-        self.cluster.bind();
         for claim in self.claims.list().await.unwrap() {
             self.history.extend(claim.status.instance.map(|instance| (claim.name, instance.id)));
         }
-        self.clock.advance_to(self.clock.time().checked_add(Duration::from_secs(5)).unwrap());
+        self.cluster.advance(Duration::from_secs(5));
         self.killed > killed
+    }
+
+    /// Machines that never joined do so now, and later machines, too.
+    pub fn repair_joins(&self) {
+        self.cloud.end_launch_faults();
+        self.cloud.ids().iter().for_each(|id| self.cluster.join_late(id));
     }
 
     /// Ticks until something holds.
@@ -251,7 +257,9 @@ impl Harness {
 
 fn planner(context: &Context, ports: &Ports, settings: &PlanSettings) -> Planner {
     let Ports { claims, queue, cluster, .. } = ports.clone();
-    Planner::new(context.clone(), claims, queue, cluster, settings.clone())
+    // The clock stands still while a plan is made, so none waits for further pods.
+    let settings = PlanSettings { batch_idle: Duration::ZERO, batch_max: Duration::ZERO, ..settings.clone() };
+    Planner::new(context.clone(), claims, queue, cluster, settings)
 }
 
 fn reconciler(context: &Context, ports: &Ports) -> Reconciler {
@@ -285,21 +293,4 @@ pub fn small_catalog() -> Catalog {
 fn stored_catalog() -> &'static [u8] {
     static STORED: OnceLock<Vec<u8>> = OnceLock::new();
     STORED.get_or_init(|| small_catalog().encode().unwrap())
-}
-
-pub fn pod(name: &str, milli_cpu: i64) -> Pod {
-    Pod {
-        namespace: "default".into(),
-        name: name.into(),
-        uid: format!("uid-{name}"),
-        owner_kind: Some("ReplicaSet".into()),
-        requests: ResourceList::from([
-            ("cpu", Quantity::from_milli(milli_cpu)),
-            ("memory", Quantity::from_mebibytes(256)),
-            ("pods", Quantity::from_units(1)),
-        ]),
-        marked_unschedulable: true,
-        termination_grace_period_seconds: Some(30),
-        ..Pod::default()
-    }
 }

@@ -1,26 +1,38 @@
 //! What must hold while nodes are replaced, and in a quiescent cluster.
 
-use super::{Harness, pod};
+use super::{Harness, pod, static_pool};
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::{NodeClaim, Phase, Taint, labels};
 use nodeless_ports::{Claims, Plans};
 use nodeless_world::quiescence::Observed;
+use nodeless_world::resources::NODE_POOLS;
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One node for each pod; each pod that is evicted is replaced.
 pub async fn running_cluster(pods: usize) -> Harness {
     let mut harness = Harness::new().await;
-    harness.cluster.lock().respawn = true;
-    harness.cluster.add_pods((0..pods).map(|number| pod(&format!("web-{number}"), 3000)));
+    harness.cluster.add_replica_sets((0..pods).map(|number| pod(&format!("web-{number}"), 3000)));
     harness.queue_wake().await;
     harness.until("pods run", |harness| harness.cluster.bound() == pods).await;
     harness.minutes(2).await;
     harness
 }
 
+/// A cluster whose only NodePool keeps so many nodes.
+pub async fn fixed_cluster(replicas: i64) -> Harness {
+    let harness = Harness::new().await;
+    // No update makes a NodePool static.
+    harness.cluster.delete(&NODE_POOLS, "default");
+    harness.cluster.create(&NODE_POOLS, static_pool("default", replicas));
+    harness
+}
+
 /// The NodePool changes, so that every node that was made before drifts.
 pub fn drift(harness: &Harness) {
-    harness.cluster.lock().pools[0].hash = "changed".into();
+    harness
+        .cluster
+        .patch_node_pool(json!({ "spec": { "template": { "metadata": { "annotations": { "changed": "yes" } } } } }));
 }
 
 /// The phase of each claim.
@@ -58,13 +70,13 @@ pub async fn check_order(harness: &Harness, before: &BTreeMap<String, Phase>) {
 async fn observed(harness: &Harness) -> Observed {
     let (claims, commands) = (harness.records().await, harness.claims.commands().await.unwrap());
     let usage = harness.claims.usage().await.unwrap();
-    let state = harness.cluster.lock();
-    let tainted = state.nodes.values().filter(|node| node.has_taint(&Taint::disrupted()));
+    let view = harness.cluster.view();
+    let tainted = view.nodes.iter().filter(|node| node.has_taint(&Taint::disrupted()));
     Observed {
         claims,
         commands,
         usage,
-        node_claims: state.mirrors.keys().cloned().collect(),
+        node_claims: view.node_claims.iter().map(|claim| claim.name.clone()).collect(),
         tainted_nodes: tainted.map(|node| node.name.clone()).collect(),
     }
 }
@@ -107,13 +119,17 @@ pub async fn check_nodes(harness: &Harness, nodes: usize, when: &str) {
         instances.entry(claim).or_default().insert(instance);
     }
     assert!(instances.values().all(|ids| ids.len() == 1), "{when}: a claim had two instances: {instances:?}");
-    assert_eq!(harness.cluster.lock().nodes.len(), nodes, "{when}: nodes are left over");
+    assert_eq!(harness.cluster.nodes().len(), nodes, "{when}: nodes are left over");
+}
+
+/// Whether a claim is of the NodePool as it is now.
+pub fn has_new_hash(harness: &Harness, claim: &NodeClaim) -> bool {
+    claim.spec.annotations.get(labels::NODE_POOL_HASH) == Some(&harness.cluster.node_pool().hash)
 }
 
 /// All nodes are of the changed NodePool.
 pub async fn check_drifted_away(harness: &Harness, when: &str) {
     for claim in harness.records().await {
-        let hash = claim.spec.annotations.get(labels::NODE_POOL_HASH);
-        assert_eq!(hash.map(String::as_str), Some("changed"), "{when}: {} is of the old kind", claim.name);
+        assert!(has_new_hash(harness, &claim), "{when}: {} is of the old kind", claim.name);
     }
 }

@@ -1,0 +1,58 @@
+//! Objects as people write them.
+
+use super::CLUSTER;
+use serde_json::{Value, json};
+
+/// A NodePool of on-demand nodes that launches from the EC2NodeClass `default`.
+pub fn node_pool(name: &str) -> Value {
+    json!({
+        "metadata": { "name": name },
+        "spec": {
+            "template": { "spec": {
+                "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
+                "expireAfter": "720h",
+                "requirements": [{ "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"] }],
+            } },
+            "disruption": { "consolidateAfter": "30s", "consolidationPolicy": "WhenEmpty", "budgets": [{ "nodes": "100%" }] },
+            "limits": { "cpu": "100" },
+        },
+    })
+}
+
+/// A NodePool that keeps so many nodes.
+pub fn static_pool(name: &str, replicas: i64) -> Value {
+    let mut pool = node_pool(name);
+    pool["spec"]["replicas"] = json!(replicas);
+    pool["spec"].as_object_mut().unwrap().remove("limits");
+    pool
+}
+
+/// An EC2NodeClass that launches into this subnet.
+pub fn node_class(name: &str, subnet: &str) -> Value {
+    json!({
+        "metadata": { "name": name },
+        "spec": {
+            "role": format!("{CLUSTER}-node"), "amiSelectorTerms": [{ "alias": "al2023@latest" }],
+            "subnetSelectorTerms": [{ "id": subnet }],
+            "securityGroupSelectorTerms": [{ "tags": { "karpenter.sh/discovery": CLUSTER } }],
+        },
+    })
+}
+
+/// A pod with a label `app`, its name, that needs so much.
+pub fn pod(name: &str, milli_cpu: i64) -> Value {
+    let requests = json!({ "cpu": format!("{milli_cpu}m"), "memory": "256Mi" });
+    json!({
+        "metadata": { "name": name, "labels": { "app": name } },
+        "spec": { "containers": [{ "name": "main", "image": "pause", "resources": { "requests": requests } }] },
+    })
+}
+
+/// A pod that this version cannot read: its affinity has an operator of a later Kubernetes.
+pub fn invalid_pod(name: &str) -> Value {
+    let mut pod = pod(name, 10);
+    let expression = json!({ "key": "a", "operator": "OfLaterKubernetes", "values": ["b"] });
+    let terms = json!({ "nodeSelectorTerms": [{ "matchExpressions": [expression] }] });
+    pod["spec"]["affinity"] = json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": terms } });
+    pod
+}
