@@ -80,10 +80,8 @@ class Scenario:
 
     def explained(self) -> bool:
         """Whether nodeless has published an event on a pending pod that has the scenario's name."""
-        return any(
-            event["reason"] == "FailedScheduling" and event.get("reportingComponent") == "nodeless" and event["involvedObject"]["name"].startswith(f"{self.name}-")
-            for event in self.plane.items("events")
-        )
+        events = [event for event in self.plane.items("events") if event.get("reportingComponent") == "nodeless"]
+        return any(event["reason"] == "FailedScheduling" and event["involvedObject"]["name"].startswith(f"{self.name}-") for event in events)
 
     def summary(self) -> str:
         """What a reader of a failed test needs first."""

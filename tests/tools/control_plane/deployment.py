@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,9 @@ from ..processes import wait_for
 from ..recording import EmulatedAccount, Proxy, policies, signed_by_name
 from ..terraform import ROOT, copy_module, environment, terraform
 from ..world import World
+from . import clock
 from .binaries import Binaries
+from .gateway import Before, Gateway
 from .nodes import Joining
 from .relay import Relay
 from .server import ControlPlane
@@ -40,12 +42,14 @@ class RealClusterProxy(Proxy):
     def __init__(self, plane: ControlPlane, account: EmulatedAccount, world: World, ministack: Ministack, logs: Path) -> None:
         super().__init__(account, world.aws_url, ministack.url, logs)
         self._plane = plane
+        # Where EKS says that the API server is.
+        self.endpoint = plane.url
 
     def _take(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Iterable[tuple[str, str]], bytes]:
         status, answered, content = super()._take(method, target, headers, body)
         if method == "GET" and urlsplit(target).path == f"/clusters/{CLUSTER}" and status == 200:
             described = json.loads(content)
-            described["cluster"]["endpoint"] = self._plane.url
+            described["cluster"]["endpoint"] = self.endpoint
             described["cluster"]["certificateAuthority"] = {"data": self._plane.authority.pair.certificate_data()}
             content = json.dumps(described).encode()
         return status, answered, content
@@ -64,8 +68,9 @@ class Inputs:
 class Deployment:
     """nodeless, applied, in a cluster with a real control plane. Use as a context manager."""
 
-    def __init__(self, inputs: Inputs, directory: Path, logs: Path) -> None:
-        self.inputs, self.directory, self.logs = inputs, directory, logs
+    def __init__(self, inputs: Inputs, directory: Path, logs: Path, prepare: Callable[[Deployment], None] = lambda _: None) -> None:
+        """`prepare` puts into the cluster what is there before nodeless is applied."""
+        self.inputs, self.directory, self.logs, self._prepare = inputs, directory, logs, prepare
         self._identities: dict[str, Identity] = {}
         self._stack = ExitStack()
         self.outputs: dict[str, Any] = {}
@@ -83,6 +88,7 @@ class Deployment:
             self.proxy = started.enter_context(RealClusterProxy(self.plane, account, self.world, self.ministack, self.logs))
             self.relay = started.enter_context(Relay(self.plane.authority.server("webhook"), self._invoke))
             self.nodes = started.enter_context(Joining(self.world, self.plane))
+            self._prepare(self)
             self._apply(started)
             self._stack = started.pop_all()
         return self
@@ -166,6 +172,39 @@ class Deployment:
             groups.append("system:masters")
         account, name = role.split(":")[4], role.rsplit("/", 1)[-1]
         return Identity(f"arn:aws:sts::{account}:assumed-role/{name}/{access_key}", tuple(groups))
+
+    # What is changed about functions for a while
+
+    @contextmanager
+    def environment(self, function: str, variables: Mapping[str, str]) -> Iterator[None]:
+        """Runs a function with more environment variables. Its execution environments are new at the beginning and at the end."""
+        client, name = self.ministack.client("lambda"), self.functions()[function]
+        before = client.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
+        client.update_function_configuration(FunctionName=name, Environment={"Variables": before | dict(variables)})
+        try:
+            yield
+        finally:
+            client.update_function_configuration(FunctionName=name, Environment={"Variables": before})
+
+    @contextmanager
+    def moved_clocks(self, seconds: Mapping[str, int]) -> Iterator[None]:
+        """Runs functions with clocks that differ from all others by so many seconds."""
+        with ExitStack() as moved:
+            for function, offset in seconds.items():
+                moved.enter_context(self.environment(function, clock.moved(self.directory, offset)))
+            yield
+
+    @contextmanager
+    def gateway(self, function: str, before: Before) -> Iterator[None]:
+        """Lets a function reach the API server by a proxy that calls `before` with the method and path of each request."""
+        with Gateway(self.plane.authority.server("gateway"), self.plane.authority.pair, self.plane.port, before) as proxy:
+            self.proxy.endpoint = proxy.url
+            # An execution environment reads the endpoint once, so each change of it needs new ones.
+            with self.environment(function, {"NODELESS_TESTS_GATEWAY": proxy.url}):
+                try:
+                    yield
+                finally:
+                    self.proxy.endpoint = self.plane.url
 
     # Instances
 
