@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 FIRST, LAST = "test_migration.py", "test_rights.py"
-SCENARIOS = ("test_scenarios.py", "test_api_server.py", "test_clocks.py", "test_shared_objects.py")
+SCENARIOS = ("test_scenarios.py", "test_api_server.py", "test_clocks.py")
 # Whether this run has all scenarios.
 WHOLE_RUN = pytest.StashKey[bool]()
 

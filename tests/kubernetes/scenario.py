@@ -78,11 +78,6 @@ class Scenario:
 
         return self.wait("initialized NodeClaims", ready)
 
-    def explained(self) -> bool:
-        """Whether nodeless has published an event on a pending pod that has the scenario's name."""
-        events = [event for event in self.plane.items("events") if event.get("reportingComponent") == "nodeless"]
-        return any(event["reason"] == "FailedScheduling" and event["involvedObject"]["name"].startswith(f"{self.name}-") for event in events)
-
     def summary(self) -> str:
         """What a reader of a failed test needs first."""
         parts = ["nodepools", "nodeclaims", "nodes", "pods", "poddisruptionbudgets"]

@@ -5,7 +5,7 @@ is read, and the AWS SDK sends the request again. Over loopback that happened on
 CreateInstanceProfile is refused, and of a second event source mapping ministack makes one more.
 
 A function whose clock a test moves (control_plane/clock.py) is given deadlines by that clock: Lambda's Runtime API runs beside the
-function and has the same one. When a function is changed, an invocation that is under way ends as in Lambda; ministack kills it.
+function and has the same one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Any
 
 from ministack import app as ministack
 from ministack.core import lambda_runtime
-from ministack.services import lambda_svc
 
 # As in control_plane/clock.py, which cannot be imported here.
 CLOCK_OFFSET = "NODELESS_TESTS_CLOCK_SECONDS"
@@ -77,34 +76,7 @@ def with_its_own_clock(worker: type[lambda_runtime.ProvidedWorker]) -> None:
     worker.invoke = invoke_by_clock
 
 
-def update_lets_invocations_end() -> None:
-    """Ends the execution environments of a function whose configuration is updated once they have answered."""
-    kill, update, thread = lambda_runtime.kill_workers, lambda_svc._update_config, threading.local()
-
-    def kill_later(worker: lambda_runtime.Worker) -> None:
-        while worker.in_use:
-            time.sleep(0.1)
-        kill([worker])
-
-    def kill_or_wait(workers: list[lambda_runtime.Worker]) -> None:
-        busy = [worker for worker in workers if worker.in_use] if getattr(thread, "updates", False) else []
-        for worker in busy:
-            threading.Thread(target=kill_later, args=[worker], daemon=True).start()
-        kill([worker for worker in workers if worker not in busy])
-
-    def update_config(*arguments: Any) -> Any:
-        thread.updates = True
-        try:
-            return update(*arguments)
-        finally:
-            thread.updates = False
-
-    lambda_runtime.kill_workers = kill_or_wait
-    lambda_svc._update_config = update_config
-
-
 if __name__ == "__main__":
-    update_lets_invocations_end()
     with_its_own_clock(lambda_runtime.ProvidedWorker)
     ministack.app = unhurried(ministack.app)
     sys.exit(ministack.main())

@@ -23,7 +23,6 @@ from ..terraform import ROOT, copy_module, environment, terraform
 from ..world import World
 from . import clock
 from .binaries import Binaries
-from .gateway import Before, Gateway
 from .nodes import Joining
 from .relay import Relay
 from .server import ControlPlane
@@ -42,14 +41,12 @@ class RealClusterProxy(Proxy):
     def __init__(self, plane: ControlPlane, account: EmulatedAccount, world: World, ministack: Ministack, logs: Path) -> None:
         super().__init__(account, world.aws_url, ministack.url, logs)
         self._plane = plane
-        # Where EKS says that the API server is.
-        self.endpoint = plane.url
 
     def _take(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Iterable[tuple[str, str]], bytes]:
         status, answered, content = super()._take(method, target, headers, body)
         if method == "GET" and urlsplit(target).path == f"/clusters/{CLUSTER}" and status == 200:
             described = json.loads(content)
-            described["cluster"]["endpoint"] = self.endpoint
+            described["cluster"]["endpoint"] = self._plane.url
             described["cluster"]["certificateAuthority"] = {"data": self._plane.authority.pair.certificate_data()}
             content = json.dumps(described).encode()
         return status, answered, content
@@ -193,18 +190,6 @@ class Deployment:
             for function, offset in seconds.items():
                 moved.enter_context(self.environment(function, clock.moved(self.directory, offset)))
             yield
-
-    @contextmanager
-    def gateway(self, function: str, before: Before) -> Iterator[None]:
-        """Lets a function reach the API server by a proxy that calls `before` with the method and path of each request."""
-        with Gateway(self.plane.authority.server("gateway"), self.plane.authority.pair, self.plane.port, before) as proxy:
-            self.proxy.endpoint = proxy.url
-            # An execution environment reads the endpoint once, so each change of it needs new ones.
-            with self.environment(function, {"NODELESS_TESTS_GATEWAY": proxy.url}):
-                try:
-                    yield
-                finally:
-                    self.proxy.endpoint = self.plane.url
 
     # Instances
 
