@@ -1,23 +1,23 @@
-//! Reading EventBridge events.
+//! Parses EventBridge events.
 
 use nodeless_model::claim::TerminationReason;
 use serde_json::Value;
 
-/// An event that is about instances.
+/// An event about instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interruption {
-    /// What is about to happen.
+    /// What happens to the instances.
     pub kind: InterruptionKind,
-    /// To which instances, by id. At least one.
+    /// The ids of the instances. At least one.
     pub instances: Vec<String>,
 }
 
-/// What is about to happen to an instance.
+/// What happens to an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InterruptionKind {
-    /// EC2 takes the spot instance back in two minutes.
+    /// EC2 interrupts the spot instance in two minutes.
     SpotInterruption,
-    /// EC2 thinks that the spot instance is more likely than others to be taken back.
+    /// The spot instance has an elevated risk of interruption.
     Rebalance,
     /// The instance is being stopped or was stopped.
     Stopped,
@@ -25,51 +25,51 @@ pub enum InterruptionKind {
     Terminated,
     /// AWS plans maintenance.
     ScheduledChange,
-    /// The capacity reservation is taken back.
+    /// EC2 reclaims the capacity reservation.
     CapacityReservation,
 }
 
-/// An event that is not for us. It is acknowledged, since it will never be.
+/// An event that nodeless does not handle. It is acknowledged, because retrying does not help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ignored {
     /// The event's source.
     pub source: String,
     /// The event's detail-type.
     pub detail_type: String,
-    /// Why it is not for us.
+    /// Why it is not handled.
     pub why: String,
 }
 
-/// Why a text is no event.
+/// Why a text is not an event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseInterruptionError {
-    /// No JSON.
+    /// It is not JSON.
     #[error("the message is no JSON: {0}; only EventBridge may send to this queue")]
     Json(String),
-    /// A field is missing or of another type.
+    /// A field is missing or has the wrong type.
     #[error("the event's field {field} {problem}; only EventBridge may send to this queue")]
     Field {
         /// The field's path.
         field: String,
-        /// What is wrong with it.
+        /// What is wrong with the field.
         problem: &'static str,
     },
 }
 
 impl InterruptionKind {
-    /// Whether the instance goes. A recommendation takes nothing.
+    /// Whether the instance ends. A rebalance recommendation does not end it.
     #[must_use]
     pub const fn takes_the_instance(self) -> bool {
         !matches!(self, Self::Rebalance)
     }
 
-    /// Whether there are only minutes, so that nothing else comes first.
+    /// Whether the instance ends within minutes, so that the event is handled first.
     #[must_use]
     pub const fn is_urgent(self) -> bool {
         matches!(self, Self::SpotInterruption | Self::CapacityReservation)
     }
 
-    /// Why its claim leaves.
+    /// The reason of the claim's termination.
     #[must_use]
     pub const fn termination(self) -> TerminationReason {
         TerminationReason::Interrupted
@@ -88,7 +88,7 @@ impl InterruptionKind {
         }
     }
 
-    /// One sentence for people.
+    /// The message of the Kubernetes event.
     #[must_use]
     pub const fn message(self) -> &'static str {
         match self {
@@ -102,10 +102,10 @@ impl InterruptionKind {
     }
 }
 
-/// Reads an event. The inner error is why a well-formed one is ignored.
+/// Parses an event. The inner error explains why a well-formed event is ignored.
 ///
 /// # Errors
-/// When it is no JSON, or a field that its kind must have is missing.
+/// If the text is not JSON, or a required field of the kind of event is missing.
 pub fn parse(text: &str) -> Result<Result<Interruption, Ignored>, ParseInterruptionError> {
     let event: Value = serde_json::from_str(text).map_err(|error| ParseInterruptionError::Json(error.to_string()))?;
     let source = string(&event, "/source")?;
@@ -142,7 +142,7 @@ pub fn parse(text: &str) -> Result<Result<Interruption, Ignored>, ParseInterrupt
     }
 }
 
-/// The instances among the entities of a Health event, which may have none.
+/// The instances among the affected entities of a Health event, which may be absent.
 fn affected(event: &Value) -> Result<Vec<String>, ParseInterruptionError> {
     let entities = match event.pointer("/detail/affectedEntities") {
         None | Some(Value::Null) => return Ok(Vec::new()),
