@@ -66,8 +66,8 @@ impl Interrupter {
 
     /// Handles the events of a batch, each as [`Self::run`] does and with its own result, in the given order.
     ///
-    /// Those whose instances go within two minutes come first: all their claims begin their termination, and whoever drains them and
-    /// the planner are woken, before anything else is looked at. What several events have in common is one call.
+    /// Urgent events, whose instances end within two minutes, are handled first: all their claims begin termination, and
+    /// lifecycle and the planner are woken, before the other events are handled. Work that several events share takes one call.
     pub async fn run_all(&self, events: &[&str]) -> Vec<Result<Vec<String>, InterruptError>> {
         let mut metrics = Metrics::new();
         let mut results: Vec<Result<Vec<String>, InterruptError>> = Vec::with_capacity(events.len());

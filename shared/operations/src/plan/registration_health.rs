@@ -1,4 +1,4 @@
-//! Whether the machines that each NodePool launches join the cluster: its condition `NodeRegistrationHealthy`.
+//! Whether the nodes that each NodePool launches register: its condition `NodeRegistrationHealthy`.
 
 use super::pools::EvaluatedPool;
 use super::snapshot::Snapshot;
@@ -18,16 +18,16 @@ pub(super) struct Registrations {
     pub(super) judgement: Judgement,
 }
 
-/// What is known of a NodePool's launches, and the record that has to be written first, if one has.
+/// The launch results of a NodePool, and the record to write first, if any.
 pub(super) struct Judging {
     pub(super) node_pool: String,
     pub(super) registrations: Registrations,
     pub(super) record: Option<StoredRecord>,
 }
 
-/// Evaluates the results of the last launches. Where a NodePool or its EC2NodeClass has changed, that begins anew, which is
-/// written down before anything is launched from the new specs. A NodePool that is left out cannot be evaluated now: its
-/// condition stays as it is. Beside it what is wrong, in words.
+/// Evaluates the results of the last launches. If a NodePool or its EC2NodeClass has changed, the results are reset, and the
+/// reset is recorded before anything is launched from the new specs. A NodePool that is missing in the result cannot be evaluated
+/// now: its condition stays as it is. Also returns the errors.
 pub(super) fn evaluate(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> (Vec<Judging>, Vec<String>) {
     let (mut known, mut problems) = (Vec::new(), Vec::new());
     let stored = match &snapshot.registrations {
@@ -77,7 +77,8 @@ fn described(view: &ClusterView, evaluated: &EvaluatedPool) -> Option<Described>
     })
 }
 
-/// The status of the condition for the NodePool as it is now, whichever controller wrote it: Karpenter, or a planner whose record has expired.
+/// The status of the condition for the current NodePool, whichever controller wrote it: Karpenter, or a planner whose record has
+/// expired.
 fn stated(status: Option<&NodePoolStatus>, described: &Described) -> Judgement {
     let of_now = status.filter(|status| status.node_class_observed_generation == Some(described.node_class));
     let condition = of_now.and_then(|status| status.conditions.iter().find(|condition| condition.type_ == HEALTHY));

@@ -1,4 +1,4 @@
-//! What is kept up from plan to plan, whatever pods need: statuses of NodeOverlays and NodePools, and what claims note.
+//! Bookkeeping: statuses of NodeOverlays and NodePools, and updates of claims.
 
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
 use crate::plan::claim_updates::{self, Noted};
@@ -12,14 +12,14 @@ use nodeless_model::object::ObjectEvent;
 use nodeless_ports::RecordKind;
 use std::collections::BTreeMap;
 
-/// What is found first, and what of it has to be written before statuses can report it.
+/// The first findings, and those of them that have to be written before statuses can report them.
 pub(in crate::plan) struct Noticing {
     pub(in crate::plan) batch: Batch,
     judging: Vec<Judging>,
     outcome: Outcome,
 }
 
-/// Looks for objects that cannot be used, at NodeOverlays, and at whether the nodes of NodePools join.
+/// Looks for invalid objects, evaluates NodeOverlays, and evaluates whether the nodes of NodePools register.
 pub(in crate::plan) fn notice(snapshot: &Snapshot, offered: &Offered) -> Noticing {
     let (mut actions, mut outcome) = (Vec::new(), Outcome::default());
     for object in &snapshot.view.invalid {
@@ -28,7 +28,7 @@ pub(in crate::plan) fn notice(snapshot: &Snapshot, offered: &Offered) -> Noticin
         actions.push(Action::Log(PlanLine::ObjectSkipped { kind, name, why }));
     }
     outcome.report.problems.extend(offered.memory.problem.clone());
-    // That the write fails is no harm: the next plan sees the same Nodes.
+    // A failed write is harmless: the next plan sees the same Nodes.
     actions.extend(offered.memory.record.clone().map(|record| Action::PutRecord(RecordKind::ReportedMemory, record)));
     let (judging, problems) = registration_health::evaluate(snapshot, &offered.evaluated);
     outcome.report.problems.extend(problems);
@@ -61,7 +61,7 @@ impl Noticing {
         let mut known: BTreeMap<String, Registrations> = BTreeMap::new();
         for Judging { node_pool, registrations, record } in judging {
             match record.and_then(|_| answers.next()) {
-                // Lifecycle notes something just now; the next plan looks again.
+                // Lifecycle is writing a result now. The next plan reads it.
                 Some(Written::Conflict(_)) => continue,
                 Some(answer) if answer.problem().is_some() => {
                     let why = answer.problem().unwrap_or_default();
@@ -88,16 +88,16 @@ impl Noticing {
                 statuses.push(events);
             }
         }
-        // Only disruption needs it. The next plan notes the same: that pods changed lately is then a little later still.
+        // Only disruption needs it. The next plan records it too, with a slightly later time.
         let noted = if snapshot.is_whole() { claim_updates::noted(snapshot, &offered.evaluated) } else { Vec::new() };
         actions.extend(noted.iter().map(|noted| Action::UpdateClaim(Box::new(noted.after.clone()))));
-        // Lines last, so that the results of the writes are the first ones.
+        // Log lines last, so that the results of the writes are the first ones.
         actions.extend(lines);
         Noting { batch: Batch::each(Stage::Bookkeeping, actions), statuses, noted, outcome }
     }
 }
 
-/// The claims as this stage leaves them, and what is done besides.
+/// The claims after this stage, and the further actions.
 pub(in crate::plan) struct Kept {
     pub(in crate::plan) batch: Batch,
     pub(in crate::plan) claims: Vec<NodeClaim>,
@@ -105,7 +105,7 @@ pub(in crate::plan) struct Kept {
 }
 
 impl Noting {
-    /// The claims as they are then, given the results of the writes.
+    /// The claims after this stage, given the results of the writes.
     pub(in crate::plan) fn done(self, snapshot: &Snapshot, written: &[Written]) -> Kept {
         let Self { statuses, noted, mut outcome, .. } = self;
         let mut claims = snapshot.claims.clone();
@@ -122,11 +122,11 @@ impl Noting {
                 *claim = NodeClaim { version: *version, ..after };
                 continue;
             }
-            // The next plan notes it, and until then its pods count as changed.
+            // The next plan records it. Until then its pods count as changed.
             if pods_changed {
                 claim.status.last_pod_event = Some(snapshot.now);
             }
-            // A conflict with another writer is no problem.
+            // A conflict with another writer is not an error.
             if let (Some(why), false) = (answer.problem(), matches!(answer, Written::Conflict(_))) {
                 outcome.report.problems.push(format!("NodeClaim {}: {why}", claim.name));
             }
