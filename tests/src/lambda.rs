@@ -150,7 +150,7 @@ impl Function {
     /// Gives the function a file of `events/`.
     ///
     /// # Panics
-    /// When there is no such file, it is no JSON, or the function does not answer.
+    /// When there is no such file, it is not JSON, or the function does not answer.
     pub async fn invoke_sample(&mut self, file: &str) -> Answer {
         self.invoke(&sample(file)).await
     }
@@ -218,7 +218,7 @@ pub fn binary(name: &str) -> String {
 /// A file of `events/`.
 ///
 /// # Panics
-/// When there is no such file or it is no JSON.
+/// When there is no such file or it is not JSON.
 #[must_use]
 pub fn sample(file: &str) -> Value {
     let path = workspace().join("events").join(file);

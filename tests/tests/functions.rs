@@ -332,7 +332,7 @@ async fn a_service_that_never_answers_leaves_no_dead_letters() {
 async fn a_poisoned_claims_message_harms_no_other() {
     let Some(stage) = Stage::start().await else { return };
     let mut lifecycle = stage.function(&binary("lifecycle")).await;
-    lifecycle.expect_problem("is no message of the claims queue");
+    lifecycle.expect_problem("is not a message of the claims queue");
     let record =
         |id: &str, body: &str| json!({ "messageId": id, "body": body, "attributes": {}, "messageAttributes": {} });
     let event = json!({ "Records": [

@@ -50,7 +50,7 @@ fn asked_again(error: &dyn std::fmt::Display) -> Failure {
 impl Lifecycle {
     async fn handle(&self, body: String) -> Result<(), Failure> {
         let message = serde_json::from_str(&body)
-            .map_err(|error| Failure::Unreadable(format!("{body:?} is no message of the claims queue: {error}")))?;
+            .map_err(|error| Failure::Unreadable(format!("{body:?} is not a message of the claims queue: {error}")))?;
         match message {
             ClaimMessage::Shard { shard } => {
                 self.reconciler.run_shard(shard).await.map(drop).map_err(|error| asked_again(&error))

@@ -59,8 +59,8 @@ pub(crate) fn check(call: &Call, secret_path: &str) -> Result<Answer, Answer> {
     } else {
         body.as_bytes()
     };
-    let review: Review =
-        serde_json::from_slice(body).map_err(|error| refused(&format!("the body is no AdmissionReview: {error}")))?;
+    let review: Review = serde_json::from_slice(body)
+        .map_err(|error| refused(&format!("the body is not an AdmissionReview: {error}")))?;
     let allowed = json!({
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",

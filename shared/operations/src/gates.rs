@@ -17,7 +17,7 @@ pub struct FeatureGates {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FeatureGatesError {
     /// It is not `NAME=true` or `NAME=false`.
-    #[error("{0:?} is no feature gate; write NAME=true or NAME=false, several separated by commas")]
+    #[error("{0:?} is not a feature gate; write NAME=true or NAME=false, several separated by commas")]
     Form(String),
     /// There is no feature gate with this name.
     #[error("there is no feature gate {0}; there are NodeRepair and SpotToSpotConsolidation")]
@@ -64,8 +64,8 @@ mod tests {
         assert_eq!("NodeRepair=true, SpotToSpotConsolidation=true,StaticCapacity=true".parse(), Ok(both));
         assert_eq!("NodeRepair=true,NodeRepair=false".parse(), Ok(FeatureGates::default()), "the last one counts");
         for (text, expected) in [
-            ("NodeRepair", "\"NodeRepair\" is no feature gate"),
-            ("NodeRepair=yes", "\"NodeRepair=yes\" is no feature gate"),
+            ("NodeRepair", "\"NodeRepair\" is not a feature gate"),
+            ("NodeRepair=yes", "\"NodeRepair=yes\" is not a feature gate"),
             ("Noderepair=true", "no feature gate Noderepair"),
             ("NodeOverlay=false", "NodeOverlay cannot be false"),
         ] {

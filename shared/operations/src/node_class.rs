@@ -217,7 +217,7 @@ fn placement_group(
     };
     let group = catalog.placement_groups.iter().find(is);
     let group = group.ok_or_else(|| {
-        SpecProblems::from("spec.placementGroupSelector: the catalog knows no such placement group".to_owned())
+        SpecProblems::from("spec.placementGroupSelector: the catalog has no such placement group".to_owned())
     })?;
     Ok(PlacementGroup { id: group.id.clone(), strategy: group.strategy.clone() })
 }

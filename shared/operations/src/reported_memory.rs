@@ -31,8 +31,8 @@ pub(crate) fn known(
 ) -> Known {
     let (before, mut problem) = match stored.as_ref().map(decode) {
         Ok(Ok(memory)) => (memory, None),
-        Ok(Err(why)) => (ReportedMemory::default(), Some(format!("{why}; what is known begins anew"))),
-        Err(why) => (ReportedMemory::default(), Some(format!("how much memory nodes reported is not known: {why}"))),
+        Ok(Err(why)) => (ReportedMemory::default(), Some(format!("{why}; the record is reset"))),
+        Err(why) => (ReportedMemory::default(), Some(format!("the memory that nodes reported is unknown: {why}"))),
     };
     let mut memory = before.clone();
     note(&mut memory, nodes, claims, now);
@@ -44,7 +44,7 @@ pub(crate) fn known(
         memory.tidy(now);
         match encode(&memory, stored.version, now) {
             Ok(encoded) => record = Some(encoded),
-            Err(error) => problem = Some(format!("how much memory nodes reported: {error}")),
+            Err(error) => problem = Some(format!("memory that nodes reported: {error}")),
         }
     }
     Known { memory, record, problem }

@@ -278,7 +278,7 @@ async fn send(queue: &dyn Queue, shard: u32, message: Option<Duration>) -> Resul
 }
 
 fn contended(shard: u32) -> PortError {
-    let message = format!("shard {shard} was being written by other processes {ATTEMPTS} times in a row");
+    let message = format!("shard {shard} was written by other processes {ATTEMPTS} times in a row");
     PortError::new(ErrorKind::Unavailable, "write a shard of claims", message)
 }
 

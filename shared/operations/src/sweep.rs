@@ -37,9 +37,9 @@ const MIRRORS: usize = 100;
 const MOVED: usize = 400;
 /// The message of the event on a NodeClaim object without a NodePool.
 const UNSERVED: &str = "nothing is launched for a NodeClaim without a NodePool: delete it and create a NodePool, with \
-                        spec.replicas if its nodes are to stay whatever pods need";
+                        spec.replicas for nodes that stay without pods";
 /// How often that event is published, in minutes: sweeps run once a minute.
-const TOLD_EVERY: u64 = 30;
+const EVENT_EVERY: u64 = 30;
 /// Smaller differences in dollars per hour come from the order of additions.
 const ROUNDING: f64 = 1e-6;
 
@@ -464,7 +464,7 @@ fn is_shifted(claims: &[NodeClaim], name: &str, shifted: &[ShiftedZone]) -> bool
 fn is_unserved(mirror: &MirroredClaim, now: Timestamp) -> bool {
     let ours = mirror.record_uid.is_some() || mirror.provider_id.is_some();
     let minutes = mirror.created.map_or(0, |created| age(created, now).as_secs() / 60);
-    mirror.node_pool.is_none() && !ours && mirror.deletion_timestamp.is_none() && minutes.is_multiple_of(TOLD_EVERY)
+    mirror.node_pool.is_none() && !ours && mirror.deletion_timestamp.is_none() && minutes.is_multiple_of(EVENT_EVERY)
 }
 
 fn age(since: Timestamp, now: Timestamp) -> Duration {

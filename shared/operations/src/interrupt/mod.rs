@@ -189,7 +189,8 @@ impl Interrupter {
                 Err(error) => return Err(error),
             }
         }
-        let message = format!("the claim of instance {instance} was written by others {ATTEMPTS} times in a row");
+        let message =
+            format!("the claim of instance {instance} was written by other processes {ATTEMPTS} times in a row");
         Err(PortError::new(ErrorKind::Conflict, "interrupt", message))
     }
 

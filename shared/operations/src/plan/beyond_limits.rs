@@ -59,7 +59,7 @@ fn event_of(evaluated: &EvaluatedPool, created: &[NodeClaim], facts: Facts<'_>) 
         named.push(format!("{} more", leaving.len() - NAMED));
     }
     let message = format!(
-        "until NodeClaims that leave by force are gone there is more than the limits allow, {}; these no longer count \
+        "the limits are exceeded ({}) until forcefully terminated NodeClaims are deleted; these no longer count \
          against them: {}",
         passed.join(", "),
         named.join(", ")

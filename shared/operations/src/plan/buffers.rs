@@ -60,7 +60,7 @@ fn status(one: &Reserved<'_>, fitting: usize, now: Timestamp) -> CapacityBufferS
         Ok(pods) if pods.is_empty() => (Ok("Resolved"), Err(("BufferEmpty", "the buffer has no chunks".to_owned()))),
         Ok(pods) if fitting == pods.len() => (Ok("Resolved"), Ok("FitsExistingCapacity")),
         Ok(pods) => {
-            let message = format!("{fitting} of {} chunks fit on nodes that exist or are on their way", pods.len());
+            let message = format!("{fitting} of {} chunks fit on existing or launching nodes", pods.len());
             (Ok("Resolved"), Err(("RequiresNewCapacity", message)))
         }
     };

@@ -125,7 +125,7 @@ impl DryRun {
         if !elsewhere.is_empty() {
             let zones = elsewhere.into_iter().collect::<Vec<_>>().join(", ");
             self.assumptions.push(format!(
-                "the cluster uses {zones}, of which the catalog of {} knows nothing; give the catalog of that region",
+                "the cluster uses {zones}, which the catalog of {} does not contain; use the catalog of that region",
                 catalog.region
             ));
         }
@@ -238,7 +238,7 @@ fn assume_node_classes(view: &mut ClusterView, catalog: &Catalog, assumptions: &
     if !any && !named.is_empty() {
         let names = named.iter().cloned().collect::<Vec<_>>().join(", ");
         assumptions.push(format!(
-            "there is no EC2NodeClass; {names} {} taken for AL2023 with default settings",
+            "there is no EC2NodeClass; {names} {} assumed to be AL2023 with default settings",
             if named.len() == 1 { "is" } else { "are" }
         ));
         view.node_classes = named.into_iter().map(|name| (name.clone(), default_class(&name))).collect();
@@ -321,10 +321,10 @@ impl Known<'_> {
         let describe =
             |names: &[&str], what: &str| format!("{} without status.allocatable: {what}", several("Node", names));
         if !taken.is_empty() {
-            assumptions.push(describe(&taken, "what the instance type has is assumed"));
+            assumptions.push(describe(&taken, "the capacity of the instance type is assumed"));
         }
         if !unknown.is_empty() {
-            assumptions.push(describe(&unknown, "the instance type is not known either, so nothing fits there"));
+            assumptions.push(describe(&unknown, "the instance type is unknown too, so no pod fits there"));
         }
     }
 

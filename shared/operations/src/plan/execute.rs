@@ -277,7 +277,7 @@ impl Live<'_> {
         match self.commit(Commit::Launch(group, limits)).await {
             Ok(Committed::Written | Committed::AlreadyThere) => Written::Done,
             Ok(Committed::LimitReached { resource }) => {
-                Written::Refused(format!("the NodePool's limit of {resource} would be passed"))
+                Written::Refused(format!("the NodePool's limit of {resource} would be exceeded"))
             }
             Ok(Committed::Overtaken) => Written::Conflict(OVERTAKEN.to_owned()),
             // It may have been written anyway: then it is launched.
@@ -291,12 +291,12 @@ impl Live<'_> {
             Ok(Created::Written) => Written::There(Box::new(NodeClaim { version: 1, ..claim.clone() })),
             Ok(Created::AlreadyThere) => match claims.get(&claim.name).await {
                 Ok(Some(present)) => Written::There(Box::new(present)),
-                Ok(None) => Written::Refused(format!("its replacement, NodeClaim {}, has gone again", claim.name)),
+                Ok(None) => Written::Refused(format!("its replacement, NodeClaim {}, was deleted", claim.name)),
                 Err(error) => Written::Failed(error.to_string()),
             },
             Ok(Created::LimitReached { resource }) => {
                 let pool = &claim.node_pool;
-                Written::Refused(format!("its replacement would pass the limit of {resource} of NodePool {pool}"))
+                Written::Refused(format!("its replacement would exceed the limit of {resource} of NodePool {pool}"))
             }
             Err(error) if error.kind == ErrorKind::Conflict => {
                 Written::Refused(format!("the name of its replacement, {}, is taken", claim.name))
@@ -346,7 +346,7 @@ fn decided(result: Result<Committed, PortError>, version: u64) -> Written {
     match result {
         Ok(Committed::Written | Committed::AlreadyThere) => Written::Version(version + 1),
         Ok(Committed::LimitReached { resource }) => {
-            Written::Refused(format!("the NodePool's limit of {resource} would be passed"))
+            Written::Refused(format!("the NodePool's limit of {resource} would be exceeded"))
         }
         Ok(Committed::Overtaken) => Written::Conflict(OVERTAKEN.to_owned()),
         Err(error) => refused(&error),

@@ -37,8 +37,8 @@ pub(super) fn claims(
     if !missing.is_empty() {
         let those = several("Node", &missing);
         assumptions.push(format!(
-            "{those}: without a NodeClaim in the input; labels and annotations of the Node are taken for the claim's, its age \
-             for the time since which it is ready, its NodePool's terminationGracePeriod for its own; it does not expire"
+            "{those}: without a NodeClaim in the input; the claim gets the labels and annotations of the Node, its age as \
+             the time since which it is ready, and the terminationGracePeriod of its NodePool; it does not expire"
         ));
     }
     let mut owners: BTreeMap<String, usize> =
@@ -85,7 +85,7 @@ fn assume_ready(view: &mut ClusterView, assumptions: &mut Vec<String>) {
         }
     }
     if !taken.is_empty() {
-        assumptions.push(format!("{} without a condition Ready: taken for ready", several("Node", &taken)));
+        assumptions.push(format!("{} without a condition Ready: assumed to be ready", several("Node", &taken)));
     }
 }
 

@@ -99,8 +99,8 @@ pub(super) fn within<'w>(
         }
         let offering = &launch.offering;
         let why = format!(
-            "its node would be one launch too many for now of {} {} in {} and what costs about as much; it waits until those \
-             on their way have succeeded",
+            "its node exceeds the launch budget of {} {} in {} and offerings of similar price; it waits until those \
+             in progress have succeeded",
             offering.instance_type, offering.capacity_type, offering.zone
         );
         later.extend(members.map(|one| (one, why.clone())));

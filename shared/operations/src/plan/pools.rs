@@ -83,7 +83,7 @@ pub(super) fn evaluate(
         };
         let scheduled_off = schedules::scheduled_off(pool, now).filter(|_| ready.is_ok());
         let ready = scheduled_off
-            .map_or(ready, |until| Err(format!("it sleeps until {until}, as its annotation {SLEEP} states")));
+            .map_or(ready, |until| Err(format!("it is scheduled off until {until} by its annotation {SLEEP}")));
         EvaluatedPool {
             pool: NodePool { ready, ..pool.clone() },
             types: overlaid.pools.get(&pool.name).cloned().unwrap_or_default(),

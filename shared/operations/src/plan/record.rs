@@ -116,13 +116,13 @@ pub fn unpacked(detail: &str) -> Result<Value, UnpackError> {
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
     /// It is not JSON.
-    #[error("it is no JSON: {0}")]
+    #[error("it is not JSON: {0}")]
     Json(#[from] serde_json::Error),
     /// The compressed part is not base64.
-    #[error("it is packed, and not as base64: {0}")]
+    #[error("it is compressed, but not base64: {0}")]
     Base64(#[from] base64::DecodeError),
     /// The compressed part cannot be decompressed.
-    #[error("it cannot be unpacked: {0}")]
+    #[error("it cannot be decompressed: {0}")]
     Gzip(#[from] std::io::Error),
 }
 

@@ -33,7 +33,7 @@ pub(super) fn evaluate(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> (Vec
     let stored = match &snapshot.registrations {
         Ok(stored) => stored,
         Err(error) => {
-            return (known, vec![format!("whether the nodes of NodePools join is not known: {error}")]);
+            return (known, vec![format!("it is unknown whether the nodes of NodePools register: {error}")]);
         }
     };
     for one in evaluated {
@@ -43,7 +43,7 @@ pub(super) fn evaluate(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> (Vec
         let before = present.and_then(|stored| match decode(stored) {
             Ok(health) => Some(health),
             Err(why) => {
-                problems.push(format!("{why}; what is known of the NodePool's nodes begins anew"));
+                problems.push(format!("{why}; the launch results of the NodePool are reset"));
                 None
             }
         });
@@ -57,7 +57,7 @@ pub(super) fn evaluate(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> (Vec
             match encode(name, present.map_or(0, |stored| stored.version), &after, snapshot.now) {
                 Ok(encoded) => record = Some(encoded),
                 Err(error) => {
-                    problems.push(format!("whether the nodes of NodePool {name} join: {error}"));
+                    problems.push(format!("launch results of NodePool {name}: {error}"));
                     continue;
                 }
             }

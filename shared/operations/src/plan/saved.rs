@@ -34,7 +34,7 @@ struct Header {
 #[derive(Debug, thiserror::Error)]
 pub enum SavedError {
     /// It is not JSON, or not a snapshot.
-    #[error("it is no snapshot of a plan: {0}")]
+    #[error("it is not a snapshot of a plan: {0}")]
     Json(#[from] serde_json::Error),
     /// It cannot be compressed or decompressed.
     #[error("it is damaged: {0}")]

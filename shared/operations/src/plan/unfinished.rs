@@ -37,7 +37,7 @@ pub(super) fn begin(snapshot: &Snapshot) -> (Vec<Action>, Outcome) {
     if let Some(UnfinishedPlan { id, began }) = &snapshot.unfinished {
         outcome.reduced = true;
         let summary = format!(
-            "the plan of {began} did not finish, so this one leaves out the second look at launches and disruption by choice"
+            "the plan of {began} did not finish, so this one skips the second pass over launches and voluntary disruption"
         );
         outcome.report.problems.push(summary.clone());
         actions.push(Action::Log(PlanLine::PlanUnfinished { plan: id.clone(), began: *began }));

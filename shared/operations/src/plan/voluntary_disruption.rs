@@ -102,11 +102,8 @@ pub(super) fn message(reason: DisruptionReason, claim: &NodeClaim) -> String {
         DisruptionReason::Drifted => stated(condition::DRIFTED)
             .or_else(|| stated(condition::REBALANCE_RECOMMENDED))
             .or_else(|| {
-                Some(format!(
-                    "it reaches its expireAfter of {} before long",
-                    format_go_duration(claim.spec.expire_after?)
-                ))
+                Some(format!("it reaches its expireAfter of {} soon", format_go_duration(claim.spec.expire_after?)))
             })
-            .unwrap_or_else(|| "it no longer is what its NodePool or EC2NodeClass describes".to_owned()),
+            .unwrap_or_else(|| "it no longer matches its NodePool or EC2NodeClass".to_owned()),
     }
 }

@@ -113,7 +113,7 @@ impl Reconciler {
         let ended = match select(pin!(self.advance(claim, view, &mut progress)), limit).await {
             Either::Left((ended, _)) => ended,
             Either::Right(_) => {
-                let message = format!("its steps took longer than {} s", STEPS_TAKE.as_secs());
+                let message = format!("its steps took more than {} s", STEPS_TAKE.as_secs());
                 Err(PortError::new(ErrorKind::Unavailable, format!("reconcile NodeClaim {name}"), message))
             }
         };

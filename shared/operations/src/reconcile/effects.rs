@@ -68,7 +68,8 @@ impl Reconciler {
             Effect::DeletePod { pod, grace_seconds } => {
                 self.cluster.delete_pod(pod, *grace_seconds).await?;
                 progress.metrics.count(Metric::Evictions, 1);
-                let message = format!("Deleted with {grace_seconds} s to stop: the node's time is up");
+                let message =
+                    format!("Deleted with a grace period of {grace_seconds} s: the node's terminationGracePeriod ends");
                 progress.events.push(disrupted(pod, &message));
                 Ok(())
             }

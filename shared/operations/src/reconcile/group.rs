@@ -62,8 +62,10 @@ impl Reconciler {
                 Err(error) => return Err(error),
             }
         }
-        let message =
-            format!("the launch group of NodeClaim {} was being written by others {ATTEMPTS} times", claim.name);
+        let message = format!(
+            "the launch group of NodeClaim {} was written by other processes {ATTEMPTS} times in a row",
+            claim.name
+        );
         Err(PortError::new(ErrorKind::Unavailable, "write the launch group", message))
     }
 

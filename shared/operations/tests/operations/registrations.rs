@@ -184,7 +184,10 @@ async fn what_cannot_be_read_changes_nothing_and_what_is_damaged_is_begun_anew()
     harness.faults.fail("claims registrations", ErrorKind::Unavailable);
     harness.restart();
     let report = harness.planner().run().await.unwrap();
-    assert!(report.problems.iter().any(|why| why.contains("nodes of NodePools join is not known")), "{report:?}");
+    assert!(
+        report.problems.iter().any(|why| why.contains("unknown whether the nodes of NodePools register")),
+        "{report:?}"
+    );
     assert_eq!(condition(&harness), before);
     harness.faults.end_outages();
     let stored = harness.claims.record(RecordKind::Registrations, "default").await.unwrap().unwrap();

@@ -659,7 +659,7 @@ async fn after_a_shortage_a_few_nodes_are_tried_and_twice_as_many_after_each_suc
     let report = harness.planner().run().await.unwrap();
     assert!(!report.created.is_empty() && report.created.len() <= budgets.len() * 8, "{}", report.created.len());
     let why = &report.unschedulable[0].1;
-    assert!(why.contains("one launch too many for now"), "{why}");
+    assert!(why.contains("exceeds the launch budget"), "{why}");
     assert!(report.next.is_some_and(|next| next <= std::time::Duration::from_secs(10)));
     let doubled = harness.planner().run().await.unwrap();
     assert!(doubled.created.is_empty(), "those on their way count: {:?}", doubled.created);

@@ -326,15 +326,15 @@ async fn a_sleeping_pool_has_no_nodes_and_comes_back() {
     let report = harness.planner().run().await.unwrap();
     assert!(report.created.is_empty());
     let why = &report.unschedulable[0].1;
-    assert!(why.contains(&format!("it sleeps until {end}")) && why.contains("nodeless.sh/sleep"), "{why}");
+    assert!(why.contains(&format!("it is scheduled off until {end}")) && why.contains("nodeless.sh/sleep"), "{why}");
     assert!(report.problems.is_empty(), "sleep is no fault: {:?}", report.problems);
     harness.cluster.lock().protected.clear();
     harness.minutes(10).await;
     assert_eq!((harness.cloud.alive().len(), harness.cluster.bound()), (0, 0));
-    assert_eq!(harness.cloud.launched(), launched, "nothing is launched for pods while it sleeps");
+    assert_eq!(harness.cloud.launched(), launched, "nothing is launched for pods while it is scheduled off");
     let status = harness.cluster.lock().pool_statuses["default"].clone();
     let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready").unwrap();
-    assert_eq!(ready.status, nodeless_api::ConditionStatus::True, "a NodePool that sleeps is Ready");
+    assert_eq!(ready.status, nodeless_api::ConditionStatus::True, "a NodePool that is scheduled off is Ready");
     harness.minutes(50).await;
     assert_eq!((harness.cloud.alive().len(), harness.cluster.bound()), (2, 2), "in the morning");
 }

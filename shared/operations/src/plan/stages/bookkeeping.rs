@@ -65,7 +65,7 @@ impl Noticing {
                 Some(Written::Conflict(_)) => continue,
                 Some(answer) if answer.problem().is_some() => {
                     let why = answer.problem().unwrap_or_default();
-                    outcome.report.problems.push(format!("whether the nodes of NodePool {node_pool} join: {why}"));
+                    outcome.report.problems.push(format!("launch results of NodePool {node_pool}: {why}"));
                     continue;
                 }
                 _ => {}

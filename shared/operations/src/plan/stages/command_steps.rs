@@ -222,7 +222,7 @@ impl Walk {
     fn step(&mut self, now: &ClaimsNow<'_>) -> Vec<Action> {
         self.steps += 1;
         if self.steps > STEPS {
-            self.at = At::Wait("it did not settle".to_owned());
+            self.at = At::Wait("it reached the maximum number of steps".to_owned());
             return Vec::new();
         }
         let ClaimsNow { claims, tainted, paused, doubt, .. } = now;

@@ -54,7 +54,7 @@ pub(in crate::plan) fn begin<'a>(
     let late = (work == 0).then(|| "no time is left for it in this plan".to_owned());
     let late = late.filter(|_| facts.snapshot.is_whole());
     if let Some(why) = unsure.as_ref().or(facts.commands.damaged.first()).or(late.as_ref()) {
-        outcome.report.problems.push(format!("no node is disrupted by choice: {why}"));
+        outcome.report.problems.push(format!("no node is disrupted voluntarily: {why}"));
         let line = Action::Log(PlanLine::DisruptionSkipped { why: why.clone() });
         // Nodes that were tainted for a command must not stay tainted for as long as this takes.
         return Begun::Off {
@@ -175,7 +175,7 @@ fn not_yet_evaluated(after: &BTreeSet<String>, facts: Facts<'_>, outcome: &mut O
             (before != after).then(|| Action::PutNotYetEvaluated(after.clone(), until))
         }
         Err(error) => {
-            let problem = format!("which nodes were not looked at last time is not known: {error}");
+            let problem = format!("it is unknown which nodes the last decision did not evaluate: {error}");
             outcome.report.problems.push(problem);
             None
         }
@@ -212,7 +212,7 @@ impl<'a> Decided<'a> {
         let mut actions = Vec::new();
         for (action, answer) in self.batch.actions.iter().zip(written).take(before) {
             if let (Action::PutNotYetEvaluated(..), Some(why)) = (action, answer.problem()) {
-                let problem = format!("which nodes were not looked at was not written down: {why}");
+                let problem = format!("the nodes that were not evaluated could not be recorded: {why}");
                 outcome.report.problems.push(problem);
             }
         }
@@ -282,7 +282,7 @@ impl<'a> GoingOn<'a> {
         fresh.stopped.clone_from(&self.now.breaker.stopped);
         let confirmed = match revalidate(&record.command, &fresh, now, &self.options) {
             Some(again) => confirm(record, again, self.facts, names),
-            None => Err("it is no longer right".to_owned()),
+            None => Err("it is no longer valid".to_owned()),
         };
         Some(match confirmed {
             Ok(confirmed) => match self.now.breaker.due(&confirmed.command, now) {

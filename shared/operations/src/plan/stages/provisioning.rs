@@ -165,7 +165,7 @@ fn decision_record(placed: &Placed<'_>, outcome: &Outcome, facts: Facts<'_>) -> 
     }
     let detail = record::provisioning(&placed.problem, &placed.solution, created);
     let summary = format!(
-        "{} pods: {} fit on existing nodes, {} nodes launched, {} cannot be placed",
+        "{} pods: {} fit on existing nodes, {} nodes launched, {} unschedulable",
         outcome.report.pods,
         outcome.report.placed,
         created.len(),

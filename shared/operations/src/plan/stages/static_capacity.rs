@@ -161,8 +161,7 @@ impl Keeping {
             let created = launches::created(groups, of_groups);
             if !created.claims.is_empty() {
                 let names: Vec<String> = created.claims.iter().map(|claim| claim.name.clone()).collect();
-                let summary =
-                    format!("{} nodes launched, which NodePool {node_pool} lacked of its replicas", names.len());
+                let summary = format!("{} nodes launched for the replicas of NodePool {node_pool}", names.len());
                 let detail = json!({ "nodePool": node_pool, "claims": names, "short": short }).to_string();
                 actions.push(Action::WakeClaims(created.leaders));
                 actions.push(decision(KIND, names, summary, detail, facts.snapshot.now));
@@ -280,7 +279,7 @@ fn sleepers(facts: Facts<'_>, under_way: &[CommandRecord]) -> Vec<Going> {
     let cluster_state = ClusterState::new(&facts.snapshot.view, facts.claims).with_shifted(&facts.snapshot.shifted);
     let retiring = schedules::retiring(&whole(&cluster_state, facts.evaluated, under_way), facts.snapshot.now);
     let going = retiring.into_iter().map(|(candidate, until)| Going {
-        message: format!("its NodePool {} sleeps until {until}", candidate.node_pool),
+        message: format!("its NodePool {} is scheduled off until {until}", candidate.node_pool),
         candidate,
         reason: TerminationReason::ScheduledOff,
     });
@@ -290,7 +289,7 @@ fn sleepers(facts: Facts<'_>, under_way: &[CommandRecord]) -> Vec<Going> {
 fn too_many(candidate: &Candidate, scheduled_off: bool) -> Going {
     let pool = &candidate.node_pool;
     let (reason, message) = match scheduled_off {
-        true => (TerminationReason::ScheduledOff, format!("its NodePool {pool} sleeps")),
+        true => (TerminationReason::ScheduledOff, format!("its NodePool {pool} is scheduled off")),
         false => (TerminationReason::ScaledDown, format!("NodePool {pool} has more nodes than its replicas")),
     };
     Going { candidate: candidate.clone(), reason, message }

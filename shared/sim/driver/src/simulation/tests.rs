@@ -314,7 +314,7 @@ fn a_pod_may_wait_for_as_long_as_machines_never_join() {
 
 #[test]
 fn the_time_that_a_pod_may_wait_begins_when_plans_stop_reporting_it_unschedulable() {
-    let named = vec![("default/giant".to_owned(), "its NodePool sleeps".to_owned())];
+    let named = vec![("default/giant".to_owned(), "its NodePool is scheduled off".to_owned())];
     let refuses = PlanReport { unschedulable: named.clone(), ..PlanReport::default() };
     let promises = PlanReport { placements: named, ..PlanReport::default() };
     // Every plan is two minutes after the one before.
