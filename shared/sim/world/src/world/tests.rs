@@ -1,4 +1,4 @@
-//! Instances become nodes, and nodes go with their instances.
+//! Instances become nodes, and nodes are deleted with their instances.
 
 use super::{World, WorldOptions};
 use base64::Engine as _;

@@ -1,4 +1,4 @@
-//! Changes to Node objects.
+//! Patches Node objects.
 
 use super::objects::{get, strings, update};
 use nodeless_fake_kubernetes::ApiServer;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const OPERATION: &str = "Kubernetes patch Node";
 
-/// Changes a node on top of what is there.
+/// Patches the current state of a node.
 pub(super) fn patch(api: &ApiServer, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
     let gone = || PortError::new(ErrorKind::NotFound, OPERATION, format!("there is no node {name}"));
     let node = get(api, OPERATION, &NODES, "", name)?.ok_or_else(gone)?;
@@ -44,7 +44,7 @@ fn change_finalizers(node: &mut Value, patch: &NodePatch) {
     let present = strings(node, "/metadata/finalizers");
     let mut wanted = present.clone();
     wanted.retain(|finalizer| Some(finalizer) != patch.remove_finalizer.as_ref());
-    // Kubernetes forbids new finalizers on an object that is being deleted.
+    // Kubernetes does not allow new finalizers on an object that is being deleted.
     let missing = patch.add_finalizer.iter().filter(|finalizer| !present.contains(finalizer));
     wanted.extend(missing.filter(|_| !is_deleting(node)).cloned());
     if wanted != present {
@@ -58,7 +58,7 @@ fn change_owner(node: &mut Value, patch: &NodePatch) {
     if present.iter().any(|owner| owner["uid"] == *uid) {
         return;
     }
-    // A reference to an earlier NodeClaim object of the same name would let the garbage collector delete the node.
+    // With a reference to an earlier NodeClaim object of the same name, the garbage collector would delete the node.
     let stale = |owner: &Value| owner["kind"] == "NodeClaim" && owner["name"] == *name;
     let mut wanted: Vec<Value> = present.into_iter().filter(|owner| !stale(owner)).collect();
     wanted.push(json!({
