@@ -195,7 +195,7 @@ async fn a_static_pool_survives_the_end_of_its_process_at_any_write() {
     static_life(&mut harness, "undisturbed").await;
     assert_eq!(harness.cloud.launched(), 4);
     let writes = harness.faults.take_writes();
-    assert!(writes > 60, "only {writes} writes: the scenario has shrunk");
+    assert!(writes > 60, "only {writes} writes: the scenario covers too little");
     for write in 0..writes {
         for done in [false, true] {
             let mut harness = fixed_cluster(2).await;
