@@ -1,4 +1,4 @@
-//! Describe calls about the network, the images, and what the region sells.
+//! Describe calls about the network, the images, and the catalog of the region.
 
 use serde_json::Value;
 
@@ -19,31 +19,31 @@ pub struct Tagged<T> {
     pub tags: Tags,
 }
 
-/// A type that a place offers.
+/// An instance type that is offered in a location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypeOffering {
     /// Instance type.
     pub instance_type: String,
     /// `region`, `availability-zone` or `availability-zone-id`.
     pub location_type: String,
-    /// The place.
+    /// The location.
     pub location: String,
 }
 
-/// What spot costs somewhere.
+/// A spot price.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpotPrice {
     /// Instance type.
     pub instance_type: String,
     /// Zone name.
     pub zone: String,
-    /// `Linux/UNIX` and the like.
+    /// Product description, such as `Linux/UNIX`.
     pub product_description: String,
     /// Dollars an hour.
     pub price: f64,
 }
 
-/// The ids that a call asks for, and EC2's error for one that is not there.
+/// The requested ids, and EC2's error for a missing one.
 struct Ids<'a, T> {
     wanted: &'a [String],
     id_of: fn(&T) -> &str,
@@ -133,7 +133,7 @@ impl Ec2 {
     /// EC2's own.
     pub fn describe_security_groups(&self, request: &Describe) -> Result<Page<Tagged<SecurityGroup>>, Ec2Error> {
         if !request.names.is_empty() {
-            // Names only work in a default VPC; everywhere else EC2 wants the filter.
+            // Names only work in a default VPC; otherwise EC2 requires the filter.
             let filters = [&request.filters[..], &[Filter::new("group-name", request.names.clone())]].concat();
             let by_filter = Describe { names: Vec::new(), filters, ..request.clone() };
             return self.describe_security_groups(&by_filter);
@@ -156,7 +156,7 @@ impl Ec2 {
         })
     }
 
-    /// DescribeImages. Deprecated images are left out unless asked for or named by id.
+    /// DescribeImages. Deprecated images are left out unless requested or named by id.
     ///
     /// # Errors
     /// EC2's own.
@@ -234,7 +234,7 @@ impl Ec2 {
         })
     }
 
-    /// DescribePlacementGroups. EC2 answers them all at once, without pages.
+    /// DescribePlacementGroups. EC2 returns all of them without pages.
     ///
     /// # Errors
     /// EC2's own.
@@ -293,7 +293,7 @@ impl Ec2 {
     /// DescribeInstanceTypes, as JSON in the SDK's member names.
     ///
     /// # Errors
-    /// EC2's own, such as `InvalidInstanceType` for a type that the region does not know.
+    /// EC2's own, such as `InvalidInstanceType` for a type that the region does not have.
     pub fn describe_instance_types(&self, request: &Describe) -> Result<Page<Value>, Ec2Error> {
         self.call("ec2", "DescribeInstanceTypes", request, |state| {
             permitted(request)?;
@@ -310,7 +310,7 @@ impl Ec2 {
                     found.push(facts.description.clone());
                 }
             }
-            // EC2 gives pages of 100 without MaxResults, and never more than that.
+            // EC2 returns pages of 100 without MaxResults, and never more than that.
             let max_results = request.max_results.or(request.ids.is_empty().then_some(100));
             page(&Describe { max_results, ..request.clone() }, found, 5..=100)
         })
@@ -354,7 +354,7 @@ impl Ec2 {
         })
     }
 
-    /// DescribeSpotPriceHistory. Prices do not move here, so there is one entry a type, zone and product.
+    /// DescribeSpotPriceHistory. Simulated prices are constant, so there is one entry for each type, zone and product.
     ///
     /// # Errors
     /// EC2's own.
@@ -391,7 +391,7 @@ impl Ec2 {
     }
 }
 
-/// The filters of DescribeInstanceTypes, by where their value stands in the description.
+/// The filters of DescribeInstanceTypes, by the path of their value in the description.
 fn type_attribute(description: &Value, name: &str) -> Option<Vec<String>> {
     let pointer = match name {
         "instance-type" => "/InstanceType",

@@ -1,4 +1,4 @@
-//! Deployments: a ReplicaSet for each version of the template, and the way from one to the next.
+//! Deployments: a ReplicaSet for each version of the template, and rolling updates between them.
 
 use super::Controller;
 use super::feed::Feed;
@@ -18,7 +18,7 @@ const WATCHED: &[Resource] = &[DEPLOYMENTS, REPLICA_SETS, PODS];
 const HASH_LABEL: &str = "pod-template-hash";
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
-/// Rolls out Deployments. A rollout that gets stuck is not marked as failed after `progressDeadlineSeconds`.
+/// Rolls out Deployments. A rollout without progress is not marked as failed after `progressDeadlineSeconds`.
 #[derive(Debug)]
 pub struct DeploymentController {
     feed: Feed,
@@ -98,7 +98,7 @@ fn has_pods(sets: &[&Arc<Value>], pods: &OwnedPods) -> bool {
     sets.iter().any(|set| !pods.of(uid(set)).is_empty())
 }
 
-/// Whether a ReplicaSet has the Deployment's template, but for the label that distinguishes ReplicaSets.
+/// Whether a ReplicaSet has the Deployment's template, except for the label that distinguishes ReplicaSets.
 fn same_template(deployment: &Value, set: &Value) -> bool {
     let mut template = set["spec"]["template"].clone();
     if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
@@ -116,7 +116,7 @@ fn create_set(api: &ApiServer, deployment: &Value, old: &[&Arc<Value>]) -> Resul
     let size = if old.iter().all(|set| replicas(set) == 0) || is_recreate(deployment) {
         replicas(deployment)
     } else {
-        // As many as the surge allows beside the old ones; the next step continues from there.
+        // As many as the surge allows in addition to the old ones; the next step continues from there.
         room_to_grow(deployment, old.iter().map(|set| replicas(set)).sum()).min(replicas(deployment))
     };
     let set = json!({
@@ -152,7 +152,7 @@ fn next_revision(sets: &[&Arc<Value>]) -> i64 {
     sets.iter().filter_map(|set| annotation(set, REVISION)).max().unwrap_or(0) + 1
 }
 
-/// Numbers the current ReplicaSet after the older ones, and the Deployment with it. Whether something was written.
+/// Numbers the current ReplicaSet after the older ones, and the Deployment with it. Returns whether something was written.
 fn mark_revision(api: &ApiServer, deployment: &Value, new: &Value, old: &[&Arc<Value>]) -> Result<bool, Status> {
     let newest_old = next_revision(old) - 1;
     let revision = annotation(new, REVISION).filter(|own| *own > newest_old).unwrap_or(newest_old + 1);
@@ -197,7 +197,7 @@ fn roll(api: &ApiServer, deployment: &Value, new: &Value, old: &[&Arc<Value>], p
     }
     let grown = present + room_to_grow(deployment, old_total + present).min(wanted - present);
     scale(api, new, grown)?;
-    // What is not available does not count as lost, so old pods that never came up go first.
+    // Unavailable pods do not count against the budget, so old pods that never became available are deleted first.
     let (_, unavailable) = surge_and_unavailable(&deployment["spec"]["strategy"]["rollingUpdate"], wanted);
     let new_missing = (grown - available(new)).max(0);
     let mut left = (old_total + grown - (wanted - unavailable) - new_missing).clamp(0, old_total);

@@ -1,4 +1,4 @@
-//! The scale subresource: replicas of whatever can be scaled, in one shape.
+//! The scale subresource: replicas of scalable resources in one form.
 
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ pub(crate) fn write(definition: &Definition, object: &Value, scale: &Value) -> R
     if let Some(parent) = scaled.pointer_mut(parent) {
         parent[field] = wanted;
     }
-    // A Scale without resourceVersion is an update of whatever is there.
+    // A Scale without resourceVersion updates any version.
     let version = text(scale, "/metadata/resourceVersion");
     if !version.is_empty() {
         scaled["metadata"]["resourceVersion"] = json!(version);

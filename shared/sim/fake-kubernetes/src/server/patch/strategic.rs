@@ -1,4 +1,4 @@
-//! Strategic merge patch: a merge patch that knows which lists are keyed, with directives for the rest.
+//! Strategic merge patch: a merge patch with keyed lists and directives.
 
 use serde_json::{Map, Value};
 

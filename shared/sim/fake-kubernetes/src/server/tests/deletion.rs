@@ -168,7 +168,7 @@ fn a_budget_allows_one_eviction_and_refuses_the_next() {
     world.server.refresh_disruption_budgets().unwrap();
     let error = evict(&world, "b").unwrap_err();
     assert_eq!(error.causes[0].message, "The disruption budget budget needs 1 healthy pods and has 1 currently");
-    // The pod that is on its way out already can be evicted again.
+    // The pod that is already being deleted can be evicted again.
     evict(&world, "a").unwrap();
 }
 

@@ -98,7 +98,7 @@ fn encoded(version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
 #[test]
 fn protobuf_is_read_into_the_json_form() {
     let entry = [bytes_field(1, b"a"), bytes_field(2, b"b")].concat();
-    // Go writes the creation time that is not set as an empty message.
+    // Go encodes an unset creation time as an empty message.
     let metadata = [bytes_field(1, b"m"), bytes_field(8, b""), bytes_field(11, &entry)].concat();
     let data = [bytes_field(1, b"k"), bytes_field(2, b"v")].concat();
     let raw = [bytes_field(1, &metadata), bytes_field(2, &data)].concat();
