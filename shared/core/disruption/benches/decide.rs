@@ -275,8 +275,8 @@ fn planned(name: &str, count: usize) {
 }
 
 fn main() {
-    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
-    let run = |name: &str| wanted.as_ref().is_none_or(|wanted| name.contains(wanted.as_str()));
+    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
+    let run = |name: &str| filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()));
     if run("tight") {
         timed("tight", &tight(1000));
     }

@@ -35,18 +35,18 @@ pub fn static_changes(cluster: &Cluster<'_>, now: Timestamp, options: &Options) 
     for offer in &cluster.node_pools {
         let pool = offer.pool;
         let Some(replicas) = pool.replicas.filter(|_| !pool.deleting) else { continue };
-        let wanted =
+        let desired =
             if schedules::scheduled_off(pool, now).is_some() { 0 } else { usize::try_from(replicas).unwrap_or(0) };
         // A node that a command replaces has its successor among the others, or will have.
         let present: Vec<&ClusterNode<'_>> = present(cluster, &pool.name).collect();
         let change =
             StaticChange { node_pool: pool.name.clone(), launches: Vec::new(), surplus: Vec::new(), short: None };
-        if present.len() < wanted {
-            let missing = wanted - present.len();
+        if present.len() < desired {
+            let missing = desired - present.len();
             let (launches, short) = launches(offer, cluster.daemon_sets, missing, options);
             changes.push(StaticChange { launches, short: Some(short).filter(|why| !why.is_empty()), ..change });
-        } else if present.len() > wanted && pause::holding(cluster, pool, now).is_none() {
-            let surplus = surplus(&present, present.len() - wanted, now);
+        } else if present.len() > desired && pause::holding(cluster, pool, now).is_none() {
+            let surplus = surplus(&present, present.len() - desired, now);
             changes.push(StaticChange { surplus, ..change });
         }
     }

@@ -11,7 +11,7 @@ const LEAST: i128 = 90;
 /// What a node lacks of the resources that its claim was made for, in words; nothing where all is well.
 #[must_use]
 pub fn inconsistency(claim: &NodeClaim, node: &Node) -> Option<String> {
-    let lacks = claim.spec.requests.iter().filter(|(_, wanted)| !wanted.is_zero()).filter_map(|(name, _)| {
+    let lacks = claim.spec.requests.iter().filter(|(_, requested)| !requested.is_zero()).filter_map(|(name, _)| {
         let (expected, found) = (claim.status.capacity.get(name), node.capacity.get(name));
         let least = i128::from(expected.milli()) * LEAST;
         (i128::from(found.milli()) * 100 < least).then(|| {

@@ -102,12 +102,12 @@ fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim) -> Step {
         step.events.push(unregistered_taint_missing(node));
     }
     let claim = &step.claim;
-    let mut wanted = claim.node_labels();
-    wanted.insert(labels::REGISTERED.to_owned(), "true".to_owned());
+    let mut desired = claim.node_labels();
+    desired.insert(labels::REGISTERED.to_owned(), "true".to_owned());
     let kubelet_sets_taints = node.has_label(labels::DO_NOT_SYNC_TAINTS, "true");
     let taints = claim.spec.taints.iter().chain(&claim.spec.startup_taints);
     let patch = NodePatch {
-        labels: wanted,
+        labels: desired,
         annotations: claim.spec.annotations.clone(),
         add_taints: taints.filter(|taint| !kubelet_sets_taints && !node.has_taint(taint)).cloned().collect(),
         remove_taints: vec![unregistered],
@@ -163,7 +163,7 @@ fn not_initialised_because(claim: &NodeClaim, node: &Node) -> Option<(&'static s
         return Some(("KnownEphemeralTaintsExist", format!("Ephemeral taint {taint} still exists")));
     }
     let missing =
-        claim.spec.requests.iter().find(|(name, wanted)| !wanted.is_zero() && node.allocatable.get(name).is_zero());
+        claim.spec.requests.iter().find(|(name, desired)| !desired.is_zero() && node.allocatable.get(name).is_zero());
     missing.map(|(name, _)| ("ResourceNotRegistered", format!("Resource {name} was requested but not registered")))
 }
 
@@ -239,15 +239,15 @@ fn note_tagged(step: &mut Step) {
 }
 
 fn missing_tags(claim: &NodeClaim, instance: &Instance, settings: &Settings) -> StringMap {
-    let mut wanted = StringMap::from([
+    let mut desired = StringMap::from([
         (labels::NODE_CLAIM_TAG.to_owned(), claim.name.clone()),
         (labels::CLUSTER_NAME_TAG.to_owned(), settings.cluster_name.clone()),
     ]);
     if let Some(node) = &claim.status.node_name
         && !instance.tags.contains_key("Name")
     {
-        wanted.insert("Name".to_owned(), node.clone());
+        desired.insert("Name".to_owned(), node.clone());
     }
-    wanted.retain(|key, value| instance.tags.get(key) != Some(value));
-    wanted
+    desired.retain(|key, value| instance.tags.get(key) != Some(value));
+    desired
 }

@@ -162,11 +162,11 @@ impl CapacityBuffer {
             let exact = (u64::from(shape.replicas) * u64::from(percent)).div_ceil(100);
             u32::try_from(exact).unwrap_or(u32::MAX)
         });
-        let wanted = self.replicas.max(share);
+        let desired = self.replicas.max(share);
         let allowed = self.limits.as_ref().and_then(|limits| chunks_within(limits, &shape.pod.requests));
-        let chunks = match (wanted, allowed) {
-            (Some(wanted), Some(allowed)) => wanted.min(allowed),
-            (Some(wanted), None) => wanted,
+        let chunks = match (desired, allowed) {
+            (Some(desired), Some(allowed)) => desired.min(allowed),
+            (Some(desired), None) => desired,
             (None, allowed) => allowed.unwrap_or(0),
         };
         if chunks > MAX_CHUNKS {

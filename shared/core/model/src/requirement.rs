@@ -227,8 +227,8 @@ impl Requirement {
             return Self::does_not_exist().with_min_values(min_values);
         };
         let bounded = Self { complement: true, values: BTreeSet::new(), at_least, at_most, min_values };
-        let keep = |values: &BTreeSet<String>, wanted: &dyn Fn(&String) -> bool| -> BTreeSet<String> {
-            values.iter().filter(|value| wanted(value) && bounded.within_bounds(value)).cloned().collect()
+        let keep = |values: &BTreeSet<String>, allowed: &dyn Fn(&String) -> bool| -> BTreeSet<String> {
+            values.iter().filter(|value| allowed(value) && bounded.within_bounds(value)).cloned().collect()
         };
         let concrete = |values| Self { values, ..Self::does_not_exist().with_min_values(min_values) };
         match (self.complement, other.complement) {

@@ -309,18 +309,18 @@ impl<'a> Pool<'a> {
         self.restricted(set, &alternative.requirements)
     }
 
-    /// Whether any node with the wanted labels can be launched, whatever its taints.
-    pub(crate) fn launches(&mut self, wanted: &Requirements) -> bool {
-        self.restricted(BASE, wanted).is_some()
+    /// Whether any node with the required labels can be launched, whatever its taints.
+    pub(crate) fn launches(&mut self, required: &Requirements) -> bool {
+        self.restricted(BASE, required).is_some()
     }
 
-    /// The subset of a set with the wanted labels; `None` when nothing could be launched.
-    fn restricted(&mut self, set: SetId, wanted: &Requirements) -> Option<SetId> {
+    /// The subset of a set with the required labels; `None` when nothing could be launched.
+    fn restricted(&mut self, set: SetId, required: &Requirements) -> Option<SetId> {
         let present = &self.sets[set].requirements;
-        if present.first_incompatible(wanted, labels::is_well_known).is_some() {
+        if present.first_incompatible(required, labels::is_well_known).is_some() {
             return None;
         }
-        let merged = present.with(wanted);
+        let merged = present.with(required);
         self.intern(set, merged)
     }
 

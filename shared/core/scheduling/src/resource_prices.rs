@@ -47,18 +47,18 @@ pub(crate) fn values(columns: &[Column<'_>], demand: &[f64], nodes: u32) -> Valu
     if nodes > 0 {
         rows.push(demand.len());
     }
-    let wanted: Vec<f64> = rows.iter().map(|row| demand.get(*row).copied().unwrap_or(f64::from(nodes))).collect();
-    let mut add = |wanted: &[f64], weight: f64| {
-        for (row, dual) in rows.iter().zip(Simplex::of(columns, &rows, wanted).duals()) {
+    let demands: Vec<f64> = rows.iter().map(|row| demand.get(*row).copied().unwrap_or(f64::from(nodes))).collect();
+    let mut add = |demands: &[f64], weight: f64| {
+        for (row, dual) in rows.iter().zip(Simplex::of(columns, &rows, demands).duals()) {
             found[*row] += dual * weight;
         }
     };
     if of_resources > 0 {
-        add(&wanted, OWN_WEIGHT);
+        add(&demands, OWN_WEIGHT);
     }
     // How many nodes are needed is known for certain, so that is not inflated.
     for row in 0..of_resources {
-        let mut more = wanted.clone();
+        let mut more = demands.clone();
         more[row] *= INFLATED;
         add(&more, (1.0 - OWN_WEIGHT) / of_resources as f64);
     }

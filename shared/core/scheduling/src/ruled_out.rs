@@ -192,9 +192,9 @@ impl Judge<'_, '_> {
     }
 
     fn by_labels(&self, kind: &InstanceType) -> Option<RuledOutCause> {
-        let against = |wanted: &Requirements| {
-            let key = kind.requirements.first_incompatible(wanted, |_| true)?;
-            Some((key.to_owned(), wanted.get(key).map(ToString::to_string).unwrap_or_default()))
+        let against = |required: &Requirements| {
+            let key = kind.requirements.first_incompatible(required, |_| true)?;
+            Some((key.to_owned(), required.get(key).map(ToString::to_string).unwrap_or_default()))
         };
         if let Some((key, allowed)) = against(&self.node_pool) {
             return Some(RuledOutCause::NodePool { key, allowed });
@@ -219,10 +219,10 @@ impl Judge<'_, '_> {
     }
 
     fn by_offerings(&self, kind: &InstanceType) -> Option<RuledOutCause> {
-        let wanted = &self.launch.requirements;
-        let sold: Vec<_> = kind.offerings.iter().filter(|offering| offering.meets(wanted)).collect();
+        let required = &self.launch.requirements;
+        let sold: Vec<_> = kind.offerings.iter().filter(|offering| offering.meets(required)).collect();
         if sold.is_empty() {
-            let text = |key| wanted.get(key).map(ToString::to_string).unwrap_or_default();
+            let text = |key| required.get(key).map(ToString::to_string).unwrap_or_default();
             let (zones, capacity_types) = (text(labels::ZONE), text(labels::CAPACITY_TYPE));
             return Some(RuledOutCause::NotOffered { zones, capacity_types });
         }

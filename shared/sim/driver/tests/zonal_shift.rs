@@ -46,9 +46,9 @@ fn zone(node: &Value) -> &str {
 }
 
 /// The nodes in a zone, by name.
-fn nodes_in(driver: &Driver, wanted: &str) -> BTreeSet<String> {
+fn nodes_in(driver: &Driver, expected: &str) -> BTreeSet<String> {
     let nodes = list(driver, &NODES);
-    let inside = nodes.iter().filter(|node| zone(node) == wanted);
+    let inside = nodes.iter().filter(|node| zone(node) == expected);
     inside.map(|node| node["metadata"]["name"].as_str().unwrap().to_owned()).collect()
 }
 

@@ -130,8 +130,8 @@ impl Ec2 {
                 return Err(Ec2Error::new("InvalidParameterValue", message));
             }
             let found = state.visible_instances(request, |i| {
-                let wanted = passes(&request.filters, None, |name| status_attribute(i, name))?;
-                Ok(wanted && (all || i.state == InstanceState::Running))
+                let matches = passes(&request.filters, None, |name| status_attribute(i, name))?;
+                Ok(matches && (all || i.state == InstanceState::Running))
             })?;
             page(request, found, 5..=1000)
         })
@@ -220,8 +220,8 @@ impl Ec2 {
             if request.versions.is_empty() {
                 versions.extend(template.versions.iter().rev().cloned());
             }
-            for wanted in &request.versions {
-                let version = template.version(Some(wanted))?;
+            for requested in &request.versions {
+                let version = template.version(Some(requested))?;
                 if !versions.contains(version) {
                     versions.push(version.clone());
                 }

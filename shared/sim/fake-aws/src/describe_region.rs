@@ -45,7 +45,7 @@ pub struct SpotPrice {
 
 /// The requested ids, and EC2's error for a missing one.
 struct Ids<'a, T> {
-    wanted: &'a [String],
+    expected: &'a [String],
     id_of: fn(&T) -> &str,
     code: &'static str,
     kind: &'static str,
@@ -60,14 +60,14 @@ fn select<T: Clone>(
     attribute: &dyn Fn(&T, &str) -> Option<Vec<String>>,
 ) -> Result<Page<Tagged<T>>, Ec2Error> {
     permitted(request)?;
-    let Ids { wanted, id_of, code, kind } = ids;
-    if let Some(id) = wanted.iter().find(|id| !resources.iter().any(|resource| id_of(resource) == **id)) {
+    let Ids { expected, id_of, code, kind } = ids;
+    if let Some(id) = expected.iter().find(|id| !resources.iter().any(|resource| id_of(resource) == **id)) {
         return Err(Ec2Error::new(*code, format!("The {kind} '{id}' does not exist")));
     }
     let mut found = Vec::new();
     for resource in resources {
         let tags = tags_of(resource);
-        let named = wanted.is_empty() || wanted.iter().any(|id| id == id_of(resource));
+        let named = expected.is_empty() || expected.iter().any(|id| id == id_of(resource));
         if passes(&request.filters, Some(&tags), |name| attribute(resource, name))? && named {
             found.push(Tagged { resource: resource.clone(), tags });
         }
@@ -87,8 +87,12 @@ impl Ec2 {
     pub fn describe_vpcs(&self, request: &Describe) -> Result<Page<Tagged<Vpc>>, Ec2Error> {
         self.call("ec2", "DescribeVpcs", request, |state| {
             let tags = |vpc: &Vpc| state.account.tags.get(&vpc.id).cloned().unwrap_or_default();
-            let ids =
-                Ids { wanted: &request.ids, id_of: |vpc: &Vpc| &vpc.id, code: "InvalidVpcID.NotFound", kind: "vpc ID" };
+            let ids = Ids {
+                expected: &request.ids,
+                id_of: |vpc: &Vpc| &vpc.id,
+                code: "InvalidVpcID.NotFound",
+                kind: "vpc ID",
+            };
             select(request, &state.account.vpcs, &ids, &tags, &|vpc, name| match name {
                 "vpc-id" => one(&vpc.id),
                 "cidr" => one(&vpc.cidr),
@@ -107,7 +111,7 @@ impl Ec2 {
         self.call("ec2", "DescribeSubnets", request, |state| {
             let tags = |subnet: &Subnet| state.account.tags.get(&subnet.id).cloned().unwrap_or_default();
             let ids = Ids {
-                wanted: &request.ids,
+                expected: &request.ids,
                 id_of: |subnet: &Subnet| &subnet.id,
                 code: "InvalidSubnetID.NotFound",
                 kind: "subnet ID",
@@ -141,7 +145,7 @@ impl Ec2 {
         self.call("ec2", "DescribeSecurityGroups", request, |state| {
             let tags = |group: &SecurityGroup| state.account.tags.get(&group.id).cloned().unwrap_or_default();
             let ids = Ids {
-                wanted: &request.ids,
+                expected: &request.ids,
                 id_of: |group: &SecurityGroup| &group.id,
                 code: "InvalidGroup.NotFound",
                 kind: "security group",
@@ -183,7 +187,7 @@ impl Ec2 {
                 _ => Tags::new(),
             };
             let ids = Ids {
-                wanted: &request.ids,
+                expected: &request.ids,
                 id_of: |image: &Image| &image.id,
                 code: "InvalidAMIID.NotFound",
                 kind: "image id",
@@ -216,7 +220,7 @@ impl Ec2 {
         self.call("ec2", "DescribeCapacityReservations", request, |state| {
             let tags = |r: &CapacityReservation| state.account.tags.get(&r.id).cloned().unwrap_or_default();
             let ids = Ids {
-                wanted: &request.ids,
+                expected: &request.ids,
                 id_of: |r: &CapacityReservation| &r.id,
                 code: "InvalidCapacityReservationId.NotFound",
                 kind: "capacity reservation",
@@ -242,7 +246,7 @@ impl Ec2 {
         self.call("ec2", "DescribePlacementGroups", request, |state| {
             let tags = |group: &PlacementGroup| state.account.tags.get(&group.id).cloned().unwrap_or_default();
             let ids = Ids {
-                wanted: &request.ids,
+                expected: &request.ids,
                 id_of: |group: &PlacementGroup| &group.id,
                 code: "InvalidPlacementGroup.Unknown",
                 kind: "placement group",
@@ -369,8 +373,8 @@ impl Ec2 {
                 for (zone, price) in &facts.spot_prices {
                     for product in ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"] {
                         let described = &request.product_descriptions;
-                        let wanted = (described.is_empty() || described.iter().any(|wanted| wanted == product))
-                            && request.availability_zone.as_ref().is_none_or(|wanted| wanted == zone);
+                        let expected = (described.is_empty() || described.iter().any(|expected| expected == product))
+                            && request.availability_zone.as_ref().is_none_or(|expected| expected == zone);
                         let attribute = |name: &str| match name {
                             "instance-type" => one(instance_type),
                             "availability-zone" => one(zone),
@@ -378,7 +382,7 @@ impl Ec2 {
                             "spot-price" => one(price.to_string()),
                             _ => None,
                         };
-                        if passes(&request.filters, None, attribute)? && wanted {
+                        if passes(&request.filters, None, attribute)? && expected {
                             let (instance_type, zone) = (instance_type.clone(), zone.clone());
                             let product_description = product.to_owned();
                             found.push(SpotPrice { instance_type, zone, product_description, price: *price });

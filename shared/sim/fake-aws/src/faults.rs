@@ -22,9 +22,9 @@ pub struct OfferingPattern {
 impl OfferingPattern {
     /// Whether the pattern matches the offering.
     pub fn matches(&self, offering: &Offering) -> bool {
-        self.instance_type.as_ref().is_none_or(|wanted| *wanted == offering.instance_type)
-            && self.zone.as_ref().is_none_or(|wanted| *wanted == offering.zone)
-            && self.capacity_type.is_none_or(|wanted| wanted == offering.capacity_type)
+        self.instance_type.as_ref().is_none_or(|expected| *expected == offering.instance_type)
+            && self.zone.as_ref().is_none_or(|expected| *expected == offering.zone)
+            && self.capacity_type.is_none_or(|expected| expected == offering.capacity_type)
     }
 }
 

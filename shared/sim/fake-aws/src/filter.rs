@@ -42,8 +42,8 @@ pub(super) fn passes(
         let tags_of = |select: &dyn Fn((&String, &String)) -> Option<String>| -> Vec<String> {
             tags.into_iter().flatten().filter_map(select).collect()
         };
-        let values = if let Some(wanted) = filter.name.strip_prefix("tag:") {
-            tags_of(&|(key, value)| (key == wanted).then(|| value.clone()))
+        let values = if let Some(expected) = filter.name.strip_prefix("tag:") {
+            tags_of(&|(key, value)| (key == expected).then(|| value.clone()))
         } else {
             match filter.name.as_str() {
                 "tag-key" => tags_of(&|(key, _)| Some(key.clone())),

@@ -173,16 +173,16 @@ impl State {
     }
 
     fn instance_profile(&self, plan: &LaunchPlan) -> Result<Option<(String, String)>, Ec2Error> {
-        let Some(wanted) = &plan.data.iam_instance_profile else { return Ok(None) };
+        let Some(expected) = &plan.data.iam_instance_profile else { return Ok(None) };
         let arn = |profile: &super::account::InstanceProfile| {
             format!("arn:aws:iam::{}:instance-profile{}{}", self.account.id, profile.path, profile.name)
         };
         let found = self.account.instance_profiles.iter().find(|profile| {
-            wanted.name.as_ref().is_none_or(|name| *name == profile.name)
-                && wanted.arn.as_ref().is_none_or(|wanted| *wanted == arn(profile))
+            expected.name.as_ref().is_none_or(|name| *name == profile.name)
+                && expected.arn.as_ref().is_none_or(|expected| *expected == arn(profile))
         });
-        let profile = found.filter(|_| wanted.name.is_some() || wanted.arn.is_some()).ok_or_else(|| {
-            let (member, value) = match (&wanted.name, &wanted.arn) {
+        let profile = found.filter(|_| expected.name.is_some() || expected.arn.is_some()).ok_or_else(|| {
+            let (member, value) = match (&expected.name, &expected.arn) {
                 (Some(name), _) => ("name", name.as_str()),
                 (None, arn) => ("arn", arn.as_deref().unwrap_or_default()),
             };

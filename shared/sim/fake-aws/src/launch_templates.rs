@@ -48,17 +48,17 @@ impl LaunchTemplate {
     ///
     /// # Errors
     /// When there is no such version.
-    pub fn version(&self, wanted: Option<&str>) -> Result<&LaunchTemplateVersion, Ec2Error> {
-        let number = match wanted {
+    pub fn version(&self, requested: Option<&str>) -> Result<&LaunchTemplateVersion, Ec2Error> {
+        let number = match requested {
             None | Some("$Default") => Some(self.default_version),
             Some("$Latest") => Some(self.latest_version()),
             Some(number) => number.parse().ok(),
         };
         self.versions.iter().find(|version| Some(version.number) == number).ok_or_else(|| {
-            let wanted = wanted.unwrap_or("$Default");
+            let requested = requested.unwrap_or("$Default");
             Ec2Error::new(
                 "InvalidLaunchTemplateId.VersionNotFound",
-                format!("Could not find launch template version '{wanted}' of launch template '{}'.", self.id),
+                format!("Could not find launch template version '{requested}' of launch template '{}'.", self.id),
             )
         })
     }
@@ -200,11 +200,11 @@ impl State {
     /// The template and version of a launch.
     pub(super) fn launch_template_version(
         &self,
-        wanted: &LaunchTemplateSpecification,
+        requested: &LaunchTemplateSpecification,
     ) -> Result<(&LaunchTemplate, &LaunchTemplateVersion), Ec2Error> {
-        let (id, name) = (wanted.launch_template_id.as_deref(), wanted.launch_template_name.as_deref());
+        let (id, name) = (requested.launch_template_id.as_deref(), requested.launch_template_name.as_deref());
         let template = self.launch_template(id, name)?;
-        Ok((template, template.version(wanted.version.as_deref())?))
+        Ok((template, template.version(requested.version.as_deref())?))
     }
 
     fn create_launch_template(&mut self, request: &CreateLaunchTemplate) -> Result<LaunchTemplate, Ec2Error> {

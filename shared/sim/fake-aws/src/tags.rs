@@ -52,7 +52,7 @@ impl Ec2 {
                     let named = request
                         .tags
                         .iter()
-                        .any(|tag| tag.key == *key && tag.value.as_ref().is_none_or(|wanted| wanted == value));
+                        .any(|tag| tag.key == *key && tag.value.as_ref().is_none_or(|expected| expected == value));
                     key.starts_with("aws:") || !(request.tags.is_empty() || named)
                 });
             }

@@ -208,7 +208,7 @@ fn object_problems<'a>(
 
 fn value_problems(path: &str, shape: Shape, value: &Value, problems: &mut Vec<String>) {
     let integer = |least: i64, most: i64| value.as_i64().is_some_and(|number| (least..=most).contains(&number));
-    let wanted = match (shape, value) {
+    let expected = match (shape, value) {
         // As the kubelet reads it: a field that is null is absent.
         (Any, _) | (_, Value::Null) => return,
         (List(inner), Value::Array(items)) => {
@@ -241,9 +241,9 @@ fn value_problems(path: &str, shape: Shape, value: &Value, problems: &mut Vec<St
         (List(_), _) => (false, "a list"),
         (Map(_) | Object(_), _) => (false, "an object with fields"),
     };
-    let (right, wanted) = wanted;
+    let (right, expected) = expected;
     if !right {
-        problems.push(format!("{path}: {value} is not {wanted}"));
+        problems.push(format!("{path}: {value} is not {expected}"));
     }
 }
 

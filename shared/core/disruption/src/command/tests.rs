@@ -123,9 +123,9 @@ impl World {
         let mut changed = false;
         for (node, tainted) in &mut self.tainted {
             let claim = &self.claims[&node.replace("node", "old")];
-            let wanted = claim.status.command.is_some() || claim.phase.is_leaving();
-            changed |= *tainted != wanted;
-            *tainted = wanted;
+            let desired = claim.status.command.is_some() || claim.phase.is_leaving();
+            changed |= *tainted != desired;
+            *tainted = desired;
         }
         changed
     }

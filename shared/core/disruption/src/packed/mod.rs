@@ -119,9 +119,9 @@ impl<'a> Packed<'a> {
     }
 
     /// Closes all nodes but these, and returns which it has closed.
-    pub(crate) fn close_all_but(&mut self, wanted: &HashSet<usize>) -> Vec<usize> {
+    pub(crate) fn close_all_but(&mut self, needed: &HashSet<usize>) -> Vec<usize> {
         let open =
-            (0..self.problem.nodes.len()).filter(|leaf| !wanted.contains(leaf) && !self.closed.contains_key(leaf));
+            (0..self.problem.nodes.len()).filter(|leaf| !needed.contains(leaf) && !self.closed.contains_key(leaf));
         let open: Vec<usize> = open.collect();
         open.iter().for_each(|leaf| self.close(*leaf));
         open

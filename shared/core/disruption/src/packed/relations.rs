@@ -315,10 +315,10 @@ impl<'a> Neighbours<'a> {
         movers: &[Mover<'a>],
         relation: impl Fn(&Mover<'a>) -> Option<usize>,
     ) -> (Vec<BoundPods<'a>>, usize) {
-        let mut wanted: Vec<usize> = movers.iter().filter_map(relation).collect();
-        wanted.sort_unstable();
-        wanted.dedup();
-        let mut kinds: Vec<usize> = wanted.iter().flat_map(|one| &self.kinds_of[*one]).copied().collect();
+        let mut related: Vec<usize> = movers.iter().filter_map(relation).collect();
+        related.sort_unstable();
+        related.dedup();
+        let mut kinds: Vec<usize> = related.iter().flat_map(|one| &self.kinds_of[*one]).copied().collect();
         kinds.sort_unstable();
         kinds.dedup();
         let mut pods: BTreeMap<usize, Vec<&'a Pod>> = BTreeMap::new();
@@ -327,7 +327,7 @@ impl<'a> Neighbours<'a> {
             pods.entry(*place).or_default().push(pod);
             count += 1;
         }
-        match wanted.iter().map(|one| domains(self.relations[*one])).max().unwrap_or(Domains::None) {
+        match related.iter().map(|one| domains(self.relations[*one])).max().unwrap_or(Domains::None) {
             Domains::None => {}
             Domains::Zones => pods = with_empty(pods, zones.iter().copied()),
             Domains::All => pods = with_empty(pods, 0..bound.len()),

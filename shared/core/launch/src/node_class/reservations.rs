@@ -56,11 +56,11 @@ impl ReservationQuery {
 pub fn queries(terms: &[CapacityReservationSelectorTerm]) -> Vec<ReservationQuery> {
     let mut queries = Vec::new();
     for term in terms {
-        let mut wanted = ReservationQuery::active();
-        let query = &mut wanted.filters;
+        let mut selected = ReservationQuery::active();
+        let query = &mut selected.filters;
         // An id counts alone, whatever stands beside it.
         if term.id.is_some() {
-            wanted.id.clone_from(&term.id);
+            selected.id.clone_from(&term.id);
         } else {
             query.extend(term.tags.as_ref().map(tag_filters).unwrap_or_default());
             query.extend(term.owner_id.iter().map(|owner| ("owner-id".to_owned(), vec![owner.clone()])));
@@ -72,7 +72,7 @@ pub fn queries(terms: &[CapacityReservationSelectorTerm]) -> Vec<ReservationQuer
                 ("instance-match-criteria".to_owned(), vec![word.to_owned()])
             }));
         }
-        queries.push(wanted);
+        queries.push(selected);
     }
     queries
 }

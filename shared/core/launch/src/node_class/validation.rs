@@ -43,20 +43,20 @@ pub fn placement_group<'a>(
     groups: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>,
     selector: &PlacementGroupSelector,
 ) -> Option<Problem> {
-    let wanted = selector.id.as_deref().or(selector.name.as_deref()).unwrap_or_default();
+    let expected = selector.id.as_deref().or(selector.name.as_deref()).unwrap_or_default();
     let found = groups.into_iter().find(|(id, name, _)| match &selector.id {
-        Some(wanted) => id == wanted,
+        Some(expected) => id == expected,
         None => Some(*name) == selector.name.as_deref(),
     });
     match found {
         None => Some(Problem::new(
             "PlacementGroupNotFound",
-            format!("spec.placementGroupSelector: this account and region has no placement group {wanted}"),
+            format!("spec.placementGroupSelector: this account and region has no placement group {expected}"),
         )),
         Some((_, _, "partition")) => Some(Problem::new(
             "Unsupported",
             format!(
-                "spec.placementGroupSelector: {wanted} has the strategy partition, which is not supported yet; use a group of the \
+                "spec.placementGroupSelector: {expected} has the strategy partition, which is not supported yet; use a group of the \
                  strategy cluster or spread"
             ),
         )),
@@ -162,7 +162,7 @@ mod tests {
     fn what_cannot_be_launched_is_said_before_it_is_tried() {
         assert_eq!(reason(&json!({})), None);
         let long = "#!/bin/sh\n".repeat(2000);
-        for (fields, wanted) in [
+        for (fields, expected) in [
             (json!({ "amiFamily": "Windows2022", "instanceStorePolicy": "RAID0" }), "Unsupported"),
             (json!({ "amiFamily": "AL2", "kubelet": { "clusterDNS": ["10.0.0.10'"] } }), "InvalidUserData"),
             (json!({ "amiFamily": "AL2", "kubelet": { "logging": {} } }), "UnsupportedKubeletConfiguration"),
@@ -183,7 +183,7 @@ mod tests {
             ),
             (json!({ "tags": { "aws:mine": "1" } }), "TagValidationFailed"),
         ] {
-            assert_eq!(reason(&fields), Some(wanted), "{fields}");
+            assert_eq!(reason(&fields), Some(expected), "{fields}");
         }
         assert_eq!(reason(&json!({ "kubelet": { "clusterDNS": ["10.0.0.10", "10.0.0.11"] } })), None);
         assert_eq!(reason(&json!({ "kubelet": { "serializeImagePulls": false } })), None);

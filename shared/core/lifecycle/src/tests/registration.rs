@@ -208,7 +208,7 @@ fn hashes_that_changed_come_to_the_node_claim_and_then_to_the_node() {
     claim.spec.annotations.insert(labels::NODE_POOL_HASH.into(), "1".into());
     claim.spec.annotations.insert("team".into(), "b".into());
     let next = step(&claim, &with_nodes(vec![node.clone()]), at(30), &settings());
-    let place = |wanted: fn(&Effect) -> bool| next.effects.iter().position(wanted).unwrap();
+    let place = |matches: fn(&Effect) -> bool| next.effects.iter().position(matches).unwrap();
     let mirrored = place(|effect| matches!(effect, Effect::MirrorClaim));
     assert!(mirrored < place(|effect| matches!(effect, Effect::PatchNode { .. })), "{:?}", next.effects);
     let expected = StringMap::from([(labels::NODE_POOL_HASH.to_owned(), "1".to_owned())]);

@@ -272,9 +272,9 @@ fn pattern(shortage: &Shortage) -> Result<OfferingPattern, ScenarioError> {
 }
 
 /// Running instances, in the order of their ids.
-fn ids(driver: &Driver, wanted: impl Fn(&Instance) -> bool) -> Vec<String> {
+fn ids(driver: &Driver, matches: impl Fn(&Instance) -> bool) -> Vec<String> {
     let all = driver.world().ec2().instances().into_iter();
-    all.filter(|it| it.state == InstanceState::Running && wanted(it)).map(|it| it.id).collect()
+    all.filter(|it| it.state == InstanceState::Running && matches(it)).map(|it| it.id).collect()
 }
 
 fn delete_some(driver: &Driver, kind: &str, count: u32, random: &mut Random) -> String {

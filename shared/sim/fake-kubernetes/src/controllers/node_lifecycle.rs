@@ -165,29 +165,29 @@ fn mark_pods_not_ready(api: &ApiServer, node: &str, now: Timestamp) -> Result<()
 fn set_taints(api: &ApiServer, node: &Value, now: Timestamp) -> Result<bool, Status> {
     let ready = condition(node, "Ready").map_or("Unknown", |ready| text(ready, "/status"));
     let was_ready = condition(node, "Ready").is_some_and(|ready| ready["reason"] != "KubeletNotReady");
-    let mut wanted = Vec::new();
+    let mut desired = Vec::new();
     match ready {
         "True" => {}
         "False" => {
-            wanted.push((NOT_READY_TAINT, "NoSchedule"));
+            desired.push((NOT_READY_TAINT, "NoSchedule"));
             if was_ready {
-                wanted.push((NOT_READY_TAINT, "NoExecute"));
+                desired.push((NOT_READY_TAINT, "NoExecute"));
             }
         }
-        _ => wanted.extend([(UNREACHABLE_TAINT, "NoSchedule"), (UNREACHABLE_TAINT, "NoExecute")]),
+        _ => desired.extend([(UNREACHABLE_TAINT, "NoSchedule"), (UNREACHABLE_TAINT, "NoExecute")]),
     }
     if node["spec"]["unschedulable"] == true {
-        wanted.push((CORDONED, "NoSchedule"));
+        desired.push((CORDONED, "NoSchedule"));
     }
     let ours = [NOT_READY_TAINT, UNREACHABLE_TAINT, CORDONED];
     let present = list(node, "/spec/taints");
     let is = |taint: &Value, (key, effect): (&str, &str)| taint["key"] == key && taint["effect"] == effect;
     let mut taints: Vec<Value> = present
         .iter()
-        .filter(|taint| !ours.contains(&text(taint, "/key")) || wanted.iter().any(|it| is(taint, *it)))
+        .filter(|taint| !ours.contains(&text(taint, "/key")) || desired.iter().any(|it| is(taint, *it)))
         .cloned()
         .collect();
-    for (key, effect) in wanted {
+    for (key, effect) in desired {
         if !taints.iter().any(|taint| is(taint, (key, effect))) {
             taints.push(json!({ "key": key, "effect": effect, "timeAdded": seconds(now) }));
         }

@@ -46,14 +46,14 @@ impl Controller for ReplicaSetController {
 }
 
 fn reconcile(api: &ApiServer, set: &Value, pods: &[Arc<Value>], now: Timestamp) -> Result<Option<Timestamp>, Status> {
-    let wanted = int(set, "/spec/replicas").unwrap_or(1);
+    let desired = int(set, "/spec/replicas").unwrap_or(1);
     let active: Vec<&Arc<Value>> = pods.iter().filter(|pod| is_active(pod)).collect();
     let present = i64::try_from(active.len()).unwrap_or(i64::MAX);
     if !is_deleting(set) {
-        if present < wanted {
-            create_pods(api, set, usize::try_from(wanted - present).unwrap_or_default())?;
-        } else if present > wanted {
-            let surplus = usize::try_from(present - wanted).unwrap_or_default();
+        if present < desired {
+            create_pods(api, set, usize::try_from(desired - present).unwrap_or_default())?;
+        } else if present > desired {
+            let surplus = usize::try_from(present - desired).unwrap_or_default();
             for pod in victims(&active).into_iter().take(surplus) {
                 delete(api, &PODS, pod, None)?;
             }

@@ -166,9 +166,9 @@ fn create_pod(api: &ApiServer, set: &Value, number: i64, hash: &str) -> Result<(
 fn write(api: &ApiServer, set: &Value, pods: &[Arc<Value>], counts: &Counts, hash: &str) -> Result<(), Status> {
     let present = pods.iter().filter(|pod| !has_ended(pod)).count();
     let updated = pods.iter().filter(|pod| !has_ended(pod) && revision(pod) == hash).count();
-    let wanted = int(set, "/spec/replicas").unwrap_or(1);
+    let desired = int(set, "/spec/replicas").unwrap_or(1);
     // The current revision is the one before an update until that is complete.
-    let complete = i64::try_from(updated).is_ok_and(|updated| updated == wanted) && counts.ready == wanted;
+    let complete = i64::try_from(updated).is_ok_and(|updated| updated == desired) && counts.ready == desired;
     let current = match text(set, "/status/currentRevision") {
         before if !complete && !before.is_empty() => before.to_owned(),
         _ => hash.to_owned(),

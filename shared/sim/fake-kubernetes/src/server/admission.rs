@@ -76,9 +76,9 @@ fn matching_face(store: &Store, definition: &Definition, webhook: &Value, operat
 
 fn rule_matches(rule: &Value, definition: &Definition, operation: &str) -> bool {
     let resource = &definition.resource;
-    let contains = |field: &str, wanted: &str| {
+    let contains = |field: &str, requested: &str| {
         let list = rule[field].as_array().map(Vec::as_slice).unwrap_or_default();
-        list.iter().any(|value| value == "*" || value == wanted || (field == "resources" && value == "*/*"))
+        list.iter().any(|value| value == "*" || value == requested || (field == "resources" && value == "*/*"))
     };
     let scope = match rule["scope"].as_str() {
         Some("Cluster") => !resource.namespaced,

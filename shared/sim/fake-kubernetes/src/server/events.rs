@@ -38,18 +38,18 @@ pub(crate) fn to_storage(
 
 /// The object in the form of a resource version.
 pub(crate) fn to_version(definition: &Definition, object: &Arc<Value>) -> Arc<Value> {
-    let wanted = definition.resource.api_version();
-    if object.get("apiVersion").is_some_and(|version| *version == wanted) {
+    let requested = definition.resource.api_version();
+    if object.get("apiVersion").is_some_and(|version| *version == requested) {
         return object.clone();
     }
     if definition.resource == NEW_EVENTS {
-        return Arc::new(rename(object.as_ref().clone(), &wanted, |new, old| (old, new)));
+        return Arc::new(rename(object.as_ref().clone(), &requested, |new, old| (old, new)));
     }
     if definition.resource == EVENTS && object.get("apiVersion").is_some_and(|it| it == "events.k8s.io/v1") {
-        return Arc::new(rename(object.as_ref().clone(), &wanted, |new, old| (new, old)));
+        return Arc::new(rename(object.as_ref().clone(), &requested, |new, old| (new, old)));
     }
     let mut converted = object.as_ref().clone();
-    converted["apiVersion"] = json!(wanted);
+    converted["apiVersion"] = json!(requested);
     Arc::new(converted)
 }
 

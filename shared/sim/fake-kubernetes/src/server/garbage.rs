@@ -59,11 +59,11 @@ pub(crate) fn check_preconditions(
         ("UID", &preconditions.uid, "/metadata/uid"),
         ("ResourceVersion", &preconditions.resource_version, "/metadata/resourceVersion"),
     ];
-    for (label, wanted, pointer) in fields {
+    for (label, required, pointer) in fields {
         let own = text(object, pointer);
-        if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != own) {
+        if let Some(required) = required.as_deref().filter(|required| *required != own) {
             let detail =
-                format!("Precondition failed: {label} in precondition: {wanted}, {label} in object meta: {own}");
+                format!("Precondition failed: {label} in precondition: {required}, {label} in object meta: {own}");
             return Err(Status::conflict(&definition.resource, name, &detail));
         }
     }
@@ -104,7 +104,7 @@ pub(crate) fn delete(
         return Ok((remove(store, definition, object, now), true));
     }
     let marked = if object == *current { current } else { store.commit(definition, ChangeKind::Modified, object) };
-    Ok(settle(store, definition, key, &marked, now))
+    Ok(complete_deletion(store, definition, key, &marked, now))
 }
 
 /// The effective grace period: only running pods have one.
@@ -238,13 +238,13 @@ fn settle_at(store: &mut Store, storage: &StorageKey, key: &ObjectKey, now: Time
         return;
     }
     if let Some(definition) = store.definition_for_storage(storage) {
-        settle(store, &definition, key, &object, now);
+        complete_deletion(store, &definition, key, &object, now);
     }
 }
 
 /// Performs the control plane's part in a deletion that waits: its finalizers, and the contents of a namespace or of a custom
 /// resource definition. Returns the last state, and whether the object is gone.
-fn settle(
+fn complete_deletion(
     store: &mut Store,
     definition: &Definition,
     key: &ObjectKey,

@@ -82,11 +82,13 @@ fn apply<'a>(value: &'a Value, step: &Step) -> Vec<&'a Value> {
             Value::Object(map) => map.values().collect(),
             _ => Vec::new(),
         },
-        Step::Filter(field, wanted) => {
+        Step::Filter(field, expected) => {
             let matches = |element: &&Value| match element.get(field) {
-                Some(Value::String(text)) => text == wanted,
-                Some(Value::Bool(flag)) => *wanted == if *flag { "true" } else { "false" },
-                Some(Value::Number(number)) => wanted.parse().is_ok_and(|wanted: serde_json::Number| wanted == *number),
+                Some(Value::String(text)) => text == expected,
+                Some(Value::Bool(flag)) => *expected == if *flag { "true" } else { "false" },
+                Some(Value::Number(number)) => {
+                    expected.parse().is_ok_and(|expected: serde_json::Number| expected == *number)
+                }
                 Some(_) => false,
                 None => false,
             };

@@ -241,17 +241,17 @@ fn scalar(kind: &str, wire: &Wire<'_>, depth: usize) -> Result<Value, Status> {
 
 /// Messages whose JSON form is a plain value.
 fn special(name: &str, bytes: &[u8]) -> Result<Option<Value>, Status> {
-    let number = |wanted: u64| -> Result<i64, Status> {
+    let number = |requested: u64| -> Result<i64, Status> {
         let all = fields(bytes)?;
-        let found = all.iter().find(|(number, _)| *number == wanted);
+        let found = all.iter().find(|(number, _)| *number == requested);
         Ok(match found {
             Some((_, Wire::Number(number))) => number.cast_signed(),
             _ => 0,
         })
     };
-    let data = |wanted: u64| -> Result<&[u8], Status> {
+    let data = |requested: u64| -> Result<&[u8], Status> {
         let all = fields(bytes)?;
-        let found = all.into_iter().find(|(number, _)| *number == wanted);
+        let found = all.into_iter().find(|(number, _)| *number == requested);
         Ok(match found {
             Some((_, Wire::Bytes(bytes))) => bytes,
             _ => &[],

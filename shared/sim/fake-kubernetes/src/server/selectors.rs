@@ -229,7 +229,7 @@ impl FieldSelector {
 
     /// Whether an object's fields match.
     pub(crate) fn matches(&self, object: &Value) -> bool {
-        self.requirements.iter().all(|(pointer, wanted, equal)| {
+        self.requirements.iter().all(|(pointer, expected, equal)| {
             let actual = match object.pointer(pointer) {
                 Some(Value::String(text)) => text.clone(),
                 Some(Value::Bool(flag)) => flag.to_string(),
@@ -237,7 +237,7 @@ impl FieldSelector {
                 _ if pointer == "/spec/unschedulable" || pointer == "/spec/hostNetwork" => "false".into(),
                 _ => String::new(),
             };
-            (actual == *wanted) == *equal
+            (actual == *expected) == *equal
         })
     }
 }

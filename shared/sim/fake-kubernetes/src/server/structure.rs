@@ -132,9 +132,9 @@ fn schema_at<'a>(schema: &'a Value, path: &[String]) -> Option<&'a Value> {
     Some(current)
 }
 
-/// The element of a keyed list that has the same keys as `wanted`.
-pub(crate) fn position_by_keys(list: &[Value], keys: &[String], wanted: &Value) -> Option<usize> {
-    list.iter().position(|element| keys.iter().all(|key| key_value(element, key) == key_value(wanted, key)))
+/// The element of a keyed list that has the same keys as `expected`.
+pub(crate) fn position_by_keys(list: &[Value], keys: &[String], expected: &Value) -> Option<usize> {
+    list.iter().position(|element| keys.iter().all(|key| key_value(element, key) == key_value(expected, key)))
 }
 
 /// The value of a merge key in an element, with its default when missing.

@@ -49,14 +49,14 @@ fn check_kind(definition: &Definition, object: &mut Value) -> Result<(), Status>
     let Some(map) = object.as_object_mut() else {
         return Err(Status::bad_request("the body of the request has to be an object"));
     };
-    let wanted = (resource.api_version(), resource.kind.to_string());
+    let required = (resource.api_version(), resource.kind.to_string());
     let given = |map: &Map<String, Value>, field: &str| map.get(field).and_then(Value::as_str).map(str::to_owned);
-    let version = given(map, "apiVersion").unwrap_or_else(|| wanted.0.clone());
-    let kind = given(map, "kind").unwrap_or_else(|| wanted.1.clone());
-    if version != wanted.0 || kind != wanted.1 {
+    let version = given(map, "apiVersion").unwrap_or_else(|| required.0.clone());
+    let kind = given(map, "kind").unwrap_or_else(|| required.1.clone());
+    if version != required.0 || kind != required.1 {
         let text = format!(
             "{kind} in version {version:?} cannot be handled as a {}: expected apiVersion {:?} and kind {:?}",
-            wanted.1, wanted.0, wanted.1
+            required.1, required.0, required.1
         );
         return Err(Status::bad_request(text));
     }

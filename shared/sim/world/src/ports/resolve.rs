@@ -68,7 +68,7 @@ fn reservations(account: &Account, spec: &EC2NodeClassSpec, now: Timestamp) -> V
             let criteria = if reservation.open { InstanceMatchCriteria::Open } else { InstanceMatchCriteria::Targeted };
             has_tags(account, &reservation.id, term.tags.as_ref())
                 && term.owner_id.as_ref().is_none_or(|owner| *owner == account.id)
-                && term.instance_match_criteria.is_none_or(|wanted| wanted == criteria)
+                && term.instance_match_criteria.is_none_or(|expected| expected == criteria)
         })
     };
     let described = |reservation: &nodeless_fake_aws::CapacityReservation| Described {
@@ -87,12 +87,12 @@ fn reservations(account: &Account, spec: &EC2NodeClassSpec, now: Timestamp) -> V
 }
 
 /// Whether a resource has all of these tags; `*` requires only the key.
-fn has_tags(account: &Account, id: &str, wanted: Option<&BTreeMap<String, String>>) -> bool {
+fn has_tags(account: &Account, id: &str, expected: Option<&BTreeMap<String, String>>) -> bool {
     let own = account.tags.get(id);
     let has = |key: &String, value: &String| {
         own.and_then(|own| own.get(key)).is_some_and(|present| value == "*" || value == present)
     };
-    wanted.is_none_or(|wanted| wanted.iter().all(|(key, value)| has(key, value)))
+    expected.is_none_or(|expected| expected.iter().all(|(key, value)| has(key, value)))
 }
 
 fn subnets(account: &Account, spec: &EC2NodeClassSpec) -> Vec<Subnet> {

@@ -29,7 +29,7 @@ const CHECKED: usize = 1000;
 const EXPLAINED: f64 = 1.05;
 
 fn main() {
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let filters: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     println!(
         "| mix | pods | bought | plain bound $/h | better bound $/h | ours ÷ plain | ours ÷ better | baseline ÷ plain | our nodes | baseline's nodes | seconds |"
     );
@@ -41,7 +41,7 @@ fn main() {
                 ("with spot", &[CapacityType::OnDemand, CapacityType::Spot]),
             ] {
                 let name = format!("{} {count} {bought}", mix.name);
-                if wanted.iter().all(|part| name.contains(part.as_str())) {
+                if filters.iter().all(|part| name.contains(part.as_str())) {
                     line(&mix, count, bought, ways);
                 }
             }

@@ -69,8 +69,8 @@ async fn route(server: &ApiServer, request: Request) -> Result<Response, Status>
 }
 
 fn authenticate(server: &ApiServer, authorization: Option<&str>) -> Result<(), Status> {
-    let Some(wanted) = server.token() else { return Ok(()) };
-    if authorization.and_then(|value| value.strip_prefix("Bearer ")).is_some_and(|token| token.trim() == wanted) {
+    let Some(expected) = server.token() else { return Ok(()) };
+    if authorization.and_then(|value| value.strip_prefix("Bearer ")).is_some_and(|token| token.trim() == expected) {
         return Ok(());
     }
     Err(Status::new(401, "Unauthorized", "Unauthorized"))

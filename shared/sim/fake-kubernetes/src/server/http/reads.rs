@@ -125,7 +125,7 @@ fn page(server: &ApiServer, call: &Call, target: &Target) -> Result<(Vec<Arc<Val
         None => store.iter(&storage, options.namespace.as_deref()),
     };
     let mut matching = everything
-        .filter(|((namespace, _), _)| options.namespace.as_ref().is_none_or(|wanted| wanted == namespace))
+        .filter(|((namespace, _), _)| options.namespace.as_ref().is_none_or(|requested| requested == namespace))
         .filter(|(key, _)| token.as_ref().is_none_or(|token| **key > token.after))
         .filter(|(_, object)| options.labels.matches(object) && fields.matches(object));
     let page: Vec<(ObjectKey, Arc<Value>)> = matching

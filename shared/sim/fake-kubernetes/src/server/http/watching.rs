@@ -170,7 +170,7 @@ impl Watch {
 
     fn selects(&self, object: &Value) -> bool {
         let namespace = object["metadata"]["namespace"].as_str();
-        self.options.namespace.as_deref().is_none_or(|wanted| namespace == Some(wanted))
+        self.options.namespace.as_deref().is_none_or(|requested| namespace == Some(requested))
             && self.options.labels.matches(object)
             && self.fields.matches(object)
     }

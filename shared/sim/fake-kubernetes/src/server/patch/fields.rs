@@ -220,8 +220,8 @@ fn step_kind(step: &str) -> Step<'_> {
 }
 
 fn has_keys(element: &Value, keys: &Value) -> bool {
-    let wanted = keys.as_object().into_iter().flatten();
-    wanted.into_iter().all(|(key, value)| key_value(element, key).as_ref() == Some(value))
+    let expected = keys.as_object().into_iter().flatten();
+    expected.into_iter().all(|(key, value)| key_value(element, key).as_ref() == Some(value))
 }
 
 /// The path in messages: `.spec.template.spec.containers[name="web"].image`.

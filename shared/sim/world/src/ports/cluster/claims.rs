@@ -25,8 +25,8 @@ pub(super) fn mirror(api: &ApiServer, claim: &NodeClaim) -> Result<String, PortE
         Some(object) => adopt(api, object, claim)?,
         None => create(api, claim)?,
     };
-    let wanted = as_value(OPERATION, &convert::mirror(claim, None).status)?;
-    write_status(api, OPERATION, &NODE_CLAIMS, &object, wanted)?;
+    let desired = as_value(OPERATION, &convert::mirror(claim, None).status)?;
+    write_status(api, OPERATION, &NODE_CLAIMS, &object, desired)?;
     Ok(uid(&object).to_owned())
 }
 

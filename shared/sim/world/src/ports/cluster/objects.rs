@@ -209,14 +209,14 @@ pub(super) fn write_status(
     operation: &str,
     resource: &Resource,
     object: &Value,
-    wanted: Value,
+    desired: Value,
 ) -> Result<(), PortError> {
     let empty = serde_json::json!({});
-    if object.get("status").unwrap_or(&empty) == &wanted {
+    if object.get("status").unwrap_or(&empty) == &desired {
         return Ok(());
     }
     let mut changed = object.clone();
-    changed["status"] = wanted;
+    changed["status"] = desired;
     let options = UpdateOptions { field_manager: Some(FIELD_MANAGER.to_owned()), dry_run: false };
     api.update_status(resource, changed, &options).map(drop).map_err(|error| failed(operation, &error))
 }
