@@ -31,7 +31,7 @@ pub(crate) fn unhealthy_instances(
     let mut found: BTreeMap<String, UnhealthyInstance> = BTreeMap::new();
     for fault in faults {
         let Some(claim) = by_instance.get(fault.id.as_str()) else { continue };
-        let Some((reason, message)) = judge(fault, now) else { continue };
+        let Some((reason, message)) = evaluate(fault, now) else { continue };
         let present = found.get(&claim.name);
         if present.is_none_or(|present| present.reason != TerminationReason::Unhealthy) {
             let node = claim.status.node_name.clone();
@@ -41,7 +41,7 @@ pub(crate) fn unhealthy_instances(
     found.into_values().collect()
 }
 
-fn judge(fault: &InstanceFault, now: Timestamp) -> Option<(TerminationReason, String)> {
+fn evaluate(fault: &InstanceFault, now: Timestamp) -> Option<(TerminationReason, String)> {
     match &fault.kind {
         FaultKind::CheckFailed { check, since } => {
             // A fault without a start time may have begun just now: nothing destructive on doubt.

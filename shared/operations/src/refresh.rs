@@ -153,7 +153,7 @@ impl Refresher {
             let own = claims.iter().filter(|claim| claim.node_class == name && claim.phase != Phase::Gone);
             let own: Vec<&str> = own.map(|claim| claim.name.as_str()).collect();
             if !own.is_empty() {
-                self.tell(&[waiting_on_node_claim_termination(events::class_reference(class), &own)]).await;
+                self.publish(&[waiting_on_node_claim_termination(events::class_reference(class), &own)]).await;
                 return Ok(false);
             }
             self.source.release(class).await?;
@@ -174,7 +174,7 @@ impl Refresher {
         let changed = class.status.as_ref() != Some(&status);
         // Written even if it is unchanged: finalizer and hashes may be missing. The adapter writes only differences.
         self.cluster.write_node_class_status(name, &status).await?;
-        self.tell(&events::class_transitions(class, &status)).await;
+        self.publish(&events::class_transitions(class, &status)).await;
         if due {
             // Lifecycle has the permissions to launch, so it validates the class and writes the result into the status.
             self.queue.check_node_class(name, Duration::ZERO).await?;
@@ -183,7 +183,7 @@ impl Refresher {
     }
 
     /// Publishes events. A lost event does not fail the refresh.
-    async fn tell(&self, events: &[ObjectEvent]) {
+    async fn publish(&self, events: &[ObjectEvent]) {
         if !events.is_empty()
             && let Err(error) = self.cluster.publish(events).await
         {

@@ -160,7 +160,7 @@ impl Sweeper {
         let claims = self.check_consistency(claims, &read, now, &mut report).await;
         self.mirror_missing(&claims, &read, now, &mut report).await;
         self.mirror_changed(&claims, &read, now, &mut report).await;
-        self.tell_unserved(&read, now).await;
+        self.publish_unserved(&read, now).await;
         self.recount(&claims, &usage, now, &mut report).await;
         self.delete_unused_templates(now, &mut report).await;
         self.measure(&claims, &report, metrics).await;
@@ -317,11 +317,11 @@ impl Sweeper {
                 Err(error) => report.problems.push(error.to_string()),
             }
         }
-        self.tell(&events).await;
+        self.publish(&events).await;
     }
 
     /// Publishes events. Nothing depends on them.
-    async fn tell(&self, events: &[ObjectEvent]) {
+    async fn publish(&self, events: &[ObjectEvent]) {
         if !events.is_empty()
             && let Err(error) = crate::events::publish(self.cluster.as_ref(), events).await
         {
@@ -330,12 +330,12 @@ impl Sweeper {
     }
 
     /// Publishes events on NodeClaim objects that users created without a NodePool: nothing is launched for them.
-    async fn tell_unserved(&self, read: &Read, now: Timestamp) {
+    async fn publish_unserved(&self, read: &Read, now: Timestamp) {
         let unserved = read.mirrors.iter().filter(|mirror| is_unserved(mirror, now));
         let events: Vec<ObjectEvent> = unserved
             .map(|mirror| node_claim_not_supported(ObjectRef::node_claim(&mirror.name, &mirror.uid), UNSERVED))
             .collect();
-        self.tell(&events).await;
+        self.publish(&events).await;
     }
 
     async fn reconcile_now(&self, names: &[String]) -> Result<(), PortError> {

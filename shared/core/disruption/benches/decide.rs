@@ -216,7 +216,7 @@ fn timed(name: &str, world: &World) {
     );
 }
 
-fn settled(name: &str, mut world: World) {
+fn converged(name: &str, mut world: World) {
     let (least, before, pods) = (bound(&world), world.price(), world.pods());
     let nodes = world.places.len();
     let mut evicted = 0;
@@ -294,6 +294,6 @@ fn main() {
         }
     }
     if run("fragmented") {
-        settled("fragmented", fragmented(500));
+        converged("fragmented", fragmented(500));
     }
 }

@@ -63,7 +63,7 @@ pub enum Registration {
 
 /// Whether the machines of a NodePool join.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Judgement {
+pub enum HealthStatus {
     /// Too little is known.
     Unknown,
     /// They do.
@@ -112,11 +112,11 @@ impl RegistrationHealth {
 
     /// The results that an existing condition of the same NodePool stands for: as many as lead to the same status.
     #[must_use]
-    pub fn taken_over(of: Described, judgement: Judgement) -> Self {
-        let results = match judgement {
-            Judgement::Unknown => Vec::new(),
-            Judgement::Healthy => vec![Registration::Joined],
-            Judgement::Unhealthy { reason, message } => vec![Registration::Failed { reason, message }; TOO_MANY],
+    pub fn taken_over(of: Described, status: HealthStatus) -> Self {
+        let results = match status {
+            HealthStatus::Unknown => Vec::new(),
+            HealthStatus::Healthy => vec![Registration::Joined],
+            HealthStatus::Unhealthy { reason, message } => vec![Registration::Failed { reason, message }; TOO_MANY],
         };
         let remembered = |came_to| Remembered { claim: String::new(), came_to };
         Self { of, since: None, results: results.into_iter().map(remembered).collect() }
@@ -157,7 +157,7 @@ impl RegistrationHealth {
 
     /// Whether the NodePool's machines join.
     #[must_use]
-    pub fn judge(&self) -> Judgement {
+    pub fn status(&self) -> HealthStatus {
         let mut failures = self.results.iter().rev().filter_map(|one| match &one.came_to {
             Registration::Failed { reason, message } => Some((reason, message)),
             Registration::Joined => None,
@@ -166,10 +166,10 @@ impl RegistrationHealth {
         let count = failures.count() + usize::from(last.is_some());
         match last {
             Some((reason, message)) if count >= TOO_MANY => {
-                Judgement::Unhealthy { reason: reason.clone(), message: message.clone() }
+                HealthStatus::Unhealthy { reason: reason.clone(), message: message.clone() }
             }
-            _ if count == self.results.len() => Judgement::Unknown,
-            _ => Judgement::Healthy,
+            _ if count == self.results.len() => HealthStatus::Unknown,
+            _ => HealthStatus::Healthy,
         }
     }
 }

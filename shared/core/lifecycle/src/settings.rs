@@ -19,7 +19,7 @@ pub struct Settings {
     pub visible_after: Duration,
     /// How long after the last step that could launch it an instance may come up, or begin to be listed by EC2: calls on
     /// their way and EC2's own delays together.
-    pub launch_settles: Duration,
+    pub launch_listing_delay: Duration,
     /// How old an instance without a claim must be to count as an orphan.
     pub orphan_age: Duration,
 }
@@ -35,7 +35,7 @@ impl Settings {
             unavailable_for: Duration::from_mins(3),
             minimum_drain: Duration::from_secs(5),
             visible_after: Duration::from_mins(2),
-            launch_settles: Duration::from_mins(1),
+            launch_listing_delay: Duration::from_mins(1),
             orphan_age: Duration::from_secs(30),
         }
     }

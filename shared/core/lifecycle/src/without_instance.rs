@@ -39,13 +39,13 @@ pub(crate) fn terminating(claim: &NodeClaim, seen: &Observation, now: Timestamp,
         return step.after(TERMINATION_POLL);
     }
     let asked = claim.status.launch_asked || group.others.iter().any(|other| other.status.launch_asked);
-    let settles = match own(claim, group) {
+    let delay = match own(claim, group) {
         Own::Unlisted => settings.visible_after,
-        Own::Listed | Own::None if asked => settings.launch_settles,
+        Own::Listed | Own::None if asked => settings.launch_listing_delay,
         Own::Listed | Own::None | Own::Ended => return gone(step),
     };
     let since = claim.status.termination.as_ref().map_or(claim.created, |termination| termination.requested);
-    match settles.saturating_sub(elapsed(since, now)) {
+    match delay.saturating_sub(elapsed(since, now)) {
         Duration::ZERO => gone(step),
         left => step.after(left.min(TERMINATION_POLL)),
     }

@@ -143,7 +143,7 @@ pub fn explain_launch(problem: &Problem<'_>, launch: &Launch) -> Option<LaunchEx
     let pods: Vec<&Pod> = launch.pods.iter().filter_map(|pod| problem.pods.get(*pod).copied()).collect();
     let mut requests = ResourceList::new();
     pods.iter().for_each(|pod| requests.add(&pod.requests));
-    let judge = Judge {
+    let evaluation = Evaluation {
         problem,
         offer,
         launch,
@@ -156,9 +156,9 @@ pub fn explain_launch(problem: &Problem<'_>, launch: &Launch) -> Option<LaunchEx
         .instance_types
         .iter()
         .filter(|kind| !listed(kind))
-        .filter_map(|kind| Some((kind, judge.price(kind)?)))
+        .filter_map(|kind| Some((kind, evaluation.price(kind)?)))
         .filter(|(_, price)| *price < launch.offering.price)
-        .map(|(kind, price)| RuledOut { name: kind.name.clone(), price, cause: judge.cause(kind) })
+        .map(|(kind, price)| RuledOut { name: kind.name.clone(), price, cause: evaluation.cause(kind) })
         .collect();
     ruled_out.sort_by(|a, b| a.price.total_cmp(&b.price).then_with(|| a.name.cmp(&b.name)));
     Some(LaunchExplanation {
@@ -170,7 +170,7 @@ pub fn explain_launch(problem: &Problem<'_>, launch: &Launch) -> Option<LaunchEx
     })
 }
 
-struct Judge<'j, 'a> {
+struct Evaluation<'j, 'a> {
     problem: &'j Problem<'a>,
     offer: &'j PoolOffer<'a>,
     launch: &'j Launch,
@@ -179,7 +179,7 @@ struct Judge<'j, 'a> {
     node_pool: Requirements,
 }
 
-impl Judge<'_, '_> {
+impl Evaluation<'_, '_> {
     fn price(&self, kind: &InstanceType) -> Option<f64> {
         let admitted = kind.offerings.iter().filter(|offering| offering.meets(&self.node_pool));
         let cheapest = admitted.map(|offering| offering.price).min_by(f64::total_cmp);

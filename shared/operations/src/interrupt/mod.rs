@@ -169,7 +169,7 @@ impl Interrupter {
                 let noted = recommend(&mut claim, kind, now);
                 match if noted { self.claims.update(&claim, None).await } else { Ok(claim.version) } {
                     Ok(_) => {
-                        self.tell(kind, instance, &claim, if noted { "noted" } else { "none" });
+                        self.log_interruption(kind, instance, &claim, if noted { "noted" } else { "none" });
                         return Ok(Some(Interrupted { claim, kind, lacking, leaves: false, news: true, noted }));
                     }
                     Err(error) if error.kind == ErrorKind::Conflict => continue,
@@ -177,12 +177,12 @@ impl Interrupter {
                 }
             }
             if !begin_termination(&mut claim, kind.termination(), kind.message(), now) {
-                self.tell(kind, instance, &claim, "leaving already");
+                self.log_interruption(kind, instance, &claim, "leaving already");
                 return Ok(Some(Interrupted { claim, kind, lacking, leaves: true, news: false, noted: false }));
             }
             match self.claims.update(&claim, None).await {
                 Ok(_) => {
-                    self.tell(kind, instance, &claim, "drain");
+                    self.log_interruption(kind, instance, &claim, "drain");
                     return Ok(Some(Interrupted { claim, kind, lacking, leaves: true, news: true, noted: false }));
                 }
                 Err(error) if error.kind == ErrorKind::Conflict => {}
@@ -194,7 +194,7 @@ impl Interrupter {
         Err(PortError::new(ErrorKind::Conflict, "interrupt", message))
     }
 
-    fn tell(&self, kind: InterruptionKind, instance: &str, claim: &NodeClaim, action: &str) {
+    fn log_interruption(&self, kind: InterruptionKind, instance: &str, claim: &NodeClaim, action: &str) {
         let claim = Some(claim.name.as_str());
         self.context.log(&InterruptionReceived { kind: kind.event_reason(), instance, claim, action });
     }

@@ -52,8 +52,8 @@ pub(super) fn noted(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> Vec<Not
     for (place, claim) in snapshot.claims.iter().enumerate() {
         let mut after = claim.clone();
         let of_node = claim.status.node_name.as_deref().filter(|name| nodes.contains(name));
-        let settled = matches!(claim.phase, Phase::Registered | Phase::Initialized);
-        let pods_changed = match of_node.filter(|_| settled) {
+        let joined = matches!(claim.phase, Phase::Registered | Phase::Initialized);
+        let pods_changed = match of_node.filter(|_| joined) {
             Some(name) => note_pods(&mut after, pods.get(name).map_or(&[], Vec::as_slice), snapshot.now),
             None => false,
         };

@@ -95,13 +95,13 @@ impl DryRun {
         let (static_claims, stated) = with_static_capacity.then(|| static_capacity(&snapshot, &offered)).unzip();
         let stated = stated.unwrap_or_default();
         let mut made = Self { snapshot, offered, static_claims, stated, virtual_pods: Vec::new(), assumptions };
-        made.tell_overlays();
+        made.note_overlays();
         made.take_buffers();
-        made.tell_zones();
+        made.note_zones();
         made
     }
 
-    fn tell_overlays(&mut self) {
+    fn note_overlays(&mut self) {
         let overlays = self.snapshot.view.node_overlays.iter();
         let faulty = overlays.filter_map(|(overlay, _)| Some((&overlay.name, overlay.valid.as_ref().err()?)));
         let skipped = faulty
@@ -119,7 +119,7 @@ impl DryRun {
         }
     }
 
-    fn tell_zones(&mut self) {
+    fn note_zones(&mut self) {
         let catalog = &self.snapshot.catalog;
         let elsewhere = zones_elsewhere(&self.snapshot.view, catalog);
         if !elsewhere.is_empty() {

@@ -12,7 +12,7 @@ use nodeless_api::{Condition, ConditionStatus, NodePoolStatus, Quantity};
 use nodeless_catalog::overlay::{Overlaid, OverlaidTypes, Plain};
 use nodeless_disruption::schedules::{self, SLEEP};
 use nodeless_lifecycle::NodeClassState;
-use nodeless_lifecycle::registration_health::Judgement;
+use nodeless_lifecycle::registration_health::HealthStatus;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
@@ -204,10 +204,12 @@ fn status(
 
 /// Whether the NodePool's nodes register, worded as in Karpenter, and the observed generation of the NodePool.
 fn joining(registrations: &Registrations, before: &[Condition], now: Timestamp) -> Condition {
-    let (status, reason, message) = match &registrations.judgement {
-        Judgement::Healthy => (ConditionStatus::True, HEALTHY, ""),
-        Judgement::Unhealthy { reason, message } => (ConditionStatus::False, reason.as_str(), message.as_str()),
-        Judgement::Unknown => (ConditionStatus::Unknown, "AwaitingReconciliation", "object is awaiting reconciliation"),
+    let (status, reason, message) = match &registrations.health {
+        HealthStatus::Healthy => (ConditionStatus::True, HEALTHY, ""),
+        HealthStatus::Unhealthy { reason, message } => (ConditionStatus::False, reason.as_str(), message.as_str()),
+        HealthStatus::Unknown => {
+            (ConditionStatus::Unknown, "AwaitingReconciliation", "object is awaiting reconciliation")
+        }
     };
     let condition = with_status(HEALTHY, status, reason, message.to_owned(), before, now);
     Condition { observed_generation: Some(registrations.described.node_pool), ..condition }

@@ -5,7 +5,7 @@ use super::snapshot::Snapshot;
 use crate::registrations::{decode, encode};
 use nodeless_api::{ConditionStatus, NodePoolStatus};
 use nodeless_lifecycle::RegistrationHealth;
-use nodeless_lifecycle::registration_health::{Described, Judgement};
+use nodeless_lifecycle::registration_health::{Described, HealthStatus};
 use nodeless_ports::StoredRecord;
 use nodeless_ports::cluster::ClusterView;
 
@@ -15,11 +15,11 @@ pub(super) const HEALTHY: &str = "NodeRegistrationHealthy";
 /// The new status of a NodePool's condition, and the generations that it applies to.
 pub(super) struct Registrations {
     pub(super) described: Described,
-    pub(super) judgement: Judgement,
+    pub(super) health: HealthStatus,
 }
 
 /// The launch results of a NodePool, and the record to write first, if any.
-pub(super) struct Judging {
+pub(super) struct PoolRegistrations {
     pub(super) node_pool: String,
     pub(super) registrations: Registrations,
     pub(super) record: Option<StoredRecord>,
@@ -28,7 +28,7 @@ pub(super) struct Judging {
 /// Evaluates the results of the last launches. If a NodePool or its EC2NodeClass has changed, the results are reset, and the
 /// reset is recorded before anything is launched from the new specs. A NodePool that is missing in the result cannot be evaluated
 /// now: its condition stays as it is. Also returns the errors.
-pub(super) fn evaluate(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> (Vec<Judging>, Vec<String>) {
+pub(super) fn evaluate(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> (Vec<PoolRegistrations>, Vec<String>) {
     let (mut known, mut problems) = (Vec::new(), Vec::new());
     let stored = match &snapshot.registrations {
         Ok(stored) => stored,
@@ -62,8 +62,8 @@ pub(super) fn evaluate(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> (Vec
                 }
             }
         }
-        let registrations = Registrations { described, judgement: after.judge() };
-        known.push(Judging { node_pool: name.clone(), registrations, record });
+        let registrations = Registrations { described, health: after.status() };
+        known.push(PoolRegistrations { node_pool: name.clone(), registrations, record });
     }
     (known, problems)
 }
@@ -79,14 +79,14 @@ fn described(view: &ClusterView, evaluated: &EvaluatedPool) -> Option<Described>
 
 /// The status of the condition for the current NodePool, whichever controller wrote it: Karpenter, or a planner whose record has
 /// expired.
-fn stated(status: Option<&NodePoolStatus>, described: &Described) -> Judgement {
+fn stated(status: Option<&NodePoolStatus>, described: &Described) -> HealthStatus {
     let of_now = status.filter(|status| status.node_class_observed_generation == Some(described.node_class));
     let condition = of_now.and_then(|status| status.conditions.iter().find(|condition| condition.type_ == HEALTHY));
     match condition.filter(|condition| condition.observed_generation == Some(described.node_pool)) {
-        Some(condition) if condition.status == ConditionStatus::True => Judgement::Healthy,
+        Some(condition) if condition.status == ConditionStatus::True => HealthStatus::Healthy,
         Some(condition) if condition.status == ConditionStatus::False => {
-            Judgement::Unhealthy { reason: condition.reason.clone(), message: condition.message.clone() }
+            HealthStatus::Unhealthy { reason: condition.reason.clone(), message: condition.message.clone() }
         }
-        _ => Judgement::Unknown,
+        _ => HealthStatus::Unknown,
     }
 }

@@ -48,7 +48,7 @@ impl Reconciler {
             Ok(outcome) => {
                 self.report_outcome(claim, &outcome);
                 self.note_budgets(&outcome).await;
-                self.settle_members(claim, &outcome, &offer.types, progress).await
+                self.record_members(claim, &outcome, &offer.types, progress).await
             }
             Err(error) => self.failed(claim, &error, progress).await,
         }
@@ -69,7 +69,7 @@ impl Reconciler {
         for member in shared.without_instance() {
             let result = result_for(member, &found, &shared.owners, |instance| learn(instance, &types));
             if matches!(result, LaunchResult::Launched { .. }) {
-                moved_on |= self.settle_member(claim, member, &result, progress).await?;
+                moved_on |= self.record_member(claim, member, &result, progress).await?;
             }
         }
         Ok(moved_on)
@@ -133,7 +133,7 @@ impl Reconciler {
 
     /// Records the result of every member of the group that has no instance yet, so that one call serves all. If the process ends
     /// first, the remaining members repeat the call and find their instances.
-    async fn settle_members(
+    async fn record_members(
         &self,
         claim: &NodeClaim,
         outcome: &LaunchOutcome,
@@ -153,7 +153,7 @@ impl Reconciler {
         }
         let mut moved_on = self.write_launched(claim, &launched, progress).await?;
         for (member, result) in others {
-            moved_on |= self.settle_member(claim, member, &result, progress).await?;
+            moved_on |= self.record_member(claim, member, &result, progress).await?;
         }
         Ok(moved_on)
     }
@@ -180,7 +180,7 @@ impl Reconciler {
         if alone || self.claims.update_together(&changes).await.is_err() {
             let mut moved_on = false;
             for (member, result) in launched {
-                moved_on |= self.settle_member(claim, member, result, progress).await?;
+                moved_on |= self.record_member(claim, member, result, progress).await?;
             }
             return Ok(moved_on);
         }
@@ -211,7 +211,7 @@ impl Reconciler {
 
     /// Records the result of a member of the claim's group. Schedules the member if it is another claim, because its node has to
     /// be waited for.
-    async fn settle_member(
+    async fn record_member(
         &self,
         claim: &NodeClaim,
         member: &NodeClaim,

@@ -53,7 +53,7 @@ impl Sweeper {
             if let Some(failed) = failed.filter(|condition| condition.status == ConditionStatus::False) {
                 events.push(failed_consistency_check(ObjectRef::node_claim(&claim.name, uid), &failed.message));
             }
-            self.tell(&events).await;
+            self.publish(&events).await;
             *claim = next;
         }
         claims
@@ -70,8 +70,8 @@ impl Sweeper {
     ) {
         let mirrors: BTreeMap<&str, &MirroredClaim> =
             read.mirrors.iter().map(|mirror| (mirror.name.as_str(), mirror)).collect();
-        let settled = claims.iter().filter(|claim| claim.phase == Phase::Initialized);
-        let changed = settled.filter_map(|claim| {
+        let initialized = claims.iter().filter(|claim| claim.phase == Phase::Initialized);
+        let changed = initialized.filter_map(|claim| {
             let mirror = mirrors.get(claim.name.as_str()).filter(|mirror| mirror.deletion_timestamp.is_none())?;
             let pool = read.node_pools.iter().find(|pool| pool.name == claim.node_pool);
             let shown = shown(claim, pool, mirror, now);
@@ -94,7 +94,7 @@ impl Sweeper {
         let writes: Vec<_> = writes.collect();
         let failed: Vec<Option<String>> = stream::iter(writes).buffered(AT_ONCE).collect().await;
         report.problems.extend(failed.into_iter().flatten());
-        self.tell(&events).await;
+        self.publish(&events).await;
     }
 }
 

@@ -56,7 +56,7 @@ async fn a_node_that_expires_soon_is_replaced_first_and_the_forceful_time_never_
     let mut harness = Harness::new().await;
     harness.cluster.lock().respawn = true;
     harness.cluster.lock().pools[0].template.expire_after = Some("1h".parse().unwrap());
-    annotate(&harness, expiration::GENTLE_BEFORE, "20m");
+    annotate(&harness, expiration::DEPRECATED_BEFORE, "20m");
     harness.cluster.add_pods([pod("web", 3000)]);
     harness.queue_wake().await;
     harness.until("it runs", |harness| harness.cluster.bound() == 1).await;

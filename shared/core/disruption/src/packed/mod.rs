@@ -76,7 +76,7 @@ impl<'a> Packed<'a> {
         let leaves: HashMap<&str, usize> =
             problem.nodes.iter().enumerate().map(|(leaf, node)| (node.name.as_str(), leaf)).collect();
         let leaf = |node: &BoundPods<'_>| leaves.get(node.name).copied();
-        classes.neighbours.settle(&problem.bound_pods, problem.bound_pods.iter().map(leaf).collect());
+        classes.neighbours.add_bound(&problem.bound_pods, problem.bound_pods.iter().map(leaf).collect());
         let mut known: HashMap<Option<String>, usize> = HashMap::new();
         let mut number = |zone: Option<&str>| {
             let next = known.len();

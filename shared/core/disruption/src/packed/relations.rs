@@ -228,7 +228,7 @@ impl<'a> Neighbours<'a> {
     }
 
     /// Adds the running pods; `leaves` maps each node of the list to its node in the packed cluster.
-    pub(super) fn settle(&mut self, bound: &[BoundPods<'a>], leaves: Vec<Option<usize>>) {
+    pub(super) fn add_bound(&mut self, bound: &[BoundPods<'a>], leaves: Vec<Option<usize>>) {
         self.leaves = leaves;
         if self.relations.is_empty() {
             return;

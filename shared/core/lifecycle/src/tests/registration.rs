@@ -162,9 +162,9 @@ fn a_claim_says_that_its_instance_is_tagged_once_it_is() {
 
 #[test]
 fn a_claim_at_rest_asks_for_nothing() {
-    let settled = step(&claim(Phase::Initialized), &all_is_well(), at(30), &settings()).claim;
-    let next = step(&settled, &all_is_well(), at(31), &settings());
-    assert_eq!(next, crate::Step::stay(&settled));
+    let registered = step(&claim(Phase::Initialized), &all_is_well(), at(30), &settings()).claim;
+    let next = step(&registered, &all_is_well(), at(31), &settings());
+    assert_eq!(next, crate::Step::stay(&registered));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
 use crate::plan::claim_updates::{self, Noted};
 use crate::plan::pools::{self, Offered};
-use crate::plan::registration_health::{self, Judging, Registrations};
+use crate::plan::registration_health::{self, PoolRegistrations, Registrations};
 use crate::plan::report::Outcome;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::{hashes, overlays};
@@ -13,14 +13,14 @@ use nodeless_ports::RecordKind;
 use std::collections::BTreeMap;
 
 /// The first findings, and those of them that have to be written before statuses can report them.
-pub(in crate::plan) struct Noticing {
+pub(in crate::plan) struct Findings {
     pub(in crate::plan) batch: Batch,
-    judging: Vec<Judging>,
+    launch_results: Vec<PoolRegistrations>,
     outcome: Outcome,
 }
 
 /// Looks for invalid objects, evaluates NodeOverlays, and evaluates whether the nodes of NodePools register.
-pub(in crate::plan) fn notice(snapshot: &Snapshot, offered: &Offered) -> Noticing {
+pub(in crate::plan) fn notice(snapshot: &Snapshot, offered: &Offered) -> Findings {
     let (mut actions, mut outcome) = (Vec::new(), Outcome::default());
     for object in &snapshot.view.invalid {
         let (kind, name, why) = (object.kind.clone(), object.name.clone(), object.message.clone());
@@ -30,17 +30,17 @@ pub(in crate::plan) fn notice(snapshot: &Snapshot, offered: &Offered) -> Noticin
     outcome.report.problems.extend(offered.memory.problem.clone());
     // A failed write is harmless: the next plan sees the same Nodes.
     actions.extend(offered.memory.record.clone().map(|record| Action::PutRecord(RecordKind::ReportedMemory, record)));
-    let (judging, problems) = registration_health::evaluate(snapshot, &offered.evaluated);
+    let (launch_results, problems) = registration_health::evaluate(snapshot, &offered.evaluated);
     outcome.report.problems.extend(problems);
     // Last, so that the results of these writes are the last ones.
     actions.extend(overlays::statuses(snapshot, offered));
     actions.extend(
-        judging
+        launch_results
             .iter()
             .filter_map(|one| one.record.clone())
             .map(|record| Action::PutRecord(RecordKind::Registrations, record)),
     );
-    Noticing { batch: Batch::each(Stage::Bookkeeping, actions), judging, outcome }
+    Findings { batch: Batch::each(Stage::Bookkeeping, actions), launch_results, outcome }
 }
 
 /// Statuses and claims to write.
@@ -52,14 +52,14 @@ pub(in crate::plan) struct Noting {
     outcome: Outcome,
 }
 
-impl Noticing {
+impl Findings {
     /// Continues with NodePools and claims, given the results of the writes.
     pub(in crate::plan) fn note(self, snapshot: &Snapshot, offered: &Offered, written: &[Written]) -> Noting {
-        let Self { judging, mut outcome, .. } = self;
-        let records = judging.iter().filter(|one| one.record.is_some()).count();
+        let Self { launch_results, mut outcome, .. } = self;
+        let records = launch_results.iter().filter(|one| one.record.is_some()).count();
         let mut answers = written.iter().skip(written.len().saturating_sub(records));
         let mut known: BTreeMap<String, Registrations> = BTreeMap::new();
-        for Judging { node_pool, registrations, record } in judging {
+        for PoolRegistrations { node_pool, registrations, record } in launch_results {
             match record.and_then(|_| answers.next()) {
                 // Lifecycle is writing a result now. The next plan reads it.
                 Some(Written::Conflict(_)) => continue,

@@ -180,16 +180,16 @@ pub(crate) fn remove(store: &mut Store, definition: &Definition, object: Value, 
     }
     for owner in owner_uids(&gone) {
         if let Some((storage, key)) = store.by_uid(owner).cloned() {
-            settle_at(store, &storage, &key, now);
+            complete_deletion_at(store, &storage, &key, now);
         }
     }
     let namespace = text(&gone, "/metadata/namespace");
     if !namespace.is_empty() {
-        settle_at(store, &NAMESPACES.storage_key(), &(String::new(), namespace.to_owned()), now);
+        complete_deletion_at(store, &NAMESPACES.storage_key(), &(String::new(), namespace.to_owned()), now);
     }
     if definition.custom.is_some() {
         let name = definition.resource.qualified_plural();
-        settle_at(store, &CUSTOM_RESOURCE_DEFINITIONS.storage_key(), &(String::new(), name), now);
+        complete_deletion_at(store, &CUSTOM_RESOURCE_DEFINITIONS.storage_key(), &(String::new(), name), now);
     }
     gone
 }
@@ -232,7 +232,7 @@ pub(crate) fn collect_if_orphaned(store: &mut Store, definition: &Definition, ob
     }
 }
 
-fn settle_at(store: &mut Store, storage: &StorageKey, key: &ObjectKey, now: Timestamp) {
+fn complete_deletion_at(store: &mut Store, storage: &StorageKey, key: &ObjectKey, now: Timestamp) {
     let Some(object) = store.get(storage, key).cloned() else { return };
     if object.pointer("/metadata/deletionTimestamp").is_none() {
         return;

@@ -29,7 +29,7 @@ fn main() {
         return measure(&Case::all().into_iter().find(|case| case.name == name).unwrap());
     }
     let filters: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
-    println!("| case | seconds | plan | judging | launches | left | nodes that go | peak MiB | reach |");
+    println!("| case | seconds | plan | disruption | launches | left | nodes that go | peak MiB | reach |");
     println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|");
     for case in Case::all() {
         if filters.iter().all(|part| case.name.contains(part.as_str())) {

@@ -29,7 +29,7 @@ use std::time::Duration;
 /// The field manager and the source of events.
 const FIELD_MANAGER: &str = "nodeless";
 /// How often `wait_for_batch` looks for newly pending pods.
-const SETTLE_STEP: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The simulated cluster.
 #[derive(Clone, Debug)]
@@ -113,7 +113,7 @@ impl PlanningView for MemoryCluster {
         }
         let mut quiet = idle.min(max);
         while waited() < quiet {
-            self.clock.sleep(SETTLE_STEP.min(quiet.saturating_sub(waited()))).await;
+            self.clock.sleep(POLL_INTERVAL.min(quiet.saturating_sub(waited()))).await;
             let pending = self.pending()?;
             if !pending.is_subset(&known) {
                 quiet = (waited() + idle).min(max);
