@@ -746,7 +746,7 @@ run "functions_in_a_vpc_reach_the_cluster" {
   }
 }
 
-run "an_endpoint_that_lambda_cannot_reach_is_told" {
+run "an_endpoint_that_lambda_cannot_reach_is_reported" {
   command = plan
 
   override_data {

@@ -100,7 +100,7 @@ fn a_launch_has_every_documented_field() {
 }
 
 #[test]
-fn the_exit_code_says_whether_all_pods_can_be_scheduled() {
+fn the_exit_code_shows_whether_all_pods_can_be_scheduled() {
     let gpu =
         "kind: Pod\nmetadata: {name: gpu}\nspec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}";
     let plan = planned(2, &[POOL, CLASS, &pod("web", "1", ""), gpu]);

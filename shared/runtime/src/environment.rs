@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_name_the_variable_and_what_it_says() {
+    fn errors_name_the_variable_and_its_value() {
         let environment = Environment::from_fn(|name| match name {
             "CLUSTER_NAME" => Some(String::new()),
             "SIZE" => Some("many".to_owned()),

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_says_what_to_do() {
+    fn a_denial_explains_what_to_do() {
         let right = r#"pods is forbidden: User "arn:aws:sts::1:assumed-role/planner/x" cannot list resource "pods" in API group "" at the cluster scope"#;
         let error = call(403, right, "Forbidden").error.to_string();
         assert!(error.contains(right) && error.contains("infra/rbac") && error.contains("just started"), "{error}");

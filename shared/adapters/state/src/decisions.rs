@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_explanation_is_cut_and_says_so() {
+    fn a_long_explanation_is_truncated_with_a_note() {
         let detail = "é".repeat(DETAIL_BYTES);
         let decision = Decision {
             id: "1".into(),

@@ -180,7 +180,7 @@ async fn limits_hold_when_many_write_at_once() {
 }
 
 #[tokio::test]
-async fn usage_is_corrected_only_if_nobody_changed_it() {
+async fn usage_is_corrected_only_if_it_is_unchanged() {
     let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
     let claims = table(&config(&dynamodb.url).await).await;
     claims.create(&claim("a", 4, 0.4), None).await.unwrap();

@@ -117,7 +117,7 @@ async fn a_claim_that_no_item_can_hold_is_refused_with_the_reason() {
 
 /// The attribute of the module's table (terraform/table.tf) by which DynamoDB expires items, in seconds since 1970.
 #[tokio::test]
-async fn what_may_be_deleted_says_when_in_seconds_and_a_claim_never_does() {
+async fn expiring_items_have_a_time_in_seconds_and_a_claim_has_none() {
     let Some(dynamodb) = nodeless_tests::dynamodb_local() else { return };
     let config = config(&dynamodb.url).await;
     let claims = table(&config).await;

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_sells_is_worth_nothing() {
+    fn an_offering_without_a_price_is_worth_nothing() {
         assert_eq!(values(&[column(1.0, &[0, 5])], &[7.0, 0.0], 0).resources, [0.0, 0.0]);
         let found = values(&[column(1.0, &[0, 5])], &[7.0, 5.0], 0).resources;
         assert!(found[0] == 0.0 && (found[1] - 0.2).abs() < 1e-9, "{found:?}");

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_left_out_and_said() {
+    fn what_does_not_fit_is_left_out_and_reported() {
         let detail = detail(&[], &nodes(60_000), &BTreeSet::new());
         assert!(detail.len() <= MAX_BYTES);
         assert!(unpacked(&detail).unwrap()["keptLeftOut"].as_str().unwrap().starts_with("60000 nodes"), "{detail}");

@@ -95,7 +95,7 @@ async fn a_falling_price_justifies_evictions() {
 }
 
 #[tokio::test]
-async fn nothing_is_disrupted_while_nobody_knows_what_was() {
+async fn nothing_is_disrupted_while_past_disruption_is_unknown() {
     let mut harness = running_cluster(1, "1").await;
     drift(&harness);
     harness.faults.fail("claims churn", ErrorKind::Unavailable);

@@ -90,7 +90,7 @@ async fn resources_of_an_overlay_count_before_the_node_has_joined() {
 }
 
 #[tokio::test]
-async fn overlays_that_contradict_each_other_are_told() {
+async fn conflicting_overlays_are_reported() {
     let harness = Harness::new().await;
     let none = NodeOverlayStatus::default;
     let faulty = NodeOverlay {
@@ -191,7 +191,7 @@ async fn a_buffer_that_cannot_be_resolved_says_why() {
 }
 
 #[tokio::test]
-async fn a_pod_goes_where_its_volume_is_or_is_told_why_not() {
+async fn a_pod_runs_in_the_zone_of_its_volume_or_gets_the_reason() {
     let harness = Harness::new().await;
     let with = |name: &str, claim: &str| Pod {
         volume_claims: vec![VolumeClaim { claim_name: claim.into(), ephemeral: false }],

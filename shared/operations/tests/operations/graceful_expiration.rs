@@ -17,7 +17,7 @@ fn recommendation(claim: &NodeClaim) -> String {
 }
 
 #[tokio::test]
-async fn a_recommendation_to_rebalance_replaces_the_node_where_that_is_wanted() {
+async fn a_rebalance_recommendation_replaces_the_node_if_enabled() {
     let mut harness = running_cluster(2).await;
     let old = harness.records().await[0].clone();
     let event = recommendation(&old);

@@ -39,7 +39,7 @@ fn reported(harness: &Harness) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn two_machines_that_never_join_make_a_nodepool_unhealthy_and_three_that_do_mend_it() {
+async fn two_machines_that_never_join_make_a_nodepool_unhealthy_and_three_that_join_make_it_healthy() {
     let mut harness = silent_cluster(1).await;
     harness.minutes(14).await;
     assert_eq!(health(&harness), ConditionStatus::Unknown);
@@ -78,7 +78,7 @@ async fn a_machine_that_joins_makes_a_nodepool_healthy() {
 }
 
 #[tokio::test]
-async fn machines_that_ec2_refuses_to_launch_are_failures_with_what_ec2_said() {
+async fn launches_that_ec2_rejects_are_failures_with_the_message_of_ec2() {
     let mut harness = Harness::new().await;
     harness.faults.fail("cloud launch", ErrorKind::Denied);
     harness.cluster.add_pods([pod("a", 3000), pod("b", 3000)]);
@@ -115,7 +115,7 @@ async fn a_change_of_the_nodepool_or_its_class_begins_anew() {
 }
 
 #[tokio::test]
-async fn what_karpenter_said_holds_until_more_is_known() {
+async fn the_condition_of_karpenter_holds_until_there_are_results() {
     let harness = Harness::new().await;
     let stated = |generation: i64| {
         serde_json::from_value(serde_json::json!({

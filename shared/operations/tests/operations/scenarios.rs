@@ -107,7 +107,7 @@ async fn a_plan_that_cannot_be_made_is_asked_for_again_a_few_times() {
 
 /// A function is killed at its timeout, and then its message holds up the group.
 #[tokio::test]
-async fn a_plan_that_would_not_end_in_time_says_so() {
+async fn a_plan_that_would_not_end_in_time_is_reported() {
     let harness = Harness::new().await;
     harness.cluster.lock().readers = Some(Arc::new(Barrier::new(2)));
     let now = harness.clock.time();
@@ -159,7 +159,7 @@ async fn a_pool_without_its_class_harms_no_other() {
 }
 
 #[tokio::test]
-async fn pods_that_fit_nowhere_are_told_why_once() {
+async fn unschedulable_pods_get_one_event_with_the_reason() {
     let harness = Harness::new().await;
     harness.cluster.add_pods([pod("giant", 900_000)]);
     for _ in 0..3 {
@@ -172,7 +172,7 @@ async fn pods_that_fit_nowhere_are_told_why_once() {
 
 /// As in Karpenter: such a pod waits for capacity that is none of ours.
 #[tokio::test]
-async fn a_pod_that_keeps_off_node_pools_is_told_nothing() {
+async fn a_pod_that_excludes_node_pools_gets_no_event() {
     let harness = Harness::new().await;
     let mut elsewhere = pod("elsewhere", 1000);
     elsewhere.required_node_affinity = vec![vec![RequirementTerm {
@@ -190,7 +190,7 @@ async fn a_pod_that_keeps_off_node_pools_is_told_nothing() {
 }
 
 #[tokio::test]
-async fn a_node_pool_that_no_instance_type_meets_says_so_while_pods_wait() {
+async fn a_node_pool_without_compatible_instance_types_gets_an_event_while_pods_are_pending() {
     let harness = Harness::new().await;
     {
         let mut state = harness.cluster.lock();
@@ -222,7 +222,7 @@ async fn a_node_pool_that_no_instance_type_meets_says_so_while_pods_wait() {
 }
 
 #[tokio::test]
-async fn a_node_pool_says_why_its_class_is_not_ready() {
+async fn a_node_pool_reports_why_its_class_is_not_ready() {
     let harness = Harness::new().await;
     let reported = async |edit: &dyn Fn(&mut EC2NodeClass)| {
         edit(harness.cluster.lock().classes.get_mut("default").unwrap());
@@ -567,7 +567,7 @@ impl CatalogSource for TestSource {
 }
 
 #[tokio::test]
-async fn what_the_deployment_says_of_capacity_is_kept_with_the_catalog() {
+async fn the_capacity_settings_of_the_deployment_are_kept_with_the_catalog() {
     let harness = Harness::new().await;
     let capacity = CapacitySettings { reserved_enis: 1, memory_overhead: "0.1".parse().unwrap() };
     let refresher = Refresher {
@@ -669,7 +669,7 @@ async fn after_a_shortage_a_few_nodes_are_tried_and_twice_as_many_after_each_suc
 }
 
 #[tokio::test]
-async fn a_launch_that_ec2_refuses_is_told_on_the_class_and_not_tried_in_a_loop() {
+async fn a_launch_that_ec2_rejects_is_reported_on_the_class_and_not_retried_in_a_loop() {
     let mut harness = Harness::new().await;
     harness.faults.fail("cloud launch", ErrorKind::Denied);
     harness.cluster.add_pods([pod("web", 3000)]);

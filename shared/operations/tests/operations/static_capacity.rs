@@ -98,7 +98,7 @@ async fn a_pod_that_waits_goes_to_a_static_node_that_is_made_in_the_same_plan() 
 }
 
 #[tokio::test]
-async fn the_limit_on_nodes_holds_for_a_static_pool_and_is_told() {
+async fn the_limit_on_nodes_applies_to_a_static_pool_and_is_reported() {
     let mut harness = fixed_cluster(4).await;
     change(&harness, |pool| pool.limits = ResourceList::from([("nodes", Quantity::from_units(2))]));
     converge(&mut harness, 2).await;

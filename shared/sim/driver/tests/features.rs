@@ -285,7 +285,7 @@ fn faulty_class(name: &str, fields: Value) -> Value {
 }
 
 #[test]
-fn each_faulty_class_is_told_why_and_the_rest_goes_on() {
+fn each_invalid_class_gets_the_reason_and_the_others_are_processed() {
     let mut driver = start();
     let images = driver.world().ec2().account().images;
     let arm = images.iter().find(|image| image.architecture == "arm64").unwrap().id.clone();

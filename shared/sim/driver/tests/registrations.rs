@@ -39,7 +39,7 @@ fn change(driver: &Driver, resource: &Resource, spec: &Value) {
 }
 
 #[test]
-fn a_nodepool_says_whether_its_machines_join() {
+fn a_nodepool_reports_whether_its_machines_join() {
     let mut driver = start();
     wait(&mut driver, 120, "nothing is known", |it| is(it, "Unknown", "AwaitingReconciliation"));
     driver.world().ec2().spoil_launches(OfferingPattern::default(), LaunchFault::NeverJoins, 2);

@@ -93,7 +93,7 @@ fn every_invariant_holds_with_fixed_capacity_repair_and_expiry() {
 }
 
 #[test]
-fn every_invariant_holds_with_sleep_gentle_expiry_and_failing_machines() {
+fn every_invariant_holds_with_schedules_graceful_expiration_and_failing_machines() {
     run_all("schedules", one_in(10));
 }
 

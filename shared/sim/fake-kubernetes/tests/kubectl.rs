@@ -147,7 +147,7 @@ async fn kubectl_creates_what_newer_versions_send_as_protobuf() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kubectl_is_told_what_is_wrong() {
+async fn kubectl_shows_what_is_wrong() {
     if !has_kubectl() {
         return;
     }
@@ -362,7 +362,7 @@ async fn a_webhook_learns_of_matching_events_however_they_are_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_can_refuse_and_one_that_is_down_is_ignored_when_it_says_so() {
+async fn a_webhook_can_reject_and_an_unavailable_one_is_ignored_if_its_policy_allows() {
     let cluster = Cluster::start(100).await;
     let (url, _reviews) = webhook(false).await;
     configure(&cluster, &url, "Ignore");

@@ -10,7 +10,7 @@ use nodeless_ports::{CatalogSource, ErrorKind};
 use std::sync::Arc;
 
 #[tokio::test]
-async fn the_catalog_says_what_ec2_and_the_price_list_say() {
+async fn the_catalog_contains_what_ec2_and_the_price_list_return() {
     // The simulated account sells the embedded facts at synthetic spot prices, so the catalog of those is what is expected.
     let facts = facts();
     let world = World::selling(&facts).await;

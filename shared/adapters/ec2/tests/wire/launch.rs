@@ -139,7 +139,7 @@ async fn a_launch_whose_prices_changed_meanwhile_is_found_by_its_tag() {
 }
 
 #[tokio::test]
-async fn a_template_is_made_once_for_what_it_says() {
+async fn a_template_is_created_once_for_its_contents() {
     let world = World::new().await;
     let class = world.resolved(json!({})).await;
     let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];

@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_whose_names_are_taken_says_so() {
+    fn a_definition_whose_names_are_taken_reports_it() {
         let taken = json!({ "status": { "conditions": [
             { "type": "NamesAccepted", "status": "False", "message": "\"np\" is already in use" },
             { "type": "Established", "status": "False" }

@@ -257,7 +257,7 @@ fn a_replacement_goes_through_every_phase_in_order() {
 }
 
 #[test]
-fn without_replacements_the_candidates_leave_at_once_and_lost_ones_hold_nobody_up() {
+fn without_replacements_the_candidates_leave_at_once_and_lost_ones_block_none() {
     let mut world = World::new(3, 0);
     world.fail("old-1");
     world.converge(at(15));

@@ -116,7 +116,7 @@ fn nothing_forbids_the_room_to_move() {
 }
 
 #[test]
-fn where_only_empty_nodes_go_a_node_that_holds_room_stays_and_says_so() {
+fn where_only_empty_nodes_go_a_node_with_buffer_capacity_stays_with_a_reason() {
     let mut world = world_with(chunks(1, 1000, 1024));
     world.pools[0].disruption.consolidation_policy = ConsolidationPolicy::WhenEmpty;
     world.on_demand("m9.4xlarge", Vec::new());

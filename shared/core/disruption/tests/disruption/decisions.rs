@@ -229,7 +229,7 @@ fn pods_that_would_not_miss_the_node_leave_it_empty() {
 }
 
 #[test]
-fn says_why_a_node_stays() {
+fn reports_why_a_node_stays() {
     type Change = fn(&mut World);
     let cases: [(&str, Change); 21] = [
         (

@@ -112,7 +112,7 @@ fn a_pod_that_does_not_want_to_go_keeps_no_other_node() {
 }
 
 #[test]
-fn a_node_expires_gently_where_that_is_wanted() {
+fn a_node_expires_gracefully_if_configured() {
     let mut world = World::new(vec![node_pool("default")]);
     world.on_demand("c9.large", vec![pod("a", 1500, 3000)]).claim.spec.expire_after = Some(Duration::from_secs(6000));
     // It was made at 3000 and is 4200 seconds old.
@@ -180,7 +180,7 @@ fn nothing_is_repaired_while_too_much_is_unhealthy() {
 }
 
 #[test]
-fn bad_input_is_said_on_the_object_concerned() {
+fn invalid_input_is_reported_on_the_object_concerned() {
     let mut world = World::new(vec![node_pool("default")]);
     world.on_demand(
         "c9.large",

@@ -170,7 +170,7 @@ fn the_list_is_as_long_as_min_values_ask_for() {
 }
 
 #[test]
-fn says_when_what_is_to_be_had_is_too_little_for_min_values() {
+fn reports_when_available_types_do_not_satisfy_min_values() {
     let candidates =
         [candidate("m5.large", "a", CapacityType::Spot, 0.05), candidate("m5.large", "b", CapacityType::OnDemand, 0.1)];
     for (key, least, missed) in [
@@ -195,7 +195,7 @@ fn says_when_what_is_to_be_had_is_too_little_for_min_values() {
 }
 
 #[test]
-fn says_what_the_class_lacks() {
+fn reports_what_the_class_lacks() {
     let only = [candidate("m5.large", "c", CapacityType::OnDemand, 0.1)];
     let error = plan(&class(&images()), &claim(&[]), &only).unwrap_err().to_string();
     assert!(error.contains("no subnet in any of the zones c"), "{error}");

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_left_out_and_said() {
+    fn unknown_reservations_are_left_out_and_reported() {
         let odd = Described { reservation_type: "future".into(), ..described("cr-x") };
         let (chosen, unknown) = select(vec![odd, described("cr-y")], at(0));
         assert_eq!(chosen.len(), 1);

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_launched_is_said_before_it_is_tried() {
+    fn what_cannot_be_launched_is_reported_before_it_is_tried() {
         assert_eq!(reason(&json!({})), None);
         let long = "#!/bin/sh\n".repeat(2000);
         for (fields, expected) in [

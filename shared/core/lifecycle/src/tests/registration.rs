@@ -188,7 +188,7 @@ fn tags_come_last_so_that_nothing_waits_for_them() {
 }
 
 #[test]
-fn a_taint_that_nobody_will_act_on_is_taken_off() {
+fn a_taint_without_a_command_is_removed() {
     let mut node = ready_node();
     node.taints = vec![Taint::disrupted()];
     node.labels.insert(labels::EXCLUDE_FROM_LOAD_BALANCERS.into(), "karpenter".into());

@@ -44,7 +44,7 @@ fn two_failures_of_the_last_four_are_too_many() {
 }
 
 #[test]
-fn each_claim_counts_once_and_the_last_that_is_said_of_it_holds() {
+fn each_claim_counts_once_with_its_last_result() {
     let mut health = RegistrationHealth::unknown(described(1, 1));
     assert!(health.push(&made("a", 0), failed("late")));
     assert!(!health.push(&made("a", 0), failed("late")), "a process that died reports it again");

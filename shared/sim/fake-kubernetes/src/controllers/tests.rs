@@ -152,7 +152,7 @@ fn pods_are_spread_over_nodes_and_run() {
 }
 
 #[test]
-fn a_pod_that_fits_nowhere_is_told_why_once() {
+fn an_unschedulable_pod_gets_one_event_with_the_reason() {
     let mut cluster = Cluster::with_nodes(&["n1", "n2"]);
     cluster.patch(&NODES, "n2", &json!({ "spec": { "unschedulable": true } }));
     cluster.create(&PODS, pod("big", "3"));

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_have_more_or_less_than_expected_or_what_was_said() {
+    fn types_differ_from_the_estimate_by_chance_or_as_configured() {
         let memory = RealMemory { by_type: BTreeMap::from([("m6i.large".to_owned(), -50)]) };
         let expected = Quantity::from_mebibytes(8_000);
         assert_eq!(memory.of("m6i.large", expected), Quantity::from_mebibytes(7_600));

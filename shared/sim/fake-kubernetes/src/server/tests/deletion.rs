@@ -173,7 +173,7 @@ fn a_budget_allows_one_eviction_and_refuses_the_next() {
 }
 
 #[test]
-fn an_unready_pod_may_go_when_the_budget_is_healthy_or_says_so() {
+fn an_unready_pod_may_be_evicted_if_the_budget_is_healthy_or_allows_it() {
     let world = with_budget(json!({"minAvailable": 1}));
     make_ready(&world, "b", false);
     world.server.refresh_disruption_budgets().unwrap();

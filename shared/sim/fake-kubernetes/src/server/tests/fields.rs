@@ -21,7 +21,7 @@ fn a_field_set_survives_its_encoding() {
 }
 
 #[test]
-fn strategic_merge_orders_as_it_is_told() {
+fn strategic_merge_follows_order_directives() {
     let patch = json!({"spec": {"$setElementOrder/containers": [{"name": "d"}, {"name": "c"}],
         "containers": [{"name": "d", "image": "x"}]}});
     let patched = patch::strategic::patch(&definition("Pod"), &pod("a"), &patch).unwrap();
@@ -39,7 +39,7 @@ fn strategic_merge_keeps_only_what_is_to_be_retained() {
 }
 
 #[test]
-fn quantities_are_told_from_other_texts() {
+fn quantities_are_distinguished_from_other_texts() {
     for text in ["1", "100m", "1.5Gi", ".5", "1e3", "1E", "-2k", "12E6", "0"] {
         assert!(is_quantity(text), "{text}");
     }
