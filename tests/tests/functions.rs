@@ -65,7 +65,7 @@ impl Functions {
     }
 }
 
-/// The functions at work in a cluster in which so many pods run on nodes of ours.
+/// The functions in a cluster in which a number of pods run on nodes of nodeless.
 async fn running_pods(stage: &Stage, count: u32) -> Functions {
     stage.create_inflate(count);
     let count = usize::try_from(count).unwrap();

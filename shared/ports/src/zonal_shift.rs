@@ -20,8 +20,8 @@ pub struct ZonalShift {
 pub trait ZonalShifts: Send + Sync {
     /// The shifts that are applied to the cluster now. Shifts that another shift overrides are left out.
     ///
-    /// # Errors
-    /// When ARC cannot be read, does not know the cluster, or returns something that this version cannot decode. It is then
+    /// When ARC cannot be read, the cluster is not registered with ARC, or the answer cannot be decoded by this version. It is
+    /// then unknown whether there is a shift.
     /// unknown whether there is a shift.
     async fn applied(&self) -> Result<Vec<ZonalShift>, PortError>;
 }

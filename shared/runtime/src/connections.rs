@@ -80,7 +80,7 @@ impl Connections {
     pub fn zonal_shifts(&self) -> Result<Arc<dyn ZonalShifts>, ConnectError> {
         let arn = self.access.arn.clone().ok_or_else(|| {
             let name = &self.access.name;
-            let message = format!("EKS did not return the ARN of cluster {name}, by which ARC knows its zonal shifts");
+            let message = format!("EKS did not return the ARN of cluster {name}, which ARC needs for its zonal shifts");
             PortError::new(ErrorKind::Unavailable, "EKS DescribeCluster", message)
         })?;
         Ok(Arc::new(ArcZonalShifts::new(&self.config, arn)))

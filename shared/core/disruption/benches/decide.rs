@@ -59,7 +59,7 @@ fn pool() -> NodePool {
     pool
 }
 
-/// So many spot nodes, each with fifteen pods and no room for another.
+/// Spot nodes, each with fifteen pods and no capacity for another.
 fn tight(nodes: usize) -> World {
     let mut world = World::new(vec![pool()]);
     world.types = families(30);
@@ -76,7 +76,7 @@ fn tight(nodes: usize) -> World {
     world
 }
 
-/// On-demand nodes of several types, filled by so many per cent with twenty pods on average.
+/// On-demand nodes of several types, filled to a given percentage with twenty pods on average.
 fn wasteful(nodes: usize, percent: i64, related: bool) -> World {
     let mut pool = pool();
     pool.template.requirements = Requirements::from([(labels::CAPACITY_TYPE, Requirement::one_of(["on-demand"]))]);
@@ -244,7 +244,7 @@ fn converged(name: &str, mut world: World) {
     );
 }
 
-/// A plan for so many pods that wait, in an empty cluster, and the second look at it.
+/// A plan for a number of pending pods in an empty cluster, and its refinement.
 fn planned(name: &str, count: usize) {
     let world = wasteful(0, 0, false);
     let mut draw = Draw(29);

@@ -80,7 +80,8 @@ pub(crate) fn launches(
     if count == 0 {
         return (Vec::new(), String::new());
     }
-    // A pod without requests that tolerates everything and takes a host port stands for each node, so no two share one.
+    // Each node is represented by a pod that has no requests, tolerates everything and uses a host port, so that no two share a
+    // node.
     let pool = NodePool { replicas: None, ..offer.pool.clone() };
     let stands: Vec<Pod> = (0..count)
         .map(|index| Pod {

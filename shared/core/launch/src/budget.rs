@@ -1,8 +1,8 @@
 //! Launch budgets: how many launches of one offering may be on their way at once.
 //!
-//! EC2 is asked for an offering in rounds. The first is [`INITIAL`]; where so many came, twice as many may be asked for in the
-//! next. Where EC2 ran out, it is asked for [`AFTER_SHORTAGE`] once the shortage is over, so that a plan for thousands of nodes
-//! does not run against the same wall every three minutes. What is written down is forgotten after [`KEPT_FOR`].
+//! EC2 launches of an offering are requested in rounds. The first round is [`INITIAL`]; if all of them succeeded, the next one
+//! may be twice as large. After a shortage, the round is [`AFTER_SHORTAGE`] once the shortage is over, so that a plan for
+//! thousands of nodes does not fail again every three minutes. Records expire after [`KEPT_FOR`].
 
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::CapacityType;
@@ -76,7 +76,7 @@ impl Usable<'_> {
 pub struct Share {
     /// How many.
     pub count: usize,
-    /// The offerings whose budget does not hold so many; they are not to be asked for.
+    /// The offerings whose budget is smaller than this number; they must not be used.
     pub avoided: Vec<OfferingKey>,
 }
 
@@ -132,8 +132,8 @@ impl Budgets {
         }
     }
 
-    /// Divides launches that are alike into those that may go now, at most so many together, and takes them off the budgets.
-    /// What is missing from the sum has to wait for the next round.
+    /// Divides equal launches into those that may be requested now, at most `together` at a time, and subtracts them from the
+    /// budgets. The remainder waits for the next round.
     pub fn shares(&mut self, count: usize, offerings: &[Usable<'_>], together: usize) -> Vec<Share> {
         let of_kind = preferred(offerings);
         let most = of_kind.first().map_or(0.0, |cheapest| cheapest.price * DEARER);

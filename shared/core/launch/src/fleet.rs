@@ -9,9 +9,9 @@ use nodeless_model::{CapacityType, NodeClaim, Operator, Requirements, labels};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// EC2 considers at most so many instance types well; Karpenter cuts its list at the same number.
+/// EC2 considers at most this number of instance types well; Karpenter truncates its list at the same number.
 const MAXIMUM_TYPES: usize = 60;
-/// EC2 takes at most so many launch templates in a fleet.
+/// The maximum number of launch templates in a fleet.
 const MAX_LAUNCH_TEMPLATES: usize = 50;
 /// Codes of CreateFleet that mean "not here, not now" rather than "not like this".
 const LACKS_CAPACITY: [&str; 9] = [
@@ -152,7 +152,7 @@ fn leave_out_dearest(groups: &mut BTreeMap<Variant, Vec<FleetOverride>>) -> BTre
     left_out.map(|entry| entry.instance_type).collect()
 }
 
-/// Of the candidates those of the one type that stands for the class when EC2 is asked by dry runs whether it would launch:
+/// Of the candidates those of the one type that represents the class in dry runs:
 /// on demand where there is such an offering, the cheapest with an image and a subnet, with accelerators only where nothing
 /// else has. Never spot: the dry run is of RunInstances, which asks for no spot instance, and EC2 refuses tags of a spot request
 /// where there is none.
@@ -230,7 +230,7 @@ fn is_capacity_block(candidate: &LaunchCandidate) -> bool {
     candidate.labels.get(labels::CAPACITY_RESERVATION_TYPE).is_some_and(|kind| kind == "capacity-block")
 }
 
-/// Of which keys a launch must be able to choose from so many values, by the claim's requirements.
+/// The keys with `minValues` in the claim's requirements, and the number of values that a launch must be able to choose from.
 struct MinValues<'a>(Vec<(&'a str, usize)>);
 
 impl<'a> MinValues<'a> {
@@ -279,8 +279,8 @@ pub fn min_values_missed(claim: &NodeClaim, candidates: &[LaunchCandidate]) -> O
 
 /// The candidates of one capacity type, cheapest first, cut to what EC2 considers.
 ///
-/// Where `minValues` are asked for nothing is left out as too dear or too special, as in Karpenter: that is what the choice is
-/// for. Then so many types are kept as it takes.
+/// With `minValues` nothing is left out as too expensive or too special, as in Karpenter, because that is the purpose of the
+/// choice. As many types are kept as the choice requires.
 fn choose<'a>(candidates: &[&'a LaunchCandidate], min_values: &MinValues<'_>) -> Vec<&'a LaunchCandidate> {
     let of = |kind| candidates.iter().copied().filter(move |candidate| candidate.capacity_type == kind);
     let kinds = [CapacityType::Reserved, CapacityType::Spot, CapacityType::OnDemand];

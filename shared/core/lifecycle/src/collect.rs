@@ -138,7 +138,7 @@ enum Fate<'a> {
 ///    which another controller is just launching (a NodeClaim object, not ours, without provider id): wait.
 /// 4. There are no claims at all: the table was lost, or we have just taken over. Adopt everything; what never joins is
 ///    ended by the registration timeout.
-/// 5. Otherwise nothing in the table or the cluster knows it: terminate.
+/// 5. Otherwise nothing in the table or the cluster refers to it: terminate.
 fn fate<'a>(
     world: &World<'a>,
     instance: &Instance,
@@ -177,7 +177,7 @@ fn fate<'a>(
     if world.claims.is_empty() {
         return Fate::Adopt(None);
     }
-    Fate::Terminate("no claim, NodeClaim or recognised Node knows it".to_owned())
+    Fate::Terminate("no claim, NodeClaim or recognised Node refers to it".to_owned())
 }
 
 /// Whether a NodeClaim was named after a NodePool, `POOL-xxxxx`.

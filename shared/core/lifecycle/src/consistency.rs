@@ -5,7 +5,7 @@ use nodeless_model::claim::condition;
 use nodeless_model::resources::format_quantity;
 use nodeless_model::{ConditionStatus, Node, NodeClaim};
 
-/// A node has to have so many hundredths of what was expected, as in Karpenter.
+/// The minimum percentage of the expected capacity of a node, as in Karpenter.
 const LEAST: i128 = 90;
 
 /// What a node lacks of the resources that its claim was made for, in words; nothing where all is well.

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct Drain {
     /// To be evicted, honouring budgets.
     pub evict: Vec<PodRef>,
-    /// To be deleted past all budgets, each with so many seconds to stop.
+    /// To be deleted bypassing PodDisruptionBudgets, each with its grace period in seconds.
     pub delete: Vec<(PodRef, u32)>,
     /// How many pods the drain still waits for, those included.
     pub waiting: usize,

@@ -121,7 +121,7 @@ pub enum LaunchResult {
     Launched {
         /// The instance.
         instance: Box<Instance>,
-        /// What the catalog knows about it.
+        /// Its data in the catalog.
         learned: Box<Learned>,
     },
     /// EC2 answered and there is no instance for it.
@@ -185,7 +185,7 @@ impl Step {
         self.hold(format!("{what} could not be read: {why}"), delay)
     }
 
-    /// Do nothing because something is in the way, and look again after a while.
+    /// Do nothing because something blocks the step, and retry after a while.
     pub(crate) fn hold(mut self, why: String, delay: Duration) -> Self {
         self.blocked.push(why);
         self.requeue = Some(self.requeue.map_or(delay, |present| present.min(delay)));

@@ -126,7 +126,7 @@ fn recover(
     }
 }
 
-/// The part of a launch's outcome that belongs to one claim; `learn` returns what the catalog knows about its instance.
+/// The part of a launch's outcome that belongs to one claim; `learn` returns the catalog's data about its instance.
 /// For a group of several, `owners` has the owner of each instance.
 pub fn result_for(
     claim: &NodeClaim,

@@ -64,8 +64,8 @@ pub struct SeenGroup {
     pub instances: Vec<Instance>,
     /// The claims of its other members.
     pub others: Vec<NodeClaim>,
-    /// Whose each instance is, as far as that is written. The claim's own instance is among [`Self::instances`] even where the
-    /// list does not show it, as long as EC2 knows it.
+    /// The owner of each instance, as far as it is recorded. [`Self::instances`] contains the claim's own instance even if the
+    /// list does not, as long as it exists in EC2.
     pub owners: Owners,
 }
 
@@ -76,7 +76,7 @@ pub struct Observation {
     pub node_class: Seen<NodeClassState>,
     /// Whether its NodePool exists, be it valid or not.
     pub node_pool_exists: Seen<bool>,
-    /// Its instance; `None` when EC2 does not know that id.
+    /// Its instance; `None` if it does not exist in EC2.
     pub instance: Seen<Option<Instance>>,
     /// Its launch group.
     pub launch_group: Seen<SeenGroup>,

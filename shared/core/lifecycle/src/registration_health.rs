@@ -110,7 +110,7 @@ impl RegistrationHealth {
         Self { of, since: None, results: Vec::new() }
     }
 
-    /// The results that an existing condition of the same NodePool stands for: as many as lead to the same status.
+    /// The results that correspond to an existing condition of the same NodePool: the number that results in the same status.
     #[must_use]
     pub fn taken_over(of: Described, status: HealthStatus) -> Self {
         let results = match status {

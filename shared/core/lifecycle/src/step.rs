@@ -112,7 +112,7 @@ fn reason_to_leave(
             let joined = claim.phase >= Phase::Registered;
             let no_node_answers = seen.nodes.known().is_some_and(|nodes| !nodes.iter().any(Node::is_ready));
             (unseen_too_long && joined && no_node_answers)
-                .then(|| (InstanceMissing, format!("EC2 no longer knows the instance {}", launched.id)))
+                .then(|| (InstanceMissing, format!("EC2 no longer lists the instance {}", launched.id)))
         }
     }
 }

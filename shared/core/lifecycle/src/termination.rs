@@ -26,7 +26,7 @@ enum Remains {
     Nothing,
 }
 
-/// What is left of the claim's instance. An id that EC2 does not know may be one that it does not know yet.
+/// The remains of the claim's instance. An unknown id may belong to an instance that EC2 does not list yet.
 fn remains(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Result<Remains, String> {
     let Some(launched) = &claim.status.instance else { return Ok(Remains::Nothing) };
     if seen.zonal_shift.is_some() {

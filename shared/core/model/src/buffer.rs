@@ -204,7 +204,7 @@ impl CapacityBuffer {
     }
 }
 
-/// Whether a pod is virtual: it stands for a chunk of a buffer and exists in plans only.
+/// Whether a pod is virtual: it represents a chunk of a buffer and exists in plans only.
 #[must_use]
 pub fn is_virtual(pod: &Pod) -> bool {
     pod.node_name.is_none() && pod.annotations.get(FAKE_POD).is_some_and(|value| value == "true")

@@ -64,7 +64,7 @@ impl fmt::Display for CapacityType {
 /// Where a claim stands in its life. Phases only ever go forwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Phase {
-    /// Written down and charged to its NodePool's limits; nothing exists in EC2 as far as we know.
+    /// Recorded and charged to its NodePool's limits; no instance is known.
     Reserved,
     /// An instance was launched; its node has not joined yet.
     Launched,
@@ -232,7 +232,7 @@ pub struct NodeClaimStatus {
     pub allocatable: ResourceList,
     /// Its node's name, once joined.
     pub node_name: Option<String>,
-    /// The conditions that Karpenter's users know: Launched, Registered, Initialized, Drained and so on.
+    /// Karpenter's conditions: Launched, Registered, Initialized, Drained and so on.
     pub conditions: Vec<Condition>,
     /// When pods last came to or left its node.
     pub last_pod_event: Option<Timestamp>,

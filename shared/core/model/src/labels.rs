@@ -124,7 +124,7 @@ pub const INSTANCE_PROFILE_NAME: &str = "karpenter.k8s.aws/instance-profile-name
 pub const TAGGED: &str = "karpenter.k8s.aws/tagged";
 /// The same for the cluster's name; Karpenter asks for both.
 pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
-/// The uid of our record, on the NodeClaim object that mirrors it: by this we know our own.
+/// The uid of the record, on the NodeClaim object that mirrors it. It identifies the mirrors of nodeless.
 pub const RECORD_UID: &str = "nodeless.sh/record-uid";
 /// How much a pod's owner would miss it.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";

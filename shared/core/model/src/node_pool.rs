@@ -113,9 +113,9 @@ pub struct Budget {
 /// A number of nodes, or a share of the pool's nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BudgetNodes {
-    /// So many.
+    /// A number of nodes.
     Count(u32),
-    /// So many per cent of the pool's nodes, rounded up.
+    /// A percentage of the pool's nodes, rounded up.
     Percent(u32),
 }
 
@@ -130,7 +130,7 @@ pub struct BudgetWindow {
 }
 
 impl BudgetNodes {
-    /// How many of so many nodes.
+    /// The allowed number out of a number of nodes.
     #[must_use]
     pub fn of(self, total: u32) -> u32 {
         match self {

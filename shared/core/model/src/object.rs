@@ -21,7 +21,7 @@ pub struct MirroredClaim {
     pub finalizers: Vec<String>,
     /// The provider id in its status.
     pub provider_id: Option<String>,
-    /// Whether it carries the annotation by which we know our mirrors: the uid of our record.
+    /// Whether it has the annotation that identifies mirrors: the uid of the record.
     pub record_uid: Option<String>,
     /// The NodePool of its label `karpenter.sh/nodepool`. One that a person made for a single node has none.
     pub node_pool: Option<String>,

@@ -26,9 +26,9 @@ pub struct NodeOverlay {
 pub enum PriceChange {
     /// It is this many dollars per hour.
     Absolute(f64),
-    /// It is so many dollars per hour more, or less.
+    /// A difference in dollars per hour.
     Add(f64),
-    /// It is so many per cent more, or less.
+    /// A difference in per cent.
     Percent(f64),
 }
 

@@ -71,7 +71,7 @@ pub enum RequirementError {
     },
 }
 
-/// One requirement as it is written in the API and stored: the flat form that users know.
+/// One requirement as it is written in the API and stored: the flat form of the API.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequirementTerm {
@@ -452,7 +452,7 @@ impl Requirements {
         self.0.iter().map(|entry| (&*entry.key, &*entry.requirement))
     }
 
-    /// What stands for a normalised key with this hash.
+    /// The normalised key with this hash.
     fn at(&self, hash: u64, key: &str) -> Option<&Entry> {
         self.0.iter().find(|entry| entry.is(hash, key))
     }

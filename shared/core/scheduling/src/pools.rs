@@ -34,10 +34,10 @@ pub(crate) struct Pool<'a> {
     pub(crate) requirements: Requirements,
     /// The instance types that meet its requirements, by name.
     pub(crate) types: Rc<[PoolType<'a>]>,
-    /// Keys of which a launch must be able to choose from so many values.
+    /// Keys with `minValues`, and the number of values that a launch must be able to choose from.
     pub(crate) min_values: Vec<(String, u32)>,
     pub(crate) limits: Limits,
-    /// What is left of capacity reservations, as far as this NodePool knows.
+    /// The remaining capacity of reservations, according to this NodePool.
     pub(crate) reservations: Reservations,
     /// What planning for it took.
     pub(crate) work: Work,
@@ -64,7 +64,7 @@ const WORK_PER_TYPE: usize = 100;
 /// With how many NodePools with different launches each other one is compared.
 const MAX_COMPARED_POOLS: usize = 32;
 
-/// How many sets are kept from one plan to the next: each knows the prices of all instance types.
+/// How many sets are cached from one plan to the next: each contains the prices of all instance types.
 const MAX_KEPT_SETS: usize = 256;
 
 /// What a NodePool can launch where some requirements stand.

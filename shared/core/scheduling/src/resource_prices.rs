@@ -70,7 +70,7 @@ pub(crate) fn values(columns: &[Column<'_>], demand: &[f64], nodes: u32) -> Valu
 /// scaled, so that every demand is one and the greatest entry of every column too.
 struct Simplex {
     rows: usize,
-    /// By column, its entries; the last so many columns are what exceeds the demand of a row.
+    /// By column, its entries; the last columns represent what exceeds the demand of a row.
     entries: Vec<f64>,
     costs: Vec<f64>,
     /// By row, the column in the basis; columns beyond the last stand for demand that is not met.

@@ -112,7 +112,7 @@ impl fmt::Display for RuledOutCause {
             }
             Self::Unavailable { offerings } => {
                 let each = offerings.iter().map(|(zone, capacity)| format!("{} in {zone}", capacity.as_str()));
-                write!(f, "it cannot be had now: {}", each.collect::<Vec<_>>().join(", "))
+                write!(f, "it is unavailable now: {}", each.collect::<Vec<_>>().join(", "))
             }
             Self::TooSmall { resource, needed, left } => write!(
                 f,

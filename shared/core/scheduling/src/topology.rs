@@ -269,7 +269,7 @@ impl<'a> Topology<'a> {
         self.changes
     }
 
-    /// Whether a count of any of these groups has changed since there were so many changes.
+    /// Whether a count of any of these groups has changed since this number of changes.
     pub(crate) fn changed_since<'g>(&self, mut groups: impl Iterator<Item = &'g GroupId>, changes: u64) -> bool {
         groups.any(|group| self.changed[*group] > changes)
     }
@@ -339,7 +339,7 @@ fn tolerates(filter: &NodeFilter, taints: &[Taint]) -> bool {
     filter.tolerations.as_ref().is_none_or(|known| first_repelling(taints, known, false).is_none())
 }
 
-/// All values of a key that nodes have or may have, sorted; the first stands for its absence.
+/// All values of a key that nodes have or may have, sorted; the first one represents its absence.
 fn values_of(key: &str, problem: &Problem<'_>, pools: &mut [Pool<'_>]) -> Vec<String> {
     let mut values: BTreeSet<String> = pools.iter_mut().flat_map(|pool| pool.values_of(key).clone()).collect();
     values.extend(problem.nodes.iter().filter_map(|node| node.requirements.get(key)?.single()).map(str::to_owned));

@@ -88,7 +88,7 @@ fn node_pools_daemons_and_offerings_rule_out_too() {
         ruled_out(&explained(&limited)),
         [
             "c9.large: the NodePool requires karpenter.k8s.aws/instance-family In [m9, m9g]",
-            "m9g.large: it cannot be had now: on-demand in us-east-1a, on-demand in us-east-1b, on-demand in us-east-1c",
+            "m9g.large: it is unavailable now: on-demand in us-east-1a, on-demand in us-east-1b, on-demand in us-east-1c",
         ]
     );
 

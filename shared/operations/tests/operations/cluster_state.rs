@@ -68,7 +68,7 @@ async fn an_overlay_changes_what_is_launched() {
         ["ValidationSucceeded", "Ready"].map(|kind| (kind.into(), ConditionStatus::True, kind.into()))
     );
     harness.until("it is launched", |harness| harness.cloud.launched() == 1).await;
-    assert_eq!(harness.cloud.alive()[0].instance_type, "c6i.xlarge", "the launch goes by the overlay too");
+    assert_eq!(harness.cloud.alive()[0].instance_type, "c6i.xlarge", "the launch uses the overlay too");
 }
 
 #[tokio::test]
@@ -170,7 +170,7 @@ async fn plans_that_ask_for_the_next_are_one_chain() {
     assert_eq!(harness.queue.take_plan(), None, "the second did not begin a chain of its own");
     harness.planner().run().await.unwrap();
     after(30);
-    assert!(harness.queue.take_plan().is_some(), "the chain goes on");
+    assert!(harness.queue.take_plan().is_some(), "the chain continues");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! What `kubectl describe` shows of nodes that stay and nodes that go: conditions and events, as Karpenter's users know them.
+//! What `kubectl describe` shows of nodes that stay and nodes that are removed: conditions and events, as in Karpenter.
 
 use crate::common::{Harness, drift, pod, running_cluster};
 use nodeless_model::node_pool::{BudgetNodes, ConsolidationPolicy};

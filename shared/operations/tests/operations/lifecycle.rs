@@ -134,7 +134,7 @@ async fn a_nodeclaim_without_a_nodepool_gets_an_event_that_nothing_is_launched()
     assert!(state.mirrors.contains_key("mine"), "it is not ours to delete");
 }
 
-/// The members of a launch group whose answer was lost: EC2 has stated that it knows their client token.
+/// The members of a launch group whose answer was lost: EC2 has reported that their client token was used.
 async fn lost_group(harness: &Harness) -> Vec<String> {
     let lost =
         LaunchResult::Failed { code: "IdempotentParameterMismatch".into(), message: String::new(), retryable: false };

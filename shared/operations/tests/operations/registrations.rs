@@ -22,7 +22,7 @@ fn health(harness: &Harness) -> ConditionStatus {
     condition(harness).status
 }
 
-/// A cluster in which so many pods want a node each, and no machine joins.
+/// A cluster in which a number of pods need a node each, and no machine joins.
 async fn silent_cluster(pods: usize) -> Harness {
     let mut harness = Harness::new().await;
     harness.cloud.spoil_joins(100);

@@ -443,7 +443,7 @@ async fn karpenters_nodes_are_adopted_unharmed() {
     assert!(matches!(&report.collected[..], [Collection::Adopt(_)]), "{report:?}");
     let claim = harness.records().await[0].clone();
     assert_eq!((claim.phase, claim.version), (Phase::Initialized, 1));
-    assert!(claim.status.instance.as_ref().unwrap().price > 0.0, "the catalog knows its price");
+    assert!(claim.status.instance.as_ref().unwrap().price > 0.0, "the catalog has its price");
     assert!(harness.sweeper().run().await.unwrap().collected.is_empty());
     harness.minutes(5).await;
     let after = inventory(&harness);
@@ -682,7 +682,7 @@ async fn a_launch_that_ec2_rejects_is_reported_on_the_class_and_not_retried_in_a
     let launched = claim.condition(condition::LAUNCHED).unwrap();
     assert_eq!((launched.status, claim.status.launch_attempts), (nodeless_model::ConditionStatus::False, 3));
     assert!(launched.message.contains("cloud launch was denied"), "{}", launched.message);
-    // Its time is up five minutes later; what has been mended by then serves the next claim.
+    // It times out five minutes later; what is fixed by then serves the next claim.
     harness.faults.end_outages();
     harness.until("the pod runs", |harness| harness.cluster.bound() == 1).await;
     harness.minutes(2).await;

@@ -12,7 +12,7 @@ use nodeless_operations::plan::PlanSettings;
 use nodeless_ports::{Decisions, Plans};
 use std::collections::BTreeSet;
 
-/// A cluster whose only NodePool keeps so many nodes.
+/// A cluster whose only NodePool has this number of replicas.
 async fn fixed_cluster(replicas: i64) -> Harness {
     let harness = Harness::new().await;
     harness.cluster.lock().respawn = true;
@@ -35,7 +35,7 @@ fn events(harness: &Harness, reason: &str) -> Vec<ObjectEvent> {
     harness.cluster.lock().events.iter().filter(|event| event.reason == reason).cloned().collect()
 }
 
-/// Ticks until there are so many initialized nodes, or twenty minutes have passed.
+/// Ticks until there is this number of initialized nodes, or twenty minutes have passed.
 async fn converge(harness: &mut Harness, nodes: usize) {
     for _ in 0..20 {
         harness.minutes(1).await;
@@ -220,7 +220,7 @@ async fn running_cluster(pods: usize, node_repair: bool) -> Harness {
     harness
 }
 
-/// The kernel of so many nodes has been bad since a while ago.
+/// The kernel of a number of nodes has been unhealthy for a while.
 fn sicken(harness: &Harness, nodes: usize, minutes_ago: i64) {
     let since = harness.clock.time() - SignedDuration::from_mins(minutes_ago);
     for node in harness.cluster.lock().nodes.values_mut().take(nodes) {
@@ -296,7 +296,7 @@ async fn nothing_is_repaired_while_the_gate_is_off_or_too_much_is_unhealthy() {
     assert_eq!(unhealthy(&harness).await.len(), 1);
 }
 
-/// A schedule that begins in so many minutes and lasts an hour.
+/// A schedule that starts in this number of minutes and lasts an hour.
 fn nap_in(harness: &Harness, minutes: i64) -> (String, Timestamp) {
     let start = harness.clock.time() + SignedDuration::from_mins(minutes);
     let at = start.to_zoned(jiff::tz::TimeZone::UTC);

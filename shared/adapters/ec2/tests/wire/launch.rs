@@ -272,7 +272,7 @@ async fn instances_are_found_by_id_while_filters_fail() {
     assert!(cloud.all_instances().await.is_err() && cloud.group_instances("group-1").await.is_err());
     assert_eq!(cloud.instances(&launched).await.unwrap().len(), 2);
 
-    // EC2 names the ids that it does not know, and is asked for the others again; one that begins like another is another.
+    // EC2 names the unknown ids, and the call is repeated for the others; an id with the same prefix is another one.
     let like_first = launched[0][..10].to_owned();
     let mut asked = vec!["i-0123456789abcdef0".to_owned(), like_first, "i-0123456789abcdef1".to_owned()];
     asked.extend(launched.iter().cloned());

@@ -202,7 +202,7 @@ async fn the_batch_window_extends_only_while_pods_arrive() {
     };
     let (took, ()) = tokio::join!(cluster.wait_for_batch(idle, max), late);
     assert!(took.unwrap() >= idle);
-    // What came while settling is known without another list.
+    // Changes during the batch window are read without another list.
     let pending = cluster.view().await.unwrap().pods.iter().filter(|pod| pod.is_provisionable()).count();
     assert_eq!(pending, 2);
 }

@@ -1,5 +1,5 @@
-//! The fields of the kubelet's configuration (KubeletConfiguration of kubelet.config.k8s.io/v1beta1), as Kubernetes 1.36 has
-//! them. A field that the kubelet does not know keeps it from starting, so it must not come to a node.
+//! The fields of the kubelet's configuration (KubeletConfiguration of kubelet.config.k8s.io/v1beta1) in Kubernetes 1.36. A
+//! kubelet does not start with an unknown field, so it must not be passed to a node.
 
 use super::is_duration;
 use serde_json::Value;
@@ -181,7 +181,7 @@ const FIELDS: &[(&str, Shape)] = &[
     ("volumePluginDir", Text),
     ("volumeStatsAggPeriod", Duration),
 ];
-/// A name with at most so many letters wrong is taken for a misspelt one.
+/// A name with at most this number of wrong letters counts as misspelt.
 const MISSPELT: usize = 2;
 
 /// What the kubelet would refuse in its configuration, each with the field's path below `spec`.

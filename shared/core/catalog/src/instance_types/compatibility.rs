@@ -53,7 +53,7 @@ impl fmt::Display for Incompatibility {
             Self::NestedVirtualization => {
                 f.write_str("cpuOptions.nestedVirtualization is enabled, and its processor cannot nest")
             }
-            Self::PlacementStrategy(strategy) => write!(f, "it knows no placement strategy {strategy}"),
+            Self::PlacementStrategy(strategy) => write!(f, "it does not support the placement strategy {strategy}"),
             Self::ConnectionTracking => f.write_str("connectionTracking is set, and it has no Nitro hypervisor"),
             Self::NoEna => f.write_str("networkInterfaces is set, and it has no elastic network adapter"),
             Self::NetworkCard(card) => write!(f, "networkInterfaces names network card {card}, which it does not have"),

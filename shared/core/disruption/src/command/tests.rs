@@ -81,7 +81,7 @@ impl World {
         self.record.as_ref().unwrap()
     }
 
-    /// One step, cut off after so many effects. Returns whether anything happened.
+    /// One step, interrupted after this number of effects. Returns whether anything happened.
     fn advance(&mut self, now: Timestamp, cut: usize) -> bool {
         let Some(record) = self.record.clone() else { return false };
         let (claims, tainted) = (&self.claims, &self.tainted);
@@ -342,7 +342,7 @@ fn a_replacement_that_leaves_before_the_drain_began_saves_the_candidates() {
     world.claims.get_mut("new-0").unwrap().phase = Phase::Initialized;
     world.advance(at(60), usize::MAX);
     assert_eq!(world.record().phase, CommandPhase::Draining, "{:#?}", world.record());
-    // The process ends here, and by the time that another goes on the replacement is being taken back.
+    // The process ends here, and before another one continues, the replacement is deleted.
     world.fail("new-0");
     world.converge(at(600));
     assert_eq!(world.outcome, Some(Outcome::RolledBack));
@@ -360,7 +360,7 @@ fn a_record_survives_being_written_and_read() {
 /// What may happen between two steps.
 #[derive(Clone, Debug)]
 enum Happening {
-    /// The process ends after so many effects of the next step.
+    /// The process ends after this number of effects of the next step.
     Cut(usize),
     /// A replacement comes a phase further.
     Grow(usize),

@@ -408,7 +408,7 @@ mod tests {
         assert!(matters(&loud, &zonal) && matters(&zonal, &loud));
         let mut keyed = shy.clone();
         keyed.required_pod_anti_affinity[0].match_label_keys = vec!["version".into()];
-        assert!(!repel(&keyed, &loud) && matters(&loud, &keyed), "only the scheduler knows");
+        assert!(!repel(&keyed, &loud) && matters(&loud, &keyed), "only the scheduler can decide");
         let repelling = Repelling::of([&shy].into_iter());
         assert!(repelling.concern(&loud) && repelling.concern(&shy) && !repelling.concern(&elsewhere));
     }

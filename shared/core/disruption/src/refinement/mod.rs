@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 /// to save where nodes are that many.
 const MAX_REFINED_LAUNCHES: usize = 500;
 
-/// Plans with at most so many launches are evaluated with every one of [`BUDGETS`].
+/// Plans with at most this number of launches are evaluated with every one of [`BUDGETS`].
 const MAX_LAUNCHES_FOR_ALL_BUDGETS: usize = 64;
 
 /// How many nodes of a NodePool may be removed in one evaluation. With a small budget the other nodes stay and take

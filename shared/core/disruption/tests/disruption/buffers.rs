@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::collections::BTreeSet;
 
-/// The virtual pods of a buffer of so many chunks.
+/// The virtual pods of a buffer with this number of chunks.
 fn chunks(count: u32, cpu_milli: i64, memory_mib: i64) -> Vec<Pod> {
     let buffer = CapacityBuffer {
         namespace: "default".into(),

@@ -7,7 +7,7 @@ use nodeless_model::node_pool::BudgetNodes;
 use nodeless_model::*;
 use std::time::Duration;
 
-/// So many drifted nodes that their pods fill, and a budget.
+/// A number of drifted nodes that their pods fill, and a budget.
 fn full(nodes: usize, budgeted: u32) -> World {
     let mut world = World::new(vec![node_pool("default")]);
     world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Count(budgeted))];

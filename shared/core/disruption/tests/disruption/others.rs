@@ -1,4 +1,4 @@
-//! Static NodePools, repair, gentle expiry, and what is reported about bad input.
+//! Static NodePools, repair, graceful expiration, and errors about invalid input.
 
 use crate::support::*;
 use jiff::SignedDuration;

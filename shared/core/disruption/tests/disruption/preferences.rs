@@ -1,4 +1,4 @@
-//! Preferences are kept by plans, by the second look at them, and by consolidation.
+//! Preferences are kept by plans, by their refinement, and by consolidation.
 
 use crate::support::*;
 use nodeless_disruption::*;

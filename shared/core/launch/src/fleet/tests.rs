@@ -137,7 +137,7 @@ fn the_list_is_cut_to_the_cheapest_types() {
     assert_eq!(kept[0], "m79.large/a/subnet-a2");
 }
 
-/// A claim that has to be able to choose from so many values of a label.
+/// A claim with `minValues` for a label.
 fn choosy(key: &str, least: u32) -> NodeClaim {
     let mut claim = claim(&[]);
     claim.spec.requirements.add(key, nodeless_model::Requirement::exists().with_min_values(Some(least)));

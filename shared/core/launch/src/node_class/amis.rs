@@ -46,7 +46,7 @@ pub struct AliasParameter {
     pub variants: Vec<Variant>,
 }
 
-/// The parameters that an alias stands for, for a Kubernetes version.
+/// The parameters of an alias, for a Kubernetes version.
 ///
 /// # Errors
 /// When images of this family cannot be found by alias here.

@@ -36,8 +36,8 @@ impl<T> Section<T> {
     }
 }
 
-/// What a failed look-up means. An error that goes by itself leaves the whole status as it is; one that a person has to
-/// end becomes a condition, beside what was known before: that it may not be read does not mean that it is gone.
+/// Handles a failed look-up. A temporary error leaves the whole status unchanged. An error that a user has to fix becomes a
+/// condition and keeps the previous result, because an unreadable resource may still exist.
 ///
 /// # Errors
 /// The error itself, where trying again may help.

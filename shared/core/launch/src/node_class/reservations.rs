@@ -51,7 +51,7 @@ impl ReservationQuery {
     }
 }
 
-/// One call for each term, so that an id that EC2 does not know fails no other. Only active reservations are asked for.
+/// One call for each term, so that an unknown id fails only its own call. Only active reservations are requested.
 #[must_use]
 pub fn queries(terms: &[CapacityReservationSelectorTerm]) -> Vec<ReservationQuery> {
     let mut queries = Vec::new();

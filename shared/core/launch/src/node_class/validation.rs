@@ -7,7 +7,7 @@ use nodeless_api::EC2NodeClassSpec;
 use nodeless_api::nodeclass::{AmiFamily, KubeletConfiguration, PlacementGroupSelector, kubelet};
 use nodeless_model::{StringMap, labels};
 
-/// The kubelet's settings that every family takes; Custom and AL2023 take all that the kubelet knows.
+/// The kubelet's settings that every family supports; Custom and AL2023 support all settings of the kubelet.
 const MANAGED: [&str; 12] = [
     "clusterDNS",
     "maxPods",
@@ -22,7 +22,7 @@ const MANAGED: [&str; 12] = [
     "imageGCLowThresholdPercent",
     "cpuCFSQuota",
 ];
-/// Stands for a type's own number: only the size of the user data depends on it here, and that only by its digits.
+/// A placeholder for a type's own number: only the size of the user data depends on its number of digits.
 const SOME_MAX_PODS: u32 = 110;
 
 /// The first thing that is wrong with the class, if anything is.

@@ -29,7 +29,7 @@ pub struct UserDataInput<'a> {
     pub custom: Option<&'a str>,
     /// The kubelet's settings that are known by name.
     pub kubelet: &'a KubeletConfiguration,
-    /// All of the kubelet's settings, those that only the image knows among them.
+    /// All of the kubelet's settings, including those that only the image supports.
     pub kubelet_fields: &'a BTreeMap<String, Value>,
     /// The greatest number of pods.
     pub max_pods: u32,

@@ -84,7 +84,7 @@ fn check(request: &GetProducts) -> Result<(), Ec2Error> {
     for filter in &request.filters {
         if filter.kind != "TERM_MATCH" {
             return Err(invalid(&format!(
-                "the simulated price list knows the filter type TERM_MATCH, not {}",
+                "the simulated price list supports the filter type TERM_MATCH, not {}",
                 filter.kind
             )));
         }

@@ -21,8 +21,8 @@ use nodeless_disruption::plan;
 use nodeless_model::CapacityType;
 use nodeless_scheduling::Options;
 
-/// Plans for so many pods are given to the independent checker too, but for those that spread: to find an order in which
-/// they could be placed takes it too long. Tests give it small plans of all mixes.
+/// Plans for at most this number of pods are also given to the independent checker, except for those with spread constraints: it
+/// takes too long to find an order in which they could be placed. Tests give it small plans of all mixes.
 const CHECKED: usize = 1000;
 
 /// Up to this ratio to the plain bound, no better one is looked for.
