@@ -45,5 +45,5 @@ pub use selector::LabelSelector;
 pub use taint::{Taint, TaintEffect, Toleration};
 pub use workload::{DaemonSet, PodDisruptionBudget};
 
-/// Labels or annotations: sorted, so that everything printed or stored from them is the same each time.
+/// Labels or annotations: sorted, so that everything that is printed or stored from them is deterministic.
 pub type StringMap = std::collections::BTreeMap<String, String>;

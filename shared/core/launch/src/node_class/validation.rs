@@ -1,4 +1,4 @@
-//! What is wrong with an EC2NodeClass by itself, before anything is launched with it.
+//! Validates an EC2NodeClass before anything is launched with it.
 
 use super::conditions::Problem;
 use crate::ClusterDetails;
@@ -25,7 +25,7 @@ const MANAGED: [&str; 12] = [
 /// A placeholder for a type's own number: only the size of the user data depends on its number of digits.
 const SOME_MAX_PODS: u32 = 110;
 
-/// The first thing that is wrong with the class, if anything is.
+/// The first error of the class, if any.
 pub fn validate(cluster: &ClusterDetails, spec: &EC2NodeClassSpec) -> Option<Problem> {
     let family = spec.resolved_ami_family().unwrap_or(AmiFamily::Custom);
     let configuration = match kubelet::parse(&spec.kubelet) {
@@ -37,7 +37,7 @@ pub fn validate(cluster: &ClusterDetails, spec: &EC2NodeClassSpec) -> Option<Pro
         .or_else(|| tag_problem(spec))
 }
 
-/// What is wrong with the placement group that a class selects. `groups` are the account's: id, name and strategy.
+/// The error of the selected placement group, if any. `groups` are the account's: id, name and strategy.
 #[must_use]
 pub fn placement_group<'a>(
     groups: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>,
@@ -64,7 +64,7 @@ pub fn placement_group<'a>(
     }
 }
 
-/// Makes user data as a launch would, for a node without labels and taints.
+/// Creates user data as a launch would, for a node without labels and taints.
 fn user_data_problem(
     cluster: &ClusterDetails,
     spec: &EC2NodeClassSpec,
@@ -93,7 +93,7 @@ fn user_data_problem(
     Some(Problem::new(reason, error.to_string()))
 }
 
-/// Settings of the kubelet that the family cannot hand on.
+/// Settings of the kubelet that the family does not support.
 fn kubelet_problem(spec: &EC2NodeClassSpec, family: AmiFamily, kubelet: &KubeletConfiguration) -> Option<Problem> {
     let takes_all = matches!(family, AmiFamily::AL2023 | AmiFamily::Custom);
     let refused = |field: &str| {
@@ -116,7 +116,7 @@ fn kubelet_problem(spec: &EC2NodeClassSpec, family: AmiFamily, kubelet: &Kubelet
     None
 }
 
-/// Tags that are ours to set or that EC2 refuses. The API server refuses all but the last by the definition's own rules.
+/// Tags that nodeless sets or that EC2 rejects. The CRD's validation rules reject all but the last one.
 fn tag_problem(spec: &EC2NodeClassSpec) -> Option<Problem> {
     let ours = [labels::CLUSTER_NAME_TAG, labels::NODE_POOL, labels::NODE_CLAIM_TAG, labels::EC2_NODE_CLASS];
     let refused = spec.tags.keys().find(|key| {
