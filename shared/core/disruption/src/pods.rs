@@ -10,14 +10,14 @@ use nodeless_model::{Pod, PodDisruptionBudget, labels};
 use crate::reasons::KeptReason;
 use std::collections::HashMap;
 
-/// What it costs to evict a pod: one, more or less by its deletion cost and priority, between -10 and 10.
+/// The cost of evicting a pod: one, more or less by its deletion cost and priority, between -10 and 10.
 pub(crate) fn eviction_cost(pod: &Pod) -> f64 {
     let deletion_cost = pod.annotations.get(labels::POD_DELETION_COST).and_then(|cost| cost.parse::<i32>().ok());
     let cost = 1.0 + f64::from(deletion_cost.unwrap_or(0)) / 2_f64.powi(27) + f64::from(pod.priority) / 2_f64.powi(25);
     cost.clamp(-10.0, 10.0)
 }
 
-/// The pods that would have to find another node.
+/// The pods that would need another node.
 pub(crate) fn reschedulable<'p, 'a>(pods: &'p [&'a Pod]) -> impl Iterator<Item = &'a Pod> + use<'p, 'a> {
     pods.iter().copied().filter(|pod| pod.is_reschedulable())
 }
@@ -29,7 +29,7 @@ pub(crate) fn evicted<'p>(pods: impl Iterator<Item = &'p Pod>) -> Vec<PodRef> {
     evicted
 }
 
-/// What it costs to move all pods of a node: one for the node itself, and the cost of each pod that has one.
+/// The cost of moving all pods of a node: one for the node itself, and the cost of each pod that has one.
 pub(crate) fn reschedule_cost(pods: &[&Pod]) -> f64 {
     let mut costs: Vec<f64> = reschedulable(pods).map(|pod| eviction_cost(pod).max(0.0)).collect();
     // So that the sum does not depend on the order of the list, not even in its last digit.

@@ -137,7 +137,7 @@ enum Fate<'a> {
 /// 3. It is younger than `orphan_age`, or belongs to the launch group of a claim without instance, or to a NodePool for
 ///    which another controller is just launching (a NodeClaim object, not ours, without provider id): wait.
 /// 4. There are no claims at all: the table was lost, or nodeless has just been installed. Adopt everything; the registration
-/// timeout terminates what never joins.
+///    timeout terminates what never joins.
 /// 5. Otherwise nothing in the table or the cluster refers to it: terminate.
 fn fate<'a>(
     world: &World<'a>,

@@ -17,7 +17,7 @@ pub type Owners = BTreeMap<String, String>;
 /// 1. An instance on the record of a claim belongs to that claim.
 /// 2. An instance that has an owner keeps it for as long as the owner's record exists.
 /// 3. Every other instance, in the order of their ids, is assigned to the first claim that has none and may get one: claims that
-/// need a node come before claims that terminate, because the instance of a terminating claim is terminated with it.
+///    need a node come before claims that terminate, because the instance of a terminating claim is terminated with it.
 ///
 /// A terminated instance is not assigned to a claim that needs a node.
 #[must_use]

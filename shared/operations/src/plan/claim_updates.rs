@@ -29,10 +29,10 @@ pub(super) struct Noted {
 /// The claims to update.
 ///
 /// - When pods last came to the node or left it. The record keeps a hash of the pods, so that a stateless planner detects a
-/// change.
+///   change.
 /// - Hashes that nodeless computed.
 /// - Whether and how the node drifted, as the condition `Drifted`. It is visible to users, and the nodes that drifted first are
-/// replaced first.
+///   replaced first.
 pub(super) fn noted(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> Vec<Noted> {
     let pods = bound(&snapshot.view.pods);
     let nodes: BTreeSet<&str> = snapshot.view.nodes.iter().map(|node| node.name.as_str()).collect();

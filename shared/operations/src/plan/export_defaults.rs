@@ -15,7 +15,7 @@ const OF_INSTANCES: &str = "karpenter.k8s.aws/instance-";
 ///
 /// - A Node without a condition `Ready` is ready.
 /// - A claim without conditions is initialized if its Node is ready. So is the claim of a Node that has none. The time is the
-/// creation of the Node.
+///   creation of the Node.
 /// - Without `lastPodEventTime`, the newest pod of the Node sets the time of the last pod event.
 /// - Instance type, zone and capacity type come from the Node's labels, and the price comes from the catalog.
 pub(super) fn claims(

@@ -14,9 +14,8 @@ use jiff::Timestamp;
 use nodeless_scheduling::Launch;
 use std::collections::{HashMap, HashSet};
 
-/// A consolidation command on a new snapshot, or `None` if it has to be dropped: when one of its nodes may no longer be
-/// disrupted, when a budget is used up, when its pods need other new nodes than it launches, or when those are no
-/// longer cheaper.
+/// A consolidation command on a new snapshot, or `None` if it has to be dropped: if one of its nodes may no longer be disrupted,
+/// a budget is used up, its pods need other new nodes than it launches, or those are no longer cheaper.
 pub(crate) fn still_right(
     command: &Command,
     cluster: &Cluster<'_>,
@@ -152,7 +151,7 @@ fn as_decided<'a>(
     matching(round, command, Verdict { placed, launches }, movers)
 }
 
-/// The verdict with the replacements as they were decided, if they still are what is needed, for less.
+/// The validated command with its original replacements, if they are still what is needed, for less.
 fn matching(
     round: &Round<'_, '_, '_>,
     command: &Command,
@@ -169,8 +168,8 @@ fn matching(
     kept(&command.replacements, fresh, movers).map(|replacements| (verdict, replacements))
 }
 
-/// The replacements as they were decided, each with the pods of a fresh launch that could be any of its types; `None` where
-/// these are not as many, or need other types.
+/// The original replacements, each with the pods of a new launch that could be any of its types; `None` if the numbers differ, or
+/// other types are needed.
 fn kept(decided: &[Replacement], fresh: Vec<Launch>, movers: &[Mover<'_>]) -> Option<Vec<Replacement>> {
     if decided.len() != fresh.len() {
         return None;
