@@ -63,8 +63,7 @@ impl<'a> Guards<'a> {
         Self(all)
     }
 
-    /// The first pod, by its name, that forbids the disruption of its node: by its annotation, or else by a
-    /// PodDisruptionBudget.
+    /// The first pod, by name, that blocks the disruption of its node: by its annotation, or else by a PodDisruptionBudget.
     pub(crate) fn first_blocking(&self, pods: &[&Pod], now: Timestamp) -> Option<KeptReason> {
         let active = || pods.iter().copied().filter(|pod| pod.is_active() && !is_virtual(pod));
         let name = |pod: &&Pod| (pod.namespace.clone(), pod.name.clone());
@@ -79,7 +78,7 @@ impl<'a> Guards<'a> {
         blocked.min_by_key(|(pod, _)| name(pod)).map(|(_, why)| why)
     }
 
-    /// All that forbids the disruption of its node to a pod.
+    /// All reasons for which a pod blocks the disruption of its node.
     pub(crate) fn blocking(&self, pod: &Pod, now: Timestamp) -> Vec<KeptReason> {
         if !pod.is_active() || is_virtual(pod) {
             return Vec::new();
@@ -109,12 +108,12 @@ impl<'a> Guards<'a> {
                 drain_started.is_some_and(|started| now.duration_since(started) >= BLOCKED_DRAIN)
                     || self.covering(pod).any(|budget| budget.blocks_always)
             }
-            // The Eviction API refuses a pod that several budgets cover, whatever they allow.
+            // The Eviction API rejects the eviction of a pod that several budgets select, whatever they allow.
             Some(_) => true,
         }
     }
 
-    /// The budgets that cover a pod.
+    /// The budgets that select a pod.
     pub(crate) fn covering(&self, pod: &Pod) -> impl Iterator<Item = &'a PodDisruptionBudget> {
         let of_namespace = self.0.get(pod.namespace.as_str()).into_iter().flatten().copied();
         of_namespace.filter(|budget| budget.covers(&pod.namespace, &pod.labels))

@@ -1,11 +1,11 @@
-//! How much other pods depend on the placement of a pod.
+//! How much other pods depend on where a pod is scheduled.
 
 use crate::groups::{Groups, Kind};
 use crate::problem::{Options, PreferencePolicy, Problem};
 use nodeless_model::labels;
 use std::collections::HashMap;
 
-/// How much it matters to other pods of a plan where a pod goes, and the other way round.
+/// How much other pods of a plan depend on where a pod is scheduled, and vice versa.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bond {
     /// Not at all, or only that they do not share a node.
@@ -17,7 +17,7 @@ pub enum Bond {
 }
 
 /// The bonds of all pods of a problem, in their order.
-///
+/// By the order of the problem's pods.
 /// The kube-scheduler places pending pods one after another, in any order. It can still follow a plan while pods with
 /// [`Bond::Zone`] stay in their zone and those with [`Bond::Other`] on their node.
 #[must_use]

@@ -30,7 +30,7 @@ pub(crate) fn may_run_on(template: &Pod, node: &Requirements) -> bool {
     alternatives(template).iter().any(|required| node.intersects(required))
 }
 
-/// What a DaemonSet's pod requires of a node's labels: any of these. It runs on no node where there are none.
+/// The required labels of a DaemonSet pod's node: any of these alternatives. If there are none, it runs on no node.
 pub(crate) fn alternatives(template: &Pod) -> Vec<Requirements> {
     required_alternatives(template).unwrap_or_default()
 }

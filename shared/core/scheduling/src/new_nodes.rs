@@ -1,4 +1,4 @@
-//! What new nodes cost and hold, for those who compare many loads quickly; [`Prepared::solve`] decides.
+//! Prices and capacity of new nodes, for comparing many loads quickly; [`Prepared::solve`] decides.
 
 use crate::admission::Admission;
 use crate::engine::Prepared;
@@ -11,12 +11,12 @@ use nodeless_model::{ResourceIndex, labels};
 pub struct NewNode {
     /// The instance type.
     pub instance_type: String,
-    /// What DaemonSets leave, in thousandths, in the order of [`Prepared::resources`].
+    /// The capacity without DaemonSets, in thousandths, in the order of [`Prepared::resources`].
     pub room: Box<[i64]>,
 }
 
 impl Prepared<'_> {
-    /// The resources that pods and DaemonSets ask for, in the order in which amounts are listed.
+    /// The resources that pods and DaemonSets request, in the order of the listed amounts.
     #[must_use]
     pub const fn resources(&self) -> &ResourceIndex {
         &self.resources

@@ -10,7 +10,7 @@ use nodeless_model::{CapacityType, InstanceType, Pod, Quantity, Requirements, Re
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// Why a launch is what it is.
+/// The explanation of a launch.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LaunchExplanation {
@@ -18,11 +18,11 @@ pub struct LaunchExplanation {
     pub node_pool: String,
     /// The pods, as `namespace/name`.
     pub pods: Vec<String>,
-    /// What the pods need together, DaemonSets left out.
+    /// The total requests of the pods, without DaemonSets.
     pub requests: ResourceList,
     /// The instance types that may be launched, the cheapest first.
     pub instance_types: Vec<PricedType>,
-    /// Every instance type that would be cheaper than the one chosen, and why it may not be launched; the cheapest first.
+    /// Every cheaper instance type than the chosen one, and why it may not be launched; the cheapest first.
     pub ruled_out: Vec<RuledOut>,
 }
 
@@ -32,11 +32,11 @@ pub struct LaunchExplanation {
 pub struct RuledOut {
     /// The name.
     pub name: String,
-    /// Dollars per hour of the cheapest offering that the NodePool admits, available or not; of any offering, where it
+    /// The price of the cheapest offering that the NodePool admits, available or not, in dollars per hour; of any offering if it
     /// admits none.
     #[serde(rename = "pricePerHour")]
     pub price: f64,
-    /// The first thing that rules it out.
+    /// The first cause that rules it out.
     #[serde(rename = "reason")]
     pub cause: RuledOutCause,
 }
@@ -62,28 +62,28 @@ pub enum RuledOutCause {
     Plan {
         /// The label's key.
         key: String,
-        /// What the node's label has to be.
+        /// The required value of the node's label.
         required: String,
     },
-    /// It is not sold in the zones and capacity types that are left.
+    /// It has no offering in the remaining zones and capacity types.
     NotOffered {
-        /// The zones that are left.
+        /// The remaining zones.
         zones: String,
-        /// The capacity types that are left.
+        /// The remaining capacity types.
         capacity_types: String,
     },
     /// Its offerings are not available now.
     Unavailable {
-        /// Which: zone and capacity type.
+        /// The zones and capacity types.
         offerings: Vec<(String, CapacityType)>,
     },
-    /// It has too little of a resource.
+    /// It has insufficient resources.
     TooSmall {
         /// The resource.
         resource: String,
-        /// What the pods need.
+        /// The requests of the pods.
         needed: Quantity,
-        /// What it leaves when DaemonSets have their share.
+        /// Its capacity less the requests of DaemonSets.
         left: Quantity,
     },
     /// A DaemonSet takes a host port there that a pod needs.
@@ -91,13 +91,13 @@ pub enum RuledOutCause {
         /// The port.
         port: i32,
     },
-    /// It would take more of a limit than the plan charged for this launch.
+    /// It would use more of a limit than the plan charged for this launch.
     Limit {
         /// The resource, or `dollars per hour`.
         limit: String,
     },
-    /// It would do too, but what it costs less is in capacity that other launches of the plan use, or the node was given
-    /// its shape for pods that came to it later.
+    /// It is large enough, but its savings would be in capacity that other launches of the plan use, or the node got its shape
+    /// for pods that were added to it later.
     Unused,
 }
 
@@ -135,8 +135,8 @@ impl Serialize for RuledOutCause {
     }
 }
 
-/// Explains a launch of the solution of a problem: the instance types that it may become by price, and for every cheaper
-/// one what rules it out. `None` where the launch is of a NodePool that the problem does not have.
+/// Explains a launch of a solution: its possible instance types by price, and for every cheaper one what rules it out. `None` if
+/// the problem does not have the NodePool of the launch.
 #[must_use]
 pub fn explain_launch(problem: &Problem<'_>, launch: &Launch) -> Option<LaunchExplanation> {
     let offer = problem.node_pools.iter().find(|offer| offer.pool.name == launch.node_pool)?;
