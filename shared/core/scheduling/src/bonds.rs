@@ -17,7 +17,7 @@ pub enum Bond {
 }
 
 /// The bonds of all pods of a problem, in their order.
-/// By the order of the problem's pods.
+///
 /// The kube-scheduler places pending pods one after another, in any order. It can still follow a plan while pods with
 /// [`Bond::Zone`] stay in their zone and those with [`Bond::Other`] on their node.
 #[must_use]

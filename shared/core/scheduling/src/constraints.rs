@@ -29,7 +29,7 @@ impl Alternative {
     }
 }
 
-/// The first taint that is not tolerated. `PreferNoSchedule` counts only if `prefer` is set.
+/// The first taint that is not tolerated. `PreferNoSchedule` counts only with `minds_prefer_no_schedule`.
 pub(crate) fn first_repelling<'t>(
     taints: &'t [Taint],
     tolerations: &[Toleration],
