@@ -193,7 +193,7 @@ def look_at_classes(hour: Hour) -> None:
 
 
 def converge(hour: Hour, replicas: int) -> None:
-    """Until so many pods run, all claims are initialized, and claims, nodes and instances are the same machines."""
+    """Waits until this number of pods run, all claims are initialized, and claims, nodes and instances match."""
     hour.wait(f"{replicas} running pods", lambda: sum(ready(p) for p in pods(hour)) == replicas == len(pods(hour)), 15)
     hour.wait("claims, nodes and instances to agree", lambda: calm(hour), 15)
 

@@ -71,7 +71,7 @@ def nothing_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "remains", lambda place: ({}, []))  # noqa: ARG005
 
 
-@pytest.mark.parametrize("end", [KeyboardInterrupt(), Failed("no such subnet"), RuntimeError("who knows")])
+@pytest.mark.parametrize("end", [KeyboardInterrupt(), Failed("no such subnet"), RuntimeError("unexpected")])
 def test_whatever_ends_the_apply_it_is_destroyed(end: BaseException, tmp_path: Path, nothing_left: None) -> None:  # noqa: ARG001
     place = NoPlace(tmp_path, end)
     hour = first_hour.run(place, report=lambda text: None)  # noqa: ARG005
@@ -186,7 +186,7 @@ def test_the_experiment_is_what_fis_takes(account: Account, monkeypatch: pytest.
     iam.add_response("create_role", {"Role": role})
     iam.add_response("put_role_policy", {})
     fis.add_response("create_experiment_template", {"experimentTemplate": {"id": "EXT1"}})
-    # FIS does not know the role yet, once.
+    # The role is not visible to FIS yet, once.
     for status in ("failed", "running"):
         fis.add_response("start_experiment", {"experiment": {"id": "EXP1"}}, {"experimentTemplateId": "EXT1"})
         fis.add_response("get_experiment", {"experiment": {"id": "EXP1", "state": {"status": status, "reason": "no role"}}}, {"id": "EXP1"})

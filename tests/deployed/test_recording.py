@@ -46,7 +46,7 @@ class Account:
 
 @pytest.fixture
 def servers() -> Iterator[dict[str, Any]]:
-    """What stands for the world and for ministack, with what reached each."""
+    """Replacements of the simulation and of ministack, with the calls that reached each."""
     seen: dict[str, list[tuple[str, bytes]]] = {"world": [], "ministack": []}
     account = Account()
 

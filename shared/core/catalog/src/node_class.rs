@@ -59,7 +59,7 @@ impl AmiFamily {
         !matches!(self, Self::Bottlerocket)
     }
 
-    /// The device for the data of containers; `None` if only the user knows it.
+    /// The device for the data of containers; `None` if the user manages it.
     pub(crate) const fn ephemeral_device(self) -> Option<&'static str> {
         match self {
             Self::Al2 | Self::Al2023 => Some("/dev/xvda"),

@@ -82,7 +82,7 @@ fn each_image_gets_its_own_template() {
     let candidates = [
         candidate("m5.large", "a", CapacityType::OnDemand, 0.10),
         candidate("m6g.large", "b", CapacityType::OnDemand, 0.08),
-        candidate("m6g.large", "nowhere", CapacityType::OnDemand, 0.07),
+        candidate("m6g.large", "us-east-1z", CapacityType::OnDemand, 0.07),
     ];
     let plan = plan(&class(&images()), &claim(&[]), &candidates).unwrap();
     let images: Vec<&str> = plan.groups.keys().map(|variant| variant.image_id.as_str()).collect();
