@@ -305,7 +305,7 @@ fn each_invalid_class_gets_the_reason_and_the_others_are_processed() {
             "spec.amiSelectorTerms",
         ),
         (
-            "nowhere",
+            "no-subnet",
             json!({ "subnetSelectorTerms": [{ "id": "subnet-0123456789abcdef0" }] }),
             "SubnetsReady",
             "SubnetsNotFound",

@@ -152,7 +152,7 @@ async fn kubectl_shows_what_is_wrong() {
         return;
     }
     let cluster = Cluster::start(10_000).await;
-    cluster.fails("get pod nobody", None, "pods \"nobody\" not found").await;
+    cluster.fails("get pod missing", None, "pods \"missing\" not found").await;
     cluster.fails("get unicorns", None, "doesn't have a resource type").await;
     cluster.fails("create deployment Upper --image=x", None, "RFC 1123").await;
     let mut typo = deployment(1);

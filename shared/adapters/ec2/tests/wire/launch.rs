@@ -443,9 +443,9 @@ async fn dry_runs_launch_nothing_and_report_what_ec2_would_refuse() {
     world.ec2.fail_next("RunInstances", &Ec2Error::new("Unsupported", "not in this zone"), 1);
     assert_eq!(dry_run(&world, &class, &candidates).await.unwrap(), None);
 
-    let missing = world.resolved(json!({ "role": null, "instanceProfile": "nobody" })).await;
+    let missing = world.resolved(json!({ "role": null, "instanceProfile": "no-such-profile" })).await;
     let refusal = dry_run(&world, &missing, &candidates).await.unwrap().unwrap();
-    assert!(refusal.reason == "InstanceProfileNotFound" && refusal.message.contains("nobody"), "{refusal:?}");
+    assert!(refusal.reason == "InstanceProfileNotFound" && refusal.message.contains("no-such-profile"), "{refusal:?}");
     let mut gone = class;
     gone.status.as_mut().unwrap().security_groups[0].id = "sg-0bad".into();
     let refusal = dry_run(&world, &gone, &candidates).await.unwrap().unwrap();

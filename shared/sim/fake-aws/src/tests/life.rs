@@ -164,7 +164,7 @@ fn run_instances_dry_run_succeeds_only_when_the_call_would() {
     };
     let error = ec2.run_instances(&request).unwrap_err();
     assert_eq!((error.code.as_str(), error.status), ("DryRunOperation", 412));
-    request.iam_instance_profile = Some(IamInstanceProfile { name: Some("nobody".to_owned()), arn: None });
+    request.iam_instance_profile = Some(IamInstanceProfile { name: Some("missing".to_owned()), arn: None });
     let error = ec2.run_instances(&request).unwrap_err();
     assert_eq!(error.code, "InvalidParameterValue");
     assert!(error.message.contains("iamInstanceProfile.name"), "{error}");

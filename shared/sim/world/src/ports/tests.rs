@@ -91,7 +91,7 @@ fn a_class_resolves_to_what_the_account_has() {
     assert_eq!(status.amis.len(), 5);
     assert!(status.conditions.iter().all(|condition| condition.status == ConditionStatus::True));
 
-    let lost = class(&json!({ "subnetSelectorTerms": [{ "id": "subnet-0" }], "role": "nobody" }));
+    let lost = class(&json!({ "subnetSelectorTerms": [{ "id": "subnet-0" }], "role": "missing" }));
     let status = now(source(&world).resolve(&lost)).unwrap();
     let broken: Vec<&str> = status
         .conditions

@@ -65,9 +65,9 @@ fn errors_of_an_object_are_reported_by_field() {
     assert_eq!(error.causes[0].field.as_deref(), Some("spec.containers[0].resources.requests[cpu]"));
 
     let mut object = pod("a");
-    object["metadata"]["namespace"] = json!("nowhere");
+    object["metadata"]["namespace"] = json!("missing");
     let error = world.create(&PODS, object).unwrap_err();
-    assert_eq!(error.message, "namespaces \"nowhere\" not found");
+    assert_eq!(error.message, "namespaces \"missing\" not found");
 
     let mut object = pod("a");
     object["kind"] = json!("Deployment");
