@@ -1,4 +1,4 @@
-//! Where the cluster's API server is.
+//! The endpoint of the cluster's API server.
 
 use async_trait::async_trait;
 use aws_config::SdkConfig;
@@ -26,12 +26,12 @@ pub struct ClusterAccess {
     pub version: String,
     /// The range of the services' addresses, IPv4 or IPv6; user data of nodes needs it.
     pub service_cidr: Option<String>,
-    /// Whether calls of the control plane to addresses outside the VPC, such as a webhook's, leave by a route of AWS. Where they
-    /// do not (`controlPlaneEgressMode` is CUSTOMER_ROUTED or CUSTOMER_ISOLATED), requests may not reach AWS.
+    /// Whether calls of the control plane to addresses outside the VPC, such as a webhook's, use a route of AWS. If they do not
+    /// (`controlPlaneEgressMode` is CUSTOMER_ROUTED or CUSTOMER_ISOLATED), requests may not reach AWS.
     pub egress_by_aws: bool,
 }
 
-/// Asks EKS about a cluster.
+/// Describes a cluster.
 ///
 /// # Errors
 /// When EKS does not answer, the cluster does not exist, or it has no endpoint yet.
@@ -48,7 +48,7 @@ pub async fn describe(config: &SdkConfig, name: &str) -> Result<ClusterAccess, P
     access(name, cluster)
 }
 
-/// The Kubernetes version of a cluster, as EKS has it: it changes while an execution environment lives.
+/// The Kubernetes version of a cluster in EKS, which changes during the life of an execution environment.
 #[derive(Clone, Debug)]
 pub struct EksVersion {
     config: SdkConfig,
@@ -103,7 +103,7 @@ fn access(name: &str, cluster: &Cluster) -> Result<ClusterAccess, PortError> {
     })
 }
 
-/// Clusters that are older than the setting have none.
+/// Clusters that are older than the setting do not have it.
 fn egress_by_aws(cluster: &Cluster) -> bool {
     let mode = cluster.resources_vpc_config().and_then(|network| network.control_plane_egress_mode());
     mode.is_none_or(|mode| *mode == ControlPlaneEgressModeType::AwsManaged)
@@ -116,7 +116,7 @@ fn refuse(name: &str, error: &SdkError<DescribeClusterError>) -> PortError {
     PortError::new(kind, OPERATION, format!("{message}{next}")).with_code(code)
 }
 
-/// How to react to an error code of EKS, and what a person should do.
+/// The kind of an error code of EKS, and how to fix it.
 fn reaction(code: &str, unbuilt: bool, name: &str) -> (ErrorKind, String) {
     match code {
         "ResourceNotFoundException" => (

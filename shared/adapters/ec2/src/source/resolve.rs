@@ -1,4 +1,4 @@
-//! From an EC2NodeClass to its status.
+//! Resolves an EC2NodeClass to its status.
 
 use super::images::ImageSource;
 use super::{AwsCatalogSource, groups, network, profiles};
@@ -10,10 +10,10 @@ use nodeless_ports::{ErrorKind, PortError};
 use profiles::Owner;
 
 impl AwsCatalogSource {
-    /// Looks for everything that the class names.
+    /// Resolves everything that the class selects.
     ///
     /// # Errors
-    /// When something cannot be read at the moment; the present status then stays.
+    /// When something cannot be read temporarily; the present status is kept.
     pub(super) async fn resolve_class(&self, class: &EC2NodeClass) -> Result<EC2NodeClassStatus, PortError> {
         let now = Timestamp::now();
         let spec = &class.spec;
@@ -51,7 +51,7 @@ impl AwsCatalogSource {
         })
     }
 
-    /// The profile that the class names, the one that was made beforehand for its role, or one that is made here.
+    /// The profile that the class names, the existing one for its role, or one that is created here.
     async fn instance_profile(
         &self,
         class: &EC2NodeClass,
@@ -82,22 +82,22 @@ impl AwsCatalogSource {
         profiles::ensure(iam, &owner, role, &class.spec.tags, in_use).await
     }
 
-    /// Removes profiles and launch templates of the class.
+    /// Deletes profiles and launch templates of the class.
     ///
     /// # Errors
-    /// When something could not be read or removed.
+    /// When something could not be read or deleted.
     pub(super) async fn release_class(&self, class: &EC2NodeClass) -> Result<(), PortError> {
         let owner = Owner::new(&self.region, &self.cluster.name, class)?;
         let in_use = class.status.as_ref().and_then(|status| status.instance_profile.as_deref());
-        // A profile that the class names, or that was made beforehand, belongs to someone else.
+        // A profile that the class names, or that existed, belongs to another owner.
         let named = class.spec.instance_profile.as_deref();
         let made = self.node_profile.as_ref().map(|made| made.name.as_str());
         let in_use = in_use.filter(|profile| Some(*profile) != named && Some(*profile) != made);
-        // Where IAM is not called no profile was made.
+        // Without IAM no profile was created.
         if let Some(iam) = &self.iam {
             profiles::release(iam, &owner, in_use).await?;
         }
-        // Karpenter's among them: nothing launches from them any more.
+        // Including Karpenter's: nothing launches from them any more.
         let found = templates::list(&self.ec2, &self.cluster.name, Some(&owner.class)).await?;
         templates::delete(&self.ec2, found.iter()).await.map(drop)
     }
