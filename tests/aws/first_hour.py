@@ -137,7 +137,7 @@ def run(place: Place, report: Callable[[str], None] = print) -> Hour:
             with hour.step("ask AWS directly") as step:
                 # With a node, so that there are a launch template and an instance to ask about; destroy finds it at work.
                 steps.scale(hour, "inflate", 2)
-                steps.settle(hour, 2)
+                steps.converge(hour, 2)
                 probes.everything(hour, step)
         else:
             hour.leave_out("scenarios", "there is nothing to try them on")

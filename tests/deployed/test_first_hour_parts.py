@@ -83,7 +83,7 @@ def test_whatever_ends_the_apply_it_is_destroyed(end: BaseException, tmp_path: P
         assert "planner explained why" in text and "START RequestId" not in text and str(end) in text
 
 
-def test_destroying_is_tried_twice_and_says_how_to_do_it_by_hand(tmp_path: Path, nothing_left: None) -> None:  # noqa: ARG001
+def test_destroying_is_tried_twice_and_explains_the_manual_steps(tmp_path: Path, nothing_left: None) -> None:  # noqa: ARG001
     stated: list[str] = []
     place = NoPlace(tmp_path, Failed("no"))
     place.fails_to_destroy = 1
@@ -139,7 +139,7 @@ time.sleep(60)
     assert state.read_text() == "written"
 
 
-def test_a_command_that_fails_says_what_it_printed(tmp_path: Path) -> None:
+def test_a_command_that_fails_shows_its_output(tmp_path: Path) -> None:
     with pytest.raises(Failed, match="ended with 3:\nout\nerr"):
         run_to_end(["sh", "-c", "echo out; echo err >&2; exit 3"], dict(os.environ), tmp_path / "log")
     assert run_to_end(["cat"], dict(os.environ), tmp_path / "log", stdin="input") == "input"

@@ -223,7 +223,7 @@ def _texts(value: object, where: str) -> tuple[str, ...]:
     texts = [json.dumps(v) if isinstance(v, bool) else v for v in values]
     for text in texts:
         if not isinstance(text, str):
-            raise Unsupported(f"{where}: {text!r} is no text")
+            raise Unsupported(f"{where}: {text!r} is not a string")
         if "${" in text:
             raise Unsupported(f"{where}: policy variable in {text!r}")
     return tuple(texts)

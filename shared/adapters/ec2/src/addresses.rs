@@ -52,7 +52,7 @@ impl Addresses {
         Ok(free.collect())
     }
 
-    /// Counts a launch of so many instances as in flight in every subnet that it may use, for as long as the answer is held.
+    /// Counts a launch of `count` instances as in flight in every subnet that it may use, until the answer is dropped.
     pub(crate) fn take(&self, plan: &FleetPlan, count: u32) -> Taken {
         let subnets: BTreeSet<String> = plan.groups.values().flatten().map(|entry| entry.subnet_id.clone()).collect();
         let taken = Taken { in_flight: self.in_flight.clone(), subnets, count: i64::from(count) };

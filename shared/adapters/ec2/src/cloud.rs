@@ -186,7 +186,7 @@ impl Ec2Cloud {
         read_pages(call.into_paginator().page_size(1000)).await
     }
 
-    /// The instances with these ids that EC2 knows. One that it does not know fails the whole call, and is named: the call is
+    /// The existing instances with these ids. An unknown id fails the whole call with an error that names it: the call is
     /// repeated without it.
     async fn known(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {
         let mut ids = ids.to_vec();
@@ -198,7 +198,7 @@ impl Ec2Cloud {
                     let asked = ids.len();
                     ids.retain(|id| !names(&error.message, id));
                     if ids.len() == asked {
-                        // A filter leaves out what EC2 does not know.
+                        // A filter ignores unknown ids.
                         return self.filtered(vec![filter("instance-id", ids.iter().map(String::as_str))]).await;
                     }
                 }

@@ -235,7 +235,7 @@ fn name_of<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// A CreateFleet call for so many instances, with the launch templates' names by variant.
+/// A CreateFleet call for `count` instances, with the launch templates' names by variant.
 pub(crate) fn fleet(
     request: CreateFleetFluentBuilder,
     plan: &FleetPlan,

@@ -9,7 +9,7 @@ use nodeless_ports::{ErrorKind, PortError};
 
 /// What the names of the templates that nodeless makes begin with. Those that Karpenter made begin otherwise.
 pub(crate) const PREFIX: &str = "nodeless/";
-/// EC2 gives at most so many in a page.
+/// The maximum page size of EC2.
 const PAGE: i32 = 200;
 
 /// Deletes the launch templates that nodeless made for this cluster, whatever may still launch from them: for a cluster that

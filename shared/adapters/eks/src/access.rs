@@ -9,8 +9,8 @@ use nodeless_ports::{ClusterVersion, ErrorKind, PortError};
 
 const OPERATION: &str = "EKS DescribeCluster";
 
-/// What a client needs to know to reach the API server of a cluster. It changes so rarely that an execution environment
-/// asks once and keeps it, but for the version: see [`EksVersion`].
+/// What a client needs to reach the API server of a cluster. It changes so rarely that an execution environment reads it once and
+/// keeps it, except for the version: see [`EksVersion`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterAccess {
     /// The cluster's name.
@@ -34,7 +34,7 @@ pub struct ClusterAccess {
 /// Asks EKS about a cluster.
 ///
 /// # Errors
-/// When EKS cannot be asked, does not know the cluster, or the cluster has no endpoint yet.
+/// When EKS does not answer, the cluster does not exist, or it has no endpoint yet.
 pub async fn describe(config: &SdkConfig, name: &str) -> Result<ClusterAccess, PortError> {
     let client = aws_sdk_eks::Client::new(config);
     let answer = client.describe_cluster().name(name).send().await.map_err(|error| refuse(name, &error))?;

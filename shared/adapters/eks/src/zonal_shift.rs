@@ -54,7 +54,7 @@ fn is_applied(status: &str, applied: &str) -> Result<bool, PortError> {
     match status {
         status if status == applied => Ok(true),
         "NOT_APPLIED" => Ok(false),
-        other => Err(unclear(format!("a shift has the applied status {other:?}, which this version does not know"))),
+        other => Err(unclear(format!("a shift has the applied status {other:?}, which is unknown to this version"))),
     }
 }
 

@@ -59,8 +59,8 @@ pub(crate) fn decode<T: DeserializeOwned>(operation: &str, text: &str) -> Result
 }
 
 impl Connection {
-    /// Reads one object as it is; `None` when the API server has none of this name. That it does not know the
-    /// path is another answer: a definition that is not served for a moment must not look like objects that were deleted.
+    /// Reads one object; `None` if the API server has none with this name. A missing path is a different answer: if a CRD is not
+    /// served for a moment, its objects must not look deleted.
     pub(crate) async fn get(&self, operation: &str, path: &str) -> Result<Option<Value>, CallError> {
         match self.read(operation, built(operation, Request::get(path).body(Vec::new()))?).await {
             Ok(text) => decode(operation, &text).map(Some),

@@ -30,7 +30,7 @@ use tokio::time::{Instant, timeout_at};
 /// How many Events are written at a time.
 const EVENTS_AT_ONCE: usize = 8;
 
-/// Up to so many nodes are read by their names, and more with one list.
+/// Up to this number, nodes are read by their names; more are read with one list.
 const FEW_NODES: usize = 3;
 
 /// The nodes that have not been initialized. Nodes of managed node groups never are.
@@ -114,7 +114,7 @@ impl KubeCluster {
         Ok((store.objects().cloned().collect(), store.invalid().collect()))
     }
 
-    /// As [`current`](Self::current); nothing where the API server does not know the kind, which a cluster can do without.
+    /// As [`current`](Self::current); nothing if the CRD is not installed, because the kind is optional.
     async fn current_if_known<K: Kind>(
         &self,
         store: &Mutex<Store<K>>,

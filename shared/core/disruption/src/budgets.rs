@@ -55,7 +55,7 @@ impl Budgets {
         budgets
     }
 
-    /// Budgets that allow so many nodes of each NodePool.
+    /// Budgets that allow this number of nodes of each NodePool.
     pub(crate) fn even(cluster: &Cluster<'_>, nodes: u32) -> Self {
         let all = Allowed { nodes, budget: None };
         let allowed: BTreeMap<DisruptionReason, Allowed> = REASONS.into_iter().map(|reason| (reason, all)).collect();

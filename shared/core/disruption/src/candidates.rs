@@ -157,9 +157,9 @@ pub(crate) fn reasons_to_stay(
         Some((consolidate_after, until)) if until > now => Some(KeptReason::TooRecent { consolidate_after, until }),
         _ => None,
     };
-    let wanted = || expected.reason_to_keep(&one.node.name);
+    let needed = || expected.reason_to_keep(&one.node.name);
     let guarded = || guards.first_blocking(&one.of.pods, now);
-    let looks: [&dyn Fn() -> Option<KeptReason>; 4] = [&of_pool, &wanted, &guarded, &recent];
+    let looks: [&dyn Fn() -> Option<KeptReason>; 4] = [&of_pool, &needed, &guarded, &recent];
     let reasons = looks.iter().filter_map(|look| look());
     reasons.take(if all { looks.len() } else { 1 }).collect()
 }

@@ -70,7 +70,7 @@ impl Churn {
         }
     }
 
-    /// The last hour of a NodePool that has so many nodes, which cost so much for each unit of load.
+    /// The last hour of a NodePool with a number of nodes and a price for each unit of load.
     #[must_use]
     pub fn last_hour(&self, now: Timestamp, nodes: u32, price_now: f64) -> LastHour {
         let recent = || self.entries.iter().filter(|entry| is_recent(entry, now));
@@ -123,8 +123,8 @@ pub fn most_evictions(annotations: &StringMap) -> Result<Option<u32>, String> {
     })
 }
 
-/// How many pods voluntary disruption may evict in an hour from a NodePool of so many nodes before a falling price has to
-/// justify it; `None` where its breaker is switched off. An annotation that cannot be read leaves the default.
+/// How many pods voluntary disruption may evict in an hour from a NodePool with this number of nodes before a falling price has
+/// to justify it; `None` if its breaker is disabled. An invalid annotation leaves the default.
 #[must_use]
 pub fn threshold(annotations: &StringMap, nodes: u32) -> Option<u32> {
     match most_evictions(annotations) {

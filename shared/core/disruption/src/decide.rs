@@ -150,8 +150,8 @@ fn consolidate<'a>(
     let held = preferences::held(input, options);
     let keeping = preferences::with_held(input, &held);
     let lookup = Lookup::of(&keeping);
-    let wanted: HashSet<&str> = full.iter().map(|one| one.of.name()).collect();
-    let nodes = keeping.nodes.iter().filter(|node| wanted.contains(node.name()));
+    let included: HashSet<&str> = full.iter().map(|one| one.of.name()).collect();
+    let nodes = keeping.nodes.iter().filter(|node| included.contains(node.name()));
     let full: Vec<Eligible<'_, '_>> = nodes.filter_map(|node| lookup.eligible(node, now).ok()).collect();
     let mut found = consolidation::find(&keeping, &full, &lookup, expected, budgets, options, now);
     preferences::add_reasons(&mut found.kept, &held);

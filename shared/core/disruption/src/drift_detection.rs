@@ -72,10 +72,10 @@ fn other_image(claim: &NodeClaim, offer: &PoolOffer<'_>, class: &NodeClassFacts)
 
 fn other_security_groups(claim: &NodeClaim, class: &NodeClassFacts) -> Option<String> {
     let own: BTreeSet<&str> = claim.status.instance.as_ref()?.security_group_ids.iter().map(String::as_str).collect();
-    let wanted: BTreeSet<&str> = class.security_group_ids.iter().map(String::as_str).collect();
+    let desired: BTreeSet<&str> = class.security_group_ids.iter().map(String::as_str).collect();
     let listed = |ids: &BTreeSet<&str>| ids.iter().copied().collect::<Vec<_>>().join(", ");
-    (!own.is_empty() && !wanted.is_empty() && own != wanted)
-        .then(|| format!("its security groups are {}, and {} selects {}", listed(&own), named(claim), listed(&wanted)))
+    (!own.is_empty() && !desired.is_empty() && own != desired)
+        .then(|| format!("its security groups are {}, and {} selects {}", listed(&own), named(claim), listed(&desired)))
 }
 
 fn other_subnet(claim: &NodeClaim, class: &NodeClassFacts) -> Option<String> {

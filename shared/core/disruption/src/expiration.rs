@@ -11,7 +11,7 @@ use std::time::Duration;
 pub const GRACEFUL_BEFORE: &str = "nodeless.sh/graceful-expiration-before";
 
 /// The deprecated name of [`GRACEFUL_BEFORE`], which is read where that one is not set.
-pub const GENTLE_BEFORE: &str = "nodeless.sh/gentle-expiry-before";
+pub const DEPRECATED_BEFORE: &str = "nodeless.sh/gentle-expiry-before";
 
 /// A claim that has reached its age.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub fn expired<'a>(claims: impl IntoIterator<Item = &'a NodeClaim>, now: Timesta
 /// # Errors
 /// When the annotation is no duration; nodes expire by force only then.
 pub fn graceful_before(annotations: &StringMap) -> Result<Option<Duration>, String> {
-    let present = [GRACEFUL_BEFORE, GENTLE_BEFORE].into_iter().find_map(|key| Some((key, annotations.get(key)?)));
+    let present = [GRACEFUL_BEFORE, DEPRECATED_BEFORE].into_iter().find_map(|key| Some((key, annotations.get(key)?)));
     let Some((key, text)) = present else { return Ok(None) };
     parse_go_duration(text).map(Some).map_err(|why| format!("annotation {key}: {why}; nodes expire by force only"))
 }
@@ -83,9 +83,9 @@ mod tests {
         let hours = |hours| Ok(Some(Duration::from_hours(hours)));
         assert_eq!(set(&[]), Ok(None));
         assert_eq!(set(&[(GRACEFUL_BEFORE, "24h")]), hours(24));
-        assert_eq!(set(&[(GENTLE_BEFORE, "12h")]), hours(12));
-        assert_eq!(set(&[(GRACEFUL_BEFORE, "24h"), (GENTLE_BEFORE, "12h")]), hours(24));
-        assert!(set(&[(GENTLE_BEFORE, "soon")]).unwrap_err().contains(GENTLE_BEFORE));
+        assert_eq!(set(&[(DEPRECATED_BEFORE, "12h")]), hours(12));
+        assert_eq!(set(&[(GRACEFUL_BEFORE, "24h"), (DEPRECATED_BEFORE, "12h")]), hours(24));
+        assert!(set(&[(DEPRECATED_BEFORE, "soon")]).unwrap_err().contains(DEPRECATED_BEFORE));
         assert!(set(&[(GRACEFUL_BEFORE, "soon")]).unwrap_err().contains(GRACEFUL_BEFORE));
     }
 }

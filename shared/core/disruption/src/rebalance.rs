@@ -24,9 +24,9 @@ pub fn replaces(annotations: &StringMap) -> Result<bool, String> {
 
 /// Whether a claim is to be replaced because EC2 recommends it.
 pub(crate) fn recommended(claim: &NodeClaim, pool: &NodePool) -> Option<Drift> {
-    let wanted = replaces(&pool.disruption.annotations).unwrap_or(false);
+    let enabled = replaces(&pool.disruption.annotations).unwrap_or(false);
     let since = claim.condition(condition::REBALANCE_RECOMMENDED)?.last_transition_time;
-    wanted.then(|| Drift {
+    enabled.then(|| Drift {
         reason: DriftReason::RebalanceRecommended,
         message: format!("EC2 has recommended to rebalance the spot instance since {since:.0}"),
     })

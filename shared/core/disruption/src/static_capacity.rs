@@ -35,18 +35,18 @@ pub fn static_changes(cluster: &Cluster<'_>, now: Timestamp, options: &Options) 
     for offer in &cluster.node_pools {
         let pool = offer.pool;
         let Some(replicas) = pool.replicas.filter(|_| !pool.deleting) else { continue };
-        let wanted =
+        let desired =
             if schedules::scheduled_off(pool, now).is_some() { 0 } else { usize::try_from(replicas).unwrap_or(0) };
         // A node that a command replaces has its successor among the others, or will have.
         let present: Vec<&ClusterNode<'_>> = present(cluster, &pool.name).collect();
         let change =
             StaticChange { node_pool: pool.name.clone(), launches: Vec::new(), surplus: Vec::new(), short: None };
-        if present.len() < wanted {
-            let missing = wanted - present.len();
+        if present.len() < desired {
+            let missing = desired - present.len();
             let (launches, short) = launches(offer, cluster.daemon_sets, missing, options);
             changes.push(StaticChange { launches, short: Some(short).filter(|why| !why.is_empty()), ..change });
-        } else if present.len() > wanted && pause::holding(cluster, pool, now).is_none() {
-            let surplus = surplus(&present, present.len() - wanted, now);
+        } else if present.len() > desired && pause::holding(cluster, pool, now).is_none() {
+            let surplus = surplus(&present, present.len() - desired, now);
             changes.push(StaticChange { surplus, ..change });
         }
     }
@@ -80,7 +80,8 @@ pub(crate) fn launches(
     if count == 0 {
         return (Vec::new(), String::new());
     }
-    // A pod without requests that tolerates everything and takes a host port stands for each node, so no two share one.
+    // Each node is represented by a pod that has no requests, tolerates everything and uses a host port, so that no two share a
+    // node.
     let pool = NodePool { replicas: None, ..offer.pool.clone() };
     let stands: Vec<Pod> = (0..count)
         .map(|index| Pod {

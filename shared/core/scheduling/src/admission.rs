@@ -27,7 +27,7 @@ impl Admission {
     /// Whether a node's labels and taints admit the pod.
     #[must_use]
     pub fn admits(&self, node: &ExistingNode) -> bool {
-        self.tolerates(&node.taints) && self.alternatives.iter().any(|wanted| covers(&node.requirements, wanted))
+        self.tolerates(&node.taints) && self.alternatives.iter().any(|required| covers(&node.requirements, required))
     }
 
     /// Whether the pod tolerates all of these taints, those that only prefer to keep pods away left out.

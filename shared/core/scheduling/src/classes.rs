@@ -284,14 +284,14 @@ fn can_come_last(
     owners: &Owners,
     topology: &Topology<'_>,
 ) -> bool {
-    let says_nothing_of = |key: usize| {
+    let lacks = |key: usize| {
         let mut alternatives = specs.iter().flat_map(|spec| &spec.alternatives);
         alternatives.all(|one| one.requirements.get(&topology.keys[key]).is_none())
     };
     let only_counted = |group: &GroupId| match topology.kind(*group) {
         Kind::Spread { .. } => {
             owners.least_priority(*group).is_none_or(|least| class.example.priority <= least)
-                && topology.key(*group).is_none_or(says_nothing_of)
+                && topology.key(*group).is_none_or(lacks)
         }
         Kind::Affinity => false,
         Kind::Anti => topology.key(*group).is_none(),

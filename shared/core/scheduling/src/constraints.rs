@@ -41,17 +41,17 @@ pub(crate) fn first_repelling<'t>(
     })
 }
 
-/// Whether every label that nodes described by `node` may have also meets `wanted`; labels that the node does not
+/// Whether every label that nodes described by `node` may have also meets `required`; labels that the node does not
 /// mention are absent.
 ///
 /// For a node with all its labels known this is what the kube-scheduler checks. For a claim that may still become one of
 /// several things, each of them has to do.
-pub(crate) fn covers(node: &Requirements, wanted: &Requirements) -> bool {
-    wanted.iter().all(|(key, wanted)| match node.get(key) {
-        None => wanted.allows_absence(),
+pub(crate) fn covers(node: &Requirements, required: &Requirements) -> bool {
+    required.iter().all(|(key, required)| match node.get(key) {
+        None => required.allows_absence(),
         Some(actual) => {
-            let narrowed = actual.intersection(wanted).with_min_values(actual.min_values());
-            narrowed == *actual && (!actual.allows_absence() || wanted.allows_absence())
+            let narrowed = actual.intersection(required).with_min_values(actual.min_values());
+            narrowed == *actual && (!actual.allows_absence() || required.allows_absence())
         }
     })
 }

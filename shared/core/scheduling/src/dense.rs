@@ -22,14 +22,14 @@ pub(crate) fn fits(asked: &[i64], available: &[i64]) -> bool {
     asked.iter().zip(available).all(|(asked, available)| *available >= 0 && asked <= available)
 }
 
-/// Takes `asked` from `available` so many times.
+/// Subtracts `asked` from `available` a number of times.
 pub(crate) fn take(available: &mut [i64], asked: &[i64], times: u32) {
     for (available, asked) in available.iter_mut().zip(asked) {
         *available = available.saturating_sub(asked.saturating_mul(i64::from(times)));
     }
 }
 
-/// Adds `more` to `sum` so many times.
+/// Adds `more` to `sum` a number of times.
 pub(crate) fn add(sum: &mut [i64], more: &[i64], times: u32) {
     for (sum, more) in sum.iter_mut().zip(more) {
         *sum = sum.saturating_add(more.saturating_mul(i64::from(times)));

@@ -151,20 +151,20 @@ impl<'p> Prepared<'p> {
 }
 
 fn solve_with(prepared: &mut Prepared<'_>, input: &Problem<'_>) -> Solution {
-    let (solution, limited) = settle(prepared, input, false);
+    let (solution, limited) = converge(prepared, input, false);
     let mut priorities = input.pods.iter().map(|pod| pod.priority);
     let first = priorities.next();
     if !limited || priorities.all(|priority| Some(priority) == first) {
         return solution;
     }
-    settle(prepared, input, true).0
+    converge(prepared, input, true).0
 }
 
 /// Plans until no placement relies on pods that could not be placed.
 ///
 /// Pods are assigned to domains before it is known whether all of them fit. Where they do not, pods elsewhere may have
 /// relied on them; then the plan is made again with what is known now.
-fn settle(prepared: &mut Prepared<'_>, input: &Problem<'_>, by_priority: bool) -> (Solution, bool) {
+fn converge(prepared: &mut Prepared<'_>, input: &Problem<'_>, by_priority: bool) -> (Solution, bool) {
     let (mut known, mut spent) = (Known::default(), 0_u64);
     let mut groups = Groups::of(input, prepared.options.preferences == PreferencePolicy::Respect);
     loop {

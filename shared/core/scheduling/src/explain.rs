@@ -170,9 +170,9 @@ impl Examination<'_, '_> {
     }
 
     fn label(&self) -> Option<Cause> {
-        let wanted = &self.alternative.requirements;
-        let key = self.pool.requirements.first_incompatible(wanted, labels::is_well_known)?;
-        let required = wanted.get(key).map(ToString::to_string).unwrap_or_default();
+        let requirements = &self.alternative.requirements;
+        let key = self.pool.requirements.first_incompatible(requirements, labels::is_well_known)?;
+        let required = requirements.get(key).map(ToString::to_string).unwrap_or_default();
         Some(match self.pool.requirements.get(key) {
             None => Cause::UndefinedLabel { key: key.to_owned(), required },
             Some(allowed) => Cause::Label { key: key.to_owned(), required, allowed: allowed.to_string() },

@@ -38,7 +38,7 @@ const MAX_CLASS_BUCKET_PAIRS: usize = 200_000;
 /// Smaller shares of a resource are ignored.
 const MIN_RESOURCE_SHARE: f64 = 0.02;
 
-/// With at most so many sets, the pods of each set are arranged separately.
+/// With at most this number of sets, the pods of each set are arranged separately.
 const MAX_SEPARATE_SETS: usize = 32;
 
 /// At most this share of the free capacity is filled with equal pods at once, so that its proportions are compared
@@ -251,7 +251,7 @@ pub(crate) struct Scratch {
 /// Differences of prices are rounded.
 const ROUNDING: f64 = 1e-9;
 
-/// So many buckets are compared in a unit of work.
+/// The number of buckets that are compared in a unit of work.
 const COMPARED_AT_ONCE: usize = 8;
 
 /// Everything that filling a node depends on.

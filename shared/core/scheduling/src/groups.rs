@@ -17,7 +17,7 @@ pub(crate) type GroupId = usize;
 /// What a group allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
-    /// Counts that differ by at most so much, over at least so many domains.
+    /// Counts that differ by at most `max_skew`, over at least `min_domains` domains.
     Spread { max_skew: u32, min_domains: u32 },
     /// Only domains with a counted pod.
     Affinity,

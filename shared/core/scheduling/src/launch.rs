@@ -159,12 +159,12 @@ fn narrowed(
         narrowed.add(labels::CAPACITY_RESERVATION_ID, Requirement::one_of([id.as_str()]));
     }
     narrowed.remove(labels::HOSTNAME);
-    settle_own_labels(&mut narrowed);
+    fix_own_labels(&mut narrowed);
     narrowed
 }
 
 /// Chooses one value for every user-defined label: instance types do not define them.
-fn settle_own_labels(requirements: &mut Requirements) {
+fn fix_own_labels(requirements: &mut Requirements) {
     let own: Vec<(String, Requirement)> = requirements
         .iter()
         .filter(|(key, requirement)| !labels::is_well_known(key) && requirement.single().is_none())

@@ -94,7 +94,7 @@ impl Limits {
         times
     }
 
-    /// Charges so many nodes of this share.
+    /// Charges a number of nodes of this share.
     pub(crate) fn charge(&mut self, share: &Share, times: u32) {
         for (limit, share) in self.resources.iter_mut().zip(&share.resources) {
             limit.used = limit.used.saturating_add(share.saturating_mul(i64::from(times)));
@@ -114,7 +114,7 @@ impl Limits {
         }
     }
 
-    /// What each of so many launches may take beyond its share, for the sake of choice.
+    /// How much each of a number of launches may take beyond its share, for the sake of choice.
     pub(crate) fn slack_each(&self, launches: usize) -> Share {
         let launches = launches.max(1);
         let divisor = i64::try_from(launches).unwrap_or(i64::MAX);

@@ -76,7 +76,7 @@ impl Forced {
         self.groups.values().map(Apart::nodes).max().unwrap_or(0)
     }
 
-    /// Which share of a node a pod of the class accounts for, of so many required nodes: zero where other pods require
+    /// The share of a node that a pod of the class accounts for, given the number of required nodes: zero if other pods require
     /// them.
     pub(crate) fn part_of_node(&self, class: &Class<'_>, level: usize, nodes: u32) -> f64 {
         let groups = own_groups(class, level).iter().filter(|group| class.is_selected_by(**group));

@@ -44,12 +44,12 @@ impl Prepared<'_> {
 fn prices(pool: &mut Pool<'_>, admission: &Admission) -> Vec<(usize, f64)> {
     let mut prices: Vec<Option<f64>> = vec![None; pool.types.len()];
     if admission.tolerates(&pool.pool.template.taints) {
-        for wanted in admission.alternatives() {
+        for required in admission.alternatives() {
             let base = &pool.set(BASE).requirements;
-            if base.first_incompatible(wanted, labels::is_well_known).is_some() {
+            if base.first_incompatible(required, labels::is_well_known).is_some() {
                 continue;
             }
-            let Some(set) = pool.narrowed(wanted) else { continue };
+            let Some(set) = pool.narrowed(required) else { continue };
             for choice in &pool.set(set).offer.choices {
                 let price = &mut prices[choice.kind];
                 *price = Some(price.map_or(choice.price, |known| known.min(choice.price)));

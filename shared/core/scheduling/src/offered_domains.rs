@@ -13,15 +13,15 @@ use nodeless_model::{Requirement, Requirements, labels};
 
 /// By domain of a spread's key, whether a node that counts can be launched there.
 pub(crate) fn offered(group: &Group, domains: &[String], pools: &mut [Pool<'_>]) -> Vec<bool> {
-    let wanted = wanted(&group.filter);
+    let required = required(&group.filter);
     let of_domain = |(domain, value): (usize, &String)| {
-        domain != ABSENT && pools.iter_mut().any(|pool| offers(pool, group, value, wanted.as_deref()))
+        domain != ABSENT && pools.iter_mut().any(|pool| offers(pool, group, value, required.as_deref()))
     };
     domains.iter().enumerate().map(of_domain).collect()
 }
 
 /// What the labels of a node have to be for it to count: any of these. `None` where all nodes do.
-fn wanted(filter: &NodeFilter) -> Option<Vec<Requirements>> {
+fn required(filter: &NodeFilter) -> Option<Vec<Requirements>> {
     let selector = Requirements::from_labels(&filter.node_selector);
     if filter.terms.is_empty() {
         return (!filter.node_selector.is_empty()).then(|| vec![selector]);
@@ -30,14 +30,14 @@ fn wanted(filter: &NodeFilter) -> Option<Vec<Requirements>> {
     Some(terms.filter(|term| selector.intersects(term)).map(|term| selector.with(&term)).collect())
 }
 
-fn offers(pool: &mut Pool<'_>, group: &Group, value: &str, wanted: Option<&[Requirements]>) -> bool {
+fn offers(pool: &mut Pool<'_>, group: &Group, value: &str, required: Option<&[Requirements]>) -> bool {
     let taints = &pool.pool.template.taints;
     let tolerations = group.filter.tolerations.as_ref();
     if tolerations.is_some_and(|known| first_repelling(taints, known, false).is_some()) {
         return false;
     }
     let place = Requirements::from([(group.key.as_str(), Requirement::one_of([value]))]);
-    match wanted {
+    match required {
         // What a NodePool lists of its values is known; only labels of the user's own may have others as well.
         None => {
             pool.values_of(&group.key).contains(value) || (!labels::is_well_known(&group.key) && pool.launches(&place))

@@ -23,7 +23,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 /// replaces one spot node with another.
 const FLEXIBLE: usize = 15;
 
-/// After so many shapes without an improvement, no more are filled.
+/// After this number of shapes without an improvement, no more are filled.
 const MAX_SHAPES_WITHOUT_GAIN: u32 = 10;
 
 /// Resource prices are computed again each time the pending pods have shrunk to this share.

@@ -34,10 +34,10 @@ pub(crate) struct Pool<'a> {
     pub(crate) requirements: Requirements,
     /// The instance types that meet its requirements, by name.
     pub(crate) types: Rc<[PoolType<'a>]>,
-    /// Keys of which a launch must be able to choose from so many values.
+    /// Keys with `minValues`, and the number of values that a launch must be able to choose from.
     pub(crate) min_values: Vec<(String, u32)>,
     pub(crate) limits: Limits,
-    /// What is left of capacity reservations, as far as this NodePool knows.
+    /// The remaining capacity of reservations, according to this NodePool.
     pub(crate) reservations: Reservations,
     /// What planning for it took.
     pub(crate) work: Work,
@@ -64,7 +64,7 @@ const WORK_PER_TYPE: usize = 100;
 /// With how many NodePools with different launches each other one is compared.
 const MAX_COMPARED_POOLS: usize = 32;
 
-/// How many sets are kept from one plan to the next: each knows the prices of all instance types.
+/// How many sets are cached from one plan to the next: each contains the prices of all instance types.
 const MAX_KEPT_SETS: usize = 256;
 
 /// What a NodePool can launch where some requirements stand.
@@ -309,18 +309,18 @@ impl<'a> Pool<'a> {
         self.restricted(set, &alternative.requirements)
     }
 
-    /// Whether any node with the wanted labels can be launched, whatever its taints.
-    pub(crate) fn launches(&mut self, wanted: &Requirements) -> bool {
-        self.restricted(BASE, wanted).is_some()
+    /// Whether any node with the required labels can be launched, whatever its taints.
+    pub(crate) fn launches(&mut self, required: &Requirements) -> bool {
+        self.restricted(BASE, required).is_some()
     }
 
-    /// The subset of a set with the wanted labels; `None` when nothing could be launched.
-    fn restricted(&mut self, set: SetId, wanted: &Requirements) -> Option<SetId> {
+    /// The subset of a set with the required labels; `None` when nothing could be launched.
+    fn restricted(&mut self, set: SetId, required: &Requirements) -> Option<SetId> {
         let present = &self.sets[set].requirements;
-        if present.first_incompatible(wanted, labels::is_well_known).is_some() {
+        if present.first_incompatible(required, labels::is_well_known).is_some() {
             return None;
         }
-        let merged = present.with(wanted);
+        let merged = present.with(required);
         self.intern(set, merged)
     }
 

@@ -161,7 +161,7 @@ impl Running<'_, '_> {
         let spread: Vec<usize> =
             soft.zip(&owned.spread).filter(|(_, group)| self.is_met(**group)).map(|((place, _), _)| place).collect();
         let own = Requirements::from_labels(self.node.labels);
-        let fits = |terms: &Vec<_>| Requirements::from_terms(terms).is_ok_and(|wanted| covers(&own, &wanted));
+        let fits = |terms: &Vec<_>| Requirements::from_terms(terms).is_ok_and(|preferred| covers(&own, &preferred));
         let terms = pod.preferred_node_affinity.iter().enumerate();
         let node: Vec<usize> = terms.filter(|(_, term)| fits(&term.preference)).map(|(place, _)| place).collect();
         if affinity.is_empty() && anti.is_empty() && spread.is_empty() && node.is_empty() {

@@ -47,18 +47,18 @@ pub(crate) fn values(columns: &[Column<'_>], demand: &[f64], nodes: u32) -> Valu
     if nodes > 0 {
         rows.push(demand.len());
     }
-    let wanted: Vec<f64> = rows.iter().map(|row| demand.get(*row).copied().unwrap_or(f64::from(nodes))).collect();
-    let mut add = |wanted: &[f64], weight: f64| {
-        for (row, dual) in rows.iter().zip(Simplex::of(columns, &rows, wanted).duals()) {
+    let demands: Vec<f64> = rows.iter().map(|row| demand.get(*row).copied().unwrap_or(f64::from(nodes))).collect();
+    let mut add = |demands: &[f64], weight: f64| {
+        for (row, dual) in rows.iter().zip(Simplex::of(columns, &rows, demands).duals()) {
             found[*row] += dual * weight;
         }
     };
     if of_resources > 0 {
-        add(&wanted, OWN_WEIGHT);
+        add(&demands, OWN_WEIGHT);
     }
     // How many nodes are needed is known for certain, so that is not inflated.
     for row in 0..of_resources {
-        let mut more = wanted.clone();
+        let mut more = demands.clone();
         more[row] *= INFLATED;
         add(&more, (1.0 - OWN_WEIGHT) / of_resources as f64);
     }
@@ -70,7 +70,7 @@ pub(crate) fn values(columns: &[Column<'_>], demand: &[f64], nodes: u32) -> Valu
 /// scaled, so that every demand is one and the greatest entry of every column too.
 struct Simplex {
     rows: usize,
-    /// By column, its entries; the last so many columns are what exceeds the demand of a row.
+    /// By column, its entries; the last columns represent what exceeds the demand of a row.
     entries: Vec<f64>,
     costs: Vec<f64>,
     /// By row, the column in the basis; columns beyond the last stand for demand that is not met.
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_sells_is_worth_nothing() {
+    fn an_offering_without_a_price_is_worth_nothing() {
         assert_eq!(values(&[column(1.0, &[0, 5])], &[7.0, 0.0], 0).resources, [0.0, 0.0]);
         let found = values(&[column(1.0, &[0, 5])], &[7.0, 5.0], 0).resources;
         assert!(found[0] == 0.0 && (found[1] - 0.2).abs() < 1e-9, "{found:?}");

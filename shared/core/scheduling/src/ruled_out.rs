@@ -112,7 +112,7 @@ impl fmt::Display for RuledOutCause {
             }
             Self::Unavailable { offerings } => {
                 let each = offerings.iter().map(|(zone, capacity)| format!("{} in {zone}", capacity.as_str()));
-                write!(f, "it cannot be had now: {}", each.collect::<Vec<_>>().join(", "))
+                write!(f, "it is unavailable now: {}", each.collect::<Vec<_>>().join(", "))
             }
             Self::TooSmall { resource, needed, left } => write!(
                 f,
@@ -143,7 +143,7 @@ pub fn explain_launch(problem: &Problem<'_>, launch: &Launch) -> Option<LaunchEx
     let pods: Vec<&Pod> = launch.pods.iter().filter_map(|pod| problem.pods.get(*pod).copied()).collect();
     let mut requests = ResourceList::new();
     pods.iter().for_each(|pod| requests.add(&pod.requests));
-    let judge = Judge {
+    let evaluation = Evaluation {
         problem,
         offer,
         launch,
@@ -156,9 +156,9 @@ pub fn explain_launch(problem: &Problem<'_>, launch: &Launch) -> Option<LaunchEx
         .instance_types
         .iter()
         .filter(|kind| !listed(kind))
-        .filter_map(|kind| Some((kind, judge.price(kind)?)))
+        .filter_map(|kind| Some((kind, evaluation.price(kind)?)))
         .filter(|(_, price)| *price < launch.offering.price)
-        .map(|(kind, price)| RuledOut { name: kind.name.clone(), price, cause: judge.cause(kind) })
+        .map(|(kind, price)| RuledOut { name: kind.name.clone(), price, cause: evaluation.cause(kind) })
         .collect();
     ruled_out.sort_by(|a, b| a.price.total_cmp(&b.price).then_with(|| a.name.cmp(&b.name)));
     Some(LaunchExplanation {
@@ -170,7 +170,7 @@ pub fn explain_launch(problem: &Problem<'_>, launch: &Launch) -> Option<LaunchEx
     })
 }
 
-struct Judge<'j, 'a> {
+struct Evaluation<'j, 'a> {
     problem: &'j Problem<'a>,
     offer: &'j PoolOffer<'a>,
     launch: &'j Launch,
@@ -179,7 +179,7 @@ struct Judge<'j, 'a> {
     node_pool: Requirements,
 }
 
-impl Judge<'_, '_> {
+impl Evaluation<'_, '_> {
     fn price(&self, kind: &InstanceType) -> Option<f64> {
         let admitted = kind.offerings.iter().filter(|offering| offering.meets(&self.node_pool));
         let cheapest = admitted.map(|offering| offering.price).min_by(f64::total_cmp);
@@ -192,9 +192,9 @@ impl Judge<'_, '_> {
     }
 
     fn by_labels(&self, kind: &InstanceType) -> Option<RuledOutCause> {
-        let against = |wanted: &Requirements| {
-            let key = kind.requirements.first_incompatible(wanted, |_| true)?;
-            Some((key.to_owned(), wanted.get(key).map(ToString::to_string).unwrap_or_default()))
+        let against = |required: &Requirements| {
+            let key = kind.requirements.first_incompatible(required, |_| true)?;
+            Some((key.to_owned(), required.get(key).map(ToString::to_string).unwrap_or_default()))
         };
         if let Some((key, allowed)) = against(&self.node_pool) {
             return Some(RuledOutCause::NodePool { key, allowed });
@@ -219,10 +219,10 @@ impl Judge<'_, '_> {
     }
 
     fn by_offerings(&self, kind: &InstanceType) -> Option<RuledOutCause> {
-        let wanted = &self.launch.requirements;
-        let sold: Vec<_> = kind.offerings.iter().filter(|offering| offering.meets(wanted)).collect();
+        let required = &self.launch.requirements;
+        let sold: Vec<_> = kind.offerings.iter().filter(|offering| offering.meets(required)).collect();
         if sold.is_empty() {
-            let text = |key| wanted.get(key).map(ToString::to_string).unwrap_or_default();
+            let text = |key| required.get(key).map(ToString::to_string).unwrap_or_default();
             let (zones, capacity_types) = (text(labels::ZONE), text(labels::CAPACITY_TYPE));
             return Some(RuledOutCause::NotOffered { zones, capacity_types });
         }

@@ -14,7 +14,7 @@ use crate::pools::{BASE, Choice, Pool, SetId};
 use crate::resource_prices::{self, Column, Values};
 use std::collections::HashMap;
 
-/// With at most so many required nodes, the price of a node is not meaningful: fractions of nodes cannot be bought.
+/// With at most this number of required nodes, the price of a node is not meaningful: fractions of nodes cannot be launched.
 const MIN_FORCED_NODES: u32 = 8;
 
 /// While nodes are required, none is larger than this share of the pending pods, for the same reason.

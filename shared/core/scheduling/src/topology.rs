@@ -203,7 +203,7 @@ impl<'a> Topology<'a> {
             filter.terms.iter().filter_map(|term| Requirements::from_terms(term).ok()).collect();
         let any = filter.terms.is_empty();
         let unknown = |key: &str| !exists && labels::is_well_known(key);
-        let may_be = |wanted: &Requirements| node.first_incompatible(wanted, unknown).is_none();
+        let may_be = |required: &Requirements| node.first_incompatible(required, unknown).is_none();
         if covers(node, &selector) && (any || terms.iter().any(|term| covers(node, term))) {
             Standing::Counts
         } else if may_be(&selector) && (any || terms.iter().any(may_be)) {
@@ -269,7 +269,7 @@ impl<'a> Topology<'a> {
         self.changes
     }
 
-    /// Whether a count of any of these groups has changed since there were so many changes.
+    /// Whether a count of any of these groups has changed since this number of changes.
     pub(crate) fn changed_since<'g>(&self, mut groups: impl Iterator<Item = &'g GroupId>, changes: u64) -> bool {
         groups.any(|group| self.changed[*group] > changes)
     }
@@ -314,10 +314,10 @@ pub(crate) fn counts_node(filter: &NodeFilter, node: &BoundPods<'_>) -> bool {
     filter.is_trivial()
         || (tolerates(filter, node.taints)
             && filter.node_selector.iter().all(|(key, value)| has(labels::normalize(key)) == Some(value))
-            && meets_any(filter, |wanted| {
-                wanted
-                    .iter()
-                    .all(|(key, wanted)| has(key).map_or_else(|| wanted.allows_absence(), |value| wanted.has(value)))
+            && meets_any(filter, |required| {
+                required.iter().all(|(key, required)| {
+                    has(key).map_or_else(|| required.allows_absence(), |value| required.has(value))
+                })
             }))
 }
 
@@ -326,7 +326,7 @@ fn counts(filter: &NodeFilter, node: &Requirements, taints: &[Taint]) -> bool {
     let has = |key: &str, value: &str| node.get(labels::normalize(key)).and_then(Requirement::single) == Some(value);
     tolerates(filter, taints)
         && filter.node_selector.iter().all(|(key, value)| has(key, value))
-        && meets_any(filter, |wanted| covers(node, wanted))
+        && meets_any(filter, |required| covers(node, required))
 }
 
 /// Whether a node meets any of the terms of a filter; each that can be read is shown to `meets`.
@@ -339,7 +339,7 @@ fn tolerates(filter: &NodeFilter, taints: &[Taint]) -> bool {
     filter.tolerations.as_ref().is_none_or(|known| first_repelling(taints, known, false).is_none())
 }
 
-/// All values of a key that nodes have or may have, sorted; the first stands for its absence.
+/// All values of a key that nodes have or may have, sorted; the first one represents its absence.
 fn values_of(key: &str, problem: &Problem<'_>, pools: &mut [Pool<'_>]) -> Vec<String> {
     let mut values: BTreeSet<String> = pools.iter_mut().flat_map(|pool| pool.values_of(key).clone()).collect();
     values.extend(problem.nodes.iter().filter_map(|node| node.requirements.get(key)?.single()).map(str::to_owned));

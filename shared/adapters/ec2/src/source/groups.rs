@@ -45,7 +45,7 @@ pub(super) async fn reservations_left(client: &Client) -> Result<BTreeMap<String
         .collect())
 }
 
-/// An id that EC2 does not know finds nothing.
+/// An unknown id results in nothing.
 async fn describe(client: &Client, query: &ReservationQuery) -> Result<Vec<Described>, PortError> {
     let mut found = Vec::new();
     let mut pages = client

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_product_tells_its_price_in_the_regions_currency() {
+    fn a_product_has_its_price_in_the_currency_of_the_region() {
         let product = |price: &str| {
             format!(
                 r#"{{"product":{{"sku":"A","attributes":{{"instanceType":"m5.large"}}}},"terms":{{"OnDemand":{{"A.B":

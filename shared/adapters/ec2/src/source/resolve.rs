@@ -5,7 +5,7 @@ use super::{AwsCatalogSource, groups, network, profiles};
 use crate::templates;
 use jiff::Timestamp;
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
-use nodeless_launch::node_class::{Section, conditions, settle, validation};
+use nodeless_launch::node_class::{Section, conditions, or_previous, validation};
 use nodeless_ports::{ErrorKind, PortError};
 use profiles::Owner;
 
@@ -19,19 +19,20 @@ impl AwsCatalogSource {
         let spec = &class.spec;
         let before = class.status.clone().unwrap_or_default();
         let subnets = network::subnets(&self.ec2, &spec.subnet_selector_terms).await;
-        let subnets = settle("spec.subnetSelectorTerms", subnets, before.subnets)?;
+        let subnets = or_previous("spec.subnetSelectorTerms", subnets, before.subnets)?;
         let security_groups = network::security_groups(&self.ec2, &spec.security_group_selector_terms).await;
-        let security_groups = settle("spec.securityGroupSelectorTerms", security_groups, before.security_groups)?;
+        let security_groups = or_previous("spec.securityGroupSelectorTerms", security_groups, before.security_groups)?;
         let reservations =
             groups::selected_reservations(&self.ec2, &spec.capacity_reservation_selector_terms, now).await;
-        let reservations = settle("spec.capacityReservationSelectorTerms", reservations, before.capacity_reservations)?;
+        let reservations =
+            or_previous("spec.capacityReservationSelectorTerms", reservations, before.capacity_reservations)?;
         let placement = groups::placement_group(&self.ec2, spec.placement_group_selector.as_ref()).await;
-        let placement = settle("spec.placementGroupSelector", placement, ())?;
+        let placement = or_previous("spec.placementGroupSelector", placement, ())?;
         let source = ImageSource { ec2: &self.ec2, ssm: &self.ssm, parameters: &self.parameters };
         let amis = source.find(spec, &self.version.at(now).await, now).await;
-        let amis = settle("spec.amiSelectorTerms", amis, before.amis)?;
+        let amis = or_previous("spec.amiSelectorTerms", amis, before.amis)?;
         let profile = self.instance_profile(class, before.instance_profile.as_deref()).await;
-        let profile = settle("spec.role", profile, before.instance_profile)?;
+        let profile = or_previous("spec.role", profile, before.instance_profile)?;
         let sections = [
             ("SubnetsReady", subnets.problem),
             ("SecurityGroupsReady", security_groups.problem),

@@ -21,7 +21,7 @@ type Aged = BTreeMap<(String, String), (DateTime, f64)>;
 /// Reads the present price of every type in every zone: a history that starts now has just the last entry of each.
 ///
 /// # Errors
-/// When EC2 cannot be read, or knows no price at all.
+/// When EC2 cannot be read, or returns no price at all.
 pub(super) async fn read(client: &Client, now: Timestamp) -> Result<SpotPrices, PortError> {
     let mut latest = Aged::new();
     let mut pages = client
@@ -38,7 +38,7 @@ pub(super) async fn read(client: &Client, now: Timestamp) -> Result<SpotPrices, 
         }
     }
     if latest.is_empty() {
-        return Err(PortError::new(ErrorKind::Unavailable, OPERATION, "EC2 knows no spot price in this region"));
+        return Err(PortError::new(ErrorKind::Unavailable, OPERATION, "EC2 returned no spot price in this region"));
     }
     let mut prices = SpotPrices::new();
     for ((instance_type, zone), (_, price)) in latest {

@@ -225,7 +225,7 @@ async fn a_role_of_ones_own_gets_a_profile_that_goes_with_the_class() {
     ] {
         assert_eq!(made[0].tags.get(key).map(String::as_str), Some(value), "{key}");
     }
-    // Found again, and mended when a crash left it without its role.
+    // Found again, and repaired after a crash left it without its role.
     assert_eq!(resolve(&world, fields.clone()).await.instance_profile, status.instance_profile);
     world.ec2.change_account(|account| account.instance_profiles.last_mut().unwrap().roles.clear());
     assert_eq!(resolve(&world, fields.clone()).await.instance_profile, status.instance_profile);

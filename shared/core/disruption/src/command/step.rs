@@ -91,7 +91,7 @@ enum Standing {
 /// use nodeless_model::{DisruptionReason, NodeClaim, Phase};
 /// use std::collections::{BTreeMap, BTreeSet};
 ///
-/// // A command that removes one empty node was validated: without replacements it goes on to drain the node.
+/// // A command that removes one empty node was validated: without replacements it drains the node next.
 /// let candidate =
 ///     Candidate { node: "ip-10-0-0-1".into(), node_claim: "default-abcde".into(), node_pool: "default".into() };
 /// let command = Command {

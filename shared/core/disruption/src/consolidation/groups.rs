@@ -139,8 +139,7 @@ fn attempt(round: &mut Round<'_, '_, '_>, places: &[usize]) -> Result<(), Refusa
         asked(b).cmp(asked(a)).then_with(|| name(a).cmp(&name(b)))
     });
     let moves = round.packed.place(&movers, false);
-    // Reasons for groups are not reported. Where priorities differ, the scheduler itself needs to know whether limits
-    // prevent the placement.
+    // Reasons for groups are not reported. If priorities differ, the scheduler itself needs the result of the limits.
     let alike = movers.windows(2).all(|pair| pair[0].pod.priority == pair[1].pod.priority);
     round.scheduler.explain_at_most(u32::from(!alike));
     let found = round.ask(&movers, &moves, scope, true).and_then(|verdict| accept(round, places, &movers, verdict));

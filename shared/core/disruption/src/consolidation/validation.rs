@@ -105,8 +105,8 @@ fn replaced<'a>(
     let leaf = |mover: &Mover<'_>| to.get(mover.pod.key().as_str()).and_then(|node| leaves.get(node)).copied();
     let placed: Vec<(usize, usize)> =
         movers.iter().enumerate().filter_map(|(place, mover)| Some((place, leaf(mover)?))).collect();
-    let wanted: HashSet<usize> = placed.iter().map(|(_, leaf)| *leaf).collect();
-    let closed = round.packed.close_all_but(&wanted);
+    let used: HashSet<usize> = placed.iter().map(|(_, leaf)| *leaf).collect();
+    let closed = round.packed.close_all_but(&used);
     let there = round.ask(movers, &Moves { placed, left: Vec::new() }, scope, true).ok();
     closed.into_iter().for_each(|leaf| round.packed.open(leaf));
     let decided = there.and_then(|verdict| matching(round, command, verdict, movers));

@@ -76,7 +76,7 @@ impl<'a> Packed<'a> {
         let leaves: HashMap<&str, usize> =
             problem.nodes.iter().enumerate().map(|(leaf, node)| (node.name.as_str(), leaf)).collect();
         let leaf = |node: &BoundPods<'_>| leaves.get(node.name).copied();
-        classes.neighbours.settle(&problem.bound_pods, problem.bound_pods.iter().map(leaf).collect());
+        classes.neighbours.add_bound(&problem.bound_pods, problem.bound_pods.iter().map(leaf).collect());
         let mut known: HashMap<Option<String>, usize> = HashMap::new();
         let mut number = |zone: Option<&str>| {
             let next = known.len();
@@ -119,9 +119,9 @@ impl<'a> Packed<'a> {
     }
 
     /// Closes all nodes but these, and returns which it has closed.
-    pub(crate) fn close_all_but(&mut self, wanted: &HashSet<usize>) -> Vec<usize> {
+    pub(crate) fn close_all_but(&mut self, needed: &HashSet<usize>) -> Vec<usize> {
         let open =
-            (0..self.problem.nodes.len()).filter(|leaf| !wanted.contains(leaf) && !self.closed.contains_key(leaf));
+            (0..self.problem.nodes.len()).filter(|leaf| !needed.contains(leaf) && !self.closed.contains_key(leaf));
         let open: Vec<usize> = open.collect();
         open.iter().for_each(|leaf| self.close(*leaf));
         open

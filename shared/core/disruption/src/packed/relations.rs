@@ -228,7 +228,7 @@ impl<'a> Neighbours<'a> {
     }
 
     /// Adds the running pods; `leaves` maps each node of the list to its node in the packed cluster.
-    pub(super) fn settle(&mut self, bound: &[BoundPods<'a>], leaves: Vec<Option<usize>>) {
+    pub(super) fn add_bound(&mut self, bound: &[BoundPods<'a>], leaves: Vec<Option<usize>>) {
         self.leaves = leaves;
         if self.relations.is_empty() {
             return;
@@ -315,10 +315,10 @@ impl<'a> Neighbours<'a> {
         movers: &[Mover<'a>],
         relation: impl Fn(&Mover<'a>) -> Option<usize>,
     ) -> (Vec<BoundPods<'a>>, usize) {
-        let mut wanted: Vec<usize> = movers.iter().filter_map(relation).collect();
-        wanted.sort_unstable();
-        wanted.dedup();
-        let mut kinds: Vec<usize> = wanted.iter().flat_map(|one| &self.kinds_of[*one]).copied().collect();
+        let mut related: Vec<usize> = movers.iter().filter_map(relation).collect();
+        related.sort_unstable();
+        related.dedup();
+        let mut kinds: Vec<usize> = related.iter().flat_map(|one| &self.kinds_of[*one]).copied().collect();
         kinds.sort_unstable();
         kinds.dedup();
         let mut pods: BTreeMap<usize, Vec<&'a Pod>> = BTreeMap::new();
@@ -327,7 +327,7 @@ impl<'a> Neighbours<'a> {
             pods.entry(*place).or_default().push(pod);
             count += 1;
         }
-        match wanted.iter().map(|one| domains(self.relations[*one])).max().unwrap_or(Domains::None) {
+        match related.iter().map(|one| domains(self.relations[*one])).max().unwrap_or(Domains::None) {
             Domains::None => {}
             Domains::Zones => pods = with_empty(pods, zones.iter().copied()),
             Domains::All => pods = with_empty(pods, 0..bound.len()),
@@ -408,7 +408,7 @@ mod tests {
         assert!(matters(&loud, &zonal) && matters(&zonal, &loud));
         let mut keyed = shy.clone();
         keyed.required_pod_anti_affinity[0].match_label_keys = vec!["version".into()];
-        assert!(!repel(&keyed, &loud) && matters(&loud, &keyed), "only the scheduler knows");
+        assert!(!repel(&keyed, &loud) && matters(&loud, &keyed), "only the scheduler can decide");
         let repelling = Repelling::of([&shy].into_iter());
         assert!(repelling.concern(&loud) && repelling.concern(&shy) && !repelling.concern(&elsewhere));
     }

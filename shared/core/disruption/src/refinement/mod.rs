@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 /// to save where nodes are that many.
 const MAX_REFINED_LAUNCHES: usize = 500;
 
-/// Plans with at most so many launches are evaluated with every one of [`BUDGETS`].
+/// Plans with at most this number of launches are evaluated with every one of [`BUDGETS`].
 const MAX_LAUNCHES_FOR_ALL_BUDGETS: usize = 64;
 
 /// How many nodes of a NodePool may be removed in one evaluation. With a small budget the other nodes stay and take
@@ -57,7 +57,7 @@ pub fn plan(problem: &Problem<'_>, options: &nodeless_scheduling::Options, refin
     let max_work = solution.work.min(left);
     // The reasons for unschedulable pods are not read from here on.
     prepared.explain_at_most(1);
-    if refine { settle(problem, solution, options, &mut prepared, max_work) } else { solution }
+    if refine { refine_solution(problem, solution, options, &mut prepared, max_work) } else { solution }
 }
 
 /// Changes a solution until consolidation would leave its launches alone, or `max_work` is used up.
@@ -66,7 +66,7 @@ pub fn plan(problem: &Problem<'_>, options: &nodeless_scheduling::Options, refin
 /// [`decide`](crate::decide) would do it once they are nodes, whatever the policies and budgets. All pods that had a place
 /// keep one, and the solution is as valid as before; existing nodes only get more pods. The effort is bounded by counts, so
 /// the same input always has the same outcome.
-fn settle(
+fn refine_solution(
     problem: &Problem<'_>,
     solution: Solution,
     options: &nodeless_scheduling::Options,

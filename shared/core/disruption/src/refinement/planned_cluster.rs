@@ -1,4 +1,4 @@
-//! The cluster that a plan leads to, for consolidation to evaluate.
+//! The cluster after a plan, for consolidation to evaluate.
 
 use super::pinned::Pinned;
 use super::planned_nodes::{existing, nodes};
@@ -9,7 +9,7 @@ use nodeless_model::{CapacityType, Node, NodeClaim, Pod};
 use nodeless_scheduling::{Bond, Launch, PoolOffer, Problem, Solution};
 use std::collections::HashMap;
 
-/// A plan as the cluster that it leads to: each launch as its cheapest instance type.
+/// The cluster after a plan: each launch as its cheapest instance type.
 pub(super) struct PlannedCluster<'p, 'a> {
     pub(super) problem: &'p Problem<'a>,
     pinned: &'p Pinned,

@@ -16,7 +16,7 @@ pub(super) struct Known {
     pub(super) attempts: u32,
 }
 
-/// After so many attempts, pods that still rely on others that could not be placed are left out.
+/// After this number of attempts, pods that still depend on other unschedulable pods are left out.
 const MAX_ATTEMPTS: u32 = 6;
 
 impl Engine<'_, '_, '_> {

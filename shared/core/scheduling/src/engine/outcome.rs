@@ -94,7 +94,7 @@ impl<'q> Engine<'_, '_, 'q> {
             launchable,
         };
         let why = explainer.explain(class, &alternatives);
-        // Where nothing of the node itself is in the way, other pods are.
+        // If nothing about the node itself prevents the placement, other pods do.
         match topology_barriers::by_hosts(class, last, &self.topology) {
             Some(fault) if why.unexplained => explain::Explanation::of_pod(fault),
             _ => why,

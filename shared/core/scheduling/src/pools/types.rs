@@ -106,7 +106,7 @@ impl<'a> PoolType<'a> {
         let node = node_pool.with(&kind.requirements);
         let mut daemons = ResourceList::new();
         let mut daemon_ports = Vec::new();
-        let runs = |alternatives: &[Requirements]| alternatives.iter().any(|wanted| node.intersects(wanted));
+        let runs = |alternatives: &[Requirements]| alternatives.iter().any(|required| node.intersects(required));
         for (set, _) in on_board.0.iter().filter(|(_, alternatives)| runs(alternatives)) {
             daemons.add(&set.template.requests);
             daemon_ports.extend(set.template.host_ports.iter().cloned());

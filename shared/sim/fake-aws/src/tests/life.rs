@@ -224,7 +224,7 @@ fn status_checks_and_planned_events_are_found_by_filters_of_their_own() {
     ] {
         assert_eq!(found(name, value).unwrap(), expected, "{name} {value}");
     }
-    // What DescribeInstances knows and DescribeInstanceStatus does not.
+    // Filters that DescribeInstances supports and DescribeInstanceStatus does not.
     for (name, value) in [("tag:team", "a"), ("instance-type", "m5.large")] {
         assert_eq!(found(name, value).unwrap_err().code, "InvalidParameterValue", "{name}");
     }

@@ -1,4 +1,4 @@
-//! The ports against a world.
+//! The ports over a world.
 
 use super::{MemoryCatalogSource, MemoryCloud, MemoryCluster};
 use crate::world::{World, WorldOptions};
@@ -15,7 +15,7 @@ use nodeless_ports::{CatalogSource as _, Cloud as _, ErrorKind, NodesAndPods as 
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The result of a future that waits for nothing, as those of these ports.
+/// The result of a future that is always ready, as those of these ports are.
 fn now<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("nothing to wait for")
 }

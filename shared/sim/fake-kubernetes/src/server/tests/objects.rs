@@ -49,7 +49,7 @@ fn a_pod_gets_its_defaults_and_priority() {
 }
 
 #[test]
-fn what_is_wrong_with_an_object_is_said_field_by_field() {
+fn errors_of_an_object_are_reported_by_field() {
     let world = world();
     let mut object = pod("Bad_Name");
     object["spec"]["containers"] = json!([]);
