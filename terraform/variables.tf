@@ -448,7 +448,7 @@ variable "tags" {
 }
 
 variable "wake_endpoint" {
-  description = "For clusters whose controlPlaneEgressMode is CUSTOMER_ROUTED or CUSTOMER_ISOLATED, for which the installer does not install the webhook, because Events would be delayed if the API server could not reach it. \"function-url\": the route of the control plane reaches the internet, so register the Function URL. An https:// address: that of a proxy of yours, with a certificate that the API server trusts, which passes requests on to the Function URL, path included. null (default): as the mode says."
+  description = "For clusters whose controlPlaneEgressMode is CUSTOMER_ROUTED or CUSTOMER_ISOLATED, for which the installer does not install the webhook, because Events would be delayed if the API server could not reach it. \"function-url\": the route of the control plane reaches the internet, so register the Function URL. An https:// address: that of a proxy of yours, with a certificate that the API server trusts, which passes requests on to the Function URL, path included. null (default): by controlPlaneEgressMode."
   type        = string
   default     = null
 
