@@ -212,7 +212,7 @@ impl<'a> Decided<'a> {
         let mut actions = Vec::new();
         for (action, answer) in self.batch.actions.iter().zip(written).take(before) {
             if let (Action::PutNotYetEvaluated(..), Some(why)) = (action, answer.problem()) {
-                let problem = format!("the nodes that were not evaluated could not be recorded: {why}");
+                let problem = format!("the nodes that this decision did not evaluate could not be recorded: {why}");
                 outcome.report.problems.push(problem);
             }
         }
