@@ -117,7 +117,7 @@ def nothing_is_left(running: Deployment) -> None:
 
 
 class Rest(dict):
-    """What is left: falsy, so that waiting goes on, and shown when it was in vain."""
+    """The remaining objects: falsy, so that waiting continues, and shown when it times out."""
 
     def __bool__(self) -> bool:
         return False

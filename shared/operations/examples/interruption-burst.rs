@@ -57,7 +57,7 @@ async fn widen(harness: &Harness) {
     status.subnets = subnets.into();
 }
 
-/// So many nodes on spot instances, each with a pod. Returns the ids of the instances.
+/// A number of nodes on spot instances, each with a pod. Returns the ids of the instances.
 async fn seed(harness: &Harness, count: usize) -> Vec<String> {
     widen(harness).await;
     let at = Timestamp::from_second(1_799_990_000).unwrap();
@@ -142,7 +142,7 @@ const BATCH: usize = 10;
 const INTERRUPTIONS: usize = 5;
 const LIFECYCLES: usize = 10;
 
-/// Lets futures go on, so many at once, on the virtual clock. Gives the time that passed there.
+/// Runs a number of futures concurrently on the virtual clock. Returns the virtual time that passed.
 async fn in_virtual_time<F: Future>(clock: &WorldClock, at_once: usize, jobs: Vec<F>) -> Duration {
     let began = clock.time();
     let mut running = Box::pin(stream::iter(jobs).buffer_unordered(at_once).collect::<Vec<_>>());

@@ -29,7 +29,7 @@ async fn at_every_write(
     Box::pin(live(&mut harness, "undisturbed")).await;
     let launches = harness.cloud.launched();
     let writes = harness.faults.take_writes();
-    assert!(writes >= least, "only {writes} writes: the scenario has shrunk");
+    assert!(writes >= least, "only {writes} writes: the scenario covers too little");
     for write in 0..writes {
         for done in [false, true] {
             let when = format!("the process ends {} write {write}", if done { "after" } else { "before" });

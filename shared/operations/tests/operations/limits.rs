@@ -25,7 +25,7 @@ fn limited(limits: &serde_json::Value) -> NodePool {
 }
 
 #[tokio::test]
-async fn a_limit_that_cannot_be_read_is_said_in_the_condition_and_an_event() {
+async fn an_invalid_limit_is_reported_in_the_condition_and_an_event() {
     let harness = Harness::new().await;
     harness.cluster.lock().pools = vec![limited(&json!({ "nodeless.sh/dollars-per-hour": "-1" }))];
     harness.cluster.add_pods([pod("web", 1000)]);
