@@ -1,6 +1,6 @@
 locals {
-  # Who speaks to the API server, and as which groups. infra/rbac binds them: `nodeless:controllers` reads what planning needs
-  # and writes Events, each other group adds the writes of its function.
+  # The access entries of the functions and their groups. infra/rbac binds them: `nodeless:controllers` can read what planning
+  # needs and write Events; each other group adds the write permissions of its function.
   groups = {
     planner      = ["nodeless:controllers", "nodeless:planner"]
     lifecycle    = ["nodeless:controllers", "nodeless:lifecycle"]
@@ -18,7 +18,7 @@ resource "aws_eks_access_entry" "node" {
   tags          = local.tags
 }
 
-# Windows nodes join as another group, eks:kube-proxy-windows, which this type brings.
+# Windows nodes join with another group, eks:kube-proxy-windows, which this type adds.
 resource "aws_eks_access_entry" "windows_node" {
   for_each = var.create_access_entries ? toset(var.windows_node_role_arns) : toset([])
 
@@ -38,7 +38,7 @@ resource "aws_eks_access_entry" "controller" {
   tags              = local.tags
 }
 
-# The group's rights are those of infra/rbac/installer.yaml, which the installer makes when it first runs.
+# The permissions of the group are in infra/rbac/installer.yaml, which the installer applies when it first runs.
 resource "aws_eks_access_entry" "installer" {
   count = var.create_access_entries && var.install ? 1 : 0
 
@@ -49,8 +49,8 @@ resource "aws_eks_access_entry" "installer" {
   tags              = local.tags
 }
 
-# Cluster-admin, because Kubernetes lets a subject create only RBAC rules that it holds itself. Nothing but Terraform invokes this function. Once
-# it has run, installer_cluster_admin = false takes this away.
+# Cluster-admin, because Kubernetes allows a subject to create only RBAC rules that it holds itself. Only Terraform invokes this
+# function. After its first run, installer_cluster_admin = false removes this access.
 resource "aws_eks_access_policy_association" "installer" {
   count = var.create_access_entries && var.install && var.installer_cluster_admin ? 1 : 0
 
@@ -63,7 +63,7 @@ resource "aws_eks_access_policy_association" "installer" {
   }
 }
 
-# A private endpoint answers from the cluster security group, which lets in nothing but itself.
+# A private endpoint uses the cluster security group, which only allows traffic from itself.
 resource "aws_vpc_security_group_ingress_rule" "functions" {
   for_each = try(var.vpc_config.cluster_security_group_id, null) == null ? {} : { for i, group in var.vpc_config.security_group_ids : tostring(i) => group }
 

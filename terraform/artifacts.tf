@@ -1,4 +1,4 @@
-# Where the functions' zips are: a folder of whoever applies, or S3.
+# The location of the functions' zips: a local folder, or S3.
 
 data "aws_s3_object" "checksums" {
   count = var.artifacts_s3 == null ? 0 : 1

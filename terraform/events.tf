@@ -1,5 +1,5 @@
 locals {
-  # Rules rather than EventBridge Scheduler: they need no role, and a scheduled event is what the functions read anyway.
+  # Rules rather than EventBridge Scheduler: they need no role, and the functions read scheduled events anyway.
   schedules = {
     heartbeat = { expression = var.schedules.heartbeat, about = "Asks the planner for a plan each minute" }
     sweep     = { expression = var.schedules.sweep, about = "Asks lifecycle to compare claims, EC2 and the cluster" }
@@ -10,7 +10,7 @@ locals {
     spot-warning         = { source = ["aws.ec2"], detail-type = ["EC2 Spot Instance Interruption Warning"] }
     rebalance            = { source = ["aws.ec2"], detail-type = ["EC2 Instance Rebalance Recommendation"] }
     capacity-reservation = { source = ["aws.ec2"], detail-type = ["EC2 Capacity Reservation Instance Interruption Warning"] }
-    # Every instance of the account passes here, so the states that mean nothing to us are left out.
+    # All instances of the account emit these events, so the states that need no action are filtered out.
     state-change = {
       source      = ["aws.ec2"]
       detail-type = ["EC2 Instance State-change Notification"]
@@ -33,11 +33,11 @@ resource "aws_cloudwatch_event_rule" "schedule" {
   state               = var.schedules_enabled ? "ENABLED" : "DISABLED"
   tags                = local.tags
 
-  # A plan before the definitions, the rights and the catalog are there could only fail.
+  # Without the CRDs, the permissions and the catalog, a plan would only fail.
   depends_on = [aws_lambda_invocation.install, aws_lambda_invocation.catalog]
 }
 
-# Through the queue and not straight to the function: the queue is what keeps planners from running side by side.
+# Sent to the queue and not to the function: the queue prevents concurrent planners.
 resource "aws_cloudwatch_event_target" "heartbeat" {
   rule      = aws_cloudwatch_event_rule.schedule["heartbeat"].name
   target_id = "plan-queue"
@@ -64,7 +64,7 @@ resource "aws_cloudwatch_event_target" "sweep" {
   }
 }
 
-# Through the queue for the same reason: refreshes do not run side by side.
+# Sent to the queue for the same reason: it prevents concurrent refreshes.
 resource "aws_cloudwatch_event_target" "catalog" {
   rule      = aws_cloudwatch_event_rule.schedule["catalog"].name
   target_id = "catalog-queue"
@@ -97,13 +97,14 @@ resource "aws_cloudwatch_event_target" "interruption" {
   arn       = aws_sqs_queue.interruption.arn
 }
 
-# A shift that begins or ends brings the sweep forward, which reads from ARC what it is: events say that something is new, come
-# best-effort, and need not name the cluster. API calls that CloudTrail reports are left out, our own are among them.
+# A zonal shift that starts or ends triggers a sweep, which reads the state from ARC: events only report that something changed,
+# are best-effort, and may not name the cluster. API calls that CloudTrail reports are filtered
+# out, because they include those of nodeless.
 resource "aws_cloudwatch_event_rule" "zonal_shift" {
   count = var.zonal_shift_enabled ? 1 : 0
 
   name        = "${local.name}-zonal-shift"
-  description = "Has nodeless read zonal shifts at once"
+  description = "Makes nodeless read zonal shifts at once"
   tags        = local.tags
 
   event_pattern = jsonencode({

@@ -1,5 +1,5 @@
 resource "aws_cloudwatch_log_group" "function" {
-  #checkov:skip=CKV_AWS_158:encrypted with the key of CloudWatch Logs; logs hold no secret, and a key of one's own costs more than the functions
+  #checkov:skip=CKV_AWS_158:encrypted with the key of CloudWatch Logs; logs hold no secret, and a customer managed key costs more than the functions
   #checkov:skip=CKV_AWS_338:retention is a variable; decisions older than a month are of little use
   for_each = local.functions
 
@@ -12,7 +12,7 @@ resource "aws_lambda_function" "function" {
   #checkov:skip=CKV_AWS_50:tracing every minute's heartbeat costs more than running it
   #checkov:skip=CKV_AWS_116:nothing invokes a function asynchronously; the queues have dead-letter queues, and Terraform, the API server and people wait for the answer
   #checkov:skip=CKV_AWS_173:the only secret is wake's path, which everyone who can read the function's configuration could also read from its URL's webhook
-  #checkov:skip=CKV_AWS_272:the zips are built by the person who applies this; a signing profile would be theirs too
+  #checkov:skip=CKV_AWS_272:the zips are built by the user who applies this, who would also own the signing profile
   for_each = local.functions
 
   function_name    = "${local.name}-${each.key}"
@@ -44,13 +44,13 @@ resource "aws_lambda_function" "function" {
 
   tags = local.tags
 
-  # A function that logs before its group exists creates one without retention; one that starts before its policy fails; and
-  # without the last one Lambda can neither make nor, on destroy, delete the network interfaces in the VPC.
+  # A function that logs before its group exists creates one without retention, and a function that starts before its policy
+  # exists fails. Without the last one Lambda can neither create nor, on destroy, delete the network interfaces in the VPC.
   depends_on = [aws_cloudwatch_log_group.function, aws_iam_role_policy.function, aws_iam_role_policy_attachment.vpc]
 }
 
-# These wake each other, and lifecycle itself, by messages. Lambda counts the invocations of such a chain and stops it after about
-# 16: https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html
+# These functions wake each other, and lifecycle itself, by messages. Lambda detects such a loop and stops it after about 16
+# invocations: https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html
 resource "aws_lambda_function_recursion_config" "function" {
   for_each = var.recursive_loop_allowed ? toset(["planner", "lifecycle", "interruption", "catalog"]) : toset([])
 
@@ -61,7 +61,8 @@ resource "aws_lambda_function_recursion_config" "function" {
 resource "aws_lambda_event_source_mapping" "plan" {
   event_source_arn = aws_sqs_queue.plan.arn
   function_name    = aws_lambda_function.function["planner"].arn
-  # Wake-ups that piled up behind a plan are answered by one. A FIFO queue takes at most ten, and no batching window.
+  # One plan handles all wake-ups that arrived during the previous plan. A FIFO queue supports batches of ten at most, and no
+  # batching window.
   batch_size              = 10
   function_response_types = ["ReportBatchItemFailures"]
   tags                    = local.tags
@@ -70,7 +71,7 @@ resource "aws_lambda_event_source_mapping" "plan" {
 resource "aws_lambda_event_source_mapping" "catalog" {
   event_source_arn = aws_sqs_queue.catalog.arn
   function_name    = aws_lambda_function.function["catalog"].arn
-  # All that waits is answered by one refresh.
+  # One refresh handles all waiting messages.
   batch_size              = 10
   function_response_types = ["ReportBatchItemFailures"]
   tags                    = local.tags
@@ -87,12 +88,12 @@ resource "aws_lambda_event_source_mapping" "claims" {
     maximum_concurrency = var.claims_concurrency
   }
 
-  # So that on destroy launches end first.
+  # So that launches end first on destroy.
   depends_on = [aws_lambda_invocation.leave]
 }
 
-# Lifecycle makes launch templates in EC2 that are not in the Terraform state. On destroy, once lifecycle gets no messages any more,
-# the catalog function, which may delete them, does so. On create and update it does nothing.
+# Lifecycle creates launch templates that are not in the Terraform state. On destroy, after lifecycle has stopped receiving
+# messages, the catalog function deletes them. On create and update it does nothing.
 resource "aws_lambda_invocation" "leave" {
   function_name   = aws_lambda_function.function["catalog"].function_name
   lifecycle_scope = "CRUD"

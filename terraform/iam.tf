@@ -1,5 +1,6 @@
-# A role per function, each with what its function calls and no more. EC2 is written by lifecycle, and only what carries this
-# cluster's tags (catalog may delete templates); the planner cannot touch EC2 at all. Policies are plain maps, so that the tests can read them.
+# A role for each function, with only the permissions that its function needs. Only lifecycle writes to EC2, and only to
+# resources with this cluster's tags (catalog may delete templates); the planner has no access to EC2. Policies are plain maps,
+# so that the tests can read them.
 
 resource "aws_iam_role" "function" {
   for_each = local.functions
@@ -40,7 +41,7 @@ locals {
   created_kinds = ["fleet", "instance", "volume", "network-interface", "launch-template", "spot-instances-request"]
   created_arns  = [for kind in local.created_kinds : "${local.ec2}:${local.account}:${kind}/*"]
 
-  # What already carries the marks of ours, and what a request is about to mark as ours.
+  # Conditions for resources that already have the tags of this cluster, and for requests that add them.
   resource_is_ours = {
     StringEquals = { "aws:ResourceTag/${local.owned_tag}" = "owned" }
     StringLike   = { "aws:ResourceTag/karpenter.sh/nodepool" = "*" }
@@ -70,8 +71,8 @@ locals {
     }
   }
 
-  # AWS's policy for functions inside a VPC holds for every network interface and log group of the account. Lambda makes and removes the
-  # interfaces of a function with its role, but not as the function, whose own code is denied it:
+  # AWS's policy for functions inside a VPC allows every network interface and log group of the account. Lambda creates and
+  # deletes the interfaces of a function with its role, but the code of the function is denied it:
   # https://docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html
   in_vpc = {
     for name, f in local.functions : name => [
@@ -93,7 +94,7 @@ locals {
     ]
   }
 
-  # The action takes no resource, only the condition.
+  # The action supports only the condition, not a resource.
   read_zonal_shifts = {
     Sid       = "ReadZonalShifts"
     Effect    = "Allow"
@@ -122,12 +123,12 @@ locals {
       "dynamodb:UpdateItem",
     ]
     Resource = aws_dynamodb_table.state.arn
-    # The table may serve several clusters. Partition keys are the cluster's name, alone or with # and more behind it; EKS lets no
-    # name hold a #. ForAllValues holds for no values, too, but every one of these actions names partition keys.
+    # Several clusters may share the table. Partition keys are the cluster's name, alone or followed by # and a suffix; EKS does
+    # not allow # in names. ForAllValues is also true for no values, but every one of these actions has partition keys.
     Condition = { "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = [local.cluster, "${local.cluster}#*"] } }
   }
 
-  # The index's partition key is the instance, so no condition can say which cluster it belongs to; the index holds only keys.
+  # The index's partition key is the instance, so no condition can restrict the cluster; the index contains only keys.
   find_claims_of_instances = {
     Sid      = "FindClaimsOfInstances"
     Effect   = "Allow"
@@ -214,8 +215,8 @@ locals {
         Sid    = "LaunchInto"
         Effect = "Allow"
         Action = ["ec2:CreateFleet", "ec2:RunInstances"]
-        # Images and snapshots belong to others, and so may shared subnets, groups and reservations. A spot request is nothing
-        # without its instance, which the tags below bind.
+        # Images and snapshots are not part of the cluster, and shared subnets, groups and reservations may not be either. A
+        # spot request has no effect without its instance, which the tags below restrict.
         Resource = [for kind in ["image", "snapshot", "security-group", "subnet", "capacity-reservation", "placement-group", "spot-instances-request"] : "${local.ec2}:*:${kind}/*"]
       },
       {
@@ -257,7 +258,7 @@ locals {
         }
       },
       {
-        # Templates say on which day they were last used, so that those which are not can go.
+        # Templates have a tag with the day of their last use, so that unused ones can be deleted.
         Sid      = "MarkOurTemplates"
         Effect   = "Allow"
         Action   = "ec2:CreateTags"
@@ -276,7 +277,7 @@ locals {
         Condition = local.resource_is_ours
       },
       {
-        # EC2 makes this role at the account's first spot launch, if the caller may.
+        # EC2 creates this role at the first spot launch of the account, if the caller is allowed to.
         Sid       = "FirstSpotLaunch"
         Effect    = "Allow"
         Action    = "iam:CreateServiceLinkedRole"
@@ -311,7 +312,7 @@ locals {
         Condition = local.in_region
       },
       {
-        # What was made for an EC2NodeClass goes with it, and all of it when Terraform destroys.
+        # Resources of an EC2NodeClass are deleted with it, and all of them on terraform destroy.
         Sid       = "DeleteOurTemplates"
         Effect    = "Allow"
         Action    = "ec2:DeleteLaunchTemplate"
@@ -319,7 +320,7 @@ locals {
         Condition = local.resource_is_ours
       },
       {
-        # Amazon's public parameters only; an ssmParameter of one's own needs a policy of one's own on this role.
+        # Only Amazon's public parameters; for an ssmParameter term with another parameter, attach a policy to this role.
         Sid      = "ReadImageParameters"
         Effect   = "Allow"
         Action   = "ssm:GetParameter"
@@ -372,7 +373,7 @@ locals {
         Action   = ["iam:AddRoleToInstanceProfile", "iam:DeleteInstanceProfile", "iam:RemoveRoleFromInstanceProfile"]
         Resource = "${local.iam_arn}:instance-profile/*"
         Condition = {
-          # Not the cluster-name tag: profiles that older Karpenter versions made have none.
+          # Not the cluster-name tag: profiles of older Karpenter versions do not have it.
           StringEquals = { for k, v in local.profile_tags["ResourceTag"] : k => v if !endswith(k, "eks-cluster-name") }
           StringLike   = { "aws:ResourceTag/karpenter.k8s.aws/ec2nodeclass" = "*" }
         }

@@ -1,5 +1,5 @@
-# Runs on apply whenever what it would install changes, and once on destroy, when Terraform adds {"tf":{"action":"delete"}} to
-# the same input: then it removes webhook and RBAC. It never removes a CRD, because with it would go every NodePool.
+# Runs on apply when anything that it installs changes, and once on destroy, when Terraform adds {"tf":{"action":"delete"}} to
+# the same input: then it removes the webhook and RBAC. It never removes a CRD, because that would delete every NodePool.
 resource "aws_lambda_invocation" "install" {
   count = var.install ? 1 : 0
 
@@ -10,9 +10,9 @@ resource "aws_lambda_invocation" "install" {
     action  = "install"
     cluster = local.cluster
     wakeUrl = var.wake_enabled ? local.wake_url : null
-    # Whether the API server reaches it whatever its controlPlaneEgressMode.
+    # Whether the API server can reach it with any controlPlaneEgressMode.
     ownEndpoint = var.wake_endpoint != null
-    # Re-invoked when any of these changes. The zip embeds CRDs, RBAC and the webhook.
+    # Invoked again if any of these changes. The zip embeds CRDs, RBAC and the webhook.
     version = join("-", compact([substr(sha256(local.artifact_hashes["installer"]), 0, 12), var.installation_version]))
   })
 
@@ -25,8 +25,7 @@ resource "aws_lambda_invocation" "install" {
   ]
 }
 
-# The first catalog: without it there is nothing to plan with. The apply fails where nothing can be read from EC2, rather than
-# every plan after it.
+# The first catalog, which planning requires. If EC2 cannot be read, the apply fails instead of every plan after it.
 resource "aws_lambda_invocation" "catalog" {
   count = var.install ? 1 : 0
 
@@ -34,16 +33,16 @@ resource "aws_lambda_invocation" "catalog" {
 
   input = jsonencode({
     required = true
-    # Invoked again when this changes: another release may store the catalog in another form.
+    # Invoked again if this changes: another release may store the catalog in another format.
     version = substr(sha256(local.artifact_hashes["catalog"]), 0, 12)
   })
 
-  # It reads EC2NodeClasses, whose definition and rights have to be there.
+  # It reads EC2NodeClasses, whose CRD and permissions have to exist.
   depends_on = [aws_lambda_invocation.install]
 }
 
-# Removes every node when nodeless is destroyed, while it is still at work: everything that this depends on is destroyed after it.
-# Without it what runs then keeps running.
+# Removes every node before nodeless is destroyed: everything that this resource depends on is destroyed after it. Without it
+# the nodes keep running.
 resource "aws_lambda_invocation" "remove_nodes" {
   count = var.install && var.remove_nodes_on_destroy ? 1 : 0
 
@@ -68,7 +67,7 @@ resource "aws_lambda_invocation" "remove_nodes" {
   ]
 }
 
-# A warning, not an error: what public_access_cidrs lets in may be known to lead to Lambda.
+# A warning, not an error: the CIDRs in public_access_cidrs may include Lambda.
 check "endpoint_is_reachable" {
   data "aws_eks_cluster" "this" {
     name = local.cluster
@@ -76,6 +75,6 @@ check "endpoint_is_reachable" {
 
   assert {
     condition     = var.vpc_config != null || (data.aws_eks_cluster.this.vpc_config[0].endpoint_public_access && contains(data.aws_eks_cluster.this.vpc_config[0].public_access_cidrs, "0.0.0.0/0"))
-    error_message = "The functions run outside the VPC, and the endpoint of cluster ${local.cluster} is private or lets in only what public_access_cidrs says. Lambda calls from addresses of AWS that change: set vpc_config, and endpoint_private_access on the cluster."
+    error_message = "The functions run outside the VPC, and the endpoint of cluster ${local.cluster} is private or restricted by public_access_cidrs. The addresses of Lambda change: set vpc_config, and endpoint_private_access on the cluster."
   }
 }

@@ -5,7 +5,7 @@ data "aws_region" "current" {}
 locals {
   account   = data.aws_caller_identity.current.account_id
   partition = data.aws_partition.current.partition
-  # `id`, because 6.x deprecates `name` and 5.x does not know `region`.
+  # `id`, because 6.x deprecates `name` and 5.x does not have `region`.
   region    = data.aws_region.current.id
   iam_arn   = "arn:${local.partition}:iam::${local.account}"
   cluster   = var.cluster_name
@@ -13,12 +13,12 @@ locals {
 
   cluster_arn = "arn:${local.partition}:eks:${local.region}:${local.account}:cluster/${local.cluster}"
 
-  # Lambda allows 64 characters, cluster names 100, EventBridge rules 64, our longest suffix is "-capacity-reservation". A shortened name ends in a
-  # hash, so that two long names with one beginning stay apart.
+  # Lambda allows 64 characters, cluster names have up to 100, EventBridge rules allow 64, and the longest suffix is
+  # "-capacity-reservation". A shortened name ends in a hash, so that two long names with the same prefix differ.
   full_name = "nodeless-${local.cluster}"
   name      = length(local.full_name) <= 43 ? local.full_name : "${substr(local.full_name, 0, 36)}-${substr(sha256(local.full_name), 0, 6)}"
 
-  # IAM is global: clusters of one name in two regions must not meet.
+  # IAM is global: clusters with the same name in two regions must not conflict.
   full_iam_name = "${local.full_name}-${local.region}"
   iam_name      = length(local.full_iam_name) <= 50 ? local.full_iam_name : "${substr(local.full_iam_name, 0, 43)}-${substr(sha256(local.full_iam_name), 0, 6)}"
 
@@ -27,12 +27,12 @@ locals {
   function_names = toset(["planner", "lifecycle", "interruption", "catalog", "wake", "installer"])
   functions      = { for name in local.function_names : name => var.functions[name] if name != "wake" || var.wake_enabled }
 
-  # A value that cannot be guessed and does not change: the data source draws anew at each read, terraform_data keeps the first.
+  # A random value that does not change: the data source returns a new one at each read, and terraform_data keeps the first.
   wake_path = var.wake_enabled ? "/${sensitive(terraform_data.wake_path[0].output)}" : ""
   wake_host = var.wake_enabled ? (startswith(coalesce(var.wake_endpoint, "-"), "https://") ? var.wake_endpoint : aws_lambda_function_url.wake[0].function_url) : ""
   wake_url  = var.wake_enabled ? "${trimsuffix(local.wake_host, "/")}${local.wake_path}" : ""
 
-  # What a function reads from its environment. These names are a contract with the Rust code; the tests hold both to it.
+  # The environment variables of the functions. The Rust code uses the same names; the tests check both.
   environment = {
     planner = {
       NODELESS_TABLE             = aws_dynamodb_table.state.name

@@ -1,8 +1,8 @@
 locals {
   namespace = "nodeless"
 
-  # Every metric the functions publish, by the section of the dashboard that shows it. One dimension, Cluster: CloudWatch
-  # charges for each metric and dimension value, so nodes and types stay in the logs. The tests hold telemetry to this list.
+  # Every metric of the functions, by the section of the dashboard that shows it. One dimension, Cluster: CloudWatch charges for
+  # each metric and dimension value, so nodes and types are only in the logs. The tests compare the telemetry with this list.
   metrics = {
     Capacity = {
       NodeCount          = "Maximum"
@@ -53,7 +53,7 @@ locals {
 
   alarm_actions = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
 
-  # A threshold of zero means no alarm: null would bring back the default.
+  # A threshold of zero means no alarm: null would restore the default.
   limit_alarms = {
     for name, alarm in {
       node-count = {
@@ -66,7 +66,7 @@ locals {
       }
       nodes-launched = {
         metric      = "NodesLaunched", statistic = "Sum", period = 3600, threshold = var.alarms.nodes_launched_per_hour
-        description = "More launches in an hour than expected. Nodes that never register, or a workload that flaps, look like this."
+        description = "More launches in an hour than expected. The cause may be nodes that never register, or a workload that scales up and down repeatedly."
       }
     } : name => alarm if var.alarms.enabled && alarm.threshold > 0
   }
@@ -96,7 +96,7 @@ resource "aws_cloudwatch_metric_alarm" "recursion" {
   for_each = var.alarms.enabled ? toset(["planner", "lifecycle"]) : toset([])
 
   alarm_name          = "${local.name}-${each.key}-recursion"
-  alarm_description   = "Lambda took messages of nodeless for a recursive loop and dropped them: nodes are reconciled only once a minute. Set recursive_loop_allowed = true, or allow recursive loops of ${local.name}-${each.key} by hand."
+  alarm_description   = "Lambda detected messages of nodeless as a recursive loop and dropped them: nodes are reconciled only once a minute. Set recursive_loop_allowed = true, or allow recursive loops of ${local.name}-${each.key} manually."
   namespace           = "AWS/Lambda"
   metric_name         = "RecursiveInvocationsDropped"
   dimensions          = { FunctionName = aws_lambda_function.function[each.key].function_name }
@@ -130,14 +130,14 @@ resource "aws_cloudwatch_metric_alarm" "dead_letters" {
   tags                = local.tags
 }
 
-# The alarm for when everything else has fallen silent, so missing data is the fault itself. One for plans and sweeps, because an
-# outage of the API server stops both. Metric math takes a missing value for 0 where the other metric has one:
+# The alarm for a complete outage, so missing data is the fault itself. One alarm for plans and sweeps, because an outage of the
+# API server stops both. Metric math treats a missing value as 0 if the other metric has one:
 # https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html
 resource "aws_cloudwatch_metric_alarm" "stale" {
   count = var.alarms.enabled ? 1 : 0
 
   alarm_name          = "${local.name}-stale"
-  alarm_description   = "For five minutes no plan or no sweep has ended: pending pods get no nodes, or nodes that should go stay. The metrics PlansMade and Heartbeat show which of the two is missing. Look at the logs of the planner and lifecycle and at their dead letters; are the API server and DynamoDB reachable, and are the schedules on?"
+  alarm_description   = "No plan or no sweep has completed for five minutes: pending pods get no nodes, or nodes are not removed. The metrics PlansMade and Heartbeat show which of the two is missing. Look at the logs of the planner and lifecycle and at their dead letters; are the API server and DynamoDB reachable, and are the schedules enabled?"
   evaluation_periods  = 5
   threshold           = 1
   comparison_operator = "LessThanThreshold"
@@ -168,12 +168,12 @@ resource "aws_cloudwatch_metric_alarm" "stale" {
   }
 }
 
-# Published only where a breaker holds something back, so no data means that all is well.
+# Published only if a breaker stops disruption, so missing data is not breaching.
 resource "aws_cloudwatch_metric_alarm" "churn" {
   count = var.alarms.enabled && var.alarms.churn ? 1 : 0
 
   alarm_name          = "${local.name}-churn"
-  alarm_description   = "Voluntary disruption of a NodePool has stopped: it evicted many pods within an hour and its nodes cost no less. The event DisruptionStopped on the NodePool says how many; it goes on when the hour is over."
+  alarm_description   = "Voluntary disruption of a NodePool has stopped: it evicted many pods within an hour and its nodes cost no less. The event DisruptionStopped on the NodePool contains the number. Disruption continues when the hour is over."
   namespace           = local.namespace
   metric_name         = "ChurnStopped"
   dimensions          = { Cluster = local.cluster }
@@ -188,13 +188,13 @@ resource "aws_cloudwatch_metric_alarm" "churn" {
   tags                = local.tags
 }
 
-# The scheduler writes an Event for a pod that waits every few minutes, and each calls wake. Both metrics are the planner's: while pods
-# wait, every plan publishes both, also where no call ever came.
+# kube-scheduler writes an Event for a pending pod every few minutes, and each one calls wake. The planner publishes both
+# metrics with every plan while pods are pending, even if no call arrived.
 resource "aws_cloudwatch_metric_alarm" "wake_silent" {
   count = var.alarms.enabled && var.wake_enabled && var.schedules_enabled ? 1 : 0
 
   alarm_name          = "${local.name}-wake-silent"
-  alarm_description   = "Pods waited for half an hour, and no call of the API server reached the planner: pods wait for the heartbeat, up to a minute each. Is the webhook nodeless-wake there, can the control plane reach the Function URL (controlPlaneEgressMode, wake_endpoint), and does the log of wake show errors?"
+  alarm_description   = "Pods were pending for half an hour, and no call of the API server reached the planner: each pod waits up to a minute for the heartbeat. Does the webhook nodeless-wake exist, can the control plane reach the Function URL (controlPlaneEgressMode, wake_endpoint), and does the log of wake show errors?"
   evaluation_periods  = 2
   threshold           = 1
   comparison_operator = "GreaterThanOrEqualToThreshold"

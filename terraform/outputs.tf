@@ -19,7 +19,7 @@ output "function_names" {
 }
 
 output "function_role_arns" {
-  description = "Roles of the functions, by function: for policies of your own (KMS keys, ssmParameter terms), and for access entries where the module creates none."
+  description = "Roles of the functions, by function: for additional policies (KMS keys, ssmParameter terms), and for access entries if the module creates none."
   value       = { for name, role in aws_iam_role.function : name => role.arn }
 }
 
@@ -34,7 +34,7 @@ output "table_name" {
 }
 
 output "plan_queue_url" {
-  description = "URL of the plan queue. A message of your own asks for a plan now."
+  description = "URL of the plan queue. Send a message to request a plan."
   value       = aws_sqs_queue.plan.url
 }
 
@@ -44,7 +44,7 @@ output "claims_queue_url" {
 }
 
 output "catalog_queue_url" {
-  description = "URL of the catalog queue. A message of your own asks for a refresh now."
+  description = "URL of the catalog queue. Send a message to request a refresh."
   value       = aws_sqs_queue.catalog.url
 }
 
@@ -54,7 +54,7 @@ output "interruption_queue_url" {
 }
 
 output "dead_letter_queue_urls" {
-  description = "URLs of the dead-letter queues, by the queue whose messages they take."
+  description = "URLs of the dead-letter queues, by their source queue."
   value = {
     plan         = aws_sqs_queue.plan_dead_letters.url
     claims       = aws_sqs_queue.claims_dead_letters.url
@@ -64,13 +64,13 @@ output "dead_letter_queue_urls" {
 }
 
 output "wake_url" {
-  description = "URL that the wake webhook calls, with its secret path; empty where wake is off."
+  description = "URL that the wake webhook calls, with its secret path; empty if wake is disabled."
   value       = local.wake_url
   sensitive   = true
 }
 
 output "dashboard_name" {
-  description = "Name of the CloudWatch dashboard; null where dashboard = false."
+  description = "Name of the CloudWatch dashboard; null if dashboard = false."
   value       = one(aws_cloudwatch_dashboard.nodeless[*].dashboard_name)
 }
 

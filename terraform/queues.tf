@@ -1,25 +1,25 @@
-# One planner at a time per cluster: a FIFO queue with the cluster as the only message group. SQS delivers no further message
-# of a group while one is in flight, and Lambda invokes one function at a time for it.
+# One planner at a time for each cluster: a FIFO queue with the cluster as the only message group. SQS delivers no further
+# message of a group while one is in flight, so Lambda runs one invocation at a time for it.
 #
-# How long a plan waits after a killed planner is this queue's visibility timeout. It may not be shorter than the function's
-# timeout (Lambda refuses the mapping, and a slow plan would run twice), so it is that plus five seconds: 45 s by default,
-# inside the minute that we promise. AWS's advice of six times the timeout is about throttled invocations; here a message that
-# comes back early costs nothing, because the next heartbeat asks for the same plan.
+# A plan after a killed planner waits for this queue's visibility timeout. It must not be shorter than the function's timeout
+# (Lambda rejects the mapping, and a slow plan would run twice), so it is that plus five seconds: 45 s by default, within the
+# target of one minute. AWS recommends six times the timeout because of throttled invocations; here a message that is delivered
+# again early is harmless, because the next heartbeat requests the same plan.
 resource "aws_sqs_queue" "plan" {
   name       = "${local.name}-plan.fifo"
   fifo_queue = true
-  # EventBridge sends no deduplication id and refuses FIFO targets without this. Each body carries its time, so no two are
-  # equal; a sender may still give an id of its own, as wake does to send at most one message a second.
+  # EventBridge sends no deduplication id and rejects FIFO targets without this. Each body contains its time, so no two are
+  # equal; a sender may still set its own id, as wake does to send at most one message a second.
   content_based_deduplication = true
   visibility_timeout_seconds  = var.functions.planner.timeout + 5
-  # A wake-up that is older than this has been overtaken by several heartbeats.
+  # Several heartbeats have replaced a wake-up that is older than this.
   message_retention_seconds = 600
   sqs_managed_sse_enabled   = true
   tags                      = local.tags
 
   redrive_policy = jsonencode({
     deadLetterTargetArn = aws_sqs_queue.plan_dead_letters.arn
-    # A poisoned message blocks its group, and with it the cluster, while it is retried.
+    # A message that always fails blocks its group, and with it the cluster, while it is retried.
     maxReceiveCount = 3
   })
 }
@@ -32,7 +32,7 @@ resource "aws_sqs_queue" "plan_dead_letters" {
   tags                      = local.tags
 }
 
-# A message a claim; one that must be looked at again later is sent anew with a delay.
+# One message for each shard of claims; a shard with a later due time gets a new message with a delay.
 resource "aws_sqs_queue" "claims" {
   name                       = "${local.name}-claims"
   visibility_timeout_seconds = var.functions.lifecycle.timeout + 30
@@ -57,7 +57,7 @@ resource "aws_sqs_queue" "claims_dead_letters" {
 resource "aws_sqs_queue" "interruption" {
   name                       = "${local.name}-interruption"
   visibility_timeout_seconds = var.functions.interruption.timeout + 10
-  # A spot instance is gone two minutes after its warning; what happened to it, the sweep sees.
+  # A spot instance is interrupted two minutes after its warning. After that the sweep detects it.
   message_retention_seconds = 300
   sqs_managed_sse_enabled   = true
   tags                      = local.tags
@@ -75,21 +75,21 @@ resource "aws_sqs_queue" "interruption_dead_letters" {
   tags                      = local.tags
 }
 
-# One refresh at a time per cluster, as for plans: the cluster is the only message group.
+# One refresh at a time for each cluster, as for plans: the cluster is the only message group.
 resource "aws_sqs_queue" "catalog" {
   name       = "${local.name}-catalog.fifo"
   fifo_queue = true
   # EventBridge sends no deduplication id. The planner does: one message a minute for an EC2NodeClass that waits for its status.
   content_based_deduplication = true
   visibility_timeout_seconds  = var.functions.catalog.timeout + 5
-  # What is older has been overtaken by the schedule.
+  # The schedule has replaced older messages.
   message_retention_seconds = 600
   sqs_managed_sse_enabled   = true
   tags                      = local.tags
 
   redrive_policy = jsonencode({
     deadLetterTargetArn = aws_sqs_queue.catalog_dead_letters.arn
-    # A function that crashes holds up its group, and with it every EC2NodeClass, for the visibility timeout each time.
+    # A crashing function blocks its group, and with it every EC2NodeClass, for the visibility timeout each time.
     maxReceiveCount = 2
   })
 }

@@ -22,8 +22,8 @@ resource "aws_dynamodb_table" "state" {
     type = "S"
   }
 
-  # From an instance that EC2 is about to take to its claim, which is then read by its key: an index of whole records would
-  # double what each write costs. Items without an instance do not enter the index.
+  # Finds the claim of an instance that EC2 interrupts; the claim is then read by its key, because an index of whole records
+  # would double the cost of each write. Items without an instance are not in the index.
   global_secondary_index {
     name            = "instance"
     hash_key        = "instanceId"

@@ -28,7 +28,7 @@ variable "artifacts_directory" {
 }
 
 variable "artifacts_s3" {
-  description = "Where the folder `lambda` of a release is in S3, instead of artifacts_directory: a bucket in the region of the functions, and the prefix below which checksums.json and NAME/bootstrap.zip are, empty or ending in '/'. Whoever applies needs s3:GetObject there."
+  description = "Location of the folder `lambda` of a release in S3, instead of artifacts_directory: a bucket in the region of the functions, and the prefix of checksums.json and NAME/bootstrap.zip, empty or ending in '/'. The user who applies needs s3:GetObject there."
   type = object({
     bucket = string
     prefix = optional(string, "")
@@ -78,8 +78,8 @@ variable "functions" {
     wake = optional(object({
       memory  = optional(number, 256)
       timeout = optional(number, 5)
-      # The only function that strangers can reach: the reservation is what bounds a flood, in cost and in the account's
-      # concurrency. Accounts whose total is still 10 cannot reserve any; they set -1 or ask for the usual 1000.
+      # The only function that is public: the reservation limits the cost and the concurrency of a flood of calls. Accounts with
+      # a total concurrency of 10 cannot reserve any; set -1, or request the default of 1000.
       reserved_concurrency = optional(number, 5)
     }), {})
     installer = optional(object({
@@ -93,12 +93,12 @@ variable "functions" {
 
   validation {
     condition     = var.functions.lifecycle.timeout >= 75
-    error_message = "functions.lifecycle.timeout must be at least 75 seconds: an answer to CreateFleet is awaited for up to 45, and what it says is written after that."
+    error_message = "functions.lifecycle.timeout must be at least 75 seconds: it waits up to 45 for the answer to CreateFleet, and records the answer after that."
   }
 
   validation {
     condition     = var.functions.planner.timeout >= 10 && var.functions.planner.timeout <= 50
-    error_message = "functions.planner.timeout must be 10 to 50 seconds: a killed planner's messages come back five seconds after it, and the next plan is promised within a minute."
+    error_message = "functions.planner.timeout must be 10 to 50 seconds: the messages of a killed planner are delivered again five seconds later, and the next plan has to start within a minute."
   }
 
   validation {
@@ -113,7 +113,7 @@ variable "functions" {
 }
 
 variable "vpc_config" {
-  description = "Subnets and security groups to run the functions in, for a cluster whose API endpoint is private or whose public_access_cidrs do not let Lambda in. null (default) runs them outside any VPC: interface endpoints or NAT cost more than everything else together. The subnets need a way to EC2, SQS, DynamoDB (a gateway endpoint is free), EKS, STS, SSM and CloudWatch Logs, for all of which there are interface endpoints; IAM and the Price List have none in most regions, and ARC (zonal_shift_enabled) none at all, so the functions need a NAT gateway for those. cluster_security_group_id adds a rule to that group by which the functions reach a private endpoint; null leaves the rule to you."
+  description = "Subnets and security groups to run the functions in, for a cluster whose API endpoint is private or whose public_access_cidrs do not include Lambda. null (default) runs them outside any VPC: interface endpoints or NAT cost more than everything else together. The subnets need a route to EC2, SQS, DynamoDB (a gateway endpoint is free), EKS, STS, SSM and CloudWatch Logs, for all of which there are interface endpoints; IAM and the Price List have none in most regions, and ARC (zonal_shift_enabled) none at all, so the functions need a NAT gateway for those. cluster_security_group_id adds a rule to that group by which the functions reach a private endpoint; null leaves the rule to you."
   type = object({
     subnet_ids                = list(string)
     security_group_ids        = list(string)
@@ -128,7 +128,7 @@ variable "vpc_config" {
 }
 
 variable "extra_environment" {
-  description = "More environment variables for every function, such as AWS_ENDPOINT_URL_EC2 for a private or emulated endpoint. Those the module sets itself cannot be replaced."
+  description = "More environment variables for every function, such as AWS_ENDPOINT_URL_EC2 for a private or emulated endpoint. Variables that the module sets cannot be overridden."
   type        = map(string)
   default     = {}
   nullable    = false
@@ -143,12 +143,12 @@ variable "extra_environment" {
       "BATCH_IDLE_DURATION", "BATCH_MAX_DURATION", "DISABLE_DRY_RUN", "ENABLE_ZONAL_SHIFT", "FEATURE_GATES", "ISOLATED_VPC",
       "MIN_VALUES_POLICY", "PREFERENCE_POLICY", "RESERVED_ENIS", "VM_MEMORY_OVERHEAD_PERCENT",
     ])) == 0
-    error_message = "extra_environment has a setting of Karpenter, which no function reads there: the module has variables of these names in small letters (zonal_shift_enabled for ENABLE_ZONAL_SHIFT); docs/settings.md lists them."
+    error_message = "extra_environment contains a setting of Karpenter, which the functions do not read: the module has variables with these names in lower case (zonal_shift_enabled for ENABLE_ZONAL_SHIFT); docs/settings.md lists them."
   }
 }
 
 variable "log_level" {
-  description = "What the functions log beside their own lines, which are always there: a level, or a tracing filter such as warn,nodeless_operations=debug."
+  description = "Log level or tracing filter of the functions for messages other than their structured log lines, which are always written, such as warn,nodeless_operations=debug."
   type        = string
   default     = "info"
 }
@@ -165,7 +165,7 @@ variable "log_retention_days" {
 }
 
 variable "claims_concurrency" {
-  description = "How many lifecycle invocations may work through the claims queue at once."
+  description = "Maximum number of concurrent lifecycle invocations for the claims queue."
   type        = number
   default     = 10
 
@@ -192,13 +192,13 @@ variable "schedules" {
 }
 
 variable "schedules_enabled" {
-  description = "false stops heartbeat, sweep and catalog, and with them every decision, for example while you investigate something. The alarm `stale` fires meanwhile."
+  description = "false stops heartbeat, sweep and catalog, and with them every decision, for example during an investigation. The alarm `stale` fires meanwhile."
   type        = bool
   default     = true
 }
 
 variable "feature_gates" {
-  description = "Karpenter's feature gates (FEATURE_GATES). node_repair: replace nodes by force that have been unhealthy for too long, unless more than a fifth of a NodePool is; off as in Karpenter. spot_to_spot_consolidation: replace spot nodes by cheaper spot nodes; off as there. What the other gates enable is always available, and does nothing unless an object asks for it."
+  description = "Karpenter's feature gates (FEATURE_GATES). node_repair: forcefully replace nodes that have been unhealthy for too long, unless more than a fifth of a NodePool is unhealthy; disabled by default, as in Karpenter. spot_to_spot_consolidation: replace spot nodes by cheaper spot nodes; disabled by default, as in Karpenter. What the other gates enable is always available, and does nothing unless an object asks for it."
   type = object({
     node_repair                = optional(bool, false)
     spot_to_spot_consolidation = optional(bool, false)
@@ -217,7 +217,7 @@ variable "feature_gates" {
 }
 
 variable "batch_idle_duration" {
-  description = "Karpenter's BATCH_IDLE_DURATION: a plan is made once no further pod has become pending for so long, such as 1s or 500ms."
+  description = "Karpenter's BATCH_IDLE_DURATION: a plan starts when no further pod has become pending for this time, such as 1s or 500ms."
   type        = string
   default     = "1s"
   nullable    = false
@@ -229,7 +229,7 @@ variable "batch_idle_duration" {
 }
 
 variable "batch_max_duration" {
-  description = "Karpenter's BATCH_MAX_DURATION: a plan waits so long for further pods at most, such as 10s."
+  description = "Karpenter's BATCH_MAX_DURATION: the maximum time that a plan waits for further pods, such as 10s."
   type        = string
   default     = "10s"
   nullable    = false
@@ -246,7 +246,7 @@ variable "batch_max_duration" {
 }
 
 variable "reserved_enis" {
-  description = "Karpenter's RESERVED_ENIS: so many network interfaces of each node are not counted for its number of pods, as with custom networking of the VPC CNI or a trunk interface for security groups for pods."
+  description = "Karpenter's RESERVED_ENIS: the number of network interfaces of each node that do not count for its number of pods, for example with custom networking of the VPC CNI or a trunk interface for security groups for pods."
   type        = number
   default     = 0
   nullable    = false
@@ -258,40 +258,40 @@ variable "reserved_enis" {
 }
 
 variable "vm_memory_overhead_percent" {
-  description = "Karpenter's VM_MEMORY_OVERHEAD_PERCENT: the share of an instance type's memory that is not available on its nodes, until a node of the type has reported its memory; 0.075 is 7.5%."
+  description = "Karpenter's VM_MEMORY_OVERHEAD_PERCENT: the fraction of an instance type's memory that is not available on its nodes, until a node of the type has reported its memory; 0.075 is 7.5%."
   type        = number
   default     = 0.075
   nullable    = false
 
   validation {
     condition     = var.vm_memory_overhead_percent >= 0 && var.vm_memory_overhead_percent < 1
-    error_message = "vm_memory_overhead_percent is a share from 0 up to, but not, 1: 0.075 is 7.5%."
+    error_message = "vm_memory_overhead_percent is a fraction of at least 0 and less than 1: 0.075 is 7.5%."
   }
 }
 
 variable "isolated_vpc" {
-  description = "Karpenter's ISOLATED_VPC, for vpc_config whose subnets reach only services with a VPC endpoint: the Price List and IAM are not called. On-demand prices are those that were read before, or those of the build; EC2NodeClasses name the module's node role or spec.instanceProfile."
+  description = "Karpenter's ISOLATED_VPC, for vpc_config whose subnets reach only services with a VPC endpoint: the Price List and IAM are not called. On-demand prices are those that were read before, or those of the build. EC2NodeClasses must use the module's node role or spec.instanceProfile."
   type        = bool
   default     = false
   nullable    = false
 }
 
 variable "disable_dry_run" {
-  description = "Karpenter's DISABLE_DRY_RUN: EC2NodeClasses are ready without EC2 being asked by dry runs whether it would launch from them."
+  description = "Karpenter's DISABLE_DRY_RUN: EC2NodeClasses become ready without validation by EC2 dry runs."
   type        = bool
   default     = false
   nullable    = false
 }
 
 variable "zonal_shift_enabled" {
-  description = "Honour zonal shifts of Amazon Application Recovery Controller, as Karpenter does with ENABLE_ZONAL_SHIFT: while the cluster is shifted away from a zone, nothing is launched there, and its nodes are neither disrupted by choice nor terminated. The cluster must be registered with ARC (zonal_shift_config of aws_eks_cluster); nodeless learns of shifts from EventBridge and from the sweep each minute. Setting it back to false ends the effect of a shift at once."
+  description = "Honour zonal shifts of Amazon Application Recovery Controller, as Karpenter does with ENABLE_ZONAL_SHIFT: while the cluster is shifted away from a zone, nothing is launched there, and its nodes are neither disrupted voluntarily nor terminated. The cluster must be registered with ARC (zonal_shift_config of aws_eks_cluster); nodeless detects shifts by EventBridge events and by the sweep each minute. Setting it back to false ends the effect of a shift at once."
   type        = bool
   default     = false
   nullable    = false
 }
 
 variable "preference_policy" {
-  description = "Karpenter's PREFERENCE_POLICY. Respect: preferences of pods (preferred affinity and anti-affinity, ScheduleAnyway spread) are tried before they are given up, and consolidation keeps those that are met. Ignore: they are ignored."
+  description = "Karpenter's PREFERENCE_POLICY. Respect: preferences of pods (preferred affinity and anti-affinity, ScheduleAnyway spread) are tried before they are relaxed, and consolidation keeps those that are satisfied. Ignore: they are ignored."
   type        = string
   default     = "Respect"
   nullable    = false
@@ -302,7 +302,7 @@ variable "preference_policy" {
 }
 
 variable "min_values_policy" {
-  description = "Karpenter's MIN_VALUES_POLICY. Strict: a NodePool whose minValues cannot be reached launches nothing. BestEffort: it launches with fewer."
+  description = "Karpenter's MIN_VALUES_POLICY. Strict: a NodePool whose minValues cannot be satisfied launches nothing. BestEffort: it launches with fewer."
   type        = string
   default     = "Strict"
   nullable    = false
@@ -313,7 +313,7 @@ variable "min_values_policy" {
 }
 
 variable "keep_snapshots" {
-  description = "For how long the table keeps what each plan was made from, such as 2h, so that `nodeless plan --snapshot` can make it again; empty (default) keeps nothing. A snapshot of a large cluster is some megabytes, and each kilobyte costs a write request unit: set it while you investigate a decision. It holds pods, nodes and objects as planning sees them, no Secret, no environment variable and no user data."
+  description = "How long the table keeps the snapshot of each plan, such as 2h, so that `nodeless plan --snapshot` can replay it; empty (default) keeps nothing. A snapshot of a large cluster has some megabytes, and each kilobyte costs a write request unit: set it only to investigate a decision. It contains pods, nodes and objects as planning reads them, no Secret, no environment variable and no user data."
   type        = string
   default     = ""
   nullable    = false
@@ -325,13 +325,13 @@ variable "keep_snapshots" {
 }
 
 variable "wake_enabled" {
-  description = "Serve a Function URL that the API server calls when a pod cannot be scheduled, so that planning starts within seconds, and when an EC2NodeClass is created, changed or deleted. With false both wait for the heartbeat, a minute at most."
+  description = "Serve a Function URL that the API server calls when a pod cannot be scheduled, so that planning starts within seconds, and when an EC2NodeClass is created, changed or deleted. If false, both wait up to a minute for the heartbeat."
   type        = bool
   default     = true
 }
 
 variable "create_node_role" {
-  description = "Make a role for nodes. false takes node_role_arn. Separate from node_role_arn, which may be known only after apply."
+  description = "Create a role for nodes. false uses node_role_arn. Separate from node_role_arn, which may be known only after apply."
   type        = bool
   default     = true
 }
@@ -348,37 +348,37 @@ variable "node_role_arn" {
 
   validation {
     condition     = var.create_node_role == (var.node_role_arn == null)
-    error_message = "Give node_role_arn with create_node_role = false, or neither."
+    error_message = "Set node_role_arn together with create_node_role = false, or neither."
   }
 }
 
 variable "windows_node_role_arns" {
-  description = "Roles of Windows nodes, for EC2NodeClasses whose AMI family is Windows to name in spec.role. Each gets an access entry of type EC2_WINDOWS (unless create_access_entries is false): a role has one entry, so it cannot be that of Linux nodes. The cluster's vpc-cni needs Windows support, and its vpc-resource-controller a Linux node."
+  description = "Roles of Windows nodes, for spec.role of EC2NodeClasses whose AMI family is Windows. Each gets an access entry of type EC2_WINDOWS (unless create_access_entries is false): a role has one entry, so it cannot be the role of Linux nodes. The cluster's vpc-cni needs Windows support, and its vpc-resource-controller a Linux node."
   type        = list(string)
   default     = []
   nullable    = false
 
   validation {
     condition     = length(setintersection(var.windows_node_role_arns, concat([coalesce(var.node_role_arn, "-")], var.additional_node_role_arns))) == 0
-    error_message = "A role of windows_node_role_arns is that of Linux nodes, too: it can have an access entry of one type only."
+    error_message = "A role in windows_node_role_arns is also the role of Linux nodes: it can have an access entry of one type only."
   }
 }
 
 variable "additional_node_role_arns" {
-  description = "More roles that EC2NodeClasses may name in spec.role. Instances can be given no role beyond these and the node role. Each needs its own EC2_LINUX access entry."
+  description = "Additional roles for spec.role of EC2NodeClasses. Instances can only get these roles and the node role. Each needs its own EC2_LINUX access entry."
   type        = list(string)
   default     = []
   nullable    = false
 }
 
 variable "create_access_entries" {
-  description = "Create the EKS access entries of nodes and functions. false where something else manages access; the README lists the entries that you have to create then."
+  description = "Create the EKS access entries of nodes and functions. Set false if you manage access elsewhere; the README lists the entries that you have to create then."
   type        = bool
   default     = true
 }
 
 variable "create_node_access_entry" {
-  description = "Create the EC2_LINUX access entry of the node role. false where the role has one already, as when moving over from Karpenter."
+  description = "Create the EC2_LINUX access entry of the node role. Set false if the role already has one, for example during a migration from Karpenter."
   type        = bool
   default     = true
 }
@@ -390,7 +390,7 @@ variable "install" {
 }
 
 variable "installer_cluster_admin" {
-  description = "Whether the installer function is cluster-admin. It has to be when it first runs, and when a new version grants more rights or brings new objects. After that false leaves it the rights of its group nodeless:installer: to apply again what is there, and nothing that the other functions do not hold."
+  description = "Whether the installer function is cluster-admin. It has to be when it first runs, and when a new version grants more permissions or has new objects. After that, false leaves it the permissions of its group nodeless:installer: to apply the existing objects again, and no permission that the other functions do not have."
   type        = bool
   default     = true
 }
@@ -402,20 +402,20 @@ variable "installation_version" {
 }
 
 variable "deletion_protection" {
-  description = "Protect the state table from deletion. Losing it costs no node: claims are rebuilt from EC2 tags and Nodes. Turn it off before a destroy."
+  description = "Protect the state table from deletion. Losing it loses no node: claims are rebuilt from EC2 tags and Nodes. Disable it before terraform destroy."
   type        = bool
   default     = true
 }
 
 variable "recursive_loop_allowed" {
-  description = "Whether to allow recursive loops of planner, lifecycle, interruption and catalog in Lambda (PutFunctionRecursionConfig): they wake each other. false only where a partition lacks that API: then Lambda drops messages, and nodes are reconciled once a minute."
+  description = "Whether to allow recursive loops of planner, lifecycle, interruption and catalog in Lambda (PutFunctionRecursionConfig): they wake each other. Set false only if the partition does not have that API: then Lambda drops messages, and nodes are reconciled once a minute."
   type        = bool
   default     = true
   nullable    = false
 }
 
 variable "alarms" {
-  description = "Thresholds of the alarms; 0 leaves that alarm out. churn = false leaves out the alarm that fires when a NodePool evicts many pods without becoming cheaper, enabled = false all alarms."
+  description = "Thresholds of the alarms; 0 disables an alarm. churn = false disables the alarm for a NodePool that evicts many pods without becoming cheaper, enabled = false disables all alarms."
   type = object({
     enabled                 = optional(bool, true)
     node_count              = optional(number, 100)
@@ -428,27 +428,27 @@ variable "alarms" {
 }
 
 variable "dashboard" {
-  description = "Whether to make the CloudWatch dashboard, which costs 3 dollars a month beyond the three that an account has free."
+  description = "Whether to create the CloudWatch dashboard, which costs 3 dollars a month beyond the three free dashboards of an account."
   type        = bool
   default     = true
   nullable    = false
 }
 
 variable "alarm_topic_arn" {
-  description = "SNS topic that alarms notify. null makes alarms that only change state."
+  description = "SNS topic that alarms notify. With null, alarms only change state."
   type        = string
   default     = null
 }
 
 variable "tags" {
-  description = "Tags for everything the module creates. Nodes are tagged by their EC2NodeClass."
+  description = "Tags for all resources of the module. Nodes get the tags of their EC2NodeClass."
   type        = map(string)
   default     = {}
   nullable    = false
 }
 
 variable "wake_endpoint" {
-  description = "For clusters whose controlPlaneEgressMode is CUSTOMER_ROUTED or CUSTOMER_ISOLATED, where the installer leaves the webhook out, since Events would be held up if the API server could not reach it. \"function-url\": the route of the control plane reaches the internet, so register the Function URL. An https:// address: that of a proxy of yours, with a certificate that the API server trusts, which passes requests on to the Function URL, path included. null (default): as the mode says."
+  description = "For clusters whose controlPlaneEgressMode is CUSTOMER_ROUTED or CUSTOMER_ISOLATED, for which the installer does not install the webhook, because Events would be delayed if the API server could not reach it. \"function-url\": the route of the control plane reaches the internet, so register the Function URL. An https:// address: that of a proxy of yours, with a certificate that the API server trusts, which passes requests on to the Function URL, path included. null (default): by controlPlaneEgressMode."
   type        = string
   default     = null
 

@@ -3,8 +3,8 @@ terraform {
   required_version = ">= 1.9"
 
   required_providers {
-    # The one provider. Everything that needs Kubernetes is done by the installer function, so that a plan needs no cluster
-    # credentials. Tests exercise 5.100; nothing here uses what 6.x removed.
+    # The only provider. The installer function performs all work in Kubernetes, so that a plan needs no cluster credentials.
+    # Tests use 5.100; the module uses nothing that 6.x removed.
     aws = {
       source  = "hashicorp/aws"
       version = ">= 5.80, < 7.0"

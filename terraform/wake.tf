@@ -1,5 +1,5 @@
-# The API server calls wake through a webhook and can sign nothing, so the URL is open to all and the secret is in its path. A
-# call that does not know the path is refused before it causes anything; one that does can only ask the planner to look.
+# The API server calls wake through a webhook and cannot sign its calls, so the URL is public and the secret is in its path. A
+# call with another path is rejected without an effect; a call with the path can only request a plan.
 data "aws_secretsmanager_random_password" "wake_path" {
   count = var.wake_enabled ? 1 : 0
 
@@ -18,7 +18,7 @@ resource "terraform_data" "wake_path" {
   }
 }
 
-# The provider adds the resource policy statement for lambda:InvokeFunctionUrl by itself.
+# The provider adds the resource policy statement for lambda:InvokeFunctionUrl.
 resource "aws_lambda_function_url" "wake" {
   #checkov:skip=CKV_AWS_258:the API server cannot sign its webhook calls; the secret is in the path, and a call can only ask for a plan
   count = var.wake_enabled ? 1 : 0
@@ -27,14 +27,14 @@ resource "aws_lambda_function_url" "wake" {
   authorization_type = "NONE"
 }
 
-# Function URLs made since October 2025 also need lambda:InvokeFunction. Without the condition InvokedViaFunctionUrl that
-# would let any AWS account that guesses the function's ARN invoke it past the URL, and provider 5.x cannot express it; hence
-# this one resource through CloudFormation.
+# Function URLs created since October 2025 also need lambda:InvokeFunction. Without the condition InvokedViaFunctionUrl any AWS
+# account that guesses the function's ARN could invoke it directly, and provider 5.x does not support the condition; therefore
+# CloudFormation creates this resource.
 resource "aws_cloudformation_stack" "wake_permission" {
-  #checkov:skip=CKV_AWS_124:one permission, made and watched by Terraform
+  #checkov:skip=CKV_AWS_124:one permission, managed by Terraform
   count = var.wake_enabled ? 1 : 0
 
-  # Cluster names may have underscores, names of stacks may not. The hash keeps a_b and a-b apart.
+  # Cluster names may contain underscores, names of stacks may not. The hash distinguishes a_b and a-b.
   name = "${replace(local.name, "_", "-")}-wake-permission${strcontains(local.name, "_") ? "-${substr(sha256(local.name), 0, 6)}" : ""}"
   tags = local.tags
 

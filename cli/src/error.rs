@@ -6,7 +6,7 @@ use nodeless_ports::{ErrorKind, PortError};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why a command failed. Each message says what to do next.
+/// Why a command failed. Each message explains what to do next.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     /// Logging could not be initialized.

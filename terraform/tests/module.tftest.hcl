@@ -607,7 +607,7 @@ run "metrics_and_alarms" {
       for a in concat(aws_cloudwatch_metric_alarm.wake_silent, values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.dead_letters), values(aws_cloudwatch_metric_alarm.limit), aws_cloudwatch_metric_alarm.stale, values(aws_cloudwatch_metric_alarm.recursion), aws_cloudwatch_metric_alarm.churn) :
       tolist(a.alarm_actions) == tolist(["arn:aws:sns:eu-west-1:111122223333:pager"]) && length(a.alarm_description) > 40
     ])
-    error_message = "Every alarm must notify the topic and say what to look at."
+    error_message = "Every alarm must notify the topic and describe what to check."
   }
 
   assert {
@@ -746,7 +746,7 @@ run "functions_in_a_vpc_reach_the_cluster" {
   }
 }
 
-run "an_endpoint_that_lambda_cannot_reach_is_told" {
+run "an_endpoint_that_lambda_cannot_reach_is_reported" {
   command = plan
 
   override_data {

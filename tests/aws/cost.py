@@ -85,11 +85,11 @@ def spot_price(hour: Hour, ran: Ran) -> float:
 
 def on_demand_price(hour: Hour, ran: Ran) -> float:
     """The on-demand price of Linux with shared tenancy."""
-    wanted = {
+    attributes = {
         "regionCode": hour.place.region, "instanceType": ran.instance_type, "operatingSystem": "Linux", "tenancy": "Shared",
         "preInstalledSw": "NA", "capacitystatus": "Used", "marketoption": "OnDemand",
     }  # fmt: skip
-    filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()]
+    filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in attributes.items()]
     answer = hour.place.client("pricing").get_products(ServiceCode="AmazonEC2", Filters=filters)
     product: dict[str, Any] = json.loads(answer["PriceList"][0])
     (term,) = product["terms"]["OnDemand"].values()

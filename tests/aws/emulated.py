@@ -64,7 +64,7 @@ class Emulated(Place):
         assert state is not None
         (profile,) = [r["instances"][0]["attributes"] for r in state["resources"] if r["type"] == "aws_iam_instance_profile"]
         self._profile = profile["name"]
-        # EC2 goes by the profile's name. The world knows one role, and none of those that Terraform made in ministack.
+        # EC2 uses the profile's name. The simulation has one role, and none of those that Terraform created in ministack.
         self.world.add_instance_profile(self._profile, f"{self.cluster}-node")
         self.world.redirect_webhook(self.ministack)
 

@@ -73,7 +73,7 @@ def place_of(options: argparse.Namespace) -> Place:
 
 
 def check_tools(options: argparse.Namespace) -> None:
-    """What is needed is there; else it says what to do."""
+    """Checks the prerequisites; an error explains what to do."""
     missing = [tool for tool in ("terraform", "kubectl", *(() if options.emulated else ("aws",))) if shutil.which(tool) is None]
     if missing:
         sys.exit(f"Missing on PATH: {', '.join(missing)}. Terraform 1.9 or newer, kubectl, and the AWS CLI (it makes kubectl's tokens) are needed.")
@@ -84,7 +84,7 @@ def check_tools(options: argparse.Namespace) -> None:
 
 
 def has_state(place: Place) -> bool:
-    """Whether Terraform's state knows of resources."""
+    """Whether Terraform's state contains resources."""
     state = place.state()
     return bool(state and state["resources"])
 
@@ -137,7 +137,7 @@ def run(place: Place, report: Callable[[str], None] = print) -> Hour:
             with hour.step("ask AWS directly") as step:
                 # With a node, so that there are a launch template and an instance to ask about; destroy finds it at work.
                 steps.scale(hour, "inflate", 2)
-                steps.settle(hour, 2)
+                steps.converge(hour, 2)
                 probes.everything(hour, step)
         else:
             hour.leave_out("scenarios", "there is nothing to try them on")

@@ -74,7 +74,7 @@ class Hour:
 
     @contextmanager
     def step(self, name: str) -> Iterator[Step]:
-        """A step. A failure is written down, with the functions' logs, and the next step may follow; Ctrl-C goes on up."""
+        """A step. A failure is recorded, with the functions' logs, and the next step may follow; Ctrl-C is raised again."""
         step = Step(name)
         self.steps.append(step)
         self.report(f"--- {name}")
@@ -124,7 +124,7 @@ class Hour:
         return instances
 
     def _excerpts(self) -> dict[str, list[str]]:
-        """The last lines of each function's log; empty where even they cannot be had."""
+        """The last lines of each function's log; empty if they cannot be read."""
         excerpts = {}
         for function in FUNCTIONS:
             try:

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from .place import Place
 
-# What a service answers that does not know the call: emulators do not have all of them.
+# The error codes of a service that does not support the call: emulators do not support all of them.
 UNKNOWN_CALL = ("InvalidAction", "UnsupportedOperation", "UnknownOperationException", "NotImplemented", "501")
 # In EC2, what is gone is still described for a while.
 GONE = ("terminated", "shutting-down", "deleted", "deleting")
@@ -101,7 +101,7 @@ def searches(cluster: str, region: str) -> dict[str, tuple[str, Callable[[Any], 
 
 
 def remains(place: Place) -> tuple[dict[str, list[str]], list[str]]:
-    """What is there, by kind, and the kinds that could not be asked for because no emulator knows the call."""
+    """The existing resources, by kind, and the kinds that could not be listed because no emulator supports the call."""
     found: dict[str, list[str]] = {}
     unasked: list[str] = []
     for kind, (service, search) in searches(place.cluster, place.region).items():

@@ -30,7 +30,7 @@ KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
 def redacted(text: str, account: str | None = None, environment: Mapping[str, str] = os.environ) -> str:
-    """The text without what only its owner should know."""
+    """The text without confidential values."""
     for name in KEYS:
         if len(environment.get(name, "")) >= 12:
             text = text.replace(environment[name], name)

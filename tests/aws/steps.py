@@ -63,7 +63,7 @@ def scale_up(hour: Hour, step: Step) -> None:
     woken = invocations(hour, "wake")
     begun = datetime.now(timezone.utc)
     scale(hour, "inflate", 5)
-    settle(hour, 5)
+    converge(hour, 5)
     new = [i for i in hour.look() if i["InstanceId"] not in before]
     step.seen.append(f"{len(new)} new instances: " + ", ".join(describe(i) for i in new))
     if new:
@@ -80,7 +80,7 @@ def spot(hour: Hour, step: Step) -> None:
     place = hour.place
     scale(hour, "inflate", 5)
     patch_pods(hour, {"nodeSelector": {CAPACITY: "spot"}})
-    settle(hour, 5)
+    converge(hour, 5)
     nodes = {n["metadata"]["name"]: n for n in place.items("nodes")}
     kinds = {nodes[p["spec"]["nodeName"]]["metadata"]["labels"][CAPACITY] for p in pods(hour)}
     assert kinds == {"spot"}, f"pods run on {kinds}"
@@ -97,13 +97,13 @@ def drift(hour: Hour, step: Step) -> None:
     """Every node is replaced when the EC2NodeClass gets another tag, and new instances carry it."""
     place = hour.place
     scale(hour, "inflate", 2)
-    settle(hour, 2)
+    converge(hour, 2)
     old = {i["InstanceId"] for i in hour.look()}
     mark = datetime.now(timezone.utc).strftime("%H%M%S")
     place.kubectl("patch", "ec2nodeclass/default", "--type=merge", "-p", json.dumps({"spec": {"tags": {"first-hour": mark}}}))
     look_at_classes(hour)
     hour.wait("all nodes to be replaced", lambda: not old & {i["InstanceId"] for i in place.instances()} and bool(place.instances()), 25)
-    settle(hour, 2)
+    converge(hour, 2)
     tags = [tags_of(i).get("first-hour") for i in hour.look()]
     assert set(tags) == {mark}, f"new instances carry first-hour={tags}"
     step.seen.append(f"{len(old)} instances were replaced by {len(tags)}")
@@ -115,7 +115,7 @@ def interruption(hour: Hour, step: Step) -> None:
     place = hour.place
     scale(hour, "inflate", 2)
     patch_pods(hour, {"nodeSelector": {CAPACITY: "spot"}})
-    settle(hour, 2)
+    converge(hour, 2)
     used = {p["spec"]["nodeName"] for p in pods(hour)}
     node = next(n for n in place.items("nodes") if n["metadata"]["name"] in used)
     instance = instance_of(node)
@@ -131,7 +131,7 @@ def interruption(hour: Hour, step: Step) -> None:
     # Gone already, it reports nothing: nodeless drains fast, and may have terminated the instance itself.
     hour.observe("events-spot-warning", True if state == "running" else None, f"{report} ({how})")
     hour.wait("the instance to be gone", lambda: instance not in {i["InstanceId"] for i in place.instances()}, 8)
-    settle(hour, 2)
+    converge(hour, 2)
     gone(hour, [instance])
 
 
@@ -142,13 +142,13 @@ def consolidation(hour: Hour, step: Step) -> None:
     scale(hour, "inflate", 3)
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": {"matchLabels": {"app": "inflate"}}, "topologyKey": "kubernetes.io/hostname"}]}}
     patch_pods(hour, {"affinity": apart})
-    settle(hour, 3)
+    converge(hour, 3)
     hour.wait("pods on three nodes", lambda: len({p["spec"].get("nodeName") for p in pods(hour)}) == 3, 3)
     before = len(place.items("nodes"))
     small = {"name": "inflate", "resources": {"requests": {"cpu": "250m", "memory": "128Mi"}}}
     patch_pods(hour, {"affinity": None, "containers": [small]})
     hour.wait("fewer than three nodes with pods, and none that is on its way", lambda: calm(hour) and len(place.items("nodes")) < min(before, 3), 20)
-    settle(hour, 3)
+    converge(hour, 3)
     step.seen.append(f"{before} nodes became {len(place.items('nodes'))}")
 
 
@@ -192,8 +192,8 @@ def look_at_classes(hour: Hour) -> None:
     assert "FunctionError" not in answer, f"the catalog function failed: {answer['Payload'].read()[:400]!r}"
 
 
-def settle(hour: Hour, replicas: int) -> None:
-    """Until so many pods run, all claims are initialized, and claims, nodes and instances are the same machines."""
+def converge(hour: Hour, replicas: int) -> None:
+    """Waits until this number of pods run, all claims are initialized, and claims, nodes and instances match."""
     hour.wait(f"{replicas} running pods", lambda: sum(ready(p) for p in pods(hour)) == replicas == len(pods(hour)), 15)
     hour.wait("claims, nodes and instances to agree", lambda: calm(hour), 15)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 MOST = 60
 RUNS = 3
-# A run that takes so many seconds is not repeated.
+# A run that takes this number of seconds is not repeated.
 LONG = 10.0
 
 

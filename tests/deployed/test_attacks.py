@@ -1,6 +1,6 @@
 """What an attacker with a function's role could do to others, put to the policies that Terraform renders.
 
-docs/security.md states the same in words, and what IAM cannot hold back: `test_what_iam_does_not_hold_back` keeps that true.
+docs/security.md states the same in words, and what IAM does not prevent: `test_what_iam_does_not_prevent` keeps that true.
 """
 
 from __future__ import annotations
@@ -538,7 +538,7 @@ def test_the_same_on_what_is_ours_is_allowed(rendered: dict[str, Policy], name: 
 
 
 @pytest.mark.parametrize("name", NOT_HELD_BACK)
-def test_what_iam_does_not_hold_back(rendered: dict[str, Policy], name: str) -> None:
+def test_what_iam_does_not_prevent(rendered: dict[str, Policy], name: str) -> None:
     function, questions = NOT_HELD_BACK[name]
     assert not rendered[function].denied(questions), "IAM holds this back now: take it out of docs/security.md"
 

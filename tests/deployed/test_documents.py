@@ -1,6 +1,6 @@
 """The commands of the documents, run word for word: README.md, terraform/README.md, the example's README and docs/moving.md.
 
-What stands for the commands that cannot run here, tests/tools/documents.py states.
+tests/tools/documents.py defines the replacements of the commands that cannot run here.
 """
 
 from __future__ import annotations
@@ -301,7 +301,7 @@ def all_initialized(world: World) -> bool:
 
 
 def check_what_karpenter_takes(world: World, instances: set[str]) -> None:
-    """What Karpenter goes by when it starts: NodeClaims that are launched, registered and initialized, with the provider IDs of
+    """What Karpenter needs when it starts: NodeClaims that are launched, registered and initialized, with the provider IDs of
     instances whose tags name cluster, NodePool and NodeClass, and nodes without a taint of disruption."""
     claims = world.items("nodeclaims")
     assert {c["status"]["providerID"].rsplit("/", 1)[-1] for c in claims} == instances

@@ -173,7 +173,7 @@ def check_installation(deployment: Deployment, wake: bool) -> None:
     if url is not None:
         forged = url.rsplit("/", 1)[0] + "/" + "x" * len(url.rsplit("/", 1)[1])
         status, _ = deployment.ministack.call_function_url(forged, {"kind": "AdmissionReview"})
-        assert status == 404, "a call that does not know the path must learn nothing"
+        assert status == 404, "a call with another path must get no information"
         world.redirect_webhook(deployment.ministack)
 
 
@@ -281,7 +281,7 @@ def warn_of_interruption(deployment: Deployment, instance: str) -> None:
 
 
 class Rest(dict):
-    """What is left: falsy, so that waiting goes on, and shown when it was in vain."""
+    """The remaining objects: falsy, so that waiting continues, and shown when it times out."""
 
     def __bool__(self) -> bool:
         return False

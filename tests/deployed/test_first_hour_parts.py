@@ -71,7 +71,7 @@ def nothing_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "remains", lambda place: ({}, []))  # noqa: ARG005
 
 
-@pytest.mark.parametrize("end", [KeyboardInterrupt(), Failed("no such subnet"), RuntimeError("who knows")])
+@pytest.mark.parametrize("end", [KeyboardInterrupt(), Failed("no such subnet"), RuntimeError("unexpected")])
 def test_whatever_ends_the_apply_it_is_destroyed(end: BaseException, tmp_path: Path, nothing_left: None) -> None:  # noqa: ARG001
     place = NoPlace(tmp_path, end)
     hour = first_hour.run(place, report=lambda text: None)  # noqa: ARG005
@@ -83,7 +83,7 @@ def test_whatever_ends_the_apply_it_is_destroyed(end: BaseException, tmp_path: P
         assert "planner explained why" in text and "START RequestId" not in text and str(end) in text
 
 
-def test_destroying_is_tried_twice_and_says_how_to_do_it_by_hand(tmp_path: Path, nothing_left: None) -> None:  # noqa: ARG001
+def test_destroying_is_tried_twice_and_explains_the_manual_steps(tmp_path: Path, nothing_left: None) -> None:  # noqa: ARG001
     stated: list[str] = []
     place = NoPlace(tmp_path, Failed("no"))
     place.fails_to_destroy = 1
@@ -139,7 +139,7 @@ time.sleep(60)
     assert state.read_text() == "written"
 
 
-def test_a_command_that_fails_says_what_it_printed(tmp_path: Path) -> None:
+def test_a_command_that_fails_shows_its_output(tmp_path: Path) -> None:
     with pytest.raises(Failed, match="ended with 3:\nout\nerr"):
         run_to_end(["sh", "-c", "echo out; echo err >&2; exit 3"], dict(os.environ), tmp_path / "log")
     assert run_to_end(["cat"], dict(os.environ), tmp_path / "log", stdin="input") == "input"
@@ -186,7 +186,7 @@ def test_the_experiment_is_what_fis_takes(account: Account, monkeypatch: pytest.
     iam.add_response("create_role", {"Role": role})
     iam.add_response("put_role_policy", {})
     fis.add_response("create_experiment_template", {"experimentTemplate": {"id": "EXT1"}})
-    # FIS does not know the role yet, once.
+    # The role is not visible to FIS yet, once.
     for status in ("failed", "running"):
         fis.add_response("start_experiment", {"experiment": {"id": "EXP1"}}, {"experimentTemplateId": "EXT1"})
         fis.add_response("get_experiment", {"experiment": {"id": "EXP1", "state": {"status": status, "reason": "no role"}}}, {"id": "EXP1"})

@@ -46,7 +46,7 @@ class Account:
 
 @pytest.fixture
 def servers() -> Iterator[dict[str, Any]]:
-    """What stands for the world and for ministack, with what reached each."""
+    """Replacements of the simulation and of ministack, with the calls that reached each."""
     seen: dict[str, list[tuple[str, bytes]]] = {"world": [], "ministack": []}
     account = Account()
 
@@ -115,7 +115,7 @@ def test_a_call_is_evaluated_by_the_tags_before_it(proxy: Proxy) -> None:
     assert "ec2:TerminateInstances on arn:aws:ec2:us-east-1:111122223333:instance/i-0a" in denied and "nothing allows it" in denied
 
 
-def test_what_a_policy_lacks_is_said_once(proxy: Proxy) -> None:
+def test_what_a_policy_lacks_is_reported_once(proxy: Proxy) -> None:
     for _ in range(2):
         client(proxy, "ec2").describe_subnets()
     assert proxy.recording.denied({"planner": policy("ec2:DescribeSubnets")}) == []

@@ -26,7 +26,7 @@ Call = Callable[..., Answer]
 
 @dataclass(frozen=True)
 class Request:
-    """One request. What a name in `{}` stands for is taken from earlier answers: `{revision}` is the last resourceVersion seen."""
+    """One request. The value of a name in `{}` is taken from earlier answers: `{revision}` is the last resourceVersion seen."""
 
     name: str
     method: str

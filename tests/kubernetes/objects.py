@@ -8,6 +8,7 @@ from tools.control_plane.deployment import CLUSTER
 
 IMAGE = "public.ecr.aws/eks-distro/kubernetes/pause:3.7"
 POOL_LABEL = "karpenter.sh/nodepool"
+HOST_LABEL = "kubernetes.io/hostname"
 ZONE_LABEL = "topology.kubernetes.io/zone"
 
 

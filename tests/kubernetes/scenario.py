@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from objects import POOL_LABEL, node_class, node_pool
-from tools.control_plane.deployment import Deployment
+from tools.control_plane.deployment import CLUSTER, Deployment
+from tools.control_plane.server import Unanswered
 from tools.processes import wait_for
+from tools.terraform import ROOT
 
 # Waits end when the condition holds. The longest things that nodeless waits for are the minute of its schedules and the 15 seconds
 # before a command is validated; a busy machine makes both longer.
@@ -25,8 +28,8 @@ class Scenario:
         self.pool = node_pool(name, **pool)
 
     def __enter__(self) -> Scenario:
+        # The plan that evaluates the first pods evaluates the NodePool too; its conditions alone would wait for the schedule.
         self.plane.apply(self.pool)
-        self.wait("the NodePool to be ready", lambda: condition(self.plane.get("nodepools", self.name), "Ready"))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -35,7 +38,7 @@ class Scenario:
 
     def wait(self, what: str, condition: Any, seconds: float = PATIENCE) -> Any:
         try:
-            return wait_for(what, condition, seconds, every=0.5)
+            return wait_for(what, answered(condition), seconds, every=0.5)
         except AssertionError as late:
             raise AssertionError(f"{late}\n{self.summary()}") from late
 
@@ -83,10 +86,22 @@ class Scenario:
         return "\n".join([*shown, *events])
 
 
+def answered(condition: Callable[[], Any]) -> Callable[[], Any]:
+    """The condition, which does not hold while the API server gives no answer."""
+
+    def holds() -> Any:
+        try:
+            return condition()
+        except Unanswered:
+            return None
+
+    return holds
+
+
 def ready_class(running: Deployment) -> None:
     """The EC2NodeClass of all scenarios, ready."""
     running.plane.apply(node_class("default", str(running.outputs["node_role_name"])))
-    wait_for("the EC2NodeClass to be ready", lambda: condition(running.plane.get("ec2nodeclasses", "default"), "Ready"), PATIENCE, every=0.5)
+    wait_for("the EC2NodeClass to be ready", answered(lambda: condition(running.plane.get("ec2nodeclasses", "default"), "Ready")), PATIENCE, every=0.5)
 
 
 def nothing_is_left(running: Deployment) -> None:
@@ -97,15 +112,28 @@ def nothing_is_left(running: Deployment) -> None:
         found["instances"] = [instance["InstanceId"] for instance in running.instances()]
         return {kind: rest for kind, rest in found.items() if rest}
 
-    wait_for("everything to be gone", lambda: not (rest := left()) or Rest(rest), 2 * PATIENCE, every=1)
+    wait_for("everything to be gone", answered(lambda: not (rest := left()) or Rest(rest)), 2 * PATIENCE, every=1)
     assert not running.dead_letters(), "a message was given up; the functions' logs have the reason"
 
 
 class Rest(dict):
-    """What is left: falsy, so that waiting goes on, and shown when it was in vain."""
+    """The remaining objects: falsy, so that waiting continues, and shown when it times out."""
 
     def __bool__(self) -> bool:
         return False
+
+
+def interrupt(running: Deployment, instance: str) -> None:
+    """What EventBridge sends when EC2 is about to take an instance."""
+    body = json.loads(json.loads((ROOT / "events/interruption.spot-warning.json").read_text())["Records"][0]["body"])
+    body["detail"]["instance-id"] = instance
+    sqs = running.ministack.client("sqs")
+    url = sqs.get_queue_url(QueueName=f"nodeless-{CLUSTER}-interruption")["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody=json.dumps(body))
+
+
+def instance_of(claim: dict[str, Any]) -> str:
+    return claim["status"]["providerID"].rsplit("/", 1)[-1]
 
 
 def condition(item: dict[str, Any], kind: str) -> bool:

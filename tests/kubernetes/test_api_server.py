@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timezone
 from typing import Any
 
 import pytest
 
 import objects
-from scenario import Scenario, names, nothing_is_left, ready_class
+from scenario import Scenario, instance_of, interrupt, names, nothing_is_left, ready_class
 from tools.control_plane.deployment import Deployment
 
 FLOW = "nodeless-tests-starved"
@@ -29,6 +29,44 @@ def test_the_api_server_restarts_while_nodes_are_launched(deployment: Deployment
         deployment.plane.restart_server()
         scenario.all_run(3)
         scenario.initialized()
+
+
+def test_the_api_server_restarts_while_nodes_are_replaced_and_removed(deployment: Deployment) -> None:
+    """Each scenario has begun, and none of it has ended as a rule, when the API server restarts."""
+    empty = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5s"}
+    with ExitStack() as entered:
+        drift, spot, deletion = (entered.enter_context(Scenario(deployment, f"restart-{name}")) for name in ("drift", "spot", "deletion"))
+        emptied = entered.enter_context(Scenario(deployment, "restart-emptied", disruption=empty))
+        static = entered.enter_context(Scenario(deployment, "restart-static", replicas=1))
+        launched = (drift, spot, deletion, emptied)
+        for scenario in launched:
+            scenario.apply(objects.deployment(scenario.name, 1))
+        before = {}
+        for scenario in (*launched, static):
+            (claim,) = scenario.initialized(1)
+            before[scenario.name] = claim
+
+        def begin_drift() -> None:
+            drift.patch("nodepool", drift.name, {"spec": {"template": {"metadata": {"labels": {"team": "search"}}}}})
+
+        begin = {
+            drift: begin_drift,
+            spot: lambda: interrupt(deployment, instance_of(before[spot.name])),
+            deletion: lambda: deletion.plane.kubectl("delete", "nodeclaim", before[deletion.name]["metadata"]["name"], "--wait=false"),
+            emptied: lambda: emptied.plane.kubectl("scale", f"deployment/{emptied.name}", "--replicas=0"),
+            static: lambda: static.plane.kubectl("scale", f"nodepool/{static.name}", "--replicas=2"),
+        }
+        for scenario, action in begin.items():
+            action()
+            scenario.wait("the NodeClaims to change", lambda s=scenario: changed(s, before[s.name]))
+            deployment.plane.restart_server()
+        for scenario in (drift, spot, deletion):
+            scenario.wait("another NodeClaim", lambda s=scenario: before[s.name]["metadata"]["name"] not in names(s.claims()) and s.claims())
+            scenario.all_run(1)
+            scenario.initialized(1)
+        emptied.wait("no nodes", lambda: not emptied.claims() and not emptied.nodes() and not emptied.instances())
+        static.initialized(2)
+        assert before[static.name]["metadata"]["name"] in names(static.claims())
 
 
 def test_a_watch_is_resumed_after_its_revision_is_compacted(deployment: Deployment) -> None:
@@ -158,6 +196,13 @@ def rejecting(running: Deployment, group: str, resource: str, operation: str) ->
         yield
     finally:
         running.plane.kubectl("delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", name)
+
+
+def changed(scenario: Scenario, before: dict[str, Any]) -> bool:
+    """Whether the only NodeClaim that there was is being deleted, or is not the only one any more."""
+    found = {claim["metadata"]["name"]: claim for claim in scenario.claims()}
+    earlier = found.get(before["metadata"]["name"])
+    return earlier is None or len(found) > 1 or "deletionTimestamp" in earlier["metadata"]
 
 
 # What the API server answered

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 import objects
-from scenario import Scenario, names, nothing_is_left, ready_class, zone
-from tools.control_plane.deployment import CLUSTER, WEBHOOK, Deployment
+from scenario import Scenario, condition, instance_of, interrupt, names, nothing_is_left, ready_class, zone
+from tools.control_plane.deployment import WEBHOOK, Deployment
 from tools.control_plane.volumes import Provisioner
-from tools.terraform import ROOT
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,6 +51,26 @@ def test_nodes_go_when_their_pods_are_gone(deployment: Deployment) -> None:
         scenario.wait("no nodes", lambda: not scenario.nodes() and not scenario.claims() and not scenario.instances())
 
 
+def test_a_node_is_replaced_by_a_cheaper_one_before_its_pods_leave(deployment: Deployment) -> None:
+    with Scenario(deployment, "cheaper", disruption={"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "5s"}) as scenario:
+        # Two pods that share a node by their affinity: one that needs a large node, and one that is left.
+        term = {"topologyKey": objects.HOST_LABEL, "labelSelector": {"matchLabels": {"app": "cheaper"}}}
+        together = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        scenario.apply(objects.deployment("cheaper", 1, "500m"))
+        scenario.apply(objects.workload("Deployment", "large", objects.pod_spec("cheaper", "2500m", affinity=together), replicas=1))
+        scenario.all_run(1)
+        scenario.all_run(1, "large")
+        (claim,) = scenario.initialized(1)
+        (node,) = scenario.nodes()
+        scenario.plane.kubectl("scale", "deployment/large", "--replicas=0")
+        scenario.wait("another NodeClaim alone", lambda: len(found := scenario.claims()) == 1 and claim["metadata"]["name"] not in names(found))
+        scenario.all_run(1)
+        scenario.initialized(1)
+        (cheaper,) = scenario.nodes()
+        assert int(cheaper["status"]["capacity"]["cpu"]) < int(node["status"]["capacity"]["cpu"])
+        check_joined_before_evictions(deployment, cheaper["metadata"]["name"], "cheaper")
+
+
 def test_nodes_that_drifted_are_replaced(deployment: Deployment) -> None:
     with Scenario(deployment, "drift") as scenario:
         scenario.apply(objects.deployment("drift", 2))
@@ -68,7 +87,7 @@ def test_a_spot_warning_replaces_the_node(deployment: Deployment) -> None:
         scenario.apply(objects.deployment("interruption", 1))
         scenario.all_run(1)
         (claim,) = scenario.initialized(1)
-        interrupt(deployment, claim["status"]["providerID"].rsplit("/", 1)[-1])
+        interrupt(deployment, instance_of(claim))
         scenario.wait("another NodeClaim", lambda: scenario.claims() and claim["metadata"]["name"] not in names(scenario.claims()))
         scenario.all_run(1)
 
@@ -79,7 +98,7 @@ def test_deleting_a_node_or_its_claim_terminates_the_instance(deployment: Deploy
         scenario.apply(objects.deployment(f"delete-{kind}", 1))
         scenario.all_run(1)
         (claim,) = scenario.initialized(1)
-        instance = claim["status"]["providerID"].rsplit("/", 1)[-1]
+        instance = instance_of(claim)
         name = claim["status"]["nodeName"] if kind == "node" else claim["metadata"]["name"]
         scenario.plane.kubectl("delete", kind, name, "--wait=false")
         scenario.wait("the instance to be terminated", lambda: instance not in scenario.instances())
@@ -156,6 +175,15 @@ def check_joined(scenario: Scenario) -> None:
     assert {n["spec"]["providerID"].rsplit("/", 1)[-1] for n in nodes} == scenario.instances()
     assert {c["status"]["nodeName"] for c in claims} == set(names(nodes))
     assert not [t for n in nodes for t in n["spec"].get("taints", ()) if t["key"].startswith("karpenter.sh/")]
+    scenario.wait("the NodePool to be ready", lambda: condition(scenario.plane.get("nodepools", scenario.name), "Ready"))
+
+
+def check_joined_before_evictions(running: Deployment, node: str, app: str) -> None:
+    """By the audit log, a Node was registered before the first pod of a Deployment was evicted."""
+    calls = [call for call in running.plane.audit.calls() if call.right is not None]
+    joined = next(i for i, call in enumerate(calls) if call.right.resource == "nodes" and call.right.verb == "create" and call.name == node)
+    evicted = next(i for i, call in enumerate(calls) if call.right.resource == "pods/eviction" and call.name.startswith(f"{app}-"))
+    assert joined < evicted, "a pod was evicted before there was another node"
 
 
 def check_webhook(running: Deployment, before: int) -> None:
@@ -187,15 +215,6 @@ def without_webhook(running: Deployment) -> Iterator[None]:
     finally:
         kept["metadata"] = {key: kept["metadata"][key] for key in ("name", "labels")}
         running.plane.kubectl("create", "-f", "-", stdin=json.dumps(kept))
-
-
-def interrupt(running: Deployment, instance: str) -> None:
-    """What EventBridge sends when EC2 is about to take an instance."""
-    body = json.loads(json.loads((ROOT / "events/interruption.spot-warning.json").read_text())["Records"][0]["body"])
-    body["detail"]["instance-id"] = instance
-    sqs = running.ministack.client("sqs")
-    url = sqs.get_queue_url(QueueName=f"nodeless-{CLUSTER}-interruption")["QueueUrl"]
-    sqs.send_message(QueueUrl=url, MessageBody=json.dumps(body))
 
 
 def tainted(scenario: Scenario, node: str) -> bool:

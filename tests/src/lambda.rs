@@ -150,7 +150,7 @@ impl Function {
     /// Gives the function a file of `events/`.
     ///
     /// # Panics
-    /// When there is no such file, it is no JSON, or the function does not answer.
+    /// When there is no such file, it is not JSON, or the function does not answer.
     pub async fn invoke_sample(&mut self, file: &str) -> Answer {
         self.invoke(&sample(file)).await
     }
@@ -192,10 +192,10 @@ fn problems(stdout: ChildStdout) -> Vec<String> {
             println!("{line}");
         }
     });
-    lines.filter(|line| tells_of_a_problem(line)).collect()
+    lines.filter(|line| reports_a_problem(line)).collect()
 }
 
-fn tells_of_a_problem(line: &str) -> bool {
+fn reports_a_problem(line: &str) -> bool {
     // Everything is logged as JSON; what is not comes from a panic or from the runtime.
     let Ok(line) = serde_json::from_str::<Value>(line) else { return true };
     let warned = ["WARN", "ERROR"].iter().any(|level| line["level"] == *level);
@@ -218,7 +218,7 @@ pub fn binary(name: &str) -> String {
 /// A file of `events/`.
 ///
 /// # Panics
-/// When there is no such file or it is no JSON.
+/// When there is no such file or it is not JSON.
 #[must_use]
 pub fn sample(file: &str) -> Value {
     let path = workspace().join("events").join(file);
@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn problems_are_told_from_what_went_well() {
+    fn problems_are_distinguished_from_successes() {
         for (line, problem) in [
             (r#"{"level":"INFO","event":"sweep-ended","problems":[]}"#, false),
             (
@@ -291,7 +291,7 @@ mod tests {
             (r#"{"level":"ERROR","fields":{"message":"a message failed"}}"#, true),
             ("thread 'main' panicked", true),
         ] {
-            assert_eq!(tells_of_a_problem(line), problem, "{line}");
+            assert_eq!(reports_a_problem(line), problem, "{line}");
         }
     }
 }

@@ -165,7 +165,7 @@ impl Stage {
         self.api().list(resource, &ListOptions::default()).expect("the API server lists it").items
     }
 
-    /// Creates a NodePool, an EC2NodeClass and so many pods of one CPU and one GiB.
+    /// Creates a NodePool, an EC2NodeClass and a number of pods of one CPU and one GiB.
     pub fn create_inflate(&self, replicas: u32) {
         self.create(&NODE_CLASSES, node_class("default"));
         self.create(&NODE_POOLS, node_pool("default"));
@@ -243,7 +243,7 @@ fn drive(world: &Arc<Mutex<World>>) {
             tokio::time::sleep(Duration::from_millis(20)).await;
             let Some(world) = world.upgrade() else { return };
             let result = world.lock().unwrap_or_else(PoisonError::into_inner).advance_to(Timestamp::now());
-            result.expect("the world goes on");
+            result.expect("the world continues");
         }
     });
 }

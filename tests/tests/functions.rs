@@ -65,7 +65,7 @@ impl Functions {
     }
 }
 
-/// The functions at work in a cluster in which so many pods run on nodes of ours.
+/// The functions in a cluster in which a number of pods run on nodes of nodeless.
 async fn running_pods(stage: &Stage, count: u32) -> Functions {
     stage.create_inflate(count);
     let count = usize::try_from(count).unwrap();
@@ -332,7 +332,7 @@ async fn a_service_that_never_answers_leaves_no_dead_letters() {
 async fn a_poisoned_claims_message_harms_no_other() {
     let Some(stage) = Stage::start().await else { return };
     let mut lifecycle = stage.function(&binary("lifecycle")).await;
-    lifecycle.expect_problem("is no message of the claims queue");
+    lifecycle.expect_problem("is not a message of the claims queue");
     let record =
         |id: &str, body: &str| json!({ "messageId": id, "body": body, "attributes": {}, "messageAttributes": {} });
     let event = json!({ "Records": [

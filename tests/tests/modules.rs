@@ -113,7 +113,7 @@ impl Modules {
         }
     }
 
-    /// The module that a path leads to from a module, through re-exports too.
+    /// The module at a path relative to a module, through re-exports too.
     fn target(&self, from: &Module, path: &[String], depth: usize) -> Module {
         let mut at = from.clone();
         let mut rest = path;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// So many constraints the table had when this was written: fewer mean that it is not read any more.
+/// The minimum number of constraints in the table: fewer mean that the table is not read any more.
 const FEWEST_ROWS: usize = 30;
 
 const CRATES: [&str; 6] = ["api", "catalog", "disruption", "driver", "model", "operations"];

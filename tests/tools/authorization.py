@@ -40,7 +40,7 @@ DYNAMODB_TRANSACTED = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "Dele
 
 
 class Unknown(Exception):
-    """A call of which we do not know what AWS asks IAM about it."""
+    """A call whose IAM actions and resources are not implemented here."""
 
 
 class Gone(Exception):
@@ -263,8 +263,8 @@ def _item(call: Call, account: Account) -> Iterator[Request]:
 
 
 def _batch_get(call: Call, account: Account) -> Iterator[Request]:
-    for table, wanted in call.parameters["RequestItems"].items():
-        yield _items("BatchGetItem", call, account, table, wanted["Keys"])
+    for table, request in call.parameters["RequestItems"].items():
+        yield _items("BatchGetItem", call, account, table, request["Keys"])
 
 
 def _batch_write(call: Call, account: Account) -> Iterator[Request]:

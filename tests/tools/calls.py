@@ -20,7 +20,7 @@ SCOPE = re.compile(r"Credential=([^/]+)/\d{8}/([^/]+)/([^/]+)/aws4_request")
 
 
 class Unreadable(Exception):
-    """A request that is no AWS call we know how to read."""
+    """A request that cannot be parsed as an AWS call."""
 
 
 @dataclass(frozen=True)

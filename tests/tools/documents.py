@@ -93,7 +93,7 @@ class Reader:
             shutil.copytree(ROOT / part, self.checkout / part, ignore=ignored)
 
     def provide(self, **variables: str | Path | dict[str, str]) -> None:
-        """Sets what the commands have to know, as READER_NAME."""
+        """Sets the values that the commands need, as READER_NAME."""
         for name, value in variables.items():
             self.environment[f"READER_{name.upper()}"] = json.dumps(value) if isinstance(value, dict) else str(value)
 

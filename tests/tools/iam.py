@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 
-# Condition keys whose value recording and attacks know for every call, in lower case; one that ends in / is a family.
+# Condition keys whose value recording and attacks provide for every call, in lower case; one that ends in / is a prefix.
 KEYS = (
     "aws:requestedregion",
     "aws:requesttag/",
@@ -36,7 +36,7 @@ KEYS = (
     "iam:passedtoservice",
     "lambda:sourcefunctionarn",
 )
-# Whose requests know the tags of their resources; of queues, tables, clusters, roles and parameters they are not read.
+# Resources whose tags are evaluated; the tags of queues, tables, clusters, roles and parameters are not read.
 KNOW_RESOURCE_TAGS = re.compile(r"ec2:.*|iam:.*InstanceProfile")
 # Keys that a request may hold several values of: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
 # and the pages of the services in the Service Authorization Reference, where their type is ArrayOfString.
@@ -223,7 +223,7 @@ def _texts(value: object, where: str) -> tuple[str, ...]:
     texts = [json.dumps(v) if isinstance(v, bool) else v for v in values]
     for text in texts:
         if not isinstance(text, str):
-            raise Unsupported(f"{where}: {text!r} is no text")
+            raise Unsupported(f"{where}: {text!r} is not a string")
         if "${" in text:
             raise Unsupported(f"{where}: policy variable in {text!r}")
     return tuple(texts)

@@ -85,7 +85,7 @@ class Ministack:
         )
 
     def call_function_url(self, url: str, body: object, seconds: float = 10) -> tuple[int, bytes]:
-        """POSTs to a Function URL as the API server would. Its host name does not resolve; ministack goes by the Host header."""
+        """POSTs to a Function URL as the API server would. Its host name does not resolve; ministack uses the Host header."""
         parts = urlsplit(url)
         request = urllib.request.Request(
             f"{self.url}{parts.path}?timeout=2s",

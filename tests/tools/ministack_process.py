@@ -3,16 +3,25 @@
 Where an answer arrives before Go's HTTP client has finished with the request, the client closes the connection while the answer
 is read, and the AWS SDK sends the request again. Over loopback that happened once or twice in an apply; the second
 CreateInstanceProfile is refused, and of a second event source mapping ministack makes one more.
+
+A function whose clock a test moves (control_plane/clock.py) is given deadlines by that clock: Lambda's Runtime API runs beside the
+function and has the same one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
+import threading
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ministack import app as ministack
+from ministack.core import lambda_runtime
+
+# As in control_plane/clock.py, which cannot be imported here.
+CLOCK_OFFSET = "NODELESS_TESTS_CLOCK_SECONDS"
 
 MIN_SECONDS = 0.05
 
@@ -38,6 +47,36 @@ def unhurried(app: App) -> App:
     return serve
 
 
+class MovedTime:
+    """The module `time`, with another time of day in the threads that set `seconds`."""
+
+    def __init__(self) -> None:
+        self.moved = threading.local()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+    def time(self) -> float:
+        return time.time() + getattr(self.moved, "seconds", 0)
+
+
+def with_its_own_clock(worker: type[lambda_runtime.ProvidedWorker]) -> None:
+    """Lets an execution environment compute deadlines by the clock of its function."""
+    clock, invoke = MovedTime(), worker.invoke
+
+    def invoke_by_clock(self: lambda_runtime.ProvidedWorker, *arguments: Any, **named: Any) -> dict[str, Any]:
+        variables = (self.config.get("Environment") or {}).get("Variables") or {}
+        clock.moved.seconds = int(variables.get(CLOCK_OFFSET, 0))
+        try:
+            return invoke(self, *arguments, **named)
+        finally:
+            clock.moved.seconds = 0
+
+    lambda_runtime.time = clock
+    worker.invoke = invoke_by_clock
+
+
 if __name__ == "__main__":
+    with_its_own_clock(lambda_runtime.ProvidedWorker)
     ministack.app = unhurried(ministack.app)
     sys.exit(ministack.main())

@@ -81,7 +81,7 @@ def options(arguments: list[str]) -> dict[str, Any]:
 
 
 def value(service: Any, operation: str, parameter: str, text: Any) -> Any:
-    """What the AWS CLI makes of an option's text: it goes by the type of the parameter."""
+    """Parses the text of an option as the AWS CLI does, by the type of the parameter."""
     shape = service.meta.service_model.operation_model(service.meta.method_to_api_mapping[operation]).input_shape.members[parameter]
     return json.loads(text) if isinstance(text, str) and shape.type_name in ("structure", "map", "list", "integer", "long") else text
 

@@ -1,6 +1,6 @@
 """A proxy between the deployed functions and the emulated AWS, which notes what each call asks of IAM.
 
-A function signs with an access key that is its own name (see `signed_by_name`), so the proxy knows with whose role a call is made.
+A function signs with an access key that is its own name (see `signed_by_name`), so the proxy identifies the role of a call.
 What a call asks is worked out before it is passed on, because it depends on the tags that its resources have then.
 """
 

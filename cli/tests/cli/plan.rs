@@ -100,7 +100,7 @@ fn a_launch_has_every_documented_field() {
 }
 
 #[test]
-fn the_exit_code_says_whether_all_pods_can_be_scheduled() {
+fn the_exit_code_shows_whether_all_pods_can_be_scheduled() {
     let gpu =
         "kind: Pod\nmetadata: {name: gpu}\nspec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}";
     let plan = planned(2, &[POOL, CLASS, &pod("web", "1", ""), gpu]);
@@ -269,7 +269,7 @@ fn an_ec2_node_class_limits_launches() {
     // Without any EC2NodeClass the export is assumed to omit them.
     let ended = piped(&documents(&[POOL, &many[0]]), &["-o", "json"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stderr.contains("there is no EC2NodeClass; default is taken for AL2023"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("there is no EC2NodeClass; default is assumed to be AL2023"), "{}", ended.stderr);
 }
 
 const CATALOG: &str = r#"{
@@ -317,7 +317,7 @@ fn a_catalog_file_sets_types_zones_and_prices() {
     );
     assert_eq!(elsewhere.code, Some(2), "{}", elsewhere.stdout);
     let node = piped(&documents(&[&node("n", ""), &pod("web", "1", "")]), &catalog);
-    assert!(node.stderr.contains("us-east-1a, of which the catalog of test knows nothing"), "{}", node.stderr);
+    assert!(node.stderr.contains("us-east-1a, which the catalog of test does not contain"), "{}", node.stderr);
 }
 
 #[test]

@@ -171,7 +171,7 @@ fn commands_of_the_plan_count_for_the_churn_breaker() {
 }
 
 #[test]
-fn an_error_about_a_churn_file_says_what_to_give() {
+fn an_error_about_a_churn_file_names_the_expected_format() {
     let objects = oversized(1);
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
     let other = json!({ "Items": [{ "sk": { "S": "nodeclaim#a" } }] }).to_string();

@@ -1,4 +1,4 @@
-//! What the function is asked to do.
+//! The requests of the function.
 
 use nodeless_ports::queue::CatalogMessage;
 use nodeless_runtime::batch;
@@ -6,22 +6,22 @@ use nodeless_runtime::terraform::{Invocation, Operation, OtherCluster, same_clus
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What is to be done.
+/// The requested action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Read what EC2 offers, and resolve every EC2NodeClass.
     Refresh {
-        /// Whether the invocation fails where the catalog could not be refreshed: for a caller that waits for it, as Terraform does
-        /// when it installs. For messages of the queue the schedule and the planner ask again.
+        /// Whether the invocation fails if the catalog could not be refreshed: for a caller that waits for it, such as Terraform
+        /// during installation. For messages of the queue, the schedule and the planner retry.
         required: bool,
     },
-    /// Delete the launch templates of the cluster: nodeless leaves it.
+    /// Delete the launch templates of the cluster, because nodeless is uninstalled.
     Leave,
-    /// Nothing: Terraform has only made or changed what it will ask with when it destroys.
+    /// Nothing: Terraform has only created or changed the input for the destroy.
     Nothing,
 }
 
-/// Why a request makes no sense.
+/// Why a request is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EventError {
     #[error(
@@ -55,12 +55,12 @@ enum Verb {
     Leave,
 }
 
-/// Reads an event: messages of the catalog queue, or a request of Terraform or a person. One without an action means "look now".
-/// `cluster` is the one that this function is set up for.
+/// Parses an event: messages of the catalog queue, or a request of Terraform or a user. A request without an action means "look
+/// now". `cluster` is the cluster that this function serves.
 pub(crate) fn read(event: Value, cluster: &str) -> Result<Action, EventError> {
     let malformed = |error: serde_json::Error| EventError::Malformed(error.to_string());
     if event.get("Records").is_some() {
-        // Each message means "look now": the classes that it names are read from the cluster with all others.
+        // Each message means "look now": the EC2NodeClasses that it names are read from the cluster with all others.
         let _: Vec<CatalogMessage> = batch::well_formed(&serde_json::from_value(event).map_err(malformed)?);
         return Ok(Action::Refresh { required: false });
     }
@@ -71,7 +71,7 @@ pub(crate) fn read(event: Value, cluster: &str) -> Result<Action, EventError> {
     let leave: Leave = serde_json::from_value(event).map_err(malformed)?;
     let Verb::Leave = leave.action;
     same_cluster(&leave.cluster, cluster)?;
-    // Terraform sends the same input when it makes, changes and destroys, and adds which of these it does.
+    // Terraform sends the same input on create, update and delete, and adds which of these it performs.
     let applies = leave.tf.is_some_and(|terraform| terraform.action != Operation::Delete);
     Ok(if applies { Action::Nothing } else { Action::Leave })
 }

@@ -1,6 +1,6 @@
-//! Woken by messages of its queue, from a schedule and from the planner: reads what EC2 offers and what it costs, and resolves every
-//! EC2NodeClass. The queue's message group sees to it that one refresh at a time works for a cluster. Asked by Terraform when it
-//! destroys, it deletes the cluster's launch templates.
+//! Woken by messages of its queue, from a schedule and from the planner: reads the catalog from EC2, and resolves every
+//! EC2NodeClass. The queue's message group ensures that one refresh runs for a cluster at a time. On `terraform destroy` it
+//! deletes the cluster's launch templates.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod event;
@@ -37,7 +37,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
                 log(&CatalogNotRefreshed { error: &why });
                 Ok(json!({ "batchItemFailures": [], "problem": why }))
             }
-            // The cluster and the table may be gone already.
+            // The cluster and the table may already be deleted.
             Action::Leave => {
                 let leave = async { delete_launch_templates(&nodeless_runtime::aws_config().await, &cluster).await };
                 let deleted = deadline.bound(Box::pin(leave)).await??;
@@ -51,13 +51,13 @@ async fn main() -> Result<(), lambda_runtime::Error> {
 
 /// Why the catalog is not up to date.
 enum RefreshFailure {
-    /// A variable is missing or wrong: every refresh fails until it is set.
+    /// A variable is missing or invalid. Every refresh fails until it is set.
     Environment(EnvironmentError),
-    /// A service did not answer, or refused.
+    /// A service did not answer, or rejected a request.
     Service(String),
 }
 
-/// Refreshes once, with connections that are kept: whether the catalog changed.
+/// Refreshes once over cached connections, and returns whether the catalog changed.
 async fn refreshed(refresher: &OnceCell<Refresher>) -> Result<bool, RefreshFailure> {
     let refresher = Box::pin(refresher.get_or_try_init(connect)).await.map_err(|error| match error {
         ConnectError::Environment(error) => RefreshFailure::Environment(error),
@@ -95,7 +95,7 @@ async fn connect() -> Result<Refresher, ConnectError> {
     })
 }
 
-/// Settings of the capacity of all nodes, Karpenter's of these names.
+/// Settings of the capacity of all nodes, with Karpenter's names.
 fn capacity(environment: &Environment<'_>) -> Result<CapacitySettings, EnvironmentError> {
     Ok(CapacitySettings {
         reserved_enis: environment.parsed_or(

@@ -1,38 +1,38 @@
-//! What the function is asked to do.
+//! The requests of the function.
 
 use nodeless_kubernetes::install::Wake;
 use nodeless_runtime::terraform::{Invocation, Operation, OtherCluster, same_cluster};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A request, checked.
+/// A validated request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// The cluster that is meant.
+    /// The cluster of the request.
     pub(crate) cluster: String,
-    /// What is to be done.
+    /// The requested action.
     pub(crate) action: Action,
 }
 
-/// What is to be done.
+/// The requested action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Apply everything.
     Install {
-        /// What becomes of the webhook.
+        /// The change of the webhook.
         wake: Wake,
-        /// Whether its URL is an endpoint of the operator's own, which the control plane reaches by whatever route it has.
+        /// Whether the URL is an endpoint of the operator, which the control plane can reach through its own network route.
         own_endpoint: bool,
     },
-    /// Remove everything but the definitions.
+    /// Remove everything except for the CRDs.
     Uninstall,
-    /// Delete all NodePools, NodeClaims and EC2NodeClasses, and wait until their instances are gone.
+    /// Delete all NodePools, NodeClaims and EC2NodeClasses, and wait until their instances are terminated.
     RemoveNodes,
-    /// Nothing: nodes are removed when Terraform destroys, not before.
+    /// Nothing: nodes are removed on `terraform destroy`, not before.
     Nothing,
 }
 
-/// Why a request makes no sense.
+/// Why a request is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EventError {
     #[error(
@@ -54,7 +54,7 @@ struct Event {
     /// Absent leaves the webhook as it is; `null` removes it.
     #[serde(default, deserialize_with = "given")]
     wake_url: Option<Option<String>>,
-    /// Whether the URL is an endpoint of the operator's own.
+    /// Whether the URL is an endpoint of the operator.
     #[serde(default)]
     own_endpoint: bool,
     /// Added by Terraform.
@@ -74,14 +74,14 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Str
     Option::deserialize(deserializer).map(Some)
 }
 
-/// Reads a request. `cluster` is the one that this function is set up for.
+/// Parses a request. `cluster` is the cluster that this function serves.
 pub(crate) fn read(event: Value, cluster: Option<&str>) -> Result<Request, EventError> {
     let event: Event = serde_json::from_value(event).map_err(|error| EventError::Malformed(error.to_string()))?;
     if let (Some(event), Some(environment)) = (&event.cluster, cluster) {
         same_cluster(event, environment)?;
     }
     let cluster = event.cluster.or_else(|| cluster.map(str::to_owned)).ok_or(EventError::NoCluster)?;
-    // On destroy Terraform sends the same input and only adds that it is one.
+    // On destroy Terraform sends the same input with the action `delete`.
     let destroys = event.tf.is_some_and(|terraform| terraform.action == Operation::Delete);
     let applies = event.tf.is_some() && !destroys;
     let action = match event.action {

@@ -1,4 +1,4 @@
-//! From a request to a report.
+//! Handles a request and returns a report.
 
 use crate::event::{Action, read};
 use crate::lines::{ClusterMissing, ObjectInstalled, WaitingForAccess, WebhookLeftOut};
@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::{Instant, sleep};
 
-/// Terraform invokes us as soon as it has made our access entry, and EKS takes up to a minute to honour one.
+/// Terraform invokes the function as soon as the access entry exists, and EKS takes up to a minute to apply it.
 const ACCESS_WITHIN: Duration = Duration::from_secs(75);
 const RETRY: Duration = Duration::from_secs(5);
 
-/// What is kept back of the function's time to report what is left.
+/// The time that is reserved to report what is left.
 const KEPT_FOR_THE_ANSWER: Duration = Duration::from_secs(20);
 
-/// Does what an event asks for. `cluster` is the one that this function is set up for, and by `deadline` it is ended.
+/// Handles an event. `cluster` is the cluster that this function serves, and the function ends at `deadline`.
 pub(crate) async fn handle(
     event: Value,
     cluster: Option<&str>,
@@ -34,7 +34,7 @@ pub(crate) async fn handle(
     }
     let time = deadline.duration_since(SystemTime::now()).unwrap_or_default().saturating_sub(KEPT_FOR_THE_ANSWER);
     let access = match nodeless_eks::describe(config, &request.cluster).await {
-        // `terraform destroy` of everything: with the cluster went all that we would remove.
+        // `terraform destroy` of everything: the objects were deleted with the cluster.
         Err(error) if error.kind == ErrorKind::NotFound && !matches!(request.action, Action::Install { .. }) => {
             log(&ClusterMissing { cluster: &request.cluster });
             return Ok(Report::default());
@@ -58,8 +58,8 @@ pub(crate) async fn handle(
     Ok(report)
 }
 
-/// The same without a webhook that the control plane may not reach: each Event of a pod that cannot be scheduled would be held up
-/// for the webhook's timeout of two seconds.
+/// The same without a webhook if the control plane may not reach it: otherwise each Event of an unschedulable pod would wait for
+/// the webhook's timeout of two seconds.
 fn reachable(action: Action, egress_by_aws: bool) -> Action {
     match action {
         Action::Install { wake: Wake::Url(_), own_endpoint: false } if !egress_by_aws => {
@@ -72,7 +72,7 @@ fn reachable(action: Action, egress_by_aws: bool) -> Action {
     }
 }
 
-/// Does it, and waits while the API server does not know us yet.
+/// Runs the request, and waits while the API server does not accept the access entry yet.
 async fn perform(connection: &Connection, action: &Action, time: Duration) -> Result<Report, InstallError> {
     let deadline = Instant::now() + ACCESS_WITHIN;
     loop {

@@ -1,5 +1,4 @@
-//! The installer function: Terraform invokes it to apply the definitions, RBAC and the wake webhook, and to remove the
-//! latter two.
+//! The installer function: Terraform invokes it to apply the CRDs, RBAC and the wake webhook, and to remove the latter two.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod event;

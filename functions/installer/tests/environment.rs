@@ -1,4 +1,4 @@
-//! What the function states to a request that it cannot serve, through the Lambda Runtime API.
+//! The function's errors for invalid requests, through the Lambda Runtime API.
 #![allow(clippy::unwrap_used)]
 
 use nodeless_tests::lambda::Function;

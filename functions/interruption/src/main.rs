@@ -1,4 +1,4 @@
-//! Woken by EC2 and Health events from SQS: makes claims leave whose instance is about to go.
+//! Woken by EC2 and Health events from SQS: terminates claims whose instance is about to end.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
@@ -8,9 +8,9 @@ use nodeless_runtime::batch::{self, Failure};
 use nodeless_runtime::{ConnectError, Connections, Environment};
 use tokio::sync::OnceCell;
 
-/// How often a message is handled at most: the `maxReceiveCount` of the queue. With the queue's default visibility timeout of 40 s
-/// the last attempt comes two minutes after the first. EC2 interrupts a spot instance two minutes after its warning, and from then
-/// on the sweep sees it.
+/// How many times a message is handled: the `maxReceiveCount` of the queue. With the queue's default visibility timeout of 40 s
+/// the last attempt is two minutes after the first. EC2 interrupts a spot instance two minutes after its warning, and from then
+/// on the sweep detects it.
 const ATTEMPTS: u32 = 4;
 
 #[tokio::main]
@@ -42,7 +42,7 @@ fn failure(error: InterruptError) -> Failure {
     }
 }
 
-/// Nothing else asks for the work of an interruption message.
+/// No other message requests the work of an interruption message.
 fn retry(why: &dyn std::fmt::Display) -> Failure {
     Failure::Retry { why: why.to_string(), attempts: ATTEMPTS }
 }

@@ -1,4 +1,4 @@
-//! What the function reports when a variable of its environment is missing. How it works is tested in `tests/tests/functions.rs`.
+//! The error of the function when an environment variable is missing. `tests/tests/functions.rs` tests the function itself.
 #![allow(clippy::unwrap_used)]
 
 use nodeless_tests::lambda::Function;

@@ -1,6 +1,5 @@
-//! Woken by the claims queue: launches, registers, drains and terminates, one shard of claims at a time, and once a minute compares
-//! all claims with EC2 and the cluster. Asked by the catalog function, it also finds out by dry runs whether instances can be
-//! launched from an EC2NodeClass.
+//! Woken by the claims queue: launches, registers, drains and terminates claims, one shard at a time, and compares all claims
+//! with EC2 and the cluster once a minute. On request of the catalog function it also validates EC2NodeClasses by EC2 dry runs.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
@@ -42,7 +41,8 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     .await
 }
 
-/// The sweep comes every minute and finds every claim, the catalog asks for every EC2NodeClass, and the heartbeat for a plan.
+/// The sweep finds every claim each minute, the catalog function requests every validation again, and the heartbeat requests a
+/// plan.
 fn asked_again(error: &dyn std::fmt::Display) -> Failure {
     Failure::AskedAgain(error.to_string())
 }
@@ -50,7 +50,7 @@ fn asked_again(error: &dyn std::fmt::Display) -> Failure {
 impl Lifecycle {
     async fn handle(&self, body: String) -> Result<(), Failure> {
         let message = serde_json::from_str(&body)
-            .map_err(|error| Failure::Unreadable(format!("{body:?} is no message of the claims queue: {error}")))?;
+            .map_err(|error| Failure::Unreadable(format!("{body:?} is not a message of the claims queue: {error}")))?;
         match message {
             ClaimMessage::Shard { shard } => {
                 self.reconciler.run_shard(shard).await.map(drop).map_err(|error| asked_again(&error))

@@ -1,5 +1,5 @@
-//! Woken by the plan queue: plans what to launch and what to remove. The queue's message group sees to it that one planner
-//! at a time works for a cluster.
+//! Woken by the plan queue: plans what to launch and what to remove. The queue's message group ensures that one planner runs for
+//! a cluster at a time.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod lines;
@@ -23,8 +23,9 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     let planner = OnceCell::new();
     nodeless_runtime::run_until(async |event: SqsEvent, deadline| -> Result<SqsBatchResponse, lambda_runtime::Error> {
         let woken = sources(&event);
-        // The messages are done whatever comes of the plan. Handed back, they would hold up their group, and with it every plan,
-        // for the visibility timeout; the planner asks for the next plan itself, and the heartbeat does every minute.
+        // The messages are deleted whatever the result of the plan. If they were returned, they would block their message group,
+        // and with it every plan, for the visibility timeout. The planner requests the next plan itself, and the heartbeat does
+        // so every minute.
         let problem = match deadline.bound(Box::pin(planner.get_or_try_init(connect))).await {
             Ok(Ok(planner)) => {
                 let planner: &Planner = planner;
@@ -43,12 +44,12 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     .await
 }
 
-/// What asks for the plan.
+/// The source of the plan request.
 fn sources(event: &SqsEvent) -> Vec<WakeSource> {
     batch::well_formed(event).into_iter().map(|PlanMessage::Wake { source, .. }| source).collect()
 }
 
-/// How pods are scheduled, by Karpenter's settings of these names.
+/// How pods are scheduled, by Karpenter's settings with these names.
 fn scheduling(environment: &Environment<'_>) -> Result<Options, EnvironmentError> {
     Ok(Options {
         preferences: environment.parsed_or(
@@ -65,10 +66,10 @@ fn scheduling(environment: &Environment<'_>) -> Result<Options, EnvironmentError
     })
 }
 
-/// The longest batching window: a planner that has 40 s has to plan in what it leaves.
+/// The maximum batch window: a planner has 40 s, and has to plan in the rest of them.
 const LONGEST_BATCH: Duration = Duration::from_secs(30);
 
-/// How long a plan waits for further pods: how long none may come, and how long at most.
+/// How long a plan waits for further pods: how long none may arrive, and how long at most.
 fn batching(environment: &Environment<'_>) -> Result<(Duration, Duration), EnvironmentError> {
     let default = PlanSettings::default();
     let idle = environment.duration_or(

@@ -1,11 +1,11 @@
-//! What the API server asks, and the answer: always "allowed".
+//! The request of the API server, and the answer: always "allowed".
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// A call of the Function URL, as far as it is read.
+/// The used fields of a call of the Function URL.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Call {
@@ -32,7 +32,7 @@ pub(crate) struct Headers {
     content_type: &'static str,
 }
 
-/// The part of an AdmissionReview that the answer must repeat.
+/// The part of an AdmissionReview that the answer repeats.
 #[derive(Deserialize)]
 struct Review {
     request: Request,
@@ -43,9 +43,9 @@ struct Request {
     uid: String,
 }
 
-/// Checks a call: `Ok` with the answer for the API server when it knows the path, `Err` with the answer for other callers.
+/// Checks a call: `Ok` with the answer for the API server if the path is correct, `Err` with the answer for other callers.
 ///
-/// The path is the only secret: a caller that does not know it learns nothing and causes nothing.
+/// The path is the only secret: a caller with another path gets no information and has no effect.
 pub(crate) fn check(call: &Call, secret_path: &str) -> Result<Answer, Answer> {
     if !equal_in_constant_time(call.raw_path.as_bytes(), secret_path.as_bytes()) {
         return Err(answer(404, "not found\n".to_owned(), "text/plain"));
@@ -59,8 +59,8 @@ pub(crate) fn check(call: &Call, secret_path: &str) -> Result<Answer, Answer> {
     } else {
         body.as_bytes()
     };
-    let review: Review =
-        serde_json::from_slice(body).map_err(|error| refused(&format!("the body is no AdmissionReview: {error}")))?;
+    let review: Review = serde_json::from_slice(body)
+        .map_err(|error| refused(&format!("the body is not an AdmissionReview: {error}")))?;
     let allowed = json!({
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
@@ -73,7 +73,7 @@ fn answer(status_code: u16, body: String, content_type: &'static str) -> Answer 
     Answer { status_code, headers: Headers { content_type }, body }
 }
 
-/// Compares in the same time however much of a guess is right. The length is no secret.
+/// Compares in constant time. The length is not secret.
 fn equal_in_constant_time(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }

@@ -1,7 +1,7 @@
-//! Function URL behind the admission webhook: "look now", and nothing else.
+//! The Function URL of the admission webhook: "look now", and nothing else.
 //!
-//! The API server waits for the answer, so it comes at once and is always "allowed". A lost wake-up costs at most a
-//! minute, until the next heartbeat.
+//! The API server waits for the answer, so the function answers at once and always "allowed". A lost wake-up is replaced by the
+//! next heartbeat within a minute.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod admission;
@@ -57,7 +57,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     nodeless_runtime::run(async |call: Call| Ok(wake.handle(call).await)).await
 }
 
-/// Reads the environment first: a missing variable is reported before anything slow happens.
+/// Reads the environment first: a missing variable is reported before any slow call.
 async fn connect() -> Result<Wake, EnvironmentError> {
     let environment = Environment::of_process();
     let secret_path = environment.required("NODELESS_WAKE_PATH", "the secret path of the webhook, such as /3f9c")?;

@@ -45,7 +45,7 @@ async fn an_event_wakes_the_planner_and_a_forged_call_does_not() {
     assert_eq!(forged["statusCode"], 404);
     assert_eq!(messages(&client, &queue).await, 0);
 
-    // Many at once are one message: a planner that wakes up sees them all.
+    // Many calls at once become one message: a planner that wakes up sees them all.
     for _ in 0..5 {
         let allowed = wake.invoke(&review).await.unwrap();
         assert_eq!(allowed["statusCode"], 200);

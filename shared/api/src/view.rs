@@ -29,9 +29,9 @@ pub struct ClusterView {
     pub node_classes: BTreeMap<String, EC2NodeClass>,
     /// What the status of each NodePool states, by name, so that it is written only when it changes.
     pub node_pool_statuses: BTreeMap<String, NodePoolStatus>,
-    /// All NodeOverlays that could be decoded, and what their status states. None where the cluster does not know the kind.
+    /// All NodeOverlays that could be decoded, with their status. None if the CRD is not installed.
     pub node_overlays: Vec<(NodeOverlay, NodeOverlayStatus)>,
-    /// All active CapacityBuffers that could be decoded. None where the cluster does not know the kind.
+    /// All active CapacityBuffers that could be decoded. None if the CRD is not installed.
     pub capacity_buffers: Vec<BufferView>,
     /// Where the volumes of pods can be used, by `namespace/claim`: any of these alternatives; none at all means
     /// anywhere. It is unknown for a claim that is not listed.

@@ -112,7 +112,7 @@ fn dollars_per_hour_are_a_limit_in_the_spec_and_as_an_annotation() {
 }
 
 #[test]
-fn a_limit_that_cannot_be_read_is_told_and_allows_nothing() {
+fn an_invalid_limit_is_reported_and_allows_nothing() {
     let digits = "9".repeat(50);
     for (limits, annotation, field) in [
         (json!({}), Some("cheap"), "metadata.annotations[nodeless.sh/dollars-per-hour]"),

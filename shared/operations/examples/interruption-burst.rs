@@ -53,13 +53,16 @@ async fn widen(harness: &Harness) {
     harness.cluster.patch_status(&NODE_CLASSES, "default", json!({ "subnets": subnets }));
 }
 
-/// So many nodes on spot instances, each with a pod. Returns the ids of the instances.
+/// A number of nodes on spot instances, each with a pod. Returns the ids of the instances.
 async fn seed(harness: &Harness, count: usize) -> Vec<String> {
     widen(harness).await;
     let at = Timestamp::from_second(1_799_990_000).unwrap();
     for number in 0..count {
         let zone = ZONES[number % ZONES.len()];
         let tags = [(labels::NODE_POOL, "default"), (labels::EC2_NODE_CLASS, "default")];
+        // EC2 accepts two RunInstances calls per second.
+        harness.clock.advance_to(harness.clock.time().checked_add(Duration::from_millis(500)).unwrap());
+        harness.cloud.boot();
         let id = harness.cloud.launch(&Offering::new("m6i.xlarge", zone, fake_aws::CapacityType::Spot), &tags);
         harness.cloud.ec2.change_instance(&id, |instance| instance.launched = at);
         let name = format!("default-{number:05}");
@@ -120,7 +123,7 @@ const BATCH: usize = 10;
 const INTERRUPTIONS: usize = 5;
 const LIFECYCLES: usize = 10;
 
-/// Lets futures go on, so many at once, on the virtual clock. Gives the time that passed there.
+/// Runs a number of futures concurrently on the virtual clock. Returns the virtual time that passed.
 async fn in_virtual_time<F: Future>(clock: &WorldClock, at_once: usize, jobs: Vec<F>) -> Duration {
     let began = clock.time();
     let mut running = Box::pin(stream::iter(jobs).buffer_unordered(at_once).collect::<Vec<_>>());

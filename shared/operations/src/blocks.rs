@@ -1,4 +1,4 @@
-//! Capacity blocks that end: their instances go with them.
+//! Capacity blocks that end, and their instances with them.
 
 use jiff::{SignedDuration, Timestamp};
 use nodeless_api::EC2NodeClass;
@@ -6,11 +6,11 @@ use nodeless_api::nodeclass::{ReservationState, ReservationType};
 use nodeless_model::NodeClaim;
 use std::collections::BTreeMap;
 
-/// How long before the end of its block a node is drained, as in Karpenter: EC2 takes the instances half an hour before the
-/// end, and pods need time to move.
+/// How long before the end of its capacity block a node is drained, as in Karpenter: EC2 terminates the instances half an hour
+/// before the end, and pods need time to move.
 const DRAIN_BEFORE: SignedDuration = SignedDuration::from_mins(40);
 
-/// The claims that have to leave because their capacity block ends soon, each with the reason.
+/// The claims to terminate because their capacity block ends soon, each with the reason.
 pub(crate) fn ending<'a>(
     claims: impl IntoIterator<Item = &'a NodeClaim>,
     classes: &[EC2NodeClass],

@@ -1,18 +1,18 @@
-//! What every operation needs.
+//! The context that every operation needs.
 
 use jiff::Timestamp;
 use nodeless_ports::Clock;
 use nodeless_telemetry::{Line, Metrics, Sink, emit};
 use std::sync::Arc;
 
-/// The cluster's name, the time, and where logs go.
+/// The cluster's name, the clock, and the log.
 #[derive(Clone)]
 pub struct Context {
     /// The cluster's name.
     pub cluster_name: String,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Where logs and metrics go.
+    /// Receives logs and metrics.
     pub sink: Arc<dyn Sink>,
 }
 

@@ -9,21 +9,21 @@ use nodeless_ports::{Cluster, PortError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-/// The Events about NodeClaims of which so many are published at once.
+/// How many Events about NodeClaims may be published at once.
 const BURST: f64 = 50.0;
-/// How many more are published each second.
+/// How many more may be published each second.
 const PER_SECOND: f64 = 1.0;
 
 /// Limits how many Events of the type Normal about NodeClaims a process publishes: when hundreds of nodes join at once, the
 /// conditions of their NodeClaims show the same. Other Events, and those of the type Warning, are always published.
 #[derive(Debug, Default)]
 pub struct EventRate {
-    /// How many were published of those that may be, and as of when.
+    /// How much of the limit is used, and since when.
     used: Mutex<Option<(f64, Timestamp)>>,
 }
 
 impl EventRate {
-    /// The events that are published now.
+    /// The events to publish now.
     pub(crate) fn limit(&self, events: impl Iterator<Item = ObjectEvent>, now: Timestamp) -> Vec<ObjectEvent> {
         let mut state = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let (used, since) = state.unwrap_or((0.0, now));
@@ -50,7 +50,7 @@ pub(crate) async fn publish(cluster: &dyn Cluster, events: &[ObjectEvent]) -> Re
     let names: BTreeSet<String> =
         events.iter().filter(|event| lacks_claim_uid(event)).map(|event| event.object.name.clone()).collect();
     for event in events.iter_mut().filter(|event| event.object.kind == "Node" && event.object.uid.is_empty()) {
-        // As the kubelet does: `kubectl describe node` looks for both, the uid and the name in its place.
+        // As the kubelet does: `kubectl describe node` looks up events by the uid and by the name in its place.
         event.object.uid.clone_from(&event.object.name);
     }
     let uids = uids(cluster, &names).await;
@@ -65,7 +65,7 @@ pub(crate) async fn publish(cluster: &dyn Cluster, events: &[ObjectEvent]) -> Re
     uids.map(drop)
 }
 
-/// An event for each condition whose status changed; a condition that was absent counts as unknown.
+/// An event for each condition whose status changed. An absent condition counts as unknown.
 pub(crate) fn transitions(object: &ObjectRef, before: &[Condition], after: &[Condition]) -> Vec<ObjectEvent> {
     let changed = after.iter().filter_map(|condition| {
         let old = before.iter().find(|old| old.type_ == condition.type_);
@@ -80,7 +80,7 @@ pub(crate) fn transitions(object: &ObjectRef, before: &[Condition], after: &[Con
     changed.collect()
 }
 
-/// The conditions of an EC2NodeClass whose status changes, as events about it.
+/// Events about the conditions of an EC2NodeClass whose status changes.
 pub(crate) fn class_transitions(class: &EC2NodeClass, status: &EC2NodeClassStatus) -> Vec<ObjectEvent> {
     let before = class.status.as_ref().map_or(&[][..], |status| &status.conditions);
     transitions(&class_reference(class), before, &status.conditions)
@@ -96,7 +96,7 @@ fn lacks_claim_uid(event: &ObjectEvent) -> bool {
     event.object.kind == "NodeClaim" && event.object.uid.is_empty()
 }
 
-/// The uids by name: of one claim it is read alone, of several all claims are listed once.
+/// The uids by name. A single claim is read by name; for several, all claims are listed once.
 async fn uids(cluster: &dyn Cluster, names: &BTreeSet<String>) -> Result<BTreeMap<String, String>, PortError> {
     let mut few = names.iter();
     let mirrors = match (few.next(), few.next()) {

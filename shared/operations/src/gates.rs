@@ -3,33 +3,33 @@
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// What is switched on that Karpenter keeps behind a gate and leaves off unless it is asked for.
+/// The features that Karpenter disables by default behind a feature gate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FeatureGates {
-    /// `NodeRepair`: nodes that have been unhealthy for too long are replaced by force.
+    /// `NodeRepair`: nodes that have been unhealthy for too long are replaced forcefully.
     pub node_repair: bool,
     /// `SpotToSpotConsolidation`: spot nodes may be replaced by cheaper spot nodes.
     pub spot_to_spot_consolidation: bool,
 }
 
-/// Why a text names no gates.
+/// Why a text is not a list of feature gates.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FeatureGatesError {
     /// It is not `NAME=true` or `NAME=false`.
-    #[error("{0:?} is no feature gate; write NAME=true or NAME=false, several separated by commas")]
+    #[error("{0:?} is not a feature gate; write NAME=true or NAME=false, several separated by commas")]
     Form(String),
-    /// No gate is called that.
+    /// There is no feature gate with this name.
     #[error("there is no feature gate {0}; there are NodeRepair and SpotToSpotConsolidation")]
     Unknown(String),
-    /// What Karpenter has behind this gate is always there.
+    /// The feature behind this gate of Karpenter is always enabled.
     #[error(
         "the feature gate {0} cannot be false: what it is for is always there, and does nothing unless an object asks for it"
     )]
     AlwaysOn(String),
 }
 
-/// Gates of Karpenter whose features are part of nodeless: objects state whether they are used.
+/// Feature gates of Karpenter whose features are part of nodeless. Objects specify whether they are used.
 const ALWAYS_ON: [&str; 4] = ["CapacityBuffer", "NodeOverlay", "ReservedCapacity", "StaticCapacity"];
 
 impl FromStr for FeatureGates {
@@ -64,8 +64,8 @@ mod tests {
         assert_eq!("NodeRepair=true, SpotToSpotConsolidation=true,StaticCapacity=true".parse(), Ok(both));
         assert_eq!("NodeRepair=true,NodeRepair=false".parse(), Ok(FeatureGates::default()), "the last one counts");
         for (text, expected) in [
-            ("NodeRepair", "\"NodeRepair\" is no feature gate"),
-            ("NodeRepair=yes", "\"NodeRepair=yes\" is no feature gate"),
+            ("NodeRepair", "\"NodeRepair\" is not a feature gate"),
+            ("NodeRepair=yes", "\"NodeRepair=yes\" is not a feature gate"),
             ("Noderepair=true", "no feature gate Noderepair"),
             ("NodeOverlay=false", "NodeOverlay cannot be false"),
         ] {

@@ -1,4 +1,4 @@
-//! Faults of instances that EC2 reports: status checks that fail, and scheduled events.
+//! Faults of instances that EC2 reports: failing status checks, and scheduled events.
 
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::NodeClaim;
@@ -6,20 +6,20 @@ use nodeless_model::claim::TerminationReason;
 use nodeless_model::instance::{FaultKind, InstanceFault};
 use std::collections::BTreeMap;
 
-/// How long a status check has to fail before it counts, as in Karpenter: EC2 itself takes about as long to be sure.
+/// How long a status check has to fail before it counts, as in Karpenter. EC2 takes about that long to confirm a failure.
 const FAILING: SignedDuration = SignedDuration::from_mins(2);
 
-/// A claim that has to leave because of its instance.
+/// A claim to terminate because of its instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UnhealthyInstance {
     pub(crate) claim: String,
     pub(crate) node: Option<String>,
-    /// `Unhealthy` where the machine fails: its pods are not waited for. `Interrupted` where there is time to drain.
+    /// `Unhealthy` if the machine fails: its pods are not waited for. `Interrupted` if there is time to drain.
     pub(crate) reason: TerminationReason,
     pub(crate) message: String,
 }
 
-/// The claims that have to leave, in the order of their names, each with what is worst. Instances of others are left alone.
+/// The claims to terminate, in the order of their names, each with its most severe fault. Other instances are ignored.
 pub(crate) fn unhealthy_instances(
     claims: &[NodeClaim],
     faults: &[InstanceFault],
@@ -31,7 +31,7 @@ pub(crate) fn unhealthy_instances(
     let mut found: BTreeMap<String, UnhealthyInstance> = BTreeMap::new();
     for fault in faults {
         let Some(claim) = by_instance.get(fault.id.as_str()) else { continue };
-        let Some((reason, message)) = judge(fault, now) else { continue };
+        let Some((reason, message)) = evaluate(fault, now) else { continue };
         let present = found.get(&claim.name);
         if present.is_none_or(|present| present.reason != TerminationReason::Unhealthy) {
             let node = claim.status.node_name.clone();
@@ -41,10 +41,10 @@ pub(crate) fn unhealthy_instances(
     found.into_values().collect()
 }
 
-fn judge(fault: &InstanceFault, now: Timestamp) -> Option<(TerminationReason, String)> {
+fn evaluate(fault: &InstanceFault, now: Timestamp) -> Option<(TerminationReason, String)> {
     match &fault.kind {
         FaultKind::CheckFailed { check, since } => {
-            // One without a start time may have begun just now: nothing destructive on doubt.
+            // A fault without a start time may have begun just now: nothing destructive on doubt.
             let since = (*since).filter(|since| now.duration_since(*since) >= FAILING)?;
             let message = format!("the {check} status check of {} has failed since {since:.0}", fault.id);
             Some((TerminationReason::Unhealthy, message))

@@ -1,8 +1,8 @@
-//! Writing claims that leave by force, which do not count against the limits of their NodePool any more.
+//! Writes claims that are terminated forcefully, which no longer count against the limits of their NodePool.
 //!
-//! What a NodePool is charged is one item of the claims table. Where hundreds of claims end at once, all of them
-//! would have to write it; a drain does not wait for that. So where it is being written by others a claim is written alone, and
-//! what it counts is given back with its next write.
+//! The usage of a NodePool is one item of the claims table. If hundreds of claims ended at once, all of them would have to write
+//! that item, and a drain must not wait for it. So if other processes are writing the item, only the claim is written, and its
+//! charge is released with its next write.
 
 use nodeless_lifecycle::charge_when_written;
 use nodeless_model::NodeClaim;
@@ -10,20 +10,20 @@ use nodeless_model::claim::Charge;
 use nodeless_ports::plans::Leaving;
 use nodeless_ports::{Claims, PortError};
 
-/// The code of a transaction that met another one.
+/// The error code of a transaction that conflicts with another one.
 const BUSY: &str = "TransactionConflict";
 
-/// A claim that leaves, with what it is charged from now on.
+/// A terminating claim and its charge from now on.
 pub(crate) fn charged(claim: &NodeClaim) -> Leaving {
     Leaving { claim: claim.clone(), charge: charge_when_written(claim, None) }
 }
 
-/// Whether what the NodePool is charged is being written by others.
+/// Whether other processes are writing the usage of the NodePool.
 pub(crate) fn is_busy(error: &PortError) -> bool {
     error.code == BUSY
 }
 
-/// Writes a claim, with what it is charged from now on. Gives the claim as it is then.
+/// Writes a claim and its new charge. Returns the claim as written.
 pub(crate) async fn write(
     claims: &dyn Claims,
     claim: &NodeClaim,

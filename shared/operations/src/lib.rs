@@ -1,16 +1,16 @@
-//! What nodeless does: the pure crates, run over the ports.
+//! The operations of nodeless: the pure crates, run over the ports.
 //!
 //! | Operation | Woken by | Does |
 //! |---|---|---|
-//! | [`Planner`] | pods that wait, the minute | decides what to launch and what to remove, writes claims |
+//! | [`Planner`] | pending pods, every minute | decides what to launch and what to remove, writes claims |
 //! | [`Reconciler`] | a message a claim | one step of one claim after another until it has to wait |
-//! | [`Sweeper`] | the minute | compares all claims with EC2 and the cluster, adopts and collects; reads zonal shifts |
-//! | [`Interrupter`] | EC2 and Health events | makes claims leave whose instance is about to go |
+//! | [`Sweeper`] | every minute | compares all claims with EC2 and the cluster, adopts and collects; reads zonal shifts |
+//! | [`Interrupter`] | EC2 and Health events | terminates claims whose instance is about to end |
 //! | [`Refresher`] | a schedule | reads what EC2 offers, resolves EC2NodeClasses |
-//! | [`Validator`] | a message an EC2NodeClass | asks EC2 by dry runs whether it would launch from the class |
+//! | [`Validator`] | a message an EC2NodeClass | checks by EC2 dry runs whether instances can be launched from the class |
 //!
 //! Each is level-triggered and idempotent: a message only requests a run, and a lost, late or duplicated one does no harm.
-//! What cannot be read leads to an error or to waiting, never to something destructive.
+//! A failed read results in an error or a wait, never in a destructive action.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod blocks;

@@ -1,4 +1,4 @@
-//! Every kind of log line.
+//! The log lines.
 
 use nodeless_telemetry::{Level, Line};
 use serde::Serialize;
@@ -31,37 +31,37 @@ lines! {
         leaving: &'a [String],
         milliseconds: u64,
     }
-    /// An earlier plan did not finish, so this one leaves out what is optional.
+    /// An earlier plan did not finish, so this one skips optional work.
     PlanUnfinished, "plan-unfinished", Warn { plan: &'a str, began: &'a str, }
-    /// A NodePool or another object could not be used, and the rest went on without it.
+    /// A NodePool or another object could not be used. The plan continued without it.
     ObjectSkipped, "object-skipped", Warn { kind: &'a str, name: &'a str, why: &'a str, }
-    /// Voluntary disruption was left out, because not everything could be seen.
+    /// Voluntary disruption was skipped because an object could not be decoded.
     DisruptionSkipped, "disruption-skipped", Warn { why: &'a str, }
-    /// Voluntary disruption of a NodePool has stopped, because it evicted many pods and lowered no price.
+    /// Voluntary disruption of a NodePool has stopped, because it evicted many pods and did not lower the price.
     DisruptionStopped, "disruption-stopped", Warn { node_pool: &'a str, why: &'a str, }
     /// A claim was not created.
     ClaimRefused, "claim-refused", Warn { claim: &'a str, node_pool: &'a str, why: &'a str, }
-    /// A disruption command went a step further.
+    /// A disruption command advanced.
     CommandStepped, "command-stepped", Info { command: &'a str, to: &'a str, summary: &'a str, }
-    /// A disruption command could not continue this time.
+    /// A disruption command could not continue in this plan.
     CommandWaits, "command-waits", Warn { command: &'a str, why: &'a str, }
     /// A claim was written.
     ClaimStepped, "claim-stepped", Info { claim: &'a str, from: &'a str, to: &'a str, instance: Option<&'a str>, why: Option<&'a str>, }
-    /// A claim could not be reconciled this time.
+    /// A claim could not be reconciled in this run.
     ClaimWaits, "claim-waits", Warn { claim: &'a str, why: &'a str, }
     /// A launch was answered.
     LaunchAnswered, "launch-answered", Info { claim: &'a str, group: &'a str, asked: usize, launched: usize, failures: Vec<String>, }
     /// A launch failed as a whole.
     LaunchFailed, "launch-failed", Warn { claim: &'a str, why: &'a str, }
-    /// An eviction was forbidden by a budget for now.
+    /// A PodDisruptionBudget rejected an eviction for now.
     EvictionBlocked, "eviction-blocked", Info { claim: &'a str, pod: &'a str, why: &'a str, }
-    /// An orphan or a claim that has to leave was handled.
+    /// An orphan was handled, or a claim that has to be terminated.
     Collected, "collected", Info { what: &'a str, name: &'a str, why: &'a str, }
     /// A sweep ended.
     SweepEnded, "sweep-ended", Info { claims: usize, instances: usize, collected: usize, requeued: usize, problems: &'a [String], }
-    /// The zones that the cluster is shifted away from are these now.
+    /// The zones that the cluster is shifted away from have changed.
     ZonalShiftsChanged, "zonal-shifts-changed", Warn { zones: Vec<&'a str>, }
-    /// Zonal shifts could not be read; those that were known hold until their end.
+    /// Zonal shifts could not be read. The known ones stay in effect until their end.
     ZonalShiftsUnread, "zonal-shifts-unread", Warn { known: &'a [String], why: &'a str, }
     /// The usage counters of a NodePool were wrong.
     UsageCorrected, "usage-corrected", Warn { node_pool: &'a str, }
@@ -69,12 +69,12 @@ lines! {
     InterruptionReceived, "interruption-received", Info { kind: &'a str, instance: &'a str, claim: Option<&'a str>, action: &'a str, }
     /// EC2 announced an interruption of an instance that does not belong to the cluster, such as one of another cluster.
     InterruptionForeign, "interruption-foreign", Debug { kind: &'a str, instance: &'a str, }
-    /// A message that is ignored.
+    /// A message was ignored.
     MessageIgnored, "message-ignored", Debug { source: &'a str, detail_type: &'a str, why: &'a str, }
     /// The catalog was read.
     CatalogRefreshed, "catalog-refreshed", Info { version: &'a str, instance_types: usize, changed: bool, }
-    /// EC2 was asked by dry runs whether it would launch from an EC2NodeClass.
+    /// EC2 dry runs checked whether instances can be launched from an EC2NodeClass.
     LaunchChecked, "launch-checked", Info { node_class: &'a str, instance_type: &'a str, refusal: Option<&'a str>, problem: Option<&'a str>, }
-    /// Something secondary failed, and the work went on.
+    /// A secondary operation failed, and the work continued.
     Failed, "failed", Warn { what: &'a str, why: &'a str, }
 }

@@ -1,10 +1,10 @@
-//! Names and ids of new claims, made from a seed instead of chance, so that a plan can be replayed.
+//! Names and ids of new claims, generated from a seed instead of randomness, so that a plan can be replayed.
 
 use nodeless_lifecycle::adopt::suffix;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 
-/// Generates names that no claim has. The seed must differ from plan to plan.
+/// Generates unused claim names. The seed must differ from plan to plan.
 pub(crate) struct Names {
     seed: String,
     taken: BTreeSet<String>,
@@ -16,7 +16,7 @@ impl Names {
         Self { seed, taken, counter: 0 }
     }
 
-    /// The next free name `NODEPOOL-xxxxx`, and an id that goes with it and with nothing else.
+    /// The next free name `NODEPOOL-xxxxx`, and an id that belongs to this name only.
     pub(crate) fn next(&mut self, node_pool: &str) -> (String, String) {
         loop {
             let digest = Sha256::digest(format!("{}/{node_pool}/{}", self.seed, self.counter));

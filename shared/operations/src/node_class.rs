@@ -1,4 +1,4 @@
-//! From an EC2NodeClass to what the catalog and the life of a claim ask of it.
+//! Converts an EC2NodeClass to the inputs of the catalog and of the lifecycle of a claim.
 
 use nodeless_api::nodeclass::{self, SpecProblems, kubelet};
 use nodeless_api::{ConditionStatus, EC2NodeClass};
@@ -29,7 +29,7 @@ pub fn state(class: &EC2NodeClass) -> NodeClassState {
         (Some(observed), Some(present)) if observed != present
     );
     if stale {
-        // It is about an earlier spec.
+        // The condition is about an earlier spec.
         return NodeClassState::NotYetKnown;
     }
     match ready.status {
@@ -42,7 +42,7 @@ pub fn state(class: &EC2NodeClass) -> NodeClassState {
     }
 }
 
-/// The EC2NodeClasses that are new, changed or being deleted: their status is of an earlier generation, if there is one.
+/// The EC2NodeClasses that are new, changed or being deleted: the generation in their status is missing or out of date.
 #[must_use]
 pub fn unresolved(classes: &BTreeMap<String, EC2NodeClass>) -> Vec<NodeClassGeneration> {
     classes.values().filter_map(unresolved_generation).collect()
@@ -60,13 +60,13 @@ fn unresolved_generation(class: &EC2NodeClass) -> Option<NodeClassGeneration> {
     })
 }
 
-/// Its settings that change what an instance type is.
+/// The settings of the class that change the properties of an instance type.
 ///
-/// Capacity reservations count as used up, because their status does not contain how many instances are left, and there is no
-/// placement group; [`settings_with`] adds both.
+/// Capacity reservations count as fully used, because their status does not contain the number of available instances, and there
+/// is no placement group. [`settings_with`] adds both.
 ///
 /// # Errors
-/// A sentence for each field that cannot be understood.
+/// An error for each invalid field.
 pub fn settings(class: &EC2NodeClass) -> Result<NodeClassSettings, SpecProblems> {
     let spec = &class.spec;
     let Some(family) = spec.resolved_ami_family() else {
@@ -102,7 +102,7 @@ fn ami_family(family: nodeclass::AmiFamily) -> AmiFamily {
     }
 }
 
-/// The zones that it has subnets in.
+/// The zones of its subnets.
 fn zones(class: &EC2NodeClass) -> Vec<Zone> {
     let subnets = class.status.iter().flat_map(|status| &status.subnets);
     let zones: BTreeSet<Zone> = subnets
@@ -188,11 +188,11 @@ fn capacity_reservations(class: &EC2NodeClass) -> Vec<CapacityReservation> {
         .collect()
 }
 
-/// Its settings, with what the catalog knows of what it names: how much is left in its capacity reservations, and its
-/// placement group; and with the settings of the deployment for the capacity of all nodes.
+/// The settings of the class with data of the catalog: the available instances of its capacity reservations, and its placement
+/// group; and with the settings of the deployment for the capacity of all nodes.
 ///
 /// # Errors
-/// A sentence for each field that cannot be understood, or that names what the catalog does not know.
+/// An error for each field that is invalid or names something that is not in the catalog.
 pub fn settings_with(class: &EC2NodeClass, catalog: &Catalog) -> Result<NodeClassSettings, SpecProblems> {
     let mut settings = settings(class)?;
     settings.reserved_enis = catalog.capacity.reserved_enis;
@@ -217,12 +217,12 @@ fn placement_group(
     };
     let group = catalog.placement_groups.iter().find(is);
     let group = group.ok_or_else(|| {
-        SpecProblems::from("spec.placementGroupSelector: the catalog knows no such placement group".to_owned())
+        SpecProblems::from("spec.placementGroupSelector: the catalog has no such placement group".to_owned())
     })?;
     Ok(PlacementGroup { id: group.id.clone(), strategy: group.strategy.clone() })
 }
 
-/// What its nodes are compared with; nothing before it was resolved for the first time.
+/// What drift compares its nodes with; nothing before it was resolved for the first time.
 #[must_use]
 pub fn facts(class: &EC2NodeClass) -> Option<NodeClassFacts> {
     let hash = present_hash(class)?;
@@ -238,7 +238,7 @@ pub fn facts(class: &EC2NodeClass) -> Option<NodeClassFacts> {
     })
 }
 
-/// The annotations that a claim made from it carries, for drift.
+/// The annotations of a claim that is created from it, for drift.
 #[must_use]
 pub fn hash_annotations(class: &EC2NodeClass) -> BTreeMap<String, String> {
     use nodeless_model::labels::{EC2_NODE_CLASS_HASH, EC2_NODE_CLASS_HASH_VERSION};
@@ -249,8 +249,7 @@ pub fn hash_annotations(class: &EC2NodeClass) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The hash of its static fields, once it carries one that was made our way: right after a cluster is taken over it still has
-/// Karpenter's.
+/// The hash of its static fields, if it was computed by nodeless. Right after a migration, the class still has Karpenter's hash.
 #[must_use]
 pub fn present_hash(class: &EC2NodeClass) -> Option<String> {
     use nodeless_model::labels::{EC2_NODE_CLASS_HASH, EC2_NODE_CLASS_HASH_VERSION};

@@ -26,22 +26,22 @@ pub enum CatalogError {
     /// The catalog function has not run.
     #[error("there is no catalog yet; run the catalog function once, or wait for its schedule")]
     Missing,
-    /// What is stored cannot be understood.
+    /// The stored catalog cannot be decoded.
     #[error("{0}")]
     Damaged(String),
 }
 
-/// Keeps the decoded catalog for as long as the process lives. Decoding takes longer than planning for a small cluster.
+/// Caches the decoded catalog for the life of the process. Decoding takes longer than planning for a small cluster.
 #[derive(Default)]
 pub struct CatalogCache {
     held: Mutex<Option<(String, Arc<Catalog>)>>,
 }
 
 impl CatalogCache {
-    /// The stored catalog and its version; read and decoded only when the version changed.
+    /// The stored catalog and its version. It is read and decoded only if the version changed.
     ///
     /// # Errors
-    /// When there is none, or it cannot be read.
+    /// If there is none, or it cannot be read.
     pub async fn current(&self, stored: &dyn StoredCatalog) -> Result<Arc<Catalog>, CatalogError> {
         let mut held = self.held.lock().await;
         let version = stored.catalog_version().await?.ok_or(CatalogError::Missing)?;
@@ -58,7 +58,7 @@ impl CatalogCache {
     }
 }
 
-/// The offerings that are known to be short, and those of zones that are shifted away from, in the catalog's form.
+/// The offerings that are unavailable or in a zone that is shifted away from, in the catalog's form.
 pub(crate) fn shortages(
     offerings: &[UnavailableOffering],
     shifted: &[ShiftedZone],
@@ -79,8 +79,8 @@ pub(crate) fn shortages(
     UnavailableOfferings::new(records.chain(zones), now)
 }
 
-/// What there is to launch from, kept for as long as nothing changes that it is made from: a plan every minute must not
-/// make hundreds of instance types anew each time.
+/// The instance types to launch from, cached until their inputs change: a plan every minute must not build hundreds of instance
+/// types each time.
 #[derive(Default)]
 pub(crate) struct OfferCache {
     held: std::sync::Mutex<Held>,
@@ -95,15 +95,15 @@ struct Held {
     overlaid: Option<(Vec<NodeOverlay>, Vec<PlainPool>, Overlaid)>,
 }
 
-/// What of a NodePool decides how overlays apply to it.
+/// The properties of a NodePool that decide which overlays apply to it.
 type PlainPool = (String, String, StringMap, InstanceTypes);
 
 /// The instance types of one EC2NodeClass, or why there are none.
 type OfClass = Result<InstanceTypes, String>;
 
 impl OfferCache {
-    /// The instance types of each EC2NodeClass. Those whose settings are what they were are the very same as last time, as
-    /// long as catalog, shortages and zonal shifts are.
+    /// The instance types of each EC2NodeClass. They are shared with the previous call if settings, catalog, unavailable
+    /// offerings and zonal shifts are unchanged.
     pub(crate) fn instance_types(
         &self,
         catalog: &Arc<Catalog>,
@@ -116,7 +116,7 @@ impl OfferCache {
         let mut short: Vec<UnavailableOffering> =
             short.iter().filter(|offering| offering.until > now).cloned().collect();
         short.sort();
-        // That a shift is extended changes no offering.
+        // Extending a shift changes no offering.
         let away: Vec<String> = shifted.iter().map(|zone| zone.zone.clone()).collect();
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if !held.catalog.as_ref().is_some_and(|known| Arc::ptr_eq(known, catalog))
@@ -176,7 +176,7 @@ fn same_pool((a, b): (&PlainPool, &PlainPool)) -> bool {
     (&a.0, &a.1, &a.2) == (&b.0, &b.1, &b.2) && Arc::ptr_eq(&a.3, &b.3)
 }
 
-/// What may be launched for a claim, the cheapest first: what its requirements allow, of the types that it lists.
+/// The offerings that may be launched for a claim, the cheapest first: those of its instance types that its requirements allow.
 pub(crate) fn candidates(claim: &NodeClaim, types: &[InstanceType]) -> Vec<LaunchCandidate> {
     let by_name: BTreeMap<&str, &InstanceType> = types.iter().map(|kind| (kind.name.as_str(), kind)).collect();
     let mut candidates = Vec::new();
@@ -212,15 +212,16 @@ pub(crate) fn candidates(claim: &NodeClaim, types: &[InstanceType]) -> Vec<Launc
                 && key.zone == candidate.zone
         })
     };
-    // A budget is a precaution. Where what it left has gone meanwhile, asking is better than giving up.
+    // A launch budget is a precaution. If the offerings that it left are unavailable now, launching anyway is better than
+    // failing.
     if !candidates.iter().all(is_avoided) {
         candidates.retain(|candidate| !is_avoided(candidate));
     }
     candidates
 }
 
-/// What the catalog knows about an instance: the labels that its type and offering fix, what it has, what it costs.
-/// Of a type that the catalog does not list, only what EC2 returned.
+/// What the catalog contains about an instance: labels, capacity and price. For an instance type that the catalog does not list,
+/// only what EC2 returned.
 pub(crate) fn learn(instance: &Instance, types: &[InstanceType]) -> Learned {
     let mut fixed = StringMap::from([
         (labels::INSTANCE_TYPE.to_owned(), instance.instance_type.clone()),

@@ -5,7 +5,7 @@ use nodeless_ports::{ErrorKind, PortError, RecordKind, StoredRecord};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A record that is nothing that this version writes.
+/// A record that this version cannot decode.
 #[derive(Debug, thiserror::Error)]
 #[error("the item {key} of the claims table cannot be understood: {source}")]
 pub(crate) struct RecordError {
@@ -19,18 +19,18 @@ impl From<RecordError> for PortError {
     }
 }
 
-/// What a record holds.
+/// Decodes a record.
 ///
 /// # Errors
-/// When it is nothing that this version writes.
+/// If this version cannot decode it.
 pub(crate) fn decode<T: DeserializeOwned>(kind: RecordKind, stored: &StoredRecord) -> Result<T, RecordError> {
     serde_json::from_str(&stored.encoded).map_err(|source| RecordError { key: kind.key(&stored.node_pool), source })
 }
 
-/// The record of a NodePool, or of the cluster where that is empty, which replaces the version that was read.
+/// The record of a NodePool, or of the cluster if the name is empty. It replaces the version that was read.
 ///
 /// # Errors
-/// When it cannot be encoded.
+/// If it cannot be encoded.
 pub(crate) fn encode<T: Serialize>(
     node_pool: &str,
     version: u64,

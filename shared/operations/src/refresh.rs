@@ -1,4 +1,4 @@
-//! Reading what EC2 offers, and resolving EC2NodeClasses.
+//! Reads the catalog from EC2, and resolves EC2NodeClasses.
 
 use crate::context::Context;
 use crate::events;
@@ -34,27 +34,27 @@ pub struct Refresher {
     pub catalog: CatalogCache,
     /// The settings of the deployment for the capacity of all nodes.
     pub capacity: CapacitySettings,
-    /// Whether EC2 is asked by dry runs whether it would launch from an EC2NodeClass, before that is ready.
+    /// Whether EC2 dry runs validate an EC2NodeClass before it becomes ready.
     pub dry_runs: bool,
 }
 
-/// What came of a refresh.
+/// The result of a refresh.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RefreshReport {
     /// Whether the catalog changed.
     pub catalog_changed: bool,
     /// The EC2NodeClasses whose status changed.
     pub resolved: Vec<String>,
-    /// What could not be read or written, in words.
+    /// The errors.
     pub problems: Vec<String>,
-    /// Why the catalog is not that of now, if it is not.
+    /// Why the catalog is out of date, if it is.
     pub catalog_problem: Option<String>,
 }
 
 /// Nothing could be refreshed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RefreshError {
-    /// Everything failed, and this is the first reason.
+    /// Everything failed, and this is the first error.
     #[error("nothing was refreshed: {0}")]
     Port(#[from] PortError),
     /// The catalog could not be encoded.
@@ -66,7 +66,7 @@ impl Refresher {
     /// Refreshes everything once. What cannot be read keeps its last state and does not affect the rest.
     ///
     /// # Errors
-    /// When neither the catalog nor the EC2NodeClasses could be read or written.
+    /// If neither the catalog nor the EC2NodeClasses could be read or written.
     pub async fn run(&self) -> Result<RefreshReport, RefreshError> {
         let mut report = RefreshReport::default();
         let catalog = self.refresh_catalog().await;
@@ -106,12 +106,12 @@ impl Refresher {
         result
     }
 
-    /// Reads the catalog and stores it if it changed. Returns whether it did.
+    /// Reads the catalog and stores it if it changed. Returns whether it changed.
     async fn refresh_catalog(&self) -> Result<bool, RefreshError> {
         let previous = match self.catalog.current(self.claims.as_ref()).await {
             Ok(catalog) => Some(catalog),
             Err(CatalogError::Port(error)) => return Err(error.into()),
-            // None yet, or of another release: a new one takes its place.
+            // The stored catalog is missing or from another release. The new one replaces it.
             Err(CatalogError::Missing | CatalogError::Damaged(_)) => None,
         };
         let fresh = Catalog { capacity: self.capacity, ..self.source.catalog(previous.as_deref()).await? };
@@ -145,14 +145,15 @@ impl Refresher {
         Ok(())
     }
 
-    /// Resolves one EC2NodeClass, or releases it when it is being deleted and no claim needs it. Returns whether it changed.
+    /// Resolves one EC2NodeClass, or removes its finalizer when it is being deleted and no claim uses it. Returns whether it
+    /// changed.
     async fn resolve(&self, name: &str, class: &EC2NodeClass) -> Result<bool, PortError> {
         if class.metadata.deletion_timestamp.is_some() {
             let claims = self.claims.list().await?;
             let own = claims.iter().filter(|claim| claim.node_class == name && claim.phase != Phase::Gone);
             let own: Vec<&str> = own.map(|claim| claim.name.as_str()).collect();
             if !own.is_empty() {
-                self.tell(&[waiting_on_node_claim_termination(events::class_reference(class), &own)]).await;
+                self.publish(&[waiting_on_node_claim_termination(events::class_reference(class), &own)]).await;
                 return Ok(false);
             }
             self.source.release(class).await?;
@@ -171,18 +172,18 @@ impl Refresher {
         let due = check::can_be_asked(&status) && check::is_due(check.as_ref(), &check::key(class, &status), now);
         let status = check::apply(class, status, check.as_ref(), now);
         let changed = class.status.as_ref() != Some(&status);
-        // Written even when it is the same: finalizer and hashes may be missing. The adapter writes only differences.
+        // Written even if it is unchanged: finalizer and hashes may be missing. The adapter writes only differences.
         self.cluster.write_node_class_status(name, &status).await?;
-        self.tell(&events::class_transitions(class, &status)).await;
+        self.publish(&events::class_transitions(class, &status)).await;
         if due {
-            // Lifecycle may launch, so it is who finds out whether it can, and writes that into the status.
+            // Lifecycle has the permissions to launch, so it validates the class and writes the result into the status.
             self.queue.check_node_class(name, Duration::ZERO).await?;
         }
         Ok(changed)
     }
 
-    /// Publishes events. One that is lost is no reason to stop.
-    async fn tell(&self, events: &[ObjectEvent]) {
+    /// Publishes events. A lost event does not fail the refresh.
+    async fn publish(&self, events: &[ObjectEvent]) {
         if !events.is_empty()
             && let Err(error) = self.cluster.publish(events).await
         {
@@ -196,7 +197,7 @@ fn version(now: Timestamp) -> String {
     format!("{}", now.as_second())
 }
 
-/// When a version of the catalog was written.
+/// The time at which a version of the catalog was written.
 pub(crate) fn written(version: &str) -> Option<Timestamp> {
     Timestamp::from_second(version.parse().ok()?).ok()
 }

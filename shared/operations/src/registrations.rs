@@ -1,4 +1,5 @@
-//! The results of the last launches of each NodePool, kept in the claims table: lifecycle writes it, and the planner reads it.
+//! The results of the last launches of each NodePool, kept in the claims table. Lifecycle writes them, and the planner reads
+//! them.
 
 use crate::context::Context;
 use crate::lines::Failed;
@@ -11,24 +12,24 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// For how long the record of a NodePool is kept where nothing changes. Its condition has the result afterwards.
+/// How long the record of a NodePool is kept without changes. The condition keeps the result afterwards.
 const KEEP: Duration = Duration::from_hours(30 * 24);
-/// How often a write is tried that others come before: those of claims that end at the same moment.
+/// How often a write is retried after conflicts with claims that end at the same time.
 const ATTEMPTS: u32 = 8;
 
-/// The results of the launches of NodePools, as one run of a function knows them.
+/// The launch results of NodePools, as read in one run of a function.
 #[derive(Default)]
 pub(crate) struct Registrations {
-    /// The record of each NodePool as it was last read or written, and `None` where there is none.
+    /// The record of each NodePool as last read or written; `None` if there is none.
     known: Mutex<BTreeMap<String, Option<(u64, RegistrationHealth)>>>,
 }
 
 impl Registrations {
-    /// Records the result of a claim's launch, before that is written on the claim: so it is never lost, and a repetition
-    /// notes the same of the same claim, which counts once.
+    /// Records the result of a claim's launch before it is written on the claim, so that it is never lost. Recording the same
+    /// result of the same claim again has no effect.
     ///
     /// # Errors
-    /// When the table cannot be read or written; the claim's step has to wait then.
+    /// If the table cannot be read or written. The claim's step has to wait then.
     pub(crate) async fn note(
         &self,
         table: &dyn Records,
@@ -50,7 +51,7 @@ impl Registrations {
                     return Ok(());
                 }
                 Err(error) => {
-                    // Another process wrote it, or it is not known whether it was written.
+                    // Another process wrote it, or the outcome of the write is unknown.
                     self.lock().remove(pool);
                     if error.kind != ErrorKind::Conflict || attempt >= ATTEMPTS {
                         return Err(error);
@@ -61,8 +62,8 @@ impl Registrations {
         }
     }
 
-    /// The record of a NodePool; `None` where there is none. The planner makes it, before it makes the first claim, and makes
-    /// another where this one cannot be decoded.
+    /// The record of a NodePool; `None` if there is none. The planner creates it before the first claim, and replaces a record
+    /// that cannot be decoded.
     async fn read(
         &self,
         table: &dyn Records,
@@ -89,10 +90,10 @@ impl Registrations {
     }
 }
 
-/// What is known of a NodePool's launches, as it is stored over that version.
+/// Encodes the launch results of a NodePool, to be written over that version.
 ///
 /// # Errors
-/// When it cannot be encoded.
+/// If they cannot be encoded.
 pub(crate) fn encode(
     node_pool: &str,
     version: u64,
@@ -102,10 +103,10 @@ pub(crate) fn encode(
     records::encode(node_pool, version, health, Some(now.saturating_add(KEEP).unwrap_or(Timestamp::MAX)))
 }
 
-/// What is known of a NodePool's launches.
+/// Decodes the launch results of a NodePool.
 ///
 /// # Errors
-/// When it is nothing that this version writes.
+/// If this version cannot decode them.
 pub(crate) fn decode(stored: &StoredRecord) -> Result<RegistrationHealth, RecordError> {
     records::decode(RecordKind::Registrations, stored)
 }

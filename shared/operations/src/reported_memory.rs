@@ -1,8 +1,8 @@
-//! How much memory nodes reported, kept in the claims table: what new nodes are planned by.
+//! The memory that nodes report, kept in the claims table and used for planning new nodes.
 //!
-//! Every Node of ours teaches from when its kubelet has reported: from then on plans know that a pod does not fit there, and would
-//! launch another like it. Each plan that sees it notes the same, so that nothing is lost where a write was. It is written only
-//! where it changes what is known.
+//! The memory that a Node reports replaces the estimate for its instance type and image. Without it, a plan would launch the same
+//! instance type again for a pod that does not fit there. Each plan records all Nodes that it sees, so a lost write is repeated.
+//! The record is written only if it changes.
 
 use crate::records::{self, RecordError};
 use jiff::Timestamp;
@@ -13,16 +13,16 @@ use nodeless_model::{Node, NodeClaim, resources};
 use nodeless_ports::{PortError, RecordKind, StoredRecord};
 use std::collections::HashMap;
 
-/// What is known from the table and from the Nodes that are there.
+/// The reported memory in the table and of the present Nodes.
 pub(crate) struct Known {
     pub(crate) memory: ReportedMemory,
-    /// What has to be written, where that is more than the table knows.
+    /// The record to write, if the table is out of date.
     pub(crate) record: Option<StoredRecord>,
     /// What is wrong with the record in the table.
     pub(crate) problem: Option<String>,
 }
 
-/// What is known from the table and from these Nodes. A record that cannot be understood is written anew.
+/// Combines the record of the table with the present Nodes. A record that cannot be decoded is replaced.
 pub(crate) fn known(
     stored: &Result<StoredRecord, String>,
     nodes: &[Node],
@@ -31,26 +31,26 @@ pub(crate) fn known(
 ) -> Known {
     let (before, mut problem) = match stored.as_ref().map(decode) {
         Ok(Ok(memory)) => (memory, None),
-        Ok(Err(why)) => (ReportedMemory::default(), Some(format!("{why}; what is known begins anew"))),
-        Err(why) => (ReportedMemory::default(), Some(format!("how much memory nodes reported is not known: {why}"))),
+        Ok(Err(why)) => (ReportedMemory::default(), Some(format!("{why}; the record is reset"))),
+        Err(why) => (ReportedMemory::default(), Some(format!("the memory that nodes reported is unknown: {why}"))),
     };
     let mut memory = before.clone();
     note(&mut memory, nodes, claims, now);
     let mut record = None;
-    // Over a record that could not be read nothing is written.
+    // A record that could not be read is not overwritten.
     if let Ok(stored) = stored
         && memory != before
     {
         memory.tidy(now);
         match encode(&memory, stored.version, now) {
             Ok(encoded) => record = Some(encoded),
-            Err(error) => problem = Some(format!("how much memory nodes reported: {error}")),
+            Err(error) => problem = Some(format!("memory that nodes reported: {error}")),
         }
     }
     Known { memory, record, problem }
 }
 
-/// Notes what Nodes with a claim report.
+/// Records the memory of Nodes that have a claim.
 fn note(memory: &mut ReportedMemory, nodes: &[Node], claims: &[NodeClaim], now: Timestamp) {
     let instances = claims.iter().filter_map(|claim| claim.status.instance.as_ref());
     let by_id: HashMap<&str, &LaunchedInstance> = instances.map(|instance| (instance.id.as_str(), instance)).collect();
@@ -63,16 +63,16 @@ fn note(memory: &mut ReportedMemory, nodes: &[Node], claims: &[NodeClaim], now: 
     }
 }
 
-/// Has an EC2NodeClass plan by what nodes with its images reported.
+/// Makes an EC2NodeClass use the memory that nodes with its images reported.
 pub(crate) fn apply(settings: &mut NodeClassSettings, class: &EC2NodeClass, memory: &ReportedMemory, now: Timestamp) {
     let images = class.status.iter().flat_map(|status| &status.amis);
     settings.learned_memory = memory.of_images(images.map(|image| image.id.as_str()), now);
 }
 
-/// What a record of the table holds.
+/// Decodes a record of the table.
 ///
 /// # Errors
-/// When it is nothing that this version writes.
+/// If this version cannot decode it.
 pub(crate) fn decode(stored: &StoredRecord) -> Result<ReportedMemory, RecordError> {
     if stored.version == 0 {
         Ok(ReportedMemory::default())

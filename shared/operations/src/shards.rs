@@ -1,45 +1,45 @@
-//! Shards of claims: who is due when, and which messages have to be sent.
+//! Shards of claims: when each claim is due, and which messages have to be sent.
 //!
-//! The functions over a [`StoredShard`] are pure. [`enqueue`] writes their result over the version that it read, and then sends the
-//! message that they ask for. When a process ends in between, or a message is lost, the shard's claims are overdue, and the sweep
-//! sends another message.
+//! The functions over a [`StoredShard`] are pure. [`enqueue`] writes their result over the version that it read, and then sends
+//! the required message. If a process ends in between, or a message is lost, the claims of the shard become overdue, and the
+//! sweep sends another message.
 
 use jiff::Timestamp;
 use nodeless_ports::{ErrorKind, PortError, Queue, Shards, StoredShard};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How many claims are reconciled together: a shard of so many is read and written as one small item.
+/// The maximum number of claims of a shard, so that a shard is read and written as one small item.
 pub(crate) const CLAIMS_PER_SHARD: usize = 256;
-/// Claims that are due within this time are reconciled with those that are due now.
+/// Claims that are due within this time are reconciled together with those that are due now.
 const TOGETHER: Duration = Duration::from_secs(1);
-/// For how long a process has the claims that it takes. When it has not put them back by then, it is assumed to have ended: far
-/// longer than a claim needs, and than EC2 needs for an answer to CreateFleet.
+/// How long a process leases the claims that it takes. If it has not returned them by then, it is assumed to have ended. The
+/// lease is much longer than a claim needs and than EC2 takes to answer CreateFleet.
 pub(crate) const TAKEN_FOR: Duration = Duration::from_mins(1);
-/// For how long a message may be late before another one is sent.
+/// How late a message may be before another one is sent.
 const MESSAGE_LATE: Duration = Duration::from_secs(2);
-/// After so long, claims that are due had no message.
+/// After this time, due claims are assumed to have no message.
 const OVERDUE: Duration = Duration::from_secs(10);
-/// How often a shard is written that other processes write too.
+/// How many times a write of a shard is retried when other processes write it too.
 const ATTEMPTS: u32 = 16;
 
-/// Where a claim is after it was reconciled: when it is due again, if it is.
+/// The due time of a claim after it was reconciled, if it has one.
 pub(crate) type Requeued = (String, Option<Duration>);
 
-/// The shard of a claim, if there are so many.
+/// The shard of a claim, for this number of shards.
 pub(crate) fn shard_of(claim: &str, shards: u32) -> u32 {
-    // FNV-1a, because it is stable and needs nothing.
+    // FNV-1a: it is stable and needs no dependency.
     let hash = claim.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    // The lowest bits alone say little about the last characters of a name.
+    // The lowest bits alone depend little on the last characters of a name.
     (hash ^ (hash >> 16)) % shards.max(1)
 }
 
-/// How many shards so many claims need.
+/// How many shards this number of claims needs.
 fn shards_for(claims: usize) -> u32 {
     u32::try_from(claims.div_ceil(CLAIMS_PER_SHARD)).unwrap_or(u32::MAX).max(1)
 }
 
-/// Makes claims due at these times, or earlier where they are already.
+/// Makes claims due at these times, or earlier if they are already due earlier.
 fn add(shard: &mut StoredShard, claims: &BTreeMap<String, Timestamp>) {
     for (name, at) in claims {
         let due = shard.due.entry(name.clone()).or_insert(*at);
@@ -47,8 +47,8 @@ fn add(shard: &mut StoredShard, claims: &BTreeMap<String, Timestamp>) {
     }
 }
 
-/// The delay of the message that has to be sent so that the shard is reconciled when its first claim is due; `None` where one
-/// arrives in time, or no claim is due.
+/// The delay of the message to send, so that the shard is reconciled when its first claim is due; `None` if a message arrives in
+/// time or no claim is due.
 fn next_message(shard: &mut StoredShard, now: Timestamp) -> Option<Duration> {
     let Some(first) = shard.due.values().min().copied() else {
         shard.message = None;
@@ -63,7 +63,7 @@ fn next_message(shard: &mut StoredShard, now: Timestamp) -> Option<Duration> {
     Some(until(now, at))
 }
 
-/// Takes the claims that are due, so that no other process does. Returns them with the time until which they are taken.
+/// Leases the claims that are due, so that no other process takes them. Returns them with the end of the lease.
 fn take(shard: &mut StoredShard, now: Timestamp) -> BTreeMap<String, Timestamp> {
     let (soon, taken_until) = (after(now, TOGETHER), after(now, TAKEN_FOR));
     let due = shard.due.iter_mut().filter(|(_, at)| **at <= soon);
@@ -79,8 +79,8 @@ fn take(shard: &mut StoredShard, now: Timestamp) -> BTreeMap<String, Timestamp> 
     taken
 }
 
-/// Puts claims back that were taken and are reconciled. A claim that another process made due meanwhile stays due then. Claims
-/// that are too many for the shard are returned, for other shards.
+/// Returns leased claims after they were reconciled. A claim that another process made due meanwhile keeps that due time. Claims
+/// that exceed the size of the shard are returned, for other shards.
 fn put_back(
     shard: &mut StoredShard,
     taken: &BTreeMap<String, Timestamp>,
@@ -110,15 +110,15 @@ fn put_back(
     others
 }
 
-/// Whether claims of a shard are due for so long that its message must have been lost, or its process have ended.
+/// Whether claims of a shard are overdue, so that its message must have been lost or its process must have ended.
 fn is_overdue(shard: &StoredShard, now: Timestamp) -> bool {
     shard.due.values().min().is_some_and(|first| after(*first, OVERDUE) <= now)
 }
 
-/// Has claims reconciled, each after its delay.
+/// Schedules claims, each after its delay.
 ///
 /// # Errors
-/// When a shard cannot be written or its message not be sent. The sweep then finds the claims.
+/// If a shard cannot be written or its message cannot be sent. The sweep then finds the claims.
 pub(crate) async fn enqueue(
     table: &dyn Shards,
     queue: &dyn Queue,
@@ -131,7 +131,7 @@ pub(crate) async fn enqueue(
         by_shard.entry(shard_of(name, shards)).or_default().insert(name.clone(), after(now, *delay));
     }
     for (shard, claims) in by_shard {
-        // A shard that others have filled, as when many instances are interrupted at once, takes a part of them.
+        // If other claims have filled the shard, for example when many instances are interrupted at once, only some fit.
         let there = table.shard(shard).await?.map_or(0, |stored| stored.due.len());
         let needed = shards_for(there + claims.len());
         let mut spread: BTreeMap<u32, BTreeMap<String, Timestamp>> = BTreeMap::new();
@@ -165,18 +165,19 @@ async fn enqueue_in(
     Err(contended(shard))
 }
 
-/// Claims that a process has taken from a shard.
+/// Claims that a process has leased from a shard.
 pub(crate) struct Taken {
     /// The shard as this process last wrote it.
     shard: StoredShard,
-    /// The claims, and until when they are taken.
+    /// The claims, and the end of the lease.
     pub(crate) claims: BTreeMap<String, Timestamp>,
 }
 
-/// Takes the claims of a shard that are due. `None` where there are none: the message came twice, or another process was earlier.
+/// Leases the due claims of a shard. `None` if there are none, because the message was delivered twice or another process was
+/// earlier.
 ///
 /// # Errors
-/// When the shard cannot be read or written.
+/// If the shard cannot be read or written.
 pub(crate) async fn take_due(table: &dyn Shards, shard: u32, now: Timestamp) -> Result<Option<Taken>, PortError> {
     for _ in 0..ATTEMPTS {
         let Some(mut stored) = table.shard(shard).await? else { return Ok(None) };
@@ -192,10 +193,10 @@ pub(crate) async fn take_due(table: &dyn Shards, shard: u32, now: Timestamp) -> 
     Err(contended(shard))
 }
 
-/// Puts claims back that were taken from a shard, or adds those that follow from them, and sends the shard's next message.
+/// Returns leased claims to a shard, or adds claims that follow from them, and sends the next message of the shard.
 ///
 /// # Errors
-/// When a shard cannot be written or its message not be sent. The sweep then finds the claims.
+/// If a shard cannot be written or its message cannot be sent. The sweep then finds the claims.
 pub(crate) async fn put_reconciled(
     table: &dyn Shards,
     queue: &dyn Queue,
@@ -205,11 +206,11 @@ pub(crate) async fn put_reconciled(
 ) -> Result<(), PortError> {
     let number = taken.shard.shard;
     for attempt in 0..ATTEMPTS {
-        // Most often no other process has written it since.
+        // Usually no other process has written it since.
         let before = if attempt == 0 { taken.shard.clone() } else { read(table, number).await? };
         let mut stored = before.clone();
         let others = put_back(&mut stored, &taken.claims, reconciled, now);
-        // First there, then here: so each claim is always named by one.
+        // The other shards are written first, so that each claim is in at least one shard at any time.
         for (other, claims) in others {
             enqueue_in(table, queue, now, other, &claims).await?;
         }
@@ -222,10 +223,10 @@ pub(crate) async fn put_reconciled(
     Err(contended(number))
 }
 
-/// Sends messages to shards whose claims are overdue, and returns the claims that are due in any shard.
+/// Sends messages to shards whose claims are overdue, and returns the claims that are scheduled in any shard.
 ///
 /// # Errors
-/// When the shards cannot be read or written, or a message not be sent.
+/// If the shards cannot be read or written, or a message cannot be sent.
 pub(crate) async fn repair(
     table: &dyn Shards,
     queue: &dyn Queue,
@@ -241,7 +242,7 @@ pub(crate) async fn repair(
             let before = shard.clone();
             shard.message = None;
             let message = next_message(&mut shard, now);
-            // Where another process writes it, that process sends the message.
+            // If another process writes the shard, that process sends the message.
             if write(table, &before, &mut shard).await? {
                 send(queue, shard.shard, message).await?;
             }
@@ -254,7 +255,7 @@ async fn read(table: &dyn Shards, shard: u32) -> Result<StoredShard, PortError> 
     Ok(table.shard(shard).await?.unwrap_or_else(|| StoredShard { shard, ..StoredShard::default() }))
 }
 
-/// Writes a shard, if anything in it changed. Returns whether it is stored as it is now; it is not when another process wrote first.
+/// Writes a shard if it changed. Returns whether the stored shard is current; it is not if another process wrote first.
 async fn write(table: &dyn Shards, before: &StoredShard, shard: &mut StoredShard) -> Result<bool, PortError> {
     if before == shard {
         return Ok(true);
@@ -277,11 +278,11 @@ async fn send(queue: &dyn Queue, shard: u32, message: Option<Duration>) -> Resul
 }
 
 fn contended(shard: u32) -> PortError {
-    let message = format!("shard {shard} was being written by other processes {ATTEMPTS} times in a row");
+    let message = format!("shard {shard} was written by other processes {ATTEMPTS} times in a row");
     PortError::new(ErrorKind::Unavailable, "write a shard of claims", message)
 }
 
-/// The moment so much later, in whole milliseconds, as it is stored.
+/// The time after this duration, in whole milliseconds, as it is stored.
 fn after(start: Timestamp, delay: Duration) -> Timestamp {
     let milliseconds = start.as_millisecond().saturating_add(i64::try_from(delay.as_millis()).unwrap_or(i64::MAX));
     Timestamp::from_millisecond(milliseconds).unwrap_or(Timestamp::MAX)

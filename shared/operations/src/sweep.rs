@@ -1,4 +1,4 @@
-//! All claims compared with EC2 and the cluster, once a minute: whatever a lost message missed is found here.
+//! Compares all claims with EC2 and the cluster once a minute, and so finds what a lost message missed.
 
 mod conditions;
 mod moved;
@@ -27,20 +27,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A claim that launches or terminates, in which nothing has changed for so long, has to be in a shard.
+/// After this time without a change, a claim that launches or terminates must be in a shard.
 const UNSEEN: Duration = Duration::from_secs(30);
-/// A claim that is due within this time is not made due at once.
+/// A claim that is due within this time is not made due again.
 const SOON: Duration = Duration::from_secs(5);
-/// The most NodeClaim objects that one sweep makes anew.
+/// The maximum number of missing NodeClaim objects that one sweep creates.
 const MIRRORS: usize = 100;
-/// How many claims one sweep writes because their instances' network or reservation changed.
+/// The maximum number of claims that one sweep writes because the network or reservation of their instances changed.
 const MOVED: usize = 400;
 /// The message of the event on a NodeClaim object without a NodePool.
 const UNSERVED: &str = "nothing is launched for a NodeClaim without a NodePool: delete it and create a NodePool, with \
-                        spec.replicas if its nodes are to stay whatever pods need";
+                        spec.replicas for nodes that stay without pods";
 /// How often that event is published, in minutes: sweeps run once a minute.
-const TOLD_EVERY: u64 = 30;
-/// Differences in dollars per hour below this come from adding up in another order.
+const EVENT_EVERY: u64 = 30;
+/// Smaller differences in dollars per hour come from the order of additions.
 const ROUNDING: f64 = 1e-6;
 
 /// Compares and repairs.
@@ -55,41 +55,41 @@ pub struct Sweeper {
     pub cluster: Arc<dyn Cluster>,
     /// EC2.
     pub cloud: Arc<dyn Cloud>,
-    /// The catalog, for what adopted nodes cost.
+    /// The catalog, for the prices of adopted nodes.
     pub catalog: CatalogCache,
     /// Karpenter's times, and the cluster's name.
     pub settings: Settings,
-    /// ARC, where zonal shifts are honoured.
+    /// ARC, if zonal shifts are honoured.
     pub zonal_shifts: Option<Arc<dyn ZonalShifts>>,
 }
 
-/// What came of a sweep.
+/// The result of a sweep.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SweepReport {
-    /// How many claims there are.
+    /// The number of claims.
     pub claims: usize,
-    /// How many instances there are.
+    /// The number of instances.
     pub instances: usize,
     /// The orphans that were handled.
     pub collected: Vec<Collection>,
-    /// The claims that are looked at again.
+    /// The claims that are made due.
     pub requeued: Vec<String>,
-    /// What could not be read or done, in words.
+    /// The errors.
     pub problems: Vec<String>,
 }
 
-/// The sweep could not begin.
+/// The sweep could not start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("nothing was swept: {0}")]
 pub struct SweepError(#[from] pub PortError);
 
-/// What was read of the world.
+/// The observed state of EC2 and the cluster.
 struct Read {
     instances: Vec<Instance>,
     nodes: Vec<Node>,
     mirrors: Vec<MirroredClaim>,
     node_pools: Vec<NodePool>,
-    /// The names of all NodePools, faulty ones too.
+    /// The names of all NodePools, including invalid ones.
     pool_names: BTreeSet<String>,
 }
 
@@ -103,13 +103,13 @@ impl Sweeper {
     /// Compares once.
     ///
     /// # Errors
-    /// When EC2, the cluster or the claims table cannot be read: then nothing was done, since what is missing might only
-    /// be hidden.
+    /// If EC2, the cluster or the claims table cannot be read. Nothing was done then, because objects that look missing may only
+    /// be unreadable.
     pub async fn run(&self) -> Result<SweepReport, SweepError> {
         let mut metrics = Metrics::new();
         let result = self.sweep(&mut metrics).await;
         if let Ok(report) = &result {
-            // Only now: an alarm fires when no sweep has ended for a while.
+            // Only now: an alarm fires if no sweep completes for a while.
             metrics.count(Metric::Heartbeat, 1);
             metrics.count(Metric::ReconcileErrors, report.problems.len());
             self.context.log(&SweepEnded {
@@ -128,10 +128,10 @@ impl Sweeper {
 
     async fn sweep(&self, metrics: &mut Metrics) -> Result<SweepReport, SweepError> {
         let mut report = SweepReport::default();
-        // First, and whatever else can be read: a zone that fails may take EC2's answers with it.
+        // First and independently: a zone that fails may make EC2 unavailable too.
         let shifted = self.honour_zonal_shifts(&mut report).await?;
         let usage = self.claims.usage().await?;
-        // The world first and the claims last, so that nothing that was just made looks as if it had no claim.
+        // The observed state first and the claims last, so that an object that was just created does not look like an orphan.
         let read = self.read().await?;
         let claims = self.claims.list().await?;
         let now = self.context.now();
@@ -160,7 +160,7 @@ impl Sweeper {
         let claims = self.check_consistency(claims, &read, now, &mut report).await;
         self.mirror_missing(&claims, &read, now, &mut report).await;
         self.mirror_changed(&claims, &read, now, &mut report).await;
-        self.tell_unserved(&read, now).await;
+        self.publish_unserved(&read, now).await;
         self.recount(&claims, &usage, now, &mut report).await;
         self.delete_unused_templates(now, &mut report).await;
         self.measure(&claims, &report, metrics).await;
@@ -231,12 +231,12 @@ impl Sweeper {
             }
             claim.spec.charge.dollars_per_hour = price;
         }
-        // Without limits: a node that exists must not be lost.
+        // Limits do not apply: a node that exists must not be lost.
         self.claims.create(&claim, None).await?;
         self.reconcile_now(&[claim.name]).await
     }
 
-    /// What an instance costs, if catalog and EC2NodeClass can be read.
+    /// The price of an instance, if the catalog and the EC2NodeClass can be read.
     async fn price(&self, claim: &NodeClaim, instance: &Instance, now: Timestamp) -> Option<f64> {
         let class = self.cluster.node_class(&claim.node_class).await.ok().flatten()?;
         let catalog = self.catalog.current(self.claims.as_ref()).await.ok()?;
@@ -260,7 +260,7 @@ impl Sweeper {
         self.queue.wake_planner(WakeSource::Lifecycle).await
     }
 
-    /// Makes claims leave whose capacity block ends soon.
+    /// Terminates claims whose capacity block ends soon.
     async fn end_blocks(&self, claims: &[NodeClaim], now: Timestamp, report: &mut SweepReport) {
         let reserved = |claim: &&NodeClaim| {
             claim.status.instance.as_ref().is_some_and(|instance| instance.reservation_id.is_some())
@@ -283,8 +283,8 @@ impl Sweeper {
         }
     }
 
-    /// Makes claims leave whose instance fails its status checks, or for which EC2 plans something. What fails in a zone that
-    /// is shifted away from may be the zone, and its nodes are needed when that is over.
+    /// Terminates claims whose instance fails its status checks or has a scheduled event. During a zonal shift, failing status
+    /// checks in that zone may be caused by the zone, and its nodes are needed again after the shift.
     async fn terminate_unhealthy(
         &self,
         claims: &[NodeClaim],
@@ -317,11 +317,11 @@ impl Sweeper {
                 Err(error) => report.problems.push(error.to_string()),
             }
         }
-        self.tell(&events).await;
+        self.publish(&events).await;
     }
 
     /// Publishes events. Nothing depends on them.
-    async fn tell(&self, events: &[ObjectEvent]) {
+    async fn publish(&self, events: &[ObjectEvent]) {
         if !events.is_empty()
             && let Err(error) = crate::events::publish(self.cluster.as_ref(), events).await
         {
@@ -329,13 +329,13 @@ impl Sweeper {
         }
     }
 
-    /// Publishes events on the NodeClaim objects that people made without a NodePool: nothing is launched for them.
-    async fn tell_unserved(&self, read: &Read, now: Timestamp) {
+    /// Publishes events on NodeClaim objects that users created without a NodePool: nothing is launched for them.
+    async fn publish_unserved(&self, read: &Read, now: Timestamp) {
         let unserved = read.mirrors.iter().filter(|mirror| is_unserved(mirror, now));
         let events: Vec<ObjectEvent> = unserved
             .map(|mirror| node_claim_not_supported(ObjectRef::node_claim(&mirror.name, &mirror.uid), UNSERVED))
             .collect();
-        self.tell(&events).await;
+        self.publish(&events).await;
     }
 
     async fn reconcile_now(&self, names: &[String]) -> Result<(), PortError> {
@@ -344,7 +344,7 @@ impl Sweeper {
         shards::enqueue(self.claims.as_ref(), self.queue.as_ref(), now, &due).await
     }
 
-    /// Has those claims reconciled that have something to do, or that launch or terminate and are in no shard.
+    /// Makes claims due that have something to do, or that launch or terminate and are in no shard.
     async fn requeue(&self, claims: &[NodeClaim], read: &Read, now: Timestamp, report: &mut SweepReport) {
         let pending = match shards::repair(self.claims.as_ref(), self.queue.as_ref(), now).await {
             Ok(pending) => pending,
@@ -370,7 +370,7 @@ impl Sweeper {
         }
     }
 
-    /// Whether the step of a settled claim, made on what the sweep has read anyway, would do anything.
+    /// Whether a step of an initialized claim, with the state that the sweep has already read, would do anything.
     fn has_to_act(&self, claim: &NodeClaim, read: &Read, now: Timestamp) -> bool {
         if !matches!(claim.phase, Phase::Launched | Phase::Registered | Phase::Initialized) {
             return false;
@@ -388,7 +388,7 @@ impl Sweeper {
         next.claim.phase != claim.phase || !next.effects.is_empty()
     }
 
-    /// Makes NodeClaim objects that are missing.
+    /// Creates missing NodeClaim objects.
     async fn mirror_missing(&self, claims: &[NodeClaim], read: &Read, now: Timestamp, report: &mut SweepReport) {
         let present: BTreeSet<&str> = read.mirrors.iter().map(|mirror| mirror.name.as_str()).collect();
         let missing = claims.iter().filter(|claim| {
@@ -401,8 +401,8 @@ impl Sweeper {
         }
     }
 
-    /// Corrects what NodePools are charged to what their claims amount to. When another process writes a claim meanwhile the
-    /// correction is refused, and the next sweep counts again.
+    /// Corrects the usage of NodePools to the sum of the charges of their claims. If another process writes a claim meanwhile,
+    /// the correction fails and the next sweep retries it.
     async fn recount(
         &self,
         claims: &[NodeClaim],
@@ -448,7 +448,7 @@ impl Sweeper {
     }
 }
 
-/// Whether an orphaned instance is in a zone that is shifted away from: then EC2 is asked later.
+/// Whether an orphaned instance is in a zone that is shifted away from. EC2 is then called later.
 fn outlasts_a_shift(collection: &Collection, instances: &[Instance], shifted: &[ShiftedZone]) -> bool {
     let Collection::TerminateInstance { id, .. } = collection else { return false };
     instances.iter().any(|instance| instance.id == *id && zonal_shift::of_zone(shifted, &instance.zone).is_some())
@@ -459,24 +459,24 @@ fn is_shifted(claims: &[NodeClaim], name: &str, shifted: &[ShiftedZone]) -> bool
     launched.is_some_and(|instance| zonal_shift::of_zone(shifted, &instance.zone).is_some())
 }
 
-/// Whether a NodeClaim object is one that a person made for a single node, and is due for an event: it is not recorded when that
-/// was done last, so it goes by its age.
+/// Whether a user created a NodeClaim object for a single node, and an event on it is due. When the last event was published is
+/// not recorded, so the age of the object decides.
 fn is_unserved(mirror: &MirroredClaim, now: Timestamp) -> bool {
     let ours = mirror.record_uid.is_some() || mirror.provider_id.is_some();
     let minutes = mirror.created.map_or(0, |created| age(created, now).as_secs() / 60);
-    mirror.node_pool.is_none() && !ours && mirror.deletion_timestamp.is_none() && minutes.is_multiple_of(TOLD_EVERY)
+    mirror.node_pool.is_none() && !ours && mirror.deletion_timestamp.is_none() && minutes.is_multiple_of(EVENT_EVERY)
 }
 
 fn age(since: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(since)).unwrap_or(Duration::ZERO)
 }
 
-/// The time before which a claim is reconciled anyway, without waiting long.
+/// The time before which a claim is reconciled without a message of the sweep.
 fn soon(now: Timestamp) -> Timestamp {
     now.saturating_add(SOON).unwrap_or(Timestamp::MAX)
 }
 
-/// Whether a claim that is in no shard launches or terminates, and not only since a moment: members of a launch group wait for its
+/// Whether a claim that launches or terminates is in no shard for longer than a moment. Members of a launch group wait for their
 /// launch.
 fn is_forgotten(claim: &NodeClaim, now: Timestamp) -> bool {
     let last = claim.status.conditions.iter().map(|condition| condition.last_transition_time).max();

@@ -1,4 +1,4 @@
-//! Whether EC2 would launch from an EC2NodeClass, found out by dry runs.
+//! Validates EC2NodeClasses by EC2 dry runs.
 
 use crate::context::Context;
 use crate::events;
@@ -17,18 +17,18 @@ use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue, Refusal, State
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long it is remembered what EC2 answered: longer than any class goes without being asked about.
+/// How long an answer of EC2 is kept: longer than the interval between validations.
 pub(crate) const KEEP: Duration = Duration::from_hours(7 * 24);
-/// When a question that was not answered is put again.
+/// When a validation that EC2 did not answer is retried.
 const AGAIN: Duration = Duration::from_secs(30);
-/// Stands in names and tags for what only a dry run would have made.
+/// The placeholder in names and tags of a launch that is only a dry run.
 const PLACEHOLDER: &str = "dry-run";
 
-/// Asks EC2 whether it would launch. Runs with the rights of who launches, since it is about them.
+/// Validates EC2NodeClasses. It runs with the permissions of lifecycle, because it validates them too.
 pub struct Validator {
     /// Time and logs.
     pub context: Context,
-    /// The claims table, where the answers are kept.
+    /// The claims table, which keeps the answers.
     pub claims: Arc<dyn State>,
     /// The queues.
     pub queue: Arc<dyn Queue>,
@@ -38,24 +38,24 @@ pub struct Validator {
     pub cloud: Arc<dyn Cloud>,
     /// The catalog, kept between runs.
     pub catalog: CatalogCache,
-    /// Whether EC2 is asked at all.
+    /// Whether dry runs are enabled.
     pub dry_runs: bool,
 }
 
-/// What EC2 can be asked about.
+/// What can be validated.
 enum Sample {
     /// This launch.
     Launch { claim: Box<NodeClaim>, candidates: Vec<LaunchCandidate> },
-    /// Nothing, since no AMI of the class runs on what its NodePools allow.
+    /// Nothing, because no AMI of the class supports the instance types that its NodePools allow.
     Impossible(Refusal),
 }
 
 impl Validator {
-    /// Asks about one EC2NodeClass, unless the last answer still holds, and reports the result in its status. Returns whether
+    /// Validates one EC2NodeClass, unless the last answer is still valid, and reports the result in its status. Returns whether
     /// the status changed.
     ///
     /// # Errors
-    /// When claims table or cluster cannot be read or written. That EC2 cannot be asked is no error: it is asked again.
+    /// If the claims table or the cluster cannot be read or written. A failed dry run is not an error: it is retried.
     pub async fn run(&self, name: &str) -> Result<bool, PortError> {
         if !self.dry_runs {
             return Ok(false);
@@ -112,7 +112,7 @@ impl Validator {
         outcome
     }
 
-    /// A launch as the class's NodePools would make it, or any that the class allows where they allow none.
+    /// A launch as the class's NodePools would make it, or any launch that the class allows if they allow none.
     async fn sample(&self, class: &EC2NodeClass) -> Result<Sample, PortError> {
         const OPERATION: &str = "choose an instance type for dry runs";
         let invalid = |why: String| PortError::new(ErrorKind::Invalid, OPERATION, why);
@@ -153,7 +153,7 @@ impl Validator {
             let mut required = template.requirements.iter();
             required.all(|(key, requirement)| kind.requirements.get(key).is_none_or(|has| has.intersects(requirement)))
         };
-        // Whether EC2 would launch from the class does not depend on how the NodePool buys, and spot cannot be asked about.
+        // The result does not depend on the capacity type, and spot does not support dry runs.
         let mut requirements = template.requirements.clone();
         requirements.remove(labels::CAPACITY_TYPE);
         let bought = [CapacityType::OnDemand, CapacityType::Reserved].map(CapacityType::as_str);

@@ -1,4 +1,4 @@
-//! Zonal shifts: the sweep reads them from ARC and stores them; launches, disruption and terminations read what is stored.
+//! Zonal shifts: the sweep reads them from ARC and stores them. Launches, disruption and terminations read the stored ones.
 
 use crate::lines::{Failed, ZonalShiftsChanged, ZonalShiftsUnread};
 use crate::records;
@@ -14,30 +14,30 @@ use nodeless_scheduling::{Cause, PodFault, Reason};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long a shift without an end holds after ARC last listed it: for so long ARC may fail to answer.
+/// How long a shift without an expiry stays in effect after ARC last listed it, so that ARC may be unavailable for this time.
 const ENDLESS: SignedDuration = SignedDuration::from_hours(1);
-/// When less than that is left of it, it is written anew.
+/// The record is written again if less than this time is left.
 const RENEWED: SignedDuration = SignedDuration::from_mins(45);
 
-/// What is known of zonal shifts, as it is stored, so that a launch or a termination need not ask ARC.
+/// The stored zonal shifts, so that a launch or a termination does not call ARC.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StoredZonalShifts {
-    /// Counts the writes; a write is refused when another came before it. Zero before the first.
+    /// Counts the writes. A write fails if another one came first. Zero before the first write.
     #[serde(skip)]
     version: u64,
     /// The zones, in the order of their ids.
     zones: Vec<ShiftedZone>,
-    /// The zones that were shifted away from by the last events on NodePools: name by id.
+    /// The zones that the last events on NodePools reported as shifted away from: name by id.
     #[serde(rename = "told")]
     reported: BTreeMap<String, String>,
 }
 
 impl StoredZonalShifts {
-    /// What the table holds.
+    /// Decodes the record of the table.
     ///
     /// # Errors
-    /// When it cannot be read, or is nothing that this version writes.
+    /// If it cannot be read, or this version cannot decode it.
     async fn read(table: &dyn Records) -> Result<Self, PortError> {
         let Some(stored) = table.record(RecordKind::ZonalShifts, "").await? else { return Ok(Self::default()) };
         Ok(Self { version: stored.version, ..records::decode(RecordKind::ZonalShifts, &stored)? })
@@ -69,13 +69,13 @@ pub(crate) fn of_zone<'s>(shifted: &'s [ShiftedZone], zone: &str) -> Option<&'s 
     shifted.iter().find(|shifted| shifted.zone == zone)
 }
 
-/// A shift, in words.
+/// The message about a shift.
 pub(crate) fn words(shifted: &ShiftedZone) -> String {
     let ShiftedZone { zone, zone_id, until } = shifted;
     format!("a zonal shift away from {zone} ({zone_id}) is in effect until {until}")
 }
 
-/// The zonal shifts in the explanation of a pod that cannot be placed for these reasons: none where zones do not matter.
+/// The zonal shifts to mention in the explanation of an unschedulable pod: none if zones do not matter.
 pub(crate) fn explanation(shifted: &[ShiftedZone], reasons: &[Reason]) -> Option<String> {
     let of_zones = |reason: &Reason| match reason {
         Reason::Pod(fault) => matches!(fault, PodFault::Topology { .. } | PodFault::NoDomain { .. }),
@@ -86,7 +86,7 @@ pub(crate) fn explanation(shifted: &[ShiftedZone], reasons: &[Reason]) -> Option
     matters.then(|| shifted.iter().map(words).collect::<Vec<_>>().join("; "))
 }
 
-/// The zones to shift away from by what ARC lists now, and the ids of zones whose name is not known.
+/// The zones to shift away from according to ARC, and the ids of zones whose name is unknown.
 fn next(
     stored: &StoredZonalShifts,
     applied: &[ZonalShift],
@@ -114,10 +114,10 @@ fn next(
 }
 
 impl Sweeper {
-    /// Reads the zonal shifts and stores them where they changed; publishes events on NodePools, and asks for a plan, when zones
-    /// were added or are free again. Gives the zones that are shifted away from now.
+    /// Reads the zonal shifts and stores them if they changed. Publishes events on NodePools and requests a plan when a shift
+    /// starts or ends. Returns the zones that are shifted away from now.
     ///
-    /// When ARC cannot be read, each shift that is known holds until its end.
+    /// If ARC cannot be read, each known shift stays in effect until its expiry.
     ///
     /// # Errors
     /// When the claims table cannot be read.
@@ -155,7 +155,7 @@ impl Sweeper {
         Ok(shifted)
     }
 
-    /// The names of all zones by id; read only where a shift is about one whose name is not stored with it.
+    /// The names of all zones by id. They are read only if a shift is about a zone whose name is not stored.
     async fn zone_names(
         &self,
         stored: &StoredZonalShifts,
@@ -182,13 +182,13 @@ impl Sweeper {
         };
         match write.await {
             Ok(version) => stored.version = version,
-            // Another sweep, which saw the same.
+            // Another sweep wrote the same.
             Err(error) if error.kind == ErrorKind::Conflict => {}
             Err(error) => report.problems.push(format!("zonal shifts: {error}")),
         }
     }
 
-    /// Asks for a plan, and publishes events on the NodePools concerned.
+    /// Requests a plan, and publishes events on the NodePools concerned.
     async fn report_zonal_shifts(&self, stored: &StoredZonalShifts, shifted: &[ShiftedZone], report: &mut SweepReport) {
         let zones: Vec<&str> = shifted.iter().map(|zone| zone.zone.as_str()).collect();
         self.context.log(&ZonalShiftsChanged { zones });
@@ -206,7 +206,7 @@ impl Sweeper {
     }
 }
 
-/// The events on NodePools that can launch into a zone of which what was reported differs from what is in effect.
+/// The events on NodePools that can launch into a zone whose reported state differs from its actual state.
 fn events(
     pools: &[NodePool],
     classes: &[EC2NodeClass],

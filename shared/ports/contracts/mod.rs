@@ -1,4 +1,4 @@
-//! What each implementation of a port promises, as checks that the tests of the implementations include and run.
+//! The contract of each port, as checks that the tests of the implementations include and run.
 
 use jiff::Timestamp;
 use nodeless_model::claim::Charge;
@@ -7,12 +7,12 @@ use nodeless_ports::claims::{ChangedClaim, MAX_TOGETHER};
 use nodeless_ports::{Claims, ErrorKind, Shards, StoredShard};
 use std::collections::BTreeMap;
 
-/// A shard is written over the version that was read, keeps all that is in it, and may be empty.
+/// A shard is written over the version that was read, keeps its contents, and may be empty.
 pub(crate) async fn a_shard_is_written_only_over_the_version_that_was_read(table: &impl Shards) {
     assert_eq!(table.shard(0).await.unwrap(), None);
     assert_eq!(table.shards().await.unwrap(), []);
     let at = |milliseconds| Timestamp::from_millisecond(milliseconds).unwrap();
-    // As many claims as a shard has, with names as long as names can be.
+    // The maximum number of claims of a shard, with names of maximum length.
     let due: BTreeMap<String, Timestamp> =
         (0..256).map(|number| (format!("{}{number:05}", "a".repeat(58)), at(1_800_000_000_123 + number))).collect();
     let mut shard = StoredShard { shard: 10, version: 0, due, message: Some(at(1_800_000_001_000)) };
@@ -49,7 +49,7 @@ fn charge(cpus: i64) -> Charge {
     Charge { resources: ResourceList::from([("cpu", Quantity::from_units(cpus))]), dollars_per_hour: 0.1 }
 }
 
-/// Claims are written together, with what they are charged, or none of them is.
+/// Claims and their charges are written all or nothing.
 pub(crate) async fn claims_are_updated_all_or_none(table: &impl Claims) {
     table.create_together(&[claim("a", 4), claim("b", 4)], None).await.unwrap();
     let read = table.list().await.unwrap();
@@ -68,7 +68,7 @@ pub(crate) async fn claims_are_updated_all_or_none(table: &impl Claims) {
     assert_eq!(versions, [(2, Phase::Launched), (2, Phase::Launched)]);
     assert_eq!(written[0].spec.charge, charge(1), "the charge is on the claim, too");
 
-    // One that was written meanwhile refuses all.
+    // A claim that was written meanwhile fails the whole write.
     table.update(&written[1], None).await.unwrap();
     let again: Vec<ChangedClaim> = written
         .iter()

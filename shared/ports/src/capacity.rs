@@ -1,4 +1,4 @@
-//! What EC2 answered lately: offerings that it lacked, launch budgets, and dry runs.
+//! What EC2 answered recently: unavailable offerings, launch budgets, and dry runs.
 
 use crate::PortError;
 use async_trait::async_trait;
@@ -17,9 +17,9 @@ pub struct UnavailableOffering {
     pub instance_type: String,
     /// The availability zone, by name.
     pub zone: String,
-    /// How it would have been bought.
+    /// Its capacity type.
     pub capacity_type: CapacityType,
-    /// Until when no launch asks for it.
+    /// Until when no launch uses it.
     pub until: Timestamp,
     /// EC2's code, such as `InsufficientInstanceCapacity`.
     pub reason: String,
@@ -34,19 +34,19 @@ pub trait Capacity: Send + Sync {
     /// When the table cannot be written.
     async fn mark_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), PortError>;
 
-    /// The offerings that no launch asks for at this time.
+    /// The offerings that no launch uses at this time.
     ///
     /// # Errors
     /// When the table cannot be read.
     async fn unavailable(&self, now: Timestamp) -> Result<Vec<UnavailableOffering>, PortError>;
 
-    /// The launch budgets that hold at this time. An offering that is not among them has the initial one.
+    /// The launch budgets in effect at this time. An offering that is missing has the initial budget.
     ///
     /// # Errors
     /// When the table cannot be read.
     async fn launch_budgets(&self, now: Timestamp) -> Result<Vec<LaunchBudget>, PortError>;
 
-    /// Writes the budgets that are greater than the present ones. A present one that is not written is `initial`.
+    /// Writes the budgets that are greater than the stored ones. A missing one counts as `initial`.
     ///
     /// # Errors
     /// When the table cannot be written.
@@ -57,19 +57,19 @@ pub trait Capacity: Send + Sync {
         now: Timestamp,
     ) -> Result<(), PortError>;
 
-    /// Writes these budgets in place of the present ones.
+    /// Replaces the stored budgets with these.
     ///
     /// # Errors
     /// When the table cannot be written.
     async fn reset_launch_budgets(&self, budgets: &[LaunchBudget]) -> Result<(), PortError>;
 
-    /// The last dry runs for an EC2NodeClass; `None` where there were none, or they have expired.
+    /// The last dry runs for an EC2NodeClass; `None` if there are none, or they have expired.
     ///
     /// # Errors
     /// When the table cannot be read.
     async fn launch_check(&self, node_class: &str) -> Result<Option<LaunchCheck>, PortError>;
 
-    /// Records dry runs for an EC2NodeClass in place of earlier ones. The record expires after `keep`.
+    /// Replaces the recorded dry runs for an EC2NodeClass. The record expires after `keep`.
     ///
     /// # Errors
     /// When the table cannot be written.

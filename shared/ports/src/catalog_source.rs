@@ -6,34 +6,34 @@ use nodeless_api::EC2NodeClass;
 use nodeless_api::EC2NodeClassStatus;
 use nodeless_catalog::Catalog;
 
-/// What there is to launch, and what each EC2NodeClass resolves to.
+/// The instance types to launch, and what each EC2NodeClass resolves to.
 #[async_trait]
 pub trait CatalogSource: Send + Sync {
-    /// Reads instance types, offerings, prices and reservations into a catalog. `previous` supplies what is asked for
-    /// less often (prices), and what could not be read this time.
+    /// Reads instance types, offerings, prices and reservations into a catalog. `previous` supplies data that is read less often
+    /// (prices), and data that could not be read this time.
     ///
     /// # Errors
-    /// When instance types or offerings cannot be read: the stored catalog then stays in force.
+    /// When instance types or offerings cannot be read. The stored catalog is kept.
     async fn catalog(&self, previous: Option<&Catalog>) -> Result<Catalog, PortError>;
 
     /// Resolves an EC2NodeClass: AMIs, subnets, security groups, instance profile, conditions. What cannot be resolved
     /// is a condition of the status, not an error.
     ///
     /// # Errors
-    /// When AWS could not be reached at all: the present status then stays.
+    /// When AWS is unreachable. The present status is kept.
     async fn resolve(&self, node_class: &EC2NodeClass) -> Result<EC2NodeClassStatus, PortError>;
 
-    /// Removes what was made for an EC2NodeClass that is being deleted: instance profile, launch templates.
+    /// Removes what was created for an EC2NodeClass that is being deleted: instance profile, launch templates.
     ///
     /// # Errors
-    /// When something could not be removed: the finalizer then stays.
+    /// When something could not be removed. The finalizer is kept.
     async fn release(&self, node_class: &EC2NodeClass) -> Result<(), PortError>;
 }
 
-/// The Kubernetes version of the cluster, by which AMI aliases are resolved.
+/// The Kubernetes version of the cluster, for AMI aliases.
 #[async_trait]
 pub trait ClusterVersion: Send + Sync {
-    /// The version of the control plane now, such as `1.33`.
+    /// The current version of the control plane, such as `1.33`.
     ///
     /// # Errors
     /// When it cannot be read.

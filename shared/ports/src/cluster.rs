@@ -8,42 +8,42 @@ pub use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent, ObjectRe
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod};
 use std::time::Duration;
 
-/// What the Eviction API answered.
+/// The answer of the Eviction API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Eviction {
-    /// The pod is on its way out.
+    /// The pod is being terminated.
     Accepted,
-    /// There is no such pod any more.
+    /// The pod does not exist any more.
     AlreadyGone,
-    /// A PodDisruptionBudget forbids it for now.
+    /// A PodDisruptionBudget does not allow it now.
     Blocked {
         /// The API server's message.
         message: String,
     },
 }
 
-/// A node that is looked up by its instance.
+/// A node to look up by its instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SoughtNode {
     /// Its provider id.
     pub provider_id: String,
     /// Its name, if it has joined before.
     pub name: Option<String>,
-    /// Whether it is expected to lack the label `karpenter.sh/initialized`, as far as is known.
+    /// Whether it is expected to lack the label `karpenter.sh/initialized`.
     pub joining: bool,
 }
 
-/// What a plan reads, and when it reads it.
+/// Reads the cluster for a plan, and waits for the end of the batch window.
 #[async_trait]
 pub trait PlanningView: Send + Sync {
-    /// Everything that planning looks at. An adapter that has read before resumes its watches instead of listing again.
+    /// Everything that planning reads. An adapter that has read before resumes its watches instead of listing again.
     ///
     /// # Errors
-    /// When any part of it cannot be read as a whole: a partial view would look like pods or nodes that are gone.
+    /// When any part of it cannot be read: in a partial snapshot, pods or nodes would look deleted.
     async fn view(&self) -> Result<ClusterView, PortError>;
 
-    /// Waits until pods have stopped becoming unschedulable for `idle`, or `max` has passed, and returns how long it took:
-    /// the batching window before a plan. Returns at once when nothing is pending.
+    /// Waits until no pod has become unschedulable for `idle`, or `max` has passed, and returns how long it took: the batch
+    /// window before a plan. Returns at once if no pod is pending.
     ///
     /// # Errors
     /// When the cluster cannot be watched.
@@ -53,13 +53,13 @@ pub trait PlanningView: Send + Sync {
 /// Nodes, and the pods and volumes on them.
 #[async_trait]
 pub trait NodesAndPods: Send + Sync {
-    /// The nodes with this provider id. `name_hint` is the name that the node probably has, which makes it cheaper.
+    /// The nodes with this provider id. `name_hint` is the probable name of the node, which makes the lookup cheaper.
     ///
     /// # Errors
     /// When the cluster cannot be read.
     async fn nodes_of(&self, provider_id: &str, name_hint: Option<&str>) -> Result<Vec<Node>, PortError>;
 
-    /// The nodes of these instances. Nodes that cannot be decoded are returned too: one of them may be a node that was sought.
+    /// The nodes of these instances. Nodes that cannot be decoded are returned too, because one of them may be such a node.
     ///
     /// # Errors
     /// When the cluster cannot be read.
@@ -71,7 +71,7 @@ pub trait NodesAndPods: Send + Sync {
     /// When the cluster cannot be read.
     async fn our_nodes(&self) -> Result<Vec<Node>, PortError>;
 
-    /// The pods bound to a node, ended ones included.
+    /// The pods that are bound to a node, including terminated ones.
     ///
     /// # Errors
     /// When the cluster cannot be read.
@@ -83,29 +83,29 @@ pub trait NodesAndPods: Send + Sync {
     /// When the cluster cannot be read.
     async fn volume_attachments(&self, node: &str) -> Result<Vec<VolumeAttachment>, PortError>;
 
-    /// Changes a node, if it still is this object.
+    /// Patches a node, if it is still this object.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such node, [`Conflict`](crate::ErrorKind::Conflict) when
     /// it is another object or changed meanwhile.
     async fn patch_node(&self, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError>;
 
-    /// Deletes a node object, if it still is this object; one that is gone is a success. Its finalizers stay.
+    /// Deletes a node object, if it is still this object. A missing node counts as success. Its finalizers stay.
     ///
     /// # Errors
-    /// When the API server refused.
+    /// When the API server rejected it.
     async fn delete_node(&self, name: &str, uid: &str) -> Result<(), PortError>;
 
-    /// Asks for a pod to be evicted, honouring PodDisruptionBudgets.
+    /// Requests the eviction of a pod, honouring PodDisruptionBudgets.
     ///
     /// # Errors
-    /// When the API server cannot be reached or refused for another reason than a budget.
+    /// When the API server cannot be reached, or rejected it for another reason than a budget.
     async fn evict(&self, pod: &PodRef) -> Result<Eviction, PortError>;
 
-    /// Deletes a pod with this many seconds to stop, past all budgets; one that is gone is a success.
+    /// Deletes a pod with this grace period in seconds, bypassing PodDisruptionBudgets. A missing pod counts as success.
     ///
     /// # Errors
-    /// When the API server refused.
+    /// When the API server rejected it.
     async fn delete_pod(&self, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError>;
 }
 
@@ -136,7 +136,7 @@ pub trait Configuration: Send + Sync {
     /// When the cluster cannot be read.
     async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError>;
 
-    /// All NodeOverlays that can be decoded, each with its status. None where the cluster does not know the kind.
+    /// All NodeOverlays that can be decoded, each with its status. None if the CRD is not installed.
     ///
     /// # Errors
     /// When the cluster cannot be read.
@@ -157,7 +157,7 @@ pub trait Configuration: Send + Sync {
     /// Writes a CapacityBuffer's status.
     ///
     /// # Errors
-    /// When the API server refused.
+    /// When the API server rejected it.
     async fn write_capacity_buffer_status(
         &self,
         namespace: &str,
@@ -165,16 +165,16 @@ pub trait Configuration: Send + Sync {
         status: &CapacityBufferStatus,
     ) -> Result<(), PortError>;
 
-    /// Writes an EC2NodeClass's status, its hash annotations, and our finalizer.
+    /// Writes an EC2NodeClass's status, its hash annotations, and the finalizer of nodeless.
     ///
     /// # Errors
-    /// When the API server refused.
+    /// When the API server rejected it.
     async fn write_node_class_status(&self, name: &str, status: &EC2NodeClassStatus) -> Result<(), PortError>;
 
-    /// Takes our finalizer off an EC2NodeClass that is being deleted.
+    /// Removes the finalizer of nodeless from an EC2NodeClass that is being deleted.
     ///
     /// # Errors
-    /// When the API server refused.
+    /// When the API server rejected it.
     async fn release_node_class(&self, name: &str) -> Result<(), PortError>;
 }
 
@@ -193,23 +193,23 @@ pub trait ClaimMirror: Send + Sync {
     /// When the cluster cannot be read, or the object cannot be decoded ([`Invalid`](crate::ErrorKind::Invalid)).
     async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError>;
 
-    /// The NodeClaim objects of these names that there are, and those of them that cannot be decoded.
+    /// The existing NodeClaim objects with these names, and those of them that cannot be decoded.
     ///
     /// # Errors
     /// When the cluster cannot be read.
     async fn mirrors_of(&self, names: &[String]) -> Result<(Vec<MirroredClaim>, Vec<InvalidObject>), PortError>;
 
-    /// Makes the NodeClaim object equal to our record: created when missing, spec once, status always. Returns the uid of
-    /// the object. An object that is being deleted is not created anew.
+    /// Makes the NodeClaim object equal to the record: creates it if it is missing, writes the spec once and the status always.
+    /// Returns the uid of the object. An object that is being deleted is not created again.
     ///
     /// # Errors
-    /// When the API server refused.
+    /// When the API server rejected it.
     async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError>;
 
-    /// Deletes a NodeClaim object and takes our finalizer off; one that is gone is a success.
+    /// Deletes a NodeClaim object and removes the finalizer of nodeless. A missing object counts as success.
     ///
     /// # Errors
-    /// When the API server refused.
+    /// When the API server rejected it.
     async fn remove_claim(&self, name: &str) -> Result<(), PortError>;
 }
 
@@ -219,11 +219,11 @@ pub trait Events: Send + Sync {
     /// Publishes Events. The same event again raises the count of the first.
     ///
     /// # Errors
-    /// When the API server refused; nothing depends on events.
+    /// When the API server rejected it. Nothing depends on events.
     async fn publish(&self, events: &[ObjectEvent]) -> Result<(), PortError>;
 }
 
-/// The Kubernetes cluster, which one adapter reads and writes part by part.
+/// The Kubernetes cluster. One adapter implements all parts of it.
 pub trait Cluster: PlanningView + NodesAndPods + Configuration + ClaimMirror + Events {}
 
 impl<T: PlanningView + NodesAndPods + Configuration + ClaimMirror + Events> Cluster for T {}

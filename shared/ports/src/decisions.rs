@@ -1,4 +1,4 @@
-//! Decisions, kept for a while so that people can ask why something was done.
+//! Decisions, kept for a limited time so that users can read why something was done.
 
 use crate::PortError;
 use async_trait::async_trait;
@@ -6,21 +6,21 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Why something was decided, for people; it expires after a while.
+/// The explanation of a decision. It expires.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
     /// A sortable id.
     pub id: String,
-    /// When.
+    /// The time of the decision.
     pub at: Timestamp,
-    /// What kind: `provisioning`, `disruption`, `interruption`, `collection`.
+    /// The kind: `provisioning`, `disruption`, `interruption`, `collection`.
     pub kind: String,
-    /// About what: the names of claims, nodes or pods.
+    /// The names of the claims, nodes or pods concerned.
     pub subjects: Vec<String>,
-    /// In one sentence.
+    /// A summary in one sentence.
     pub summary: String,
-    /// The whole explanation, as JSON text.
+    /// The whole explanation, as JSON.
     pub detail: String,
 }
 

@@ -1,7 +1,7 @@
-//! What operations need of the world: a cluster, a cloud, a table of claims, queues, a clock.
+//! The ports of the operations: a cluster, a cloud, a table of claims, queues, a clock.
 //!
-//! Each port has an adapter for AWS or Kubernetes, and one in memory in `nodeless-world`. The traits are used as
-//! `Arc<dyn …>`: calls cross a network, so dynamic dispatch costs nothing that counts and keeps operations readable.
+//! Each port has an adapter for AWS or Kubernetes, and one in memory in `nodeless-world`. The traits are used as `Arc<dyn …>`:
+//! calls cross a network, so the cost of dynamic dispatch is negligible.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod capacity;

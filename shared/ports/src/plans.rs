@@ -1,4 +1,4 @@
-//! Plans: what they decide, the commands that they carry out, and what one plan leaves for the next.
+//! Plans: their decisions, the commands that they execute, and the records that one plan leaves for the next.
 
 use crate::PortError;
 use crate::claims::{Created, PoolLimits};
@@ -9,62 +9,62 @@ use nodeless_model::claim::Charge;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// A disruption command that has not ended, stored so that it survives the process that began it.
+/// A disruption command that has not ended. It is stored so that any process can continue it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredCommand {
     /// The command's id.
     pub id: String,
-    /// Counts the writes; a write is refused when another came before it. Zero before the first.
+    /// The number of writes. A write fails if another one came first. Zero before the first write.
     pub version: u64,
-    /// Its progress, in one sentence for people who look into the table.
+    /// Its progress in one sentence, for users who read the table.
     pub summary: String,
-    /// The record as its owner encoded it; at most [`COMMAND_BYTES`].
+    /// The encoded record, at most [`COMMAND_BYTES`].
     pub encoded: Vec<u8>,
 }
 
-/// The most bytes that an encoded command may have: DynamoDB holds 400 kB in an item.
+/// The maximum size of an encoded command: DynamoDB limits an item to 400 kB.
 pub const COMMAND_BYTES: usize = 350_000;
 
-/// A plan that has begun, stored until it ends, so that the next plan knows of one that never ended.
+/// A plan that has begun. It is stored until the plan ends, so that the next plan detects one that did not finish.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnfinishedPlan {
-    /// Which plan: no other has this id.
+    /// The unique id of the plan.
     pub id: String,
     /// When it began.
     pub began: Timestamp,
 }
 
-/// A claim that a plan ends.
+/// A claim that a plan terminates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Leaving {
     /// The claim, with the version that was read.
     pub claim: NodeClaim,
-    /// What it is charged from now on, if that changes.
+    /// Its new charge, if it changes.
     pub charge: Option<Charge>,
 }
 
-/// What a plan decides. It is written together with the next plan revision, so that it is written only while no other plan has
-/// decided anything since this one read the table.
+/// A decision of a plan. It is written together with the next plan revision, so that the write fails if another plan has decided
+/// anything since this one read the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Commit<'a> {
     /// New claims of one NodePool, as [`Claims::create_together`](crate::Claims::create_together) writes them.
     Launch(&'a [NodeClaim], &'a PoolLimits),
-    /// Claims of one NodePool that the plan ends, at most [`MAX_TOGETHER`](crate::claims::MAX_TOGETHER), all or none: each as
-    /// [`Claims::update`](crate::Claims::update) writes it.
+    /// Claims of one NodePool that the plan terminates, at most [`MAX_TOGETHER`](crate::claims::MAX_TOGETHER), in one
+    /// transaction: each as [`Claims::update`](crate::Claims::update) writes it.
     Leave(&'a [Leaving]),
     /// A command, as [`Plans::put_command`] writes it.
     Command(&'a StoredCommand),
 }
 
-/// What became of a [`Commit`].
+/// The result of a [`Commit`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Committed {
-    /// It is written, the version of each claim or command is one higher, and so is the plan revision.
+    /// It is written. The version of each claim or command and the plan revision are incremented.
     Written,
-    /// Claims of these names with the same uids were there already: an earlier try had succeeded.
+    /// Claims with these names and uids existed: an earlier attempt had succeeded.
     AlreadyThere,
-    /// The NodePool's limit would be passed; nothing was written.
+    /// The NodePool's limit would be exceeded; nothing was written.
     LimitReached {
         /// The resource, or `dollars-per-hour`.
         resource: String,
@@ -74,7 +74,7 @@ pub enum Committed {
 }
 
 impl Committed {
-    /// The same of new claims.
+    /// The same for new claims.
     #[must_use]
     pub fn created(created: Created) -> Self {
         match created {
@@ -86,10 +86,10 @@ impl Committed {
 }
 
 impl StoredCommand {
-    /// Refuses a command that is too large to be stored.
+    /// Rejects a command that is too large to be stored.
     ///
     /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid) when it is.
+    /// [`Invalid`](crate::ErrorKind::Invalid) when it is too large.
     pub fn check_size(&self, operation: &str) -> Result<(), PortError> {
         if self.encoded.len() <= COMMAND_BYTES {
             return Ok(());
@@ -104,22 +104,21 @@ impl StoredCommand {
     }
 }
 
-/// What the plans of one cluster write and read.
+/// The records that the plans of one cluster write and read.
 #[async_trait]
 pub trait Plans: Send + Sync {
-    /// How often plans have decided something for this cluster, read consistently. A plan reads it before anything else.
+    /// The plan revision, read consistently. A plan reads it before anything else.
     ///
     /// # Errors
     /// When the table cannot be read.
     async fn plan_revision(&self) -> Result<u64, PortError>;
 
-    /// Writes what a plan decided and the next plan revision, both or neither, if the revision is still the one that the plan
+    /// Writes a decision of a plan and the next plan revision in one transaction, if the revision is still the one that the plan
     /// read.
     ///
     /// # Errors
     /// As for the write itself: [`Conflict`](crate::ErrorKind::Conflict) when another process wrote the claim or command first,
-    /// `Invalid` for what cannot be written at all, and when the table cannot be written. In the last case it may have been
-    /// written all the same.
+    /// `Invalid` for invalid input, and when the table cannot be written. In the last case the write may have succeeded.
     async fn commit(&self, commit: Commit<'_>, revision: u64) -> Result<Committed, PortError>;
 
     /// The disruption commands that have not ended, in the order of their ids, read consistently.
@@ -128,15 +127,14 @@ pub trait Plans: Send + Sync {
     /// When the table cannot be read.
     async fn commands(&self) -> Result<Vec<StoredCommand>, PortError>;
 
-    /// Writes a command if the table still holds the version that was read (none where that is zero), and returns the new
-    /// version.
+    /// Writes a command if the table still holds the version that was read (none if that is zero), and returns the new version.
     ///
     /// # Errors
     /// [`Conflict`](crate::ErrorKind::Conflict) when another process wrote first, [`Invalid`](crate::ErrorKind::Invalid) when
     /// it is too large.
     async fn put_command(&self, command: &StoredCommand) -> Result<u64, PortError>;
 
-    /// Deletes a command that has ended, if the table still holds its version. One that is not there any more is a success.
+    /// Deletes a command that has ended, if the table still holds its version. A missing command counts as success.
     ///
     /// # Errors
     /// [`Conflict`](crate::ErrorKind::Conflict) when another process wrote first.
@@ -148,31 +146,31 @@ pub trait Plans: Send + Sync {
     /// When the table cannot be read.
     async fn unfinished_plan(&self) -> Result<Option<UnfinishedPlan>, PortError>;
 
-    /// Records that a plan begins, in place of one that has not ended. The record expires at `until`.
+    /// Records that a plan begins. This replaces the record of an unfinished plan. The record expires at `until`.
     ///
     /// # Errors
     /// When the table cannot be written.
     async fn begin_plan(&self, plan: &UnfinishedPlan, until: Timestamp) -> Result<(), PortError>;
 
-    /// Deletes the record that the plan of this id has begun. Where there is none, or that of a later plan, nothing changes.
+    /// Deletes the record of the plan with this id. If it is missing, or a later plan has replaced it, nothing changes.
     ///
     /// # Errors
     /// When the table cannot be written.
     async fn end_plan(&self, id: &str) -> Result<(), PortError>;
 
-    /// The names of the nodes that the last decision about disruption had no time to evaluate: the next begins with them.
+    /// The names of the nodes that the last disruption decision did not evaluate. The next decision starts with them.
     ///
     /// # Errors
     /// When the table cannot be read.
     async fn not_yet_evaluated(&self) -> Result<BTreeSet<String>, PortError>;
 
-    /// Writes these names in place of the earlier ones. They expire at `until`.
+    /// Replaces these names. They expire at `until`.
     ///
     /// # Errors
     /// When the table cannot be written.
     async fn put_not_yet_evaluated(&self, nodes: &BTreeSet<String>, until: Timestamp) -> Result<(), PortError>;
 
-    /// Stores what a plan was made from, in chunks, for a person to read. It expires at `until`.
+    /// Stores the snapshot of a plan in chunks. It expires at `until`.
     ///
     /// # Errors
     /// When the table cannot be written.

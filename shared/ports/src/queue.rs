@@ -5,21 +5,21 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// A message of the plan queue: "look now". One planner at a time works for a cluster.
+/// A message of the plan queue: "look now". One planner runs for a cluster at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum PlanMessage {
     /// Something may have changed.
     #[serde(rename = "wake")]
     Wake {
-        /// What woke the planner.
+        /// The source of the wake-up.
         source: WakeSource,
-        /// When, for measuring how long it took.
+        /// When it was requested, to measure the delay.
         at: jiff::Timestamp,
     },
 }
 
-/// What woke the planner.
+/// The source of a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WakeSource {
@@ -27,13 +27,13 @@ pub enum WakeSource {
     Webhook,
     /// The minute heartbeat.
     Heartbeat,
-    /// A claim failed or is gone, so its pods have to be planned again.
+    /// A claim failed or was deleted, so its pods have to be planned again.
     Lifecycle,
     /// EC2 is about to interrupt an instance.
     Interruption,
-    /// Types, prices or an EC2NodeClass changed.
+    /// Instance types, prices or an EC2NodeClass changed.
     Catalog,
-    /// A plan that could not finish everything asks for the next.
+    /// A plan that could not finish everything requests the next.
     Planner,
 }
 
@@ -41,7 +41,7 @@ pub enum WakeSource {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum ClaimMessage {
-    /// Reconcile this claim now. Only earlier versions sent this: now a shard of claims is reconciled at a time.
+    /// Reconcile this claim now. Only earlier versions sent this; claims are now reconciled by shard.
     #[serde(rename = "claim")]
     Claim {
         /// The claim's name.
@@ -53,48 +53,48 @@ pub enum ClaimMessage {
         /// The shard's number.
         shard: u32,
     },
-    /// A plan is due now: wake the planner. Messages of a FIFO queue cannot be delayed one by one, so a plan that is due later
-    /// waits here.
+    /// A plan is due now: wake the planner. A FIFO queue cannot delay single messages, so the request for a later plan waits in
+    /// this queue.
     #[serde(rename = "plan")]
     Plan {
-        /// When it was asked for.
+        /// When it was requested.
         at: jiff::Timestamp,
     },
-    /// Ask EC2 now, by dry runs, whether instances can be launched from this EC2NodeClass.
+    /// Validate this EC2NodeClass now by EC2 dry runs.
     #[serde(rename = "nodeClass")]
     NodeClass {
         /// The EC2NodeClass's name.
         name: String,
     },
-    /// Look at all claims now, and compare them with EC2 and the cluster.
+    /// Compare all claims with EC2 and the cluster now.
     #[serde(rename = "sweep")]
     Sweep {
-        /// When it was asked for.
+        /// When it was requested.
         at: jiff::Timestamp,
     },
 }
 
-/// A message of the catalog queue: "look now". One refresh at a time works for a cluster.
+/// A message of the catalog queue: "look now". One refresh runs for a cluster at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum CatalogMessage {
-    /// Time has passed: the catalog and all EC2NodeClasses may have changed.
+    /// The scheduled refresh: the catalog and all EC2NodeClasses may have changed.
     #[serde(rename = "refresh")]
     Refresh {
-        /// When it was asked for.
+        /// When it was requested.
         at: jiff::Timestamp,
     },
     /// EC2NodeClasses are new or changed.
     #[serde(rename = "nodeClasses")]
     NodeClasses {
-        /// Which.
+        /// Their generations.
         changed: Vec<NodeClassGeneration>,
-        /// When it was asked for.
+        /// When it was requested.
         at: jiff::Timestamp,
     },
 }
 
-/// A spec that an EC2NodeClass has had.
+/// A generation of the spec of an EC2NodeClass.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClassGeneration {
@@ -106,38 +106,37 @@ pub struct NodeClassGeneration {
     pub generation: i64,
 }
 
-/// Sends messages. They may be lost, late or doubled: a receiver goes by the state, not by the message.
+/// Sends messages. They may be lost, late or duplicated: a receiver acts on the state, not on the message.
 #[async_trait]
 pub trait Queue: Send + Sync {
-    /// Asks for a plan. Several calls within a second may become one message.
+    /// Requests a plan. Several calls within a second may become one message.
     ///
     /// # Errors
-    /// When the queue cannot be reached; the heartbeat then wakes the planner within a minute.
+    /// When the queue cannot be reached. The heartbeat then wakes the planner within a minute.
     async fn wake_planner(&self, source: WakeSource) -> Result<(), PortError>;
 
-    /// Asks for a plan after a delay (at most 15 minutes; longer ones are cut).
+    /// Requests a plan after a delay of at most 15 minutes. A longer delay is shortened.
     ///
     /// # Errors
-    /// When the queue cannot be reached; the heartbeat then wakes the planner within a minute.
+    /// When the queue cannot be reached. The heartbeat then wakes the planner within a minute.
     async fn wake_planner_after(&self, delay: Duration) -> Result<(), PortError>;
 
-    /// Asks to reconcile the claims of a shard that are due after a delay (at most 15 minutes; longer ones are cut).
+    /// Requests the reconciliation of the due claims of a shard after a delay of at most 15 minutes. A longer delay is shortened.
     ///
     /// # Errors
-    /// When the queue cannot be reached; the sweep then finds the shard within a minute.
+    /// When the queue cannot be reached. The sweep then finds the shard within a minute.
     async fn wake_shard(&self, shard: u32, delay: Duration) -> Result<(), PortError>;
 
-    /// Asks to find out, after a delay (at most 15 minutes; longer ones are cut), whether instances can be launched from an
-    /// EC2NodeClass.
+    /// Requests the validation of an EC2NodeClass after a delay of at most 15 minutes. A longer delay is shortened.
     ///
     /// # Errors
-    /// When the queue cannot be reached; the next refresh then asks again.
+    /// When the queue cannot be reached. The next refresh requests it again.
     async fn check_node_class(&self, name: &str, delay: Duration) -> Result<(), PortError>;
 
-    /// Asks to resolve EC2NodeClasses whose status is not of these generations yet. Calls for the same generations within a minute
-    /// may become one message.
+    /// Requests the resolution of EC2NodeClasses with these generations. Calls for the same generations within a minute may
+    /// become one message.
     ///
     /// # Errors
-    /// When the queue cannot be reached; the next plan then asks again, and the catalog's schedule does.
+    /// When the queue cannot be reached. The next plan and the catalog's schedule request it again.
     async fn resolve_node_classes(&self, changed: &[NodeClassGeneration]) -> Result<(), PortError>;
 }

@@ -1,19 +1,19 @@
-//! Small records that their owners encode: what one run of a function learned and the next goes by.
+//! Small records that their owners encode: what one run of a function learned and later runs use.
 
 use crate::PortError;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What a record is about.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RecordKind {
     /// What voluntary disruption did to a NodePool within the last hour.
     Churn,
-    /// Whether the last nodes that a NodePool launched joined the cluster.
+    /// The results of the last launches of a NodePool.
     Registrations,
-    /// How much memory nodes reported, by image and instance type: one for the cluster.
+    /// The memory that nodes reported, by image and instance type: one for the cluster.
     ReportedMemory,
     /// The zones that the cluster is shifted away from: one for the cluster.
     ZonalShifts,
@@ -43,14 +43,14 @@ impl RecordKind {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StoredRecord {
-    /// The NodePool that it is about; empty where it is about the cluster.
+    /// The NodePool of the record; empty for a record of the cluster.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node_pool: String,
-    /// Counts the writes; a write is refused when another came before it. Zero before the first.
+    /// The number of writes. A write fails if another one came first. Zero before the first write.
     pub version: u64,
-    /// The record as its owner encoded it, as JSON; empty before the first write.
+    /// The record that its owner encoded as JSON; empty before the first write.
     pub encoded: String,
-    /// From when on it has no meaning and may be deleted; it may be there a while longer. `None` for a record that is kept.
+    /// When it expires. It may be deleted later than that. `None` for a record that does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
 }
@@ -70,8 +70,8 @@ pub trait Records: Send + Sync {
     /// When the table cannot be read.
     async fn record(&self, kind: RecordKind, node_pool: &str) -> Result<Option<StoredRecord>, PortError>;
 
-    /// Writes a record if the table still holds the version that was read (none where that is zero, or where what was read has
-    /// expired), and returns the new version.
+    /// Writes a record if the table still holds the version that was read (none if that is zero, or if the record has expired),
+    /// and returns the new version.
     ///
     /// # Errors
     /// [`Conflict`](crate::ErrorKind::Conflict) when another process wrote first.

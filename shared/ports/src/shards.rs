@@ -6,23 +6,23 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A part of the claims that launch, join, drain or terminate, or that a function asked to reconcile. One message in the claims
+/// A part of the claims that launch, join, drain or terminate, or whose reconciliation was requested. One message in the claims
 /// queue reconciles all of them that are due.
 ///
-/// A shard names its claims itself. So the number of shards may differ from one write to the next, and a claim that two shards name
-/// is only reconciled twice: every write of a claim is conditional.
+/// A shard contains the names of its claims. So the number of shards may change between writes, and a claim in two shards is only
+/// reconciled twice: every write of a claim is conditional.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StoredShard {
     /// The shard's number.
     pub shard: u32,
-    /// Counts the writes; a write is refused when another came before it. Zero before the first.
+    /// The number of writes. A write fails if another one came first. Zero before the first write.
     #[serde(skip)]
     pub version: u64,
-    /// When each of its claims is due. Empty while none of them is expected to change.
+    /// When each of its claims is due. Empty if no claim is due.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub due: BTreeMap<String, Timestamp>,
-    /// When the last message was to arrive, if no process has taken the claims since.
+    /// When the last message was due to arrive, if no process has taken the claims since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Timestamp>,
 }
@@ -36,13 +36,13 @@ pub trait Shards: Send + Sync {
     /// When the table cannot be read, or one record cannot be decoded.
     async fn shards(&self) -> Result<Vec<StoredShard>, PortError>;
 
-    /// One shard, read consistently. `None` where no claim was ever in it.
+    /// One shard, read consistently. `None` if it was never written.
     ///
     /// # Errors
     /// When the table cannot be read.
     async fn shard(&self, shard: u32) -> Result<Option<StoredShard>, PortError>;
 
-    /// Writes a shard if the table still holds the version that was read (none where that is zero), and returns the new version.
+    /// Writes a shard if the table still holds the version that was read (none if that is zero), and returns the new version.
     ///
     /// # Errors
     /// [`Conflict`](crate::ErrorKind::Conflict) when another process wrote first.

@@ -2,7 +2,7 @@
 
 use crate::{Capacity, Claims, Decisions, Plans, Records, Shards, StoredCatalog};
 
-/// Everything that one cluster's functions share: the claims table, which one adapter implements part by part.
+/// The shared state of one cluster's functions: the claims table, which one adapter implements.
 pub trait State: Claims + Shards + Plans + Capacity + Records + StoredCatalog + Decisions {}
 
 impl<T: Claims + Shards + Plans + Capacity + Records + StoredCatalog + Decisions> State for T {}

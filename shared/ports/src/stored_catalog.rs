@@ -1,4 +1,4 @@
-//! The catalog as it is stored: the catalog function writes it, and all others read it.
+//! The stored catalog: the catalog function writes it, and all others read it.
 
 use crate::PortError;
 use async_trait::async_trait;
@@ -6,7 +6,7 @@ use async_trait::async_trait;
 /// The stored catalog of one cluster.
 #[async_trait]
 pub trait StoredCatalog: Send + Sync {
-    /// Stores the encoded catalog under its version, in chunks; readers see the old or the new one, never a mixture.
+    /// Stores the encoded catalog under its version, in chunks. Readers see the old or the new one, never a mixture.
     ///
     /// # Errors
     /// When the table cannot be written.

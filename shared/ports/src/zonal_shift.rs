@@ -1,4 +1,5 @@
-//! Zonal shifts of Amazon Application Recovery Controller (ARC): zones in which the cluster launches nothing for a while.
+//! Zonal shifts of Amazon Application Recovery Controller (ARC): zones in which the cluster launches nothing until the shift
+//! ends.
 
 use crate::PortError;
 use async_trait::async_trait;
@@ -10,18 +11,18 @@ use serde::{Deserialize, Serialize};
 pub struct ZonalShift {
     /// The zone's id, the same in every account, such as `use1-az1`.
     pub zone_id: String,
-    /// When it ends by itself. `None` where that is not known, as with a shift that AWS began.
+    /// When it expires. `None` if that is unknown, for example for a shift that AWS started.
     pub until: Option<Timestamp>,
 }
 
-/// ARC, as far as it is about this cluster.
+/// ARC, for this cluster.
 #[async_trait]
 pub trait ZonalShifts: Send + Sync {
-    /// The shifts that are applied to the cluster now. Those that another one keeps from being applied are left out.
+    /// The shifts that are applied to the cluster now. Shifts that another shift overrides are left out.
     ///
-    /// # Errors
-    /// When ARC cannot be read, does not know the cluster, or answers what this version does not understand. Then nothing is
-    /// known: neither that there is a shift nor that there is none.
+    /// When ARC cannot be read, the cluster is not registered with ARC, or the answer cannot be decoded by this version. It is
+    /// then unknown whether there is a shift.
+    /// unknown whether there is a shift.
     async fn applied(&self) -> Result<Vec<ZonalShift>, PortError>;
 }
 
@@ -33,6 +34,6 @@ pub struct ShiftedZone {
     pub zone_id: String,
     /// Its name in this account, such as `us-east-1a`.
     pub zone: String,
-    /// From when on it is not shifted away from any more, whatever becomes of reading ARC.
+    /// When it ends at the latest, even if ARC cannot be read.
     pub until: Timestamp,
 }

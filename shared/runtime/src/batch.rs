@@ -1,9 +1,9 @@
 //! SQS batches that fail one message at a time.
 //!
-//! A message that is handed back comes again after the queue's visibility timeout, and becomes a dead letter when it is handed
-//! back too often. That is for messages that cannot be read, and for a function that crashes. Where a service does not answer, or
-//! not before the function's timeout, and something else asks for the same work within a minute anyway, the message is done: an
-//! outage leaves no dead letters.
+//! A message that is returned is delivered again after the queue's visibility timeout, and moves to the dead-letter queue after
+//! the maximum number of attempts. This applies to messages that cannot be read, and to crashes. If a service does not answer
+//! before the function's timeout, and other messages request the same work within a minute anyway, the message is deleted, so
+//! that an outage leaves no dead letters.
 
 use crate::lines::{MessageDropped, MessageGivenUp, MessageMalformed, MessageRetried, MessageUnreadable};
 use crate::{Deadline, OutOfTime};
@@ -13,24 +13,24 @@ use nodeless_telemetry::log;
 use serde::de::DeserializeOwned;
 use std::future::Future;
 
-/// Why a message failed, and what becomes of it.
+/// Why a message failed, and whether it is retried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The heartbeat or the sweep asks for its work again: the message is done.
+    /// The heartbeat or the sweep requests its work again. The message is deleted.
     AskedAgain(String),
-    /// Nothing else asks for its work: the message comes again until it has come this often.
+    /// No other message requests its work. The message is retried up to this number of times.
     Retry {
-        /// Why it failed.
+        /// The error.
         why: String,
-        /// How often it is handled at most.
+        /// The maximum number of attempts.
         attempts: u32,
     },
-    /// It cannot be read: the message comes again until it is a dead letter, for a person to look at.
+    /// It cannot be read. The message is retried until SQS moves it to the dead-letter queue, for a person to inspect.
     Unreadable(String),
 }
 
-/// The messages of a batch that any message wakes, whatever its body. One that is malformed was not sent by nodeless: it is logged and
-/// left out, because handing it back would only delay the others.
+/// The messages of a batch that any message wakes, whatever its body. A malformed message was not sent by nodeless: it is logged
+/// and skipped, because returning it would only delay the others.
 #[must_use]
 pub fn well_formed<M: DeserializeOwned>(event: &SqsEvent) -> Vec<M> {
     let parse = |message: &SqsMessage| {
@@ -44,7 +44,7 @@ pub fn well_formed<M: DeserializeOwned>(event: &SqsEvent) -> Vec<M> {
     event.records.iter().filter_map(parse).collect()
 }
 
-/// Handles the messages of a batch at once, each by itself. `late` is the failure of those that are not handled by the deadline.
+/// Handles the messages of a batch concurrently. `late` is the failure of those that are not handled by the deadline.
 pub async fn each<H, F>(
     event: SqsEvent,
     deadline: Deadline,
@@ -67,8 +67,8 @@ where
     response
 }
 
-/// Handles the messages of a batch together, with a result for each, in their order. `late` is the failure of all of them where
-/// they are not handled by the deadline.
+/// Handles the messages of a batch together, with a result for each, in their order. `late` is the failure of all of them if they
+/// are not handled by the deadline.
 pub async fn together<T>(
     event: SqsEvent,
     deadline: Deadline,
@@ -120,7 +120,7 @@ fn conclude(message: &SqsMessage, result: Result<(), Failure>, response: &mut Sq
     }
 }
 
-/// How often SQS has handed the message out; once where it does not state.
+/// How many times SQS has delivered the message; once if it does not report it.
 fn received(message: &SqsMessage) -> u32 {
     message.attributes.get("ApproximateReceiveCount").and_then(|count| count.parse().ok()).unwrap_or(1)
 }

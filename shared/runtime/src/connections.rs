@@ -1,4 +1,4 @@
-//! Connections that an execution environment makes once and keeps.
+//! Connections that an execution environment opens once and keeps.
 
 use crate::{Environment, EnvironmentError, SystemClock};
 use aws_config::SdkConfig;
@@ -11,12 +11,12 @@ use nodeless_state::{DynamoClaims, SqsQueue};
 use nodeless_telemetry::Stdout;
 use std::sync::Arc;
 
-/// What most functions talk to.
+/// The connections that most functions use.
 #[derive(Clone)]
 pub struct Connections {
     /// The AWS configuration, for further clients.
     pub config: SdkConfig,
-    /// Where the cluster is.
+    /// The endpoint of the cluster.
     pub access: ClusterAccess,
     /// The cluster's name, the wall clock, and logs to standard output.
     pub context: Context,
@@ -28,10 +28,10 @@ pub struct Connections {
     pub queue: Arc<SqsQueue>,
 }
 
-/// Why nothing could be connected.
+/// Why a connection failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// A variable is missing or wrong.
+    /// A variable is missing or invalid.
     #[error(transparent)]
     Environment(#[from] EnvironmentError),
     /// A service did not answer.
@@ -40,7 +40,7 @@ pub enum ConnectError {
 }
 
 impl Connections {
-    /// Connects as the environment states.
+    /// Connects according to the environment.
     ///
     /// # Errors
     /// When a variable is missing, or the cluster cannot be described.
@@ -80,7 +80,7 @@ impl Connections {
     pub fn zonal_shifts(&self) -> Result<Arc<dyn ZonalShifts>, ConnectError> {
         let arn = self.access.arn.clone().ok_or_else(|| {
             let name = &self.access.name;
-            let message = format!("EKS did not return the ARN of cluster {name}, by which ARC knows its zonal shifts");
+            let message = format!("EKS did not return the ARN of cluster {name}, which ARC needs for its zonal shifts");
             PortError::new(ErrorKind::Unavailable, "EKS DescribeCluster", message)
         })?;
         Ok(Arc::new(ArcZonalShifts::new(&self.config, arn)))
@@ -106,15 +106,15 @@ impl Connections {
     }
 }
 
-/// The AWS configuration, for what needs neither the cluster nor the table.
+/// The AWS configuration, for functions that use neither the cluster nor the table.
 pub async fn aws_config() -> SdkConfig {
     nodeless_aws::load_config().await
 }
 
-/// Where the cluster of this name is.
+/// The endpoint of the cluster with this name.
 ///
 /// # Errors
-/// When EKS cannot be asked or does not know it.
+/// When EKS does not answer, or the cluster does not exist.
 pub async fn cluster_access(config: &SdkConfig, name: &str) -> Result<ClusterAccess, PortError> {
     nodeless_eks::describe(config, name).await
 }

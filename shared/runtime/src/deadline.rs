@@ -1,22 +1,22 @@
-//! When Lambda ends the work for an event.
+//! The deadline of the work for an event.
 
 use jiff::Timestamp;
 use std::future::Future;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What is kept back of a function's time for its answer to reach Lambda.
+/// The part of a function's time that is reserved for its answer to reach Lambda.
 const KEPT_FOR_THE_ANSWER: Duration = Duration::from_secs(2);
 
-/// When Lambda ends a function that has not answered. It counts such an invocation as failed, and SQS delivers its messages again
-/// until they are dead letters, whatever the reason.
+/// When Lambda ends a function that has not answered. Lambda counts such an invocation as failed, and SQS delivers its messages
+/// again until it moves them to the dead-letter queue, whatever the reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deadline {
     at: Option<Timestamp>,
     work_until: Option<Instant>,
 }
 
-/// Work was given up because Lambda would have ended the function.
+/// Work was canceled because Lambda would have ended the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the work did not end before the function's timeout: the API server or an AWS service answers slowly or not at all, or the \
@@ -25,29 +25,29 @@ pub struct Deadline {
 pub struct OutOfTime;
 
 impl Deadline {
-    /// The time that Lambda gives in milliseconds since 1970; zero is what it leaves out.
+    /// The deadline that Lambda reports, in milliseconds since 1970; zero if it is missing.
     pub(crate) fn of_lambda(milliseconds: u64) -> Self {
         let at = i64::try_from(milliseconds).ok().filter(|milliseconds| *milliseconds > 0);
         at.and_then(|at| Timestamp::from_millisecond(at).ok()).map_or_else(Self::default, Self::at)
     }
 
-    /// A function that is ended at this time.
+    /// A function that ends at this time.
     pub(crate) fn at(at: Timestamp) -> Self {
         let left = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
         let work_until = Instant::now().checked_add(left.saturating_sub(KEPT_FOR_THE_ANSWER));
         Self { at: Some(at), work_until }
     }
 
-    /// The time itself, for work that plans with what is left; `None` where Lambda does not report it.
+    /// The time itself, for work that is planned for the remaining time; `None` if Lambda does not report it.
     #[must_use]
     pub const fn timestamp(&self) -> Option<Timestamp> {
         self.at
     }
 
-    /// Works until shortly before the deadline. Work that is given up is dropped where it waits, as when the process ends.
+    /// Works until shortly before the deadline. Work that is not finished is dropped, as when the process ends.
     ///
     /// # Errors
-    /// When the work has not ended by then.
+    /// When the work did not finish in time.
     pub async fn bound<T>(self, work: impl Future<Output = T>) -> Result<T, OutOfTime> {
         match self.work_until {
             None => Ok(work.await),

@@ -4,7 +4,7 @@ use nodeless_model::duration::{format_go_duration, parse_go_duration};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A variable that is missing or cannot be used. Terraform sets all of them; set them yourself when you run a function by hand.
+/// A variable that is missing or invalid. Terraform sets all of them; set them yourself if you run a function manually.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvironmentError {
     /// It is not set, or empty.
@@ -15,14 +15,14 @@ pub enum EnvironmentError {
         /// What it sets.
         meaning: &'static str,
     },
-    /// It is set to something else than expected.
+    /// It has an invalid value.
     #[error("the environment variable {name} is {value:?}: {why}; it sets {meaning}")]
     Invalid {
         /// The variable.
         name: &'static str,
-        /// What it is set to.
+        /// Its value.
         value: String,
-        /// What is wrong with that.
+        /// What is wrong with the value.
         why: String,
         /// What it sets.
         meaning: &'static str,
@@ -60,7 +60,7 @@ impl<'a> Environment<'a> {
         (self.read)(name).filter(|value| !value.is_empty())
     }
 
-    /// A variable that must be there.
+    /// A required variable.
     ///
     /// # Errors
     /// When it is not set.
@@ -68,10 +68,10 @@ impl<'a> Environment<'a> {
         self.optional(name).ok_or(EnvironmentError::Missing { name, meaning })
     }
 
-    /// A variable with a default that must be readable when it is set.
+    /// A variable with a default.
     ///
     /// # Errors
-    /// When it is set to something that cannot be read.
+    /// When its value cannot be parsed.
     pub fn parsed_or<T>(&self, name: &'static str, meaning: &'static str, default: T) -> Result<T, EnvironmentError>
     where
         T: FromStr,
@@ -86,10 +86,10 @@ impl<'a> Environment<'a> {
         })
     }
 
-    /// A duration as Karpenter writes them, such as `10s`, with a default and a bound.
+    /// A duration in Karpenter's format, such as `10s`, with a default and a maximum.
     ///
     /// # Errors
-    /// When it is set to something that cannot be read, or to more than the bound.
+    /// When its value cannot be parsed, or exceeds the maximum.
     pub fn duration_or(
         &self,
         name: &'static str,
@@ -106,7 +106,7 @@ impl<'a> Environment<'a> {
         Ok(duration)
     }
 
-    /// A switch that is off by default.
+    /// A boolean that is false by default.
     fn switch(&self, name: &'static str, meaning: &'static str) -> Result<bool, EnvironmentError> {
         self.parsed_or(name, meaning, false)
     }
@@ -119,7 +119,7 @@ impl<'a> Environment<'a> {
         self.switch("NODELESS_ISOLATED_VPC", "whether only AWS services with a VPC endpoint are called, true or false")
     }
 
-    /// Karpenter's `DISABLE_DRY_RUN`: whether EC2NodeClasses are ready without asking EC2 by dry runs.
+    /// Karpenter's `DISABLE_DRY_RUN`: whether EC2NodeClasses become ready without EC2 dry runs.
     ///
     /// # Errors
     /// When it is neither `true` nor `false`.
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_name_the_variable_and_what_it_says() {
+    fn errors_name_the_variable_and_its_value() {
         let environment = Environment::from_fn(|name| match name {
             "CLUSTER_NAME" => Some(String::new()),
             "SIZE" => Some("many".to_owned()),

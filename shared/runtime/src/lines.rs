@@ -30,7 +30,7 @@ impl Line for MessageGivenUp<'_> {
     const LEVEL: Level = Level::Error;
 }
 
-/// A message is malformed. The function works as if it had come with nothing in it.
+/// A message is malformed. The function works as if it were empty.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct MessageMalformed<'a> {
@@ -43,7 +43,7 @@ impl Line for MessageMalformed<'_> {
     const LEVEL: Level = Level::Error;
 }
 
-/// A message failed and is received again.
+/// A message failed and is retried.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct MessageRetried<'a> {

@@ -1,19 +1,19 @@
-//! What functions have in common that Terraform invokes.
+//! What the functions that Terraform invokes share.
 
 use serde::Deserialize;
 
 /// What Terraform's `aws_lambda_invocation` adds to its input under the key `tf`, with the lifecycle scope `CRUD`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Invocation {
-    /// Why it invokes.
+    /// The reason of the invocation.
     pub action: Operation,
 }
 
-/// What Terraform does with the resource that invokes.
+/// What Terraform does with the invoking resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Operation {
-    /// It is made.
+    /// It is created.
     Create,
     /// Its input has changed.
     Update,
@@ -33,7 +33,7 @@ pub struct OtherCluster {
     pub environment: String,
 }
 
-/// Holds what an event states about the cluster against the environment.
+/// Checks the cluster in an event against the environment.
 ///
 /// # Errors
 /// When they name different clusters.

@@ -37,7 +37,7 @@ resource "aws_iam_role" "cluster" {
   })
 }
 
-# The local world knows a node role of this name and no other.
+# The simulation has a node role with this name and no other.
 resource "aws_iam_role" "node" {
   name = "${var.cluster_name}-node"
   assume_role_policy = jsonencode({

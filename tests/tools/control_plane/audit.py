@@ -45,7 +45,8 @@ class Audit:
         """The calls that were answered, oldest first. A watch is logged when it begins and when it ends, and is one call."""
         if not self.path.exists():
             return
-        for line in self.path.read_text().splitlines():
+        # The last line may still be being written.
+        for line in self.path.read_text().split("\n")[:-1]:
             event = json.loads(line)
             started = event["stage"] == "ResponseStarted"
             if event["verb"] == "watch" and not started and event.get("responseStatus", {}).get("code") == 200:

@@ -43,7 +43,7 @@ class Client:
             connection.close()
 
     def watch(self, path: str, seconds: int) -> list[dict[str, Any]]:
-        """The events of a watch that the API server ends after so many seconds, or earlier."""
+        """The events of a watch that the API server ends after this number of seconds, or earlier."""
         separator = "&" if "?" in path else "?"
         connection = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=seconds + 30, context=self._context)
         try:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from ..processes import wait_for
 from ..recording import EmulatedAccount, Proxy, policies, signed_by_name
 from ..terraform import ROOT, copy_module, environment, terraform
 from ..world import World
+from . import clock
 from .binaries import Binaries
 from .nodes import Joining
 from .relay import Relay
@@ -64,8 +65,9 @@ class Inputs:
 class Deployment:
     """nodeless, applied, in a cluster with a real control plane. Use as a context manager."""
 
-    def __init__(self, inputs: Inputs, directory: Path, logs: Path) -> None:
-        self.inputs, self.directory, self.logs = inputs, directory, logs
+    def __init__(self, inputs: Inputs, directory: Path, logs: Path, prepare: Callable[[Deployment], None] = lambda _: None) -> None:
+        """`prepare` puts into the cluster what is there before nodeless is applied."""
+        self.inputs, self.directory, self.logs, self._prepare = inputs, directory, logs, prepare
         self._identities: dict[str, Identity] = {}
         self._stack = ExitStack()
         self.outputs: dict[str, Any] = {}
@@ -83,6 +85,7 @@ class Deployment:
             self.proxy = started.enter_context(RealClusterProxy(self.plane, account, self.world, self.ministack, self.logs))
             self.relay = started.enter_context(Relay(self.plane.authority.server("webhook"), self._invoke))
             self.nodes = started.enter_context(Joining(self.world, self.plane))
+            self._prepare(self)
             self._apply(started)
             self._stack = started.pop_all()
         return self
@@ -166,6 +169,27 @@ class Deployment:
             groups.append("system:masters")
         account, name = role.split(":")[4], role.rsplit("/", 1)[-1]
         return Identity(f"arn:aws:sts::{account}:assumed-role/{name}/{access_key}", tuple(groups))
+
+    # What is changed about functions for a while
+
+    @contextmanager
+    def environment(self, function: str, variables: Mapping[str, str]) -> Iterator[None]:
+        """Runs a function with more environment variables. Its execution environments are new at the beginning and at the end."""
+        client, name = self.ministack.client("lambda"), self.functions()[function]
+        before = client.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
+        client.update_function_configuration(FunctionName=name, Environment={"Variables": before | dict(variables)})
+        try:
+            yield
+        finally:
+            client.update_function_configuration(FunctionName=name, Environment={"Variables": before})
+
+    @contextmanager
+    def moved_clocks(self, seconds: Mapping[str, int]) -> Iterator[None]:
+        """Runs functions with clocks that differ from all others by so many seconds."""
+        with ExitStack() as moved:
+            for function, offset in seconds.items():
+                moved.enter_context(self.environment(function, clock.moved(self.directory, offset)))
+            yield
 
     # Instances
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import subprocess
 import urllib.request
@@ -35,6 +36,10 @@ PATHS = {
 NAMESPACED = ("pods", "events", "persistentvolumeclaims", "deployments", "daemonsets", "statefulsets", "replicasets", "poddisruptionbudgets", "capacitybuffers")
 # Every call, without its content.
 AUDIT_POLICY = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}], "omitStages": ["RequestReceived"]}
+
+
+class Unanswered(AssertionError):
+    """The API server gave no answer, which must not look like an object that is gone."""
 
 
 class ControlPlane:
@@ -117,18 +122,24 @@ class ControlPlane:
             self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(item))
 
     def items(self, resource: str, selector: str = "") -> list[dict[str, Any]]:
-        """Objects of a kind, in all namespaces; none while the kind is not served or the API server does not answer."""
+        """Objects of a kind, in all namespaces; none while the kind is not served."""
         query = f"?labelSelector={quote(selector)}" if selector else ""
-        try:
-            answer = self.client.call("GET", f"{PATHS[resource]}/{resource}{query}")
-        except OSError:
-            return []
-        return answer.body["items"] if answer.status == 200 else []
+        found = self._found(f"{PATHS[resource]}/{resource}{query}")
+        return found.get("items", [])
 
     def get(self, resource: str, name: str) -> dict[str, Any]:
         """An object of a kind that has no namespace, or of the namespace `default`; empty when there is none."""
         namespace = "/namespaces/default" if resource in NAMESPACED else ""
-        answer = self.client.call("GET", f"{PATHS[resource]}{namespace}/{resource}/{name}")
+        return self._found(f"{PATHS[resource]}{namespace}/{resource}/{name}")
+
+    def _found(self, path: str) -> dict[str, Any]:
+        """What is at a path; empty when there is nothing. Raises Unanswered while the API server does not answer."""
+        try:
+            answer = self.client.call("GET", path)
+        except (OSError, http.client.HTTPException) as problem:
+            raise Unanswered(f"GET {path}: {problem}") from problem
+        if answer.status not in (200, 404):
+            raise Unanswered(f"GET {path}: {answer.status} {answer.body}")
         return answer.body if answer.status == 200 else {}
 
     # How each program is started

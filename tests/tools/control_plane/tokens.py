@@ -110,6 +110,8 @@ class Authenticator:
     resolve: Callable[[str], Identity | None] = lambda _: None
     accepted: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    # By how much each accepted token was signed after it was checked, with its access key.
+    signed_after: list[tuple[str, timedelta]] = field(default_factory=list)
     # Tokens signed before this are refused, for tests of a token that has expired.
     not_before: datetime = datetime.min.replace(tzinfo=timezone.utc)
 
@@ -136,7 +138,8 @@ class Authenticator:
     def review(self, token: str) -> dict[str, object]:
         """The status of a TokenReview."""
         try:
-            signed = read(token, self.cluster, self.secret, datetime.now(timezone.utc))
+            now = datetime.now(timezone.utc)
+            signed = read(token, self.cluster, self.secret, now)
             if signed.at < self.not_before:
                 raise Refused("the token has expired")
             identity = self.resolve(signed.access_key)
@@ -146,6 +149,7 @@ class Authenticator:
             self.refused.append(str(why))
             return {"authenticated": False, "error": str(why)}
         self.accepted.append(signed.access_key)
+        self.signed_after.append((signed.access_key, signed.at - now))
         return {"authenticated": True, "user": {"username": identity.user, "groups": list(identity.groups)}}
 
 

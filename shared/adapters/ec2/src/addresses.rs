@@ -1,4 +1,4 @@
-//! Which of several subnets in a zone has the most free addresses, as EC2 counts them, less those of launches in flight.
+//! Which of several subnets in a zone has the most free addresses, according to EC2, less those of launches in flight.
 
 use aws_sdk_ec2::Client;
 use aws_sdk_ec2::types::Filter;
@@ -9,13 +9,13 @@ use nodeless_ports::PortError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The addresses that launches of this process are about to take, by subnet. EC2 counts them once it has answered.
+/// The addresses that launches of this process are about to use, by subnet. EC2 counts them after it has answered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Addresses {
     in_flight: Arc<Mutex<BTreeMap<String, i64>>>,
 }
 
-/// Addresses that a call is about to take. Given back when the call ends: EC2 counts them from then on.
+/// Addresses that a call is about to use. They are released when the call ends: EC2 counts them from then on.
 pub(crate) struct Taken {
     in_flight: Arc<Mutex<BTreeMap<String, i64>>>,
     subnets: BTreeSet<String>,
@@ -23,8 +23,8 @@ pub(crate) struct Taken {
 }
 
 impl Addresses {
-    /// The class with the roomiest subnets first, as EC2 counts now. Where no zone has several, or EC2 cannot be asked, they
-    /// are as the catalog function found them.
+    /// The class with its subnets ordered by free addresses, the most first, according to EC2 now. If no zone has several
+    /// subnets, or EC2 does not answer, the order is that of the catalog function.
     pub(crate) async fn roomiest_first(&self, client: &Client, class: &EC2NodeClass) -> EC2NodeClass {
         let ids = fleet::subnets_to_choose_from(class);
         if ids.is_empty() {
@@ -52,7 +52,7 @@ impl Addresses {
         Ok(free.collect())
     }
 
-    /// Counts a launch of so many instances as in flight in every subnet that it may use, for as long as the answer is held.
+    /// Counts a launch of `count` instances as in flight in every subnet that it may use, until the answer is dropped.
     pub(crate) fn take(&self, plan: &FleetPlan, count: u32) -> Taken {
         let subnets: BTreeSet<String> = plan.groups.values().flatten().map(|entry| entry.subnet_id.clone()).collect();
         let taken = Taken { in_flight: self.in_flight.clone(), subnets, count: i64::from(count) };

@@ -24,26 +24,26 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// EC2 takes at most 200 values in a filter, and at most 1,000 ids in a call; 200 serve both.
+/// EC2 accepts at most 200 values in a filter, and at most 1,000 ids in a call; 200 satisfies both.
 const IDS_A_CALL: usize = 200;
-/// The tag by which a launch template states when it was last used, as a day; see [`Cloud::delete_unused_launch_templates`].
+/// The tag with the day of the last use of a launch template; see [`Cloud::delete_unused_launch_templates`].
 const LAST_USED_TAG: &str = "nodeless.sh/last-used";
-/// The planned events that take an instance away, at least for a while; those that Karpenter acts on.
+/// The scheduled events that end or interrupt an instance; those that Karpenter handles.
 const EVENT_CODES: [&str; 5] =
     ["instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"];
 
-/// All states but that of an instance that is gone.
+/// All states except for that of a terminated instance.
 const ALIVE_OR_ENDING: [&str; 5] = ["pending", "running", "stopping", "stopped", "shutting-down"];
-/// How long an answer to CreateFleet is awaited. It comes when all instances are launched, which takes far longer than any other
-/// call: seconds as a rule, more when EC2 has to try many offerings.
+/// The timeout of CreateFleet. It answers when all instances are launched, which takes far longer than any other call: usually
+/// seconds, more when EC2 has to try many offerings.
 const FLEET_TIME: Duration = Duration::from_secs(45);
 
-/// EC2 as the life of a claim needs it.
+/// EC2, for the lifecycle of a claim.
 #[derive(Clone, Debug)]
 pub struct Ec2Cloud {
     client: Client,
     cluster: ClusterDetails,
-    /// Names of launch templates known to exist, with the day on which each was last marked as used.
+    /// Names of existing launch templates, with the day on which each was last marked as used.
     known_templates: Arc<Mutex<BTreeMap<String, String>>>,
     addresses: Addresses,
 }
@@ -55,7 +55,7 @@ impl Ec2Cloud {
         Self { client: Client::new(config), cluster, known_templates: Arc::default(), addresses: Addresses::default() }
     }
 
-    /// Makes sure that the launch template of each variant exists, and returns their names.
+    /// Creates the launch template of each variant unless it exists, and returns their names.
     async fn templates(
         &self,
         request: &LaunchRequest<'_>,
@@ -145,8 +145,8 @@ impl Ec2Cloud {
             .tag_specifications(requests::tag_specification(ResourceType::Instance, &tags))
             .tag_specifications(requests::tag_specification(ResourceType::Volume, &tags))
             .tag_specifications(requests::tag_specification(ResourceType::Fleet, &tags));
-        // One call that is waited for at most so long: to break it off and to try again only costs its answer. The next look at the
-        // claim repeats it, with the same token.
+        // One call with a timeout: interrupting it only loses its answer. The next step of the claim repeats it with the same
+        // token.
         let patience = TimeoutConfig::builder().operation_attempt_timeout(FLEET_TIME).operation_timeout(FLEET_TIME);
         requests::fleet(call, plan, templates, i32::try_from(count).unwrap_or(i32::MAX))
             .customize()
@@ -156,7 +156,7 @@ impl Ec2Cloud {
             .map_err(|error| port_error("EC2 CreateFleet", &error))
     }
 
-    /// Asks by a dry run whether EC2 would launch one instance as an entry of the plan has it.
+    /// Checks by a dry run whether EC2 would launch one instance of an entry of the plan.
     async fn try_instance(
         &self,
         request: &LaunchRequest<'_>,
@@ -186,19 +186,19 @@ impl Ec2Cloud {
         read_pages(call.into_paginator().page_size(1000)).await
     }
 
-    /// The instances with these ids that EC2 knows. One that it does not know fails the whole call, and is named: the call is
+    /// The existing instances with these ids. An unknown id fails the whole call with an error that names it: the call is
     /// repeated without it.
     async fn known(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {
         let mut ids = ids.to_vec();
         while !ids.is_empty() {
-            // EC2 takes no page size together with ids.
+            // EC2 does not support a page size together with ids.
             let call = self.client.describe_instances().set_instance_ids(Some(ids.clone()));
             match read_pages(call.into_paginator()).await {
                 Err(error) if error.code.starts_with("InvalidInstanceID.") => {
                     let asked = ids.len();
                     ids.retain(|id| !names(&error.message, id));
                     if ids.len() == asked {
-                        // A filter leaves out what EC2 does not know.
+                        // A filter ignores unknown ids.
                         return self.filtered(vec![filter("instance-id", ids.iter().map(String::as_str))]).await;
                     }
                 }
@@ -209,7 +209,7 @@ impl Ec2Cloud {
     }
 }
 
-/// Whether a message names this instance, as a word of its own: an id of the old form may begin one of the new form.
+/// Whether a message contains this instance id as a word: an id of the old format may be a prefix of one of the new format.
 fn names(message: &str, id: &str) -> bool {
     message.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '-')).any(|word| word == id)
 }
@@ -250,7 +250,7 @@ impl Cloud for Ec2Cloud {
         if let Err(error) = &result
             && error.code.starts_with("InvalidLaunchTemplate")
         {
-            // A template that we knew was deleted: make it again, once.
+            // A cached template was deleted: create it again, once.
             self.forget_templates();
             self.templates(&request, &plan).await?;
             result = self.create_fleet(&request, &plan, &templates, false).await;
@@ -267,7 +267,7 @@ impl Cloud for Ec2Cloud {
         };
         if let Err(error) = self.create_fleet(&request, &plan, &templates, true).await {
             if error.code.starts_with("InvalidLaunchTemplate") {
-                // A template that we knew was deleted; the next try makes it again.
+                // A cached template was deleted; the next attempt creates it again.
                 self.forget_templates();
                 return Err(PortError { kind: ErrorKind::Unavailable, ..error });
             }
@@ -275,7 +275,7 @@ impl Cloud for Ec2Cloud {
                 return Ok(Some(refused));
             }
         }
-        // CreateFleet's dry run looks at nothing but rights; that of RunInstances looks at what is to be launched, too.
+        // CreateFleet's dry run only checks permissions; that of RunInstances checks the parameters, too.
         let mut refused = None;
         for (variant, entries) in &plan.groups {
             let Some(template) = templates.get(variant) else { continue };
@@ -290,7 +290,8 @@ impl Cloud for Ec2Cloud {
     }
 
     async fn instances(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {
-        // By id and not by filter: while a zone is impaired, calls without ids may fail, and those with ids in other zones do not.
+        // By id and not by filter: while a zone is impaired, calls without ids may fail, and calls with ids in other zones do
+        // not.
         let mut instances = Vec::new();
         for chunk in ids.chunks(IDS_A_CALL) {
             instances.extend(self.known(chunk).await?);
@@ -320,7 +321,7 @@ impl Cloud for Ec2Cloud {
     }
 
     async fn instance_faults(&self) -> Result<Vec<InstanceFault>, PortError> {
-        // A call for each, because filters of several names have to hold together.
+        // One call for each, because filters with different names are combined with AND.
         let mut faults = Vec::new();
         for (name, values) in [
             ("instance-status.status", &["impaired"][..]),
@@ -375,7 +376,7 @@ impl Cloud for Ec2Cloud {
         let found = templates::list(&self.client, &self.cluster.name, None).await?;
         let unused = found.iter().filter(|template| {
             let last_used = template.tags().iter().find(|tag| tag.key() == Some(LAST_USED_TAG));
-            // Days in this form compare as texts. Templates that Karpenter made have other names and no such tag.
+            // Days in this format sort as text. Karpenter's templates have other names and no such tag.
             let unused = last_used.and_then(|tag| tag.value()).is_some_and(|day| day < since.as_str());
             templates::is_ours(template) && unused
         });
@@ -393,7 +394,7 @@ fn template_error(error: &TemplateError) -> PortError {
     PortError::new(ErrorKind::Invalid, "EC2 CreateLaunchTemplate", error.to_string())
 }
 
-/// Reads CreateFleet's answer. Where EC2 leaves a detail out, the override that it names is looked up in the plan.
+/// Parses CreateFleet's answer. If EC2 omits a detail, it is taken from the override in the plan.
 fn outcome(output: &CreateFleetOutput, plan: &FleetPlan) -> Result<LaunchOutcome, PortError> {
     let now = Timestamp::now();
     let mut outcome = LaunchOutcome::default();
@@ -445,7 +446,7 @@ fn outcome(output: &CreateFleetOutput, plan: &FleetPlan) -> Result<LaunchOutcome
             message: error.error_message().unwrap_or_default().to_owned(),
             code,
         };
-        // EC2 repeats itself once for each launch template that names the same type and zone.
+        // EC2 repeats an error for each launch template with the same type and zone.
         if seen.insert((failure.instance_type.clone(), failure.zone.clone(), failure.code.clone())) {
             outcome.failures.push(failure);
         }

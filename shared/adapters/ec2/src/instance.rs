@@ -6,7 +6,7 @@ use nodeless_model::CapacityType;
 use nodeless_model::instance::{FaultKind, Instance, InstanceFault, InstanceState};
 use nodeless_ports::{ErrorKind, PortError};
 
-/// Reads an instance. One without an id, state or zone cannot be evaluated, so it is an error rather than left out.
+/// Converts an instance. An instance without an id, state or zone is an error, because it cannot be evaluated.
 pub(crate) fn read(instance: &types::Instance) -> Result<Instance, PortError> {
     let missing = |what: &str| {
         let id = instance.instance_id().unwrap_or("without an id");
@@ -42,8 +42,8 @@ pub(crate) fn read(instance: &types::Instance) -> Result<Instance, PortError> {
     })
 }
 
-/// The faults that a status reports of its instance. Events that are over or were called off stay listed for a week; only their
-/// description shows that.
+/// The faults in the status of an instance. Completed and canceled events are listed for a week; only their description shows
+/// that.
 pub(crate) fn read_faults(status: &types::InstanceStatus) -> Vec<InstanceFault> {
     let Some(id) = status.instance_id() else { return Vec::new() };
     let time = |at: &aws_smithy_types::DateTime| Timestamp::new(at.secs(), 0).ok();
@@ -74,8 +74,8 @@ fn capacity_type(instance: &types::Instance) -> CapacityType {
     }
 }
 
-/// The reservation that an instance was launched for. One that an open reservation took in by itself is paid for as any other
-/// and stays on-demand, as in Karpenter.
+/// The reservation that an instance was launched for. An instance that uses an open reservation implicitly counts as on-demand,
+/// as in Karpenter.
 fn reservation(instance: &types::Instance) -> Option<&str> {
     let specification = instance.capacity_reservation_specification()?;
     let only = Some(&CapacityReservationPreference::CapacityReservationsOnly);

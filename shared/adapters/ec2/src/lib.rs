@@ -1,7 +1,7 @@
-//! EC2 in AWS: the [`Cloud`](nodeless_ports::Cloud) port, which launches and terminates, and the
-//! [`CatalogSource`](nodeless_ports::CatalogSource) port, which reads what there is to launch.
+//! EC2 in AWS: the [`Cloud`](nodeless_ports::Cloud) port, which launches and terminates instances, and the
+//! [`CatalogSource`](nodeless_ports::CatalogSource) port, which reads the catalog.
 //!
-//! This is the only crate that names a type of `aws-sdk-ec2`, which takes minutes to compile. Everything that can be decided
+//! This is the only crate that uses types of `aws-sdk-ec2`, which takes minutes to compile. Everything that can be decided
 //! without a call is in `nodeless-launch`, as functions over plain values.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -1,4 +1,4 @@
-//! Requests to EC2, made from our plain values.
+//! Converts plain values to EC2 requests.
 
 use aws_sdk_ec2::operation::create_fleet::builders::CreateFleetFluentBuilder;
 use aws_sdk_ec2::operation::run_instances::builders::RunInstancesFluentBuilder;
@@ -74,7 +74,7 @@ pub(crate) fn template_data(spec: &TemplateSpec) -> Result<RequestLaunchTemplate
     Ok(data.build())
 }
 
-/// Without a reservation of its own a launch leaves open ones alone: they are for those who ask for them.
+/// A launch without a reservation does not use open reservations, so that they remain available for launches that request them.
 fn reservation(spec: &TemplateSpec) -> LaunchTemplateCapacityReservationSpecificationRequest {
     let builder = LaunchTemplateCapacityReservationSpecificationRequest::builder();
     match &spec.reservation_id {
@@ -139,7 +139,7 @@ fn network_interface(
     } else {
         request = request.set_ipv4_prefix_count(prefixes);
     }
-    // EC2 takes a public address only for a lone primary interface.
+    // EC2 assigns a public address only to a single primary interface.
     request = request.set_associate_public_ip_address(spec.associate_public_ip_address.filter(|_| primary));
     if let Some(tracking) = &spec.connection_tracking {
         request = request.connection_tracking_specification(
@@ -153,7 +153,7 @@ fn network_interface(
     request.build()
 }
 
-/// The metadata options of a template, for a call whose rights policies bind to them.
+/// The metadata options of a template, for a call whose permissions policies restrict by them.
 fn own_metadata_options(spec: &TemplateSpec) -> InstanceMetadataOptionsRequest {
     let of_template = metadata_options(spec);
     InstanceMetadataOptionsRequest::builder()
@@ -167,8 +167,8 @@ fn own_metadata_options(spec: &TemplateSpec) -> InstanceMetadataOptionsRequest {
 
 /// A RunInstances call for one instance from a launch template, in the subnet of an entry of a plan.
 ///
-/// The template lists network interfaces, so the subnet has to be stated there, and what a call states about interfaces takes the
-/// place of what the template states. CreateFleet does the same with the subnets of its overrides.
+/// The template lists network interfaces, so the subnet has to be specified there, and the interfaces of a call replace those of
+/// the template. CreateFleet does the same with the subnets of its overrides.
 pub(crate) fn one_instance(
     request: RunInstancesFluentBuilder,
     spec: &TemplateSpec,
@@ -235,7 +235,7 @@ fn name_of<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// A CreateFleet call for so many instances, with the launch templates' names by variant.
+/// A CreateFleet call for `count` instances, with the launch templates' names by variant.
 pub(crate) fn fleet(
     request: CreateFleetFluentBuilder,
     plan: &FleetPlan,

@@ -7,16 +7,16 @@ use nodeless_aws::port_error;
 use nodeless_model::labels;
 use nodeless_ports::{ErrorKind, PortError};
 
-/// What the names of the templates that nodeless makes begin with. Those that Karpenter made begin otherwise.
+/// The prefix of the names of nodeless' launch templates. Karpenter's have another one.
 pub(crate) const PREFIX: &str = "nodeless/";
-/// EC2 gives at most so many in a page.
+/// The maximum page size of EC2.
 const PAGE: i32 = 200;
 
-/// Deletes the launch templates that nodeless made for this cluster, whatever may still launch from them: for a cluster that
-/// nodeless leaves. Instances run on without them. Returns their names.
+/// Deletes all launch templates that nodeless created for this cluster, for the uninstallation of nodeless. Running instances do
+/// not need them. Returns their names.
 ///
 /// # Errors
-/// When EC2 cannot be read, or refused a deletion.
+/// When EC2 cannot be read, or rejected a deletion.
 pub async fn delete_launch_templates(config: &SdkConfig, cluster: &str) -> Result<Vec<String>, PortError> {
     let client = Client::new(config);
     let found = list(&client, cluster, None).await?;
@@ -42,7 +42,7 @@ pub(crate) async fn list(
     Ok(found)
 }
 
-/// Deletes launch templates; one that is gone is a success. Returns their names.
+/// Deletes launch templates; a missing one counts as success. Returns their names.
 pub(crate) async fn delete<'a>(
     client: &Client,
     templates: impl Iterator<Item = &'a LaunchTemplate>,
@@ -59,7 +59,7 @@ pub(crate) async fn delete<'a>(
     Ok(deleted)
 }
 
-/// Whether nodeless made it, and not Karpenter.
+/// Whether nodeless created it, and not Karpenter.
 pub(crate) fn is_ours(template: &LaunchTemplate) -> bool {
     template.launch_template_name().is_some_and(|name| name.starts_with(PREFIX))
 }

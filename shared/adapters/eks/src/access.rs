@@ -1,4 +1,4 @@
-//! Where the cluster's API server is.
+//! The endpoint of the cluster's API server.
 
 use async_trait::async_trait;
 use aws_config::SdkConfig;
@@ -9,8 +9,8 @@ use nodeless_ports::{ClusterVersion, ErrorKind, PortError};
 
 const OPERATION: &str = "EKS DescribeCluster";
 
-/// What a client needs to know to reach the API server of a cluster. It changes so rarely that an execution environment
-/// asks once and keeps it, but for the version: see [`EksVersion`].
+/// What a client needs to reach the API server of a cluster. It changes so rarely that an execution environment reads it once and
+/// keeps it, except for the version: see [`EksVersion`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterAccess {
     /// The cluster's name.
@@ -26,15 +26,15 @@ pub struct ClusterAccess {
     pub version: String,
     /// The range of the services' addresses, IPv4 or IPv6; user data of nodes needs it.
     pub service_cidr: Option<String>,
-    /// Whether calls of the control plane to addresses outside the VPC, such as a webhook's, leave by a route of AWS. Where they
-    /// do not (`controlPlaneEgressMode` is CUSTOMER_ROUTED or CUSTOMER_ISOLATED), requests may not reach AWS.
+    /// Whether calls of the control plane to addresses outside the VPC, such as a webhook's, use a route of AWS. If they do not
+    /// (`controlPlaneEgressMode` is CUSTOMER_ROUTED or CUSTOMER_ISOLATED), requests may not reach AWS.
     pub egress_by_aws: bool,
 }
 
-/// Asks EKS about a cluster.
+/// Describes a cluster.
 ///
 /// # Errors
-/// When EKS cannot be asked, does not know the cluster, or the cluster has no endpoint yet.
+/// When EKS does not answer, the cluster does not exist, or it has no endpoint yet.
 pub async fn describe(config: &SdkConfig, name: &str) -> Result<ClusterAccess, PortError> {
     let client = aws_sdk_eks::Client::new(config);
     let answer = client.describe_cluster().name(name).send().await.map_err(|error| refuse(name, &error))?;
@@ -48,7 +48,7 @@ pub async fn describe(config: &SdkConfig, name: &str) -> Result<ClusterAccess, P
     access(name, cluster)
 }
 
-/// The Kubernetes version of a cluster, as EKS has it: it changes while an execution environment lives.
+/// The Kubernetes version of a cluster in EKS, which changes during the life of an execution environment.
 #[derive(Clone, Debug)]
 pub struct EksVersion {
     config: SdkConfig,
@@ -103,7 +103,7 @@ fn access(name: &str, cluster: &Cluster) -> Result<ClusterAccess, PortError> {
     })
 }
 
-/// Clusters that are older than the setting have none.
+/// Clusters that are older than the setting do not have it.
 fn egress_by_aws(cluster: &Cluster) -> bool {
     let mode = cluster.resources_vpc_config().and_then(|network| network.control_plane_egress_mode());
     mode.is_none_or(|mode| *mode == ControlPlaneEgressModeType::AwsManaged)
@@ -116,7 +116,7 @@ fn refuse(name: &str, error: &SdkError<DescribeClusterError>) -> PortError {
     PortError::new(kind, OPERATION, format!("{message}{next}")).with_code(code)
 }
 
-/// How to react to an error code of EKS, and what a person should do.
+/// The kind of an error code of EKS, and how to fix it.
 fn reaction(code: &str, unbuilt: bool, name: &str) -> (ErrorKind, String) {
     match code {
         "ResourceNotFoundException" => (

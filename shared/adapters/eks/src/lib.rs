@@ -1,13 +1,13 @@
-//! What AWS reports of an EKS cluster: the address and certificate of its API server, tokens for it, and the zones
-//! the cluster keeps away from.
+//! What AWS reports about an EKS cluster: the address and certificate of its API server, tokens for it, and the zones that the
+//! cluster is shifted away from.
 //!
 //! - [`EksVersion`]: the version alone, read again while a process lives.
 //! - [`describe`]: endpoint, certificate authority, version and service range by DescribeCluster.
 //! - [`Tokens`]: bearer tokens, which are presigned calls of STS GetCallerIdentity, renewed before they lapse.
 //! - [`ArcZonalShifts`]: the zonal shifts that are applied to the cluster, by GetManagedResource of ARC.
 //!
-//! This crate names no Kubernetes client type: `nodeless-kubernetes` takes a [`ClusterAccess`] apart into strings, and a
-//! closure over [`Tokens::token`].
+//! This crate uses no Kubernetes client type: `nodeless-kubernetes` takes the strings of a [`ClusterAccess`], and a closure over
+//! [`Tokens::token`].
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod access;

@@ -1,6 +1,6 @@
 //! Bearer tokens for EKS: a call of STS GetCallerIdentity, presigned for this cluster.
 //!
-//! The API server lets STS answer the call and so learns who signed it. It takes a token for 15 minutes from the time of
+//! The API server sends the call to STS and so identifies its signer. It accepts a token for 15 minutes after the time of
 //! signing, whatever `X-Amz-Expires` is (aws-iam-authenticator, `pkg/token`).
 
 use aws_config::SdkConfig;
@@ -18,35 +18,35 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::Mutex;
 
 const OPERATION: &str = "EKS token";
-/// What every token begins with.
+/// The prefix of every token.
 const PREFIX: &str = "k8s-aws-v1.";
 /// The header that binds the signature to one cluster.
 const CLUSTER_HEADER: &str = "x-k8s-aws-id";
-/// `X-Amz-Expires`, which STS checks. The API server asks STS at once, so it need not be long.
+/// `X-Amz-Expires`, which STS checks. The API server calls STS at once, so it can be short.
 const PRESIGNED_FOR: Duration = Duration::from_secs(60);
-/// A token of 15 minutes is renewed after 14, so that none lapses on its way.
+/// A token of 15 minutes is renewed after 14, so that none expires in flight.
 const RENEW_AFTER: SignedDuration = SignedDuration::from_mins(14);
-/// So long before its credentials lapse a token is renewed: with them it would lapse too.
+/// How long before its credentials expire a token is renewed, because it expires with them.
 const CREDENTIALS_MARGIN: SignedDuration = SignedDuration::from_mins(1);
 
 /// A bearer token, and until when to use it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
-    /// What follows `Bearer ` in the Authorization header.
+    /// The text after `Bearer ` in the Authorization header.
     pub value: String,
-    /// From when on a new one is to be made.
+    /// When it has to be renewed.
     pub renew_at: Timestamp,
 }
 
 impl Token {
-    /// Whether a new one is to be made.
+    /// Whether it has to be renewed.
     #[must_use]
     pub fn is_stale(&self, now: Timestamp) -> bool {
         now >= self.renew_at
     }
 }
 
-/// Prints when it is renewed, not what it is.
+/// Prints the time of renewal, not the token.
 impl std::fmt::Debug for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Token").field("renew_at", &self.renew_at).finish_non_exhaustive()
@@ -65,7 +65,7 @@ impl std::fmt::Display for SignError {
 
 impl std::error::Error for SignError {}
 
-/// The domains of partitions other than `aws` and `aws-us-gov`, by how their regions' names begin: the `dnsSuffix` in the
+/// The domains of partitions other than `aws` and `aws-us-gov`, by the prefix of their regions: the `dnsSuffix` in the
 /// partitions.json of the AWS SDKs.
 const DOMAINS: [(&str, &str); 6] = [
     ("cn-", "amazonaws.com.cn"),
@@ -76,7 +76,7 @@ const DOMAINS: [(&str, &str); 6] = [
     ("us-isof-", "csp.hci.ic.gov"),
 ];
 
-/// The regional STS endpoint: it answers where the global one would have to be reached across regions.
+/// The regional STS endpoint: the global one would have to be reached across regions.
 fn sts_url(region: &str) -> String {
     let domain =
         DOMAINS.iter().find(|(prefix, _)| region.starts_with(prefix)).map_or("amazonaws.com", |(_, name)| name);
@@ -125,7 +125,7 @@ pub fn presigned_identity_url(
     Ok(url)
 }
 
-/// Percent-encodes all but RFC 3986's unreserved characters, as Signature Version 4 does with query values.
+/// Percent-encodes all except for RFC 3986's unreserved characters, as Signature Version 4 does with query values.
 fn query_encode(value: &str) -> String {
     use std::fmt::Write as _;
     let mut encoded = String::with_capacity(value.len());
@@ -140,7 +140,7 @@ fn query_encode(value: &str) -> String {
     encoded
 }
 
-/// Makes a token, and returns when to renew it: before 15 minutes are over, and before the credentials lapse.
+/// Creates a token, and returns when to renew it: before its 15 minutes end, and before the credentials expire.
 ///
 /// # Errors
 /// As [`presigned_identity_url`].
@@ -155,7 +155,7 @@ pub fn sign(cluster: &str, region: &str, credentials: &Credentials, now: Timesta
     Ok(Token { value, renew_at: by_credentials.map_or(by_age, |at| at.min(by_age)) })
 }
 
-/// Tokens for one cluster, each used until it is to be renewed.
+/// Tokens for one cluster, each used until it has to be renewed.
 pub struct Tokens {
     cluster: String,
     region: String,
@@ -177,8 +177,8 @@ impl Tokens {
         Ok(Self { cluster: cluster.to_owned(), region: region.to_string(), credentials, present: Mutex::new(None) })
     }
 
-    /// The token to send now. `refused` is one that the API server no longer accepts, for example because the credentials that it was
-    /// signed with were revoked; a new one is signed in its place.
+    /// The current token. `refused` is one that the API server no longer accepts, for example because its credentials were
+    /// revoked; it is replaced by a new one.
     ///
     /// # Errors
     /// When there are no credentials, or they cannot sign.
@@ -204,7 +204,7 @@ impl Tokens {
     }
 }
 
-/// An error with its causes: those of the credential providers name the cause in the last.
+/// An error with its causes: the last one of a credential provider is the most specific.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -19,7 +19,7 @@ pub struct ArcZonalShifts {
 }
 
 impl ArcZonalShifts {
-    /// Those of the cluster with this ARN.
+    /// The zonal shifts of the cluster with this ARN.
     #[must_use]
     pub fn new(config: &SdkConfig, cluster_arn: impl Into<String>) -> Self {
         Self { client: aws_sdk_arczonalshift::Client::new(config), cluster_arn: cluster_arn.into() }
@@ -34,7 +34,7 @@ impl ZonalShifts for ArcZonalShifts {
     }
 }
 
-/// The shifts that are applied: those that people, practice runs and experiments began, and those that AWS began.
+/// The applied shifts: those that users, practice runs and experiments started, and those that AWS started.
 fn applied(answer: &GetManagedResourceOutput) -> Result<Vec<ZonalShift>, PortError> {
     let mut shifts = Vec::new();
     for shift in answer.zonal_shifts() {
@@ -54,7 +54,7 @@ fn is_applied(status: &str, applied: &str) -> Result<bool, PortError> {
     match status {
         status if status == applied => Ok(true),
         "NOT_APPLIED" => Ok(false),
-        other => Err(unclear(format!("a shift has the applied status {other:?}, which this version does not know"))),
+        other => Err(unclear(format!("a shift has the applied status {other:?}, which is unknown to this version"))),
     }
 }
 
@@ -65,7 +65,7 @@ fn named(zone_id: &str, until: Option<Timestamp>) -> Result<ZonalShift, PortErro
     Ok(ZonalShift { zone_id: zone_id.to_owned(), until })
 }
 
-/// When a shift ends; `None` where ARC gives no time, which the SDK returns as 1970.
+/// When a shift expires; `None` if ARC returns no time, which the SDK converts to 1970.
 fn end(at: &DateTime) -> Option<Timestamp> {
     Timestamp::from_second(at.secs()).ok().filter(|end| *end > Timestamp::UNIX_EPOCH)
 }
@@ -81,8 +81,7 @@ fn refuse(cluster_arn: &str, error: &SdkError<GetManagedResourceError>) -> PortE
     PortError::new(kind, OPERATION, format!("{message}{next}")).with_code(code)
 }
 
-/// How to react to an error code of ARC, and what a person should do. For a cluster that is not
-/// registered ARC denies access.
+/// The kind of an error code of ARC, and how to fix it. ARC denies access to a cluster that is not registered.
 fn reaction(code: &str, unbuilt: bool, cluster_arn: &str) -> (ErrorKind, String) {
     let registered = format!("zonal shift has to be enabled for {cluster_arn} (zonalShiftConfig in EKS)");
     match code {

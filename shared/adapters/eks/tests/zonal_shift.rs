@@ -101,7 +101,7 @@ async fn what_is_not_understood_is_no_answer() {
 }
 
 #[tokio::test]
-async fn an_end_that_is_not_told_is_not_the_past() {
+async fn an_unknown_end_is_not_in_the_past() {
     let mut endless = shift("use1-az1", "APPLIED");
     endless.as_object_mut().unwrap().remove("expiryTime");
     let (found, _) = ask(StatusCode::OK, resource(&json!([endless]), &json!([]))).await;
@@ -109,7 +109,7 @@ async fn an_end_that_is_not_told_is_not_the_past() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_is_not_registered_is_told_how_to_be() {
+async fn an_unregistered_cluster_gets_an_error_with_a_fix() {
     let body =
         json!({ "__type": "AccessDeniedException", "message": format!("Resource {ARN} is not a managed resource") });
     let (denied, _) = ask(StatusCode::FORBIDDEN, body).await;

@@ -16,12 +16,12 @@ pub(crate) const NODE_OVERLAYS: &str = "/apis/karpenter.sh/v1alpha1/nodeoverlays
 pub(crate) const CAPACITY_BUFFERS: &str = "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers";
 pub(crate) const NODE_CLASSES: &str = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses";
 
-/// How a patch is meant.
+/// The kind of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchKind {
     /// JSON merge patch: `null` removes, lists are replaced.
     Merge,
-    /// Server-side apply as the field manager `nodeless`, taking over fields that another one manages.
+    /// Server-side apply as the field manager `nodeless`, taking over fields of other managers.
     Apply,
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn object(collection: &str, name: &str) -> String {
     format!("{collection}/{name}")
 }
 
-/// The path of the objects of a collection that are in a namespace; the collection itself when there is none.
+/// The path of the objects of a collection in a namespace; the collection itself if there is none.
 pub(crate) fn within(collection: &str, namespace: &str) -> String {
     match collection.rsplit_once('/') {
         Some((group, plural)) if !namespace.is_empty() => format!("{group}/namespaces/{namespace}/{plural}"),
@@ -59,8 +59,8 @@ pub(crate) fn decode<T: DeserializeOwned>(operation: &str, text: &str) -> Result
 }
 
 impl Connection {
-    /// Reads one object as it is; `None` when the API server has none of this name. That it does not know the
-    /// path is another answer: a definition that is not served for a moment must not look like objects that were deleted.
+    /// Reads one object; `None` if the API server has none with this name. A missing path is a different answer: if a CRD is not
+    /// served for a moment, its objects must not look deleted.
     pub(crate) async fn get(&self, operation: &str, path: &str) -> Result<Option<Value>, CallError> {
         match self.read(operation, built(operation, Request::get(path).body(Vec::new()))?).await {
             Ok(text) => decode(operation, &text).map(Some),
@@ -83,7 +83,7 @@ impl Connection {
         decode(operation, &self.call(operation, built(operation, request)?).await?)
     }
 
-    /// Patches an object or its subresource, and returns it as it is then.
+    /// Patches an object or its subresource, and returns the result.
     pub(crate) async fn patch(
         &self,
         operation: &str,
@@ -101,12 +101,12 @@ impl Connection {
         decode(operation, &self.call(operation, built(operation, request)?).await?)
     }
 
-    /// Deletes an object with these options; `false` when there is none, or another of that name than the one meant.
+    /// Deletes an object with these options; `false` if it does not exist, or its uid differs.
     pub(crate) async fn delete(&self, operation: &str, path: &str, options: &Value) -> Result<bool, CallError> {
         let request = Request::delete(path).header(CONTENT_TYPE, "application/json").body(body(operation, options)?);
         match self.call(operation, built(operation, request)?).await {
             Ok(_) => Ok(true),
-            // 409: the uid of the precondition is not that of the object; the one that was meant is gone.
+            // 409: the uid of the precondition is not that of the object; the requested one is gone.
             Err(failed) if failed.is(404) || failed.is(409) => Ok(false),
             Err(failed) => Err(failed),
         }

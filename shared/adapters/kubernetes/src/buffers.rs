@@ -1,4 +1,4 @@
-//! CapacityBuffers: what they are about.
+//! CapacityBuffers and the objects that they refer to.
 
 use crate::api;
 use crate::connection::Connection;
@@ -9,7 +9,7 @@ use nodeless_ports::cluster::BufferView;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The active ones of these buffers, each with what its source describes. One call a buffer; most clusters have none.
+/// The active buffers among these, each with its source. One call for each buffer; most clusters have none.
 pub(crate) async fn shapes(
     connection: &Connection,
     buffers: Vec<(CapacityBuffer, CapacityBufferStatus)>,

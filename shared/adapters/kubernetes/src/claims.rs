@@ -1,4 +1,4 @@
-//! The mirror: NodeClaim objects that show our records.
+//! The mirror: NodeClaim objects that show the records.
 
 use crate::api::{self, PatchKind};
 use crate::connection::Connection;
@@ -20,7 +20,7 @@ pub(crate) async fn mirror(connection: &Connection, recent: &Recent, claim: &Nod
     let path = api::object(api::NODE_CLAIMS, &claim.name);
     let kept = recent.get(&path).is_some();
     match mirror_at(connection, recent, &path, claim).await {
-        // The object has changed or is gone; it is read, and created where it is missing.
+        // The object has changed or is gone; it is read, and created if it is missing.
         Err(error) if kept && matches!(error.kind, ErrorKind::NotFound | ErrorKind::Conflict) => {
             recent.forget(&path);
             mirror_at(connection, recent, &path, claim).await
@@ -37,7 +37,7 @@ async fn mirror_at(
 ) -> Result<String, PortError> {
     let object = match recent.get(path) {
         Some(object) => adopt(connection, path, object, claim).await?,
-        // The object of a claim that has only just been launched is not there as a rule. If it is, it cannot be created.
+        // The object of a claim that was just launched usually does not exist. If it does, it cannot be created.
         None if claim.phase == Phase::Launched => create(connection, recent, path, claim).await?,
         None => match connection.get(OPERATION, path).await? {
             Some(object) => adopt(connection, path, object, claim).await?,
@@ -71,7 +71,7 @@ async fn owner(
     };
     let Some(pool) = read else { return Ok(None) };
     recent.keep(&path, pool.clone());
-    // A pool that cannot be decoded still owns its claims; without its reference they would outlive it.
+    // A NodePool that cannot be decoded still owns its claims; without the reference they would outlive it.
     let decoded = serde_json::from_value::<nodeless_api::NodePool>(pool);
     Ok(decoded
         .inspect_err(
@@ -80,7 +80,7 @@ async fn owner(
         .ok())
 }
 
-/// Creates the object. Its spec can never be changed afterwards, so only this function writes it.
+/// Creates the object. Its spec is immutable, so only this function writes it.
 async fn create(connection: &Connection, recent: &Recent, path: &str, claim: &NodeClaim) -> Result<Value, PortError> {
     let pool = owner(connection, recent, claim).await?;
     let mut object = as_value(&convert::mirror(claim, pool.as_ref()))?;
@@ -92,7 +92,7 @@ async fn create(connection: &Connection, recent: &Recent, path: &str, claim: &No
     object["metadata"]["annotations"][labels::RECORD_UID] = json!(claim.uid);
     match connection.post(OPERATION, api::NODE_CLAIMS, &object).await {
         Ok(created) => Ok(created),
-        // It is there already, or another process created it first. It serves as well.
+        // It exists already, or another process created it first, which has the same result.
         Err(failed) if failed.is(409) => {
             let object = connection.get(OPERATION, path).await?.ok_or(failed)?;
             adopt(connection, path, object, claim).await
@@ -101,7 +101,7 @@ async fn create(connection: &Connection, recent: &Recent, path: &str, claim: &No
     }
 }
 
-/// Marks an object that is there already as ours: one of Karpenter's, or of a record that was lost and rebuilt.
+/// Adopts an existing object: one of Karpenter's, or of a record that was lost and rebuilt.
 async fn adopt(connection: &Connection, path: &str, object: Value, claim: &NodeClaim) -> Result<Value, PortError> {
     let mirror = convert::mirror(claim, None);
     let mut desired = mirror.metadata.annotations.unwrap_or_default();
@@ -123,13 +123,13 @@ async fn adopt(connection: &Connection, path: &str, object: Value, claim: &NodeC
     } });
     match connection.patch(OPERATION, path, PatchKind::Merge, &body).await {
         Ok(patched) => Ok(patched),
-        // It went between the reading and the writing; its deletion asks for the node to go.
+        // It was deleted between the read and the write; its deletion terminates the node.
         Err(failed) if failed.is(404) && is_deleting(&object) => Ok(object),
         Err(failed) => Err(failed.into()),
     }
 }
 
-/// Deletes the object and takes our finalizer off.
+/// Deletes the object and removes the finalizer of nodeless.
 pub(crate) async fn remove(connection: &Connection, recent: &Recent, name: &str) -> Result<(), PortError> {
     let operation = "Kubernetes delete NodeClaim";
     let path = api::object(api::NODE_CLAIMS, name);
@@ -142,7 +142,7 @@ pub(crate) async fn remove(connection: &Connection, recent: &Recent, name: &str)
     remove_finalizer(connection, operation, &path, labels::TERMINATION_FINALIZER).await
 }
 
-/// The JSON of one of our own types.
+/// The JSON of a nodeless type.
 pub(crate) fn as_value(object: &impl Serialize) -> Result<Value, CallError> {
     serde_json::to_value(object).map_err(|error| CallError::other(ErrorKind::Invalid, OPERATION, error.to_string()))
 }

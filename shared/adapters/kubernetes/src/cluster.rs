@@ -1,4 +1,4 @@
-//! The port: a cluster that remembers what it has read.
+//! The port: a cluster with a cache of the objects that were read.
 
 use crate::api;
 use crate::connection::Connection;
@@ -27,20 +27,19 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
-/// How many Events are written at a time.
+/// How many Events are written concurrently.
 const EVENTS_AT_ONCE: usize = 8;
 
-/// Up to so many nodes are read by their names, and more with one list.
+/// Up to this number, nodes are read by their names; more are read with one list.
 const FEW_NODES: usize = 3;
 
-/// The nodes that have not been initialized. Nodes of managed node groups never are.
+/// The nodes that are not initialized. Nodes of managed node groups never are.
 const NOT_INITIALIZED: &str = "karpenter.sh/initialized!=true,!eks.amazonaws.com/nodegroup";
 
-/// The wait before a watch is opened anew that the API server closed at once.
+/// The wait before a watch is reopened that the API server closed at once.
 const REOPEN: Duration = Duration::from_millis(100);
 
-/// A Kubernetes cluster. Keep it for as long as the execution environment lives: what it has read once it only brings up
-/// to date.
+/// A Kubernetes cluster. Keep it for the life of the execution environment: objects that were read once are only updated.
 pub struct KubeCluster {
     connection: Connection,
     clock: Arc<dyn Clock>,
@@ -63,7 +62,7 @@ pub struct KubeCluster {
 }
 
 impl KubeCluster {
-    /// A cluster of which nothing was read yet.
+    /// A cluster with an empty cache.
     #[must_use]
     pub fn new(connection: Connection, clock: Arc<dyn Clock>) -> Self {
         Self {
@@ -95,7 +94,7 @@ impl KubeCluster {
         self
     }
 
-    /// Resumes watches above this many objects of a kind; up to as many a kind is listed anew each time. The default of
+    /// Resumes watches above this many objects of a kind; up to as many a kind is listed again each time. The default of
     /// 250 is about where the two cost the same.
     #[must_use]
     pub fn watching_above(mut self, few: usize) -> Self {
@@ -104,7 +103,7 @@ impl KubeCluster {
         self
     }
 
-    /// Brings a kind up to date and returns its objects; those that cannot be understood are added to `invalid`.
+    /// Updates a kind and returns its objects; those that cannot be decoded are added to `invalid`.
     async fn current<K: Kind>(
         &self,
         store: &Mutex<Store<K>>,
@@ -114,7 +113,7 @@ impl KubeCluster {
         Ok((store.objects().cloned().collect(), store.invalid().collect()))
     }
 
-    /// As [`current`](Self::current); nothing where the API server does not know the kind, which a cluster can do without.
+    /// As [`current`](Self::current); nothing if the CRD is not installed, because the kind is optional.
     async fn current_if_known<K: Kind>(
         &self,
         store: &Mutex<Store<K>>,

@@ -21,7 +21,7 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 const READ_ATTEMPTS: u32 = 3;
 /// The wait before the second attempt; doubled with each further one.
 const FIRST_BACKOFF: Duration = Duration::from_millis(200);
-/// The longest wait after the first conflict; doubled with each further one, so many times.
+/// The maximum wait after the first conflict, and how often it is doubled for further ones.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_DOUBLING: u32 = 5;
 

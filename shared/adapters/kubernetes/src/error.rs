@@ -92,8 +92,8 @@ fn reaction(status: &Status) -> (ErrorKind, &'static str) {
     match status.code {
         401 => (
             ErrorKind::Denied,
-            "; the API server does not know who is calling: give this role an EKS access entry (Terraform makes one) \
-             or, with a kubeconfig, log in anew",
+            "; the API server did not authenticate the caller: give this role an EKS access entry (Terraform makes one) \
+             or, with a kubeconfig, log in again",
         ),
         403 => match forbids(status) {
             Forbids::TerminatingNamespace => (ErrorKind::Denied, "; it goes with its namespace"),
@@ -125,9 +125,9 @@ fn reaction(status: &Status) -> (ErrorKind, &'static str) {
 /// Why an answer is a 403.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Forbids {
-    /// Nothing new may come into a namespace that is being deleted.
+    /// No new object may be created in a namespace that is being deleted.
     TerminatingNamespace,
-    /// Admission has not read yet what it goes by.
+    /// An admission plugin has not read its configuration yet.
     NotReady,
     /// No role grants it. An API server that has just started has read no roles yet, and answers the same.
     MissingRight,
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_says_what_to_do() {
+    fn a_denial_explains_what_to_do() {
         let right = r#"pods is forbidden: User "arn:aws:sts::1:assumed-role/planner/x" cannot list resource "pods" in API group "" at the cluster scope"#;
         let error = call(403, right, "Forbidden").error.to_string();
         assert!(error.contains(right) && error.contains("infra/rbac") && error.contains("just started"), "{error}");

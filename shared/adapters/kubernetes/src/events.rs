@@ -64,7 +64,7 @@ fn render(event: &ObjectEvent, now: Timestamp) -> Value {
         "metadata": { "name": format!("{}.{suffix}", cut(&about.name, NAME_LENGTH)), "namespace": namespace },
         "involvedObject": involved, "type": kind, "reason": event.reason, "message": message,
         "firstTimestamp": seconds(now), "lastTimestamp": seconds(now), "count": 1,
-        // The wake webhook goes by these: our own events must not wake us.
+        // The match conditions of the wake webhook use these: the events of nodeless must not wake the planner.
         "source": { "component": FIELD_MANAGER }, "reportingComponent": FIELD_MANAGER, "reportingInstance": "",
     })
 }
@@ -74,7 +74,7 @@ fn seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// The first so many bytes of a text, or fewer so as not to cut a character in two.
+/// A prefix of a text of at most this number of bytes, which does not split a character.
 fn cut(text: &str, length: usize) -> &str {
     let end = (0..=length.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
     &text[..end]

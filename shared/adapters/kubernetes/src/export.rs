@@ -10,8 +10,7 @@ use serde_json::value::RawValue;
 /// Lists what a path has, page by page. `kind` names it in errors.
 ///
 /// # Errors
-/// When it cannot be read as a whole; [`NotFound`](nodeless_ports::ErrorKind::NotFound) when the API server knows no such
-/// kind.
+/// When the list cannot be read; [`NotFound`](nodeless_ports::ErrorKind::NotFound) when the CRD of the kind is not installed.
 pub async fn list(connection: &Connection, kind: &str, path: &str) -> Result<Vec<Box<RawValue>>, PortError> {
     let operation = format!("Kubernetes list {kind}");
     let once = async || {
@@ -26,7 +25,7 @@ pub async fn list(connection: &Connection, kind: &str, path: &str) -> Result<Vec
         Err(mut failed) if failed.is(404) => {
             let message = &failed.error.message;
             failed.error.message =
-                format!("the API server knows no {kind}; install the CRDs with `nodeless install` ({message})");
+                format!("the API server does not serve {kind}; install the CRDs with `nodeless install` ({message})");
             Err(failed.into())
         }
         done => Ok(done?),

@@ -48,7 +48,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn says_only_what_differs() {
+    fn reports_only_differences() {
         let current =
             json!({ "nodes": 2, "resources": { "cpu": "4", "gpu": "1" }, "conditions": [{ "type": "Ready" }] });
         assert_eq!(difference(&current, &current), None);

@@ -206,7 +206,7 @@ fn take<K: Kind>(object: &RawValue) -> Kept<K::Model> {
 /// A list of custom resources that is not found is a definition that is not installed.
 pub(crate) fn explain_missing<K: Kind>(mut failed: CallError) -> CallError {
     if failed.is(404) {
-        let hint = format!("the API server knows no {}; install the CRDs with `nodeless install`", K::NAME);
+        let hint = format!("the API server does not serve {}; install the CRDs with `nodeless install`", K::NAME);
         failed.error.message = format!("{} ({})", hint, failed.error.message);
     }
     failed

@@ -1,4 +1,4 @@
-//! What EC2 answered lately: offerings that it lacks, how many launches of an offering may be on their way, and dry runs.
+//! What EC2 answered recently: unavailable offerings, launch budgets, and dry runs.
 
 use crate::items::{Item, number, read_json, read_number, read_text, text, ttl, write_json};
 use crate::table::DynamoClaims;
@@ -18,7 +18,7 @@ const BUDGET: &str = "budget#";
 #[async_trait]
 impl Capacity for DynamoClaims {
     async fn mark_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), PortError> {
-        // One call may not name an item twice; of two marks on one offering the later one counts.
+        // One call must not contain an item twice; of two marks on one offering the later one counts.
         let mut latest = BTreeMap::new();
         for offering in offerings {
             let UnavailableOffering { instance_type, zone, capacity_type, .. } = offering;
@@ -40,7 +40,7 @@ impl Capacity for DynamoClaims {
         let mut offerings = Vec::new();
         for item in self.items(UNAVAILABLE, None).await? {
             let (OfferingKey { instance_type, zone, capacity_type }, until) = offering_until(&item)?;
-            // DynamoDB deletes expired items hours late.
+            // DynamoDB may delete expired items hours later.
             if until > now {
                 let reason = read_text(&item, "reason")?.to_owned();
                 offerings.push(UnavailableOffering { instance_type, zone, capacity_type, until, reason });
@@ -60,8 +60,8 @@ impl Capacity for DynamoClaims {
         Ok(budgets)
     }
 
-    /// One conditional write each, so that of two launches that end at once the greater success counts, and a reset between the two
-    /// is seen.
+    /// One conditional write each, so that of two launches that end at the same time the larger budget is kept, and a reset
+    /// between the two is detected.
     async fn raise_launch_budgets(
         &self,
         budgets: &[LaunchBudget],
@@ -69,7 +69,7 @@ impl Capacity for DynamoClaims {
         now: Timestamp,
     ) -> Result<(), PortError> {
         for budget in budgets {
-            // Where nothing is written, the initial budget holds.
+            // If nothing is written, the initial budget is in effect.
             let condition = if budget.size > initial {
                 "attribute_not_exists(sk) OR expires <= :now OR size < :size"
             } else {
@@ -127,7 +127,7 @@ fn launch_check_key(node_class: &str) -> String {
     format!("launchcheck#{node_class}")
 }
 
-/// The offering that an item is about, and until when.
+/// The offering of an item, and its expiry.
 fn offering_until(item: &Item) -> Result<(OfferingKey, Timestamp), PortError> {
     let key = read_text(item, "sk")?;
     let damaged = |why: &str| {

@@ -1,4 +1,4 @@
-//! The stored catalog: chunks under a version of their own, and one pointer that is written once all of them are.
+//! The stored catalog: chunks under their own version, and one pointer that is written after all of them.
 
 use crate::items::{number, read_number, read_text, text, ttl};
 use crate::table::DynamoClaims;
@@ -9,13 +9,13 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_aws::port_error;
 use nodeless_ports::{ErrorKind, PortError, StoredCatalog};
 
-/// DynamoDB holds at most 400 kB in an item.
+/// DynamoDB limits an item to 400 kB.
 const CHUNK_BYTES: usize = 350_000;
-/// How long a superseded catalog stays for readers that have seen its pointer.
+/// How long a superseded catalog is kept for readers that have read its pointer.
 const SUPERSEDED_FOR: SignedDuration = SignedDuration::from_hours(1);
 const POINTER: &str = "catalog#current";
 
-/// Which catalog is read.
+/// The pointer to the current catalog.
 struct Pointer {
     version: String,
     chunks: u32,

@@ -21,7 +21,7 @@ use nodeless_ports::{Claims, ErrorKind, PortError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Attempts at a transaction that met another one on the same NodePool.
+/// How many times a transaction that conflicts with another one on the same NodePool is tried.
 const ATTEMPTS: u32 = 6;
 
 /// The writes of new claims.
@@ -31,7 +31,7 @@ pub(crate) struct Creation {
 }
 
 impl Creation {
-    /// What became of new claims, given a reason for each of the writes.
+    /// The result of writing new claims, given the reason of each write.
     pub(crate) fn refused(
         &self,
         operation: &str,
@@ -55,14 +55,14 @@ impl Creation {
     }
 }
 
-/// What became of a transaction.
+/// The result of a transaction.
 pub(crate) enum Outcome {
     Done,
-    /// One reason for each of its writes; `None` where that write was all right.
+    /// One reason for each of its writes; `None` if that write did not fail.
     Refused(Vec<Option<Refusal>>),
 }
 
-/// A condition that did not hold, and the item as it was.
+/// A condition that failed, and the item that it was evaluated on.
 pub(crate) struct Refusal {
     pub(crate) item: Option<Item>,
 }
@@ -85,7 +85,7 @@ impl Claims for DynamoClaims {
     }
 
     async fn get_all(&self, names: &[String]) -> Result<Vec<NodeClaim>, PortError> {
-        // DynamoDB refuses a call that names a key twice.
+        // DynamoDB rejects a call that contains a key twice.
         let names: BTreeSet<&String> = names.iter().collect();
         let keys = names.into_iter().map(|name| self.claim_key(name)).collect();
         let mut claims: Vec<NodeClaim> = self.items_of(keys).await?.iter().map(decode).collect::<Result<_, _>>()?;
@@ -106,7 +106,7 @@ impl Claims for DynamoClaims {
             .send()
             .await
             .map_err(|error| port_error("DynamoDB Query (instance)", &error))?;
-        // The index follows the table after a moment and need not hold the whole record: read that by its key.
+        // The index is eventually consistent and need not contain the whole record, so the record is read by its key.
         let Some(item) = answer.items().first() else { return Ok(None) };
         let name = read_text(item, "sk")?.trim_start_matches(PREFIX);
         let claim = self.get(name).await?;
@@ -135,7 +135,7 @@ impl Claims for DynamoClaims {
             next.spec.charge = charge.clone();
         }
         if difference.is_zero() {
-            // A single conditional write costs half of a transaction.
+            // A single conditional write costs half as much as a transaction.
             let stored = Stored::Version(claim.version);
             return self.put_versioned(OPERATION_ALONE, self.claim_item(&next, stored)?, stored).await;
         }
@@ -203,8 +203,8 @@ impl Claims for DynamoClaims {
 }
 
 impl DynamoClaims {
-    /// The writes of new claims: one for each, and last the charge to their NodePool. The limit that is passed whatever is
-    /// charged to the NodePool already is the error.
+    /// The writes of new claims: one for each, and last the charge to their NodePool. The error is the limit that the claims
+    /// alone exceed.
     pub(crate) fn creation(
         &self,
         operation: &str,
@@ -226,7 +226,8 @@ impl DynamoClaims {
             writes.push(TransactWriteItem::builder().put(put).build());
         }
         if let Some(group) = StoredLaunchGroup::of(claims) {
-            // Without a condition, so that a repeated creation of the same claims fails on the claims themselves, whose uids show that they are the same.
+            // Without a condition: a repeated creation of the same claims then fails on the claims themselves, whose uids show
+            // that they are the same.
             let mut item = self.launch_group_item(&group, created(claims))?;
             item.insert("version".to_owned(), number(1));
             let put = Put::builder().table_name(&self.table).set_item(Some(item));
@@ -238,7 +239,7 @@ impl DynamoClaims {
         Ok(Ok(Creation { writes, amounts }))
     }
 
-    /// The write of a claim in place of the version that was read, which it still has.
+    /// The write that replaces a claim, if it still has the version that was read.
     pub(crate) fn replacement(&self, operation: &str, next: &NodeClaim) -> Result<Put, PortError> {
         self.claim_put(operation, next, Stored::Version(next.version))
     }
@@ -247,7 +248,7 @@ impl DynamoClaims {
         self.versioned(operation, self.claim_item(claim, stored)?, stored)
     }
 
-    /// Runs a transaction. One that meets another transaction on the same item is tried again.
+    /// Runs a transaction. It is retried if it conflicts with another one on the same item.
     pub(crate) async fn transact(&self, operation: &str, writes: &[TransactWriteItem]) -> Result<Outcome, PortError> {
         for attempt in 0..ATTEMPTS {
             let result = self.client.transact_write_items().set_transact_items(Some(writes.to_vec())).send().await;
@@ -278,12 +279,12 @@ impl DynamoClaims {
         Err(PortError::new(ErrorKind::Throttled, operation, message).with_code("TransactionConflict"))
     }
 
-    /// The item that replaces what is stored, without its attribute for the version.
+    /// The item that replaces the stored one, without its version attribute.
     fn claim_item(&self, claim: &NodeClaim, stored: Stored) -> Result<Item, PortError> {
         let record = NodeClaim { version: stored.next(), ..claim.clone() };
         let mut item = self.claim_key(&claim.name);
         item.insert("record".to_owned(), write_deflated(&record, &claim.name)?);
-        // For people who look at the table.
+        // For users who read the table.
         item.insert("phase".to_owned(), text(format!("{:?}", claim.phase)));
         item.insert("uid".to_owned(), text(&claim.uid));
         item.insert("nodePool".to_owned(), text(&claim.node_pool));
@@ -296,12 +297,12 @@ impl DynamoClaims {
 
 const PREFIX: &str = "nodeclaim#";
 
-/// Over how many partition keys the claims of a cluster are spread: DynamoDB reads at most 3,000 and writes at most 1,000 units a
-/// second under one. A claim is found by its name, so this number cannot be changed where there are claims.
+/// The number of partition keys of the claims of a cluster: DynamoDB reads at most 3,000 and writes at most 1,000 units a second
+/// under one key. A claim is found by its name, so this number must not change while there are claims.
 const SHARDS: u32 = 8;
 
 impl DynamoClaims {
-    /// The partition key of some of the claims. The name of a cluster holds no `#`.
+    /// The partition key of a claim. The name of a cluster contains no `#`.
     fn shard(&self, shard: u32) -> String {
         format!("{}#{shard}", self.cluster)
     }
@@ -311,13 +312,13 @@ impl DynamoClaims {
     }
 }
 
-/// FNV-1a, because it is stable and needs nothing.
+/// FNV-1a: it is stable and needs no dependency.
 fn shard_of(name: &str) -> u32 {
     let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     hash % SHARDS
 }
 
-/// When claims were decided that are written together.
+/// When claims that are written together were decided.
 fn created(claims: &[NodeClaim]) -> Timestamp {
     claims.iter().map(|claim| claim.created).max().unwrap_or_default()
 }
@@ -357,7 +358,7 @@ mod tests {
         ResourceList, StringMap, labels,
     };
 
-    /// What DynamoDB counts of an item: names and values.
+    /// The size of an item as DynamoDB counts it: names and values.
     fn bytes(item: &Item) -> usize {
         let of = |value: &AttributeValue| match value {
             AttributeValue::S(text) => text.len(),
@@ -372,7 +373,7 @@ mod tests {
         format!("{prefix}-0{:016x}", u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    /// A claim as large ones are: 60 types to choose from, 30 pods, all labels and conditions.
+    /// A large claim: 60 instance types, 30 pods, all labels and conditions.
     fn large(number: u32) -> NodeClaim {
         let resources = || {
             let names = ["cpu", "memory", "ephemeral-storage", "pods", "hugepages-2Mi", "vpc.amazonaws.com/pod-eni"];
@@ -455,12 +456,12 @@ mod tests {
         claim
     }
 
-    /// `docs/figures.md` goes by these numbers.
+    /// `docs/figures.md` uses these numbers.
     #[test]
     fn five_thousand_large_claims_are_read_within_what_their_partition_keys_allow() {
         let config = SdkConfig::builder().behavior_version(BehaviorVersion::latest()).build();
         let table = DynamoClaims::new(&config, "nodeless", "a-cluster-with-a-name");
-        // A fifth of them shows as much and takes less time.
+        // A fifth of them suffices and takes less time.
         let claims: Vec<NodeClaim> = (0..1000).map(|number| large(number * 5)).collect();
         let mut shards = vec![0_usize; SHARDS as usize];
         for claim in &claims {

@@ -1,4 +1,4 @@
-//! Disruption commands on their way, each written only over the version that was read.
+//! Disruption commands in progress. Each write replaces the version that was read.
 
 use crate::items::{Item, number, read_number, read_text, text};
 use crate::table::DynamoClaims;
@@ -10,7 +10,7 @@ use nodeless_ports::plans::StoredCommand;
 use nodeless_ports::{ErrorKind, PortError};
 
 const PREFIX: &str = "command#";
-/// The most bytes of the summary for people, which names every node. The record itself has them all.
+/// The maximum size of the summary, which names every node. The record itself contains them all.
 const SUMMARY_BYTES: usize = 4_000;
 
 impl DynamoClaims {
@@ -23,7 +23,7 @@ impl DynamoClaims {
         self.put_versioned(OPERATION, self.command_item(OPERATION, command)?, Stored::read(command.version)).await
     }
 
-    /// The write of a command in place of the version that was read.
+    /// The write that replaces the version of a command that was read.
     pub(crate) fn command_put(&self, operation: &str, command: &StoredCommand) -> Result<Put, PortError> {
         self.versioned(operation, self.command_item(operation, command)?, Stored::read(command.version))
     }
@@ -54,7 +54,7 @@ fn key(id: &str) -> String {
     format!("{PREFIX}{id}")
 }
 
-/// The summary for people, cut so that the record fits beside it.
+/// The summary, truncated so that the record fits beside it.
 fn summary(command: &StoredCommand) -> String {
     let end = command.summary.floor_char_boundary(SUMMARY_BYTES);
     let more = if end < command.summary.len() { "…" } else { "" };

@@ -1,5 +1,5 @@
-//! What plans decide: each decision is written in one transaction with the next plan revision, on condition that the revision is
-//! the one that the plan read. So of two plans that are made at the same time at most one decides anything.
+//! Decisions of plans: each is written in one transaction with the next plan revision, on condition that the plan read the
+//! current revision. So of two plans that run at the same time at most one decides anything.
 
 use crate::claims::{Outcome, conflict};
 use crate::items::{number, read_number};
@@ -45,7 +45,7 @@ impl DynamoClaims {
         };
         let overtaken = reasons.pop().flatten().is_some();
         let claims_refused = reasons.iter().take(claims.len()).any(Option::is_some);
-        // Claims of this plan that are there were written by an earlier try, which counted: the revision has changed by it.
+        // If claims of this plan exist, an earlier attempt wrote them and incremented the revision.
         if overtaken && !claims_refused {
             return Ok(Committed::Overtaken);
         }
@@ -60,7 +60,7 @@ impl DynamoClaims {
         self.with_revision(OPERATION, writes, revision, &names).await
     }
 
-    /// The writes of claims of one NodePool, each in place of the version that was read and with its new charge, if that changes.
+    /// The writes of claims of one NodePool, each replacing the version that was read, with its new charge if it changes.
     pub(crate) fn replacements(
         &self,
         operation: &str,
@@ -92,7 +92,7 @@ impl DynamoClaims {
         self.with_revision(OPERATION, writes, revision, &[&command.id]).await
     }
 
-    /// Writes these of these names and the next revision.
+    /// Writes the items with these names and the next revision.
     async fn with_revision(
         &self,
         operation: &str,
@@ -113,7 +113,7 @@ impl DynamoClaims {
         }
     }
 
-    /// The write of the revision that follows the one that was read.
+    /// The write of the next revision.
     fn next_revision(&self, read: u64) -> Result<TransactWriteItem, PortError> {
         let update = Update::builder()
             .table_name(&self.table)

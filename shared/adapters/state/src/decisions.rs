@@ -1,4 +1,4 @@
-//! Decisions, kept for a while.
+//! Decisions, kept for a limited time.
 
 use crate::items::{read_json, ttl, write_json};
 use crate::table::DynamoClaims;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const PREFIX: &str = "decision#";
 
-/// DynamoDB holds at most 400 kB in an item: longer explanations are cut, with a note of that.
+/// DynamoDB limits an item to 400 kB, so longer explanations are truncated, with a note.
 const DETAIL_BYTES: usize = 300_000;
 
 #[async_trait]
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_explanation_is_cut_and_says_so() {
+    fn a_long_explanation_is_truncated_with_a_note() {
         let detail = "é".repeat(DETAIL_BYTES);
         let decision = Decision {
             id: "1".into(),

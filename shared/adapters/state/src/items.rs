@@ -22,7 +22,7 @@ pub(crate) fn number(value: impl Display) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }
 
-/// Seconds since 1970, as DynamoDB's TTL wants them, rounded up so that nothing expires early.
+/// Seconds since 1970 for DynamoDB's TTL, rounded up so that nothing expires early.
 pub(crate) fn ttl(at: Timestamp) -> AttributeValue {
     number(at.as_second().saturating_add(1))
 }
@@ -62,7 +62,7 @@ pub(crate) fn read_deflated<T: serde::de::DeserializeOwned>(item: &Item, attribu
     serde_json::from_slice(&text).map_err(|error| unreadable(&error))
 }
 
-/// Deflated JSON. DynamoDB charges by the kilobyte, and lists of instance types shrink to a quarter.
+/// Compressed JSON. DynamoDB charges by the kilobyte, and lists of instance types shrink to a quarter.
 pub(crate) fn write_deflated<T: serde::Serialize>(value: &T, what: &str) -> Result<AttributeValue, PortError> {
     let invalid =
         |error: &dyn Display| PortError::new(ErrorKind::Invalid, format!("DynamoDB write {what}"), error.to_string());

@@ -19,7 +19,7 @@ impl DynamoClaims {
         self.put_versioned("DynamoDB PutItem (launch group)", item, Stored::read(group.version)).await
     }
 
-    /// The item without its version, as of this time.
+    /// The item without its version, at this time.
     pub(crate) fn launch_group_item(&self, group: &StoredLaunchGroup, now: Timestamp) -> Result<Item, PortError> {
         let mut item = self.key(&key(&group.id));
         item.insert("record".to_owned(), write_deflated(group, &group.id)?);

@@ -3,10 +3,10 @@
 //!
 //! # The table
 //!
-//! One table for any number of clusters: `pk` is the cluster's name, `sk` is the kind and name of the item. Only the claims, which are many,
-//! are spread over the keys `CLUSTER#0` to `CLUSTER#7` by their names: DynamoDB reads at most 3,000 units a second under one
-//! partition key. Every item that two
-//! writers may change carries a condition on its write. `expires` is the TTL attribute, in seconds since 1970.
+//! One table for any number of clusters: `pk` is the cluster's name, `sk` is the kind and name of the item. The claims, which are
+//! many, are spread over the keys `CLUSTER#0` to `CLUSTER#7` by their names, because DynamoDB reads at most 3,000 units a second
+//! under one partition key. Every item that several processes may write has a condition on its write. `expires` is the TTL
+//! attribute, in seconds since 1970.
 //!
 //! | `sk` | attributes |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Plans: what they decided, the one that has not ended, and what the next one goes by.
+//! Plans: their decisions, the unfinished plan, and the records for the next plan.
 
 use crate::items::{Item, read_deflated, read_json, text, ttl, write_deflated, write_json};
 use crate::table::DynamoClaims;
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 const UNFINISHED: &str = "plan";
 const NOT_YET_EVALUATED: &str = "not-yet-evaluated";
-/// DynamoDB holds at most 400 kB in an item, and so BatchWriteItem takes 25 of these.
+/// DynamoDB limits an item to 400 kB, so BatchWriteItem takes 25 of these.
 const CHUNK_BYTES: usize = 350_000;
 
 #[async_trait]
@@ -59,7 +59,7 @@ impl Plans for DynamoClaims {
             .await
             .map_err(|error| port_error("DynamoDB DeleteItem (plan)", &error));
         match deleted {
-            // Another plan was begun since; that one ends by itself.
+            // A later plan has begun since. The record of this one no longer exists.
             Err(error) if error.kind == ErrorKind::Conflict => Ok(()),
             other => other.map(drop),
         }

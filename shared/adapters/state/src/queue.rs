@@ -118,7 +118,7 @@ impl Queue for SqsQueue {
     }
 }
 
-/// One message a second and source: SQS drops the others with the same id.
+/// One message a second and source: SQS deduplicates the others by their id.
 fn deduplication_id(source: WakeSource, now: Timestamp) -> String {
     let source = match source {
         WakeSource::Webhook => "webhook",
@@ -131,14 +131,14 @@ fn deduplication_id(source: WakeSource, now: Timestamp) -> String {
     format!("{source}-{}", now.as_second())
 }
 
-/// One message a minute for the same generations, and one at once for others.
+/// One message a minute for the same generations, and another one at once for other generations.
 fn node_class_deduplication_id(changed: &[NodeClassGeneration], now: Timestamp) -> String {
     let mut hasher = DefaultHasher::new();
     changed.hash(&mut hasher);
     format!("node-classes-{:016x}-{}", hasher.finish(), now.as_second() / 60)
 }
 
-/// Whole seconds, rounded up, so that no claim is reconciled before its time.
+/// Whole seconds, rounded up, so that no claim is reconciled too early.
 fn delay_seconds(delay: Duration) -> i32 {
     let seconds = delay.min(LONGEST_DELAY).as_millis().div_ceil(1000);
     i32::try_from(seconds).unwrap_or(900)

@@ -1,4 +1,4 @@
-//! The table's keys and the calls that all its parts use.
+//! The table's keys, and the calls that all parts use.
 
 use crate::items::{Item, text};
 use aws_config::SdkConfig;
@@ -28,7 +28,7 @@ impl DynamoClaims {
         self.key_in(&self.cluster, sk)
     }
 
-    /// The key of an item under another partition key than the cluster's name.
+    /// The key of an item under a partition key other than the cluster's name.
     pub(crate) fn key_in(&self, pk: &str, sk: &str) -> Item {
         HashMap::from([("pk".to_owned(), text(pk)), ("sk".to_owned(), text(sk))])
     }
@@ -38,7 +38,7 @@ impl DynamoClaims {
         self.item_at(self.key(sk)).await
     }
 
-    /// The item of this key, read consistently.
+    /// The item with this key, read consistently.
     pub(crate) async fn item_at(&self, key: Item) -> Result<Option<Item>, PortError> {
         let answer = self
             .client
@@ -52,8 +52,8 @@ impl DynamoClaims {
         Ok(answer.item)
     }
 
-    /// The items of these keys that there are, in no order, read consistently: 100 a call as DynamoDB allows. What it leaves
-    /// unprocessed is tried again a few times.
+    /// The existing items with these keys, in no order, read consistently: 100 for each call, the limit of DynamoDB. Unprocessed
+    /// keys are retried a few times.
     pub(crate) async fn items_of(&self, keys: Vec<Item>) -> Result<Vec<Item>, PortError> {
         const OPERATION: &str = "DynamoDB BatchGetItem";
         let invalid = |error: &dyn std::fmt::Display| PortError::new(ErrorKind::Invalid, OPERATION, error.to_string());
@@ -84,13 +84,13 @@ impl DynamoClaims {
         Ok(items)
     }
 
-    /// All items whose `sk` begins with the prefix, in the order of their keys, read consistently. `limit` stops early,
-    /// and then the last keys come first.
+    /// All items whose `sk` begins with the prefix, in the order of their keys, read consistently. With `limit`, the last keys
+    /// are returned first.
     pub(crate) async fn items(&self, prefix: &str, limit: Option<u32>) -> Result<Vec<Item>, PortError> {
         self.query(&self.cluster, prefix, limit).await
     }
 
-    /// The same under another partition key than the cluster's name.
+    /// The same under a partition key other than the cluster's name.
     pub(crate) async fn query(&self, pk: &str, prefix: &str, limit: Option<u32>) -> Result<Vec<Item>, PortError> {
         let mut items = Vec::new();
         let mut start = None;
@@ -118,7 +118,7 @@ impl DynamoClaims {
         }
     }
 
-    /// Writes or deletes many items, 25 a call as DynamoDB allows; what it leaves unprocessed is tried again a few times.
+    /// Writes or deletes many items, 25 for each call, the limit of DynamoDB. Unprocessed items are retried a few times.
     pub(crate) async fn write_all(&self, requests: Vec<WriteRequest>) -> Result<(), PortError> {
         const OPERATION: &str = "DynamoDB BatchWriteItem";
         for chunk in requests.chunks(25) {
@@ -145,7 +145,7 @@ impl DynamoClaims {
         Ok(())
     }
 
-    /// Puts items without a condition; no two may have the same key.
+    /// Puts items without a condition. No two may have the same key.
     pub(crate) async fn put_all(&self, items: impl Iterator<Item = Item>) -> Result<(), PortError> {
         let request = |item: Item| {
             let put = PutRequest::builder().set_item(Some(item)).build();

@@ -1,4 +1,4 @@
-//! What the claims of each NodePool are charged, and how a charge is made under a limit.
+//! The usage of each NodePool, and how a charge is checked against limits.
 
 use crate::items::{Item, number, read_number, read_text, text};
 use crate::table::DynamoClaims;
@@ -12,15 +12,15 @@ use nodeless_ports::claims::PoolLimits;
 use nodeless_ports::{ErrorKind, PortError};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Dollars are summed as whole micro-dollars, so that charges that are given back leave exactly nothing.
+/// Dollars are summed as whole micro-dollars, so that released charges leave exactly zero.
 pub(crate) const MICRODOLLARS: &str = "microdollars";
-/// The name under which the limit on dollars is reported.
+/// The name of the limit on dollars in reports.
 const DOLLARS_LIMIT: &str = "dollars-per-hour";
 const RECOUNTED: &str = "recounted";
 const REVISION: &str = "revision";
 const RESOURCE_PREFIX: &str = "r:";
 
-/// A charge, or a difference of charges, as the table counts it: whole numbers by attribute.
+/// A charge, or a difference of charges, in the units of the table: whole numbers by attribute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Amounts(pub(crate) BTreeMap<String, i64>);
 
@@ -85,7 +85,7 @@ fn limit_name(attribute: &str) -> String {
     attribute.strip_prefix(RESOURCE_PREFIX).unwrap_or(DOLLARS_LIMIT).to_owned()
 }
 
-/// The first limit that a usage (the pool's item, or none yet) together with the amounts would pass.
+/// The first limit that a usage (the NodePool's item, or none yet) and the amounts together would exceed.
 pub(crate) fn first_limit_passed(usage: Option<&Item>, amounts: &Amounts, limits: &PoolLimits) -> Option<String> {
     let limits = limits_by_attribute(limits);
     limits.iter().find_map(|(attribute, limit)| {
@@ -96,7 +96,7 @@ pub(crate) fn first_limit_passed(usage: Option<&Item>, amounts: &Amounts, limits
 }
 
 impl DynamoClaims {
-    /// Adds the amounts to a NodePool's usage, on condition that no limit is passed.
+    /// Adds the amounts to a NodePool's usage, on condition that no limit is exceeded.
     pub(crate) fn charge(
         &self,
         node_pool: &str,
@@ -158,7 +158,7 @@ impl DynamoClaims {
             conditions.push(format!("({absent}#a{index} = :was{index})"));
             settings.push(format!("#a{index} = :is{index}"));
         }
-        // Charges that cancel each other out leave the sums as they were read, and yet they were made since.
+        // Charges that cancel each other out leave the same sums, but the revision differs.
         let unchanged = if read.revision == 0 { "attribute_not_exists(#revision)" } else { "#revision = :read" };
         conditions.push(unchanged.to_owned());
         settings.push("#revision = :next".to_owned());

@@ -1,4 +1,4 @@
-//! The one conditional write of items that carry a version.
+//! The conditional write of items that have a version.
 
 use crate::items::{Item, number};
 use crate::table::DynamoClaims;
@@ -6,19 +6,19 @@ use aws_sdk_dynamodb::types::Put;
 use nodeless_aws::port_error;
 use nodeless_ports::{ErrorKind, PortError};
 
-/// What the table must hold under an item's key for the item to be written.
+/// The precondition on the stored item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
     /// No item.
     Nothing,
     /// The item with this version.
     Version(u64),
-    /// The item with this version, or none: DynamoDB may delete an expired item between our read and our write.
+    /// The item with this version, or none: DynamoDB may delete an expired item between the read and the write.
     VersionUnlessExpired(u64),
 }
 
 impl Stored {
-    /// The version that was read; zero where there was no item.
+    /// The version that was read; zero if there was no item.
     pub(crate) const fn read(version: u64) -> Self {
         if version == 0 { Self::Nothing } else { Self::Version(version) }
     }
@@ -28,7 +28,7 @@ impl Stored {
         if version == 0 { Self::Nothing } else { Self::VersionUnlessExpired(version) }
     }
 
-    /// The version of the item that is written.
+    /// The version of the written item.
     pub(crate) const fn next(self) -> u64 {
         match self {
             Self::Nothing => 1,
@@ -54,7 +54,7 @@ impl DynamoClaims {
         put.build().map_err(|error| PortError::new(ErrorKind::Invalid, operation, error.to_string()))
     }
 
-    /// Writes an item with the next version, and returns that.
+    /// Writes an item with the next version, and returns that version.
     pub(crate) async fn put_versioned(&self, operation: &str, item: Item, stored: Stored) -> Result<u64, PortError> {
         let put = self.versioned(operation, item, stored)?;
         self.client

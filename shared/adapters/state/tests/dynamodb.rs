@@ -1,4 +1,4 @@
-//! The claims table over the wire, against DynamoDB Local, whose conditions, transactions and limits are those of AWS.
+//! The claims table over the wire, against DynamoDB Local, whose conditions, transactions and limits match those of AWS.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -44,7 +44,7 @@ async fn claims_and_their_charges_are_written_together() {
     );
     assert!((usage.dollars_per_hour - 1.0).abs() < 1e-9);
 
-    // A write from an old version is refused; one that changes the charge changes the usage with it.
+    // A write of an old version is rejected. A new charge changes the usage too.
     let mut read = claims.get("a").await.unwrap().unwrap();
     assert_eq!(read.version, 1);
     read.phase = Phase::Launched;
@@ -59,7 +59,7 @@ async fn claims_and_their_charges_are_written_together() {
     assert_eq!((found.name.as_str(), found.version, found.spec.charge.clone()), ("a", 2, charge(2, 0.1)));
     assert!(claims.find_by_instance("i-2").await.unwrap().is_none());
 
-    // Deleting gives the charge back, once.
+    // Deleting releases the charge once.
     assert_eq!(claims.delete(&read).await.unwrap_err().kind, ErrorKind::Conflict);
     claims.delete(&found).await.unwrap();
     claims.delete(&found).await.unwrap();
@@ -81,7 +81,7 @@ async fn claims_of_a_group_are_written_all_or_none() {
     assert_eq!(claims.create_together(&group, Some(&limits)).await.unwrap(), Created::Written);
     assert_eq!(claims.create_together(&group, Some(&limits)).await.unwrap(), Created::AlreadyThere);
 
-    // One that would be too many, one that is taken, and one of another NodePool keep all others away.
+    // A claim beyond the limit, a taken name, or a claim of another NodePool fails the whole write.
     let more: Vec<NodeClaim> = (0..22).map(|index| claim(&format!("h-{index:02}"), 1, 0.1)).collect();
     let refused = claims.create_together(&more, Some(&limits)).await.unwrap();
     assert_eq!(refused, Created::LimitReached { resource: "cpu".into() });
@@ -109,7 +109,7 @@ async fn a_launch_group_is_written_with_its_claims_and_then_by_one_at_a_time() {
         member.spec.launch_group = Some(LaunchGroup { id: "group".into(), index, size });
         member
     };
-    // In whatever order they come.
+    // In any order.
     let group: Vec<NodeClaim> = (0..u32::try_from(MAX_TOGETHER).unwrap()).rev().map(member).collect();
     assert!(claims.launch_group("group").await.unwrap().is_none());
     assert_eq!(claims.create_together(&group, None).await.unwrap(), Created::Written);
@@ -124,7 +124,7 @@ async fn a_launch_group_is_written_with_its_claims_and_then_by_one_at_a_time() {
     stored.owners.insert("i-1".into(), "g-00".into());
     assert_eq!(claims.put_launch_group(&stored, now).await.unwrap(), 2);
     assert_eq!(claims.put_launch_group(&stored, now).await.unwrap_err().kind, ErrorKind::Conflict);
-    // The same claims once more leave the record as it is.
+    // Writing the same claims again leaves the record unchanged.
     assert_eq!(claims.create_together(&group, None).await.unwrap(), Created::AlreadyThere);
     let present = claims.launch_group("group").await.unwrap().unwrap();
     assert_eq!(present, StoredLaunchGroup { version: 2, ..stored });
@@ -137,7 +137,7 @@ async fn a_launch_group_is_written_with_its_claims_and_then_by_one_at_a_time() {
     let names = [&listed[0].name, "g-00", &listed[0].name, "unknown"].map(|name| name.to_string());
     assert_eq!(claims.get_all(&names).await.unwrap(), [listed[0].clone()]);
     assert!(claims.get_all(&[]).await.unwrap().is_empty());
-    // One alone shares nothing.
+    // A single claim has no record.
     let mut alone = claim("alone", 1, 0.1);
     alone.spec.launch_group = Some(LaunchGroup { id: "alone".into(), index: 0, size: 1 });
     claims.create(&alone, None).await.unwrap();
@@ -180,7 +180,7 @@ async fn limits_hold_when_many_write_at_once() {
 }
 
 #[tokio::test]
-async fn usage_is_corrected_only_if_nobody_changed_it() {
+async fn usage_is_corrected_only_if_it_is_unchanged() {
     let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
     let claims = table(&config(&dynamodb.url).await).await;
     claims.create(&claim("a", 4, 0.4), None).await.unwrap();
@@ -190,7 +190,7 @@ async fn usage_is_corrected_only_if_nobody_changed_it() {
     let refused = claims.correct_usage("default", &read, &counted).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Conflict);
 
-    // One goes and another one like it comes: the sums are as they were read, and were not what was counted in between.
+    // One claim is replaced by an equal one: the sums are the same, but they were not counted in between.
     let read = claims.usage().await.unwrap().remove("default").unwrap();
     let b = claims.get("b").await.unwrap().unwrap();
     claims.delete(&b).await.unwrap();
@@ -284,7 +284,7 @@ async fn launch_budgets_are_raised_by_the_greater_success_and_reset_whatever_the
         let all = claims.launch_budgets(at(now)).await.unwrap();
         all.into_iter().map(|budget| (budget.offering.zone, budget.size)).collect::<Vec<_>>()
     };
-    // No more than the initial budget says nothing new.
+    // A budget that is not larger than the initial one is not recorded.
     raise(budget("a", 80, 100), 0).await;
     assert!(sizes(0).await.is_empty());
     raise(budget("a", 200, 100), 0).await;
@@ -382,7 +382,7 @@ async fn records_are_written_only_over_the_version_that_was_read() {
     let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
     let claims = table(&config(&dynamodb.url).await).await;
     let expires = Timestamp::from_second(1_800_000_000).unwrap();
-    // DynamoDB counts whole seconds: nothing expires before it should.
+    // DynamoDB's TTL has whole seconds: nothing expires early.
     let later = expires.checked_add(Duration::from_secs(1)).unwrap();
     for (kind, pool, expires, kept_until) in [
         (RecordKind::Churn, "a", Some(expires), Some(later)),
@@ -401,7 +401,7 @@ async fn records_are_written_only_over_the_version_that_was_read() {
         assert_eq!(late.kind, ErrorKind::Conflict, "{kind:?}");
         let kept = claims.record(kind, pool).await.unwrap();
         assert_eq!(kept, Some(StoredRecord { expires: kept_until, ..record(2, "second") }), "{kind:?}");
-        // A record that has expired may be deleted before it is written again; one that is kept was never there.
+        // An expired record may be deleted before it is written again; a record that is kept never existed.
         let gone = StoredRecord { node_pool: format!("{pool}gone"), ..record(7, "third") };
         let written = claims.put_record(kind, &gone).await;
         assert_eq!(
@@ -435,7 +435,7 @@ async fn what_a_plan_decides_is_written_while_no_other_plan_decides_anything() {
         (0..MAX_TOGETHER).map(|index| claim(&format!("{letter}-{index:02}"), 1, 0.1)).collect()
     };
     assert_eq!(claims.plan_revision().await.unwrap(), 0);
-    // As large as a transaction gets.
+    // A transaction of maximum size.
     assert_eq!(claims.commit(Commit::Launch(&group("a"), &limits), 0).await.unwrap(), Committed::Written);
     assert_eq!(claims.commit(Commit::Launch(&group("b"), &limits), 0).await.unwrap(), Committed::Overtaken);
     assert_eq!(claims.commit(Commit::Launch(&group("a"), &limits), 0).await.unwrap(), Committed::AlreadyThere);

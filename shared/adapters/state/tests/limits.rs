@@ -1,6 +1,6 @@
 //! The limits and the charges of DynamoDB, against DynamoDB Local: sizes of items and transactions, capacity units, expiry.
-//! docs/cost.md is computed from these units. Of a transaction DynamoDB Local reports the units of one item, so the sum of a transaction
-//! is not measured here but computed from its items (`nodeless_tests::proxy`).
+//! docs/cost.md is computed from these units. For a transaction, DynamoDB Local reports the units of one item only, so the units
+//! of a transaction are computed from its items (`nodeless_tests::proxy`).
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -17,7 +17,7 @@ use nodeless_tests::Server;
 use nodeless_tests::proxy::{CONSUMED_READ_HALVES, CONSUMED_WRITES, Proxy, READ_UNITS, WRITE_UNITS};
 use std::sync::Arc;
 
-/// A claim as a NodePool without restrictions makes it: any of hundreds of instance types, labels, pods that it is for.
+/// A claim of a NodePool without restrictions: hundreds of instance types, labels, pods.
 fn wide_claim(name: &str, types: usize, pods: usize) -> NodeClaim {
     let mut claim = claim(name, 4, 0.2);
     claim.spec.instance_types = (0..types).map(|index| format!("m{}i-flex.{}xlarge", index % 9, index)).collect();
@@ -35,8 +35,8 @@ async fn measured() -> Option<(DynamoClaims, Proxy, Arc<Server>)> {
     Some((claims, proxy, dynamodb))
 }
 
-/// The units that the calls since the last look consumed: halves of read units, and write units. The estimate from which docs/cost.md is
-/// computed is never below them.
+/// The units that the calls since the last check consumed: halves of read units, and write units. The estimate that docs/cost.md
+/// is computed from is never below them.
 fn consumed(proxy: &Proxy) -> (u64, u64) {
     let counts = proxy.take();
     let count = |name| counts.get(name).copied().unwrap_or_default();
@@ -68,7 +68,7 @@ async fn one_claim_consumes_few_units() {
         "half a unit for the index, which has no consistent reads, and one for the claim"
     );
     claims.list().await.unwrap();
-    // AWS charges the smallest unit for the seven queries that find nothing; DynamoDB Local reports nothing for them.
+    // AWS charges the minimum for the seven queries without results; DynamoDB Local reports nothing for them.
     assert_eq!(consumed(&proxy), (2, 0), "the claims of one partition key");
     claims.usage().await.unwrap();
     assert_eq!(consumed(&proxy), (2, 0));
@@ -115,9 +115,9 @@ async fn a_claim_that_no_item_can_hold_is_refused_with_the_reason() {
     assert!(claims.list().await.unwrap().is_empty());
 }
 
-/// DynamoDB deletes an item when the number in this attribute of the module's table (terraform/table.tf) has passed, in seconds since 1970.
+/// The attribute of the module's table (terraform/table.tf) by which DynamoDB expires items, in seconds since 1970.
 #[tokio::test]
-async fn what_may_be_deleted_says_when_in_seconds_and_a_claim_never_does() {
+async fn expiring_items_have_a_time_in_seconds_and_a_claim_has_none() {
     let Some(dynamodb) = nodeless_tests::dynamodb_local() else { return };
     let config = config(&dynamodb.url).await;
     let claims = table(&config).await;

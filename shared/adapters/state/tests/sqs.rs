@@ -56,7 +56,7 @@ async fn messages_arrive_in_the_form_that_the_functions_read() {
     }
     assert_eq!((shards, later_plans, checked), (vec![3], 1, vec!["default".to_owned()]));
 
-    let nowhere = SqsQueue::new(&config, "test", &plan, None);
-    let refused = nowhere.wake_shard(0, Duration::ZERO).await.unwrap_err().to_string();
+    let without_claims_queue = SqsQueue::new(&config, "test", &plan, None);
+    let refused = without_claims_queue.wake_shard(0, Duration::ZERO).await.unwrap_err().to_string();
     assert!(refused.contains("NODELESS_CLAIMS_QUEUE_URL"), "{refused}");
 }

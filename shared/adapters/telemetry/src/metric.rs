@@ -12,7 +12,7 @@ pub const METRIC_LIMIT: usize = 40;
 /// In what a metric is measured, by CloudWatch's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// So many.
+    /// A count.
     Count,
     /// Milliseconds.
     Milliseconds,
@@ -150,7 +150,7 @@ impl Metrics {
         }
     }
 
-    /// Counts so many.
+    /// Adds to a count.
     pub fn count(&mut self, metric: Metric, number: usize) {
         // A count beyond 2^52 would lose precision; nothing here comes near.
         #[expect(clippy::cast_precision_loss, reason = "counts are small")]

@@ -162,7 +162,7 @@ fn from_condition(from: &Condition) -> claim::Condition {
 fn ready(claim: &model::NodeClaim) -> Condition {
     let parts = [condition::LAUNCHED, condition::REGISTERED, condition::INITIALIZED];
     let of = |kind: &str| claim.condition(kind).map_or(claim::ConditionStatus::Unknown, |part| part.status);
-    let with = |wanted| parts.iter().find(|kind| of(kind) == wanted);
+    let with = |expected| parts.iter().find(|kind| of(kind) == expected);
     let (status, reason, message) = match (with(claim::ConditionStatus::False), with(claim::ConditionStatus::Unknown)) {
         (Some(kind), _) => (ConditionStatus::False, "UnhealthyDependents", format!("{kind} is false")),
         (None, Some(kind)) => (ConditionStatus::Unknown, "ReconcilingDependents", format!("{kind} is not known yet")),

@@ -47,14 +47,14 @@ fn of_container(
     infeasible: bool,
     field: &str,
 ) -> Result<ResourceList, FieldError> {
-    let wanted = with_defaults(&container.resources, &ResourceList::new(), field)?;
-    let Some(status) = statuses.iter().find(|status| status.name == container.name) else { return Ok(wanted) };
+    let desired = with_defaults(&container.resources, &ResourceList::new(), field)?;
+    let Some(status) = statuses.iter().find(|status| status.name == container.name) else { return Ok(desired) };
     let mut requests = resource_list(&status.allocated_resources, "status.containerStatuses.allocatedResources")?;
     if let Some(resources) = &status.resources {
         requests.max_with(&resource_list(&resources.requests, "status.containerStatuses.resources.requests")?);
     }
     if !infeasible || requests.is_empty() {
-        requests.max_with(&wanted);
+        requests.max_with(&desired);
     }
     Ok(requests)
 }

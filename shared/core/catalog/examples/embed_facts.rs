@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The inputs: a DescribeInstanceTypes answer; `{type: [zone]}`; `{type: dollars an hour}`; `{type: VpcLimits}`;
-//! `{type: Mbps}`. Fields that [`InstanceTypeInfo`](nodeless_catalog::facts::InstanceTypeInfo) does not know are dropped.
+//! `{type: Mbps}`. Fields that [`InstanceTypeInfo`](nodeless_catalog::facts::InstanceTypeInfo) does not have are dropped.
 
 use std::error::Error;
 use std::fs;

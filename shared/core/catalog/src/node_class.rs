@@ -59,7 +59,7 @@ impl AmiFamily {
         !matches!(self, Self::Bottlerocket)
     }
 
-    /// The device that holds containers' data; `None` where only the user knows it.
+    /// The device for the data of containers; `None` if the user manages it.
     pub(crate) const fn ephemeral_device(self) -> Option<&'static str> {
         match self {
             Self::Al2 | Self::Al2023 => Some("/dev/xvda"),
@@ -206,7 +206,7 @@ pub struct NodeClassSettings {
     /// `ipPrefixCount`: address prefixes given to each interface at launch. As in Karpenter it changes which types can
     /// be launched but not how many pods fit: that stays with `maxPods`.
     pub ip_prefix_count: u32,
-    /// Whether the node class sets connection tracking timeouts, which only Nitro types with a hypervisor know.
+    /// Whether the node class sets connection tracking timeouts, which only Nitro types with a hypervisor support.
     pub connection_tracking: bool,
     /// Whether the node class enables nested virtualisation.
     pub nested_virtualization: bool,

@@ -161,17 +161,17 @@ fn statements(overlay: &NodeOverlay, pool: usize, plain: &Plain<'_>) -> Vec<Stat
 fn matching_offerings(overlay: &NodeOverlay, from_pool: &Requirements, kind: &InstanceType) -> Vec<usize> {
     let of_type = |key: &str| kind.requirements.get(key).or_else(|| from_pool.get(key));
     let possible =
-        overlay.requirements.iter().all(|(key, wanted)| of_type(key).is_none_or(|has| has.intersects(wanted)));
+        overlay.requirements.iter().all(|(key, required)| of_type(key).is_none_or(|has| has.intersects(required)));
     if !possible {
         return Vec::new();
     }
     let matches = |offering: &Offering| {
-        overlay.requirements.iter().all(|(key, wanted)| match key {
-            labels::ZONE => wanted.has(&offering.zone),
-            labels::CAPACITY_TYPE => wanted.has(offering.capacity_type.as_str()),
+        overlay.requirements.iter().all(|(key, required)| match key {
+            labels::ZONE => required.has(&offering.zone),
+            labels::CAPACITY_TYPE => required.has(offering.capacity_type.as_str()),
             key => match offering.requirements.get(key).or_else(|| of_type(key)) {
-                Some(has) => has.intersects(wanted),
-                None => wanted.allows_absence(),
+                Some(has) => has.intersects(required),
+                None => required.allows_absence(),
             },
         })
     };
@@ -184,7 +184,7 @@ fn is_price_list(overlay: &NodeOverlay) -> bool {
     let mut requirements = overlay.requirements.iter();
     let only = requirements.next().filter(|_| requirements.next().is_none());
     matches!(overlay.price, Some(PriceChange::Absolute(price)) if price > 0.0)
-        && only.is_some_and(|(key, wanted)| key == labels::INSTANCE_TYPE && wanted.values().is_some())
+        && only.is_some_and(|(key, required)| key == labels::INSTANCE_TYPE && required.values().is_some())
 }
 
 fn change(overlay: &NodeOverlay, statement: &Statement, kind: &mut InstanceType, marks: &mut OverlaidTypes) {

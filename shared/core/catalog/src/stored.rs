@@ -120,7 +120,7 @@ impl FromStr for MemoryOverhead {
 /// What EC2 offers in a region, for every EC2NodeClass.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Catalog {
-    /// Grows with every change, so that readers know when to read again. The writer sets it.
+    /// Increases with every change, so that readers can detect it. The writer sets it.
     pub version: u64,
     /// Such as `us-east-1`.
     pub region: String,

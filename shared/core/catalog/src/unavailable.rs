@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use nodeless_model::CapacityType;
 
-/// A record that something is unavailable for a while. `None` stands for all: a record with only a zone means that
-/// nothing can be launched there, one with only a capacity type that it cannot be bought at all.
+/// A record that something is unavailable for a time. `None` matches everything: with only a zone, nothing can be launched there;
+/// with only a capacity type, it cannot be launched anywhere.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unavailable {
     /// The instance type.

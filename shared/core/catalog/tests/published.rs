@@ -126,6 +126,6 @@ fn the_table_of_all_types_is_what_comes_out() {
         std::fs::write(&path, &table).unwrap();
     }
     let present = std::fs::read_to_string(&path).unwrap();
-    let wrong = present.lines().zip(table.lines()).find(|(present, wanted)| present != wanted);
+    let wrong = present.lines().zip(table.lines()).find(|(present, expected)| present != expected);
     assert!(present == table, "docs/allocatable.md is not what comes out, such as {wrong:?}; write it again");
 }

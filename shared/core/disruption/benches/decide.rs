@@ -59,7 +59,7 @@ fn pool() -> NodePool {
     pool
 }
 
-/// So many spot nodes, each with fifteen pods and no room for another.
+/// Spot nodes, each with fifteen pods and no capacity for another.
 fn tight(nodes: usize) -> World {
     let mut world = World::new(vec![pool()]);
     world.types = families(30);
@@ -76,7 +76,7 @@ fn tight(nodes: usize) -> World {
     world
 }
 
-/// On-demand nodes of several types, filled by so many per cent with twenty pods on average.
+/// On-demand nodes of several types, filled to a given percentage with twenty pods on average.
 fn wasteful(nodes: usize, percent: i64, related: bool) -> World {
     let mut pool = pool();
     pool.template.requirements = Requirements::from([(labels::CAPACITY_TYPE, Requirement::one_of(["on-demand"]))]);
@@ -216,7 +216,7 @@ fn timed(name: &str, world: &World) {
     );
 }
 
-fn settled(name: &str, mut world: World) {
+fn converged(name: &str, mut world: World) {
     let (least, before, pods) = (bound(&world), world.price(), world.pods());
     let nodes = world.places.len();
     let mut evicted = 0;
@@ -244,7 +244,7 @@ fn settled(name: &str, mut world: World) {
     );
 }
 
-/// A plan for so many pods that wait, in an empty cluster, and the second look at it.
+/// A plan for a number of pending pods in an empty cluster, and its refinement.
 fn planned(name: &str, count: usize) {
     let world = wasteful(0, 0, false);
     let mut draw = Draw(29);
@@ -275,8 +275,8 @@ fn planned(name: &str, count: usize) {
 }
 
 fn main() {
-    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
-    let run = |name: &str| wanted.as_ref().is_none_or(|wanted| name.contains(wanted.as_str()));
+    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
+    let run = |name: &str| filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()));
     if run("tight") {
         timed("tight", &tight(1000));
     }
@@ -294,6 +294,6 @@ fn main() {
         }
     }
     if run("fragmented") {
-        settled("fragmented", fragmented(500));
+        converged("fragmented", fragmented(500));
     }
 }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 const REASONS: [DisruptionReason; 3] =
     [DisruptionReason::Empty, DisruptionReason::Underutilized, DisruptionReason::Drifted];
 
-/// What is left of the budgets while commands are found.
+/// The remaining budgets while commands are found.
 #[derive(Debug, Default)]
 pub(crate) struct Budgets {
     pools: BTreeMap<String, PoolBudget>,
@@ -31,7 +31,7 @@ struct PoolBudget {
 #[derive(Clone, Copy, Debug)]
 struct Allowed {
     nodes: u32,
-    /// The place of the budget that allows least; `None` where none holds now.
+    /// The index of the smallest budget; `None` if none is active now.
     budget: Option<usize>,
 }
 
@@ -55,7 +55,7 @@ impl Budgets {
         budgets
     }
 
-    /// Budgets that allow so many nodes of each NodePool.
+    /// Budgets that allow this number of nodes of each NodePool.
     pub(crate) fn even(cluster: &Cluster<'_>, nodes: u32) -> Self {
         let all = Allowed { nodes, budget: None };
         let allowed: BTreeMap<DisruptionReason, Allowed> = REASONS.into_iter().map(|reason| (reason, all)).collect();
@@ -73,13 +73,13 @@ impl Budgets {
         Ok(())
     }
 
-    /// How many more nodes of a NodePool may be taken for a reason.
+    /// How many more nodes of a NodePool may be disrupted for a reason.
     pub(crate) fn left(&self, node_pool: &str, reason: DisruptionReason) -> u32 {
         let Some(budget) = self.pools.get(node_pool) else { return 0 };
         budget.allowed.get(&reason).map_or(0, |allowed| allowed.nodes).saturating_sub(budget.disrupting)
     }
 
-    /// Whether a node of a NodePool could be taken from its budget.
+    /// Whether the budget of a NodePool allows another node.
     pub(crate) fn check(&self, node_pool: &str, reason: DisruptionReason) -> Result<(), KeptReason> {
         let Some(budget) = self.pools.get(node_pool) else { return Err(KeptReason::NoNodePool(node_pool.to_owned())) };
         let allowed = budget.allowed.get(&reason).copied().unwrap_or(Allowed { nodes: 0, budget: None });
@@ -139,7 +139,7 @@ fn fault(place: usize, budget: &Budget, now: Timestamp) -> Option<String> {
     }
 }
 
-/// Whether a node is one of those of which budgets allow a share.
+/// Whether a node counts for percentages of budgets.
 fn counts(node: &ClusterNode<'_>) -> bool {
     node.claim.is_some_and(|claim| claim.phase < Phase::Terminating) && node.is_initialized()
 }
@@ -168,7 +168,7 @@ fn allowed_by(budget: &Budget, total: u32, now: Timestamp) -> u32 {
     }
 }
 
-/// Whether the latest start of a window is less than its duration ago; `None` when the schedule cannot be read.
+/// Whether the latest start of a window is less than its duration ago; `None` if the schedule is invalid.
 fn is_active(window: &BudgetWindow, now: Timestamp) -> Option<bool> {
     let cron: Cron = window.schedule.parse().ok()?;
     let earliest = SignedDuration::try_from(window.duration).ok().and_then(|duration| now.checked_sub(duration).ok());

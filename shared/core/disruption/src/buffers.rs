@@ -1,4 +1,4 @@
-//! The capacity that CapacityBuffers keep free.
+//! The capacity for CapacityBuffers.
 
 use crate::cluster::{Cluster, Options};
 use crate::simulation::{Expected, Home, Known, problem};

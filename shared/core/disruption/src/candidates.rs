@@ -24,7 +24,7 @@ pub(crate) struct Eligible<'c, 'a> {
     pub(crate) node: &'a Node,
     pub(crate) claim: &'a NodeClaim,
     pub(crate) offer: &'c PoolOffer<'a>,
-    /// What it costs in dollars per hour; zero when that is not known.
+    /// Its price in dollars per hour; zero if unknown.
     pub(crate) price: f64,
 }
 
@@ -37,8 +37,8 @@ impl Eligible<'_, '_> {
         }
     }
 
-    /// What it frees of its NodePool's limits once it is gone. Exports do not contain the charge of a claim; then it is
-    /// the capacity and price of the node.
+    /// The part of its NodePool's limits that its deletion releases. Exports do not contain the charge of a claim; then it is the
+    /// capacity and price of the node.
     pub(crate) fn counted(&self) -> Charge {
         let Charge { resources, dollars_per_hour } = &self.claim.spec.charge;
         let node = || self.node.capacity.clone().with(resources::name::NODES, Quantity::from_units(1));
@@ -72,8 +72,8 @@ impl<'c, 'a> Lookup<'c, 'a> {
         }
     }
 
-    /// What a claim costs in dollars per hour: by the catalog, or else what it cost when it was launched; zero when that
-    /// is not known either.
+    /// The price of a claim in dollars per hour: from the catalog, otherwise the price at its launch; zero if that is unknown
+    /// too.
     pub(crate) fn price(&self, claim: &NodeClaim) -> f64 {
         let Some(instance) = &claim.status.instance else { return 0.0 };
         let kind = self
@@ -93,7 +93,7 @@ impl<'c, 'a> Lookup<'c, 'a> {
         self.offers.get(name).map(|place| &self.cluster.node_pools[*place])
     }
 
-    /// The node as a candidate, or why it is none.
+    /// The node as a candidate, or why it is not one.
     pub(crate) fn eligible(&self, of: &'c ClusterNode<'a>, now: Timestamp) -> Result<Eligible<'c, 'a>, KeptReason> {
         if let Some(id) = of.command {
             return Err(KeptReason::InCommand(id.to_owned()));
@@ -157,9 +157,9 @@ pub(crate) fn reasons_to_stay(
         Some((consolidate_after, until)) if until > now => Some(KeptReason::TooRecent { consolidate_after, until }),
         _ => None,
     };
-    let wanted = || expected.reason_to_keep(&one.node.name);
+    let needed = || expected.reason_to_keep(&one.node.name);
     let guarded = || guards.first_blocking(&one.of.pods, now);
-    let looks: [&dyn Fn() -> Option<KeptReason>; 4] = [&of_pool, &wanted, &guarded, &recent];
+    let looks: [&dyn Fn() -> Option<KeptReason>; 4] = [&of_pool, &needed, &guarded, &recent];
     let reasons = looks.iter().filter_map(|look| look());
     reasons.take(if all { looks.len() } else { 1 }).collect()
 }
@@ -172,13 +172,13 @@ pub(crate) fn consolidatable_from(
     let consolidate_after = consolidate_after.duration()?;
     let initialized = initialized_since(claim);
     let since = claim.status.last_pod_event.map_or(initialized, |event| event.max(initialized));
-    // A time that overflows never comes.
+    // A time that overflows is never reached.
     let until = SignedDuration::try_from(consolidate_after).ok().and_then(|duration| since.checked_add(duration).ok());
     Some((consolidate_after, until.unwrap_or(Timestamp::MAX)))
 }
 
-/// Since when a claim has been `Consolidatable`, if it is: since its pods have not changed for `consolidateAfter`. Those of
-/// NodePools with a fixed number of nodes, or whose `consolidateAfter` is `Never`, never are.
+/// Since when a claim is `Consolidatable`, if it is: since its pods have not changed for `consolidateAfter`. Claims of static
+/// NodePools, or with `consolidateAfter: Never`, never are.
 #[must_use]
 pub fn consolidatable_since(claim: &NodeClaim, pool: &NodePool, now: Timestamp) -> Option<Timestamp> {
     if claim.phase != Phase::Initialized || pool.replicas.is_some() {
@@ -196,7 +196,7 @@ fn nominated_until(claim: &NodeClaim) -> Option<Timestamp> {
     initialized_since(claim).checked_add(SignedDuration::try_from(NOMINATION_WINDOW).ok()?).ok()
 }
 
-/// Since when the node of a claim has been ready for pods.
+/// Since when the node of a claim is initialized.
 pub(crate) fn initialized_since(claim: &NodeClaim) -> Timestamp {
     claim.condition(condition::INITIALIZED).map_or(claim.created, |condition| condition.last_transition_time)
 }

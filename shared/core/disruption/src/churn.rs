@@ -5,7 +5,7 @@ use nodeless_model::{Pod, StringMap, resources};
 use serde::{Deserialize, Serialize};
 
 /// The annotation of a NodePool: how many pods voluntary disruption may evict within an hour before a falling price has to
-/// justify it. [`MAX_EVICTIONS`] where it is not set; `0` switches the breaker off.
+/// justify it. [`MAX_EVICTIONS`] if it is not set; `0` disables the breaker.
 pub const EVICTIONS: &str = "nodeless.sh/churn-evictions-per-hour";
 
 /// The default number of evictions per hour and node that need no lower price.
@@ -14,11 +14,11 @@ pub const MAX_EVICTIONS: u32 = 30;
 /// What voluntary disruption did to a NodePool within the last hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LastHour {
-    /// How many pods it evicted.
+    /// The number of evicted pods.
     pub evictions: u32,
-    /// How many nodes the NodePool has.
+    /// The number of nodes of the NodePool.
     pub nodes: u32,
-    /// Dollars per hour that its nodes cost an hour ago, for each unit of what their pods ask for; so that a growing load
+    /// The hourly price of its nodes an hour ago in dollars, for each unit of the requests of their pods, so that a growing load
     /// does not look like churn. See [`price_per_load`].
     pub price_before: f64,
     /// The same now.
@@ -28,7 +28,7 @@ pub struct LastHour {
 /// The period that is evaluated.
 const WINDOW: SignedDuration = SignedDuration::from_hours(1);
 
-/// How many entries are kept for a NodePool. The oldest are merged beyond that.
+/// The maximum number of entries of a NodePool. Beyond that the oldest are merged.
 const MAX_ENTRIES: usize = 200;
 
 /// What voluntary disruption did to a NodePool recently, by command, the oldest first.
@@ -39,29 +39,29 @@ pub struct Churn {
     pub entries: Vec<Entry>,
 }
 
-/// What one command did to a NodePool.
+/// The effect of one command on a NodePool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
     /// The command's id.
     pub command: String,
-    /// When it was found right.
+    /// When it was validated.
     pub at: Timestamp,
     /// How many pods it evicts.
     pub evictions: u32,
-    /// What the NodePool's nodes cost before, for each unit of load: see [`price_per_load`].
+    /// The price of the NodePool's nodes before, for each unit of load: see [`price_per_load`].
     pub price: f64,
 }
 
 impl Churn {
-    /// Adds what a command is about to do, once however often it is called, and removes expired entries.
+    /// Adds a command that is about to be executed, once however often it is called, and removes expired entries.
     pub fn note(&mut self, entry: Entry, now: Timestamp) {
         self.entries.retain(|old| is_recent(old, now));
         if self.entries.iter().all(|old| old.command != entry.command) {
             self.entries.push(entry);
         }
         while self.entries.len() > MAX_ENTRIES {
-            // The older entry has the price before; the younger one, until when both count.
+            // The merged entry has the price of the older one and the expiry of the younger one.
             let older = self.entries.remove(0);
             if let Some(younger) = self.entries.first_mut() {
                 younger.evictions = younger.evictions.saturating_add(older.evictions);
@@ -70,7 +70,7 @@ impl Churn {
         }
     }
 
-    /// The last hour of a NodePool that has so many nodes, which cost so much for each unit of load.
+    /// The last hour of a NodePool with a number of nodes and a price for each unit of load.
     #[must_use]
     pub fn last_hour(&self, now: Timestamp, nodes: u32, price_now: f64) -> LastHour {
         let recent = || self.entries.iter().filter(|entry| is_recent(entry, now));
@@ -82,7 +82,7 @@ impl Churn {
         }
     }
 
-    /// From when on nothing of it counts.
+    /// When it expires.
     #[must_use]
     pub fn expires(&self) -> Option<Timestamp> {
         self.entries.iter().filter_map(|entry| entry.at.checked_add(WINDOW).ok()).max()
@@ -93,8 +93,8 @@ fn is_recent(entry: &Entry, now: Timestamp) -> bool {
     now.duration_since(entry.at) < WINDOW
 }
 
-/// What pods ask for, in one number: vCPUs, with a tenth for each GiB of memory, which is about what EC2 asks for the two
-/// (c6i.large against r6i.large, on demand in us-east-1).
+/// The requests of pods as one number: vCPUs, plus a tenth for each GiB of memory, which is about the price ratio in EC2
+/// (c6i.large and r6i.large, on-demand in us-east-1).
 #[must_use]
 pub fn load<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> f64 {
     let of = |pod: &Pod| {
@@ -107,13 +107,13 @@ pub fn load<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> f64 {
     each.into_iter().sum()
 }
 
-/// By how much the price has to fall to justify many evictions: one per cent.
+/// The decrease of the price that justifies many evictions: one per cent.
 const MIN_PRICE_DROP: f64 = 0.01;
 
-/// The most evictions per hour that a NodePool's annotation allows; `None` where the breaker is switched off.
+/// The maximum number of evictions per hour that a NodePool's annotation allows; `None` if the breaker is disabled.
 ///
 /// # Errors
-/// When the annotation is no whole number; the default holds then.
+/// When the annotation is not a whole number; the default applies then.
 pub fn most_evictions(annotations: &StringMap) -> Result<Option<u32>, String> {
     let Some(text) = annotations.get(EVICTIONS) else { return Ok(None) };
     text.parse::<u32>().map(Some).map_err(|_| {
@@ -123,20 +123,20 @@ pub fn most_evictions(annotations: &StringMap) -> Result<Option<u32>, String> {
     })
 }
 
-/// How many pods voluntary disruption may evict in an hour from a NodePool of so many nodes before a falling price has to
-/// justify it; `None` where its breaker is switched off. An annotation that cannot be read leaves the default.
+/// How many pods voluntary disruption may evict in an hour from a NodePool with this number of nodes before a falling price has
+/// to justify it; `None` if its breaker is disabled. An invalid annotation leaves the default.
 #[must_use]
 pub fn threshold(annotations: &StringMap, nodes: u32) -> Option<u32> {
     match most_evictions(annotations) {
         Ok(Some(0)) => None,
         Ok(Some(most)) => Some(most),
-        // At least as many as one node may hold, so that a small NodePool can be consolidated at all.
+        // At least as many as one node may run, so that a small NodePool can be consolidated at all.
         Ok(None) | Err(_) => Some(MAX_EVICTIONS.saturating_mul(nodes.max(4))),
     }
 }
 
-/// What nodes cost for each unit of load, in dollars per hour; zero without load. `load` may be in any unit that is the same
-/// both times, such as the price of what the pods ask for.
+/// The price of nodes for each unit of load, in dollars per hour; zero without load. `load` may be in any unit that is the same
+/// both times, such as the price of the pods' requests.
 #[must_use]
 pub fn price_per_load(price: f64, load: f64) -> f64 {
     if load > 0.0 { price / load } else { 0.0 }

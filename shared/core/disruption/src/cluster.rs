@@ -8,20 +8,19 @@ use nodeless_model::{
 use nodeless_scheduling::{ClusterFacts, PoolOffer};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The cluster as a decision sees it. The same cluster, time and options always lead to the same decision.
+/// The cluster as a decision sees it. The same cluster, time and options always result in the same decision.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster<'a> {
-    /// All nodes and claims: ours, those of others, and claims without a node. In any order.
+    /// All nodes and claims: managed nodes, unmanaged nodes, and claims without a node. In any order.
     pub nodes: Vec<ClusterNode<'a>>,
-    /// All NodePools, ready or not, with what they can launch.
+    /// All NodePools, ready or not, with their instance types.
     pub node_pools: Vec<PoolOffer<'a>>,
     /// The state that nodes are compared with for drift, by the name of the EC2NodeClass. Nodes of a missing
     /// EC2NodeClass are not compared with it.
     pub node_classes: BTreeMap<String, NodeClassFacts>,
     /// Pending pods, whether or not the kube-scheduler has evaluated them. Nodes that they fit on stay.
     pub pending_pods: Vec<&'a Pod>,
-    /// The virtual pods of CapacityBuffers. Nodes reserve capacity for them as if they ran there; they are never
-    /// evicted.
+    /// The virtual pods of CapacityBuffers. Nodes reserve capacity for them as for running pods; they are never evicted.
     pub buffer_pods: Vec<&'a Pod>,
     /// All PodDisruptionBudgets.
     pub disruption_budgets: &'a [PodDisruptionBudget],
@@ -40,7 +39,7 @@ pub struct Cluster<'a> {
     pub annotations: StringMap,
     /// The zones with a zonal shift, by name, and until when: their nodes stay, and no pods are moved there.
     pub shifted_zones: BTreeMap<String, Timestamp>,
-    /// NodePools whose voluntary disruption is stopped because it evicted many pods and saved nothing, with the reason:
+    /// NodePools whose voluntary disruption is stopped because it evicted many pods and did not lower the price, with the reason:
     /// see [`crate::churn`].
     pub stopped: BTreeMap<String, String>,
 }
@@ -50,24 +49,24 @@ pub struct Cluster<'a> {
 pub struct ClusterNode<'a> {
     /// The Node, once it has joined.
     pub node: Option<&'a Node>,
-    /// Its claim, if it is ours.
+    /// Its claim, if it is managed.
     pub claim: Option<&'a NodeClaim>,
     /// The pods that are bound to it.
     pub pods: Vec<&'a Pod>,
-    /// The command that disrupts it already, if one does.
+    /// The command that already disrupts it, if any.
     pub command: Option<&'a str>,
 }
 
-/// What drift detection compares nodes with, from an EC2NodeClass.
+/// The properties that drift detection compares nodes with, from an EC2NodeClass.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeClassFacts {
     /// The hash of its static fields.
     pub hash: String,
-    /// The AMIs that its nodes may have, in order of preference. Empty while they are unknown; then no AMI drifts.
+    /// The AMIs that its nodes may use, in order of preference. Empty if unknown; then no AMI drifts.
     pub images: Vec<ClassImage>,
-    /// The ids of the subnets that its nodes may be in. Empty while they are not known.
+    /// The ids of the subnets that its nodes may be in. Empty if unknown.
     pub subnet_ids: BTreeSet<String>,
-    /// The ids of the security groups that its nodes have, all of them. Empty while they are not known.
+    /// The ids of all security groups of its nodes. Empty if unknown.
     pub security_group_ids: BTreeSet<String>,
     /// The ids of the capacity reservations that its nodes may use.
     pub reservation_ids: BTreeSet<String>,
@@ -78,7 +77,7 @@ pub struct NodeClassFacts {
 pub struct ClassImage {
     /// The AMI's id.
     pub id: String,
-    /// Which nodes it is for.
+    /// The nodes that it supports.
     pub requirements: Requirements,
 }
 
@@ -90,18 +89,20 @@ pub struct Options {
     pub hash_version: String,
     /// How replacements are planned.
     pub scheduling: nodeless_scheduling::Options,
-    /// Whether spot nodes are replaced by cheaper spot nodes (Karpenter's gate `SpotToSpotConsolidation`, off there too).
+    /// Whether spot nodes are replaced by cheaper spot nodes (Karpenter's gate `SpotToSpotConsolidation`, disabled by default
+    /// there too).
     pub spot_to_spot: bool,
-    /// Whether a claim whose condition `Drifted` is true counts as drifted although the comparison finds no drift. For
-    /// exports, which leave out the state that nodes are compared with; the planner has all of it.
+    /// Whether a claim whose condition `Drifted` is true counts as drifted although the comparison finds no drift. For exports,
+    /// which lack the state that nodes are compared with; the planner has all of it.
     pub trust_conditions: bool,
     /// Whether all reasons for keeping a node are collected, and not only the first.
     pub explain: bool,
-    /// The least saving of a command with several nodes or several replacements, as a share of the price of the removed
-    /// nodes. A packing is approximate; below this share, another packing would move pods for no real saving.
+    /// The minimum savings of a command with several nodes or several replacements, as a fraction of the price of the removed
+    /// nodes. A packing is approximate; below this fraction, another packing would move pods without real savings.
     pub least_saving: f64,
     /// The work limit of consolidation and of the replacement of drifted nodes, in the units of
-    /// [`nodeless_scheduling::Solution::work`]. Work is counted and not timed, so the same input always gives the same
+    /// [`nodeless_scheduling::Solution::work`]. Work is counted and not timed, so the same input always results in the same
+    /// decision. Nodes that were not evaluated are reported.
     /// decision. Nodes that were not evaluated are reported.
     pub most_work: u64,
 }
@@ -136,7 +137,7 @@ impl Cluster<'_> {
 }
 
 impl ClusterNode<'_> {
-    /// The zone that it is in, by name, once that is known.
+    /// Its zone, by name, if known.
     #[must_use]
     pub fn zone(&self) -> Option<&str> {
         let launched =
@@ -144,26 +145,26 @@ impl ClusterNode<'_> {
         launched.or_else(|| self.node?.labels.get(labels::ZONE).map(String::as_str))
     }
 
-    /// The node's name, or the claim's while there is no node.
+    /// The node's name, or the claim's if there is no node.
     #[must_use]
     pub fn name(&self) -> &str {
         self.node.map(|node| node.name.as_str()).or_else(|| self.claim.map(|claim| claim.name.as_str())).unwrap_or("")
     }
 
-    /// The NodePool, if it is ours.
+    /// The NodePool, if it is managed.
     #[must_use]
     pub fn node_pool(&self) -> Option<&str> {
         self.claim.map(|claim| claim.node_pool.as_str()).or_else(|| self.node.and_then(Node::node_pool))
     }
 
-    /// Whether it has been ready for pods.
+    /// Whether it was initialized.
     #[must_use]
     pub fn is_initialized(&self) -> bool {
         self.node.is_some_and(Node::is_initialized)
             || (self.node.is_some() && self.claim.is_some_and(|claim| claim.phase >= Phase::Initialized))
     }
 
-    /// Whether it is terminating or was chosen for disruption.
+    /// Whether it is terminating or was selected for disruption.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         self.command.is_some()

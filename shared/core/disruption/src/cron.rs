@@ -1,4 +1,4 @@
-//! Cron expressions as budgets write them: five fields in UTC, or a macro.
+//! Cron expressions of budgets: five fields in UTC, or a macro.
 //!
 //! The dialect is that of Karpenter's budgets (robfig/cron's standard parser): minute, hour, day of month, month, day of
 //! week; lists, ranges and steps; names of months and days; `?` for `*`. Where both days are restricted, either suffices.
@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use std::str::FromStr;
 
-/// When something starts, again and again.
+/// A recurring start time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cron {
     minutes: u64,
@@ -16,13 +16,13 @@ pub struct Cron {
     days_of_month: u64,
     months: u64,
     days_of_week: u64,
-    /// Whether the day of the month is free.
+    /// Whether the day of the month is unrestricted.
     any_day_of_month: bool,
-    /// Whether the day of the week is free.
+    /// Whether the day of the week is unrestricted.
     any_day_of_week: bool,
 }
 
-/// Why a text is no cron expression.
+/// Why a text is not a cron expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a schedule: {why}; write five fields such as \"0 9 * * mon-fri\", or @daily")]
 pub struct CronError {
@@ -50,7 +50,7 @@ const MONTH: Field = Field {
 const DAY_OF_WEEK: Field =
     Field { name: "day of week", least: 0, most: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
 
-/// A leap day may be eight years away (1896 to 1904, 2096 to 2104); an expression without a hit in that time has none.
+/// A leap day may be eight years away (1896 to 1904, 2096 to 2104); an expression without a match in that time has none.
 const DAYS_SEARCHED: u32 = 8 * 366 + 1;
 
 impl FromStr for Cron {
@@ -81,7 +81,7 @@ impl FromStr for Cron {
 }
 
 impl Field {
-    /// The values as bits, and whether the field is free.
+    /// The values as bits, and whether the field is unrestricted.
     fn parse(&self, text: &str) -> Result<(u64, bool), String> {
         let mut bits = 0;
         let mut free = false;
@@ -93,7 +93,7 @@ impl Field {
         Ok((bits, free))
     }
 
-    /// One part of a list: `*`, `5`, `1-5`, each perhaps with `/step`.
+    /// One part of a list: `*`, `5`, `1-5`, each optionally with `/step`.
     fn parse_part(&self, part: &str) -> Result<(u64, bool), String> {
         let (range, step) = match part.split_once('/') {
             None => (part, None),
@@ -114,7 +114,7 @@ impl Field {
             (self.value(first)?, self.value(last)?)
         } else {
             let value = self.value(range)?;
-            // `5/15` means from 5 on.
+            // `5/15` means starting at 5.
             (value, if part.contains('/') { self.most } else { value })
         };
         if first > last {
@@ -146,7 +146,7 @@ const fn has(bits: u64, value: i8) -> bool {
 }
 
 impl Cron {
-    /// The first start strictly after a time; `None` when there is none, as on 30 February.
+    /// The first start strictly after a time; `None` if there is none, as on 30 February.
     #[must_use]
     pub fn next_after(&self, time: Timestamp) -> Option<Timestamp> {
         let now = time.to_zoned(TimeZone::UTC);

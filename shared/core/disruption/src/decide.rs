@@ -16,9 +16,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Decides which nodes are disrupted voluntarily, and why each other managed node stays.
 ///
-/// The methods come in Karpenter's order, and the first that finds something to do is the only one: empty nodes, all in
-/// one command as far as the budgets allow; drifted nodes of static NodePools; the drifted nodes of the others, one by one as
-/// far as the budgets allow; then consolidation; of both as many commands as do not get in each other's way.
+/// The methods are tried in Karpenter's order, and only the first that finds something is used: empty nodes, all in one command
+/// as far as the budgets allow; drifted nodes of static NodePools; other drifted nodes, one by one as far as the budgets allow;
+/// then consolidation. The latter two result in as many independent commands as possible.
 ///
 /// ```
 /// use jiff::Timestamp;
@@ -117,7 +117,7 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
         commands = found.commands;
         not_evaluated.extend(found.not_evaluated);
     } else {
-        // Nodes that waited for consolidation before still wait.
+        // Nodes that were waiting for consolidation still wait.
         not_evaluated.extend(input.not_evaluated.iter().cloned());
         for one in full {
             let reasons = kept.entry(one.node.name.clone()).or_default();
@@ -150,8 +150,8 @@ fn consolidate<'a>(
     let held = preferences::held(input, options);
     let keeping = preferences::with_held(input, &held);
     let lookup = Lookup::of(&keeping);
-    let wanted: HashSet<&str> = full.iter().map(|one| one.of.name()).collect();
-    let nodes = keeping.nodes.iter().filter(|node| wanted.contains(node.name()));
+    let included: HashSet<&str> = full.iter().map(|one| one.of.name()).collect();
+    let nodes = keeping.nodes.iter().filter(|node| included.contains(node.name()));
     let full: Vec<Eligible<'_, '_>> = nodes.filter_map(|node| lookup.eligible(node, now).ok()).collect();
     let mut found = consolidation::find(&keeping, &full, &lookup, expected, budgets, options, now);
     preferences::add_reasons(&mut found.kept, &held);
@@ -201,14 +201,13 @@ fn waiting(drifted: &[(&Eligible<'_, '_>, Drift)]) -> Vec<(String, KeptReason)> 
     drifted.iter().map(|(one, drift)| (one.node.name.clone(), KeptReason::DriftWaits(drift.clone()))).collect()
 }
 
-/// What is left of a command on a new snapshot of the cluster, at least [`crate::VALIDATION_DELAY`] after it was
-/// decided. `None` when nothing is left and the command has to be dropped.
+/// The remaining part of a command on a new snapshot of the cluster, at least [`crate::VALIDATION_DELAY`] after its decision.
+/// `None` if nothing remains and the command has to be dropped.
 ///
-/// Only the nodes of the command are evaluated, whatever else could be disrupted now. An emptiness command keeps the
-/// nodes that are still empty, as far as the budgets allow. A drift command is replaced by what would be decided now
-/// for the same nodes. A consolidation command stands if all its nodes may still be disrupted within the budgets, and
-/// their pods still need exactly the new nodes that it launches, for a lower price; the placements of the pods are
-/// computed again.
+/// Only the nodes of the command are evaluated, whatever else could be disrupted now. An emptiness command keeps the nodes that
+/// are still empty, as far as the budgets allow. A drift command is replaced by the current decision for the same nodes. A
+/// consolidation command remains valid if all its nodes may still be disrupted within the budgets, and their pods still need
+/// exactly the new nodes that it launches, for a lower price; the placements of the pods are computed again.
 ///
 /// The snapshot must not list the command itself as the one that disrupts its nodes.
 #[must_use]
@@ -248,7 +247,7 @@ fn emptied_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options
     emptiness::find(left, &mut Budgets::of(input, now), now).0
 }
 
-/// All nodes of the command or none: what replaces them was decided for all.
+/// All nodes of the command or none, because the replacements were decided for all of them.
 fn drifted_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options: &Options) -> Option<Command> {
     let guards = Guards::of(input.disruption_budgets);
     let lookup = Lookup::of(input);

@@ -1,4 +1,4 @@
-//! All that is known about one node: for people who ask why it goes or stays.
+//! The state of one node, for the explanation of its disruption.
 
 use crate::budgets::Budgets;
 use crate::candidates::{Lookup, consolidatable_from, initialized_since};
@@ -13,29 +13,29 @@ use nodeless_model::claim::condition;
 use nodeless_model::{CapacityType, DisruptionReason, Pod};
 use serde::Serialize;
 
-/// All that is known about one node.
+/// The state of one node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeDetails {
-    /// The Node's name, or the NodeClaim's while there is no Node.
+    /// The Node's name, or the NodeClaim's if there is no Node.
     pub node: String,
-    /// The NodeClaim, if it is ours.
+    /// The NodeClaim, if it is managed.
     pub node_claim: Option<String>,
-    /// The NodePool, if it is ours.
+    /// The NodePool, if it is managed.
     pub node_pool: Option<String>,
-    /// The instance type, where known.
+    /// The instance type, if known.
     pub instance_type: Option<String>,
-    /// The zone, where known.
+    /// The zone, if known.
     pub zone: Option<String>,
-    /// How it is bought, where known.
+    /// The capacity type, if known.
     pub capacity_type: Option<CapacityType>,
-    /// Dollars per hour, where known.
+    /// Dollars per hour, if known.
     pub price_per_hour: Option<f64>,
-    /// Since when it has been ready for pods.
+    /// Since when it is initialized.
     pub initialized: Option<Timestamp>,
-    /// When pods last came or went, where known.
+    /// When pods last came or went, if known.
     pub last_pod_event: Option<Timestamp>,
-    /// When its pods will not have changed for `consolidateAfter`, which may be over; absent where that never is.
+    /// When its pods will not have changed for `consolidateAfter`, possibly in the past; absent if never.
     pub consolidatable: Option<Timestamp>,
     /// How it drifted, if it did and may be disrupted voluntarily.
     pub drift: Option<String>,
@@ -43,7 +43,7 @@ pub struct NodeDetails {
     pub pods: Vec<PodDetails>,
     /// What the budgets of its NodePool allow now.
     pub budgets: Vec<BudgetStatus>,
-    /// Which pod fits on no other node, if one does not and the node may be consolidated.
+    /// The pod that fits on no other node, if there is one and the node may be consolidated.
     pub elsewhere: Option<UnplacedPod>,
 }
 
@@ -53,27 +53,27 @@ pub struct NodeDetails {
 pub struct PodDetails {
     /// The pod, `namespace/name`.
     pub pod: String,
-    /// What it asks for, as in `cpu 1, memory 2Gi`.
+    /// Its requests, such as `cpu 1, memory 2Gi`.
     pub requests: String,
-    /// Whether it would have to find another node.
+    /// Whether it would need another node.
     pub moves: bool,
-    /// What of it forbids the disruption of its node.
+    /// What blocks the disruption of its node.
     pub blocked_by: Vec<KeptReason>,
 }
 
-/// What budgets of a NodePool allow.
+/// What the budgets of a NodePool allow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetStatus {
-    /// For this reason.
+    /// The reason.
     pub reason: DisruptionReason,
-    /// How many nodes may be disrupted at once; absent where no budget holds now.
+    /// How many nodes may be disrupted at once; absent if no budget is active now.
     pub allowed: Option<u32>,
-    /// How many are: not ready, going away, or in a command.
+    /// How many count as disrupted: not ready, terminating, or in a command.
     pub disrupting: u32,
 }
 
-/// All that is known about a node; nothing if there is none of this name, or claim of this name while it has no node.
+/// The state of a node; nothing if there is no node with this name, and no claim with this name without a node.
 #[must_use]
 pub fn node_details(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: &Options) -> Option<NodeDetails> {
     let held = buffers::hold(cluster, options, now);

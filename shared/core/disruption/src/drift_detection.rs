@@ -1,4 +1,4 @@
-//! Whether a node still is what its NodePool and EC2NodeClass describe.
+//! Whether a node still matches its NodePool and EC2NodeClass.
 
 use crate::cluster::{ClassImage, NodeClassFacts};
 use crate::drift_reason::{Drift, DriftReason};
@@ -64,7 +64,7 @@ fn other_image(claim: &NodeClaim, offer: &PoolOffer<'_>, class: &NodeClassFacts)
     };
     let of_type = Requirements::from_labels(&kind.requirements.single_values());
     let is_for = |one: &&ClassImage| of_type.first_incompatible(&one.requirements, |_| false).is_none();
-    // Where none is for the type, nothing could be launched instead.
+    // If no AMI supports the type, nothing could be launched instead.
     let present = class.images.iter().find(is_for)?;
     (present.id != *image)
         .then(|| format!("its AMI is {image}, and that of {} for {} is {}", named(claim), kind.name, present.id))
@@ -72,10 +72,10 @@ fn other_image(claim: &NodeClaim, offer: &PoolOffer<'_>, class: &NodeClassFacts)
 
 fn other_security_groups(claim: &NodeClaim, class: &NodeClassFacts) -> Option<String> {
     let own: BTreeSet<&str> = claim.status.instance.as_ref()?.security_group_ids.iter().map(String::as_str).collect();
-    let wanted: BTreeSet<&str> = class.security_group_ids.iter().map(String::as_str).collect();
+    let desired: BTreeSet<&str> = class.security_group_ids.iter().map(String::as_str).collect();
     let listed = |ids: &BTreeSet<&str>| ids.iter().copied().collect::<Vec<_>>().join(", ");
-    (!own.is_empty() && !wanted.is_empty() && own != wanted)
-        .then(|| format!("its security groups are {}, and {} selects {}", listed(&own), named(claim), listed(&wanted)))
+    (!own.is_empty() && !desired.is_empty() && own != desired)
+        .then(|| format!("its security groups are {}, and {} selects {}", listed(&own), named(claim), listed(&desired)))
 }
 
 fn other_subnet(claim: &NodeClaim, class: &NodeClassFacts) -> Option<String> {
@@ -84,7 +84,7 @@ fn other_subnet(claim: &NodeClaim, class: &NodeClassFacts) -> Option<String> {
         .then(|| format!("its subnet {own} is not one of those that {} selects", named(claim)))
 }
 
-/// An instance that EC2 matched with an open reservation is no reserved one.
+/// An instance that EC2 matched with an open reservation is not reserved.
 fn other_reservation(claim: &NodeClaim, class: &NodeClassFacts) -> Option<String> {
     let own = claim.status.instance.as_ref()?.reservation_id.as_ref()?;
     let labels = claim.node_labels();
@@ -93,7 +93,7 @@ fn other_reservation(claim: &NodeClaim, class: &NodeClassFacts) -> Option<String
         .then(|| format!("its capacity reservation {own} is not one of those that {} selects", named(claim)))
 }
 
-/// Another selector is another EC2NodeClass; this is about a group that was made anew under the same name.
+/// Another selector changes the hash of the EC2NodeClass; this is about a group that was created again with the same name.
 fn other_placement_group(claim: &NodeClaim, offer: &PoolOffer<'_>) -> Option<String> {
     let instance = claim.status.instance.as_ref()?;
     let kind = offer.instance_types.iter().find(|kind| kind.name == instance.instance_type)?;
@@ -119,7 +119,7 @@ pub(crate) fn drifted_condition(claim: &NodeClaim) -> Option<Drift> {
     })
 }
 
-/// Whether the hash of a claim differs from the present one of the same version.
+/// Whether the hash of a claim differs from the current one of the same version.
 fn hash_differs(annotations: &StringMap, (hash, version): (&str, &str), present: &str, hash_version: &str) -> bool {
     annotations.get(version).is_some_and(|made| made == hash_version)
         && annotations.get(hash).is_some_and(|made| made != present)
@@ -137,7 +137,7 @@ fn unmet_requirement(claim: &NodeClaim, offer: &PoolOffer<'_>) -> Option<String>
 
 fn missing_offering(claim: &NodeClaim, offer: &PoolOffer<'_>, now: Timestamp) -> Option<String> {
     let instance = claim.status.instance.as_ref()?;
-    // No instance types at all means that they are not known, not that they are gone.
+    // An empty list of instance types means that they are unknown, not that they are gone.
     if offer.instance_types.is_empty() || now.duration_since(claim.created) < INSTANCE_TYPE_GRACE {
         return None;
     }

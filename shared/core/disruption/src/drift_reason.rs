@@ -1,18 +1,18 @@
-//! How a node can drift, with Karpenter's reasons.
+//! The kinds of drift, with Karpenter's reasons.
 
 use serde::Serialize;
 use std::fmt;
 
-/// How a node drifted.
+/// The drift of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drift {
-    /// In one word, as the reason of the claim's condition `Drifted`.
+    /// The reason of the claim's condition `Drifted`.
     pub reason: DriftReason,
-    /// In one sentence.
+    /// The message.
     pub message: String,
 }
 
-/// How a node drifted, by Karpenter's reasons.
+/// The kinds of drift, by Karpenter's reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum DriftReason {
     /// The NodePool's template changed.
@@ -23,23 +23,23 @@ pub enum DriftReason {
     InstanceTypeNotFound,
     /// The EC2NodeClass's static fields changed.
     NodeClassDrift,
-    /// The AMI is not the EC2NodeClass's for such nodes any more.
+    /// The AMI is no longer one of the EC2NodeClass for such nodes.
     AMIDrift,
-    /// The security groups are not the EC2NodeClass's any more.
+    /// The security groups are no longer those of the EC2NodeClass.
     SecurityGroupDrift,
-    /// The subnet is not one of the EC2NodeClass's any more.
+    /// The subnet is no longer one of the EC2NodeClass.
     SubnetDrift,
-    /// The capacity reservation is not one of the EC2NodeClass's any more.
+    /// The capacity reservation is no longer one of the EC2NodeClass.
     CapacityReservationDrift,
-    /// The EC2NodeClass's placement group is another one now.
+    /// The EC2NodeClass's placement group is a different one now.
     PlacementGroupDrift,
     /// Its condition `Drifted` is true, and the comparison finds no drift: see [`crate::Options::trust_conditions`].
     ConditionTrue,
-    /// It expires soon, and its NodePool asks for graceful replacement before that
-    /// ([`crate::expiration::GRACEFUL_BEFORE`]). Not a drift, but handled as one.
+    /// It expires soon, and its NodePool is configured for graceful expiration ([`crate::expiration::GRACEFUL_BEFORE`]). This is
+    /// not a drift, but handled as one.
     ExpiresSoon,
-    /// EC2 recommends a rebalance, and its NodePool asks for replacement ([`crate::rebalance::RECOMMENDATIONS`]). Not a
-    /// drift, but handled as one.
+    /// EC2 recommends a rebalance, and its NodePool is configured to replace such nodes ([`crate::rebalance::RECOMMENDATIONS`]).
+    /// This is not a drift, but handled as one.
     RebalanceRecommended,
 }
 

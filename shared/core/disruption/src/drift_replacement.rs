@@ -1,4 +1,4 @@
-//! Replacing nodes that drifted.
+//! Replaces drifted nodes.
 
 use crate::budgets::Budgets;
 use crate::candidates::Eligible;
@@ -38,7 +38,7 @@ pub(crate) fn drifted<'e, 'c, 'a>(
     drifted
 }
 
-/// How a node drifted, or why it is handled as if it had.
+/// How a node drifted, or why it is handled as drifted.
 pub(crate) fn drift_of(
     cluster: &Cluster<'_>,
     one: &Eligible<'_, '_>,
@@ -105,7 +105,7 @@ fn replace<'a>(
     Ok(command)
 }
 
-/// Where the drain ends by force, protected pods do not prevent the replacement either.
+/// If the drain ends forcefully, protected pods do not prevent the replacement either.
 pub(crate) fn unless_blocked(one: &Eligible<'_, '_>, guards: &Guards<'_>, now: Timestamp) -> Result<(), KeptReason> {
     if one.claim.spec.termination_grace_period.is_some() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Where the pods of drifted nodes fit as these nodes are removed one after another, and what has to be launched for
-//! the other pods.
+//! Where the pods of drifted nodes fit when these nodes are removed one after another, and what has to be launched for the other
+//! pods.
 
 use crate::candidates::{self, Eligible};
 use crate::cluster::{Cluster, Options};
@@ -16,10 +16,10 @@ use nodeless_model::{DisruptionReason, Pod};
 use nodeless_scheduling::{Cause, ExistingNode, Launch, Prepared, Problem, Reason};
 use std::collections::{BTreeSet, HashSet};
 
-/// The cluster without the nodes that were removed so far, with their pods on the nodes that they move to.
+/// The cluster without the nodes that were removed so far, with their pods on the target nodes.
 ///
-/// Pods that are terminating on other nodes, and pending pods, use capacity where they are expected: a new node is
-/// empty until the pods arrive that it was launched for.
+/// Pods that are terminating on other nodes, and pending pods, use capacity where they are expected: a new node is empty until
+/// the pods arrive that it was launched for.
 pub(crate) struct DriftSimulation<'c, 'a> {
     expected: &'c Expected<'a>,
     guards: &'c Guards<'a>,
@@ -28,7 +28,7 @@ pub(crate) struct DriftSimulation<'c, 'a> {
     reserved: Reserved,
     /// Nodes that pods of removed nodes move to.
     receiving: BTreeSet<String>,
-    /// The pending pods that fit on no node: they would use what a removed node frees of the limits.
+    /// The pending pods that fit on no node: they would use the part of the limits that a removed node releases.
     unplaced: Vec<&'a Pod>,
     /// The NodePools with nodes that are terminating or joining; none of their nodes is drained first, so that pods get
     /// a new node before the next ones lose theirs.
@@ -38,7 +38,7 @@ pub(crate) struct DriftSimulation<'c, 'a> {
     /// The NodePools of the removed nodes.
     left: BTreeSet<String>,
     prepared: Prepared<'c>,
-    /// The work that is left, in the units of [`nodeless_scheduling::Solution::work`].
+    /// The remaining work, in the units of [`nodeless_scheduling::Solution::work`].
     work_left: u64,
 }
 
@@ -103,7 +103,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
             }
             other => other,
         };
-        // Replacements that can be launched only once the node is gone, and their price.
+        // Replacements that can be launched only after the node is gone, and their price.
         let (moves, later) = match moves {
             Err(why @ KeptReason::DriftBlocked { .. }) if self.limited => match self.once_it_has_gone(one, real, drift)
             {
@@ -148,7 +148,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         offer.usage.resources.subtract(&charge.resources);
         offer.usage.dollars_per_hour -= charge.dollars_per_hour;
         let waiting = self.problem.pods.len();
-        // Pending pods may use the freed limits first; then nothing is gained.
+        // Pending pods may use the released limits first; then nothing is gained.
         let unplaced =
             self.unplaced.iter().filter(|pod| !self.problem.pods.iter().any(|own| std::ptr::eq(*own, **pod)));
         let unplaced: Vec<&Pod> = unplaced.copied().collect();
@@ -225,7 +225,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         Ok(Moves { placed, launches: launches.collect() })
     }
 
-    /// Makes the command. From here on its node is removed, and its pods are on their new nodes.
+    /// Creates the command. From here on its node is removed, and its pods are on their new nodes.
     fn done(&mut self, one: &Eligible<'_, 'a>, moves: Moves) -> Command {
         let own = std::mem::take(&mut self.problem.pods);
         self.left.insert(one.claim.node_pool.clone());

@@ -1,4 +1,4 @@
-//! Expiration: claims that have reached the age at which they are replaced by force.
+//! Expiration: claims that have reached the age at which they are replaced forcefully.
 
 use crate::drift_reason::{Drift, DriftReason};
 use jiff::{SignedDuration, Timestamp};
@@ -10,24 +10,24 @@ use std::time::Duration;
 /// within the budgets for `Drifted` and with a replacement first.
 pub const GRACEFUL_BEFORE: &str = "nodeless.sh/graceful-expiration-before";
 
-/// The deprecated name of [`GRACEFUL_BEFORE`], which is read where that one is not set.
-pub const GENTLE_BEFORE: &str = "nodeless.sh/gentle-expiry-before";
+/// The deprecated name of [`GRACEFUL_BEFORE`], which is read if the new one is not set.
+pub const DEPRECATED_BEFORE: &str = "nodeless.sh/gentle-expiry-before";
 
-/// A claim that has reached its age.
+/// A claim that has expired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expired {
     /// The NodeClaim.
     pub node_claim: String,
-    /// Since when.
+    /// The time of expiration.
     pub since: Timestamp,
-    /// One sentence for people.
+    /// The message.
     pub message: String,
 }
 
 /// The claims that have reached their `expireAfter` and are not terminating yet, the oldest first.
 ///
-/// As in Karpenter this is forceful: no budget holds it back, no replacement comes first, and do-not-disrupt and
-/// PodDisruptionBudgets only slow the drain.
+/// As in Karpenter this is forceful: no budget limits it, no replacement is launched first, and do-not-disrupt and
+/// PodDisruptionBudgets only delay the drain.
 #[must_use]
 pub fn expired<'a>(claims: impl IntoIterator<Item = &'a NodeClaim>, now: Timestamp) -> Vec<Expired> {
     let mut expired: Vec<Expired> = claims
@@ -35,7 +35,7 @@ pub fn expired<'a>(claims: impl IntoIterator<Item = &'a NodeClaim>, now: Timesta
         .filter(|claim| !claim.phase.is_leaving())
         .filter_map(|claim| {
             let age = claim.spec.expire_after?;
-            // An age beyond the end of time is never reached.
+            // An age beyond the maximum time is never reached.
             let since = claim.created.checked_add(SignedDuration::try_from(age).ok()?).ok()?;
             let message = format!("it has reached its expireAfter of {}", format_go_duration(age));
             (since <= now).then(|| Expired { node_claim: claim.name.clone(), since, message })
@@ -45,12 +45,12 @@ pub fn expired<'a>(claims: impl IntoIterator<Item = &'a NodeClaim>, now: Timesta
     expired
 }
 
-/// How long before `expireAfter` a NodePool's nodes are replaced gracefully, if its annotation asks for that.
+/// How long before `expireAfter` a NodePool's nodes are replaced gracefully, if its annotation is set.
 ///
 /// # Errors
-/// When the annotation is no duration; nodes expire by force only then.
+/// When the annotation is not a duration; nodes only expire forcefully then.
 pub fn graceful_before(annotations: &StringMap) -> Result<Option<Duration>, String> {
-    let present = [GRACEFUL_BEFORE, GENTLE_BEFORE].into_iter().find_map(|key| Some((key, annotations.get(key)?)));
+    let present = [GRACEFUL_BEFORE, DEPRECATED_BEFORE].into_iter().find_map(|key| Some((key, annotations.get(key)?)));
     let Some((key, text)) = present else { return Ok(None) };
     parse_go_duration(text).map(Some).map_err(|why| format!("annotation {key}: {why}; nodes expire by force only"))
 }
@@ -83,9 +83,9 @@ mod tests {
         let hours = |hours| Ok(Some(Duration::from_hours(hours)));
         assert_eq!(set(&[]), Ok(None));
         assert_eq!(set(&[(GRACEFUL_BEFORE, "24h")]), hours(24));
-        assert_eq!(set(&[(GENTLE_BEFORE, "12h")]), hours(12));
-        assert_eq!(set(&[(GRACEFUL_BEFORE, "24h"), (GENTLE_BEFORE, "12h")]), hours(24));
-        assert!(set(&[(GENTLE_BEFORE, "soon")]).unwrap_err().contains(GENTLE_BEFORE));
+        assert_eq!(set(&[(DEPRECATED_BEFORE, "12h")]), hours(12));
+        assert_eq!(set(&[(GRACEFUL_BEFORE, "24h"), (DEPRECATED_BEFORE, "12h")]), hours(24));
+        assert!(set(&[(DEPRECATED_BEFORE, "soon")]).unwrap_err().contains(DEPRECATED_BEFORE));
         assert!(set(&[(GRACEFUL_BEFORE, "soon")]).unwrap_err().contains(GRACEFUL_BEFORE));
     }
 }

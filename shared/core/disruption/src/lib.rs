@@ -5,8 +5,8 @@
 //! [`expired`] lists the claims that have reached their NodePool's `expireAfter`, to which budgets do not apply.
 //! [`drift`] compares a node with its NodePool and EC2NodeClass.
 //!
-//! A command is a proposal. It is carried out only if [`revalidate`] confirms it on a new snapshot of the cluster at
-//! least [`VALIDATION_DELAY`] later.
+//! A command is a proposal. It is executed only if [`revalidate`] confirms it on a new snapshot of the cluster at least
+//! [`VALIDATION_DELAY`] later.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod budgets;

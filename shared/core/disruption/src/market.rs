@@ -11,11 +11,11 @@ use std::rc::Rc;
 
 /// All NodePools that can launch nodes.
 pub(crate) struct Market<'a> {
-    /// The NodePools, with what was charged to them since.
+    /// The NodePools, with the charges of this decision.
     pub(crate) offers: Vec<PoolOffer<'a>>,
-    /// By NodePool, the nodes that it could launch.
+    /// The nodes that each NodePool could launch.
     nodes: HashMap<usize, Vec<NewNode>>,
-    /// Which of these can be launched for an admission, and for how much.
+    /// The launchable nodes of an admission, with their prices.
     prices: Prices,
     /// By the admissions of the pods that have to share a node.
     together: HashMap<Vec<usize>, Rc<Assortment>>,
@@ -23,7 +23,7 @@ pub(crate) struct Market<'a> {
     somewhere: HashMap<Vec<usize>, Rc<Assortment>>,
     /// By prices, and whether the pods have to share a node: admissions mostly differ in nothing that nodes do.
     by_prices: HashMap<(Vec<usize>, bool), Rc<Assortment>>,
-    /// All that pods ask for, by resource: what the worths are balanced for.
+    /// The total requests of pods, by resource: the demand for which the worths are computed.
     demand: Box<[i64]>,
     resources: ResourceIndex,
     reserved: Reserved,
@@ -33,14 +33,14 @@ pub(crate) struct Market<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Reserved(BTreeMap<String, u32>);
 
-/// What can be launched for some pods.
+/// The launchable nodes for some pods.
 #[derive(Debug, Default)]
 pub(crate) struct Assortment {
-    /// The cheapest first, and only items with more capacity than every cheaper one.
+    /// The cheapest first, and only nodes with more capacity than every cheaper one.
     items: Vec<Item>,
-    /// Of how many nodes these were chosen.
+    /// The number of nodes that these were chosen from.
     compared: usize,
-    /// What a thousandth of each resource is worth to pods for which this can be launched.
+    /// The worth of a thousandth of each resource to pods for which this can be launched.
     worth: OnceCell<Rc<[f64]>>,
 }
 
@@ -52,7 +52,7 @@ struct Item {
     room: Box<[i64]>,
 }
 
-/// The least that new nodes for a load cost, and which they would be.
+/// The minimum price of new nodes for a load, and those nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bound {
     pub(crate) price: f64,
@@ -74,7 +74,7 @@ impl<'a> Market<'a> {
         }
     }
 
-    /// Whether anything can be had of a capacity reservation.
+    /// Whether a capacity reservation has available instances.
     pub(crate) fn has_reservations(&self) -> bool {
         let kinds = self.offers.iter().flat_map(|offer| offer.instance_types.iter());
         let mut offerings = kinds.flat_map(|kind| &kind.offerings);
@@ -82,7 +82,7 @@ impl<'a> Market<'a> {
             .any(|offering| offering.available && offering.reservation.as_ref().is_some_and(|held| held.remaining > 0))
     }
 
-    /// Counts launches as made.
+    /// Counts launches.
     pub(crate) fn charge<'l>(&mut self, launches: impl Iterator<Item = &'l Launch>) {
         self.reserved.charge(&mut self.offers, launches);
     }
@@ -92,8 +92,7 @@ impl<'a> Market<'a> {
         self.reserved.overdraws(&self.offers, launches)
     }
 
-    /// The least that one new node, or two, would cost that hold a load of pods with these admissions; `None` where
-    /// nothing could hold it.
+    /// The minimum price of one new node, or two, for a load of pods with these admissions; `None` if no node is large enough.
     pub(crate) fn bound(
         &mut self,
         load: &[i64],
@@ -121,15 +120,15 @@ impl<'a> Market<'a> {
         best.map(|(price, instance_types)| Bound { price, instance_types })
     }
 
-    /// The least that pods of an admission would cost if parts of nodes could be bought: the price of their requests.
+    /// The minimum price of pods of an admission if fractions of nodes could be launched: the price of their requests.
     pub(crate) fn worth(&mut self, asked: &[i64], admission: usize, asker: &mut Asker<'_, '_>) -> f64 {
         let assortment = self.assortment(&[admission], asker, true);
         let worth = assortment.worth.get_or_init(|| self.balanced(&assortment));
         asked.iter().zip(worth.iter()).map(|(asked, worth)| to_float(*asked) * worth).sum()
     }
 
-    /// Prices for cpu and memory by which no node's content is worth more than the node, and all demand as much as
-    /// possible: the dual of buying nodes by slices.
+    /// Prices for cpu and memory by which the content of no node is worth more than the node, and the total demand as much as
+    /// possible: the dual of launching fractions of nodes.
     fn balanced(&self, assortment: &Assortment) -> Rc<[f64]> {
         let mut worth = vec![0.0; self.resources.len()];
         let place = |name| self.resources.place(name);
@@ -161,7 +160,7 @@ impl<'a> Market<'a> {
         worth.into()
     }
 
-    /// What can be launched for pods of these admissions: for all of them together, or for some of them.
+    /// The launchable nodes for pods with these admissions: for all of them together, or for some of them.
     fn assortment(&mut self, key: &[usize], asker: &mut Asker<'_, '_>, together: bool) -> Rc<Assortment> {
         let known = if together { &self.together } else { &self.somewhere };
         if let Some(known) = known.get(key) {
@@ -189,7 +188,7 @@ impl<'a> Market<'a> {
     }
 
     fn choose(&mut self, lists: &[usize], asker: &mut Asker<'_, '_>, together: bool) -> Assortment {
-        // Price, NodePool, and the place of the node among those of the NodePool, which are in the order of their names.
+        // Price, NodePool, and the index of the node among those of the NodePool, which are sorted by name.
         let mut found: Vec<(f64, usize, usize)> = Vec::new();
         for (pool, offer) in self.offers.iter().enumerate() {
             let nodes = self.nodes.entry(pool).or_insert_with(|| asker.scheduler.new_nodes(&offer.pool.name));
@@ -219,7 +218,7 @@ impl<'a> Market<'a> {
     }
 }
 
-/// What NodePools can launch, each different answer once.
+/// The launchable nodes of NodePools, without duplicates.
 #[derive(Default)]
 struct Prices {
     /// By NodePool, its nodes and their prices.
@@ -253,7 +252,7 @@ fn summary(list: &[Vec<(usize, f64)>]) -> u64 {
     list.iter().flatten().fold(0, |sum, (node, price)| sum.rotate_left(7) ^ price.to_bits().wrapping_add(*node as u64))
 }
 
-/// What it takes to compare an instance type with the others, in the units of [`nodeless_scheduling::Solution::work`].
+/// The work of comparing an instance type with the others, in the units of [`nodeless_scheduling::Solution::work`].
 const WORK_PER_ITEM: u64 = 10;
 
 /// Access to the scheduler, and the work that it took.
@@ -269,7 +268,7 @@ impl Asker<'_, '_> {
     }
 }
 
-/// The scheduler that places pods and prices nodes, with the NodePools prepared once for all questions.
+/// The scheduler that places pods and prices nodes, with the NodePools prepared once for all queries.
 pub(crate) trait Scheduler {
     /// As [`Prepared::resources`].
     fn resources(&self) -> &ResourceIndex;
@@ -306,7 +305,7 @@ impl Scheduler for Prepared<'_> {
 }
 
 impl Reserved {
-    /// Counts launches as made: to the usage of their NodePools, and here what they use of reservations.
+    /// Counts launches: in the usage of their NodePools, and in the use of reservations here.
     pub(crate) fn charge<'l>(&mut self, offers: &mut [PoolOffer<'_>], launches: impl Iterator<Item = &'l Launch>) {
         for launch in launches {
             if let Some(offer) = offers.iter_mut().find(|offer| offer.pool.name == launch.node_pool) {
@@ -319,7 +318,7 @@ impl Reserved {
         }
     }
 
-    /// Whether launches need more of a reservation than is left beside what was counted.
+    /// Whether launches need more of a reservation than is left after the counted launches.
     pub(crate) fn overdraws<'l>(&self, offers: &[PoolOffer<'_>], launches: impl Iterator<Item = &'l Launch>) -> bool {
         let mut asked: BTreeMap<String, u32> = BTreeMap::new();
         for id in launches.filter_map(reservation) {
@@ -344,8 +343,8 @@ fn reservation(launch: &Launch) -> Option<String> {
     (launch.offering.capacity_type == CapacityType::Reserved).then(|| id.to_owned())
 }
 
-/// The most that a launch of a type may cost: the dearest offering of the first capacity type that can be had, reserved
-/// before spot before on-demand, as EC2 is asked in this order.
+/// The maximum price of a launch of a type: the most expensive offering of the first available capacity type, in the order
+/// reserved, spot, on-demand, as in EC2 requests.
 pub(crate) fn worst_price(kind: &InstanceType, requirements: &Requirements) -> Option<f64> {
     let offerings: Vec<&Offering> = kind.available_offerings(requirements).collect();
     let first = offerings.iter().map(|offering| offering.capacity_type).min()?;

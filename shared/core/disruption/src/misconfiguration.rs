@@ -11,7 +11,7 @@ use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::{NodePool, PodDisruptionBudget};
 use std::collections::BTreeSet;
 
-/// All events, in an order that depends on their content only.
+/// All events, in an order that depends only on their content.
 pub(crate) fn events(cluster: &Cluster<'_>, budgets: &Budgets, now: Timestamp) -> Vec<ObjectEvent> {
     let mut events = budgets.events.clone();
     let ours = || cluster.nodes.iter().filter(|node| node.node_pool().is_some());
@@ -38,7 +38,7 @@ pub(crate) fn events(cluster: &Cluster<'_>, budgets: &Budgets, now: Timestamp) -
     events
 }
 
-/// What is invalid in the nodeless annotations of a NodePool.
+/// The invalid nodeless annotations of a NodePool.
 fn annotations(pool: &NodePool, now: Timestamp) -> Vec<ObjectEvent> {
     let all = &pool.disruption.annotations;
     let mut wrong = Vec::new();

@@ -8,7 +8,7 @@ use nodeless_scheduling::Launch;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// The commands to carry out, and why all other nodes stay.
+/// The commands, and why all other nodes stay.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
     /// The commands, if [`crate::revalidate`] confirms them later.
@@ -18,51 +18,50 @@ pub struct Decision {
     /// Nodes that were not evaluated for drift or consolidation because the decision reached its work limit
     /// ([`crate::Options::most_work`]); the next decision evaluates them first.
     pub not_evaluated: BTreeSet<String>,
-    /// Events on the objects concerned. Every decision repeats them; the publisher leaves out those that were published
-    /// before.
+    /// Events on the objects concerned. Every decision repeats them; the publisher omits those that were published before.
     pub events: Vec<ObjectEvent>,
 }
 
-/// Nodes to remove, with what takes their place.
+/// Nodes to remove, with their replacements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Command {
-    /// Which command: the same for the same nodes and time.
+    /// The id: the same for the same nodes and time.
     pub id: String,
-    /// How it was found.
+    /// The method that found it.
     pub method: Method,
-    /// Why.
+    /// The reason.
     pub reason: DisruptionReason,
     /// The nodes to remove, in the order of their names.
     pub candidates: Vec<Candidate>,
     /// The nodes to launch first.
     pub replacements: Vec<Replacement>,
-    /// What the removed nodes cost less what the replacements cost, in dollars per hour.
+    /// The price of the removed nodes less that of the replacements, in dollars per hour.
     pub savings_per_hour: f64,
     /// The pods that have to move, in the order of their names.
     pub evictions: Vec<PodRef>,
-    /// Where those of them are expected to go that need no new node, and pods that were on their way to the removed nodes, in
-    /// the order of their names.
+    /// The target nodes of those pods that need no new node, and of pods that were expected on the removed nodes, in the order of
+    /// their names.
     pub placements: Vec<PodPlacement>,
-    /// By the rule of the policy `Balanced`: the share of the NodePool's price that is saved over the share of its pods that
-    /// is disturbed, the least over the NodePools concerned. Only consolidation has one, and not where that is unknown.
+    /// The score of the policy `Balanced`: the fraction of the NodePool's price that is saved, divided by the fraction of its
+    /// pods that is disrupted; the minimum over the NodePools concerned. Only consolidation has one, and only if it is known.
     pub score: Option<f64>,
-    /// Whether the limits of the NodePool leave no capacity for replacements, so that these are launched once the nodes
-    /// are gone and their pods are pending.
+    /// Whether the limits of the NodePool leave no capacity for replacements, so that these are launched after the nodes are gone
+    /// and their pods are pending.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub drains_first: bool,
     /// When it was decided.
     pub decided: Timestamp,
 }
 
-/// How a command was found, in the order in which the methods are tried.
+/// The methods, in the order in which they are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Method {
     /// Nodes that no pod needs.
     Emptiness,
-    /// Drifted nodes of NodePools that keep a fixed number of nodes.
+    /// Drifted nodes of static NodePools.
     StaticDrift,
-    /// Nodes that no longer are what their NodePool or EC2NodeClass describes.
+    /// Nodes that no longer match their NodePool or EC2NodeClass.
     Drift,
     /// Several nodes whose pods fit elsewhere, or on other nodes that cost less.
     MultiNodeConsolidation,
@@ -83,14 +82,14 @@ impl Method {
         }
     }
 
-    /// Whether it is about price only.
+    /// Whether it only concerns the price.
     #[must_use]
     pub const fn is_consolidation(self) -> bool {
         matches!(self, Self::MultiNodeConsolidation | Self::SingleNodeConsolidation)
     }
 }
 
-/// A pod that moves to a node that exists.
+/// A pod that moves to an existing node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PodPlacement {
     /// The pod, `namespace/name`.
@@ -124,25 +123,25 @@ pub struct Replacement {
 /// A node that stays.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Kept {
-    /// The Node's name, or the NodeClaim's while there is no Node.
+    /// The Node's name, or the NodeClaim's if there is no Node.
     pub node: String,
-    /// Why: at least one reason.
+    /// The reasons: at least one.
     pub reasons: Vec<KeptReason>,
 }
 
-/// A command as it is shown. `nodeless plan --disruption` prints the same, its launches in full.
+/// A command in the output. `nodeless plan --disruption` prints the same, with full launches.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandReport<'a> {
-    /// By which reasons name it.
+    /// The id by which reasons refer to it.
     pub id: &'a str,
-    /// How it was found.
+    /// The method.
     pub method: Method,
-    /// Why.
+    /// The reason.
     pub reason: DisruptionReason,
-    /// The nodes that go.
+    /// The nodes to remove.
     pub nodes: Vec<&'a str>,
-    /// What is launched for them first.
+    /// The launches.
     pub replacements: Vec<ReplacementReport<'a>>,
     /// Dollars per hour.
     pub savings_per_hour: f64,
@@ -157,22 +156,22 @@ pub struct CommandReport<'a> {
     pub drains_first: bool,
 }
 
-/// A replacement as it is shown.
+/// A replacement in the output.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplacementReport<'a> {
     /// The NodePool.
     pub node_pool: &'a str,
-    /// What it will most likely be.
+    /// The most likely offering.
     pub offering: &'a nodeless_scheduling::ChosenOffering,
-    /// Everything that may be launched, the cheapest first.
+    /// All launchable instance types, the cheapest first.
     pub instance_types: Vec<&'a str>,
-    /// The pods that it is for.
+    /// Its pods.
     pub pods: &'a [String],
 }
 
 impl Command {
-    /// The command as it is shown.
+    /// Converts a command to its output.
     #[must_use]
     pub fn report(&self) -> CommandReport<'_> {
         CommandReport {

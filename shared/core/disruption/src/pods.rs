@@ -10,14 +10,14 @@ use nodeless_model::{Pod, PodDisruptionBudget, labels};
 use crate::reasons::KeptReason;
 use std::collections::HashMap;
 
-/// What it costs to evict a pod: one, more or less by its deletion cost and priority, between -10 and 10.
+/// The cost of evicting a pod: one, more or less by its deletion cost and priority, between -10 and 10.
 pub(crate) fn eviction_cost(pod: &Pod) -> f64 {
     let deletion_cost = pod.annotations.get(labels::POD_DELETION_COST).and_then(|cost| cost.parse::<i32>().ok());
     let cost = 1.0 + f64::from(deletion_cost.unwrap_or(0)) / 2_f64.powi(27) + f64::from(pod.priority) / 2_f64.powi(25);
     cost.clamp(-10.0, 10.0)
 }
 
-/// The pods that would have to find another node.
+/// The pods that would need another node.
 pub(crate) fn reschedulable<'p, 'a>(pods: &'p [&'a Pod]) -> impl Iterator<Item = &'a Pod> + use<'p, 'a> {
     pods.iter().copied().filter(|pod| pod.is_reschedulable())
 }
@@ -29,7 +29,7 @@ pub(crate) fn evicted<'p>(pods: impl Iterator<Item = &'p Pod>) -> Vec<PodRef> {
     evicted
 }
 
-/// What it costs to move all pods of a node: one for the node itself, and the cost of each pod that has one.
+/// The cost of moving all pods of a node: one for the node itself, and the cost of each pod that has one.
 pub(crate) fn reschedule_cost(pods: &[&Pod]) -> f64 {
     let mut costs: Vec<f64> = reschedulable(pods).map(|pod| eviction_cost(pod).max(0.0)).collect();
     // So that the sum does not depend on the order of the list, not even in its last digit.
@@ -63,8 +63,7 @@ impl<'a> Guards<'a> {
         Self(all)
     }
 
-    /// The first pod, by its name, that forbids the disruption of its node: by its annotation, or else by a
-    /// PodDisruptionBudget.
+    /// The first pod, by name, that blocks the disruption of its node: by its annotation, or else by a PodDisruptionBudget.
     pub(crate) fn first_blocking(&self, pods: &[&Pod], now: Timestamp) -> Option<KeptReason> {
         let active = || pods.iter().copied().filter(|pod| pod.is_active() && !is_virtual(pod));
         let name = |pod: &&Pod| (pod.namespace.clone(), pod.name.clone());
@@ -79,7 +78,7 @@ impl<'a> Guards<'a> {
         blocked.min_by_key(|(pod, _)| name(pod)).map(|(_, why)| why)
     }
 
-    /// All that forbids the disruption of its node to a pod.
+    /// All reasons for which a pod blocks the disruption of its node.
     pub(crate) fn blocking(&self, pod: &Pod, now: Timestamp) -> Vec<KeptReason> {
         if !pod.is_active() || is_virtual(pod) {
             return Vec::new();
@@ -109,12 +108,12 @@ impl<'a> Guards<'a> {
                 drain_started.is_some_and(|started| now.duration_since(started) >= BLOCKED_DRAIN)
                     || self.covering(pod).any(|budget| budget.blocks_always)
             }
-            // The Eviction API refuses a pod that several budgets cover, whatever they allow.
+            // The Eviction API rejects the eviction of a pod that several budgets select, whatever they allow.
             Some(_) => true,
         }
     }
 
-    /// The budgets that cover a pod.
+    /// The budgets that select a pod.
     pub(crate) fn covering(&self, pod: &Pod) -> impl Iterator<Item = &'a PodDisruptionBudget> {
         let of_namespace = self.0.get(pod.namespace.as_str()).into_iter().flatten().copied();
         of_namespace.filter(|budget| budget.covers(&pod.namespace, &pod.labels))

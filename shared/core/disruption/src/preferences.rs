@@ -9,7 +9,8 @@ use crate::reasons::KeptReason;
 use nodeless_scheduling::{BoundPods, HeldPod, PreferencePolicy, held_preferences};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The pods of a cluster whose preferences are met, as if these were required; their nodes as places in the cluster's list.
+/// The pods of a cluster whose preferences are satisfied, with these as requirements; their nodes as indices in the cluster's
+/// list.
 pub(crate) fn held(cluster: &Cluster<'_>, options: &Options) -> Vec<HeldPod> {
     if options.scheduling.preferences == PreferencePolicy::Ignore {
         return Vec::new();
@@ -22,7 +23,7 @@ pub(crate) fn held(cluster: &Cluster<'_>, options: &Options) -> Vec<HeldPod> {
     held
 }
 
-/// The cluster with these pods in place of those that run.
+/// The cluster with these pods instead of the running ones.
 pub(crate) fn with_held<'h, 'a: 'h>(cluster: &Cluster<'a>, held: &'h [HeldPod]) -> Cluster<'h> {
     let mut with: Cluster<'h> = cluster.clone();
     for held in held {
@@ -31,8 +32,7 @@ pub(crate) fn with_held<'h, 'a: 'h>(cluster: &Cluster<'a>, held: &'h [HeldPod]) 
     with
 }
 
-/// Adds, to the reasons about a pod that cannot be scheduled elsewhere, that its preferences count as required, where
-/// they do.
+/// Adds, to the reasons about an unschedulable pod, that its preferences count as required, if they do.
 pub(crate) fn add_reasons(kept: &mut BTreeMap<String, Vec<KeptReason>>, held: &[HeldPod]) {
     let held: BTreeSet<String> = held.iter().map(|held| held.pod.key()).collect();
     for reasons in kept.values_mut() {

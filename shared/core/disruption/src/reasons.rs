@@ -18,46 +18,46 @@ pub enum KeptEvent {
     Unconsolidatable,
 }
 
-/// Why a node stays. Its text is a sentence for people.
+/// Why a node stays. Its text is a message for users.
 #[derive(Clone, Debug, PartialEq)]
 pub enum KeptReason {
     /// A command disrupts it already.
     InCommand(String),
-    /// It is going away already.
+    /// It is already terminating.
     Leaving,
-    /// No NodePool made it.
+    /// It is not managed by a NodePool.
     Unmanaged,
-    /// It is removed whatever is decided: it reached its `expireAfter`, its NodePool is scheduled off, or it is a
+    /// It is removed independently of the decision: it reached its `expireAfter`, its NodePool is scheduled off, or it is a
     /// surplus node of a static NodePool.
     RemovedAnyway(String),
-    /// It has not joined or is not ready for pods yet.
+    /// It has not joined or is not initialized yet.
     NotInitialized,
     /// It was launched for pods that may not be bound to it yet.
     Nominated {
-        /// Until when.
+        /// The end of that time.
         until: Timestamp,
     },
     /// A pending pod fits on it.
     PendingPod(String),
-    /// It carries the annotation `karpenter.sh/do-not-disrupt`.
+    /// It has the annotation `karpenter.sh/do-not-disrupt`.
     DoNotDisruptNode,
-    /// One of its pods carries the annotation `karpenter.sh/do-not-disrupt`.
+    /// One of its pods has the annotation `karpenter.sh/do-not-disrupt`.
     DoNotDisruptPod {
         /// The pod.
         pod: String,
-        /// Until when; `None` means as long as the annotation is there.
+        /// Until when; `None` means until the annotation is removed.
         until: Option<Timestamp>,
     },
     /// Its zone has a zonal shift: its nodes are needed when the shift ends.
     ZonalShift {
         /// The zone.
         zone: String,
-        /// When that is over.
+        /// The end of the shift.
         until: Timestamp,
     },
     /// Its NodePool does not exist.
     NoNodePool(String),
-    /// Its NodePool keeps a fixed number of nodes.
+    /// Its NodePool is static.
     Static(String),
     /// A PodDisruptionBudget allows no eviction of one of its pods.
     PodDisruptionBudget {
@@ -66,7 +66,7 @@ pub enum KeptReason {
         /// The budget.
         budget: String,
     },
-    /// More than one PodDisruptionBudget covers one of its pods: the Eviction API refuses that.
+    /// More than one PodDisruptionBudget selects one of its pods, which the Eviction API rejects.
     SeveralPodDisruptionBudgets {
         /// The pod.
         pod: String,
@@ -79,7 +79,7 @@ pub enum KeptReason {
     TooRecent {
         /// The NodePool's `consolidateAfter`.
         consolidate_after: Duration,
-        /// When that is over.
+        /// The end of that time.
         until: Timestamp,
     },
     /// It runs pods, and the NodePool consolidates empty nodes only.
@@ -91,16 +91,16 @@ pub enum KeptReason {
     Paused {
         /// What is paused: `NodePool NAME` or `the cluster`.
         scope: String,
-        /// Until when; `None` means until the annotation is gone.
+        /// Until when; `None` means until the annotation is removed.
         until: Option<Timestamp>,
     },
-    /// Voluntary disruption of its NodePool has stopped, because it evicted many pods and lowered no price.
+    /// Voluntary disruption of its NodePool has stopped, because it evicted many pods and did not lower the price.
     Churn(String),
     /// A pod of a node that is being removed is expected to move to it.
     MovingPod(String),
-    /// Empty or drifted nodes go first.
+    /// Empty or drifted nodes are disrupted first.
     ConsolidationWaits,
-    /// Its price is unknown, so the saving is unknown.
+    /// Its price is unknown, so the savings are unknown.
     PriceUnknown(String),
     /// A command of this decision moves pods to it.
     Receives(String),
@@ -112,7 +112,7 @@ pub enum KeptReason {
     Unschedulable {
         /// The pod.
         pod: String,
-        /// Why.
+        /// The reasons.
         why: String,
     },
     /// The preferences of a pod that its node meets are required of any other node, which may be why none is found.
@@ -124,61 +124,60 @@ pub enum KeptReason {
     HostSpread {
         /// The pod that would move.
         pod: String,
-        /// Where to.
+        /// The target node.
         node: String,
         /// The pod there whose topology spread counts it.
         owner: String,
     },
-    /// What would replace it costs as much or more.
+    /// A replacement costs as much or more.
     NotCheaper {
-        /// Dollars per hour that it costs.
+        /// Its price in dollars per hour.
         price: f64,
-        /// Dollars per hour that a replacement costs at least, for the pods that fit on no other node.
+        /// The minimum price of a replacement in dollars per hour, for the pods that fit on no other node.
         replacement: f64,
-        /// Which instance types that would be; empty where not known.
+        /// The instance types of that replacement; empty if unknown.
         instance_types: Vec<String>,
     },
-    /// No instance type holds its pods for less, whatever the price.
+    /// No instance type is large enough for its pods and cheaper.
     NoReplacement,
     /// Its pods would cost as much on any other nodes.
     WellUtilized {
-        /// Dollars per hour that it costs.
+        /// Its price in dollars per hour.
         price: f64,
-        /// Dollars per hour that its pods would cost at least if parts of nodes could be bought.
+        /// The minimum price of its pods in dollars per hour, if fractions of nodes could be launched.
         worth: f64,
     },
-    /// The saving is less than [`crate::Options::least_saving`] of its price.
+    /// The savings are less than [`crate::Options::least_saving`] of its price.
     SavingTooSmall {
         /// Dollars per hour.
         saving: f64,
-        /// Dollars per hour that would have to be saved.
+        /// The minimum savings in dollars per hour.
         least: f64,
     },
-    /// It was launched recently, runs the pods that it was launched for, and the saving is too small to move them
-    /// again.
+    /// It was launched recently, runs the pods that it was launched for, and the savings are too small to move them again.
     JustLaunched {
         /// Dollars per hour.
         saving: f64,
-        /// Dollars per hour that would have to be saved: a tenth of what its NodePool launched within the last hour.
+        /// The minimum savings in dollars per hour: a tenth of the price of the NodePool's launches within the last hour.
         least: f64,
         /// Until when it counts as just launched.
         until: Timestamp,
     },
-    /// Its replacement would be of a NodePool of lower weight, because the limits of its own NodePool allow no other
+    /// Its replacement would belong to a NodePool with a lower weight, because the limits of its own NodePool allow no other
     /// node.
     LowerWeightNodePool {
         /// Its NodePool.
         node_pool: String,
-        /// The other.
+        /// The other NodePool.
         lighter: String,
     },
     /// It is a spot node, and spot nodes are not replaced by spot nodes.
     SpotToSpotOff,
     /// It is a spot node, and too few cheaper types could replace it.
     SpotToSpotTypes {
-        /// How many there are.
+        /// The number of cheaper types.
         found: usize,
-        /// How many there have to be.
+        /// The required number.
         needed: usize,
     },
     /// Cheaper instance types are too few for the NodePool's `minValues`.
@@ -188,49 +187,49 @@ pub enum KeptReason {
         /// The label's key.
         key: String,
     },
-    /// Under the policy `Balanced` the saving is not worth the disruption.
+    /// Under the policy `Balanced` the savings do not justify the disruption.
     Balanced {
         /// The NodePool.
         node_pool: String,
-        /// The share of the price that is saved over the share of the pods that is disturbed.
+        /// The fraction of the price that is saved, divided by the fraction of the pods that is disrupted.
         score: f64,
     },
     /// Its static NodePool has more nodes than replicas, and surplus nodes are removed first.
     StaticSurplus {
         /// The NodePool.
         node_pool: String,
-        /// How many nodes there are.
+        /// The number of nodes.
         nodes: usize,
-        /// How many there should be.
+        /// The replicas.
         replicas: i64,
     },
-    /// Its static NodePool cannot launch a node in its place.
+    /// Its static NodePool cannot launch a replacement.
     NoReplacementNow {
         /// The NodePool.
         node_pool: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
     /// A disruption budget is used up.
     Budget {
         /// The NodePool.
         node_pool: String,
-        /// The place of the budget in `spec.disruption.budgets`, where one is the cause.
+        /// The index of the budget in `spec.disruption.budgets`, if there is one.
         budget: Option<usize>,
-        /// For which reason the node would go.
+        /// The reason of the disruption.
         reason: DisruptionReason,
         /// How many nodes may be disrupted at once.
         allowed: u32,
-        /// How many are: not ready or going away, with those of this decision.
+        /// How many count as disrupted: not ready or terminating, including those of this decision.
         disrupting: u32,
     },
-    /// It drifted, but one of its pods cannot be scheduled elsewhere.
+    /// It drifted, but one of its pods is unschedulable elsewhere.
     DriftBlocked {
         /// How it drifted.
         drift: Drift,
         /// The pod.
         pod: String,
-        /// Why it cannot be scheduled.
+        /// Why it is unschedulable.
         why: String,
     },
     /// It drifted, and another reason keeps it.
@@ -385,8 +384,8 @@ impl KeptReason {
         )
     }
 
-    /// The kind of the event on Node and NodeClaim, as in Karpenter. `None` for reasons that pass by themselves and
-    /// those that have an event on the NodePool.
+    /// The kind of the event on Node and NodeClaim, as in Karpenter. `None` for temporary reasons, and for those with an event on
+    /// the NodePool.
     #[must_use]
     pub const fn event(&self) -> Option<KeptEvent> {
         match self {

@@ -9,7 +9,7 @@ use nodeless_model::{NodeClaim, NodePool, StringMap};
 /// reported, as in Karpenter.
 pub const RECOMMENDATIONS: &str = "nodeless.sh/rebalance-recommendations";
 
-/// Whether a NodePool asks to replace nodes for which a rebalance is recommended.
+/// Whether a NodePool is configured to replace nodes for which a rebalance is recommended.
 ///
 /// When the annotation is neither `replace` nor `ignore`; nothing is replaced then.
 pub fn replaces(annotations: &StringMap) -> Result<bool, String> {
@@ -22,11 +22,11 @@ pub fn replaces(annotations: &StringMap) -> Result<bool, String> {
     }
 }
 
-/// Whether a claim is to be replaced because EC2 recommends it.
+/// Whether a claim has to be replaced because of a rebalance recommendation.
 pub(crate) fn recommended(claim: &NodeClaim, pool: &NodePool) -> Option<Drift> {
-    let wanted = replaces(&pool.disruption.annotations).unwrap_or(false);
+    let enabled = replaces(&pool.disruption.annotations).unwrap_or(false);
     let since = claim.condition(condition::REBALANCE_RECOMMENDED)?.last_transition_time;
-    wanted.then(|| Drift {
+    enabled.then(|| Drift {
         reason: DriftReason::RebalanceRecommended,
         message: format!("EC2 has recommended to rebalance the spot instance since {since:.0}"),
     })

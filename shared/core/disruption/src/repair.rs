@@ -1,4 +1,4 @@
-//! Repair: nodes that have been unhealthy for too long are replaced by force, unless too many are at once.
+//! Node repair: nodes that have been unhealthy for too long are replaced forcefully, unless too many are unhealthy at once.
 
 use crate::cluster::{Cluster, ClusterNode};
 use crate::reasons::zonal_shift;
@@ -7,10 +7,10 @@ use nodeless_model::Node;
 use nodeless_model::node::NodeCondition;
 use std::collections::BTreeMap;
 
-/// How long a condition may be bad before the node is replaced.
+/// The toleration duration of a condition.
 struct Policy {
     condition: &'static str,
-    /// The bad status; `None` means unknown.
+    /// The unhealthy status; `None` means unknown.
     bad: Option<bool>,
     toleration: SignedDuration,
 }
@@ -30,11 +30,11 @@ const POLICIES: [Policy; 7] = [
     policy("ContainerRuntimeReady", Some(false), 30),
 ];
 
-/// No node is repaired while more than this share of a NodePool's nodes, rounded up, is unhealthy: then something else is
-/// wrong, and replacing nodes does not help.
+/// No node is repaired while more than this fraction of a NodePool's nodes, rounded up, is unhealthy: then the cause is
+/// elsewhere, and replacing nodes does not help.
 const MAX_UNHEALTHY_PERCENT: usize = 20;
 
-/// A node that is not healthy.
+/// An unhealthy node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unhealthy {
     /// The Node.
@@ -43,15 +43,15 @@ pub struct Unhealthy {
     pub node_claim: String,
     /// The NodePool.
     pub node_pool: String,
-    /// Which condition is bad, in one sentence.
+    /// The unhealthy condition, in one sentence.
     pub message: String,
-    /// When it has been bad for too long.
+    /// When its toleration duration ends.
     pub due: Timestamp,
-    /// What is to be done.
+    /// The action.
     pub verdict: Verdict,
 }
 
-/// What is to be done with a node that is not healthy.
+/// The action for an unhealthy node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It may recover until it is due.
@@ -63,10 +63,10 @@ pub enum Verdict {
     Blocked(String),
 }
 
-/// All nodes of ours that are not healthy, in the order of their names, and what is to be done.
+/// All managed nodes that are unhealthy, in the order of their names, and the action.
 ///
-/// As in Karpenter a node counts as unhealthy for the circuit breaker from the moment a condition is bad, however short
-/// that is; nodes that are going away already are left alone but count.
+/// As in Karpenter a node counts as unhealthy for the circuit breaker from the moment a condition is unhealthy. Nodes that are
+/// already terminating are not repaired, but count.
 #[must_use]
 pub fn unhealthy(cluster: &Cluster<'_>, now: Timestamp) -> Vec<Unhealthy> {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
@@ -98,7 +98,7 @@ fn one(
     let verdict = if due > now {
         Verdict::Wait
     } else if let Some((zone, until)) = cluster.shifted(of) {
-        // What is wrong there is known and not the node's fault.
+        // During a zonal shift the cause is known, and not the node.
         Verdict::Blocked(format!("{}: no node there is repaired", zonal_shift(zone, until)))
     } else if bad > most {
         Verdict::Blocked(format!(
@@ -118,7 +118,7 @@ fn one(
     })
 }
 
-/// The bad condition of a node that has been put up with the longest: when that ends, and what it is.
+/// The unhealthy condition of a node whose toleration duration ends first, and that time.
 fn worst(node: &Node) -> Option<(Timestamp, String)> {
     let bad = node.conditions.iter().filter_map(|condition| {
         let policy =

@@ -1,4 +1,4 @@
-//! Schedules: NodePools that are scheduled off, such as at night, and have no nodes then.
+//! Schedules: NodePools that are scheduled off, for example at night, and have no nodes then.
 
 use crate::cluster::Cluster;
 use crate::cron::Cron;
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// like `0 20 * * mon-fri for 11h; 0 20 * * fri for 59h`. Times are in UTC.
 pub const SLEEP: &str = "nodeless.sh/sleep";
 
-/// A time of the week, month or year at which a NodePool has no nodes.
+/// A recurring time at which a NodePool has no nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct OffWindow {
     start: Cron,
@@ -30,18 +30,17 @@ pub struct ScheduleError {
     why: String,
 }
 
-/// Until when a NodePool is scheduled off, if it is now. An invalid schedule does not switch it off.
+/// Until when a NodePool is scheduled off, if it is now. An invalid schedule has no effect.
 #[must_use]
 pub fn scheduled_off(pool: &NodePool, now: Timestamp) -> Option<Timestamp> {
     scheduled_off_by(pool.disruption.annotations.get(SLEEP)?, now).ok().flatten()
 }
 
-/// The nodes that have to be removed because their NodePool is scheduled off, in the order of names, each with the end
-/// of that time. Static NodePools are left to [`crate::static_changes`].
+/// The nodes that have to be removed because their NodePool is scheduled off, in the order of names, each with the end of that
+/// time. Static NodePools are handled by [`crate::static_changes`].
 ///
-/// The user asks for no nodes at this time, so budgets do not apply. The drain honours PodDisruptionBudgets and
-/// `do-not-disrupt` as any drain, and a node that is annotated `karpenter.sh/do-not-disrupt` stays. A pause holds all
-/// nodes.
+/// The user requests no nodes at this time, so budgets do not apply. The drain honours PodDisruptionBudgets and `do-not-disrupt`
+/// as any drain, and a node with the annotation `karpenter.sh/do-not-disrupt` stays. A pause keeps all nodes.
 #[must_use]
 pub fn retiring(cluster: &Cluster<'_>, now: Timestamp) -> Vec<(Candidate, Timestamp)> {
     let mut found = Vec::new();
@@ -72,11 +71,11 @@ pub fn retiring(cluster: &Cluster<'_>, now: Timestamp) -> Vec<(Candidate, Timest
 /// Until when a schedule is off, if it is now.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When it is invalid.
 pub fn scheduled_off_by(schedule: &str, now: Timestamp) -> Result<Option<Timestamp>, ScheduleError> {
     let windows = parse(schedule)?;
     let mut until = windows.iter().filter_map(|window| window.until(now)).max();
-    // One window may pass into the next.
+    // One window may continue into the next.
     for _ in 0..windows.len() {
         until = until
             .map(|end| windows.iter().filter_map(|window| window.until(end)).max().map_or(end, |next| next.max(end)));
@@ -100,10 +99,10 @@ fn parse_one(part: &str) -> Result<OffWindow, ScheduleError> {
 }
 
 impl OffWindow {
-    /// Until when it lasts, if it has begun.
+    /// The end of the current window, if there is one.
     fn until(&self, now: Timestamp) -> Option<Timestamp> {
         let length = SignedDuration::try_from(self.length).ok()?;
-        // The latest window that has begun counts: windows may overlap. The search goes further and further back.
+        // The latest started window counts, because windows may overlap. The search goes back in increasing steps.
         let mut back = SignedDuration::from_mins(1);
         loop {
             back = back.min(length);
@@ -139,7 +138,7 @@ mod tests {
         ] {
             assert_eq!(scheduled_off_by(schedule, at(now)).unwrap(), until.map(at), "{now}");
         }
-        // A window may be long, and begin again while it lasts.
+        // A window may be long, and start again before it ends.
         let always = scheduled_off_by("* * * * * for 8760h", at("2026-01-05T21:00:30Z")).unwrap();
         assert!(always > Some(at("2027-01-05T20:59:00Z")), "{always:?}");
         let newyear = scheduled_off_by("0 0 1 1 * for 8760h", at("2026-06-05T21:00:30Z")).unwrap();

@@ -8,29 +8,29 @@ use nodeless_model::Pod;
 use nodeless_scheduling::{BoundPods, ExistingNode, Problem, existing_node, solve};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// The pods that are on their way to nodes: those that wait, and those whose nodes are going away.
+/// The expected pods of nodes: pending pods, and pods whose nodes are terminating.
 #[derive(Debug, Default)]
 pub(crate) struct Expected<'a> {
     /// By the node where they fit.
     pub(crate) by_node: BTreeMap<String, Vec<&'a Pod>>,
-    /// Those of them that wait rather than leave another node.
+    /// The pending pods among them.
     waiting: BTreeMap<String, Vec<&'a Pod>>,
 }
 
-/// Where a command sends a pod.
+/// The target of a pod by a command.
 pub(crate) enum Home<'k> {
     Node(&'k str),
-    /// To a node that is launched for it.
+    /// A node that is launched for it.
     New,
 }
 
-/// Where the commands that are under way send pods, by `namespace/name`.
+/// The targets of pods by commands in progress, by `namespace/name`.
 #[derive(Default)]
 pub(crate) struct Known<'k>(HashMap<&'k str, Option<&'k str>>);
 
 impl<'k> Known<'k> {
     pub(crate) fn of(cluster: &Cluster<'k>) -> Self {
-        // What is not there any more takes no pods.
+        // A node that does not exist any more takes no pods.
         let staying: HashSet<&str> =
             cluster.nodes.iter().filter(|node| !node.is_leaving()).map(|node| node.name()).collect();
         let mut known = HashMap::new();
@@ -40,7 +40,7 @@ impl<'k> Known<'k> {
             known.extend(command.replacements.iter().flat_map(|one| &one.pods).map(|pod| (pod.as_str(), None)));
         }
         if !known.is_empty() {
-            // Once the claim of a replacement is written, its capacity is not for other pods.
+            // Once the claim of a replacement is written, its capacity is reserved.
             for node in cluster.nodes.iter().filter(|node| staying.contains(node.name())) {
                 let made = node.claim.filter(|claim| !claim.spec.replaces.is_empty());
                 for pod in made.into_iter().flat_map(|claim| &claim.spec.nominated_pods) {
@@ -61,7 +61,7 @@ impl<'k> Known<'k> {
     }
 }
 
-/// As long as the view, unlike [`ClusterNode::name`].
+/// In terms of the snapshot, unlike [`ClusterNode::name`].
 fn node_name<'k>(node: &ClusterNode<'k>) -> Option<&'k str> {
     node.node.map(|node| node.name.as_str()).or_else(|| node.claim.map(|claim| claim.name.as_str()))
 }
@@ -73,7 +73,7 @@ impl<'a> Expected<'a> {
         let guards = Guards::of(cluster.disruption_budgets);
         let mut moving: Vec<&'a Pod> = Vec::new();
         let leaving = cluster.nodes.iter().filter(|node| node.is_leaving());
-        // A pod that stays where it is, for as long as that may be, keeps no other node from going.
+        // A pod that may stay on its node for a long time prevents no other node's removal.
         let leaving = leaving.flat_map(|node| {
             let drain_started = node.claim.and_then(|claim| claim.status.drain_started);
             let guards = &guards;
@@ -99,7 +99,7 @@ impl<'a> Expected<'a> {
         if planned > 0 {
             expected.take_room(&mut problem);
         }
-        // What would be launched does not matter here.
+        // Launches are irrelevant here.
         problem.node_pools.clear();
         problem.pods = all;
         let solution = solve(&problem, &options.scheduling);
@@ -114,7 +114,7 @@ impl<'a> Expected<'a> {
         expected
     }
 
-    /// The pods that are on their way to a node: those that have to leave another, and those that wait.
+    /// The expected pods: those that have to leave a node, and pending ones.
     pub(crate) fn coming_to(&self, node: &str) -> (Vec<&'a Pod>, Vec<&'a Pod>) {
         let waiting = self.waiting.get(node).cloned().unwrap_or_default();
         let all = self.by_node.get(node).into_iter().flatten().copied();
@@ -122,15 +122,14 @@ impl<'a> Expected<'a> {
         (leaving.collect(), waiting)
     }
 
-    /// The pods of a cluster that wait and fit on no node.
+    /// The pending pods of a cluster that fit on no node.
     pub(crate) fn unplaced(&self, cluster: &Cluster<'a>) -> Vec<&'a Pod> {
         let placed: HashSet<*const Pod> = self.waiting.values().flatten().map(|pod| std::ptr::from_ref(*pod)).collect();
         let waiting = cluster.pending_pods.iter().copied();
         waiting.filter(|pod| !placed.contains(&std::ptr::from_ref(*pod))).collect()
     }
 
-    /// Subtracts the requests of the expected pods from the nodes of a problem, and counts these pods only on the nodes
-    /// where they will be.
+    /// Subtracts the requests of the expected pods from the nodes of a problem, and counts these pods only on their target nodes.
     pub(crate) fn take_room(&self, problem: &mut Problem<'a>) {
         if self.by_node.is_empty() {
             return;
@@ -149,7 +148,7 @@ impl<'a> Expected<'a> {
         }
     }
 
-    /// Why a node stays: a pod that fits there, the first by name, those that wait before those that have to move.
+    /// Why a node stays: a pod that fits there, the first by name, pending pods before those that have to move.
     pub(crate) fn reason_to_keep(&self, node: &str) -> Option<KeptReason> {
         let pods = self.by_node.get(node)?;
         let first = |pods: &[&Pod]| pods.iter().map(|pod| pod.key()).min();
@@ -160,20 +159,20 @@ impl<'a> Expected<'a> {
     }
 }
 
-/// The nodes of the cluster as places for pods, other than those in zones that are shifted away from.
+/// The nodes of the cluster that can take pods, except for those in zones that are shifted away from.
 fn places(cluster: &Cluster<'_>, keep: impl Fn(&ClusterNode<'_>) -> bool) -> Vec<ExistingNode> {
     let staying = cluster.nodes.iter().filter(|node| !node.is_leaving() && keep(node));
     let staying = staying.filter(|node| cluster.shifted(node).is_none());
     staying.filter_map(|node| existing_node(node.node, node.claim, &node.pods, cluster.daemon_sets).ok()).collect()
 }
 
-/// The pods that run, by node, for topology constraints: those of leaving nodes too, until they are placed elsewhere.
+/// The running pods, by node, for topology constraints, including those of terminating nodes until they are scheduled elsewhere.
 fn bound_pods<'a>(cluster: &Cluster<'a>) -> Vec<BoundPods<'a>> {
     let nodes = cluster.nodes.iter().filter_map(|node| Some((node.node?, &node.pods)));
     nodes.map(|(node, pods)| BoundPods::on(node, pods.clone())).collect()
 }
 
-/// The cluster as a scheduling problem, without pods, with those nodes that `keep` keeps.
+/// The cluster as a scheduling problem, without pods, with the nodes for which `keep` is true.
 pub(crate) fn problem<'a>(cluster: &Cluster<'a>, keep: impl Fn(&ClusterNode<'_>) -> bool) -> Problem<'a> {
     Problem {
         pods: Vec::new(),

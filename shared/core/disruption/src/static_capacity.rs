@@ -1,4 +1,4 @@
-//! NodePools that keep a fixed number of nodes (`spec.replicas`).
+//! Static NodePools (`spec.replicas`).
 
 use crate::cluster::{Cluster, ClusterNode, Options};
 use crate::output::Candidate;
@@ -11,21 +11,21 @@ use nodeless_model::taint::TolerationOperator;
 use nodeless_model::{DaemonSet, NodePool, Pod, ResourceList, Toleration};
 use nodeless_scheduling::{Launch, PoolOffer, Problem, solve};
 
-/// What a static NodePool needs to have as many nodes as it should.
+/// The changes that a static NodePool needs to have its replicas.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StaticChange {
     /// The NodePool.
     pub node_pool: String,
-    /// Nodes to launch; they are for no pod in particular.
+    /// Nodes to launch, without pods.
     pub launches: Vec<Launch>,
-    /// Surplus nodes. As in Karpenter, budgets do not apply; PodDisruptionBudgets slow the drain.
+    /// Surplus nodes. As in Karpenter, budgets do not apply; PodDisruptionBudgets delay the drain.
     pub surplus: Vec<Candidate>,
     /// Why fewer nodes are launched than are missing, if so.
     pub short: Option<String>,
 }
 
-/// What every static NodePool needs. NodePools with the right number of nodes are left out. One that is scheduled off
-/// ([`crate::schedules`]) should have none.
+/// The changes of every static NodePool. NodePools with the right number of nodes are left out. One that is scheduled off
+/// ([`crate::schedules`]) has zero replicas.
 ///
 /// The cluster must have all claims, including those without a node; of the commands in progress only those whose
 /// replacements exist, or a node would be launched in addition to each replacement.
@@ -35,18 +35,18 @@ pub fn static_changes(cluster: &Cluster<'_>, now: Timestamp, options: &Options) 
     for offer in &cluster.node_pools {
         let pool = offer.pool;
         let Some(replicas) = pool.replicas.filter(|_| !pool.deleting) else { continue };
-        let wanted =
+        let desired =
             if schedules::scheduled_off(pool, now).is_some() { 0 } else { usize::try_from(replicas).unwrap_or(0) };
-        // A node that a command replaces has its successor among the others, or will have.
+        // The replacement of a node by a command is among the other nodes, or will be.
         let present: Vec<&ClusterNode<'_>> = present(cluster, &pool.name).collect();
         let change =
             StaticChange { node_pool: pool.name.clone(), launches: Vec::new(), surplus: Vec::new(), short: None };
-        if present.len() < wanted {
-            let missing = wanted - present.len();
+        if present.len() < desired {
+            let missing = desired - present.len();
             let (launches, short) = launches(offer, cluster.daemon_sets, missing, options);
             changes.push(StaticChange { launches, short: Some(short).filter(|why| !why.is_empty()), ..change });
-        } else if present.len() > wanted && pause::holding(cluster, pool, now).is_none() {
-            let surplus = surplus(&present, present.len() - wanted, now);
+        } else if present.len() > desired && pause::holding(cluster, pool, now).is_none() {
+            let surplus = surplus(&present, present.len() - desired, now);
             changes.push(StaticChange { surplus, ..change });
         }
     }
@@ -69,8 +69,8 @@ fn stays(node: &ClusterNode<'_>) -> bool {
         && node.node.is_none_or(|node| node.deletion_timestamp.is_none())
 }
 
-/// Launches of `count` nodes by a static NodePool's template, each the cheapest available; fewer where limits or
-/// offerings do not suffice, with the reason.
+/// Launches of `count` nodes by a static NodePool's template, each the cheapest available; fewer, with the reason, if limits or
+/// offerings do not suffice.
 pub(crate) fn launches(
     offer: &PoolOffer<'_>,
     daemon_sets: &[DaemonSet],
@@ -80,7 +80,8 @@ pub(crate) fn launches(
     if count == 0 {
         return (Vec::new(), String::new());
     }
-    // A pod without requests that tolerates everything and takes a host port stands for each node, so no two share one.
+    // Each node is represented by a pod that has no requests, tolerates everything and uses a host port, so that no two share a
+    // node.
     let pool = NodePool { replicas: None, ..offer.pool.clone() };
     let stands: Vec<Pod> = (0..count)
         .map(|index| Pod {
@@ -124,7 +125,7 @@ fn candidate(node: &ClusterNode<'_>) -> Option<Candidate> {
     Some(Candidate { node: node.name().to_owned(), node_claim: claim.name.clone(), node_pool: claim.node_pool.clone() })
 }
 
-/// The share of its lifetime that a node has left; one without `expireAfter`.
+/// The remaining fraction of a node's lifetime; one without `expireAfter`.
 fn lifetime_left(node: &ClusterNode<'_>, now: Timestamp) -> f64 {
     let Some(claim) = node.claim else { return 1.0 };
     let Some(whole) = claim.spec.expire_after.filter(|whole| !whole.is_zero()) else { return 1.0 };

@@ -1,4 +1,4 @@
-//! Replacing drifted nodes of NodePools that keep a fixed number of nodes: one for one, whatever runs there.
+//! Replaces drifted nodes of static NodePools one for one, regardless of their pods.
 
 use crate::budgets::Budgets;
 use crate::candidates::{self, Eligible};

@@ -1,8 +1,8 @@
-//! Launch budgets: how many launches of one offering may be on their way at once.
+//! Launch budgets: how many launches of one offering may be in progress at once.
 //!
-//! EC2 is asked for an offering in rounds. The first is [`INITIAL`]; where so many came, twice as many may be asked for in the
-//! next. Where EC2 ran out, it is asked for [`AFTER_SHORTAGE`] once the shortage is over, so that a plan for thousands of nodes
-//! does not run against the same wall every three minutes. What is written down is forgotten after [`KEPT_FOR`].
+//! EC2 launches of an offering are requested in rounds. The first round is [`INITIAL`]; if all of them succeeded, the next one
+//! may be twice as large. After a shortage, the round is [`AFTER_SHORTAGE`] once the shortage is over, so that a plan for
+//! thousands of nodes does not fail again every three minutes. Records expire after [`KEPT_FOR`].
 
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::CapacityType;
@@ -10,18 +10,18 @@ use nodeless_model::claim::{LaunchBudget, OfferingKey};
 use nodeless_model::instance::LaunchOutcome;
 use std::collections::BTreeMap;
 
-/// How many launches of an offering of which nothing is known may be on their way: as many as go in one CreateFleet call, so
-/// that no ordinary scale-up is held back.
+/// The initial number of launches of an offering that may be in progress: as many as one CreateFleet call requests, so that an
+/// ordinary scale-up does not wait.
 pub const INITIAL: u32 = 100;
-/// The same after EC2 ran out of it: enough for the usual launches of a NodePool, and few enough that a refusal costs little.
+/// The same after a shortage: enough for the usual launches of a NodePool, and few enough that a rejection costs little.
 pub const AFTER_SHORTAGE: u32 = 8;
-/// For how long what happened counts.
+/// How long a result counts.
 pub const KEPT_FOR: SignedDuration = SignedDuration::from_mins(30);
-/// How much dearer than the cheapest an offering may be that takes what the cheapest has no budget for: waiting for the next
-/// round takes seconds, and a node costs for hours.
+/// The maximum price ratio to the cheapest offering of an offering that replaces it when its budget is used up: waiting for the
+/// next round takes seconds, and a node costs for hours.
 const DEARER: f64 = 1.25;
 
-/// What the answer to a launch makes of the budgets: those to raise, and those to reset.
+/// The changes of the budgets after the answer to a launch: those to raise, and those to reset.
 #[must_use]
 pub fn changes(outcome: &LaunchOutcome, now: Timestamp) -> (Vec<LaunchBudget>, Vec<LaunchBudget>) {
     let until = now.checked_add(KEPT_FOR).unwrap_or(Timestamp::MAX);
@@ -58,7 +58,7 @@ pub struct Usable<'a> {
     pub instance_type: &'a str,
     /// The zone, by name.
     pub zone: &'a str,
-    /// How it is bought.
+    /// Its capacity type.
     pub capacity_type: CapacityType,
     /// Dollars per hour.
     pub price: f64,
@@ -71,19 +71,19 @@ impl Usable<'_> {
     }
 }
 
-/// Alike launches that may go now, together.
+/// Equal launches that may be requested now, together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// How many.
+    /// Their number.
     pub count: usize,
-    /// The offerings whose budget does not hold so many; they are not to be asked for.
+    /// The offerings whose budget is smaller than this number; they must not be used.
     pub avoided: Vec<OfferingKey>,
 }
 
-/// What is left of the budgets in one plan.
+/// The remaining budgets in one plan.
 #[derive(Clone, Debug, Default)]
 pub struct Budgets {
-    /// What is left, by instance type; an offering that is not here has all of [`INITIAL`].
+    /// The remaining budgets, by instance type; an offering that is missing has all of [`INITIAL`].
     left: BTreeMap<String, BTreeMap<(String, CapacityType), u32>>,
 }
 
@@ -100,7 +100,7 @@ impl Budgets {
     }
 
     fn left(&self, offering: &Usable<'_>) -> u32 {
-        // How much is left of a reservation is known for sure.
+        // The available capacity of a reservation is known exactly.
         if offering.capacity_type == CapacityType::Reserved {
             return u32::MAX;
         }
@@ -117,7 +117,7 @@ impl Budgets {
         }
     }
 
-    /// Takes what launches that are on their way already may use: from the offering that EC2 is most likely to choose.
+    /// Subtracts what launches in progress may use: from the offering that EC2 is most likely to choose.
     pub fn charge(&mut self, count: usize, offerings: &[Usable<'_>], avoided: &[OfferingKey]) {
         let mut rest = u32::try_from(count).unwrap_or(u32::MAX);
         for offering in preferred(offerings) {
@@ -132,8 +132,8 @@ impl Budgets {
         }
     }
 
-    /// Divides launches that are alike into those that may go now, at most so many together, and takes them off the budgets.
-    /// What is missing from the sum has to wait for the next round.
+    /// Divides equal launches into those that may be requested now, at most `together` at a time, and subtracts them from the
+    /// budgets. The remainder waits for the next round.
     pub fn shares(&mut self, count: usize, offerings: &[Usable<'_>], together: usize) -> Vec<Share> {
         let of_kind = preferred(offerings);
         let most = of_kind.first().map_or(0.0, |cheapest| cheapest.price * DEARER);
@@ -155,7 +155,7 @@ impl Budgets {
     }
 }
 
-/// Of the offerings those of the capacity type that a launch uses, reserved first and then spot, the cheapest first.
+/// The offerings of the capacity type that a launch uses, reserved first and then spot, the cheapest first.
 fn preferred<'a>(offerings: &[Usable<'a>]) -> Vec<Usable<'a>> {
     let Some(kind) = offerings.iter().map(|offering| offering.capacity_type).min() else { return Vec::new() };
     let mut preferred: Vec<Usable<'_>> =
@@ -222,7 +222,7 @@ mod tests {
         };
         assert_eq!(sizes(changes(&outcome(100, false), NOW)), (Some(200), None));
         assert_eq!(sizes(changes(&outcome(8, false), NOW)), (Some(16), None));
-        // Few launches are no evidence for many, and a partial launch is a shortage.
+        // A few launches are no evidence for many, and a partial launch is a shortage.
         assert_eq!(sizes(changes(&outcome(3, false), NOW)), (None, None));
         assert_eq!(sizes(changes(&outcome(60, true), NOW)), (None, Some(AFTER_SHORTAGE)));
         assert_eq!(changes(&outcome(0, true), NOW).1[0].until, NOW + KEPT_FOR);
@@ -245,7 +245,7 @@ mod tests {
         assert!(shares[0].avoided.is_empty());
         assert_eq!(shares[1].avoided, [a.key()]);
         assert!(budgets.shares(1, &[a, b], 100).is_empty());
-        // A reservation has as many as it has.
+        // The budget of a reservation is its available capacity.
         let reserved = Usable { capacity_type: CapacityType::Reserved, ..a };
         assert_eq!(counts(&budgets.shares(150, &[a, reserved], 100)), [100, 50]);
     }

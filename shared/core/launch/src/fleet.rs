@@ -1,4 +1,4 @@
-//! What one CreateFleet call asks for, decided from the candidates: which capacity type, which types, where.
+//! The request of one CreateFleet call, decided from the candidates: capacity type, instance types, subnets.
 
 use crate::template::{EFA_RESOURCE, Variant};
 use nodeless_api::EC2NodeClass;
@@ -9,13 +9,13 @@ use nodeless_model::{CapacityType, NodeClaim, Operator, Requirements, labels};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// EC2 considers at most so many instance types well; Karpenter cuts its list at the same number.
+/// EC2 considers at most this number of instance types well; Karpenter truncates its list at the same number.
 const MAXIMUM_TYPES: usize = 60;
-/// EC2 takes at most so many launch templates in a fleet.
+/// The maximum number of launch templates in a fleet.
 const MAX_LAUNCH_TEMPLATES: usize = 50;
-/// Codes of CreateFleet that mean "not here, not now" rather than "not like this".
+/// Codes of CreateFleet for a temporary lack of capacity rather than an invalid request.
 const LACKS_CAPACITY: [&str; 9] = [
-    // The account has never used spot, and the role may not make what spot needs: there is no spot here, but on demand there is.
+    // The account has never used spot, and the role may not create the service-linked role: only on-demand is possible.
     "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
     "InsufficientInstanceCapacity",
     "MaxSpotInstanceCountExceeded",
@@ -30,15 +30,15 @@ const LACKS_CAPACITY: [&str; 9] = [
 /// A call of CreateFleet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FleetPlan {
-    /// How the instances are bought: the first of reserved, spot and on-demand that has a candidate.
+    /// The capacity type: the first of reserved, spot and on-demand that has a candidate.
     pub capacity_type: CapacityType,
-    /// Whether they come from a capacity block.
+    /// Whether it uses a capacity block.
     pub capacity_block: bool,
-    /// Whether EC2 is to go by our prices rather than its own, because a NodeOverlay changed them.
+    /// Whether EC2 uses the prices of the request instead of its own, because a NodeOverlay changed them.
     pub prioritized: bool,
-    /// For each launch template what may be launched with it, cheapest first.
+    /// The offerings of each launch template, cheapest first.
     pub groups: BTreeMap<Variant, Vec<FleetOverride>>,
-    /// The instance types of the launch templates for which the fleet has no room.
+    /// The instance types of the launch templates that exceed the maximum.
     pub left_out: BTreeSet<String>,
 }
 
@@ -55,13 +55,13 @@ pub struct FleetOverride {
     pub price: f64,
 }
 
-/// Why nothing can be asked for.
+/// Why nothing can be requested.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FleetError {
     /// No candidates at all.
     #[error("no instance type and offering is left to launch")]
     NoCandidates,
-    /// No image fits.
+    /// No AMI matches.
     #[error(
         "EC2NodeClass {class}: none of its {images} AMIs fits {instance_type} ({architecture}); change spec.amiSelectorTerms \
          or the NodePool's requirements"
@@ -69,27 +69,27 @@ pub enum FleetError {
     NoImage {
         /// The class.
         class: String,
-        /// How many AMIs it has.
+        /// The number of its AMIs.
         images: usize,
-        /// A type that was asked for.
+        /// A requested instance type.
         instance_type: String,
         /// Its architecture.
         architecture: String,
     },
-    /// No subnet fits.
+    /// No subnet matches.
     #[error("EC2NodeClass {class}: no subnet in any of the zones {zones}; change spec.subnetSelectorTerms")]
     NoSubnet {
         /// The class.
         class: String,
-        /// The zones that were asked for.
+        /// The requested zones.
         zones: String,
     },
 }
 
-/// Decides what to ask for.
+/// Decides the request.
 ///
 /// # Errors
-/// See [`FleetError`]: what the class would need for any of the candidates.
+/// See [`FleetError`]: what is missing in the class for each of the candidates.
 pub fn plan(class: &EC2NodeClass, claim: &NodeClaim, candidates: &[LaunchCandidate]) -> Result<FleetPlan, FleetError> {
     let name = || class.metadata.name.clone().unwrap_or_default();
     let status = class.status.clone().unwrap_or_default();
@@ -141,7 +141,8 @@ pub fn plan(class: &EC2NodeClass, claim: &NodeClaim, candidates: &[LaunchCandida
     })
 }
 
-/// Keeps the launch templates with the cheapest offerings, as many as a fleet takes. Returns the instance types of the others.
+/// Keeps the launch templates with the cheapest offerings, up to the maximum of a fleet. Returns the instance types of the
+/// others.
 fn leave_out_dearest(groups: &mut BTreeMap<Variant, Vec<FleetOverride>>) -> BTreeSet<String> {
     let cheapest = |entries: &[FleetOverride]| entries.iter().map(|entry| entry.price).fold(f64::INFINITY, f64::min);
     let mut by_price: Vec<(f64, Variant)> =
@@ -152,7 +153,7 @@ fn leave_out_dearest(groups: &mut BTreeMap<Variant, Vec<FleetOverride>>) -> BTre
     left_out.map(|entry| entry.instance_type).collect()
 }
 
-/// Of the candidates those of the one type that stands for the class when EC2 is asked by dry runs whether it would launch:
+/// Of the candidates those of the one type that represents the class in dry runs:
 /// on demand where there is such an offering, the cheapest with an image and a subnet, with accelerators only where nothing
 /// else has. Never spot: the dry run is of RunInstances, which asks for no spot instance, and EC2 refuses tags of a spot request
 /// where there is none.
@@ -186,7 +187,7 @@ pub fn sample(
     Err(lacks.unwrap_or(FleetError::NoCandidates))
 }
 
-/// The subnets of a class that share their zone with another, so that there is a choice.
+/// The subnets of a class that share their zone with another one.
 #[must_use]
 pub fn subnets_to_choose_from(class: &EC2NodeClass) -> Vec<String> {
     let subnets = class.status.as_ref().map(|status| status.subnets.as_slice()).unwrap_or_default();
@@ -194,8 +195,8 @@ pub fn subnets_to_choose_from(class: &EC2NodeClass) -> Vec<String> {
     subnets.iter().filter(shares).map(|subnet| subnet.id.clone()).collect()
 }
 
-/// The class with those of its subnets first that have the most free addresses. A subnet of which nothing is known keeps its
-/// place behind those.
+/// The class with its subnets ordered by free addresses, the most first. Subnets with an unknown number keep their order after
+/// those.
 #[must_use]
 pub fn roomiest_first(class: &EC2NodeClass, free: &BTreeMap<String, i64>) -> EC2NodeClass {
     let mut class = class.clone();
@@ -206,7 +207,7 @@ pub fn roomiest_first(class: &EC2NodeClass, free: &BTreeMap<String, i64>) -> EC2
 }
 
 impl FleetPlan {
-    /// The variant that a type in a zone is launched with.
+    /// The launch template variant of an instance type in a zone.
     #[must_use]
     pub fn used(&self, instance_type: &str, zone: &str) -> Option<&Variant> {
         let is = |entry: &FleetOverride| entry.instance_type == instance_type && entry.zone == zone;
@@ -220,7 +221,7 @@ impl FleetPlan {
     }
 }
 
-/// Whether an error code of CreateFleet means "not here, not now" rather than "not like this".
+/// Whether an error code of CreateFleet reports a temporary lack of capacity rather than an invalid request.
 #[must_use]
 pub fn lacks_capacity(code: &str) -> bool {
     LACKS_CAPACITY.contains(&code)
@@ -230,7 +231,7 @@ fn is_capacity_block(candidate: &LaunchCandidate) -> bool {
     candidate.labels.get(labels::CAPACITY_RESERVATION_TYPE).is_some_and(|kind| kind == "capacity-block")
 }
 
-/// Of which keys a launch must be able to choose from so many values, by the claim's requirements.
+/// The keys with `minValues` in the claim's requirements, and the number of values that a launch must be able to choose from.
 struct MinValues<'a>(Vec<(&'a str, usize)>);
 
 impl<'a> MinValues<'a> {
@@ -245,7 +246,7 @@ impl<'a> MinValues<'a> {
         self.0.is_empty()
     }
 
-    /// The first key of which these candidates have too few values: the key, how many are asked for, and how many there are.
+    /// The first key with too few values among these candidates: the key, the required number, and the actual one.
     fn first_short(&self, candidates: &[&LaunchCandidate]) -> Option<(&'a str, usize, usize)> {
         self.0.iter().find_map(|(key, least)| {
             let values: BTreeSet<&str> = candidates.iter().filter_map(|candidate| value_of(candidate, key)).collect();
@@ -254,7 +255,7 @@ impl<'a> MinValues<'a> {
     }
 }
 
-/// What a candidate has of a label.
+/// The value of a label of a candidate.
 fn value_of<'c>(candidate: &'c LaunchCandidate, key: &str) -> Option<&'c str> {
     match key {
         labels::INSTANCE_TYPE => Some(&candidate.instance_type),
@@ -265,8 +266,8 @@ fn value_of<'c>(candidate: &'c LaunchCandidate, key: &str) -> Option<&'c str> {
     }
 }
 
-/// Why a claim must not be launched from what is available now, where that does not meet its `minValues`. One whose
-/// `minValues` were relaxed when it was planned may.
+/// Why a claim must not be launched from the available offerings, if they do not satisfy its `minValues`. A claim whose
+/// `minValues` were relaxed when it was planned may be launched.
 #[must_use]
 pub fn min_values_missed(claim: &NodeClaim, candidates: &[LaunchCandidate]) -> Option<String> {
     if claim.spec.annotations.get(labels::MIN_VALUES_RELAXED).is_some_and(|value| value == "true") {
@@ -277,10 +278,10 @@ pub fn min_values_missed(claim: &NodeClaim, candidates: &[LaunchCandidate]) -> O
     Some(format!("minValues asks for {least} values of {key}, and what is available now has {found}"))
 }
 
-/// The candidates of one capacity type, cheapest first, cut to what EC2 considers.
+/// The candidates of one capacity type, cheapest first, truncated to what EC2 considers.
 ///
-/// Where `minValues` are asked for nothing is left out as too dear or too special, as in Karpenter: that is what the choice is
-/// for. Then so many types are kept as it takes.
+/// With `minValues` nothing is left out as too expensive or too special, as in Karpenter, because that is the purpose of the
+/// choice. As many types are kept as the choice requires.
 fn choose<'a>(candidates: &[&'a LaunchCandidate], min_values: &MinValues<'_>) -> Vec<&'a LaunchCandidate> {
     let of = |kind| candidates.iter().copied().filter(move |candidate| candidate.capacity_type == kind);
     let kinds = [CapacityType::Reserved, CapacityType::Spot, CapacityType::OnDemand];
@@ -301,7 +302,7 @@ fn choose<'a>(candidates: &[&'a LaunchCandidate], min_values: &MinValues<'_>) ->
         && let Some(on_demand) = of(CapacityType::OnDemand).map(|candidate| candidate.price).min_by(f64::total_cmp)
         && chosen.iter().any(|candidate| candidate.price <= on_demand)
     {
-        // Spot that costs more than on-demand has only its disadvantages.
+        // Spot that costs more than on-demand has only disadvantages.
         chosen.retain(|candidate| candidate.price <= on_demand);
     }
     if min_values.are_none() && chosen.iter().any(|candidate| !is_exotic(candidate)) {
@@ -329,14 +330,14 @@ fn by_price(a: &LaunchCandidate, b: &LaunchCandidate) -> std::cmp::Ordering {
     a.price.total_cmp(&b.price).then_with(|| (&a.instance_type, &a.zone).cmp(&(&b.instance_type, &b.zone)))
 }
 
-/// Bare metal and accelerators: launched only for those who can use nothing else.
+/// Bare metal and accelerators: launched only for pods that can use nothing else.
 fn is_exotic(candidate: &LaunchCandidate) -> bool {
     candidate.instance_type.split_once('.').is_some_and(|(_, size)| size.starts_with("metal"))
         || candidate.labels.contains_key(labels::INSTANCE_GPU_COUNT)
         || candidate.labels.contains_key(labels::INSTANCE_ACCELERATOR_COUNT)
 }
 
-/// The subnet of a zone: the catalog function lists those with the most free addresses first.
+/// The subnet of a zone. The catalog function lists those with the most free addresses first.
 fn subnet<'a>(subnets: &'a [Subnet], zone: &str) -> Option<&'a Subnet> {
     subnets.iter().find(|subnet| subnet.zone == zone)
 }
@@ -349,7 +350,7 @@ fn fits(image: &Ami, candidate: &LaunchCandidate) -> bool {
     image_requirements(image).is_some_and(|needed| offered.first_incompatible(&needed, |_| false).is_none())
 }
 
-/// Which nodes an image is for; `None` where that cannot be understood: it is for no node then.
+/// The nodes that an AMI supports; `None` if that cannot be parsed, in which case it supports none.
 #[must_use]
 pub fn image_requirements(image: &Ami) -> Option<Requirements> {
     let terms: Vec<RequirementTerm> = image
@@ -363,7 +364,7 @@ pub fn image_requirements(image: &Ami) -> Option<Requirements> {
             Some(RequirementTerm { key, operator, values, min_values: None })
         })
         .collect();
-    // An operator that is not known here excludes the image rather than let it match everything.
+    // An unknown operator excludes the AMI instead of matching everything.
     if terms.len() != image.requirements.len() {
         return None;
     }

@@ -1,13 +1,13 @@
-//! From an EC2NodeClass and a claim to the requests to EC2: a pure crate, without SDK, clock or I/O.
+//! Converts an EC2NodeClass and a claim to requests to EC2: a pure crate, without SDK, clock or I/O.
 //!
 //! - [`user_data`]: how an instance becomes a node, by the family of its image.
 //! - [`template`]: launch templates as plain values, named after their content.
-//! - [`fleet`]: what one CreateFleet call asks for.
-//! - [`request`]: both in the JSON form of the EC2 API, which golden files hold and the simulated EC2 takes.
+//! - [`fleet`]: the request of one CreateFleet call.
+//! - [`request`]: both in the JSON form of the EC2 API, which golden files contain and the simulated EC2 accepts.
 //! - [`node_class`]: what an EC2NodeClass resolves to: images of an alias, validation, conditions.
 //!
-//! The AWS adapter puts these values into the SDK's types; the simulated one takes them as they are. So both launch alike,
-//! and tests of what is launched need neither.
+//! The AWS adapter converts these values to the SDK's types; the simulation uses them directly. So both launch in the same way,
+//! and tests of launches need neither.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod budget;
@@ -17,7 +17,7 @@ pub mod request;
 pub mod template;
 pub mod user_data;
 
-/// What user data and tags state about the cluster.
+/// The cluster settings in user data and tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterDetails {
     /// The cluster's name in EKS.
@@ -39,7 +39,7 @@ impl ClusterDetails {
         self.service_cidr.as_deref().is_some_and(|cidr| cidr.contains(':'))
     }
 
-    /// Minor and major of the Kubernetes version, where it is written as EKS writes it.
+    /// Minor and major version of Kubernetes, if it is written in the format of EKS.
     pub(crate) fn minor_version(version: &str) -> Option<(u32, u32)> {
         let (major, rest) = version.trim_start_matches('v').split_once('.')?;
         let minor = rest.split('.').next()?;

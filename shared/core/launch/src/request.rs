@@ -1,4 +1,4 @@
-//! What EC2 is asked for, in the JSON form of its API (the form of `--cli-input-json`).
+//! The requests to EC2, in the JSON form of its API (the form of `--cli-input-json`).
 
 use crate::fleet::FleetPlan;
 use crate::template::{Interface, InterfaceKind, TemplateSpec, Variant, gibibytes};
@@ -56,7 +56,7 @@ fn metadata_options(spec: &TemplateSpec) -> Value {
     })
 }
 
-/// Without a reservation of its own a launch leaves open ones alone: they are for those who ask for them.
+/// A launch without a reservation does not use open reservations, so that they remain available for launches that request them.
 fn reservation(spec: &TemplateSpec) -> Value {
     match &spec.reservation_id {
         None => json!({ "CapacityReservationPreference": "none" }),
@@ -107,7 +107,7 @@ fn network_interface(spec: &TemplateSpec, interface: &Interface) -> Value {
     } else if let Some(count) = prefixes {
         set("Ipv4PrefixCount", json!(count));
     }
-    // EC2 takes a public address only for a lone primary interface.
+    // EC2 assigns a public address only to a single primary interface.
     if let Some(public) = spec.associate_public_ip_address.filter(|_| primary) {
         set("AssociatePublicIpAddress", json!(public));
     }
@@ -128,7 +128,7 @@ fn block_device(mapping: &BlockDeviceMapping) -> Value {
     let mut request = Map::new();
     request.extend(mapping.device_name.iter().map(|name| ("DeviceName".to_owned(), json!(name))));
     if let Some(volume) = &mapping.ebs {
-        // A template is made only of sizes that can be read.
+        // A template is only created from valid sizes.
         let size = volume.volume_size.as_deref().and_then(|size| gibibytes(size).ok());
         let fields = [
             ("DeleteOnTermination", Some(json!(volume.delete_on_termination.unwrap_or(true)))),
@@ -153,7 +153,7 @@ fn positive(number: i64) -> Option<i32> {
     i32::try_from(number).ok().filter(|number| *number > 0)
 }
 
-/// The word that a value has in its serialised form, as EC2 has it too.
+/// The serialised name of a value, which is also EC2's name.
 fn word<T: Serialize>(value: &T) -> Value {
     serde_json::to_value(value).unwrap_or_default()
 }
@@ -168,11 +168,11 @@ pub fn tag_specification(kind: &str, tags: &StringMap) -> Value {
 /// A CreateFleet call.
 #[derive(Clone, Copy, Debug)]
 pub struct FleetCall<'a> {
-    /// What is asked for.
+    /// The plan of the fleet.
     pub plan: &'a FleetPlan,
     /// The launch templates' names, by variant. A variant without one is left out.
     pub templates: &'a BTreeMap<Variant, String>,
-    /// How many instances.
+    /// The number of instances.
     pub count: u32,
     /// Makes the call idempotent.
     pub client_token: &'a str,

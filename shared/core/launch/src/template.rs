@@ -1,4 +1,4 @@
-//! Launch templates as plain values: one for each distinct way of launching, named after its content.
+//! Launch templates as plain values: one for each distinct configuration, named after its content.
 
 use crate::ClusterDetails;
 use crate::user_data::{UserDataError, UserDataInput, user_data};
@@ -16,12 +16,12 @@ use sha2::{Digest as _, Sha256};
 /// The largest volume that EBS has, in GiB.
 const LARGEST_VOLUME_GIB: i32 = 65_536;
 
-/// The resource that pods ask for to get an elastic fabric adapter.
+/// The resource that pods request to get an elastic fabric adapter.
 pub const EFA_RESOURCE: &str = "vpc.amazonaws.com/efa";
-/// The resource that pods ask for to run in a Nitro Enclave.
+/// The resource that pods request to run in a Nitro Enclave.
 pub const NITRO_SANDBOX_RESOURCE: &str = "eks.amazonaws.com/nitro-sandbox";
 
-/// Everything that a launch template of ours states. The name is made from it, so two equal ones are one.
+/// The content of a launch template. The name is computed from it, so that equal templates are shared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TemplateSpec {
     /// The AMI.
@@ -44,25 +44,25 @@ pub struct TemplateSpec {
     pub connection_tracking: Option<ConnectionTracking>,
     /// Disks.
     pub block_devices: Vec<BlockDeviceMapping>,
-    /// The metadata service.
+    /// The metadata service options.
     pub metadata_options: MetadataOptions,
-    /// Whether CloudWatch gets metrics by the minute.
+    /// Whether detailed monitoring is enabled.
     pub detailed_monitoring: bool,
-    /// Whether virtual machines can run on the instance.
+    /// Whether nested virtualization is enabled.
     pub nested_virtualization: Option<Toggle>,
-    /// The capacity reservation to launch into; without one, open reservations are left alone.
+    /// The capacity reservation to launch into; without one, open reservations are not used.
     pub reservation_id: Option<String>,
-    /// Whether that reservation is a capacity block, which is a market of its own.
+    /// Whether that reservation is a capacity block, which is a separate market type.
     pub capacity_block: bool,
-    /// `dedicated`, where the claim asks for it.
+    /// `dedicated`, if the claim requires it.
     pub tenancy: Option<&'static str>,
     /// The placement group.
     pub placement_group: Option<PlacementGroupSelector>,
-    /// Whether Nitro Enclaves can run on the instance.
+    /// Whether Nitro Enclaves are enabled.
     pub enclaves: bool,
-    /// How the instances are bought: requests for spot instances are tagged too.
+    /// The capacity type: requests for spot instances are tagged too.
     pub spot: bool,
-    /// Tags of what the template makes beside the instance: network interfaces, and the template itself.
+    /// Tags of the resources that the template creates beside the instance: network interfaces, and the template itself.
     pub tags: StringMap,
 }
 
@@ -77,7 +77,7 @@ pub enum TemplateError {
         /// What is missing.
         what: &'static str,
     },
-    /// A disk whose size cannot be read.
+    /// An invalid disk size.
     #[error("EC2NodeClass {class}: spec.blockDeviceMappings: {source}")]
     BlockDevice {
         /// The class.
@@ -85,7 +85,7 @@ pub enum TemplateError {
         /// What is wrong.
         source: VolumeSizeError,
     },
-    /// A kubelet setting that cannot be read.
+    /// An invalid kubelet setting.
     #[error("EC2NodeClass {class}: {source}")]
     Kubelet {
         /// The class.
@@ -93,28 +93,28 @@ pub enum TemplateError {
         /// What is wrong.
         source: SpecProblems,
     },
-    /// The user data cannot be made.
+    /// The user data cannot be created.
     #[error("EC2NodeClass {class}: {source}")]
     UserData {
         /// The class.
         class: String,
-        /// Why.
+        /// The reason.
         source: UserDataError,
     },
 }
 
-/// What distinguishes the templates of one launch.
+/// The parameters that distinguish the templates of one launch.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Variant {
     /// The AMI.
     pub image_id: String,
-    /// The greatest number of pods.
+    /// The maximum number of pods.
     pub max_pods: u32,
     /// The capacity reservation.
     pub reservation_id: Option<String>,
     /// Whether the reservation is a capacity block.
     pub capacity_block: bool,
-    /// Elastic fabric adapters, one a network card; 0 where no pod asks for one or the class lists its interfaces itself.
+    /// Elastic fabric adapters, one for each network card; 0 if no pod requests one or the class lists its interfaces.
     pub efa_interfaces: u32,
 }
 
@@ -125,11 +125,11 @@ pub struct Interface {
     pub network_card_index: i32,
     /// Which interface of the card, from 0.
     pub device_index: i32,
-    /// What it carries.
+    /// Its traffic.
     pub kind: InterfaceKind,
 }
 
-/// What a network interface carries.
+/// The traffic of a network interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum InterfaceKind {
     /// IP traffic.
@@ -141,7 +141,7 @@ pub enum InterfaceKind {
 }
 
 impl InterfaceKind {
-    /// The word that EC2 has for it.
+    /// EC2's name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -217,19 +217,19 @@ impl TemplateSpec {
         })
     }
 
-    /// The template's name: the first 64 bits of the SHA-256 of its content, so that the same content finds itself again
-    /// after any crash, and a changed one is a new template.
+    /// The template's name: the first 64 bits of the SHA-256 of its content, so that the same content is found again after any
+    /// crash, and changed content becomes a new template.
     #[must_use]
     pub fn name(&self) -> String {
-        // Plain data always serialises; were it ever not to, the name would still be the same each time.
+        // Plain data always serialises; otherwise the name would still be deterministic.
         let content = serde_json::to_vec(self).unwrap_or_default();
         let hash = Sha256::digest(&content).iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
         format!("nodeless/{hash:016x}")
     }
 }
 
-/// The tags that state whose instance, volume, interface or template something is. The user's come first and cannot replace
-/// ours.
+/// The tags that identify the owner of an instance, volume, interface or template. The user's tags come first and cannot override
+/// those of nodeless.
 #[must_use]
 pub fn owner_tags(cluster: &ClusterDetails, claim: &NodeClaim, users: &StringMap) -> StringMap {
     let mut tags = users.clone();
@@ -242,8 +242,8 @@ pub fn owner_tags(cluster: &ClusterDetails, claim: &NodeClaim, users: &StringMap
     tags
 }
 
-/// The tags of the instances of a launch. A claim that is launched alone has its name on the instance from the start;
-/// those launched together get it afterwards, because one call tags all its instances alike.
+/// The tags of the instances of a launch. An instance that is launched alone has the name of its claim from the start; instances
+/// that are launched together get it afterwards, because one call tags all its instances equally.
 #[must_use]
 pub fn instance_tags(cluster: &ClusterDetails, claim: &NodeClaim, users: &StringMap) -> StringMap {
     let mut tags = owner_tags(cluster, claim, users);
@@ -256,7 +256,7 @@ pub fn instance_tags(cluster: &ClusterDetails, claim: &NodeClaim, users: &String
     tags
 }
 
-/// The class's interfaces; else one primary, or as many with elastic fabric adapters as are asked for, one a card.
+/// The class's interfaces; otherwise one primary interface, or one with an elastic fabric adapter for each card, as requested.
 fn interfaces(listed: &[NetworkInterface], efa_interfaces: u32) -> Vec<Interface> {
     if !listed.is_empty() {
         let interface = |interface: &NetworkInterface| Interface {
@@ -279,7 +279,7 @@ fn interfaces(listed: &[NetworkInterface], efa_interfaces: u32) -> Vec<Interface
         .collect()
 }
 
-/// The tenancy, where it is not what EC2 does by itself.
+/// The tenancy, if it is not EC2's default.
 fn tenancy(claim: &NodeClaim) -> Option<&'static str> {
     Some(claim.tenancy()).filter(|tenancy| *tenancy != "default")
 }
@@ -287,21 +287,21 @@ fn tenancy(claim: &NodeClaim) -> Option<&'static str> {
 /// A size that no EBS volume has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VolumeSizeError {
-    /// It is no quantity.
+    /// It is not a quantity.
     #[error("volumeSize: {0}")]
     Quantity(#[from] ParseQuantityError),
-    /// It is less than nothing.
+    /// It is negative.
     #[error("volumeSize: {0} is negative")]
     Negative(String),
-    /// It is more than EBS offers.
+    /// It exceeds the maximum of EBS.
     #[error("volumeSize: {0} is more than the 64Ti that a volume can have")]
     TooLarge(String),
 }
 
-/// EBS counts in whole GiB; what is asked for in other units is rounded up.
+/// EBS uses whole GiB; other quantities are rounded up.
 ///
 /// # Errors
-/// When the text is no size that EBS has.
+/// When the text is not a valid EBS size.
 pub fn gibibytes(size: &str) -> Result<i32, VolumeSizeError> {
     let quantity: Quantity = size.parse()?;
     let bytes = u64::try_from(quantity.units()).map_err(|_| VolumeSizeError::Negative(size.to_owned()))?;
@@ -309,7 +309,7 @@ pub fn gibibytes(size: &str) -> Result<i32, VolumeSizeError> {
     gibibytes.ok_or_else(|| VolumeSizeError::TooLarge(size.to_owned()))
 }
 
-/// The class's disks, or the family's own where it names none.
+/// The class's disks, or those of the family if it has none.
 fn block_devices(mappings: &[BlockDeviceMapping], family: AmiFamily) -> Vec<BlockDeviceMapping> {
     if !mappings.is_empty() {
         return mappings.to_vec();

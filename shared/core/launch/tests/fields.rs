@@ -14,7 +14,7 @@ fn root() -> PathBuf {
 
 /// The paths of all fields below a schema, such as `metadataOptions.httpTokens` or `blockDeviceMappings[].ebs.iops`.
 fn fields(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
-    // Fields that the definition does not know pass too, so the object is described as a whole.
+    // Unknown fields are allowed, so the object is described as a whole.
     let open = schema["x-kubernetes-preserve-unknown-fields"] == true;
     if let Some(properties) = schema["properties"].as_object().filter(|_| !open) {
         for (name, schema) in properties {

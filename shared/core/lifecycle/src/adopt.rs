@@ -1,4 +1,4 @@
-//! Records for instances that were launched by others, such as Karpenter, or whose record was lost.
+//! Records for instances that others launched, such as Karpenter, or whose record was lost.
 
 use crate::launch::sorted;
 use jiff::Timestamp;
@@ -9,14 +9,13 @@ use nodeless_model::{
 };
 use std::collections::BTreeSet;
 
-/// The letters of generated names, without those that are easily confused, as Kubernetes has them.
+/// The characters of generated names, without those that are easily confused, as in Kubernetes.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A record for an instance that changes nothing about its node: the node's labels, annotations and taints are taken as
-/// the desired ones. `None` when the instance's tags do not name a NodePool.
+/// A record for an instance that changes nothing about its node: the node's labels, annotations and taints become the desired
+/// ones. `None` if the instance's tags do not name a NodePool.
 ///
-/// Its age at which it expires and the time that its drain may take come from its NodeClaim object; without one, from its
-/// NodePool.
+/// Its `expireAfter` and termination grace period come from its NodeClaim object, or else from its NodePool.
 #[must_use]
 pub fn adopted(
     instance: &Instance,
@@ -87,13 +86,13 @@ pub fn adopted(
     Some(claim)
 }
 
-/// The name that the instance was tagged with if that is free, else one made from its id.
+/// The name in the instance's tag if it is free, otherwise one that is computed from its id.
 fn free_name(node_pool: &str, instance: &Instance, taken: &BTreeSet<String>) -> String {
     let tagged = instance.tags.get(labels::NODE_CLAIM_TAG).filter(|name| !name.is_empty() && !taken.contains(*name));
     if let Some(name) = tagged {
         return name.clone();
     }
-    // FNV-1a, because it is stable and needs nothing; a name that is taken moves on to the next.
+    // FNV-1a: it is stable and needs no dependency. If a name is taken, the next one is tried.
     let mut hash = instance
         .id
         .bytes()
@@ -107,7 +106,7 @@ fn free_name(node_pool: &str, instance: &Instance, taken: &BTreeSet<String>) -> 
     }
 }
 
-/// Five letters of a number: the end of a generated name.
+/// Five characters computed from a number: the suffix of a generated name.
 #[must_use]
 pub fn suffix(number: u64) -> String {
     let base = LETTERS.len() as u64;
@@ -137,12 +136,12 @@ fn labels_of(instance: &Instance, node: Option<&Node>, node_pool: &str, node_cla
     ] {
         known.entry(key.to_owned()).or_insert_with(|| value.to_owned());
     }
-    // It may have left the reservation that it was launched into.
+    // The instance may have left the reservation that it was launched into.
     instance.capacity_type.correct(&mut known);
     known
 }
 
-/// The annotations of a node that came from its claim: the hashes by which drift is found.
+/// The annotations of a node that came from its claim: the hashes for drift.
 fn own_annotations(node: &Node) -> StringMap {
     let ours = |key: &str| key.starts_with("karpenter.sh/") || key.starts_with("karpenter.k8s.aws/");
     let momentary = [labels::TERMINATION_TIMESTAMP, labels::DO_NOT_DISRUPT];

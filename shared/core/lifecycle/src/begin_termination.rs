@@ -9,7 +9,7 @@ use nodeless_model::events;
 use nodeless_model::object::ObjectRef;
 use nodeless_model::{ConditionStatus, NodeClaim, Phase};
 
-/// Begins the termination. Its effects follow in the next step, once this one is written.
+/// Begins the termination. Its effects follow in the next step, after this one is written.
 pub(crate) fn leave(
     claim: &NodeClaim,
     seen: &Observation,
@@ -35,10 +35,10 @@ pub(crate) fn leave(
     step.again()
 }
 
-/// Marks a claim as terminating, and returns whether that changed anything. A claim that is terminating already keeps
-/// its reason; its deadline is only ever moved forward.
+/// Marks a claim as terminating, and returns whether that changed anything. A claim that is already terminating keeps its reason;
+/// its deadline can only become earlier.
 ///
-/// The caller writes the record, conditionally, and wakes lifecycle. The steps do the rest.
+/// The caller writes the record conditionally and wakes lifecycle. The following steps do the rest.
 pub fn begin_termination(claim: &mut NodeClaim, reason: TerminationReason, message: &str, now: Timestamp) -> bool {
     let deadline = match reason {
         TerminationReason::Unhealthy => Some(now),

@@ -1,6 +1,6 @@
-//! What NodePools are charged for terminating nodes.
+//! The charge of terminating nodes.
 //!
-//! A node that is disrupted voluntarily counts until its instance is gone. A node that is terminated by force stops
+//! A node that is disrupted voluntarily counts until its instance is terminated. A node that is terminated forcefully stops
 //! counting at once: its pods need their next node now, and the limits apply to the nodes that stay, as in Karpenter.
 
 use nodeless_model::NodeClaim;
@@ -25,10 +25,10 @@ pub fn leaves_by_force(claim: &NodeClaim) -> bool {
         && claim.status.termination.as_ref().is_some_and(|end| forced(end.reason))
 }
 
-/// What a NodePool is charged for a claim once it is written; nothing where that does not change. `charge` is what it would be
-/// charged otherwise, if that is to change too.
+/// The new charge of a claim for its next write; nothing if it does not change. `charge` is the charge that it would have
+/// otherwise, if that changes too.
 ///
-/// A caller that writes the claim again needs it with this charge.
+/// A caller that writes the claim again uses it with this charge.
 #[must_use]
 pub fn charge_when_written(claim: &NodeClaim, charge: Option<&Charge>) -> Option<Charge> {
     if leaves_by_force(claim) {

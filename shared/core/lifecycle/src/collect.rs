@@ -1,4 +1,4 @@
-//! Comparing all claims with EC2 and the cluster, to find what no single claim can see.
+//! Compares all claims with EC2 and the cluster, to find what no single claim can detect.
 
 use crate::adopt::adopted;
 use crate::settings::Settings;
@@ -9,44 +9,44 @@ use nodeless_model::object::MirroredClaim;
 use nodeless_model::{Instance, Node, NodeClaim, NodePool, Phase, labels};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// All claims, instances and nodes. Read in this order: instances, nodes and NodeClaim objects first, claims last, so that
-/// nothing that was just made looks as if it had no claim.
+/// All claims, instances and nodes. They are read in this order: instances, nodes and NodeClaim objects first, claims last, so
+/// that an object that was just created does not look like an orphan.
 #[derive(Clone, Copy, Debug)]
 pub struct World<'a> {
     /// All claims.
     pub claims: &'a [NodeClaim],
     /// All instances with this cluster's tags, other than terminated ones.
     pub instances: &'a [Instance],
-    /// All nodes that carry a NodePool's label.
+    /// All nodes with a NodePool's label.
     pub nodes: &'a [Node],
     /// All NodeClaim objects.
     pub mirrors: &'a [MirroredClaim],
-    /// All NodePools that could be decoded, for what adopted claims cannot be asked.
+    /// All NodePools that could be decoded, for the settings of adopted claims.
     pub node_pools: &'a [NodePool],
 }
 
 /// An object without a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Collection {
-    /// An instance with a node or NodeClaim that we have no record of: keep it, and write this record.
+    /// An instance with a node or NodeClaim, but without a record: keep it, and write this record.
     Adopt(Box<NodeClaim>),
     /// An instance without a claim and without a ready node: terminate it.
     TerminateInstance {
         /// The instance id.
         id: String,
-        /// Why, in words.
+        /// The reason.
         why: String,
     },
-    /// A claim whose instance is gone: it begins to leave.
+    /// A claim whose instance is gone: it begins termination.
     BeginTermination {
         /// The claim's name.
         claim: String,
         /// Why.
         reason: TerminationReason,
-        /// Why, in words.
+        /// The message.
         message: String,
     },
-    /// A node without claim, instance or kubelet, held only by its finalizer: let it go.
+    /// A node without claim, instance or kubelet that only its finalizer holds: remove the finalizer.
     ReleaseNode {
         /// The node's name.
         name: String,
@@ -60,7 +60,7 @@ pub enum Collection {
     },
 }
 
-/// All objects without a claim. Doing all of it, or part of it twice, is safe: the next sweep finds the rest.
+/// All objects without a claim. Handling only some of them, or some of them twice, is safe: the next sweep finds the rest.
 #[must_use]
 pub fn collect(world: &World<'_>, now: Timestamp, settings: &Settings) -> Vec<Collection> {
     let mut found = Vec::new();
@@ -123,22 +123,22 @@ fn nodes_by_instance(nodes: &[Node]) -> BTreeMap<&str, &Node> {
     nodes.iter().filter_map(|node| Some((node.instance_id()?, node))).collect()
 }
 
-/// What is to become of an instance without a claim.
+/// What to do with an instance without a claim.
 enum Fate<'a> {
     Wait,
     Adopt(Option<&'a MirroredClaim>),
     Terminate(String),
 }
 
-/// Distinguishes an orphan to terminate from a node to adopt. If it is uncertain, an instance stays:
+/// Distinguishes an orphan to terminate from a node to adopt. If that is uncertain, the instance stays:
 ///
-/// 1. Its node was recognised once (`karpenter.sh/registered`): adopt. Pods may run there.
+/// 1. Its node was registered (`karpenter.sh/registered`): adopt. Pods may run there.
 /// 2. A NodeClaim object names it, by provider id or by the instance's `karpenter.sh/nodeclaim` tag: adopt.
 /// 3. It is younger than `orphan_age`, or belongs to the launch group of a claim without instance, or to a NodePool for
 ///    which another controller is just launching (a NodeClaim object, not ours, without provider id): wait.
-/// 4. There are no claims at all: the table was lost, or we have just taken over. Adopt everything; what never joins is
-///    ended by the registration timeout.
-/// 5. Otherwise nothing in the table or the cluster knows it: terminate.
+/// 4. There are no claims at all: the table was lost, or nodeless has just been installed. Adopt everything; the registration
+///    timeout terminates what never joins.
+/// 5. Otherwise nothing in the table or the cluster refers to it: terminate.
 fn fate<'a>(
     world: &World<'a>,
     instance: &Instance,
@@ -152,7 +152,7 @@ fn fate<'a>(
         let provider = mirror.provider_id.as_deref().and_then(nodeless_model::node::instance_id);
         provider == Some(instance.id.as_str()) || (provider.is_none() && named == Some(mirror.name.as_str()))
     });
-    // A record of that name with another instance, or none yet, would be overwritten by adopting its NodeClaim object.
+    // If a record with that name has another instance, or none yet, adopting the NodeClaim object would overwrite it.
     let mirror_is_taken = mirror.is_some_and(|mirror| world.claims.iter().any(|claim| claim.name == mirror.name));
     if node.is_some_and(Node::is_registered) {
         return Fate::Adopt(mirror.filter(|_| !mirror_is_taken));
@@ -177,7 +177,7 @@ fn fate<'a>(
     if world.claims.is_empty() {
         return Fate::Adopt(None);
     }
-    Fate::Terminate("no claim, NodeClaim or recognised Node knows it".to_owned())
+    Fate::Terminate("no claim, NodeClaim or recognised Node refers to it".to_owned())
 }
 
 /// Whether a NodeClaim was named after a NodePool, `POOL-xxxxx`.
@@ -185,7 +185,7 @@ fn is_name_of_pool(name: &str, pool: &str) -> bool {
     name.strip_prefix(pool).and_then(|rest| rest.strip_prefix('-')).is_some_and(|rest| !rest.contains('-'))
 }
 
-/// A claim whose node had joined and whose instance is not listed any more, unless its node still answers.
+/// A claim whose node had joined and whose instance is no longer listed, unless its node is still ready.
 fn lost(
     claim: &NodeClaim,
     present: &BTreeSet<&str>,
@@ -204,7 +204,7 @@ fn lost(
     })
 }
 
-/// A node that only its finalizer keeps: recognised once, not ready, its instance and claim gone.
+/// A node that only its finalizer keeps: registered, not ready, its instance and claim gone.
 fn is_abandoned(node: &Node, present: &BTreeSet<&str>, claimed: &BTreeSet<&str>) -> bool {
     let held = node.finalizers.iter().any(|finalizer| finalizer == labels::TERMINATION_FINALIZER);
     held && !node.is_ready() && node.instance_id().is_some_and(|id| !present.contains(id) && !claimed.contains(id))

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use nodeless_model::claim::condition;
 use nodeless_model::{ConditionStatus, NodeClaim};
 
-/// Sets the Ready condition from those that it is made of.
+/// Sets the Ready condition from the conditions that it depends on.
 pub(crate) fn set_ready(claim: &mut NodeClaim, now: Timestamp) {
     let parts = [condition::LAUNCHED, condition::REGISTERED, condition::INITIALIZED];
     let missing = parts.into_iter().find(|kind| !claim.has_condition(kind));

@@ -1,17 +1,17 @@
-//! Whether a node has what its instance type promises.
+//! Whether a node has the capacity of its instance type.
 
 use jiff::Timestamp;
 use nodeless_model::claim::condition;
 use nodeless_model::resources::format_quantity;
 use nodeless_model::{ConditionStatus, Node, NodeClaim};
 
-/// A node has to have so many hundredths of what was expected, as in Karpenter.
+/// The minimum percentage of the expected capacity of a node, as in Karpenter.
 const LEAST: i128 = 90;
 
-/// What a node lacks of the resources that its claim was made for, in words; nothing where all is well.
+/// What a node lacks of the resources that its claim was created for, as a message; nothing if it is consistent.
 #[must_use]
 pub fn inconsistency(claim: &NodeClaim, node: &Node) -> Option<String> {
-    let lacks = claim.spec.requests.iter().filter(|(_, wanted)| !wanted.is_zero()).filter_map(|(name, _)| {
+    let lacks = claim.spec.requests.iter().filter(|(_, requested)| !requested.is_zero()).filter_map(|(name, _)| {
         let (expected, found) = (claim.status.capacity.get(name), node.capacity.get(name));
         let least = i128::from(expected.milli()) * LEAST;
         (i128::from(found.milli()) * 100 < least).then(|| {
@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(inconsistency(&claim, &node(1800)), None);
         let why = inconsistency(&claim, &node(1799)).unwrap();
         assert_eq!(why, "expected 2 of resource cpu, but found 1799m");
-        // What no pod asked for may be missing.
+        // Resources that no pod requested may be missing.
         claim.status.capacity.set("memory", Quantity::from_mebibytes(100));
         assert_eq!(inconsistency(&claim, &node(2000)), None);
 

@@ -1,4 +1,4 @@
-//! Which pods of a leaving node to evict now, by Karpenter's rules.
+//! Which pods of a terminating node to evict now, by Karpenter's rules.
 
 use crate::time::elapsed;
 use jiff::Timestamp;
@@ -10,17 +10,17 @@ use std::time::Duration;
 /// What to do with the pods of one node now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drain {
-    /// To be evicted, honouring budgets.
+    /// To be evicted, honouring PodDisruptionBudgets.
     pub evict: Vec<PodRef>,
-    /// To be deleted past all budgets, each with so many seconds to stop.
+    /// To be deleted bypassing PodDisruptionBudgets, each with its grace period in seconds.
     pub delete: Vec<(PodRef, u32)>,
-    /// How many pods the drain still waits for, those included.
+    /// How many pods the drain still waits for, including those.
     pub waiting: usize,
-    /// Pods, `namespace/name`, that hold the drain up by `karpenter.sh/do-not-disrupt`.
+    /// Pods, `namespace/name`, that block the drain by `karpenter.sh/do-not-disrupt`.
     pub protected: Vec<String>,
 }
 
-/// The pods that a drain moves in turn: a group only when those before it have gone.
+/// The groups of pods that a drain evicts in turn: each only after the previous group is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Group {
     Ordinary,
@@ -29,7 +29,7 @@ enum Group {
     CriticalDaemon,
 }
 
-/// What to do with these pods now, given when draining ends by force.
+/// What to do with these pods now, given when the drain ends forcefully.
 #[must_use]
 pub fn drain(pods: &[Pod], deadline: Option<Timestamp>, now: Timestamp) -> Drain {
     let waiting: Vec<&Pod> = pods.iter().filter(|pod| pod.holds_drain(now)).collect();
@@ -39,7 +39,7 @@ pub fn drain(pods: &[Pod], deadline: Option<Timestamp>, now: Timestamp) -> Drain
         if let Some(grace) = deadline.and_then(|deadline| forced_grace(pod, deadline, now)) {
             plan.delete.push((PodRef::from(pod), grace));
         } else if pod.is_terminating() || Some(group(pod)) != turn {
-            // On its way out, or not its turn yet.
+            // Already terminating, or not its turn yet.
         } else if pod.protection(now) == Protection::Active {
             plan.protected.push(pod.key());
         } else {
@@ -58,8 +58,8 @@ fn group(pod: &Pod) -> Group {
     }
 }
 
-/// The seconds that a pod gets when it has to be deleted by force now: what is left until the deadline, at least one. A
-/// pod without a grace period of its own is never forced, and one that ends before the deadline anyway is left alone.
+/// The grace period in seconds of a pod that has to be deleted now: the time until the deadline, at least one. A pod without a
+/// grace period is never deleted forcefully, and a pod that ends before the deadline anyway is not deleted.
 fn forced_grace(pod: &Pod, deadline: Timestamp, now: Timestamp) -> Option<u32> {
     let own = Duration::from_secs(u64::try_from(pod.termination_grace_period_seconds?).unwrap_or(0));
     let threshold = deadline.checked_sub(own).unwrap_or(Timestamp::MIN);

@@ -7,31 +7,31 @@ use nodeless_model::object::{NodePatch, ObjectEvent, PodRef};
 use nodeless_model::{Instance, Node, NodeClaim, ResourceList, StringMap};
 use std::time::Duration;
 
-/// The next record of a claim, and what to do once it is written.
+/// The next record of a claim, and its effects once it is written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// The next record. When it equals the last one, nothing needs to be written.
     pub claim: NodeClaim,
-    /// What it is charged from now on, when that changes; to be written together with the record.
+    /// The new charge, if it changes; to be written together with the record.
     pub charge: Option<Charge>,
-    /// What to do then, in this order. When one fails, those after it wait for the next step, except that a pod that cannot be
-    /// evicted or deleted does not keep the next from being tried, and that nothing waits for tags.
+    /// The effects, in order. If one fails, those after it wait for the next step, with two exceptions: a pod that cannot be
+    /// evicted or deleted does not block the next pod, and nothing waits for tags.
     pub effects: Vec<Effect>,
-    /// When to look again; zero means at once, `None` that nothing is expected to happen by itself.
+    /// When the next step is due; zero means at once, `None` that nothing is scheduled.
     pub requeue: Option<Duration>,
     /// The events to publish.
     pub events: Vec<ObjectEvent>,
-    /// What could not be read and is therefore waited for, in words.
+    /// The errors of reads that the step waits for.
     pub blocked: Vec<String>,
 }
 
-/// One thing to do. Doing it twice is the same as doing it once.
+/// One effect. Repeating it has no further effect.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Launch the claim's group under its client token; the answer goes to [`absorb`](crate::absorb()).
     Launch,
-    /// Give these instances, found by the tag of the launch group, to the members that
-    /// [`assign`](crate::group::assign()) returns.
+    /// Assign these instances, found by the tag of the launch group, to the members that [`assign`](crate::group::assign())
+    /// returns.
     Recover {
         /// The instances, in the order of their ids.
         instances: Vec<Instance>,
@@ -43,13 +43,13 @@ pub enum Effect {
         /// The tags.
         tags: StringMap,
     },
-    /// Change a node.
+    /// Patch a node.
     PatchNode {
         /// The node's name.
         name: String,
         /// The node's uid.
         uid: String,
-        /// What to change.
+        /// The patch.
         patch: Box<NodePatch>,
     },
     /// Delete a node object; its finalizer holds it until the instance is gone.
@@ -66,49 +66,49 @@ pub enum Effect {
         /// Its node.
         node: String,
     },
-    /// Delete a pod past all budgets, because the drain's deadline is near.
+    /// Delete a pod bypassing PodDisruptionBudgets, because the drain's deadline is near.
     DeletePod {
         /// The pod.
         pod: PodRef,
-        /// How many seconds it may take to stop; at least 1.
+        /// The grace period in seconds; at least 1.
         grace_seconds: u32,
     },
-    /// Ask EC2 to terminate an instance.
+    /// Terminate an instance.
     TerminateInstance {
         /// The instance id.
         id: String,
     },
-    /// Remember that EC2 did not have these offerings.
+    /// Record that EC2 has no capacity for these offerings.
     MarkUnavailable {
         /// The offerings.
         failures: Vec<OfferingFailure>,
-        /// Until when they are not to be asked for.
+        /// Until when they are unavailable.
         until: Timestamp,
     },
-    /// Report on the EC2NodeClass that EC2 refuses to launch from it, and check with a dry run whether that applies to
-    /// all launches.
+    /// Report on the EC2NodeClass that EC2 rejects launches from it, and validate by a dry run whether that applies to all
+    /// launches.
     ReportRefusal {
         /// What EC2 reported.
         message: String,
     },
     /// Make the NodeClaim object equal to the record.
     MirrorClaim,
-    /// Delete the NodeClaim object and take the finalizer off.
+    /// Delete the NodeClaim object and remove the finalizer.
     RemoveMirror,
-    /// Delete the record and give its charge back.
+    /// Delete the record and release its charge.
     DeleteRecord,
-    /// Ask for a plan: pods may need another node.
+    /// Request a plan: pods may need another node.
     WakePlanner,
 }
 
-/// What is known about an instance beyond EC2's answer: from the catalog.
+/// The data about an instance in the catalog, beyond EC2's answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Learned {
-    /// The labels that its type and offering fix.
+    /// The labels of its type and offering.
     pub labels: StringMap,
-    /// What its node has.
+    /// The capacity of its node.
     pub capacity: ResourceList,
-    /// What its pods may use.
+    /// The allocatable resources.
     pub allocatable: ResourceList,
     /// Dollars per hour.
     pub price: f64,
@@ -121,41 +121,41 @@ pub enum LaunchResult {
     Launched {
         /// The instance.
         instance: Box<Instance>,
-        /// What the catalog knows about it.
+        /// Its data in the catalog.
         learned: Box<Learned>,
     },
-    /// EC2 answered and there is no instance for it.
+    /// EC2 answered, and there is no instance for it.
     NothingLaunched {
-        /// What EC2 would not launch, and why.
+        /// The errors of EC2.
         failures: Vec<OfferingFailure>,
-        /// Whether other claims of the group got instances: then the launch as such was in order.
+        /// Whether other claims of the group got instances: then the launch itself was valid.
         others_launched: bool,
     },
-    /// There was nothing left to ask EC2 for.
+    /// There was no offering left to request.
     NoOffering {
-        /// Why.
+        /// The reason.
         message: String,
     },
-    /// The call failed, so that it is not known whether EC2 did anything.
+    /// The call failed, so that it is unknown whether EC2 launched anything.
     Failed {
         /// The service's code; empty if there is none.
         code: String,
-        /// What the service stated.
+        /// The message of the service.
         message: String,
-        /// Whether a retry may help. Otherwise EC2 has certainly done nothing, and a user has to correct something.
+        /// Whether a retry may help. Otherwise EC2 has certainly launched nothing, and a user has to fix something.
         retryable: bool,
     },
 }
 
 impl Effect {
-    /// A change of a node that exists.
+    /// A patch of an existing node.
     pub(crate) fn patch_node(node: &Node, patch: NodePatch) -> Self {
         Self::PatchNode { name: node.name.clone(), uid: node.uid.clone(), patch: Box::new(patch) }
     }
 }
 
 impl Step {
-    /// A step that changes nothing and asks for nothing.
+    /// A step that changes nothing and has no effects.
     #[must_use]
     pub fn stay(claim: &NodeClaim) -> Self {
         Self {
@@ -168,24 +168,24 @@ impl Step {
         }
     }
 
-    /// Look again at once.
+    /// Repeat at once.
     pub(crate) fn again(mut self) -> Self {
         self.requeue = Some(Duration::ZERO);
         self
     }
 
-    /// Look again after a while.
+    /// Repeat after a while.
     pub(crate) fn after(mut self, delay: Duration) -> Self {
         self.requeue = Some(delay);
         self
     }
 
-    /// Do nothing because something could not be read, and look again after a while.
+    /// Do nothing because something could not be read, and retry after a while.
     pub(crate) fn wait_for(self, what: &str, why: &str, delay: Duration) -> Self {
         self.hold(format!("{what} could not be read: {why}"), delay)
     }
 
-    /// Do nothing because something is in the way, and look again after a while.
+    /// Do nothing because something blocks the step, and retry after a while.
     pub(crate) fn hold(mut self, why: String, delay: Duration) -> Self {
         self.blocked.push(why);
         self.requeue = Some(self.requeue.map_or(delay, |present| present.min(delay)));

@@ -4,8 +4,8 @@ use nodeless_model::events::condition_changed;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::{ConditionStatus, NodeClaim};
 
-/// An event for each condition whose status changed, as Karpenter publishes them; a condition that was absent counts as
-/// unknown. `uid` is that of the NodeClaim object, empty when not known.
+/// An event for each condition whose status changed, as Karpenter publishes them; an absent condition counts as unknown. `uid` is
+/// that of the NodeClaim object, empty if it is unknown.
 #[must_use]
 pub fn transitions(before: &NodeClaim, after: &NodeClaim, uid: &str) -> Vec<ObjectEvent> {
     let changed = after.status.conditions.iter().filter_map(|condition| {

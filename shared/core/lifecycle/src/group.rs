@@ -1,25 +1,25 @@
-//! Whose instance is whose in a launch group.
+//! The owners of the instances of a launch group.
 //!
-//! One call launches the instances of all members, and EC2 does not report which instance is for which claim. So that
-//! is decided here, once for each instance, and written to the record of the group before any claim takes its instance.
-//! Entries are only added, and each write is conditional on the one before it: so every process, with any part of the
-//! answer or of a list, finds the same owners.
+//! One call launches the instances of all members, and EC2 does not report which instance is for which claim. So the owner is
+//! decided here, once for each instance, and recorded on the group before any claim takes its instance. Entries are only added,
+//! and each write is conditional on the previous one: so every process, with any part of the answer or of a list, finds the same
+//! owners.
 
 use nodeless_model::{Instance, InstanceState, NodeClaim, Phase};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The claim of each instance of a group, by their names.
+/// The owner of each instance of a group, by name.
 pub type Owners = BTreeMap<String, String>;
 
-/// The owners when these instances were found too, or `None` if that changes nothing. `members` are the claims of the group that
-/// there are, in the order of their places, and `owners` what was written until now.
+/// The owners after these instances were found too, or `None` if that changes nothing. `members` are the existing claims of the
+/// group, in the order of their places, and `owners` the recorded ones.
 ///
-/// 1. An instance that is on record of a claim is that claim's.
-/// 2. An instance that has an owner keeps it for as long as there is a record of that claim.
-/// 3. Every other instance, in the order of their ids, goes to the first claim that has none and may get one: those that want a
-///    node come before those that leave, because an instance of a claim that leaves is terminated with it.
+/// 1. An instance on the record of a claim belongs to that claim.
+/// 2. An instance that has an owner keeps it for as long as the owner's record exists.
+/// 3. Every other instance, in the order of their ids, is assigned to the first claim that has none and may get one: claims that
+///    need a node come before claims that terminate, because the instance of a terminating claim is terminated with it.
 ///
-/// An instance that terminated is given to no claim that needs a node.
+/// A terminated instance is not assigned to a claim that needs a node.
 #[must_use]
 pub fn assign(owners: &Owners, members: &[NodeClaim], found: &[Instance]) -> Option<Owners> {
     let mut next: Owners = owners.clone();
@@ -48,13 +48,13 @@ pub fn assign(owners: &Owners, members: &[NodeClaim], found: &[Instance]) -> Opt
     (next != *owners).then_some(next)
 }
 
-/// The instance that is a claim's.
+/// The instance of a claim.
 #[must_use]
 pub fn owned_by<'a>(owners: &'a Owners, claim: &str) -> Option<&'a str> {
     owners.iter().find(|(_, owner)| *owner == claim).map(|(id, _)| id.as_str())
 }
 
-/// Whether a claim has this instance, or none yet and can still take it.
+/// Whether a claim has this instance, or has none yet and can still take it.
 pub(crate) fn may_take(claim: &NodeClaim, id: &str) -> bool {
     match &claim.status.instance {
         Some(own) => own.id == id,

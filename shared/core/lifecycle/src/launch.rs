@@ -1,4 +1,4 @@
-//! From reserved to launched.
+//! The step from Reserved to Launched.
 
 use crate::begin_termination::leave;
 use crate::conditions::set_ready;
@@ -14,8 +14,8 @@ use nodeless_model::instance::{InstanceState, LAUNCH_UNANSWERED, LaunchOutcome, 
 use nodeless_model::{ConditionStatus, Instance, NodeClaim, Phase, Quantity, labels};
 use std::time::Duration;
 
-/// EC2's codes for a client token that was used before, by a call that was accepted and whose answer was lost: with
-/// other parameters, or for an instance that has terminated since; and the code for an incomplete answer.
+/// EC2's codes for a client token that was used before, by a call that was accepted and whose answer was lost: with other
+/// parameters, or for an instance that has been terminated since; and the code for an incomplete answer.
 const UNANSWERED: [&str; 3] = ["IdempotentParameterMismatch", "IdempotentInstanceTerminated", LAUNCH_UNANSWERED];
 /// CreateFleet's error codes for transient errors.
 const PASSING: [&str; 7] = [
@@ -27,16 +27,16 @@ const PASSING: [&str; 7] = [
     "ServiceUnavailable",
     "Unavailable",
 ];
-/// After how many refusals a claim is not retried: with the delays between them, new objects are visible everywhere.
+/// After how many rejections a claim is not retried: with the delays between them, new objects are visible everywhere by then.
 const REFUSALS: u32 = 3;
-/// How soon a claim whose launch was refused sees that its EC2NodeClass is not ready any more.
+/// How soon a claim whose launch was rejected reads again whether its EC2NodeClass is ready.
 const REFUSED_AGAIN: Duration = Duration::from_secs(20);
-/// How soon the instances of a launch whose answer was lost are looked for again.
+/// How soon the instances of a launch whose answer was lost are searched again.
 const RECOVER_AGAIN: Duration = Duration::from_secs(10);
-/// The longest message that a condition carries, in characters, as in Karpenter.
+/// The maximum length of a condition's message in characters, as in Karpenter.
 const MESSAGE_LENGTH: usize = 300;
 
-/// Gives a claim that has just been decided the conditions that it starts with.
+/// Adds the initial conditions of a new claim.
 pub fn prepare(claim: &mut NodeClaim) {
     let created = claim.created;
     for kind in [condition::LAUNCHED, condition::REGISTERED, condition::INITIALIZED] {
@@ -86,7 +86,7 @@ pub(crate) fn reserved(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
         return step.after(REFUSED_AGAIN);
     }
     if !answer_was_lost(claim) {
-        // From here on the claim is not deleted before EC2 was asked for its instance.
+        // From here on the claim is not deleted without searching its instance in EC2.
         step.claim.status.launch_asked = true;
         step.effects.push(Effect::Launch);
         return step.after(retry_delay(claim));
@@ -97,8 +97,8 @@ pub(crate) fn reserved(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
     }
 }
 
-/// Looks for the instance of a launch without an answer. EC2 lists an instance a while after it was launched, and its
-/// tags later still, so only after that is it certain that nothing was launched.
+/// Searches the instance of a launch without an answer. EC2 lists an instance some time after its launch, and its tags later, so
+/// only after that is it certain that nothing was launched.
 fn recover(
     mut step: Step,
     claim: &NodeClaim,
@@ -126,7 +126,7 @@ fn recover(
     }
 }
 
-/// The part of a launch's outcome that belongs to one claim; `learn` returns what the catalog knows about its instance.
+/// The part of a launch's outcome that belongs to one claim; `learn` returns the catalog's data about its instance.
 /// For a group of several, `owners` has the owner of each instance.
 pub fn result_for(
     claim: &NodeClaim,
@@ -139,7 +139,7 @@ pub fn result_for(
         Some(instance) => {
             LaunchResult::Launched { learned: Box::new(learn(instance)), instance: Box::new(instance.clone()) }
         }
-        // It has one that this answer does not mention.
+        // It has an instance that this answer does not mention.
         None if own.is_some() => LaunchResult::NothingLaunched { failures: Vec::new(), others_launched: true },
         None => LaunchResult::NothingLaunched {
             failures: outcome.failures.clone(),
@@ -189,7 +189,7 @@ pub fn absorb(claim: &NodeClaim, result: &LaunchResult, now: Timestamp, settings
     step
 }
 
-/// In the order of their ids and each once, so that equal lists are equal.
+/// In the order of their ids and without duplicates, so that equal lists compare equal.
 pub(crate) fn sorted(ids: &[String]) -> Vec<String> {
     let mut ids = ids.to_vec();
     ids.sort();
@@ -241,7 +241,7 @@ fn launched(claim: &NodeClaim, instance: &Instance, learned: &Learned, now: Time
     next.status.capacity.clone_from(&learned.capacity);
     next.status.allocatable.clone_from(&learned.allocatable);
     next.set_condition(condition::LAUNCHED, ConditionStatus::True, "Launched", "", now);
-    // Its node is looked for from now on; written now, it is not written again until the node joins.
+    // Its node is searched from now on; written now, so that it is not written again until the node joins.
     let since = claim.condition(condition::REGISTERED).map_or(claim.created, |present| present.last_transition_time);
     next.set_condition(condition::REGISTERED, ConditionStatus::Unknown, "NodeNotFound", "Node not found", since);
     if next.phase == Phase::Reserved {
@@ -255,7 +255,7 @@ fn launched(claim: &NodeClaim, instance: &Instance, learned: &Learned, now: Time
     step.after(Duration::from_secs(5))
 }
 
-/// The failure in an answer that needs a correction or a retry before anything is launched.
+/// The error in an answer that has to be fixed or retried before anything is launched.
 fn blocking_failure(failures: &[OfferingFailure], others_launched: bool) -> Option<&OfferingFailure> {
     failures.iter().find(|failure| !failure.lacks_capacity).filter(|_| !others_launched)
 }
@@ -310,15 +310,15 @@ fn try_again(claim: &NodeClaim, reason: &str, message: &str, now: Timestamp) -> 
     step.after(delay)
 }
 
-/// A launch that may have started instances, which have to be looked for.
+/// A launch that may have launched instances, which have to be searched.
 fn unanswered(claim: &NodeClaim, reason: &str, message: &str, now: Timestamp) -> Step {
     let mut step = try_again(claim, reason, message, now);
     step.claim.status.answer_lost.get_or_insert(now);
     step
 }
 
-/// A launch that EC2 refused for a permanent reason is retried a few times, since new objects are not visible
-/// everywhere at once, and then no more: the claim keeps its pods from causing the next launch until it times out.
+/// A launch that EC2 rejected for a permanent reason is retried a few times, because new objects are not visible everywhere at
+/// once. After that the claim prevents its pods from causing the next launch until it times out.
 fn refused(claim: &NodeClaim, reason: &str, message: &str, now: Timestamp) -> Step {
     let mut step = try_again(claim, reason, message, now);
     let refusals = &mut step.claim.status.launch_refusals;
@@ -327,7 +327,7 @@ fn refused(claim: &NodeClaim, reason: &str, message: &str, now: Timestamp) -> St
         let message: String = message.chars().take(MESSAGE_LENGTH).collect();
         step.claim.set_condition(condition::LAUNCHED, ConditionStatus::False, reason, &message, now);
     }
-    // Once for a group: its members are refused together.
+    // Once for a group: its members are rejected together.
     let speaks = claim.spec.launch_group.as_ref().is_none_or(|group| group.index == 0);
     if speaks && claim.status.launch_refusals == 0 {
         step.effects.push(Effect::ReportRefusal { message: message.to_owned() });
@@ -335,7 +335,7 @@ fn refused(claim: &NodeClaim, reason: &str, message: &str, now: Timestamp) -> St
     step
 }
 
-/// Whether EC2 has refused the launch for good.
+/// Whether EC2 has rejected the launch permanently.
 fn is_refused(claim: &NodeClaim) -> bool {
     claim.condition(condition::LAUNCHED).is_some_and(|launched| launched.status == ConditionStatus::False)
 }
@@ -343,15 +343,15 @@ fn is_refused(claim: &NodeClaim) -> bool {
 fn launch_unknown(claim: &mut NodeClaim, reason: &str, message: &str, now: Timestamp) {
     let message: String = message.chars().take(MESSAGE_LENGTH).collect();
     if claim.condition(condition::LAUNCHED).is_none() {
-        // The timeout counts from this condition's transition, so it must not begin later than the claim itself.
+        // The timeout counts from this condition's transition, so that must not be later than the claim's creation.
         claim.set_condition(condition::LAUNCHED, ConditionStatus::Unknown, reason, &message, claim.created);
     } else {
         claim.set_condition(condition::LAUNCHED, ConditionStatus::Unknown, reason, &message, now);
     }
 }
 
-/// Doubles from a second to a minute with each failed attempt, plus up to half as much by the claim, so that claims
-/// that were throttled together do not retry together. It is the same for the same claim, so that a replay is too.
+/// Doubles from a second to a minute with each failed attempt, plus up to half as much depending on the claim, so that claims
+/// that were throttled together do not retry together. It is deterministic, so that a replay has the same result.
 fn retry_delay(claim: &NodeClaim) -> Duration {
     let delay = Duration::from_secs(1 << claim.status.launch_attempts.min(6)).min(Duration::from_mins(1));
     let spread = claim

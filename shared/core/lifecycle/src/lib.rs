@@ -1,16 +1,16 @@
-//! The lifecycle of a NodeClaim as a pure step: the record and what was observed in, the next record and effects out.
+//! The lifecycle of a NodeClaim as a pure step: from the record and the observation to the next record and effects.
 //!
-//! A record is written before the effects of the step that made it are run, and only if it was not changed meanwhile.
-//! Every effect may be repeated. So after a crash the next [`step()`] continues from observation alone:
+//! A record is written before the effects of its step are executed, and only if it was not changed meanwhile. Every effect may be
+//! repeated. So after a crash the next [`step()`] continues from observation alone:
 //!
 //! ```text
 //! Reserved -> Launched -> Registered -> Initialized -> Draining -> Terminating -> Gone
-//!     \__________\____________\______________________/^     a claim may begin to leave at any point
+//!     \__________\____________\______________________/^     a claim may begin termination at any point
 //! ```
 //!
-//! What could not be read is [`Seen::Unknown`], and no step does anything destructive on unknown state: it waits.
-//! [`collect()`] compares claims, instances and nodes as a whole, and finds what no single claim can: orphans, and
-//! nodes to adopt.
+//! Parts that could not be read are [`Seen::Unknown`], and no step does anything destructive on unknown state: it waits.
+//! [`collect()`] compares claims, instances and nodes as a whole, and finds what no single claim can detect: orphans, and nodes
+//! to adopt.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod adopt;

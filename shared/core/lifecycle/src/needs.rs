@@ -1,4 +1,4 @@
-//! What has to be read for one step.
+//! What has to be read for a step.
 
 use crate::{launch, without_instance};
 use nodeless_model::{NodeClaim, Phase};
@@ -26,10 +26,10 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// What the next step of a claim uses.
+    /// What the next step of a claim reads.
     ///
-    /// EC2 is asked as rarely as possible. While a node is expected to join, its instance is not read: the sweep
-    /// compares all instances once a minute, and EC2 sends an event when one stops.
+    /// EC2 is called as rarely as possible. While a node is expected to join, its instance is not read: the sweep compares all
+    /// instances once a minute, and EC2 sends an event when one stops.
     #[must_use]
     pub fn of(claim: &NodeClaim) -> Self {
         let launched = claim.status.instance.is_some();

@@ -1,15 +1,15 @@
-//! What was read for one step.
+//! The state that was read for one step.
 
 use crate::group::Owners;
 use nodeless_model::object::{MirroredClaim, VolumeAttachment};
 use nodeless_model::{Instance, Node, NodeClaim, Pod};
 
-/// Something that was read, or the reason why it was not.
+/// A value that was read, or the reason why it was not.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen<T> {
     /// It was read.
     Known(T),
-    /// It was not, and here is why.
+    /// It was not read, for this reason.
     Unknown(String),
 }
 
@@ -20,7 +20,7 @@ impl<T> Default for Seen<T> {
 }
 
 impl<T> Seen<T> {
-    /// What was read, if it was.
+    /// The value, if it was read.
     #[must_use]
     pub const fn known(&self) -> Option<&T> {
         match self {
@@ -46,10 +46,10 @@ pub enum NodeClassState {
     Ready,
     /// It is not ready.
     NotReady {
-        /// What is wrong.
+        /// The reason.
         message: String,
     },
-    /// Its readiness is not determined yet.
+    /// Its readiness is unknown yet.
     NotYetKnown,
     /// There is no such EC2NodeClass.
     Missing,
@@ -57,26 +57,26 @@ pub enum NodeClassState {
     Terminating,
 }
 
-/// What there is of a launch group besides the claim itself.
+/// The state of a launch group besides the claim itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SeenGroup {
     /// The instances that carry its tag, other than terminated ones.
     pub instances: Vec<Instance>,
     /// The claims of its other members.
     pub others: Vec<NodeClaim>,
-    /// Whose each instance is, as far as that is written. The claim's own instance is among [`Self::instances`] even where the
-    /// list does not show it, as long as EC2 knows it.
+    /// The owner of each instance, as far as it is recorded. [`Self::instances`] contains the claim's own instance even if the
+    /// list does not, as long as it exists in EC2.
     pub owners: Owners,
 }
 
-/// What was read about one claim. What a phase does not [need](crate::Needs) may be left unknown.
+/// The state of one claim. Parts that a phase does not [need](crate::Needs) may be unknown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observation {
     /// Its EC2NodeClass.
     pub node_class: Seen<NodeClassState>,
     /// Whether its NodePool exists, be it valid or not.
     pub node_pool_exists: Seen<bool>,
-    /// Its instance; `None` when EC2 does not know that id.
+    /// Its instance; `None` if it does not exist in EC2.
     pub instance: Seen<Option<Instance>>,
     /// Its launch group.
     pub launch_group: Seen<SeenGroup>,
@@ -88,7 +88,7 @@ pub struct Observation {
     pub volume_attachments: Seen<Vec<VolumeAttachment>>,
     /// Its NodeClaim object.
     pub mirror: Seen<Option<MirroredClaim>>,
-    /// The zonal shift away from the zone of its instance, as a message, while one is in effect: EC2 is then neither
-    /// asked about the instance nor called to change it, and the instance counts as running.
+    /// The message of the zonal shift away from the zone of its instance, while one is in effect: the instance is then neither
+    /// read from EC2 nor changed, and counts as running.
     pub zonal_shift: Option<String>,
 }

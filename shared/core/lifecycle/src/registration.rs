@@ -1,4 +1,4 @@
-//! From launched through registered to initialized, and what is maintained after that.
+//! The steps from Launched through Registered to Initialized, and the maintenance after that.
 
 use crate::begin_termination::leave;
 use crate::consistency::set_consistent;
@@ -13,12 +13,12 @@ use nodeless_model::object::{MirroredClaim, NodePatch};
 use nodeless_model::{ConditionStatus, Instance, Node, NodeClaim, Phase, StringMap, Taint, labels};
 use std::time::Duration;
 
-/// For how long a node that joins is looked for often: as a rule it takes half a minute, and with large images two.
+/// How long a joining node is looked up often: usually it takes half a minute, and with large images two.
 const JOINING: Duration = Duration::from_mins(3);
-/// How often that is: with the time that a run takes, a node is initialized within three seconds of being ready.
+/// How often it is looked up: including the duration of a run, a node is initialized within three seconds of being ready.
 const JOINING_POLL: Duration = Duration::from_secs(2);
 
-/// How long to wait for a node that is joining.
+/// When a joining node is looked up next.
 fn joining_delay(claim: &NodeClaim, now: Timestamp) -> Duration {
     let since = claim.status.instance.as_ref().map_or(claim.created, |instance| instance.launched);
     let lasting = elapsed(since, now);
@@ -38,7 +38,7 @@ pub(crate) fn launched(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
     {
         step.claim.phase = Phase::Registered;
         step.claim.status.node_name = Some(node.name.clone());
-        // Where a plan's view does not have the Node yet, the claim stands in for it.
+        // If a plan's snapshot does not contain the Node yet, the claim represents it.
         for (resource, quantity) in node.allocatable.iter().filter(|(_, quantity)| !quantity.is_zero()) {
             step.claim.status.allocatable.set(resource, quantity);
         }
@@ -102,12 +102,12 @@ fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim) -> Step {
         step.events.push(unregistered_taint_missing(node));
     }
     let claim = &step.claim;
-    let mut wanted = claim.node_labels();
-    wanted.insert(labels::REGISTERED.to_owned(), "true".to_owned());
+    let mut desired = claim.node_labels();
+    desired.insert(labels::REGISTERED.to_owned(), "true".to_owned());
     let kubelet_sets_taints = node.has_label(labels::DO_NOT_SYNC_TAINTS, "true");
     let taints = claim.spec.taints.iter().chain(&claim.spec.startup_taints);
     let patch = NodePatch {
-        labels: wanted,
+        labels: desired,
         annotations: claim.spec.annotations.clone(),
         add_taints: taints.filter(|taint| !kubelet_sets_taints && !node.has_taint(taint)).cloned().collect(),
         remove_taints: vec![unregistered],
@@ -137,7 +137,7 @@ pub(crate) fn registered(claim: &NodeClaim, seen: &Observation, now: Timestamp) 
         step.claim.set_condition(condition::INITIALIZED, ConditionStatus::True, "Initialized", "", now);
         set_consistent(&mut step.claim, node, now);
         if !claim.spec.replaces.is_empty() {
-            // A command waits for it before it drains what this replaces.
+            // A command waits for it before it drains the nodes that this one replaces.
             step.effects.push(Effect::WakePlanner);
         }
         return step;
@@ -151,7 +151,7 @@ pub(crate) fn registered(claim: &NodeClaim, seen: &Observation, now: Timestamp) 
     step.again()
 }
 
-/// What a node still lacks before it counts as ready for pods, in Karpenter's order.
+/// What a node still lacks before it is initialized, in Karpenter's order.
 fn not_initialised_because(claim: &NodeClaim, node: &Node) -> Option<(&'static str, String)> {
     if !node.is_ready() {
         return Some(("NodeNotReady", "Node status is not Ready".to_owned()));
@@ -163,11 +163,11 @@ fn not_initialised_because(claim: &NodeClaim, node: &Node) -> Option<(&'static s
         return Some(("KnownEphemeralTaintsExist", format!("Ephemeral taint {taint} still exists")));
     }
     let missing =
-        claim.spec.requests.iter().find(|(name, wanted)| !wanted.is_zero() && node.allocatable.get(name).is_zero());
+        claim.spec.requests.iter().find(|(name, desired)| !desired.is_zero() && node.allocatable.get(name).is_zero());
     missing.map(|(name, _)| ("ResourceNotRegistered", format!("Resource {name} was requested but not registered")))
 }
 
-/// The hashes of a claim, and how they were made, that its node does not show.
+/// The hashes of a claim, and their versions, that its node does not show.
 #[must_use]
 pub fn stale_hashes(claim: &NodeClaim, node: &Node) -> StringMap {
     let keys = [
@@ -187,7 +187,7 @@ pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation) -> Step {
     for node in seen.nodes.known().into_iter().flatten() {
         let annotations = stale_hashes(claim, node);
         if !annotations.is_empty() {
-            // The node comes last: what it shows, its NodeClaim shows too.
+            // The node is patched last: what it shows, its NodeClaim shows too.
             let patch = NodePatch { annotations, ..NodePatch::default() };
             step.effects.extend([Effect::MirrorClaim, Effect::patch_node(node, patch)]);
         }
@@ -198,8 +198,8 @@ pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation) -> Step {
                 // The command waits for the taint.
                 step.effects.extend([Effect::patch_node(node, patch), Effect::MirrorClaim, Effect::WakePlanner]);
             }
-            // A claim is marked as terminating, or as taken by a command, before its node is tainted. So any other
-            // taint is left from a command that was rolled back, or from an unfinished disruption by Karpenter.
+            // A claim is marked as terminating, or as taken by a command, before its node is tainted. So any other taint remains
+            // from a command that was rolled back, or from an unfinished disruption by Karpenter.
             None if tainted => {
                 let marked = node.has_label(labels::EXCLUDE_FROM_LOAD_BALANCERS, "karpenter");
                 let remove_labels =
@@ -214,15 +214,15 @@ pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation) -> Step {
     step
 }
 
-/// Tags the instance with its node and claim, once it has a node, and notes on the claim that it has them. A `Name` that the
-/// user chose is left alone.
+/// Tags the instance with its node and claim, once it has a node, and records that on the claim. A `Name` tag of the user is
+/// kept.
 pub(crate) fn tag(step: &mut Step, seen: &Observation, settings: &Settings) {
     let Some(Some(instance)) = seen.instance.known().filter(|_| seen.zonal_shift.is_none()) else { return };
     let tags = missing_tags(&step.claim, instance, settings);
     if !tags.is_empty() {
         step.effects.push(Effect::TagInstance { id: instance.id.clone(), tags });
     } else if step.claim.status.node_name.is_some() && step.claim.phase == Phase::Initialized {
-        // Not by a write of its own while the node joins.
+        // Not with a separate write while the node joins.
         note_tagged(step);
     }
 }
@@ -239,15 +239,15 @@ fn note_tagged(step: &mut Step) {
 }
 
 fn missing_tags(claim: &NodeClaim, instance: &Instance, settings: &Settings) -> StringMap {
-    let mut wanted = StringMap::from([
+    let mut desired = StringMap::from([
         (labels::NODE_CLAIM_TAG.to_owned(), claim.name.clone()),
         (labels::CLUSTER_NAME_TAG.to_owned(), settings.cluster_name.clone()),
     ]);
     if let Some(node) = &claim.status.node_name
         && !instance.tags.contains_key("Name")
     {
-        wanted.insert("Name".to_owned(), node.clone());
+        desired.insert("Name".to_owned(), node.clone());
     }
-    wanted.retain(|key, value| instance.tags.get(key) != Some(value));
-    wanted
+    desired.retain(|key, value| instance.tags.get(key) != Some(value));
+    desired
 }

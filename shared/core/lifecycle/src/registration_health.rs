@@ -1,32 +1,32 @@
-//! Whether the instances that a NodePool launches join the cluster, by the results of the last few: the condition
+//! Whether the instances that a NodePool launches register, by the results of the last launches: the condition
 //! `NodeRegistrationHealthy` of NodePools.
 //!
-//! The rules and numbers are Karpenter's; but Karpenter keeps the results in memory, and this is a value in a table. So
-//! writes have to be repeatable: each claim counts once.
+//! The rules and numbers are Karpenter's. Karpenter keeps the results in memory; here they are a record in a table, whose writes
+//! have to be repeatable: each claim counts once.
 
 use jiff::Timestamp;
 use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::{NodeClaim, Phase};
 use serde::{Deserialize, Serialize};
 
-/// How many results are remembered.
+/// The number of results that are kept.
 const REMEMBERED: usize = 4;
 /// How many failures among them make a NodePool unhealthy: half of [`REMEMBERED`].
 const TOO_MANY: usize = 2;
 
-/// What came of the last launches of a NodePool as it is now.
+/// The results of the last launches of a NodePool in its current generation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RegistrationHealth {
-    /// What the results are about.
+    /// The generations of the results.
     of: Described,
-    /// Claims that were created before this are of another template and do not count.
+    /// Claims that were created before this time use another template and do not count.
     since: Option<Timestamp>,
     /// The results, the oldest first.
     results: Vec<Remembered>,
 }
 
-/// A NodePool and its EC2NodeClass as they were at one time. When either changes, what came of earlier launches means nothing.
+/// The generations of a NodePool and its EC2NodeClass. When either changes, earlier results are dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Described {
@@ -41,45 +41,45 @@ pub struct Described {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Remembered {
-    /// The claim's uid; empty for what was taken over from a condition.
+    /// The claim's uid; empty for a result that was derived from a condition.
     claim: String,
     came_to: Registration,
 }
 
-/// What came of a launch.
+/// The result of a launch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Registration {
-    /// The node joined and was recognised.
+    /// The node registered.
     Joined,
-    /// There was no node in time.
+    /// The node did not register in time.
     Failed {
-        /// One word why.
+        /// The reason, as one word.
         reason: String,
-        /// One sentence why.
+        /// The reason, as one sentence.
         message: String,
     },
 }
 
-/// Whether the machines of a NodePool join.
+/// Whether the nodes of a NodePool register.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Judgement {
-    /// Too little is known.
+pub enum HealthStatus {
+    /// There are too few results.
     Unknown,
     /// They do.
     Healthy,
     /// Too many of the last ones did not.
     Unhealthy {
-        /// One word why the last one that failed did.
+        /// The reason of the last failure, as one word.
         reason: String,
-        /// One sentence why.
+        /// The reason, as one sentence.
         message: String,
     },
 }
 
 impl Registration {
-    /// What a step of a claim means for its NodePool: nothing, unless its node joined by it or timed out. Missing
-    /// capacity in EC2, or a deleted claim, means nothing.
+    /// The result of a step of a claim for its NodePool: nothing, unless its node joined or timed out in it. Insufficient
+    /// capacity or a deleted claim is no result.
     #[must_use]
     pub fn of(before: &NodeClaim, after: &NodeClaim) -> Option<Self> {
         if before.phase == Phase::Launched && after.phase == Phase::Registered {
@@ -104,26 +104,26 @@ impl Registration {
 }
 
 impl RegistrationHealth {
-    /// Nothing is known yet.
+    /// No results yet.
     #[must_use]
     pub fn unknown(of: Described) -> Self {
         Self { of, since: None, results: Vec::new() }
     }
 
-    /// The results that an existing condition of the same NodePool stands for: as many as lead to the same status.
+    /// The results that correspond to an existing condition of the same NodePool: the number that results in the same status.
     #[must_use]
-    pub fn taken_over(of: Described, judgement: Judgement) -> Self {
-        let results = match judgement {
-            Judgement::Unknown => Vec::new(),
-            Judgement::Healthy => vec![Registration::Joined],
-            Judgement::Unhealthy { reason, message } => vec![Registration::Failed { reason, message }; TOO_MANY],
+    pub fn taken_over(of: Described, status: HealthStatus) -> Self {
+        let results = match status {
+            HealthStatus::Unknown => Vec::new(),
+            HealthStatus::Healthy => vec![Registration::Joined],
+            HealthStatus::Unhealthy { reason, message } => vec![Registration::Failed { reason, message }; TOO_MANY],
         };
         let remembered = |came_to| Remembered { claim: String::new(), came_to };
         Self { of, since: None, results: results.into_iter().map(remembered).collect() }
     }
 
-    /// What is known of the NodePool as it is described now: all of this, or nothing where it has changed since. What becomes of
-    /// claims that were made before `now` counts no more then.
+    /// The results of the NodePool in its current generation: all of them, or none if it has changed since. Results of claims
+    /// that were created before `now` do not count then.
     #[must_use]
     pub fn about(self, now_described: Described, now: Timestamp) -> Self {
         if self.of == now_described {
@@ -132,8 +132,8 @@ impl RegistrationHealth {
         Self { of: now_described, since: Some(now), results: Vec::new() }
     }
 
-    /// Records the result of a claim, once however often it is reported; the last report of a claim counts. Returns
-    /// whether that changed anything relevant.
+    /// Records the result of a claim. Repeated results count once, and the last one counts. Returns whether that changed anything
+    /// relevant.
     #[must_use]
     pub fn push(&mut self, claim: &NodeClaim, came_to: Registration) -> bool {
         if self.since.is_some_and(|since| claim.created < since) {
@@ -146,7 +146,7 @@ impl RegistrationHealth {
         }
         let joined = |one: &Remembered| one.came_to == Registration::Joined;
         if came_to == Registration::Joined && self.results.len() == REMEMBERED && self.results.iter().all(joined) {
-            // One more that is well changes nothing, so a hundred nodes that join at once have nothing to write.
+            // A further success changes nothing, so a hundred nodes that join at once cause no write.
             return false;
         }
         self.results.push(Remembered { claim: claim.uid.clone(), came_to });
@@ -155,9 +155,9 @@ impl RegistrationHealth {
         true
     }
 
-    /// Whether the NodePool's machines join.
+    /// Whether the NodePool's nodes register.
     #[must_use]
-    pub fn judge(&self) -> Judgement {
+    pub fn status(&self) -> HealthStatus {
         let mut failures = self.results.iter().rev().filter_map(|one| match &one.came_to {
             Registration::Failed { reason, message } => Some((reason, message)),
             Registration::Joined => None,
@@ -166,10 +166,10 @@ impl RegistrationHealth {
         let count = failures.count() + usize::from(last.is_some());
         match last {
             Some((reason, message)) if count >= TOO_MANY => {
-                Judgement::Unhealthy { reason: reason.clone(), message: message.clone() }
+                HealthStatus::Unhealthy { reason: reason.clone(), message: message.clone() }
             }
-            _ if count == self.results.len() => Judgement::Unknown,
-            _ => Judgement::Healthy,
+            _ if count == self.results.len() => HealthStatus::Unknown,
+            _ => HealthStatus::Healthy,
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Instances that are no longer in the capacity reservation that they were launched into: it was cancelled or expired,
-//! or they were moved out of it. They keep running, at the on-demand price.
+//! Instances that are no longer in the capacity reservation that they were launched into: it was cancelled or expired, or they
+//! were moved out of it. They keep running, at the on-demand price.
 
 use crate::effect::{Effect, Step};
 use crate::observation::Observation;
@@ -20,7 +20,7 @@ pub fn has_left_its_reservation(claim: &NodeClaim, instance: &Instance) -> bool 
         && instance.reservation_id.is_none()
 }
 
-/// The claim as one whose instance is on demand at this price in dollars per hour, and what it is charged from then on.
+/// The claim with its instance as on-demand at this price in dollars per hour, and its new charge.
 #[must_use]
 pub fn demoted(claim: &NodeClaim, price: f64) -> (NodeClaim, Charge) {
     let mut next = claim.clone();
@@ -33,7 +33,7 @@ pub fn demoted(claim: &NodeClaim, price: f64) -> (NodeClaim, Charge) {
     (next, Charge { dollars_per_hour: price, ..claim.spec.charge.clone() })
 }
 
-/// Takes the marks of a reservation off the Node and the NodeClaim object of an instance that is in none.
+/// Removes the labels of a reservation from the Node and the NodeClaim object of an instance that is in none.
 pub(crate) fn relabel(step: &mut Step, seen: &Observation) {
     let Some(capacity_type) = step.claim.status.instance.as_ref().map(|launched| launched.capacity_type) else {
         return;
@@ -56,7 +56,7 @@ pub(crate) fn relabel(step: &mut Step, seen: &Observation) {
             Effect::patch_node(node, patch)
         })
         .collect();
-    // The node comes last: what it shows, its NodeClaim shows too.
+    // The node is patched last: what it shows, its NodeClaim shows too.
     if (mirror || !nodes.is_empty()) && !step.effects.contains(&Effect::MirrorClaim) {
         step.effects.push(Effect::MirrorClaim);
     }

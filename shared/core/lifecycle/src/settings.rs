@@ -2,30 +2,30 @@
 
 use std::time::Duration;
 
-/// Timeouts and names that steps use. The defaults are Karpenter's.
+/// Timeouts and names of the steps. The defaults are Karpenter's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The cluster's name, for tags.
     pub cluster_name: String,
-    /// How long a launch is tried.
+    /// How long a launch is retried.
     pub launch_timeout: Duration,
     /// How long a launched instance may take to join as a node.
     pub registration_timeout: Duration,
-    /// How long an offering that EC2 did not have is not asked for.
+    /// How long an offering without capacity is unavailable.
     pub unavailable_for: Duration,
-    /// How long a drain takes at least, so that endpoints have gone before the instance goes.
+    /// The minimum duration of a drain, so that endpoints are removed before the instance is terminated.
     pub minimum_drain: Duration,
-    /// How long EC2 may fail to list an instance that it has just launched.
+    /// How long EC2 may not list an instance that it has just launched.
     pub visible_after: Duration,
-    /// How long after the last step that could launch it an instance may come up, or begin to be listed by EC2: calls on
-    /// their way and EC2's own delays together.
-    pub launch_settles: Duration,
+    /// How long after the last possible launch call an instance may start, or begin to be listed by EC2: calls in progress and
+    /// EC2's own delays together.
+    pub launch_listing_delay: Duration,
     /// How old an instance without a claim must be to count as an orphan.
     pub orphan_age: Duration,
 }
 
 impl Settings {
-    /// Karpenter's times for this cluster.
+    /// Karpenter's timeouts for this cluster.
     #[must_use]
     pub fn new(cluster_name: impl Into<String>) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl Settings {
             unavailable_for: Duration::from_mins(3),
             minimum_drain: Duration::from_secs(5),
             visible_after: Duration::from_mins(2),
-            launch_settles: Duration::from_mins(1),
+            launch_listing_delay: Duration::from_mins(1),
             orphan_age: Duration::from_secs(30),
         }
     }

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::{InstanceState, Node, NodeClaim, Phase};
 
-/// The next step of a claim. Pure: the same input gives the same step.
+/// The next step of a claim. It is pure: the same input results in the same step.
 ///
 /// ```
 /// use jiff::Timestamp;
@@ -65,13 +65,13 @@ pub fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Se
     }
     if matches!(claim.phase, Phase::Registered | Phase::Initialized) && !next.claim.phase.is_leaving() {
         reservation::relabel(&mut next, seen);
-        // Last, since nothing waits for tags.
+        // Last, because nothing waits for tags.
         registration::tag(&mut next, seen, settings);
     }
     next
 }
 
-/// Why a claim that is not terminating yet has to terminate, if it has to.
+/// Why a claim that is not terminating has to be terminated, if so.
 fn reason_to_leave(
     claim: &NodeClaim,
     seen: &Observation,
@@ -112,12 +112,12 @@ fn reason_to_leave(
             let joined = claim.phase >= Phase::Registered;
             let no_node_answers = seen.nodes.known().is_some_and(|nodes| !nodes.iter().any(Node::is_ready));
             (unseen_too_long && joined && no_node_answers)
-                .then(|| (InstanceMissing, format!("EC2 no longer knows the instance {}", launched.id)))
+                .then(|| (InstanceMissing, format!("EC2 no longer lists the instance {}", launched.id)))
         }
     }
 }
 
-/// Whether the claim is deleted with its NodePool, as its owner. After `kubectl delete nodepool --cascade=orphan` it is not.
+/// Whether the claim is deleted with its NodePool, its owner. After `kubectl delete nodepool --cascade=orphan` it is not.
 fn goes_with_its_pool(seen: &Observation) -> bool {
     match &seen.mirror {
         Seen::Known(Some(mirror)) => mirror.owner.is_some(),

@@ -1,4 +1,4 @@
-//! From draining through terminating to gone.
+//! The steps from Draining through Terminating to Gone.
 
 use crate::drain::{Drain, drain};
 use crate::effect::{Effect, Step};
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// How often a claim is checked whose instance waits for the end of a zonal shift.
 const SHIFTED_POLL: Duration = Duration::from_mins(1);
-/// How long EC2 takes at least, as a rule, from being asked to terminate an instance until it is terminated.
+/// How long EC2 usually takes at least to terminate an instance.
 const SHUTTING_DOWN: Duration = Duration::from_secs(20);
 
 /// The state of an instance that is being terminated.
@@ -26,7 +26,7 @@ enum Remains {
     Nothing,
 }
 
-/// What is left of the claim's instance. An id that EC2 does not know may be one that it does not know yet.
+/// The remains of the claim's instance. An unknown id may belong to an instance that EC2 does not list yet.
 fn remains(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Result<Remains, String> {
     let Some(launched) = &claim.status.instance else { return Ok(Remains::Nothing) };
     if seen.zonal_shift.is_some() {
@@ -44,8 +44,8 @@ fn remains(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Set
     }
 }
 
-/// Whether pods may have been scheduled to a node: it was registered, or joined without the taint of unregistered
-/// nodes. The node is registered before the record is updated, and a process may end in between.
+/// Whether pods may have been scheduled to a node: it was registered, or joined without the taint of unregistered nodes. The node
+/// is registered before the record is updated, and the process may end in between.
 fn is_open_to_pods(node: &Node) -> bool {
     node.is_registered() || !node.has_taint(&Taint::unregistered())
 }
@@ -80,8 +80,8 @@ pub(crate) fn draining(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
     let deadline = claim.status.termination.as_ref().and_then(|termination| termination.deadline);
     let overdue = deadline.is_some_and(|deadline| now >= deadline);
     if !overdue && nodes.iter().any(|node| !node.has_taint(&Taint::disrupted())) {
-        // Pods may come until the taint is there, after those on the node were read too: the drain begins with it. What put it
-        // there before may have failed.
+        // Pods may be scheduled until the node has the taint, also after its pods were read. So the drain begins with the taint,
+        // which an earlier step may have failed to add.
         step.claim.status.drain_started = Some(now);
     }
     let started = *step.claim.status.drain_started.get_or_insert(now);
@@ -103,7 +103,7 @@ pub(crate) fn draining(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
     detach(step, seen, nodes, overdue, going_on_for, now)
 }
 
-/// Reports on NodeClaim and Node when the drain ends by force, if it does.
+/// Reports on NodeClaim and Node when the drain ends forcefully, if it does.
 fn expiring(claim: &NodeClaim, seen: &Observation, nodes: &[Node]) -> Vec<ObjectEvent> {
     let Some(deadline) = claim.status.termination.as_ref().and_then(|termination| termination.deadline) else {
         return Vec::new();
@@ -113,7 +113,7 @@ fn expiring(claim: &NodeClaim, seen: &Observation, nodes: &[Node]) -> Vec<Object
     objects.map(|object| termination_grace_period_expiring(object, deadline)).collect()
 }
 
-/// Waits for the volumes of pods that have left, unless there is no time left for that.
+/// Waits for the volumes of deleted pods, unless there is no time left for that.
 fn detach(
     mut step: Step,
     seen: &Observation,
@@ -146,9 +146,8 @@ fn detach(
     step.again()
 }
 
-/// Keeps pods and load balancers off the nodes and asks for their deletion, which the finalizer holds up. Returns
-/// whether a node lacks the finalizer and has to be read again first: without it, deletion would remove the node while
-/// pods run on it.
+/// Keeps pods and load balancers off the nodes and requests their deletion, which the finalizer blocks. Returns whether a node
+/// lacks the finalizer and has to be read again first: without it, deletion would remove the node while pods run on it.
 fn close_off(step: &mut Step, nodes: &[Node]) -> bool {
     let mut unsafe_to_delete = false;
     for node in nodes {
@@ -205,7 +204,7 @@ pub(crate) fn terminating(claim: &NodeClaim, seen: &Observation, now: Timestamp,
     if let Some(shift) = &seen.zonal_shift {
         return step.hold(format!("the instance {} is not terminated while {shift}", launched.id), SHIFTED_POLL);
     }
-    // The node matters too: an instance may only be terminated if its node could be read.
+    // The node is needed too: an instance may only be terminated if its node could be read.
     if let Seen::Unknown(why) = &seen.nodes {
         return step.wait_for("its node", why, TERMINATION_POLL);
     }
@@ -226,11 +225,11 @@ pub(crate) fn terminating(claim: &NodeClaim, seen: &Observation, now: Timestamp,
     }
     step.claim.set_condition(condition::INSTANCE_TERMINATING, ConditionStatus::True, "InstanceTerminating", "", now);
     let asked = step.claim.status.terminate_requested.map_or(Duration::ZERO, |at| elapsed(at, now));
-    // EC2 sends an event when it is done; polling sooner costs calls and seldom finds anything.
+    // EC2 sends an event when it is terminated; more frequent polling costs calls and seldom finds anything.
     step.after(if asked < SHUTTING_DOWN { SHUTTING_DOWN } else { TERMINATION_POLL })
 }
 
-/// A claim whose instance is gone: its traces in the cluster go, then its record.
+/// A claim whose instance is terminated: its objects in the cluster are deleted, then its record.
 pub(crate) fn gone(claim: &NodeClaim, seen: &Observation) -> Step {
     let mut step = Step::stay(claim);
     if claim.status.instance.is_some() {
@@ -247,7 +246,7 @@ pub(crate) fn gone(claim: &NodeClaim, seen: &Observation) -> Step {
     step
 }
 
-/// Deletes a node object whose instance is gone, and lets it go.
+/// Deletes a node object whose instance is terminated, and removes its finalizer.
 pub(crate) fn forget_node(step: &mut Step, node: &Node) {
     if node.deletion_timestamp.is_none() {
         step.effects.push(Effect::DeleteNode { name: node.name.clone(), uid: node.uid.clone() });

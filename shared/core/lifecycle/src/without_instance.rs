@@ -1,8 +1,8 @@
-//! The termination of a claim that has no instance on its record.
+//! The termination of a claim without a recorded instance.
 //!
-//! One may have been launched for it: by a call whose answer never reached the record, or by that of another member of
-//! its launch group, which requests as many instances as the group was written with. Deleting such a claim would free
-//! its charge while its instance runs without a claim. So it stays until EC2 can have none for it.
+//! One may have been launched for it: by a call whose answer was never recorded, or by the call of another member of its launch
+//! group, which requests as many instances as the group has members. Deleting such a claim would release its charge while its
+//! instance runs without a claim. So it stays until EC2 can have no instance for it.
 
 use crate::group::{may_take, owned_by};
 use crate::observation::{Observation, Seen, SeenGroup};
@@ -13,13 +13,13 @@ use jiff::Timestamp;
 use nodeless_model::{Instance, InstanceState, NodeClaim, Phase};
 use std::time::Duration;
 
-/// Whether EC2 may have, or may yet get, an instance for a claim that has none on record.
+/// Whether EC2 may have, or may still launch, an instance for a claim without a recorded one.
 pub(crate) fn may_have_an_instance(claim: &NodeClaim) -> bool {
     let shared = claim.spec.launch_group.as_ref().is_some_and(|group| group.size > 1);
     claim.status.instance.is_none() && !claim.status.launch_denied && (claim.status.launch_asked || shared)
 }
 
-/// The step of a claim that leaves and has no instance on record.
+/// The step of a terminating claim without a recorded instance.
 pub(crate) fn terminating(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
     let mut step = Step::stay(claim);
     if !may_have_an_instance(claim) {
@@ -34,18 +34,18 @@ pub(crate) fn terminating(claim: &NodeClaim, seen: &Observation, now: Timestamp,
         step.effects.push(Effect::Recover { instances: left });
         return step.after(TERMINATION_POLL);
     }
-    // Another member may make the call at any time, for this one too.
+    // Another member may make the call at any time, also for this claim.
     if group.others.iter().any(|other| other.phase == Phase::Reserved) {
         return step.after(TERMINATION_POLL);
     }
     let asked = claim.status.launch_asked || group.others.iter().any(|other| other.status.launch_asked);
-    let settles = match own(claim, group) {
+    let delay = match own(claim, group) {
         Own::Unlisted => settings.visible_after,
-        Own::Listed | Own::None if asked => settings.launch_settles,
+        Own::Listed | Own::None if asked => settings.launch_listing_delay,
         Own::Listed | Own::None | Own::Ended => return gone(step),
     };
     let since = claim.status.termination.as_ref().map_or(claim.created, |termination| termination.requested);
-    match settles.saturating_sub(elapsed(since, now)) {
+    match delay.saturating_sub(elapsed(since, now)) {
         Duration::ZERO => gone(step),
         left => step.after(left.min(TERMINATION_POLL)),
     }
@@ -56,10 +56,10 @@ fn gone(mut step: Step) -> Step {
     step.again()
 }
 
-/// What there is of the instance that is written down as a claim's, but not on its own record yet.
+/// The instance that the group's record assigns to a claim whose own record does not have it yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Own {
-    /// There is none.
+    /// None is assigned.
     None,
     /// EC2 lists it.
     Listed,
@@ -69,7 +69,7 @@ pub(crate) enum Own {
     Ended,
 }
 
-/// What there is of the instance that is a claim's.
+/// The assigned instance of a claim.
 pub(crate) fn own(claim: &NodeClaim, group: &SeenGroup) -> Own {
     let Some(id) = owned_by(&group.owners, &claim.name) else { return Own::None };
     match group.instances.iter().find(|instance| instance.id == id) {
@@ -79,7 +79,7 @@ pub(crate) fn own(claim: &NodeClaim, group: &SeenGroup) -> Own {
     }
 }
 
-/// The instances of the group that no other member has or is to get, other than terminated ones, in the order of their ids.
+/// The instances of the group that no other member has or gets, except for terminated ones, in the order of their ids.
 pub(crate) fn left_over(claim: &NodeClaim, group: &SeenGroup) -> Vec<Instance> {
     let is_anothers = |instance: &Instance| {
         let owner = group.owners.get(&instance.id).filter(|owner| **owner != claim.name);

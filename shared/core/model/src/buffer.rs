@@ -1,4 +1,4 @@
-//! CapacityBuffers: capacity that is kept free for pods that do not exist yet.
+//! CapacityBuffers: capacity for pods that do not exist yet.
 //!
 //! A buffer is represented by virtual pods. They exist only in a plan: nodes are launched and kept for them, and they
 //! are never bound, so that real pods find the capacity.
@@ -14,7 +14,7 @@ pub const FAKE_POD: &str = "karpenter.sh/capacity-buffer-fake-pod";
 pub const BUFFER_NAME: &str = "karpenter.sh/capacity-buffer-name";
 /// The namespace of the buffer of a virtual pod.
 pub const BUFFER_NAMESPACE: &str = "karpenter.sh/capacity-buffer-namespace";
-/// The greatest number of chunks of one buffer. A slip in a limit must not fill the planner's memory.
+/// The maximum number of chunks of one buffer. A mistake in a limit must not use up the planner's memory.
 pub const MAX_CHUNKS: u32 = 10_000;
 
 /// A CapacityBuffer, decoded.
@@ -27,13 +27,13 @@ pub struct CapacityBuffer {
     pub name: String,
     /// The unique id.
     pub uid: String,
-    /// The strategy, [`ACTIVE_CAPACITY`] if it is ours.
+    /// The strategy, [`ACTIVE_CAPACITY`] if nodeless handles it.
     pub strategy: String,
-    /// The reference to the template of one chunk of the buffer.
+    /// The reference to the template of a chunk.
     pub source: Option<BufferSource>,
-    /// How many chunks.
+    /// The number of chunks.
     pub replicas: Option<u32>,
-    /// How many chunks, as a share of the replicas of the source, in per cent.
+    /// The number of chunks as a percentage of the replicas of the source.
     pub percentage: Option<u32>,
     /// What all chunks together may request.
     pub limits: Option<ResourceList>,
@@ -59,7 +59,7 @@ pub enum BufferSource {
 }
 
 impl BufferSource {
-    /// The kinds of workloads that a buffer can be about, all of the group `apps`.
+    /// The kinds of workloads that a buffer can refer to, all of the group `apps`.
     pub const WORKLOADS: [&str; 3] = ["Deployment", "StatefulSet", "ReplicaSet"];
 }
 
@@ -67,9 +67,9 @@ impl BufferSource {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BufferShape {
-    /// A pod as the source would make it, bound to no node.
+    /// A pod from the source, not bound to a node.
     pub pod: Pod,
-    /// The replicas that a workload asks for; zero for a PodTemplate.
+    /// The replicas of a workload; zero for a PodTemplate.
     pub replicas: u32,
     /// The generation of a PodTemplate.
     pub generation: Option<i64>,
@@ -78,7 +78,7 @@ pub struct BufferShape {
 /// Why nothing can be provisioned for a buffer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum BufferError {
-    /// The workload is not there.
+    /// The workload does not exist.
     #[error("{kind} {name} does not exist in namespace {namespace}; create it, or correct spec.scalableRef")]
     ScalableRefNotFound {
         /// Its kind.
@@ -88,7 +88,7 @@ pub enum BufferError {
         /// The buffer's namespace.
         namespace: String,
     },
-    /// The PodTemplate is not there.
+    /// The PodTemplate does not exist.
     #[error("PodTemplate {name} does not exist in namespace {namespace}; create it, or correct spec.podTemplateRef")]
     PodTemplateNotFound {
         /// Its name.
@@ -96,7 +96,7 @@ pub enum BufferError {
         /// The buffer's namespace.
         namespace: String,
     },
-    /// The buffer, or what it names, cannot be used.
+    /// The buffer, or the object that it refers to, is invalid.
     #[error("{0}")]
     Resolution(String),
 }
@@ -120,10 +120,10 @@ impl CapacityBuffer {
         self.strategy == ACTIVE_CAPACITY
     }
 
-    /// The source, if it is one that a buffer can have.
+    /// The source, if its kind is supported.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The error.
     pub fn source(&self) -> Result<&BufferSource, BufferError> {
         match &self.source {
             None => Err(BufferError::Resolution("set one of spec.podTemplateRef and spec.scalableRef".to_owned())),
@@ -151,9 +151,8 @@ impl CapacityBuffer {
         }
     }
 
-    /// How many chunks it has: the greater of `replicas` and the share by `percentage`, and no more than its limits
-    /// allow; without either, as many as these allow. Karpenter's documentation states the lesser; its code takes the
-    /// greater, as this does.
+    /// The number of chunks: the greater of `replicas` and the percentage, limited by its limits; without either, as many as the
+    /// limits allow. Karpenter's documentation states the lesser; its code takes the greater, and so does this function.
     ///
     /// # Errors
     /// When it would be more than [`MAX_CHUNKS`].
@@ -162,11 +161,11 @@ impl CapacityBuffer {
             let exact = (u64::from(shape.replicas) * u64::from(percent)).div_ceil(100);
             u32::try_from(exact).unwrap_or(u32::MAX)
         });
-        let wanted = self.replicas.max(share);
+        let desired = self.replicas.max(share);
         let allowed = self.limits.as_ref().and_then(|limits| chunks_within(limits, &shape.pod.requests));
-        let chunks = match (wanted, allowed) {
-            (Some(wanted), Some(allowed)) => wanted.min(allowed),
-            (Some(wanted), None) => wanted,
+        let chunks = match (desired, allowed) {
+            (Some(desired), Some(allowed)) => desired.min(allowed),
+            (Some(desired), None) => desired,
             (None, allowed) => allowed.unwrap_or(0),
         };
         if chunks > MAX_CHUNKS {
@@ -204,7 +203,7 @@ impl CapacityBuffer {
     }
 }
 
-/// Whether a pod is virtual: it stands for a chunk of a buffer and exists in plans only.
+/// Whether a pod is virtual: it represents a chunk of a buffer and exists in plans only.
 #[must_use]
 pub fn is_virtual(pod: &Pod) -> bool {
     pod.node_name.is_none() && pod.annotations.get(FAKE_POD).is_some_and(|value| value == "true")

@@ -1,6 +1,6 @@
-//! NodeClaims: our record of each node that we want, from the decision to the last trace of it.
+//! NodeClaims: the record of each node, from the decision to launch it until it is gone.
 //!
-//! The record in the claims table leads. The NodeClaim object in the cluster mirrors it.
+//! The record in the claims table is authoritative. The NodeClaim object in the cluster mirrors it.
 
 use crate::{Requirement, Requirements, ResourceList, StringMap, Taint, labels, node};
 use jiff::Timestamp;
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// How capacity is bought.
+/// The capacity type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CapacityType {
-    /// From a capacity reservation that is paid for anyway.
+    /// From a capacity reservation.
     Reserved,
-    /// Spare capacity that EC2 may take back with two minutes' notice.
+    /// Spare capacity that EC2 may interrupt with two minutes' notice.
     Spot,
     /// At the list price, without interruption.
     OnDemand,
@@ -31,7 +31,7 @@ impl CapacityType {
         }
     }
 
-    /// Reads the label's value.
+    /// Parses the label's value.
     #[must_use]
     pub fn from_label(value: &str) -> Option<Self> {
         [Self::Reserved, Self::Spot, Self::OnDemand].into_iter().find(|kind| kind.as_str() == value)
@@ -44,7 +44,7 @@ impl CapacityType {
         self != Self::Reserved && (reserved || labels::OF_A_RESERVATION.iter().any(|key| labels.contains_key(*key)))
     }
 
-    /// Takes out of labels what [contradicts](Self::contradicts) this.
+    /// Removes the labels that [contradict](Self::contradicts) this.
     pub fn correct(self, labels: &mut StringMap) {
         if self.contradicts(labels) {
             labels.retain(|key, _| !labels::OF_A_RESERVATION.contains(&key.as_str()));
@@ -61,40 +61,40 @@ impl fmt::Display for CapacityType {
     }
 }
 
-/// Where a claim stands in its life. Phases only ever go forwards.
+/// The phase of a claim. Phases only advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Phase {
-    /// Written down and charged to its NodePool's limits; nothing exists in EC2 as far as we know.
+    /// Recorded and charged to its NodePool's limits; no instance is known.
     Reserved,
     /// An instance was launched; its node has not joined yet.
     Launched,
-    /// Its node joined and was recognised.
+    /// Its node joined and was registered.
     Registered,
-    /// Its node was ready for pods.
+    /// Its node was initialized.
     Initialized,
-    /// It is going away; pods are being moved off its node.
+    /// It is terminating; its node is being drained.
     Draining,
-    /// Its node is empty or never came; the instance is being terminated.
+    /// Its node is drained or never joined; the instance is being terminated.
     Terminating,
-    /// Nothing of it is left in EC2 or the cluster; the record can be deleted.
+    /// Nothing is left in EC2 or the cluster; the record can be deleted.
     Gone,
 }
 
 impl Phase {
-    /// Whether it is going away.
+    /// Whether it is terminating.
     #[must_use]
     pub fn is_leaving(self) -> bool {
         self >= Self::Draining
     }
 }
 
-/// A node that we want, have or are getting rid of.
+/// The record of a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaim {
     /// The name, `NODEPOOL-xxxxx`.
     pub name: String,
-    /// A unique id of our own. Client tokens are made from it.
+    /// The unique id of the record. Client tokens are derived from it.
     pub uid: String,
     /// The NodePool.
     pub node_pool: String,
@@ -102,51 +102,50 @@ pub struct NodeClaim {
     pub node_class: String,
     /// When it was decided.
     pub created: Timestamp,
-    /// Counts the writes of the record; a write is refused when another came before it. Zero before the first.
+    /// The number of writes of the record. A write fails if another one came first. Zero before the first write.
     pub version: u64,
-    /// What was decided. Never changes, but for the hashes among the annotations when the way of hashing does.
+    /// The decision. It is immutable, except for the hash annotations when the hash version changes.
     pub spec: NodeClaimSpec,
-    /// Where it stands.
+    /// Its phase.
     pub phase: Phase,
-    /// What came of it so far.
+    /// Its status.
     pub status: NodeClaimStatus,
 }
 
-/// What was decided about a claim.
+/// The decision about a claim.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeClaimSpec {
-    /// What its node's labels may be, instance types (cheapest first in [`Self::instance_types`]), zones and capacity
-    /// types included.
+    /// The possible labels of its node, including instance types (cheapest first in [`Self::instance_types`]), zones and capacity
+    /// types.
     pub requirements: Requirements,
     /// The instance types that may be launched, cheapest first.
     pub instance_types: Vec<String>,
-    /// Labels that its node gets.
+    /// The labels of its node.
     pub labels: StringMap,
-    /// Annotations that its node gets.
+    /// The annotations of its node.
     pub annotations: StringMap,
-    /// Taints that its node keeps.
+    /// The permanent taints of its node.
     pub taints: Vec<Taint>,
-    /// Taints that something in the cluster removes before it is initialised.
+    /// The startup taints, which something in the cluster removes before the node is initialized.
     pub startup_taints: Vec<Taint>,
-    /// What the pods that it was made for need, DaemonSets included.
+    /// The requests of the pods that it was created for, including DaemonSets.
     pub requests: ResourceList,
-    /// The age at which it is replaced by force; `None` means never.
+    /// The age at which it is replaced forcefully; `None` means never.
     pub expire_after: Option<Duration>,
-    /// How long its drain may take before pods are deleted by force; `None` means for ever.
+    /// How long its drain may take before pods are deleted forcefully; `None` means without limit.
     pub termination_grace_period: Option<Duration>,
-    /// Which launch it belongs to.
+    /// Its launch group.
     pub launch_group: Option<LaunchGroup>,
-    /// Offerings that it would allow and that are not asked for all the same: their launch budgets were used up by others
-    /// when it was decided.
+    /// Allowed offerings that must not be used, because their launch budgets were used up at the time of the decision.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub avoided_offerings: Vec<OfferingKey>,
-    /// What it is charged to its NodePool's limits.
+    /// Its charge against the limits of its NodePool.
     pub charge: Charge,
-    /// The claims that it takes the place of: they begin to leave once its node is initialised, and stay if it fails.
+    /// The claims that it replaces: they begin termination once its node is initialized, and stay if it fails.
     pub replaces: Vec<String>,
-    /// The pods that it was launched for, `namespace/name`: for explanations and nominations, and so that the next plan
-    /// places those that are still pending there again instead of packing them again.
+    /// The pods that it was launched for, `namespace/name`: for explanations and nominations, and so that the next plan assigns
+    /// those that are still pending to it instead of packing them again.
     pub nominated_pods: Vec<String>,
 }
 
@@ -158,7 +157,7 @@ pub struct OfferingKey {
     pub instance_type: String,
     /// The availability zone, by name.
     pub zone: String,
-    /// How it is bought.
+    /// Its capacity type.
     pub capacity_type: CapacityType,
 }
 
@@ -168,33 +167,33 @@ impl fmt::Display for OfferingKey {
     }
 }
 
-/// How many launches of an offering may be on their way at once.
+/// How many launches of an offering may be in progress at once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LaunchBudget {
     /// The offering.
     pub offering: OfferingKey,
-    /// How many.
+    /// The number.
     pub size: u32,
-    /// Until when this holds; from then on it is as if nothing had been written.
+    /// The expiry.
     pub until: Timestamp,
 }
 
-/// Claims of one plan with identical specs, launched by one CreateFleet call. The id is its client token. Which instance is
-/// whose is written on the record of the group before any member takes one: so every member finds the same instance however
-/// often, and by whomever, the call is repeated or its instances are looked for.
+/// Claims of one plan with identical specs, launched by one CreateFleet call. The id is its client token. The owner of each
+/// instance is recorded on the group before any member takes one, so that every member finds the same instance however often the
+/// call or the search is repeated.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LaunchGroup {
-    /// The client token of the first launch; at most 60 ASCII characters, so that later ones can be numbered.
+    /// The client token of the first launch; at most 60 ASCII characters, so that later ones can have a number appended.
     pub id: String,
-    /// The place of this claim in the group, from 0.
+    /// The index of this claim in the group, from 0.
     pub index: u32,
-    /// How many claims there are in the group.
+    /// The number of claims in the group.
     pub size: u32,
 }
 
-/// What a claim takes of its NodePool's limits: the largest of what it may launch, until it is known.
+/// The charge of a claim against the limits of its NodePool: the maximum of its offerings, until it is launched.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Charge {
@@ -204,48 +203,49 @@ pub struct Charge {
     pub dollars_per_hour: f64,
 }
 
-/// What came of a claim so far.
+/// The status of a claim.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeClaimStatus {
     /// The instance, once launched.
     pub instance: Option<LaunchedInstance>,
-    /// Whether EC2 may have been asked for its instance: written before it is. As long as no answer is known there may be one.
+    /// Whether its instance may have been requested from EC2: written before the request. Until the answer is known, the instance
+    /// may exist.
     pub launch_asked: bool,
     /// Whether EC2 has answered that there is no instance for it, so that there will never be one.
     pub launch_denied: bool,
-    /// Since when it is known that EC2 may have launched its group although its answer was lost or does not mention it.
+    /// Since when it is known that EC2 may have launched its group although its answer was lost or does not mention this claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer_lost: Option<Timestamp>,
-    /// How many attempts to launch failed.
+    /// The number of failed launch attempts.
     pub launch_attempts: u32,
-    /// How many of those launches EC2 accepted without starting anything. An accepted client token answers the same for
-    /// ever, so the next try needs another one: see [`NodeClaim::client_token`].
+    /// How many of those launches EC2 accepted without starting anything. An accepted client token always returns the same
+    /// answer, so the next attempt needs another one: see [`NodeClaim::client_token`].
     pub launches_spent: u32,
-    /// How many times EC2 refused to launch for a reason that does not go by itself: a right that lacks, a parameter.
+    /// How many times EC2 rejected the launch for a permanent reason: a missing permission, an invalid parameter.
     pub launch_refusals: u32,
-    /// Labels learned at launch: those that the instance type and offering fix.
+    /// The labels of its instance type and offering, known after the launch.
     pub labels: StringMap,
-    /// What its node has.
+    /// The capacity of its node.
     pub capacity: ResourceList,
-    /// What its pods may use.
+    /// The allocatable resources of its node.
     pub allocatable: ResourceList,
     /// Its node's name, once joined.
     pub node_name: Option<String>,
-    /// The conditions that Karpenter's users know: Launched, Registered, Initialized, Drained and so on.
+    /// Karpenter's conditions: Launched, Registered, Initialized, Drained and so on.
     pub conditions: Vec<Condition>,
     /// When pods last came to or left its node.
     pub last_pod_event: Option<Timestamp>,
     /// A hash of the pods on its node at the last plan, by which the next plan detects a change.
     pub pods_seen: Option<u64>,
-    /// Why and since when it is going away.
+    /// Why and since when it is terminating.
     pub termination: Option<Termination>,
-    /// The disruption command that has taken this claim. No other command may, and its node keeps the taint
-    /// `karpenter.sh/disrupted` until the command ends.
+    /// The disruption command of this claim. No other command may take it, and its node keeps the taint `karpenter.sh/disrupted`
+    /// until the command ends.
     pub command: Option<String>,
-    /// When TerminateInstances was last asked for.
+    /// When TerminateInstances was last called.
     pub terminate_requested: Option<Timestamp>,
-    /// When draining began.
+    /// When the drain began.
     pub drain_started: Option<Timestamp>,
 }
 
@@ -259,13 +259,13 @@ pub struct LaunchedInstance {
     pub instance_type: String,
     /// The availability zone, by name.
     pub zone: String,
-    /// How it was bought.
+    /// Its capacity type.
     pub capacity_type: CapacityType,
-    /// Dollars per hour when it was launched; zero when not known.
+    /// Dollars per hour at launch; zero if unknown.
     pub price: f64,
     /// The AMI.
     pub image_id: String,
-    /// The private DNS name, by which the node will most likely be called.
+    /// The private DNS name, which will probably be the name of the node.
     pub private_dns_name: Option<String>,
     /// The capacity reservation that it runs in.
     pub reservation_id: Option<String>,
@@ -287,24 +287,24 @@ impl LaunchedInstance {
     }
 }
 
-/// Why and how a claim is going away.
+/// The termination of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Termination {
-    /// Why.
+    /// The reason.
     pub reason: TerminationReason,
-    /// One sentence for people.
+    /// The message.
     pub message: String,
     /// Since when.
     pub requested: Timestamp,
-    /// When draining ends by force; `None` means never.
+    /// When the drain ends forcefully; `None` means never.
     pub deadline: Option<Timestamp>,
 }
 
-/// Why a claim is going away.
+/// The reason of a termination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum TerminationReason {
-    /// EC2 had none of the offerings.
+    /// EC2 had no capacity for the offerings.
     InsufficientCapacity,
     /// The EC2NodeClass was not ready, missing or being deleted.
     NodeClassNotReady,
@@ -316,21 +316,21 @@ pub enum TerminationReason {
     Empty,
     /// Its pods fit elsewhere for less.
     Underutilized,
-    /// It no longer was what its NodePool or EC2NodeClass describes.
+    /// It no longer matches its NodePool or EC2NodeClass.
     Drifted,
     /// It reached its NodePool's `expireAfter`.
     Expired,
-    /// EC2 takes the instance back, or is about to.
+    /// EC2 interrupts the instance, or is about to.
     Interrupted,
-    /// The node was not healthy for too long.
+    /// The node was unhealthy for too long.
     Unhealthy,
-    /// A person or program deleted the NodeClaim or Node.
+    /// A user or program deleted the NodeClaim or Node.
     Deleted,
     /// The instance is gone although nodeless did not terminate it.
     InstanceMissing,
     /// The NodePool was deleted.
     NodePoolDeleted,
-    /// Its NodePool keeps a fixed number of nodes, and has more.
+    /// Its static NodePool has more nodes than its replicas.
     ScaledDown,
     /// The schedule of its NodePool has no nodes at this time. Claims of earlier versions call it `Asleep`.
     #[serde(alias = "Asleep")]
@@ -368,24 +368,24 @@ pub struct Condition {
     /// The type, such as `Launched`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Whether it holds.
+    /// The status.
     pub status: ConditionStatus,
-    /// One word why.
+    /// The reason.
     pub reason: String,
-    /// One sentence why.
+    /// The message.
     pub message: String,
-    /// Since when it has this status.
+    /// The time of the last transition.
     pub last_transition_time: Timestamp,
 }
 
-/// Whether a condition holds.
+/// The status of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ConditionStatus {
-    /// It holds.
+    /// True.
     True,
-    /// It does not hold.
+    /// False.
     False,
-    /// It is not known whether it holds.
+    /// Unknown.
     Unknown,
 }
 
@@ -405,21 +405,21 @@ impl ConditionStatus {
 pub mod condition {
     /// The instance was launched.
     pub const LAUNCHED: &str = "Launched";
-    /// The node joined and was recognised.
+    /// The node registered.
     pub const REGISTERED: &str = "Registered";
-    /// The node was ready for pods.
+    /// The node was initialized.
     pub const INITIALIZED: &str = "Initialized";
     /// All of the above.
     pub const READY: &str = "Ready";
-    /// The node has been quiet for as long as its NodePool's `consolidateAfter`.
+    /// The node had no pod events for its NodePool's `consolidateAfter`.
     pub const CONSOLIDATABLE: &str = "Consolidatable";
-    /// It no longer is what its NodePool or EC2NodeClass describes.
+    /// It no longer matches its NodePool or EC2NodeClass.
     pub const DRIFTED: &str = "Drifted";
-    /// Its node has what its instance type promises.
+    /// Its node has the capacity of its instance type.
     pub const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
-    /// It was chosen for disruption, and why.
+    /// It was selected for disruption.
     pub const DISRUPTION_REASON: &str = "DisruptionReason";
-    /// Its node has no pods left that had to move.
+    /// Its node is drained.
     pub const DRAINED: &str = "Drained";
     /// Its node's volumes are detached.
     pub const VOLUMES_DETACHED: &str = "VolumesDetached";
@@ -436,8 +436,8 @@ impl NodeClaim {
         self.status.instance.as_ref().map(LaunchedInstance::provider_id)
     }
 
-    /// The client token of its launch: the id of its launch group, numbered from the second launch on. All members of a
-    /// group come to the same tokens, because each counts on only after the same answer.
+    /// The client token of its launch: the id of its launch group, with a number from the second launch on. All members of a
+    /// group use the same tokens, because each increments the number only after the same answer.
     #[must_use]
     pub fn client_token(&self) -> Option<String> {
         let id = &self.spec.launch_group.as_ref()?.id;
@@ -447,7 +447,7 @@ impl NodeClaim {
         })
     }
 
-    /// The condition of a type.
+    /// The condition with a type.
     #[must_use]
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         self.status.conditions.iter().find(|condition| condition.kind == kind)
@@ -479,12 +479,12 @@ impl NodeClaim {
         }
     }
 
-    /// Forgets a condition.
+    /// Removes a condition.
     pub fn clear_condition(&mut self, kind: &str) {
         self.status.conditions.retain(|condition| condition.kind != kind);
     }
 
-    /// The tenancy of its instance: shared hardware where the claim allows it.
+    /// The tenancy of its instance: shared hardware if the claim allows it.
     #[must_use]
     pub fn tenancy(&self) -> &'static str {
         let dedicated = |asked: &Requirement| !asked.has("default") && asked.has("dedicated");
@@ -495,8 +495,8 @@ impl NodeClaim {
         }
     }
 
-    /// The labels that its node has or will have: those of the spec over those learned at launch, and the single-valued
-    /// requirements under both. None of a capacity reservation where the instance is in none, whatever it was launched for.
+    /// The labels of its node: those of the spec override those of the launch, and both override single-valued requirements. It
+    /// has no label of a capacity reservation if the instance is in none.
     #[must_use]
     pub fn node_labels(&self) -> StringMap {
         let mut labels = self.spec.requirements.single_values();

@@ -1,4 +1,4 @@
-//! Go durations as Karpenter's API writes them (`720h`, `1h30m`, `Never`).
+//! Go durations in the format of Karpenter's API (`720h`, `1h30m`, `Never`).
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -10,11 +10,11 @@ use std::time::Duration;
 pub enum NillableDuration {
     /// After this long.
     After(Duration),
-    /// At no time.
+    /// Never.
     Never,
 }
 
-/// Why a text is no duration.
+/// Why a text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a duration: {why}; write it like 30s, 1h30m or 720h")]
 pub struct ParseDurationError {
@@ -78,7 +78,7 @@ pub fn format_go_duration(duration: Duration) -> String {
 }
 
 impl NillableDuration {
-    /// The duration, if there is one.
+    /// The duration, if it is not `Never`.
     #[must_use]
     pub const fn duration(self) -> Option<Duration> {
         match self {

@@ -1,34 +1,34 @@
-//! One error for all ports, whose kind determines how the caller reacts.
+//! One error for all ports. Its kind determines how the caller reacts.
 
 use std::fmt;
 
 /// How to react to a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// The service did not answer, or failed: retry later, and act on nothing meanwhile.
+    /// The service did not answer, or failed: retry later, and do nothing meanwhile.
     Unavailable,
-    /// Too many calls: try again later, more slowly.
+    /// Throttled: retry later, and more slowly.
     Throttled,
-    /// We may not do this: a person has to grant it; trying again at once is of no use.
+    /// A permission is missing: a user has to grant it. An immediate retry does not help.
     Denied,
-    /// The thing is not there.
+    /// The object does not exist.
     NotFound,
-    /// The object was changed by another writer first: read it again and decide again.
+    /// Another writer changed the object first: read it again and decide again.
     Conflict,
-    /// The call itself is wrong, or names something that cannot be used: trying again is of no use.
+    /// The call itself is invalid. A retry does not help.
     Invalid,
 }
 
-/// A call through a port that failed.
+/// A failed call through a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortError {
     /// How to react.
     pub kind: ErrorKind,
-    /// What was called: the service and the operation, such as `EC2 CreateFleet` or `Kubernetes list pods`.
+    /// The service and the operation, such as `EC2 CreateFleet` or `Kubernetes list pods`.
     pub operation: String,
     /// The service's own code, such as `UnauthorizedOperation`; empty if there is none.
     pub code: String,
-    /// The message of the service, and what to do next where that is known.
+    /// The message of the service, and what to do next if that is known.
     pub message: String,
 }
 
@@ -45,7 +45,7 @@ impl PortError {
         self
     }
 
-    /// Whether trying the same call again later may succeed.
+    /// Whether a retry may succeed later.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         matches!(self.kind, ErrorKind::Unavailable | ErrorKind::Throttled | ErrorKind::Conflict)

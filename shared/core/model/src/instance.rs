@@ -1,4 +1,4 @@
-//! EC2 instances, and what came of launching them.
+//! EC2 instances, and the results of launches.
 
 use crate::{CapacityType, StringMap};
 use jiff::Timestamp;
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 /// The code of a launch that EC2 accepted without reporting its result.
 pub const LAUNCH_UNANSWERED: &str = "LaunchUnanswered";
 
-/// One thing that may be launched.
+/// One offering that may be launched.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LaunchCandidate {
     /// The instance type.
@@ -16,11 +16,11 @@ pub struct LaunchCandidate {
     /// The labels of the type that AMI selection looks at (GPU count, accelerator count and so on), and of the
     /// offering (kind of capacity reservation).
     pub labels: StringMap,
-    /// The greatest number of pods, for the kubelet.
+    /// The maximum number of pods, for the kubelet.
     pub max_pods: u32,
     /// The availability zone, by name.
     pub zone: String,
-    /// How it is bought.
+    /// Its capacity type.
     pub capacity_type: CapacityType,
     /// Dollars per hour.
     pub price: f64,
@@ -30,23 +30,23 @@ pub struct LaunchCandidate {
     pub efa_interfaces: u32,
 }
 
-/// What EC2 did.
+/// The result of a launch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LaunchOutcome {
-    /// The instances, in the order of their ids. Fewer than asked for when capacity ran out.
+    /// The instances, in the order of their ids. Fewer than requested if capacity ran out.
     pub instances: Vec<Instance>,
-    /// What EC2 would not launch, and why.
+    /// The errors of EC2.
     pub failures: Vec<OfferingFailure>,
 }
 
-/// An offering that EC2 would not launch.
+/// An offering that EC2 did not launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfferingFailure {
     /// The instance type.
     pub instance_type: String,
     /// The availability zone, by name.
     pub zone: String,
-    /// How it would have been bought.
+    /// Its capacity type.
     pub capacity_type: CapacityType,
     /// EC2's code.
     pub code: String,
@@ -56,18 +56,18 @@ pub struct OfferingFailure {
     pub lacks_capacity: bool,
 }
 
-/// An instance that carries our tags.
+/// An instance with the tags of nodeless or Karpenter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instance {
     /// The instance id.
     pub id: String,
-    /// Where it stands.
+    /// Its state.
     pub state: InstanceState,
     /// The instance type.
     pub instance_type: String,
     /// The availability zone, by name.
     pub zone: String,
-    /// How it was bought.
+    /// Its capacity type.
     pub capacity_type: CapacityType,
     /// The AMI.
     pub image_id: String,
@@ -85,7 +85,7 @@ pub struct Instance {
     pub tags: StringMap,
 }
 
-/// Where an instance stands, by EC2's names.
+/// The state of an instance, by EC2's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InstanceState {
     /// Being started.
@@ -107,7 +107,7 @@ pub enum InstanceState {
 pub struct InstanceFault {
     /// The instance id.
     pub id: String,
-    /// What it is.
+    /// The fault.
     pub kind: FaultKind,
 }
 
@@ -116,12 +116,12 @@ pub struct InstanceFault {
 pub enum FaultKind {
     /// A status check fails.
     CheckFailed {
-        /// Which: `instance` for its own, `system` for the machine below it.
+        /// Which: `instance` for the instance status check, `system` for the system status check.
         check: &'static str,
         /// Since when, where EC2 reports that.
         since: Option<Timestamp>,
     },
-    /// Something is planned that takes the instance away, at least for a while.
+    /// A scheduled event that ends or interrupts the instance.
     Planned {
         /// EC2's code, such as `instance-retirement`.
         code: String,

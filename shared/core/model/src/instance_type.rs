@@ -5,44 +5,43 @@ use crate::{CapacityType, Quantity, Requirement, Requirements, ResourceList, lab
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// An instance type as launched for one EC2NodeClass: its labels, what it has and what is left for pods, and where it
-/// can be bought.
+/// An instance type as launched for one EC2NodeClass: its labels, its capacity and overhead, and its offerings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstanceType {
     /// The name, such as `m6i.large`.
     pub name: String,
     /// The labels that its nodes may have. Zone and capacity type list what any offering has.
     pub requirements: Requirements,
-    /// Everything it has.
+    /// Its capacity.
     pub capacity: ResourceList,
-    /// What the system keeps for itself.
+    /// Its overhead.
     pub overhead: Overhead,
-    /// Where and how it can be bought.
+    /// Its offerings.
     pub offerings: Vec<Offering>,
 }
 
-/// What a node keeps for itself.
+/// The overhead of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Overhead {
-    /// For Kubernetes' own processes.
+    /// kube-reserved.
     pub kube_reserved: ResourceList,
-    /// For the operating system.
+    /// system-reserved.
     pub system_reserved: ResourceList,
-    /// Below which the kubelet evicts pods.
+    /// The eviction threshold.
     pub eviction_threshold: ResourceList,
 }
 
-/// One way to buy an instance type: in a zone, as a capacity type, at a price.
+/// An offering: an instance type in a zone, with a capacity type and a price.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Offering {
     /// The availability zone, by name.
     pub zone: String,
-    /// How it is bought.
+    /// Its capacity type.
     pub capacity_type: CapacityType,
     /// Dollars per hour.
     pub price: f64,
-    /// Whether it can be had now, as far as is known.
+    /// Whether it is available now, as far as known.
     pub available: bool,
     /// Whether it is unavailable only because it has no price: the price lists have none, and a NodeOverlay may set
     /// one.
@@ -53,13 +52,13 @@ pub struct Offering {
     pub requirements: Requirements,
 }
 
-/// A capacity reservation behind an offering.
+/// The capacity reservation of an offering.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reservation {
     /// Its id, `cr-…`.
     pub id: String,
-    /// How many instances are left in it.
+    /// The number of available instances.
     pub remaining: u32,
 }
 
@@ -67,7 +66,7 @@ pub struct Reservation {
 pub type InstanceTypes = Arc<[InstanceType]>;
 
 impl InstanceType {
-    /// What pods may use: the capacity less every overhead, never below zero. Huge pages are set aside from memory.
+    /// The allocatable resources: the capacity less every overhead, never below zero. Huge pages are subtracted from memory.
     #[must_use]
     pub fn allocatable(&self) -> ResourceList {
         let mut left = self.capacity.clone();
@@ -88,7 +87,7 @@ impl InstanceType {
         left
     }
 
-    /// The offerings that can be had and that meet the requirements on zone, capacity type and their own labels.
+    /// The available offerings that meet the requirements on zone, capacity type and their own labels.
     pub fn available_offerings<'a, 'r>(
         &'a self,
         requirements: &'r Requirements,
@@ -96,8 +95,7 @@ impl InstanceType {
         self.offerings.iter().filter(move |offering| offering.available && offering.meets(requirements))
     }
 
-    /// The cheapest offering that can be had and meets the requirements; among equals the first by zone and capacity
-    /// type.
+    /// The cheapest available offering that meets the requirements; among equals the first by zone and capacity type.
     #[must_use]
     pub fn cheapest_offering<'a>(&'a self, requirements: &Requirements) -> Option<&'a Offering> {
         self.available_offerings(requirements).min_by(|a, b| a.cmp_price(b))
@@ -114,7 +112,7 @@ impl Offering {
             && requirements.intersects(&self.requirements)
     }
 
-    /// By price, then zone, then capacity type, so that every order is total and always the same.
+    /// By price, then zone, then capacity type, so that the order is total and deterministic.
     #[must_use]
     pub fn cmp_price(&self, other: &Self) -> std::cmp::Ordering {
         self.price
@@ -123,7 +121,7 @@ impl Offering {
             .then_with(|| self.capacity_type.cmp(&other.capacity_type))
     }
 
-    /// The labels that a node bought this way has beyond its type's: zone, capacity type and its own.
+    /// The labels of a node with this offering beyond those of its type: zone, capacity type and its own.
     #[must_use]
     pub fn node_requirements(&self) -> Requirements {
         let mut requirements = self.requirements.clone();

@@ -4,11 +4,11 @@
 
 /// The NodePool that a node, claim or instance belongs to (label and EC2 tag).
 pub const NODE_POOL: &str = "karpenter.sh/nodepool";
-/// How the capacity is bought: `spot`, `on-demand` or `reserved`.
+/// The capacity type: `spot`, `on-demand` or `reserved`.
 pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
-/// `true` on a Node that its claim has recognised.
+/// `true` on a registered Node.
 pub const REGISTERED: &str = "karpenter.sh/registered";
-/// `true` on a Node that is ready for pods.
+/// `true` on an initialized Node.
 pub const INITIALIZED: &str = "karpenter.sh/initialized";
 /// `true` on a Node whose kubelet has set the claim's taints itself.
 pub const DO_NOT_SYNC_TAINTS: &str = "karpenter.sh/do-not-sync-taints";
@@ -29,12 +29,12 @@ pub const OS: &str = "kubernetes.io/os";
 pub const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
 /// The node itself.
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
-/// Takes a draining node out of load balancers.
+/// Excludes a draining node from load balancers.
 pub const EXCLUDE_FROM_LOAD_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
 // Labels of Karpenter's AWS provider.
 
-/// The EC2NodeClass that a node, claim or instance was made from (label and EC2 tag).
+/// The EC2NodeClass of a node, claim or instance (label and EC2 tag).
 pub const EC2_NODE_CLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
 /// The availability zone, by account-independent id.
 pub const ZONE_ID: &str = "topology.k8s.aws/zone-id";
@@ -88,7 +88,7 @@ pub const NITRO_SANDBOX: &str = "karpenter.k8s.aws/nitro-sandbox";
 pub const CAPACITY_RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
 /// `default` or `capacity-block`.
 pub const CAPACITY_RESERVATION_TYPE: &str = "karpenter.k8s.aws/capacity-reservation-type";
-/// Whether the reservation may be taken back.
+/// Whether the reservation is interruptible.
 pub const CAPACITY_RESERVATION_INTERRUPTIBLE: &str = "karpenter.k8s.aws/capacity-reservation-interruptible";
 /// The labels that only nodes in a capacity reservation have.
 pub const OF_A_RESERVATION: [&str; 3] =
@@ -104,17 +104,17 @@ pub const PLACEMENT_GROUP_PARTITION: &str = "karpenter.k8s.aws/placement-group-p
 pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 /// The hash of the NodePool's static fields.
 pub const NODE_POOL_HASH: &str = "karpenter.sh/nodepool-hash";
-/// Which way of hashing made `nodepool-hash`.
+/// The version of `nodepool-hash`.
 pub const NODE_POOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
 /// The hash of the EC2NodeClass's static fields.
 pub const EC2_NODE_CLASS_HASH: &str = "karpenter.k8s.aws/ec2nodeclass-hash";
-/// Which way of hashing made `ec2nodeclass-hash`.
+/// The version of `ec2nodeclass-hash`.
 pub const EC2_NODE_CLASS_HASH_VERSION: &str = "karpenter.k8s.aws/ec2nodeclass-hash-version";
-/// When draining ends by force, in RFC 3339.
+/// When the drain ends forcefully, in RFC 3339.
 pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
-/// Whether minValues were lowered for a claim.
+/// Whether minValues were relaxed for a claim.
 pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
-/// `true` on a claim whose prices a NodeOverlay changed: EC2 then launches by our order of prices, not its own.
+/// `true` on a claim whose prices a NodeOverlay changed: EC2 then uses the order of the request's prices, not its own.
 pub const PRICE_OVERLAY_APPLIED: &str = "karpenter.sh/price-overlay-applied";
 /// `true` on a claim whose instance types a NodeOverlay gave further resources.
 pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applied";
@@ -122,24 +122,24 @@ pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applie
 pub const INSTANCE_PROFILE_NAME: &str = "karpenter.k8s.aws/instance-profile-name";
 /// `true` once the instance has its Name and claim tags.
 pub const TAGGED: &str = "karpenter.k8s.aws/tagged";
-/// The same for the cluster's name; Karpenter asks for both.
+/// The same for the cluster's name; Karpenter requires both.
 pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
-/// The uid of our record, on the NodeClaim object that mirrors it: by this we know our own.
+/// The uid of the record, on the NodeClaim object that mirrors it. It identifies the mirrors of nodeless.
 pub const RECORD_UID: &str = "nodeless.sh/record-uid";
-/// How much a pod's owner would miss it.
+/// The cost of deleting a pod, in Kubernetes.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 // Taints.
 
-/// Keeps new pods off a node that is going away.
+/// Keeps new pods off a node that is being disrupted.
 pub const DISRUPTED_TAINT: &str = "karpenter.sh/disrupted";
-/// Keeps pods off a node until its claim has recognised it.
+/// Keeps pods off a node until it is registered.
 pub const UNREGISTERED_TAINT: &str = "karpenter.sh/unregistered";
 /// Set by Kubernetes while a node is not ready.
 pub const NOT_READY_TAINT: &str = "node.kubernetes.io/not-ready";
-/// Set by Kubernetes while a node does not answer.
+/// Set by Kubernetes while a node is unreachable.
 pub const UNREACHABLE_TAINT: &str = "node.kubernetes.io/unreachable";
-/// Set until the cloud controller has seen a node.
+/// Set until the cloud controller manager has initialized a node.
 pub const CLOUD_PROVIDER_UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
 // Finalizers and EC2 tags.
@@ -150,8 +150,8 @@ pub const TERMINATION_FINALIZER: &str = "karpenter.sh/termination";
 pub const EC2_NODE_CLASS_FINALIZER: &str = "karpenter.k8s.aws/termination";
 /// The EC2 tag that names the claim of an instance.
 pub const NODE_CLAIM_TAG: &str = "karpenter.sh/nodeclaim";
-/// The EC2 tag that names the launch group of an instance, given at launch: by it an instance is recognised although
-/// the answer to its launch was lost.
+/// The EC2 tag with the launch group of an instance, set at launch: it identifies the instance if the answer to its launch was
+/// lost.
 pub const LAUNCH_GROUP_TAG: &str = "nodeless.sh/launch-group";
 /// The EC2 tag that names the cluster of an instance.
 pub const CLUSTER_NAME_TAG: &str = "eks:eks-cluster-name";
@@ -198,7 +198,7 @@ pub const WELL_KNOWN: &[&str] = &[
     PLACEMENT_GROUP_PARTITION,
 ];
 
-/// Older spellings of labels that are read as the present ones.
+/// Deprecated labels and their current names.
 const ALIASES: &[(&str, &str)] = &[
     ("failure-domain.beta.kubernetes.io/zone", ZONE),
     ("failure-domain.beta.kubernetes.io/region", REGION),
@@ -214,23 +214,23 @@ pub fn is_well_known(key: &str) -> bool {
     WELL_KNOWN.contains(&key)
 }
 
-/// The present spelling of a label key.
+/// The current name of a label key.
 #[must_use]
 pub fn normalize(key: &str) -> &str {
     ALIASES.iter().find(|(alias, _)| *alias == key).map_or(key, |(_, present)| present)
 }
 
-/// The value of a label, under its present name or an alias of it.
+/// The value of a label, under its current name or an alias of it.
 #[must_use]
 pub fn of<'l>(labels: &'l crate::StringMap, present: &str) -> Option<&'l String> {
     let by_alias = || labels.iter().find(|(key, _)| normalize(key) == present).map(|(_, value)| value);
     labels.get(present).or_else(by_alias)
 }
 
-/// Whether a NodePool or pod may not require this label, because no launch defines it and it is not the user's.
+/// Whether a NodePool or pod may not require this label, because no launch defines it and it is not a user's label.
 ///
-/// The domains `karpenter.sh` and `karpenter.k8s.aws` and what lies below them are ours except for the well-known
-/// labels, and the host name is Kubernetes' own. Karpenter v1.14 draws the line in the same place.
+/// The domains `karpenter.sh` and `karpenter.k8s.aws` and their subdomains are restricted except for the well-known labels, and
+/// the host name belongs to Kubernetes. Karpenter v1.14 has the same rule.
 #[must_use]
 pub fn is_restricted(key: &str) -> bool {
     if is_well_known(key) {

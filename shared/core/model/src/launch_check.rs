@@ -3,40 +3,40 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// EC2 would not launch.
+/// A rejection by EC2.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Refusal {
-    /// One CamelCase word, as Karpenter has it in the condition ValidationSucceeded where it has one.
+    /// The reason in CamelCase: Karpenter's, for the condition ValidationSucceeded, if it has one.
     pub reason: String,
     /// The request and the answer of EC2.
     pub message: String,
 }
 
-/// What EC2 was last asked about an EC2NodeClass by dry runs, and what it last answered.
+/// The last dry runs for an EC2NodeClass, and the last answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LaunchCheck {
     /// The EC2NodeClass.
     pub node_class: String,
-    /// The key of what was asked about: a hash of everything that the answer depends on.
+    /// The key of the request: a hash of everything that the answer depends on.
     pub asked: String,
-    /// When it was asked about.
+    /// When EC2 was called.
     pub asked_at: Timestamp,
     /// Why there was no answer, if there was none.
     pub problem: Option<String>,
-    /// The last answer, perhaps to an older question.
+    /// The last answer, perhaps to an earlier request.
     pub answer: Option<LaunchAnswer>,
 }
 
-/// What EC2 answered.
+/// An answer of EC2.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LaunchAnswer {
-    /// The key of what it is about.
+    /// The key of its request.
     pub key: String,
-    /// When it came.
+    /// When EC2 answered.
     pub at: Timestamp,
-    /// Why EC2 would not launch; `None` where it would.
+    /// Why EC2 would not launch; `None` if it would.
     pub refusal: Option<Refusal>,
 }

@@ -1,6 +1,6 @@
 //! The plain values that every crate shares: quantities, requirements, taints, pods, nodes, instance types, claims.
 //!
-//! This crate is pure. It knows no clock, no network and no Kubernetes or AWS client; it is what those speak about.
+//! This crate is pure: it uses no clock, no network and no Kubernetes or AWS client, and defines the types that these exchange.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod buffer;
@@ -45,5 +45,5 @@ pub use selector::LabelSelector;
 pub use taint::{Taint, TaintEffect, Toleration};
 pub use workload::{DaemonSet, PodDisruptionBudget};
 
-/// Labels or annotations: sorted, so that everything printed or stored from them is the same each time.
+/// Labels or annotations: sorted, so that everything that is printed or stored from them is deterministic.
 pub type StringMap = std::collections::BTreeMap<String, String>;

@@ -4,7 +4,7 @@ use crate::{ResourceList, StringMap, Taint, labels};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// A node of the cluster, ours or not.
+/// A node of the cluster, managed or not.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Node {
@@ -18,21 +18,21 @@ pub struct Node {
     pub labels: StringMap,
     /// Annotations.
     pub annotations: StringMap,
-    /// Finalizers that hold its deletion.
+    /// Finalizers.
     pub finalizers: Vec<String>,
     /// Taints.
     pub taints: Vec<Taint>,
     /// Whether it is cordoned.
     pub unschedulable: bool,
-    /// Everything it has.
+    /// Its capacity.
     pub capacity: ResourceList,
-    /// What pods may use.
+    /// Its allocatable resources.
     pub allocatable: ResourceList,
-    /// The status of its conditions, `Ready` among them.
+    /// Its conditions, including `Ready`.
     pub conditions: Vec<NodeCondition>,
     /// When it was created.
     pub created: Option<Timestamp>,
-    /// When deletion was asked for, if it was.
+    /// The deletion timestamp, if any.
     pub deletion_timestamp: Option<Timestamp>,
 }
 
@@ -42,7 +42,7 @@ pub struct Node {
 pub struct NodeCondition {
     /// The type, such as `Ready`.
     pub kind: String,
-    /// Whether it holds; `None` means unknown.
+    /// Its status; `None` means unknown.
     pub status: Option<bool>,
     /// Since when.
     pub since: Option<Timestamp>,
@@ -55,31 +55,31 @@ impl Node {
         self.conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == Some(true))
     }
 
-    /// The NodePool that it belongs to, if it is ours.
+    /// Its NodePool, if it is managed.
     #[must_use]
     pub fn node_pool(&self) -> Option<&str> {
         self.labels.get(labels::NODE_POOL).map(String::as_str)
     }
 
-    /// Whether its claim has recognised it.
+    /// Whether it is registered.
     #[must_use]
     pub fn is_registered(&self) -> bool {
         self.has_label(labels::REGISTERED, "true")
     }
 
-    /// Whether it has been ready for pods once.
+    /// Whether it is initialized.
     #[must_use]
     pub fn is_initialized(&self) -> bool {
         self.has_label(labels::INITIALIZED, "true")
     }
 
-    /// Whether a label has just this value.
+    /// Whether a label has exactly this value.
     #[must_use]
     pub fn has_label(&self, key: &str, value: &str) -> bool {
         self.labels.get(key).is_some_and(|actual| actual == value)
     }
 
-    /// Whether it carries a taint of this key and effect.
+    /// Whether it has a taint with this key and effect.
     #[must_use]
     pub fn has_taint(&self, taint: &Taint) -> bool {
         self.taints.iter().any(|present| present.matches(taint))

@@ -1,14 +1,14 @@
-//! NodePools as planning sees them.
+//! NodePools as planning uses them.
 
 use crate::{NillableDuration, Requirements, ResourceList, StringMap, Taint};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The limit of a NodePool on what its nodes may cost together, in `spec.limits` or as an annotation.
+/// The key of a NodePool's limit on the price of its nodes, in `spec.limits` or as an annotation.
 pub const DOLLARS_PER_HOUR: &str = "nodeless.sh/dollars-per-hour";
 
-/// A NodePool, checked and decoded.
+/// A NodePool, validated and decoded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodePool {
@@ -16,36 +16,36 @@ pub struct NodePool {
     pub name: String,
     /// The unique id.
     pub uid: String,
-    /// Counts the changes of what it prescribes; zero where that is not known.
+    /// The generation of its spec; zero if unknown.
     pub generation: i64,
-    /// What its nodes look like.
+    /// The template of its nodes.
     pub template: NodeTemplate,
     /// When its nodes may be disrupted.
     pub disruption: Disruption,
-    /// What all its nodes together may not exceed; `nodes` counts nodes. A resource that is not listed is unlimited.
+    /// The limits of all its nodes together; `nodes` counts nodes. A resource that is not listed is unlimited.
     pub limits: ResourceList,
-    /// What all its nodes together may cost, in dollars per hour: the smaller value of `spec.limits` and the annotation
-    /// under [`DOLLARS_PER_HOUR`].
+    /// The limit on the price of all its nodes together, in dollars per hour: the smaller value of `spec.limits` and the
+    /// annotation [`DOLLARS_PER_HOUR`].
     pub limit_dollars_per_hour: Option<f64>,
-    /// Pools of greater weight are tried first.
+    /// NodePools with a greater weight are tried first.
     pub weight: i32,
-    /// The fixed number of nodes of a static pool.
+    /// The replicas of a static NodePool.
     pub replicas: Option<i64>,
     /// Whether it and its EC2NodeClass are ready; otherwise why not.
     pub ready: Result<(), String>,
-    /// Whether deletion was asked for.
+    /// Whether it is being deleted.
     pub deleting: bool,
     /// The hash of its static fields, for drift.
     pub hash: String,
 }
 
-/// What a NodePool's nodes look like.
+/// The template of a NodePool's nodes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeTemplate {
     /// The EC2NodeClass.
     pub node_class: String,
-    /// What the nodes' labels may be: the template's requirements and labels together.
+    /// The possible labels of the nodes: the template's requirements and labels together.
     pub requirements: Requirements,
     /// Labels that every node gets.
     pub labels: StringMap,
@@ -53,11 +53,11 @@ pub struct NodeTemplate {
     pub annotations: StringMap,
     /// Taints that every node keeps.
     pub taints: Vec<Taint>,
-    /// Taints that something in the cluster will remove before the node is initialised.
+    /// The startup taints, which something in the cluster removes before the node is initialized.
     pub startup_taints: Vec<Taint>,
-    /// The age at which a node is replaced by force; `None` and `Never` mean never.
+    /// The age at which a node is replaced forcefully; `None` and `Never` mean never.
     pub expire_after: Option<NillableDuration>,
-    /// How long a drain may take before pods are deleted by force; `None` means for ever.
+    /// How long a drain may take before pods are deleted forcefully; `None` means without limit.
     pub termination_grace_period: Option<Duration>,
 }
 
@@ -65,17 +65,17 @@ pub struct NodeTemplate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Disruption {
-    /// Which nodes consolidation may touch.
+    /// Which nodes may be consolidated.
     pub consolidation_policy: ConsolidationPolicy,
     /// How long a node must be without pod changes before it is considered.
     pub consolidate_after: NillableDuration,
-    /// How many nodes may be disrupted at once; all that are active hold.
+    /// How many nodes may be disrupted at once; all active budgets apply.
     pub budgets: Vec<Budget>,
     /// The nodeless annotations of the NodePool (`nodeless.sh/…`), as written: pauses, schedules and others.
     pub annotations: StringMap,
 }
 
-/// Which nodes consolidation may touch.
+/// Which nodes may be consolidated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ConsolidationPolicy {
     /// Only nodes without pods that would need another node.
@@ -83,7 +83,7 @@ pub enum ConsolidationPolicy {
     /// Also nodes whose pods would fit elsewhere or on something cheaper.
     #[default]
     WhenEmptyOrUnderutilized,
-    /// As above, when the saving is worth the disruption.
+    /// As above, if the savings justify the disruption.
     Balanced,
 }
 
@@ -94,7 +94,7 @@ pub enum DisruptionReason {
     Empty,
     /// Its pods fit elsewhere for less.
     Underutilized,
-    /// It no longer is what its NodePool or EC2NodeClass describes.
+    /// It no longer matches its NodePool or EC2NodeClass.
     Drifted,
 }
 
@@ -102,20 +102,20 @@ pub enum DisruptionReason {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Budget {
-    /// For which reasons; empty means all.
+    /// The reasons; empty means all.
     pub reasons: Vec<DisruptionReason>,
-    /// How many nodes.
+    /// The number of nodes.
     pub nodes: BudgetNodes,
-    /// When it starts being active, as a cron expression in UTC with how long it stays so; `None` means always.
+    /// The schedule, as a cron expression in UTC with a duration; `None` means always.
     pub window: Option<BudgetWindow>,
 }
 
 /// A number of nodes, or a share of the pool's nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BudgetNodes {
-    /// So many.
+    /// A number of nodes.
     Count(u32),
-    /// So many per cent of the pool's nodes, rounded up.
+    /// A percentage of the pool's nodes, rounded up.
     Percent(u32),
 }
 
@@ -130,7 +130,7 @@ pub struct BudgetWindow {
 }
 
 impl BudgetNodes {
-    /// How many of so many nodes.
+    /// The allowed number out of a number of nodes.
     #[must_use]
     pub fn of(self, total: u32) -> u32 {
         match self {
@@ -143,7 +143,7 @@ impl BudgetNodes {
 }
 
 impl Default for Disruption {
-    /// Karpenter's defaults: whole policy, at once, ten per cent of the nodes.
+    /// Karpenter's defaults: the policy WhenEmptyOrUnderutilized, without a delay, ten per cent of the nodes.
     fn default() -> Self {
         Self {
             consolidation_policy: ConsolidationPolicy::default(),
@@ -154,18 +154,17 @@ impl Default for Disruption {
     }
 }
 
-/// How much of a NodePool's limits its claims use. Kept beside the claims and changed in the same transaction.
+/// The usage of a NodePool's limits by its claims. It is stored beside the claims and changed in the same transaction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolUsage {
-    /// What the claims amount to, `nodes` included.
+    /// The sum of the claims' resources, including `nodes`.
     pub resources: ResourceList,
-    /// What they cost, in dollars per hour.
+    /// The sum of the claims' prices, in dollars per hour.
     pub dollars_per_hour: f64,
-    /// When it was last counted again from the claims.
+    /// When it was last recomputed from the claims.
     pub recounted: Option<Timestamp>,
-    /// Grows with each charge, so that what was read before another charge corrects nothing, even where the sums are the same
-    /// again.
+    /// Increases with each charge, so that a correction that is based on an earlier read fails, even if the sums are the same.
     #[serde(default)]
     pub revision: u64,
 }

@@ -21,17 +21,17 @@ pub struct MirroredClaim {
     pub finalizers: Vec<String>,
     /// The provider id in its status.
     pub provider_id: Option<String>,
-    /// Whether it carries the annotation by which we know our mirrors: the uid of our record.
+    /// Whether it has the annotation that identifies mirrors: the uid of the record.
     pub record_uid: Option<String>,
-    /// The NodePool of its label `karpenter.sh/nodepool`. One that a person made for a single node has none.
+    /// The NodePool in its label `karpenter.sh/nodepool`. A NodeClaim that a user created for a single node has none.
     pub node_pool: Option<String>,
-    /// The uid of the NodePool that owns it, with which it is deleted. `kubectl delete --cascade=orphan` takes the owner away.
+    /// The uid of the NodePool that owns it. `kubectl delete --cascade=orphan` removes the owner.
     pub owner: Option<String>,
     /// When the object was created.
     pub created: Option<Timestamp>,
     /// The age at which its node is replaced, `spec.expireAfter`; `None` means never.
     pub expire_after: Option<Duration>,
-    /// How long its drain may take, `spec.terminationGracePeriod`; `None` means for ever.
+    /// How long its drain may take, `spec.terminationGracePeriod`; `None` means without limit.
     pub termination_grace_period: Option<Duration>,
     /// The capacity type by its label `karpenter.sh/capacity-type`.
     pub capacity_type: Option<CapacityType>,
@@ -40,7 +40,7 @@ pub struct MirroredClaim {
 }
 
 impl MirroredClaim {
-    /// Whether it shows these conditions and no others. Messages and times do not count.
+    /// Whether it shows exactly these conditions. Messages and times do not count.
     #[must_use]
     pub fn shows(&self, conditions: &[Condition]) -> bool {
         let same = |one: &Condition| {
@@ -52,7 +52,7 @@ impl MirroredClaim {
     }
 }
 
-/// Changes to a node, applied on top of what others own.
+/// A patch of a node, applied to its current state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodePatch {
     /// Labels to set.
@@ -61,7 +61,7 @@ pub struct NodePatch {
     pub remove_labels: Vec<String>,
     /// Annotations to set.
     pub annotations: StringMap,
-    /// Taints to add; one of the same key and effect is replaced.
+    /// Taints to add; a taint with the same key and effect is replaced.
     pub add_taints: Vec<Taint>,
     /// Taints to remove, by key and effect.
     pub remove_taints: Vec<Taint>,
@@ -74,7 +74,7 @@ pub struct NodePatch {
 }
 
 impl NodePatch {
-    /// Changes a node as the API server does, so that it need not be read again.
+    /// Patches a node as the API server does, so that it need not be read again.
     pub fn apply(&self, node: &mut Node) {
         node.labels.retain(|key, _| !self.remove_labels.contains(key));
         node.labels.extend(self.labels.clone());
@@ -83,21 +83,21 @@ impl NodePatch {
             .retain(|taint| !self.remove_taints.iter().chain(&self.add_taints).any(|other| other.matches(taint)));
         node.taints.extend(self.add_taints.iter().cloned());
         node.finalizers.retain(|finalizer| Some(finalizer) != self.remove_finalizer.as_ref());
-        // Kubernetes forbids new finalizers on an object that is being deleted.
+        // Kubernetes does not allow new finalizers on an object that is being deleted.
         let missing = self.add_finalizer.iter().filter(|_| node.deletion_timestamp.is_none());
         let missing: Vec<String> = missing.filter(|name| !node.finalizers.contains(name)).cloned().collect();
         node.finalizers.extend(missing);
     }
 }
 
-/// A pod to be moved, by more than its name.
+/// A pod to evict or delete.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PodRef {
     /// The namespace.
     pub namespace: String,
     /// The name.
     pub name: String,
-    /// The uid: a successor of the same name is another pod.
+    /// The uid: a later pod with the same name is a different one.
     pub uid: String,
 }
 
@@ -129,8 +129,8 @@ pub struct ObjectEvent {
     pub reason: String,
     /// The message: one sentence.
     pub message: String,
-    /// What distinguishes it from other Events of the same object and reason. Of Events with the same object, reason and
-    /// values one is published within [`Self::dedupe_timeout`], even where their messages differ.
+    /// The values that distinguish it from other Events of the same object and reason. Of Events with the same object, reason and
+    /// values, one is published within [`Self::dedupe_timeout`], even if their messages differ.
     #[serde(skip)]
     pub dedupe_values: Vec<String>,
     /// How long an Event with the same key is not published again.

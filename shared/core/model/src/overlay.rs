@@ -1,34 +1,34 @@
-//! NodeOverlays as planning sees them.
+//! NodeOverlays as planning uses them.
 
 use crate::{Requirements, ResourceList};
 use serde::{Deserialize, Serialize};
 
-/// A NodeOverlay, checked and decoded: how it changes instance types from what EC2 reports.
+/// A NodeOverlay, validated and decoded: how it changes instance types.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeOverlay {
     /// The name.
     pub name: String,
-    /// Overlays of greater weight go before others.
+    /// NodeOverlays with a greater weight take precedence.
     pub weight: i32,
-    /// Which instance types and offerings it is about.
+    /// The instance types and offerings that it selects.
     pub requirements: Requirements,
-    /// What becomes of their price; nothing when absent.
+    /// The change of their price; none if absent.
     pub price: Option<PriceChange>,
     /// Extended resources of the types in addition to what EC2 reports.
     pub capacity: ResourceList,
-    /// Whether what the API server cannot check holds; otherwise what is wrong. One that is faulty is not applied.
+    /// Why it is invalid in a way that the API server cannot validate, if it is. An invalid overlay is not applied.
     pub valid: Result<(), String>,
 }
 
-/// What becomes of the price of an offering.
+/// The change of an offering's price.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum PriceChange {
-    /// It is this many dollars per hour.
+    /// A price in dollars per hour.
     Absolute(f64),
-    /// It is so many dollars per hour more, or less.
+    /// A difference in dollars per hour.
     Add(f64),
-    /// It is so many per cent more, or less.
+    /// A difference in per cent.
     Percent(f64),
 }
 

@@ -6,7 +6,7 @@ use crate::{LabelSelector, ResourceList, StringMap, Taint, Toleration, labels};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// A pod that is still there so long after its grace period has no kubelet any more that would end it.
+/// How long after its grace period a pod counts as stuck, because it has no kubelet any more that would end it.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
 /// A pod.
@@ -25,15 +25,15 @@ pub struct Pod {
     pub annotations: StringMap,
     /// When it was created.
     pub created: Option<Timestamp>,
-    /// When deletion was asked for, if it was; Kubernetes sets this to the *end* of the grace period.
+    /// The deletion timestamp, if any; in Kubernetes this is the *end* of the grace period.
     pub deletion_timestamp: Option<Timestamp>,
     /// The kind of the controlling owner, such as `ReplicaSet`, `DaemonSet`, `Node`.
     pub owner_kind: Option<String>,
     /// The node that it is bound to.
     pub node_name: Option<String>,
-    /// The node whose pods are being preempted for it.
+    /// The node whose pods are preempted for it.
     pub nominated_node_name: Option<String>,
-    /// Where it stands.
+    /// Its phase.
     pub phase: PodPhase,
     /// Whether its Ready condition is true; `None` when there is no such condition.
     pub ready: Option<bool>,
@@ -41,10 +41,9 @@ pub struct Pod {
     pub marked_unschedulable: bool,
     /// When the kubelet accepted it.
     pub start_time: Option<Timestamp>,
-    /// Scheduling gates that still hold it back.
+    /// Its remaining scheduling gates.
     pub scheduling_gates: Vec<String>,
-    /// What it needs: containers, sidecars, init containers, overhead and pod-level resources taken together, `pods: 1`
-    /// included.
+    /// Its requests: containers, sidecars, init containers, overhead and pod-level resources combined, including `pods: 1`.
     pub requests: ResourceList,
     /// Required labels of the node.
     pub node_selector: StringMap,
@@ -70,17 +69,17 @@ pub struct Pod {
     pub priority: i32,
     /// The priority class.
     pub priority_class_name: Option<String>,
-    /// How long it may take to stop, in seconds; Kubernetes' default is 30.
+    /// The termination grace period in seconds; Kubernetes' default is 30.
     pub termination_grace_period_seconds: Option<i64>,
-    /// Ports that it takes on its node.
+    /// Its host ports.
     pub host_ports: Vec<HostPort>,
-    /// Persistent volumes that it mounts, by claim.
+    /// The persistent volume claims that it mounts.
     pub volume_claims: Vec<VolumeClaim>,
     /// Dynamic resource claims, by name; not supported.
     pub resource_claims: Vec<String>,
 }
 
-/// Where a pod stands in its life.
+/// The phase of a pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PodPhase {
     /// Not all containers run yet.
@@ -88,22 +87,22 @@ pub enum PodPhase {
     Pending,
     /// At least one container runs.
     Running,
-    /// All containers ended well.
+    /// All containers succeeded.
     Succeeded,
-    /// All containers ended, one of them badly.
+    /// All containers terminated, and at least one failed.
     Failed,
-    /// The node does not answer.
+    /// The node does not respond.
     Unknown,
 }
 
 /// The effect of a pod's annotation `karpenter.sh/do-not-disrupt` at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// Nothing, or no longer.
+    /// No protection, or no longer.
     None,
     /// The pod may not be disrupted.
     Active,
-    /// The annotation cannot be read and so protects nothing.
+    /// The annotation is invalid and protects nothing.
     Invalid,
 }
 
@@ -111,13 +110,13 @@ pub enum Protection {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Weighted<T> {
-    /// The weight: the heavier, the more it is preferred.
+    /// The weight.
     pub weight: i32,
-    /// What is preferred.
+    /// The preference.
     pub preference: T,
 }
 
-/// Which other pods a pod wants near it or away from it.
+/// The pods that a pod must or must not run near.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodAffinityTerm {
@@ -139,7 +138,7 @@ pub struct PodAffinityTerm {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TopologySpread {
-    /// The greatest difference between the fullest and the emptiest domain.
+    /// The maximum difference between the fullest and the emptiest domain.
     pub max_skew: i32,
     /// The node label whose values are the domains.
     pub topology_key: String,

@@ -123,8 +123,7 @@ impl FromStr for Quantity {
 }
 
 impl Quantity {
-    /// The millionths of a unit that a text stands for, in the same grammar and rounded as there: prices are finer than
-    /// thousandths.
+    /// Parses a text to millionths of a unit, with the same grammar and rounding: prices are finer than thousandths.
     ///
     /// # Errors
     /// Where the text is no quantity.
@@ -187,7 +186,7 @@ fn scaled(mut value: i128, power: i32) -> i128 {
     value.saturating_add(i128::from(remainder))
 }
 
-/// The factor and the power of ten that a suffix stands for.
+/// The factor and the power of ten of a suffix.
 fn parse_suffix(suffix: &str) -> Option<(i128, i32)> {
     Some(match suffix {
         "" => (1, 0),

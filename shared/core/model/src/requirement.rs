@@ -71,7 +71,7 @@ pub enum RequirementError {
     },
 }
 
-/// One requirement as it is written in the API and stored: the flat form that users know.
+/// One requirement as it is written in the API and stored: the flat form of the API.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequirementTerm {
@@ -227,8 +227,8 @@ impl Requirement {
             return Self::does_not_exist().with_min_values(min_values);
         };
         let bounded = Self { complement: true, values: BTreeSet::new(), at_least, at_most, min_values };
-        let keep = |values: &BTreeSet<String>, wanted: &dyn Fn(&String) -> bool| -> BTreeSet<String> {
-            values.iter().filter(|value| wanted(value) && bounded.within_bounds(value)).cloned().collect()
+        let keep = |values: &BTreeSet<String>, allowed: &dyn Fn(&String) -> bool| -> BTreeSet<String> {
+            values.iter().filter(|value| allowed(value) && bounded.within_bounds(value)).cloned().collect()
         };
         let concrete = |values| Self { values, ..Self::does_not_exist().with_min_values(min_values) };
         match (self.complement, other.complement) {
@@ -452,7 +452,7 @@ impl Requirements {
         self.0.iter().map(|entry| (&*entry.key, &*entry.requirement))
     }
 
-    /// What stands for a normalised key with this hash.
+    /// The normalised key with this hash.
     fn at(&self, hash: u64, key: &str) -> Option<&Entry> {
         self.0.iter().find(|entry| entry.is(hash, key))
     }

@@ -1,13 +1,13 @@
-//! What a pod requires of a node by itself, as a quick check. [`crate::solve`] decides.
+//! The requirements of a pod for a node, as a quick check. [`crate::solve`] decides.
 
 use crate::constraints::{covers, first_repelling, hard_alternatives};
 use crate::{ExistingNode, Reason};
 use nodeless_model::{NodePool, Pod, Requirement, Requirements, Taint, Toleration, labels};
 use std::collections::BTreeMap;
 
-/// What a pod requires of a node's labels and taints: preferences, resources and other pods left out.
+/// The label requirements and tolerations of a pod, without preferences, resources and other pods.
 ///
-/// It is a necessary condition. A node that it refuses is never chosen by [`crate::solve`].
+/// It is a necessary condition. [`crate::solve`] never chooses a node that does not satisfy it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Admission {
     alternatives: Vec<Requirements>,
@@ -15,10 +15,10 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// What a pod requires, its volumes included.
+    /// The requirements of a pod, including those of its volumes.
     ///
     /// # Errors
-    /// Why no plan can place the pod at all.
+    /// Why no plan can schedule the pod.
     pub fn of(pod: &Pod, volumes: &BTreeMap<String, Vec<Requirements>>) -> Result<Self, Reason> {
         let alternatives = hard_alternatives(pod, volumes).map_err(Reason::Pod)?;
         Ok(Self { alternatives, tolerations: pod.tolerations.clone() })
@@ -27,10 +27,10 @@ impl Admission {
     /// Whether a node's labels and taints admit the pod.
     #[must_use]
     pub fn admits(&self, node: &ExistingNode) -> bool {
-        self.tolerates(&node.taints) && self.alternatives.iter().any(|wanted| covers(&node.requirements, wanted))
+        self.tolerates(&node.taints) && self.alternatives.iter().any(|required| covers(&node.requirements, required))
     }
 
-    /// Whether the pod tolerates all of these taints, those that only prefer to keep pods away left out.
+    /// Whether the pod tolerates all of these taints except for `PreferNoSchedule`.
     #[must_use]
     pub fn tolerates(&self, taints: &[Taint]) -> bool {
         first_repelling(taints, &self.tolerations, false).is_none()
@@ -43,7 +43,7 @@ impl Admission {
     }
 }
 
-/// What the labels of a NodePool's new nodes may be, before anything is known of their instance types.
+/// The possible labels of a NodePool's new nodes, for any instance type.
 pub(crate) fn new_node_requirements(pool: &NodePool) -> Requirements {
     let mut requirements = pool.template.requirements.clone();
     requirements.add_all(&Requirements::from_labels(&pool.template.labels));

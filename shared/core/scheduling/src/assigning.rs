@@ -1,8 +1,8 @@
 //! Assigns pods to topology domains before they are packed.
 //!
-//! Pods that topology constraints count are each assigned to a domain of every key except the host name, one after
-//! another as the kube-scheduler would place them, by the counts alone. Nodes are filled afterwards, with classes of
-//! pods that also share their domains. Pods that do not fit there are taken back and assigned elsewhere.
+//! Pods that topology constraints count are each assigned to a domain of every key except the host name, one after another as the
+//! kube-scheduler would schedule them, by the counts alone. Nodes are filled afterwards, with classes of pods that also share
+//! their domains. Pods that do not fit there are assigned elsewhere.
 
 use crate::bin::Unit;
 use crate::classes::{Class, Classes, Level};
@@ -18,19 +18,19 @@ pub(crate) struct Prospect {
     pub(crate) alternatives: Vec<AlternativeId>,
     /// Whether pods count there for the groups that select them.
     pub(crate) standings: Standings,
-    /// What one pod is worth on a new node there, in dollars per hour; `None` where none can be launched.
+    /// The price of one pod on a new node there, in dollars per hour; `None` if none can be launched.
     pub(crate) worth: Option<f64>,
-    /// What all pods are worth there that have to be in one domain, where these are the first of them.
+    /// The price of all pods there that have to be in one domain, if these are the first of them.
     pub(crate) together: Option<f64>,
-    /// How many pods existing nodes there hold.
+    /// How many pods fit on existing nodes there.
     pub(crate) room: u32,
-    /// How many pods may be assigned to it at most.
+    /// The maximum number of pods to assign to it.
     pub(crate) most: u32,
-    /// How many are.
+    /// The number of assigned pods.
     pub(crate) assigned: u32,
 }
 
-/// Every combination of domains of the keys of a level, with what remains possible there of some alternatives.
+/// Every combination of domains of the keys of a level, with the alternatives that remain possible there.
 pub(crate) fn targets(
     classes: &mut Classes<'_>,
     index: usize,
@@ -69,7 +69,7 @@ pub(crate) fn domain_of(target: &[(usize, Domain)], key: Option<usize>) -> Domai
 /// By spread group, which domains count.
 pub(crate) type Eligible = Vec<(GroupId, Vec<bool>)>;
 
-/// The first group that excludes a pod from a target, by the present counts.
+/// The first group that excludes a pod from a target, by the current counts.
 pub(crate) fn first_against(
     class: &Class<'_>,
     level: &Level,
@@ -117,7 +117,7 @@ pub(crate) fn is_repelled(
     own || first_owned(class, target, topology).is_some()
 }
 
-/// Binds as many of `pending` pods as the counts allow, and counts them. Returns how many domains were compared for that.
+/// Binds as many of `pending` pods as the counts allow, and counts them. Returns the number of compared domains.
 pub(crate) fn assign(
     class: &Class<'_>,
     level: &Level,
@@ -127,7 +127,7 @@ pub(crate) fn assign(
     topology: &mut Topology<'_>,
 ) -> usize {
     let mut compared = 0;
-    // Where only nearness counts, one pod more changes nothing.
+    // If only affinity counts, one more pod changes nothing.
     let groups = || level.bounded.iter().chain(class.selected.iter().filter(|group| topology.key(**group).is_some()));
     let at_once = groups().all(|group| topology.kind(*group) == Kind::Affinity);
     while pending > 0 {

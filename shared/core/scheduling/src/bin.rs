@@ -1,4 +1,4 @@
-//! A new node while it is being filled, and what stays the same meanwhile.
+//! A new node during packing, and the data that is constant meanwhile.
 
 use crate::classes::{Class, Classes};
 use crate::constraints::AlternativeId;
@@ -10,24 +10,24 @@ use crate::problem::Options;
 use crate::topology::{Target, Topology};
 use nodeless_model::pod::HostPort;
 
-/// A node to be launched, while it is being filled.
+/// A node to be launched, during packing.
 #[derive(Clone, Debug)]
 pub(crate) struct Bin {
-    /// Which labels it may have.
+    /// Its possible labels.
     pub(crate) set: SetId,
-    /// The pods: class and how many.
+    /// The pods: class and number.
     pub(crate) contents: Vec<(usize, u32)>,
-    /// What the pods take.
+    /// The requests of the pods.
     pub(crate) used: Amounts,
-    /// Ports that the pods take.
+    /// Host ports of the pods.
     pub(crate) ports: Vec<HostPort>,
-    /// What it holds of topology groups over the host name.
+    /// Its pods by topology groups over the host name.
     pub(crate) hosts: HostCounts,
-    /// The instance type by which it was sized: a place in the NodePool's types.
+    /// The instance type that determines its size: an index into the NodePool's types.
     pub(crate) shape: usize,
-    /// What it takes of the limits at the least: that of its shape, or of as many instance types as `minValues` asks for.
+    /// Its minimum usage of the limits: that of its shape, or of as many instance types as `minValues` requires.
     pub(crate) share: Share,
-    /// Whether the instance types that hold it are too few for `minValues`.
+    /// Whether too few instance types are large enough to satisfy `minValues`.
     pub(crate) min_values_relaxed: bool,
     /// The capacity reservation of which it uses one instance.
     pub(crate) reservation: Option<String>,
@@ -37,17 +37,17 @@ pub(crate) struct Bin {
 #[derive(Clone, Debug)]
 pub(crate) struct Unit {
     pub(crate) class: usize,
-    /// None better than another.
+    /// Equally preferred.
     pub(crate) alternatives: Vec<AlternativeId>,
-    /// The domains that they are assigned to.
+    /// Their domains.
     pub(crate) target: Target,
-    /// How many there were at first.
+    /// The initial number.
     pub(crate) assigned: u32,
-    /// How many are still pending.
+    /// The number of pods that are still pending.
     pub(crate) pending: u32,
 }
 
-/// What does not change while nodes are packed.
+/// The constant data during packing.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'c, 'a> {
     pub(crate) classes: &'c Classes<'a>,
@@ -56,12 +56,12 @@ pub(crate) struct Context<'c, 'a> {
     pub(crate) options: &'c Options,
 }
 
-/// What each node costs in addition to its price, in dollars per hour: about the price of its root volume (20 GiB of
-/// gp3 at $0.08 per GiB and month). It keeps plans from buying many small nodes for a rounding error.
+/// An additional price of each node in dollars per hour: about the price of its root volume (20 GiB of gp3 at $0.08 per GiB and
+/// month). It prevents plans from launching many small nodes for a rounding error.
 pub(crate) const NODE: f64 = 0.002;
 
-/// What a node takes of the limits at the least: `own`, the share of its shape, and with it that of the cheapest instance
-/// types that together reach `minValues`. `None` when those that keep the limits do not reach it.
+/// The minimum usage of the limits by a node: `own`, the share of its shape, and with it that of the cheapest instance types that
+/// together satisfy `minValues`. `None` if those within the limits do not satisfy it.
 pub(crate) fn least_share(pool: &Pool<'_>, limits: &Limits, bin: &Bin, own: &Share) -> Option<Share> {
     if limits.room_for(own, 1) == 0 {
         return None;
@@ -80,7 +80,7 @@ pub(crate) fn least_share(pool: &Pool<'_>, limits: &Limits, bin: &Bin, own: &Sha
     Some(share)
 }
 
-/// The choices that have capacity for the pods of a node, the cheapest first.
+/// The choices that are large enough for the pods of a node, the cheapest first.
 pub(crate) fn holding<'p>(pool: &'p Pool<'_>, bin: &'p Bin) -> impl Iterator<Item = &'p Choice> + Clone {
     pool.set(bin.set).offer.choices.iter().filter(move |choice| {
         let kind = &pool.types[choice.kind];
@@ -89,7 +89,8 @@ pub(crate) fn holding<'p>(pool: &'p Pool<'_>, bin: &'p Bin) -> impl Iterator<Ite
     })
 }
 
-/// Those of them that a node may be launched as beside its shape. Where dollars are limited they are bought as the shape is.
+/// Those of them that a node may be launched as instead of its shape. With a limit on dollars they have the shape's capacity
+/// type.
 pub(crate) fn standing_in<'p>(pool: &'p Pool<'_>, bin: &'p Bin) -> impl Iterator<Item = &'p Choice> + Clone {
     let shape = pool.set(bin.set).choice(bin.shape).filter(|_| pool.limits.dollars().is_some());
     let bought = shape.map(|shape| shape.bought);
@@ -111,7 +112,7 @@ impl Bin {
         }
     }
 
-    /// Whether both hold the same.
+    /// Whether both contain the same.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         self.set == other.set
             && self.shape == other.shape
@@ -119,7 +120,7 @@ impl Bin {
             && self.reservation == other.reservation
     }
 
-    /// Adds more pods of a class that the node has.
+    /// Adds more pods of a class that is already on the node.
     pub(crate) fn add_more(&mut self, place: usize, class: &Class<'_>, level: usize, count: u32) {
         self.contents[place].1 += count;
         dense::add(&mut self.used, &class.requests, count);

@@ -1,11 +1,11 @@
-//! How much other pods depend on the placement of a pod.
+//! How much other pods depend on where a pod is scheduled.
 
 use crate::groups::{Groups, Kind};
 use crate::problem::{Options, PreferencePolicy, Problem};
 use nodeless_model::labels;
 use std::collections::HashMap;
 
-/// How much it matters to other pods of a plan where a pod goes, and the other way round.
+/// How much other pods of a plan depend on where a pod is scheduled, and vice versa.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bond {
     /// Not at all, or only that they do not share a node.

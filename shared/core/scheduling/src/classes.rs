@@ -12,35 +12,35 @@ use nodeless_model::{Pod, ResourceIndex, ResourceList, StringMap, Toleration, re
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// Pods that are alike in everything that matters.
+/// Pods that are equal for scheduling.
 #[derive(Debug)]
 pub(crate) struct Class<'a> {
     /// One of them.
     pub(crate) example: &'a Pod,
-    /// All of them, the oldest first: indices into the problem's pods.
+    /// Their indices in the problem's pods, the oldest first.
     pub(crate) pods: Vec<usize>,
-    /// What one of them needs.
+    /// The requests of one of them.
     pub(crate) requests: Amounts,
-    /// Ports that one of them takes on its node.
+    /// Host ports of one of them.
     pub(crate) host_ports: &'a [HostPort],
-    /// From the most to the least preferred. Empty where the pods are refused.
+    /// From the most to the least preferred. Empty if the pods are rejected.
     pub(crate) levels: Vec<Level>,
-    /// Why the pods are refused.
+    /// Why the pods are rejected.
     pub(crate) refused: Option<Reason>,
     /// The topology groups that select them, ascending.
     pub(crate) selected: Vec<GroupId>,
     /// Those of them over the host name.
     pub(crate) selected_hosts: Vec<GroupId>,
-    /// The groups of what they require.
+    /// The groups of their required constraints.
     pub(crate) required: Vec<GroupId>,
 }
 
 /// A level of preferences.
 #[derive(Debug)]
 pub(crate) struct Level {
-    /// None better than another.
+    /// Equally preferred alternatives.
     pub(crate) alternatives: Vec<AlternativeId>,
-    /// The topology groups that hold, over the host name.
+    /// The topology groups of the constraints, over the host name.
     pub(crate) hosts: Vec<GroupId>,
     /// Those over other keys.
     pub(crate) bounded: Vec<GroupId>,
@@ -49,24 +49,24 @@ pub(crate) struct Level {
 }
 
 impl Level {
-    /// Whether a node without the label will not do: spread and affinity need it, anti-affinity does not.
+    /// Whether the node must have the label: spread and affinity need it, anti-affinity does not.
     pub(crate) fn needs_label(&self, key: usize, topology: &Topology<'_>) -> bool {
         self.bounded.iter().any(|group| topology.key(*group) == Some(key) && topology.kind(*group) != Kind::Anti)
     }
 }
 
 impl Class<'_> {
-    /// How many of them can be on one node as far as their own ports go.
+    /// How many of them fit on one node by their host ports.
     pub(crate) fn most_per_node(&self) -> u32 {
         if self.host_ports.is_empty() { u32::MAX } else { 1 }
     }
 
-    /// Whether one of them can join a node where these ports are taken.
+    /// Whether one of them fits on a node with these used host ports.
     pub(crate) fn ports_free(&self, taken: &[HostPort]) -> bool {
         self.host_ports.iter().all(|port| !taken.iter().any(|other| port.conflicts_with(other)))
     }
 
-    /// The requirements at a level; those of the last level where there are no more.
+    /// The requirements at a level; those of the last level if there are no more.
     pub(crate) fn level(&self, level: usize) -> Option<&Level> {
         self.levels.get(level).or(self.levels.last())
     }
@@ -98,13 +98,13 @@ impl Class<'_> {
 pub(crate) struct Classes<'a> {
     pub(crate) list: Vec<Class<'a>>,
     pub(crate) alternatives: Vec<Alternative>,
-    /// Whether those of higher priority come before all others.
+    /// Whether higher priorities come first.
     pub(crate) by_priority: bool,
     ids: HashMap<Alternative, AlternativeId>,
     bound_for: HashMap<(AlternativeId, Target), Option<AlternativeId>>,
 }
 
-/// Everything that distinguishes two pods. Its order breaks ties between classes of one size.
+/// All properties that distinguish two pods. Its order breaks ties between classes of the same size.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Key<'a> {
     requests: &'a ResourceList,
@@ -154,7 +154,7 @@ impl<'a> Classes<'a> {
         let mut last: Option<(Key<'a>, usize)> = None;
         for (index, pod) in problem.pods.iter().enumerate() {
             let key = Key::of(pod, topology.groups.relations[index]);
-            // Pods that are alike mostly come together.
+            // Equal pods are mostly adjacent.
             if let Some((known, place)) = &last
                 && *known == key
             {
@@ -246,7 +246,7 @@ impl<'a> Classes<'a> {
         id
     }
 
-    /// An alternative that also has to lie in these domains; `None` when it contradicts them.
+    /// An alternative that is restricted to these domains; `None` if it contradicts them.
     pub(crate) fn bound_for(
         &mut self,
         alternative: AlternativeId,
@@ -270,13 +270,13 @@ impl<'a> Classes<'a> {
     }
 }
 
-/// Whether pods can be placed after all pods that depend on them: then they are assigned to no domain, and go where
+/// Whether pods can be scheduled after all pods that depend on them: then they are assigned to no domain, and are placed where
 /// they cost least.
 ///
-/// That is so where they are only counted, by the spreads of other pods: the kube-scheduler checks `maxSkew` for the
-/// pod that it places, by that pod's own constraints, and never again for pods that are placed. Pods of lower priority
-/// are placed later, so their spreads need the counts as planned. Pods that restrict the label themselves have little
-/// choice, and are counted, so that the spread holds in more orders.
+/// That is the case if they are only counted by the spreads of other pods: the kube-scheduler checks `maxSkew` for the pod that
+/// it schedules, by that pod's own constraints, and never again for scheduled pods. Pods of lower priority are scheduled later,
+/// so their spreads need the counts as planned. Pods that restrict the label themselves have few alternatives, and are counted,
+/// so that the spread is satisfied in more orders.
 fn can_come_last(
     class: &Class<'_>,
     specs: &[LevelSpec],
@@ -284,14 +284,14 @@ fn can_come_last(
     owners: &Owners,
     topology: &Topology<'_>,
 ) -> bool {
-    let says_nothing_of = |key: usize| {
+    let lacks = |key: usize| {
         let mut alternatives = specs.iter().flat_map(|spec| &spec.alternatives);
         alternatives.all(|one| one.requirements.get(&topology.keys[key]).is_none())
     };
     let only_counted = |group: &GroupId| match topology.kind(*group) {
         Kind::Spread { .. } => {
             owners.least_priority(*group).is_none_or(|least| class.example.priority <= least)
-                && topology.key(*group).is_none_or(says_nothing_of)
+                && topology.key(*group).is_none_or(lacks)
         }
         Kind::Affinity => false,
         Kind::Anti => topology.key(*group).is_none(),
@@ -299,7 +299,7 @@ fn can_come_last(
     owned.iter().all(|group| topology.key(*group).is_none()) && class.selected.iter().all(only_counted)
 }
 
-/// The least priority of the pods that own a group.
+/// The minimum priority of the pods that own a group.
 struct Owners(HashMap<GroupId, i32>);
 
 impl Owners {
@@ -320,15 +320,15 @@ impl Owners {
     }
 }
 
-/// In which order classes come, and what that depends on.
+/// The order of classes, and its inputs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Order {
     pub(crate) by_priority: bool,
-    /// Whether any taint that a pod could meet only prefers to keep pods away.
+    /// Whether any taint that a pod could meet is `PreferNoSchedule`.
     pub(crate) some_taint_prefers: bool,
 }
 
-/// Sorts only where the pods do not come in order already.
+/// Sorts only if the pods are not in order already.
 fn oldest_first(mut indices: Vec<usize>, pods: &[&Pod]) -> Vec<usize> {
     let age = |index: &usize| {
         let pod = pods[*index];

@@ -1,4 +1,4 @@
-//! What a pod asks of labels and taints, as a list of alternatives from the most to the least preferred.
+//! A pod's constraints on labels and taints, as a list of alternatives from the most to the least preferred.
 
 use crate::groups::{GroupId, Owned};
 use crate::problem::PreferencePolicy;
@@ -8,28 +8,28 @@ use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::{Pod, Requirements, Taint, TaintEffect, Toleration};
 use std::collections::BTreeMap;
 
-/// The place of an [`Alternative`] in the table of all that occur.
+/// The index of an [`Alternative`] in the table of all alternatives.
 pub(crate) type AlternativeId = usize;
 
-/// One way to satisfy a pod.
+/// One way to satisfy the constraints of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Alternative {
-    /// What the node's labels have to be.
+    /// The required labels of the node.
     pub(crate) requirements: Requirements,
     /// The pod's tolerations.
     pub(crate) tolerations: Vec<Toleration>,
-    /// Whether taints that only prefer to keep pods away still do.
+    /// Whether `PreferNoSchedule` taints still count.
     pub(crate) minds_prefer_no_schedule: bool,
 }
 
 impl Alternative {
-    /// The first taint that the tolerations do not cover.
+    /// The first taint that is not tolerated.
     pub(crate) fn first_repelling<'t>(&self, taints: &'t [Taint]) -> Option<&'t Taint> {
         first_repelling(taints, &self.tolerations, self.minds_prefer_no_schedule)
     }
 }
 
-/// The first taint that is not tolerated. `PreferNoSchedule` counts only where it is minded.
+/// The first taint that is not tolerated. `PreferNoSchedule` counts only with `minds_prefer_no_schedule`.
 pub(crate) fn first_repelling<'t>(
     taints: &'t [Taint],
     tolerations: &[Toleration],
@@ -41,17 +41,17 @@ pub(crate) fn first_repelling<'t>(
     })
 }
 
-/// Whether every label that nodes described by `node` may have also meets `wanted`; labels that the node does not
+/// Whether every label that nodes described by `node` may have also meets `required`; labels that the node does not
 /// mention are absent.
 ///
-/// For a node with all its labels known this is what the kube-scheduler checks. For a claim that may still become one of
-/// several things, each of them has to do.
-pub(crate) fn covers(node: &Requirements, wanted: &Requirements) -> bool {
-    wanted.iter().all(|(key, wanted)| match node.get(key) {
-        None => wanted.allows_absence(),
+/// For a node with all its labels known this is what the kube-scheduler checks. For a claim with several possible values of a
+/// label, each of them has to match.
+pub(crate) fn covers(node: &Requirements, required: &Requirements) -> bool {
+    required.iter().all(|(key, required)| match node.get(key) {
+        None => required.allows_absence(),
         Some(actual) => {
-            let narrowed = actual.intersection(wanted).with_min_values(actual.min_values());
-            narrowed == *actual && (!actual.allows_absence() || wanted.allows_absence())
+            let narrowed = actual.intersection(required).with_min_values(actual.min_values());
+            narrowed == *actual && (!actual.allows_absence() || required.allows_absence())
         }
     })
 }
@@ -84,13 +84,13 @@ fn read(term: &[RequirementTerm]) -> Result<Requirements, PodFault> {
 /// One level of a pod's preferences.
 #[derive(Clone, Debug)]
 pub(crate) struct LevelSpec {
-    /// None better than another.
+    /// Equally preferred alternatives.
     pub(crate) alternatives: Vec<Alternative>,
-    /// The topology constraints that hold.
+    /// The topology constraints of the level.
     pub(crate) groups: Vec<GroupId>,
 }
 
-/// Every way to satisfy a pod: levels from the most to the least preferred.
+/// All ways to satisfy a pod: levels from the most to the least preferred.
 ///
 /// At first all preferences are treated as required, and of preferred node affinity the heaviest term. Then preferences
 /// are dropped one by one: the heaviest pod affinity, the heaviest pod anti-affinity, the heaviest node affinity (the
@@ -135,7 +135,7 @@ pub(crate) fn levels(
     Ok(levels)
 }
 
-/// How many preferences of each kind are given up.
+/// How many preferences of each kind are relaxed.
 #[derive(Default)]
 struct GivenUp {
     affinity: usize,
@@ -145,7 +145,7 @@ struct GivenUp {
 }
 
 impl GivenUp {
-    /// Gives up one more; `false` when none is left.
+    /// Relaxes one more; `false` if none is left.
     fn next(&mut self, owned: &Owned, node: usize) -> bool {
         let each = [
             (&mut self.affinity, owned.affinity.len()),
@@ -158,7 +158,7 @@ impl GivenUp {
     }
 }
 
-/// What a pod requires of its node's labels, its volumes included.
+/// The required labels of a pod's node, including those of its volumes.
 pub(crate) fn hard_alternatives(
     pod: &Pod,
     volumes: &BTreeMap<String, Vec<Requirements>>,
@@ -167,14 +167,14 @@ pub(crate) fn hard_alternatives(
     with_volumes(pod, required_alternatives(pod)?, volumes)
 }
 
-/// Preferences that cannot be read are left out: nothing depends on them.
+/// Invalid preferences are left out: nothing depends on them.
 fn heaviest_first(preferences: &[Weighted<Vec<RequirementTerm>>]) -> Vec<Requirements> {
     let mut sorted: Vec<_> = preferences.iter().collect();
     sorted.sort_by_key(|preference| std::cmp::Reverse(preference.weight));
     sorted.into_iter().filter_map(|preference| read(&preference.preference).ok()).collect()
 }
 
-/// Refuses constraints that this engine does not support, rather than ignore them.
+/// Rejects constraints that this engine does not support, instead of ignoring them.
 fn refuse_unsupported(pod: &Pod) -> Result<(), PodFault> {
     if let Some((resource, _)) = pod.requests.iter().find(|(_, quantity)| quantity.milli() < 0) {
         return Err(PodFault::NegativeRequest { resource: resource.to_owned() });
@@ -185,7 +185,7 @@ fn refuse_unsupported(pod: &Pod) -> Result<(), PodFault> {
     Ok(())
 }
 
-/// Combines what a pod requires with where its volumes can be used; combinations that contradict themselves fall away.
+/// Combines the requirements of a pod with those of its volumes; contradictory combinations are left out.
 fn with_volumes(
     pod: &Pod,
     mut required: Vec<Requirements>,

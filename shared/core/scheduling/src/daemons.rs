@@ -8,7 +8,7 @@ use nodeless_model::{Pod, Requirement, Requirements, Taint, labels};
 /// The DaemonSet controller adds tolerations for the taints with which Kubernetes reports the state of nodes.
 pub(crate) fn runs_on_node(template: &Pod, node: &Requirements, taints: &[Taint]) -> bool {
     tolerates(template, taints)
-        && required_alternatives(template).is_ok_and(|terms| terms.iter().any(|wanted| covers(node, wanted)))
+        && required_alternatives(template).is_ok_and(|terms| terms.iter().any(|required| covers(node, required)))
 }
 
 /// Whether a DaemonSet's pod would run on some node that a NodePool launches with these requirements and taints. Labels
@@ -20,17 +20,17 @@ pub(crate) fn runs_on_template(template: &Pod, node_pool: &Requirements, taints:
     }
     tolerates(template, taints)
         && required_alternatives(template).is_ok_and(|terms| {
-            terms.iter().any(|wanted| launched.first_incompatible(wanted, labels::is_well_known).is_none())
+            terms.iter().any(|required| launched.first_incompatible(required, labels::is_well_known).is_none())
         })
 }
 
 /// Whether a DaemonSet's pod would run on some node with these requirements of an instance type: labels that they do
 /// not mention may have any value.
 pub(crate) fn may_run_on(template: &Pod, node: &Requirements) -> bool {
-    alternatives(template).iter().any(|wanted| node.intersects(wanted))
+    alternatives(template).iter().any(|required| node.intersects(required))
 }
 
-/// What a DaemonSet's pod requires of a node's labels: any of these. It runs on no node where there are none.
+/// The required labels of a DaemonSet pod's node: any of these alternatives. If there are none, it runs on no node.
 pub(crate) fn alternatives(template: &Pod) -> Vec<Requirements> {
     required_alternatives(template).unwrap_or_default()
 }

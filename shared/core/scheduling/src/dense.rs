@@ -3,7 +3,7 @@
 /// Quantities in thousandths, by the resources' places.
 pub(crate) type Amounts = Box<[i64]>;
 
-/// How many times `asked` fits into `available`, at most `limit`. Nothing fits where more is taken than there is.
+/// How many times `asked` fits into `available`, at most `limit`. Nothing fits into negative capacity.
 pub(crate) fn times_fitting(asked: &[i64], available: &[i64], limit: u32) -> u32 {
     let mut times = i64::from(limit);
     for (asked, available) in asked.iter().zip(available) {
@@ -22,21 +22,21 @@ pub(crate) fn fits(asked: &[i64], available: &[i64]) -> bool {
     asked.iter().zip(available).all(|(asked, available)| *available >= 0 && asked <= available)
 }
 
-/// Takes `asked` from `available` so many times.
+/// Subtracts `asked` from `available` a number of times.
 pub(crate) fn take(available: &mut [i64], asked: &[i64], times: u32) {
     for (available, asked) in available.iter_mut().zip(asked) {
         *available = available.saturating_sub(asked.saturating_mul(i64::from(times)));
     }
 }
 
-/// Adds `more` to `sum` so many times.
+/// Adds `more` to `sum` a number of times.
 pub(crate) fn add(sum: &mut [i64], more: &[i64], times: u32) {
     for (sum, more) in sum.iter_mut().zip(more) {
         *sum = sum.saturating_add(more.saturating_mul(i64::from(times)));
     }
 }
 
-/// The greatest share of the capacity that the requests take, over all resources.
+/// The maximum fraction of the capacity that the requests use, over all resources.
 #[expect(clippy::cast_precision_loss, reason = "a ratio")]
 pub(crate) fn dominant_share(requests: &[i64], room: &[i64]) -> f64 {
     requests

@@ -1,4 +1,4 @@
-//! The order in which things are tried.
+//! The order of scheduling.
 
 mod binding;
 mod learned;
@@ -25,7 +25,7 @@ use std::rc::Rc;
 
 /// Makes a plan: places every pod on an existing node or a new node, or returns why it cannot be scheduled.
 ///
-/// Where limits leave pods out, those of lower priority are left out first.
+/// If limits do not allow all pods, those of lower priority are left out first.
 ///
 /// ```
 /// use nodeless_model::*;
@@ -83,17 +83,17 @@ pub fn solve(input: &Problem<'_>, options: &Options) -> Solution {
     Solution { work: solution.work.saturating_add(prepared.work), ..solution }
 }
 
-/// NodePools made ready for several plans, since that takes longer than a small plan itself.
+/// NodePools prepared for several plans, because that takes longer than a small plan.
 pub struct Prepared<'p> {
     pub(crate) pools: Vec<Pool<'p>>,
     pub(crate) resources: ResourceIndex,
     pub(crate) options: Options,
-    /// What making them ready took.
+    /// The work of preparing them.
     work: u64,
 }
 
 impl<'p> Prepared<'p> {
-    /// Makes NodePools ready for plans with these DaemonSets, for pods with these requests or fewer kinds of them.
+    /// Prepares NodePools for plans with these DaemonSets, for pods with these requests or fewer kinds of them.
     pub fn new<'r>(
         offers: impl IntoIterator<Item = &'p PoolOffer<'p>>,
         daemon_sets: &'r [DaemonSet],
@@ -109,7 +109,7 @@ impl<'p> Prepared<'p> {
         Self { pools, resources, options: *options, work }
     }
 
-    /// How much work it was to make them ready, in the units of [`Solution::work`].
+    /// The work of preparing them, in the units of [`Solution::work`].
     #[must_use]
     pub const fn work(&self) -> u64 {
         self.work
@@ -120,14 +120,14 @@ impl<'p> Prepared<'p> {
         self.options.max_explained = kinds;
     }
 
-    /// The same as [`solve`] with the options given to [`Prepared::new`]. It uses the NodePools that the problem lists,
-    /// with their usage; all else about NodePools and DaemonSets has to be as it was in [`Prepared::new`].
+    /// The same as [`solve`] with the options given to [`Prepared::new`]. It uses the NodePools of the problem with their usage;
+    /// everything else about NodePools and DaemonSets has to be as in [`Prepared::new`].
     #[must_use]
     pub fn solve(&mut self, input: &Problem<'_>) -> Solution {
         solve_with(self, input)
     }
 
-    /// The NodePools that a problem lists.
+    /// The NodePools of a problem.
     fn of(&mut self, input: &Problem<'_>, max_work: Option<u64>) -> Vec<Pool<'p>> {
         let places: HashMap<&str, usize> =
             input.node_pools.iter().enumerate().rev().map(|(place, offer)| (offer.pool.name.as_str(), place)).collect();
@@ -151,20 +151,20 @@ impl<'p> Prepared<'p> {
 }
 
 fn solve_with(prepared: &mut Prepared<'_>, input: &Problem<'_>) -> Solution {
-    let (solution, limited) = settle(prepared, input, false);
+    let (solution, limited) = converge(prepared, input, false);
     let mut priorities = input.pods.iter().map(|pod| pod.priority);
     let first = priorities.next();
     if !limited || priorities.all(|priority| Some(priority) == first) {
         return solution;
     }
-    settle(prepared, input, true).0
+    converge(prepared, input, true).0
 }
 
-/// Plans until no placement relies on pods that could not be placed.
+/// Plans until no placement depends on unschedulable pods.
 ///
-/// Pods are assigned to domains before it is known whether all of them fit. Where they do not, pods elsewhere may have
-/// relied on them; then the plan is made again with what is known now.
-fn settle(prepared: &mut Prepared<'_>, input: &Problem<'_>, by_priority: bool) -> (Solution, bool) {
+/// Pods are assigned to domains before it is known whether all of them fit. If they do not, pods elsewhere may have depended on
+/// them; then the plan is made again with the learned constraints.
+fn converge(prepared: &mut Prepared<'_>, input: &Problem<'_>, by_priority: bool) -> (Solution, bool) {
     let (mut known, mut spent) = (Known::default(), 0_u64);
     let mut groups = Groups::of(input, prepared.options.preferences == PreferencePolicy::Respect);
     loop {
@@ -188,7 +188,7 @@ fn settle(prepared: &mut Prepared<'_>, input: &Problem<'_>, by_priority: bool) -
     }
 }
 
-/// Beyond all levels: pending pods are assigned one by one, by the pods that were actually placed.
+/// After all levels: pending pods are assigned one by one, by the pods that were actually placed.
 const ONE_BY_ONE: usize = usize::MAX;
 
 /// How many rounds are spent on the remaining pods, so that the work stays bounded.
@@ -208,7 +208,7 @@ type Targets = Rc<[(Target, Vec<AlternativeId>)]>;
 /// Alternatives, and the keys of which domains are combined, each with whether a node needs the label.
 type TargetsKey = (Vec<AlternativeId>, Vec<(usize, bool)>);
 
-/// What came of a binding.
+/// The result of a binding.
 #[derive(Clone, Copy, Debug, Default)]
 struct Outcome {
     placed: u32,
@@ -236,7 +236,7 @@ struct Engine<'a, 'p, 'q> {
     nodes: Vec<Node<'p>>,
     /// Whether an alternative admits a node; `None` until it is asked for.
     allowed: Vec<Option<Box<[bool]>>>,
-    /// By spread group, the domains in which a node that counts can be launched, as far as that was asked for.
+    /// By spread group, the domains in which a counted node can be launched, as far as computed.
     offered: HashMap<GroupId, Vec<bool>>,
     /// Whether pods with an alternative count for a group; `None` inside where the alternative is unsatisfiable.
     standing: HashMap<(GroupId, AlternativeId), Option<Standing>>,
@@ -244,19 +244,19 @@ struct Engine<'a, 'p, 'q> {
     followers: HashMap<GroupId, Vec<usize>>,
     /// How many pods of each class are pending.
     pending: Vec<u32>,
-    /// What came of all bindings.
+    /// The results of all bindings.
     outcomes: HashMap<Binding, Outcome>,
-    /// Every combination of domains, by what it follows from.
+    /// Every combination of domains, by its inputs.
     targets: HashMap<TargetsKey, Targets>,
-    /// By class, when no target was found the last time.
+    /// By class, when no target was found last.
     without_gain: Vec<Option<InVain>>,
-    /// How often rooms of existing nodes or prices have changed.
+    /// How often the free capacity of existing nodes or prices have changed.
     changes: u64,
     /// The nodes to launch, by NodePool.
     bins: Vec<Vec<Bin>>,
     /// Class, existing node and how many pods.
     placed: Vec<(usize, usize, u32)>,
-    /// What all this took, what the NodePools took left out.
+    /// The work of the plan, without that of the NodePools.
     work: Work,
 }
 
@@ -303,7 +303,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         }
     }
 
-    /// Places all classes level by level: what does not fit at one level of its preferences comes to the next.
+    /// Places all classes level by level: pods that do not fit at one level of their preferences continue at the next.
     fn run(&mut self) {
         let levels = self.classes.list.iter().map(|class| class.levels.len()).max().unwrap_or(0);
         for level in 0..levels {
@@ -312,7 +312,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
                 first = false;
             }
         }
-        // Pods that were taken back may leave capacity for pods elsewhere.
+        // Pods that were released may leave capacity for pods elsewhere.
         if self.known.attempts > 0 || self.outcomes.values().any(|outcome| outcome.failed) {
             for _ in 0..MAX_SINGLE_ROUNDS {
                 if self.is_out_of_work() || !self.round(ONE_BY_ONE, false) {
@@ -322,7 +322,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         }
     }
 
-    /// What the plan took until now.
+    /// The work of the plan so far.
     fn work(&self) -> u64 {
         self.pools.iter().fold(self.work.done, |sum, pool| sum.saturating_add(pool.work.done))
     }
@@ -331,8 +331,8 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         self.work.is_used_up() || self.pools.iter().any(|pool| pool.work.is_used_up())
     }
 
-    /// Whether a round could place anything: not where all pods that it would try require other pods on their node that
-    /// are on none, since the first of them would be alone on any node.
+    /// Whether a round could place anything: not if all its pods require other pods on their node that are on none, because the
+    /// first of them would be alone on any node.
     fn may_place(&self, level: usize, first: bool) -> bool {
         let classes = self.classes.list.iter().zip(&self.pending).filter(|(_, pending)| **pending > 0);
         classes.map(|(class, _)| class).any(|class| {
@@ -399,7 +399,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         first
     }
 
-    /// Fills free capacity of new nodes that were opened before, where that does not raise their price.
+    /// Fills free capacity of new nodes that were opened before, if that does not raise their price.
     fn fill_opened(&mut self, level: usize, units: &mut [Unit]) {
         let context = Context { classes: &self.classes, level, options: &self.options };
         for (pool, bins) in self.pools.iter_mut().zip(&mut self.bins) {
@@ -428,7 +428,7 @@ fn followers(classes: &Classes<'_>, topology: &Topology<'_>) -> HashMap<GroupId,
     followers
 }
 
-/// Whether any taint that a pod could meet only prefers to keep pods away.
+/// Whether any taint that a pod could meet is `PreferNoSchedule`.
 fn some_taint_prefers(input: &Problem<'_>) -> bool {
     let prefers = |taints: &[Taint]| taints.iter().any(|taint| taint.effect == TaintEffect::PreferNoSchedule);
     input.node_pools.iter().any(|offer| prefers(&offer.pool.template.taints))

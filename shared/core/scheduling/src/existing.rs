@@ -1,4 +1,4 @@
-//! Existing nodes and claims in launch, as nodes for pods.
+//! Existing nodes and launching claims as nodes for pods.
 
 use crate::daemons;
 use crate::problem::ExistingNode;
@@ -6,16 +6,16 @@ use nodeless_model::pod::HostPort;
 use nodeless_model::{DaemonSet, Node, NodeClaim, Phase, Pod, Requirements, ResourceList, Taint, labels};
 use std::fmt;
 
-/// Why a node is no place for pods.
+/// Why a node takes no pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Excluded {
     /// Neither a Node nor a NodeClaim was given.
     Nothing,
     /// Its Node is being deleted.
     Deleting,
-    /// Its NodeClaim is going away.
+    /// Its NodeClaim is terminating.
     Leaving,
-    /// It was chosen for disruption.
+    /// It was selected for disruption.
     Disrupted,
     /// It is cordoned.
     Cordoned,
@@ -40,7 +40,7 @@ impl fmt::Display for Excluded {
 /// taints are the claim's. A claim that is not launched yet offers exactly the requests that it was made for.
 ///
 /// # Errors
-/// Why no pod should be sent there.
+/// Why no pod must be scheduled there.
 pub fn existing_node(
     node: Option<&Node>,
     claim: Option<&NodeClaim>,
@@ -110,7 +110,7 @@ fn excluded(node: Option<&Node>, claim: Option<&NodeClaim>) -> Option<Excluded> 
     node.unschedulable.then_some(Excluded::Cordoned)
 }
 
-/// Nodes of no NodePool count as initialized: only Kubernetes prepares them.
+/// Unmanaged nodes count as initialized: only Kubernetes prepares them.
 fn is_initialized(node: Option<&Node>, claim: Option<&NodeClaim>) -> bool {
     match (node, claim) {
         (None, _) => false,
@@ -132,7 +132,7 @@ fn node_requirements(node: Option<&Node>, claim: Option<&NodeClaim>) -> Requirem
     }
 }
 
-/// A launched claim has its labels; one that is not launched yet may still become any of what it requires.
+/// A launched claim has its labels; a claim that is not launched yet may get any value of its requirements.
 fn claim_requirements(claim: &NodeClaim, host_name: &str) -> Requirements {
     let mut requirements = Requirements::from_labels(&claim.node_labels());
     if claim.status.instance.is_none() {

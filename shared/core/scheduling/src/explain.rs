@@ -1,4 +1,4 @@
-//! Why a class of pods cannot be scheduled. Determined only for unschedulable pods.
+//! Why a class of pods is unschedulable. Computed only for unschedulable pods.
 
 use crate::classes::{Class, Classes};
 use crate::constraints::Alternative;
@@ -13,9 +13,9 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Why a class found no place.
+/// Why a class is unschedulable.
 pub(crate) struct Explanation {
-    /// What is wrong with the pods, or one reason for each NodePool in the order in which they are tried.
+    /// The error of the pods, or one reason for each NodePool in the order in which they are tried.
     pub(crate) reasons: Vec<Reason>,
     /// Whether a limit is among the reasons.
     pub(crate) limited: bool,
@@ -29,18 +29,18 @@ impl Explanation {
     }
 }
 
-/// What NodePools could launch for alternatives, without looking at requests: by the place of the NodePool and alternative.
+/// The launchable instance types of NodePools for alternatives, without regard to requests: by NodePool and alternative.
 pub(crate) type Launchable = HashMap<(usize, AlternativeId), Rc<Launched>>;
 
-/// What a NodePool could launch for an alternative.
+/// The launchable instance types of a NodePool for an alternative.
 pub(crate) struct Launched {
-    /// The instance types that match, as places among the NodePool's.
+    /// The matching instance types, as indices into the NodePool's.
     types: Vec<usize>,
     /// Those of them that are available now.
     choices: Vec<Choice>,
 }
 
-/// What reasons are looked for in. The pools' limits have to stand as they were when the last node was packed.
+/// The input of explanations. The pools' limits have to be as they were when the last node was packed.
 pub(crate) struct Explainer<'e, 'a, 'p> {
     pub(crate) input: &'e Problem<'a>,
     pub(crate) pools: &'e [Pool<'p>],
@@ -51,7 +51,7 @@ pub(crate) struct Explainer<'e, 'a, 'p> {
 }
 
 impl Explainer<'_, '_, '_> {
-    /// Explains why pods of a class found no place, where these alternatives were left.
+    /// Explains why pods of a class are unschedulable, given the remaining alternatives.
     pub(crate) fn explain(&self, class: &Class<'_>, alternatives: &[AlternativeId]) -> Explanation {
         let plain = |reason| Explanation { reasons: vec![reason], limited: false, unexplained: false };
         if let Some(refused) = &class.refused {
@@ -73,7 +73,7 @@ impl Explainer<'_, '_, '_> {
         all
     }
 
-    /// Of the causes of the alternatives that are left when all preferences are given up, the one that came last.
+    /// Of the causes of the alternatives without preferences, the one with the most progress.
     fn last_cause(&self, place: usize, class: &Class<'_>, alternatives: &[AlternativeId]) -> Cause {
         let pool = &self.pools[place];
         let examined = alternatives.iter().map(|&id| {
@@ -84,14 +84,14 @@ impl Explainer<'_, '_, '_> {
             };
             Examination { pool, class, alternative, resources: self.resources, options: self.options }.cause(launched)
         });
-        // The first of those that got equally far, and so not `max_by_key`, which takes the last.
+        // The first of equal ones; `max_by_key` would return the last.
         examined
             .reduce(|furthest, other| if stage(&other) > stage(&furthest) { other } else { furthest })
             .unwrap_or(Cause::NoInstanceTypes)
     }
 }
 
-/// How far an alternative came before the cause stopped it.
+/// The progress of an alternative before the cause stopped it.
 const fn stage(cause: &Cause) -> u8 {
     match cause {
         Cause::NotReady { .. } | Cause::Deleting | Cause::Static | Cause::NoInstanceTypes => 0,
@@ -118,7 +118,7 @@ struct Examination<'e, 'a> {
 impl Launched {
     fn of(pool: &Pool<'_>, alternative: &Alternative) -> Self {
         let merged = pool.requirements.with(&alternative.requirements);
-        // The NodePool's types meet all that it requires itself.
+        // The NodePool's types satisfy its own requirements.
         let changed = merged.other_than(&pool.requirements);
         let matching = pool.types.iter().enumerate().filter(|(_, kind)| changed.intersects(&kind.kind.requirements));
         let types: Vec<usize> = matching.map(|(place, _)| place).collect();
@@ -170,9 +170,9 @@ impl Examination<'_, '_> {
     }
 
     fn label(&self) -> Option<Cause> {
-        let wanted = &self.alternative.requirements;
-        let key = self.pool.requirements.first_incompatible(wanted, labels::is_well_known)?;
-        let required = wanted.get(key).map(ToString::to_string).unwrap_or_default();
+        let requirements = &self.alternative.requirements;
+        let key = self.pool.requirements.first_incompatible(requirements, labels::is_well_known)?;
+        let required = requirements.get(key).map(ToString::to_string).unwrap_or_default();
         Some(match self.pool.requirements.get(key) {
             None => Cause::UndefinedLabel { key: key.to_owned(), required },
             Some(allowed) => Cause::Label { key: key.to_owned(), required, allowed: allowed.to_string() },

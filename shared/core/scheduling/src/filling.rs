@@ -1,8 +1,8 @@
-//! Filling a single node so that nothing of it is left over.
+//! Fills a single node so that its resources are used up.
 //!
-//! Pending pods are sorted by their dominant resource, in proportion to resource prices, and among equal ones by size.
-//! A node takes the pods that match its free capacity best, the largest that fits first: so its resources run out
-//! together, and small pods are kept for the gaps.
+//! Pending pods are sorted by their dominant resource, in proportion to resource prices, and among equal ones by size. A node
+//! takes the pods that match its free capacity best, the largest that fits first: so its resources run out together, and small
+//! pods fill the gaps.
 
 use crate::bin::{Bin, Context, Unit};
 use crate::classes::{Class, Classes};
@@ -15,34 +15,33 @@ use nodeless_model::pod::HostPort;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// What a unit asks of this NodePool.
+/// The demand of a unit for this NodePool.
 pub(crate) struct Demand {
     pub(crate) unit: usize,
     pub(crate) class: usize,
     pub(crate) alternative: AlternativeId,
     /// The set of a node for this class alone.
     pub(crate) set: SetId,
-    /// What one pod is worth, in dollars per hour.
+    /// The worth of one pod, in dollars per hour.
     pub(crate) worth: f64,
-    /// How large one pod is: its worth at prices that are the same for all.
+    /// The size of one pod: its worth at prices that are the same for all.
     pub(crate) size: f64,
 }
 
-/// On how many steps a share of a resource in a pod's size is measured that is twice another.
+/// The number of steps for a factor of two in the fraction of a resource in a pod's size.
 const STEPS: f64 = 2.0;
 
 /// With more pairs of a pod class and a bucket than this, steps are twice as coarse: for each pod that is placed on a
 /// node, all buckets are compared.
 const MAX_CLASS_BUCKET_PAIRS: usize = 200_000;
 
-/// Smaller shares of a resource are ignored.
+/// Smaller fractions of a resource are ignored.
 const MIN_RESOURCE_SHARE: f64 = 0.02;
 
-/// With at most so many sets, the pods of each set are arranged separately.
+/// With at most this number of sets, the pods of each set are arranged separately.
 const MAX_SEPARATE_SETS: usize = 32;
 
-/// At most this share of the free capacity is filled with equal pods at once, so that its proportions are compared
-/// again.
+/// At most this fraction of the free capacity is filled with equal pods at once, so that its proportions are compared again.
 const PART: u32 = 4;
 
 /// The demands with pending pods, arranged for the innermost loop.
@@ -50,15 +49,15 @@ const PART: u32 = 4;
 pub(crate) struct Stock {
     /// By bucket, the largest first.
     items: Vec<Item>,
-    /// What a pod of each item asks for, one after another.
+    /// The requests of a pod of each item, one after another.
     asked: Vec<i64>,
-    /// The least that any pod of the bucket asks for from each item on.
+    /// The minimum request of any pod of the bucket from each item on.
     least: Vec<i64>,
     width: usize,
     buckets: Vec<Bucket>,
-    /// What all pods of a bucket ask for together, for a pod worth of one: bucket after bucket.
+    /// The total requests of a bucket's pods, for a pod with a worth of one: bucket after bucket.
     mixes: Vec<f64>,
-    /// What one of a resource is worth when it comes to size.
+    /// The price of a resource in sizes.
     values: Vec<f64>,
     signatures: usize,
     /// How many of them the items have.
@@ -73,14 +72,15 @@ struct Item {
     demand: usize,
     unit: usize,
     size: f64,
-    /// Which groups over the host name matter, and which alternative: items of one number are kept out of a node together.
+    /// Which groups over the host name matter, and which alternative: items with the same number are excluded from a node
+    /// together.
     signature: usize,
     alternative: AlternativeId,
     /// The number of its list of host ports.
     ports: usize,
 }
 
-/// Items that ask for resources in about the same proportions.
+/// Items that request resources in about the same proportions.
 struct Bucket {
     /// Lower comes first, whatever the proportions.
     rank: usize,
@@ -197,14 +197,14 @@ impl Stock {
         !dense::fits(&self.least[place * self.width..(place + 1) * self.width], room)
     }
 
-    /// What so much of everything is worth when it comes to size.
+    /// The size of these amounts.
     #[expect(clippy::cast_precision_loss, reason = "a value")]
     pub(crate) fn size(&self, amounts: &[i64]) -> f64 {
         amounts.iter().zip(&self.values).map(|(amount, value)| *amount as f64 * value).sum()
     }
 }
 
-/// The share of each resource in the worth, on a coarse logarithmic scale.
+/// The fraction of each resource in the worth, on a coarse logarithmic scale.
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a coarse scale")]
 fn proportions(demand: &Demand, requests: &[i64], values: &[f64], steps: f64) -> Vec<i32> {
     let share = |(asked, value): (&i64, &f64)| {
@@ -214,14 +214,14 @@ fn proportions(demand: &Demand, requests: &[i64], values: &[f64], steps: f64) ->
     requests.iter().zip(values).map(share).collect()
 }
 
-/// A node while it is being filled, and what for.
+/// A node during filling, and its purpose.
 pub(crate) struct Filled {
     pub(crate) bin: Bin,
     pub(crate) price: f64,
     pub(crate) worth: f64,
     /// The units of its contents, in their order.
     pub(crate) units: Vec<usize>,
-    /// Whether it is to be bought as spot and few types could stand in.
+    /// Whether its capacity type is spot and few types are large enough.
     pub(crate) inflexible: bool,
 }
 
@@ -235,13 +235,13 @@ pub(crate) struct Scratch {
     open: Vec<usize>,
     /// The free capacity, each resource as a share of the node's.
     part_of_room: Vec<f64>,
-    /// By signature, whether its pods are kept out of the node.
+    /// By signature, whether its pods are excluded from the node.
     kept_out: Vec<bool>,
-    /// By alternative, whether the node admits none of its pods: what it does not admit it never will.
+    /// By alternative, whether the node admits none of its pods, which cannot change later.
     refused: Vec<bool>,
-    /// By list of host ports, whether one of them is taken on the node.
+    /// By list of host ports, whether one of them is used on the node.
     ports_taken: Vec<bool>,
-    /// How many signatures and how many lists of host ports are not kept out.
+    /// How many signatures and how many lists of host ports are not excluded.
     signatures_open: usize,
     ports_open: usize,
     /// Whether pods were left out because they would raise the node's price.
@@ -251,10 +251,10 @@ pub(crate) struct Scratch {
 /// Differences of prices are rounded.
 const ROUNDING: f64 = 1e-9;
 
-/// So many buckets are compared in a unit of work.
+/// The number of buckets that are compared in a unit of work.
 const COMPARED_AT_ONCE: usize = 8;
 
-/// Everything that filling a node depends on.
+/// The input of filling a node.
 pub(crate) struct Filler<'f, 'a, 'c, 't> {
     pub(crate) pool: &'f mut Pool<'a>,
     pub(crate) context: Context<'f, 'c>,
@@ -315,7 +315,7 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         self.scratch.cursors.extend(self.stock.buckets.iter().map(|bucket| bucket.from));
         self.scratch.open.clear();
         self.scratch.open.extend(0..self.stock.buckets.len());
-        // Once all that is left is kept out, none of it has to be gone through.
+        // Once all remaining items are excluded, none of them has to be evaluated.
         while self.scratch.signatures_open > 0
             && self.scratch.ports_open > 0
             && let Some(bucket) = self.nearest()
@@ -405,7 +405,7 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         self.scratch.cursors[bucket] = place;
     }
 
-    /// Whether it is known of an item that none of its pods may be on the node.
+    /// Whether none of the pods of an item may be on the node.
     fn is_kept_out(&mut self, item: &Item) -> bool {
         if self.scratch.refused[item.alternative] {
             self.keep_out(item.signature);
@@ -420,8 +420,8 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         }
     }
 
-    /// Puts as many pods of a class on the node as fit, unless that narrows the node to something that costs more than
-    /// is gained. Returns how many.
+    /// Adds as many pods of a class to the node as fit, unless that narrows the node to a price that exceeds the gain. Returns
+    /// the number.
     fn put(&mut self, filled: &mut Filled, demand: &Demand, most: u32, last: bool) -> u32 {
         let class = &self.context.classes.list[demand.class];
         let present = filled.units.iter().position(|unit| *unit == demand.unit);
@@ -443,7 +443,7 @@ impl<'c> Filler<'_, '_, 'c, '_> {
             let Some(choice) = self.pool.set(set).choice(kind) else { return 0 };
             let first = filled.bin.contents.is_empty();
             let within_limits = first || self.pool.limits.room_for(&choice.share, 1) > 0;
-            // Until the last pod, others would pay for the same capacity.
+            // Before the last pod, others would pay for the same capacity.
             let gain = if last { worth } else { worth - demand.size * f64::from(count) };
             let dearer = choice.price - filled.price;
             if !within_limits || (!first && dearer > gain.max(0.0) + ROUNDING) {

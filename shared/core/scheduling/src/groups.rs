@@ -11,13 +11,13 @@ use nodeless_model::{LabelSelector, Pod, StringMap, Toleration};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use terms::{Table, Terms, pending};
 
-/// The place of a [`Group`] in the table of all.
+/// The index of a [`Group`] in the table of all groups.
 pub(crate) type GroupId = usize;
 
-/// What a group allows.
+/// The rule of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
-    /// Counts that differ by at most so much, over at least so many domains.
+    /// Counts that differ by at most `max_skew`, over at least `min_domains` domains.
     Spread { max_skew: u32, min_domains: u32 },
     /// Only domains with a counted pod.
     Affinity,
@@ -37,7 +37,7 @@ pub(crate) struct Group {
     pub(crate) filter: NodeFilter,
 }
 
-/// Which nodes' domains are counted at all.
+/// The nodes whose domains count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeFilter {
     pub(crate) node_selector: StringMap,
@@ -80,26 +80,26 @@ impl Owned {
     }
 }
 
-/// What a pod has to do with groups: places in the tables of [`Groups`].
+/// The groups of a pod: indices in the tables of [`Groups`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Relations {
     pub(crate) owned: usize,
     pub(crate) selected: usize,
 }
 
-/// All groups of a problem, in an order that depends on their content only.
+/// All groups of a problem, in an order that depends only on their content.
 #[derive(Debug, Default)]
 pub(crate) struct Groups<'a> {
     pub(crate) list: Vec<Group>,
-    /// What pods own; the first is nothing.
+    /// The sets of owned groups; the first is empty.
     pub(crate) owned: Vec<Owned>,
-    /// What pods are selected by; the first is nothing.
+    /// The sets of selecting groups; the first is empty.
     pub(crate) selected: Vec<Vec<GroupId>>,
     /// Of each pending pod.
     pub(crate) relations: Vec<Relations>,
-    /// By a pair of label and value that their selectors ask for.
+    /// By a label and value that their selectors require.
     by_label: HashMap<(String, String), Vec<GroupId>>,
-    /// Those whose selectors ask for no pair.
+    /// Groups whose selectors require no label and value.
     by_none: Vec<GroupId>,
     facts: ClusterFacts<'a>,
     signatures: HashMap<(&'a str, &'a StringMap), usize>,
@@ -108,7 +108,7 @@ pub(crate) struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    /// Finds the groups of all pending pods, and those of the required anti-affinity of pods that run.
+    /// Finds the groups of all pending pods, and those of the required anti-affinity of running pods.
     pub(crate) fn of(problem: &Problem<'a>, respect_preferences: bool) -> Self {
         let mut table = Table::default();
         let (found, spec_of) = pending(problem, respect_preferences, &mut table);
@@ -154,7 +154,7 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// Makes the numbers of signatures depend on nothing but what they are.
+    /// Makes the numbers of signatures depend only on their content.
     fn sort_signatures(&mut self) {
         let mut order: Vec<usize> = (0..self.selected.len()).collect();
         order.sort_by(|a, b| self.selected[*a].cmp(&self.selected[*b]));
@@ -169,7 +169,7 @@ impl<'a> Groups<'a> {
         self.signatures.values_mut().chain(self.signature_ids.values_mut()).for_each(|id| *id = renumbered[*id]);
     }
 
-    /// Which groups select a pod, as a place in `selected`.
+    /// The groups that select a pod, as an index into `selected`.
     pub(crate) fn signature(&mut self, pod: &'a Pod) -> usize {
         if let Some(known) = self.signatures.get(&(pod.namespace.as_str(), &pod.labels)) {
             return *known;

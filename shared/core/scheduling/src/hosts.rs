@@ -1,10 +1,10 @@
-//! What a single node holds of each group over the host name.
+//! The pods of a single node by group over the host name.
 
 use crate::classes::Class;
 use crate::groups::{GroupId, Kind};
 use crate::topology::Topology;
 
-/// What a node holds of the groups over the host name that occur there, in their order.
+/// The pods of a node by the groups over the host name, in their order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HostCounts(Vec<HostCount>);
 
@@ -13,9 +13,9 @@ struct HostCount {
     group: GroupId,
     /// Pods that the group selects.
     matching: u32,
-    /// Pods that own the group and keep others away by it: anti-affinity or spread.
+    /// Pods that own the group and exclude others by it: anti-affinity or spread.
     owners: u32,
-    /// Those whose preference it only is.
+    /// Those for which it is only a preference.
     wishes: u32,
 }
 
@@ -49,7 +49,7 @@ impl HostCounts {
         owned.iter().for_each(|group| self.at(*group).owners += 1);
     }
 
-    /// Counts pods of a class that are put here at a level.
+    /// Counts pods of a class that are placed here at a level.
     pub(crate) fn add(&mut self, class: &Class<'_>, level: usize, count: u32) {
         for group in &class.selected_hosts {
             self.at(*group).matching += count;

@@ -1,4 +1,4 @@
-//! Pods that are added to new nodes that are launched anyway.
+//! Adds pods to new nodes that are launched anyway.
 
 use crate::bin::{Bin, Context, Unit, holding};
 use crate::constraints::AlternativeId;
@@ -72,7 +72,7 @@ fn fitting(
     same.then_some((set, times))
 }
 
-/// Changes the node to the cheapest shape that has capacity for most of the added pods.
+/// Changes the node to the cheapest shape with capacity for most of the added pods.
 fn grow(
     pool: &mut Pool<'_>,
     bin: &mut Bin,

@@ -1,4 +1,4 @@
-//! From a filled node to a launch: which instance types may stand in, and what that takes of the limits.
+//! Converts a filled node to a launch: its possible instance types, and its usage of the limits.
 
 use crate::bin::{Bin, standing_in};
 use crate::limits::Share;
@@ -11,10 +11,10 @@ use nodeless_model::{
     CapacityType, Offering, Quantity, Requirement, Requirements, ResourceIndex, ResourceList, labels, resources,
 };
 
-/// What it takes to list the instance types and requirements of a launch.
+/// The work of listing the instance types and requirements of a launch.
 const WORK_PER_LAUNCH: usize = 2000;
 
-/// Turns the nodes of a NodePool into launches. `pods` holds the indices of each node's pods.
+/// Converts the nodes of a NodePool to launches. `pods` contains the indices of each node's pods.
 ///
 /// Each node may be launched as any instance type with capacity for its pods, the cheapest first, as far as the limits
 /// allow the largest and most expensive of them; what the limits leave beyond the nodes themselves is divided evenly.
@@ -50,7 +50,7 @@ pub(crate) fn launches(
     launches
 }
 
-/// The instance types that may be launched, and what they take of the limits beyond the node's own share.
+/// The possible instance types, and their usage of the limits beyond the node's own share.
 fn choices(pool: &Pool<'_>, bin: &Bin, slack: &Share, options: &Options) -> (Vec<Choice>, Share) {
     let own = bin.share.clone();
     let most = if pool.min_values.is_empty() { options.max_instance_types.max(1) } else { usize::MAX };
@@ -68,7 +68,7 @@ fn choices(pool: &Pool<'_>, bin: &Bin, slack: &Share, options: &Options) -> (Vec
     (kept, greatest.beyond(&own))
 }
 
-/// The one instance type that a node in a reservation can be.
+/// The only instance type of a node in a reservation.
 fn reserved_choice(pool: &Pool<'_>, bin: &Bin, id: &str) -> Vec<Choice> {
     let kind = pool.types[bin.shape].kind;
     let requirements = &pool.set(bin.set).requirements;
@@ -130,7 +130,7 @@ fn launch(
     })
 }
 
-/// The least that the DaemonSets take on any of the instance types, resource by resource.
+/// The minimum requests of the DaemonSets on any of the instance types, resource by resource.
 fn least_daemons(pool: &Pool<'_>, choices: &[Choice]) -> ResourceList {
     let mut all = choices.iter().map(|choice| &pool.types[choice.kind].daemons);
     let Some(first) = all.next() else { return ResourceList::new() };
@@ -159,12 +159,12 @@ fn narrowed(
         narrowed.add(labels::CAPACITY_RESERVATION_ID, Requirement::one_of([id.as_str()]));
     }
     narrowed.remove(labels::HOSTNAME);
-    settle_own_labels(&mut narrowed);
+    fix_own_labels(&mut narrowed);
     narrowed
 }
 
 /// Chooses one value for every user-defined label: instance types do not define them.
-fn settle_own_labels(requirements: &mut Requirements) {
+fn fix_own_labels(requirements: &mut Requirements) {
     let own: Vec<(String, Requirement)> = requirements
         .iter()
         .filter(|(key, requirement)| !labels::is_well_known(key) && requirement.single().is_none())

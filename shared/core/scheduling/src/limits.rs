@@ -1,14 +1,14 @@
-//! What is left of a NodePool's limits while a plan grows.
+//! The remaining limits of a NodePool during a plan.
 
 use crate::problem::PoolOffer;
 use nodeless_model::{Quantity, ResourceList, resources};
 
-/// What is left of a NodePool's limits.
+/// The remaining limits of a NodePool.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
-    /// Resource, limit and what is used, in thousandths.
+    /// Resource, limit and usage, in thousandths.
     resources: Vec<Limit>,
-    /// Limit and what is used, in dollars per hour.
+    /// Limit and usage, in dollars per hour.
     dollars: Option<(f64, f64)>,
 }
 
@@ -19,7 +19,7 @@ pub(crate) struct Limit {
     pub(crate) used: i64,
 }
 
-/// What one node takes of the limits.
+/// The usage of the limits by one node.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Share {
     /// In the order of the limits, in thousandths.
@@ -28,7 +28,7 @@ pub(crate) struct Share {
     pub(crate) dollars: f64,
 }
 
-/// Sums of prices are rounded; a millionth of a dollar is not worth a refusal.
+/// Sums of prices are rounded; a millionth of a dollar does not exceed a limit.
 const ROUNDING: f64 = 1e-6;
 
 impl Limits {
@@ -59,12 +59,12 @@ impl Limits {
         &self.resources
     }
 
-    /// The limit on dollars per hour, and what is used of it.
+    /// The limit on dollars per hour, and its usage.
     pub(crate) const fn dollars(&self) -> Option<(f64, f64)> {
         self.dollars
     }
 
-    /// What a node of this capacity and price takes.
+    /// The usage of a node with this capacity and price.
     pub(crate) fn share(&self, capacity: &ResourceList, dollars: f64) -> Share {
         let amount = |limit: &Limit| match limit.name.as_str() {
             resources::name::NODES => Quantity::from_units(1).milli(),
@@ -94,7 +94,7 @@ impl Limits {
         times
     }
 
-    /// Charges so many nodes of this share.
+    /// Charges a number of nodes of this share.
     pub(crate) fn charge(&mut self, share: &Share, times: u32) {
         for (limit, share) in self.resources.iter_mut().zip(&share.resources) {
             limit.used = limit.used.saturating_add(share.saturating_mul(i64::from(times)));
@@ -104,7 +104,7 @@ impl Limits {
         }
     }
 
-    /// Gives back what one node of this share took.
+    /// Releases one node of this share.
     pub(crate) fn refund(&mut self, share: &Share) {
         for (limit, share) in self.resources.iter_mut().zip(&share.resources) {
             limit.used = limit.used.saturating_sub(*share);
@@ -114,7 +114,7 @@ impl Limits {
         }
     }
 
-    /// What each of so many launches may take beyond its share, for the sake of choice.
+    /// How much each of a number of launches may take beyond its share, for the sake of choice.
     pub(crate) fn slack_each(&self, launches: usize) -> Share {
         let launches = launches.max(1);
         let divisor = i64::try_from(launches).unwrap_or(i64::MAX);
@@ -138,7 +138,7 @@ impl Share {
                 .all(|(mine, (base, slack))| *mine <= base.saturating_add(*slack))
     }
 
-    /// The greater of both in each respect.
+    /// The maximum of both in each respect.
     pub(crate) fn max(&self, other: &Self) -> Self {
         Self {
             resources: self.resources.iter().zip(&other.resources).map(|(a, b)| *a.max(b)).collect(),
@@ -146,7 +146,7 @@ impl Share {
         }
     }
 
-    /// What this share has beyond another.
+    /// The difference of this share to another.
     pub(crate) fn beyond(&self, other: &Self) -> Self {
         Self {
             resources: self.resources.iter().zip(&other.resources).map(|(a, b)| (a - b).max(0)).collect(),

@@ -1,8 +1,8 @@
-//! Fewer nodes for the same money.
+//! Merges nodes at no cost.
 //!
-//! The rule: where a node is less than [`FULL`] full, and one node for its pods and those of another costs no more than
-//! both, the one takes the place of the two. Nodes that are full are left apart, however cheap one large machine for all
-//! of them would be: losing it would hurt more.
+//! The rule: if a node is less than [`FULL`] full, and one node for its pods and those of another costs no more than both, it
+//! replaces the two. Full nodes are not merged, however cheap one large node for all of them would be, because its failure would
+//! affect more pods.
 
 use crate::bin::{Bin, Context, NODE, holding, least_share};
 use crate::dense;
@@ -10,19 +10,19 @@ use crate::dense::dominant_share;
 use crate::pools::Pool;
 use crate::topology::Topology;
 
-/// The share of its shape from which a node counts as full.
+/// The fraction of its shape from which a node counts as full.
 const FULL: f64 = 0.8;
 
-/// How many nodes that are not full are compared, so that the work stays bounded; the smallest come first.
+/// The maximum number of nodes that are compared, so that the work is bounded; the smallest come first.
 const MAX_MERGE_CANDIDATES: usize = 64;
 
-/// What it takes to see what two nodes cost as one.
+/// The work of pricing two nodes as one.
 const WORK_OF_PAIR: usize = 10;
 
 /// Sums of prices are rounded.
 const ROUNDING: f64 = 1e-9;
 
-/// Merges nodes by the rule above, as long as there are any to merge. Returns whether it merged any.
+/// Merges nodes by the rule above until none can be merged. Returns whether it merged any.
 pub(crate) fn merge(
     pool: &mut Pool<'_>,
     context: Context<'_, '_>,
@@ -42,7 +42,7 @@ pub(crate) fn merge(
                 pool.limits.refund(&bins[loose].share);
                 pool.limits.refund(&bins[other].share);
                 pool.limits.charge(&merged.share, 1);
-                // The places of others stay as they are up to the later of the two.
+                // The indices of others stay the same up to the later of the two.
                 let (kept, gone) = (loose.min(other), loose.max(other));
                 bins[kept] = merged;
                 bins.remove(gone);
@@ -59,14 +59,14 @@ fn price(pool: &Pool<'_>, bin: &Bin) -> f64 {
     pool.set(bin.set).choice(bin.shape).map_or(0.0, |choice| choice.price)
 }
 
-/// The cheapest of the nodes that are not full and not given up; among equals the last.
+/// The cheapest of the nodes that are not full and can still be merged; among equals the last.
 fn loosest(pool: &Pool<'_>, bins: &[Bin], given_up: &[usize]) -> Option<usize> {
     let full = |bin: &Bin| dominant_share(&bin.used, &pool.types[bin.shape].room) >= FULL;
     let loose = bins.iter().enumerate().rev().filter(|(index, bin)| !given_up.contains(index) && !full(bin));
     loose.min_by(|(_, a), (_, b)| price(pool, a).total_cmp(&price(pool, b))).map(|(index, _)| index)
 }
 
-/// The node with which the loose one makes the cheapest pair, and what becomes of both.
+/// The node that forms the cheapest pair with the given one, and the result of merging both.
 fn partner(
     pool: &mut Pool<'_>,
     context: Context<'_, '_>,

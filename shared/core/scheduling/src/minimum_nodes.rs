@@ -1,4 +1,4 @@
-//! How many nodes topology constraints require at least, whatever they cost.
+//! The minimum number of nodes that topology constraints require, regardless of the price.
 
 use crate::bin::{Context, Unit};
 use crate::classes::Class;
@@ -21,7 +21,7 @@ struct Apart {
     each: u32,
 }
 
-/// Required nodes are at most so much larger than an even distribution of the pods.
+/// The maximum size of required nodes, relative to an even distribution of the pods.
 const SLACK: f64 = 1.5;
 
 impl Forced {
@@ -65,18 +65,18 @@ impl Forced {
         self.waiting == 0
     }
 
-    /// How many nodes the pods of the class need at the least, together with those they keep apart from.
+    /// The minimum number of nodes for the pods of the class, together with those that they have anti-affinity with.
     pub(crate) fn nodes_for(&self, class: &Class<'_>, level: usize) -> u32 {
         let groups = own_groups(class, level).iter().filter(|group| class.is_selected_by(**group));
         groups.filter_map(|group| self.groups.get(group)).map(Apart::nodes).max().unwrap_or(0)
     }
 
-    /// How many nodes are required.
+    /// The number of required nodes.
     pub(crate) fn nodes(&self) -> u32 {
         self.groups.values().map(Apart::nodes).max().unwrap_or(0)
     }
 
-    /// Which share of a node a pod of the class accounts for, of so many required nodes: zero where other pods require
+    /// The share of a node that a pod of the class accounts for, given the number of required nodes: zero if other pods require
     /// them.
     pub(crate) fn part_of_node(&self, class: &Class<'_>, level: usize, nodes: u32) -> f64 {
         let groups = own_groups(class, level).iter().filter(|group| class.is_selected_by(**group));
@@ -84,7 +84,7 @@ impl Forced {
         forcing.map(|apart| 1.0 / f64::from(apart.each)).fold(0.0, f64::max)
     }
 
-    /// How large a node may be at most if the pending pods, with this total value, are to fill all required nodes.
+    /// The maximum size of a node if the pending pods, with this total value, have to fill all required nodes.
     pub(crate) fn largest(&self, waiting: f64) -> f64 {
         let nodes = self.nodes();
         if nodes == 0 { f64::INFINITY } else { waiting / f64::from(nodes) * SLACK }

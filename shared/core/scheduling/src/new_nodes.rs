@@ -1,4 +1,4 @@
-//! What new nodes cost and hold, for those who compare many loads quickly; [`Prepared::solve`] decides.
+//! Prices and capacity of new nodes, for comparing many loads quickly; [`Prepared::solve`] decides.
 
 use crate::admission::Admission;
 use crate::engine::Prepared;
@@ -11,12 +11,12 @@ use nodeless_model::{ResourceIndex, labels};
 pub struct NewNode {
     /// The instance type.
     pub instance_type: String,
-    /// What DaemonSets leave, in thousandths, in the order of [`Prepared::resources`].
+    /// The capacity without DaemonSets, in thousandths, in the order of [`Prepared::resources`].
     pub room: Box<[i64]>,
 }
 
 impl Prepared<'_> {
-    /// The resources that pods and DaemonSets ask for, in the order in which amounts are listed.
+    /// The resources that pods and DaemonSets request, in the order of the listed amounts.
     #[must_use]
     pub const fn resources(&self) -> &ResourceIndex {
         &self.resources
@@ -44,12 +44,12 @@ impl Prepared<'_> {
 fn prices(pool: &mut Pool<'_>, admission: &Admission) -> Vec<(usize, f64)> {
     let mut prices: Vec<Option<f64>> = vec![None; pool.types.len()];
     if admission.tolerates(&pool.pool.template.taints) {
-        for wanted in admission.alternatives() {
+        for required in admission.alternatives() {
             let base = &pool.set(BASE).requirements;
-            if base.first_incompatible(wanted, labels::is_well_known).is_some() {
+            if base.first_incompatible(required, labels::is_well_known).is_some() {
                 continue;
             }
-            let Some(set) = pool.narrowed(wanted) else { continue };
+            let Some(set) = pool.narrowed(required) else { continue };
             for choice in &pool.set(set).offer.choices {
                 let price = &mut prices[choice.kind];
                 *price = Some(price.map_or(choice.price, |known| known.min(choice.price)));

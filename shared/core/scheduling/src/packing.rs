@@ -1,9 +1,9 @@
 //! How a NodePool packs pods onto new nodes.
 //!
-//! Karpenter fills a node for as long as any instance type still fits, and so buys large and expensive machines with
-//! unused resources. Here each new node gets the instance type that costs least for the value of its pods, by resource
-//! prices that follow from the prices of nodes ([`crate::resource_prices`], [`crate::shape_ranking`]), and is filled so
-//! that its resources run out together ([`crate::filling`]).
+//! Karpenter fills a node while any instance type still fits, and so launches large and expensive nodes with unused resources.
+//! Here each new node gets the instance type that costs least for the value of its pods, by resource prices that follow from the
+//! prices of nodes ([`crate::resource_prices`], [`crate::shape_ranking`]), and is filled so that its resources run out together
+//! ([`crate::filling`]).
 
 use crate::bin::{Bin, Context, NODE, Unit, holding, least_share};
 use crate::classes::{Class, Classes};
@@ -23,22 +23,22 @@ use std::collections::{HashMap, HashSet, VecDeque};
 /// replaces one spot node with another.
 const FLEXIBLE: usize = 15;
 
-/// After so many shapes without an improvement, no more are filled.
+/// After this number of shapes without an improvement, no more are filled.
 const MAX_SHAPES_WITHOUT_GAIN: u32 = 10;
 
-/// Resource prices are computed again each time the pending pods have shrunk to this share.
+/// Resource prices are computed again each time the pending pods have decreased to this fraction.
 const REVALUED: f64 = 0.7;
 
-/// What it takes, for each shape, to find out what resources are worth.
+/// The work, for each shape, of computing resource prices.
 const WORK_PER_SHAPE: usize = 20;
 
-/// What it takes to find out the worth of a demand.
+/// The work of computing the worth of a demand.
 const WORK_OF_VALUE: usize = 10;
 
 /// Prices whose ratio differs by less are equal.
 const EQUAL: f64 = 1e-9;
 
-/// Packs as many pending pods as the NodePool can hold, and returns the nodes for them.
+/// Packs as many pending pods as the NodePool can run, and returns the nodes for them.
 pub(crate) fn pack(
     pool: &mut Pool<'_>,
     context: Context<'_, '_>,
@@ -58,7 +58,7 @@ pub(crate) fn pack(
                 .collect();
         let most = ranked.iter().map(VecDeque::len).max().unwrap_or(0);
         let reserved = pool.reservations.clone();
-        // Each unit begins with the alternative that is cheapest for it; what is left tries the next.
+        // Each unit starts with its cheapest alternative; the remaining pods try the next.
         for _ in 0..most {
             let demands: Vec<Demand> = ranked.iter_mut().filter_map(VecDeque::pop_front).collect();
             let mut packer = Packer {
@@ -76,7 +76,7 @@ pub(crate) fn pack(
                 nodes_cost: false,
             };
             bins.extend(packer.pack(units));
-            // Prices are others once a reservation is used up.
+            // Prices change when a reservation is used up.
             if pool.reservations != reserved {
                 break;
             }
@@ -186,7 +186,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         self.nodes_cost = values.node > 0.0;
     }
 
-    /// In which order nodes are opened for demands: first for those that need most nodes of their own, then as they come.
+    /// The order in which nodes are opened for demands: first demands that require the most nodes, then in their order.
     fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.demands.len()).collect();
         order.sort_by_key(|place| {
@@ -208,7 +208,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         self.pool.limits.room_for(&bin.share, filled.min(reserved)).max(1)
     }
 
-    /// The node that has the anchor and costs least for the value of its pods, and how many pods of each unit it takes.
+    /// The node with the anchor that costs least for the value of its pods, and how many pods of each unit it takes.
     fn best(&mut self, anchor: usize, units: &[Unit]) -> Option<(Bin, Vec<(usize, u32)>)> {
         let set = self.demands[anchor].set;
         // Pods that have to share a node get the node with capacity for most of them.
@@ -273,7 +273,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         best
     }
 
-    /// Whether pods of a demand may be on a node without other pods, as far as those elsewhere go.
+    /// Whether pods of a demand may be on a node without other pods, with regard to pods elsewhere.
     fn may_be_first(&self, demand: usize) -> bool {
         let class = self.class(self.demands[demand].class);
         !class.is_related() || HostCounts::default().room(class, self.context.level, self.topology) > 0
@@ -298,10 +298,10 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         filled
     }
 
-    /// Works out what the node takes of the limits.
+    /// Computes the usage of the limits by the node.
     ///
-    /// Where too few instance types hold it for `minValues`, pods are taken out, the last put in first, until there are
-    /// enough. A node for a single pod of the anchor is given up, or kept with fewer types where the policy allows.
+    /// If too few instance types are large enough to satisfy `minValues`, pods are removed, the last one first, until enough are.
+    /// A node for a single pod of the anchor is dropped, or kept with fewer types if the policy allows it.
     fn reserve(&self, mut filled: Filled) -> Option<Filled> {
         loop {
             let own = &self.pool.set(filled.bin.set).choice(filled.bin.shape)?.share;
@@ -329,8 +329,8 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         }
     }
 
-    /// Works out again what depends on the contents. The set stays as narrow as it was: it is valid, if narrower than
-    /// need be.
+    /// Computes again what depends on the contents. The set stays as narrow as it was, which is valid, but may be narrower than
+    /// necessary.
     fn recount(&self, filled: &mut Filled) {
         let contents = std::mem::take(&mut filled.bin.contents);
         filled.bin.used.fill(0);
@@ -345,7 +345,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
     }
 }
 
-/// Whether a node is to be bought as spot and fewer than [`FLEXIBLE`] types could stand in.
+/// Whether the capacity type of a node is spot and fewer than [`FLEXIBLE`] types are large enough.
 fn is_inflexible(pool: &Pool<'_>, bin: &Bin) -> bool {
     let spot = pool.set(bin.set).choice(bin.shape).is_some_and(|choice| choice.spot);
     spot && holding(pool, bin).take(FLEXIBLE).count() < FLEXIBLE

@@ -1,4 +1,4 @@
-//! NodePools made ready for planning: what they can launch for which requirements.
+//! NodePools prepared for planning: their launchable instance types for requirements.
 
 mod types;
 
@@ -20,34 +20,34 @@ use types::{Launching, OnBoard};
 
 pub(crate) use types::PoolType;
 
-/// The place of a [`NodeSet`] in its NodePool's table.
+/// The index of a [`NodeSet`] in its NodePool's table.
 pub(crate) type SetId = usize;
 
-/// The set that asks no more than the NodePool itself.
+/// The set without further requirements than those of the NodePool.
 pub(crate) const BASE: SetId = 0;
 
-/// A NodePool made ready for planning.
+/// A NodePool prepared for planning.
 #[derive(Debug)]
 pub(crate) struct Pool<'a> {
     pub(crate) pool: &'a NodePool,
-    /// What all its nodes' labels may be.
+    /// The possible labels of its nodes.
     pub(crate) requirements: Requirements,
     /// The instance types that meet its requirements, by name.
     pub(crate) types: Rc<[PoolType<'a>]>,
-    /// Keys of which a launch must be able to choose from so many values.
+    /// Keys with `minValues`, and the number of values that a launch must be able to choose from.
     pub(crate) min_values: Vec<(String, u32)>,
     pub(crate) limits: Limits,
-    /// What is left of capacity reservations, as far as this NodePool knows.
+    /// The remaining capacity of reservations, according to this NodePool.
     pub(crate) reservations: Reservations,
-    /// What planning for it took.
+    /// The work of planning for it.
     pub(crate) work: Work,
-    /// The reservations when nothing is used of them.
+    /// The initial reservations.
     unused: Reservations,
     sets: Vec<NodeSet>,
     set_ids: HashMap<Requirements, SetId>,
     admitted: HashMap<(SetId, AlternativeId), Option<SetId>>,
     merged: HashMap<(SetId, SetId), Option<SetId>>,
-    /// By what can be launched and by class, what one pod of it is worth.
+    /// By launchable types and class, the worth of one pod.
     worths: HashMap<(usize, usize), Option<f64>>,
     /// How many offers there have been.
     offers: usize,
@@ -55,49 +55,48 @@ pub(crate) struct Pool<'a> {
     values: HashMap<String, BTreeSet<String>>,
 }
 
-/// What it takes to see whether a node of some requirements admits an alternative that was not asked for before.
+/// The work of checking whether a node with some requirements admits a new alternative.
 const WORK_OF_ADMISSION: usize = 50;
 
 /// The work to price an instance type under some requirements.
 const WORK_PER_TYPE: usize = 100;
 
-/// With how many NodePools with different launches each other one is compared.
+/// The number of NodePools with different launches that each other one is compared with.
 const MAX_COMPARED_POOLS: usize = 32;
 
-/// How many sets are kept from one plan to the next: each knows the prices of all instance types.
+/// How many sets are cached from one plan to the next: each contains the prices of all instance types.
 const MAX_KEPT_SETS: usize = 256;
 
-/// What a NodePool can launch where some requirements stand.
+/// The launchable types of a NodePool for some requirements.
 #[derive(Debug)]
 pub(crate) struct NodeSet {
     pub(crate) requirements: Requirements,
     pub(crate) offer: Rc<Offer>,
 }
 
-/// What can be launched, shared by all sets whose requirements do not differ in labels of instance types.
+/// The launchable types, shared by all sets whose requirements do not differ in labels of instance types.
 #[derive(Debug)]
 pub(crate) struct Offer {
     /// Identifies it among the offers of the NodePool.
     id: usize,
-    /// What can be launched now, the cheapest first.
+    /// The available types, the cheapest first.
     pub(crate) choices: Vec<Choice>,
-    /// The place in `choices` of each instance type.
+    /// The index in `choices` of each instance type.
     by_type: Vec<Option<usize>>,
-    /// The choices that may be the shape of a node: no other has as much capacity for less.
+    /// The choices that may be the shape of a node: no other has as much capacity at a lower price.
     pub(crate) shapes: Vec<usize>,
 }
 
-/// An instance type that can be launched now, and its cheapest offering.
+/// An available instance type, and its cheapest offering.
 #[derive(Clone, Debug)]
 pub(crate) struct Choice {
-    /// The place in the NodePool's types.
+    /// The index in the NodePool's types.
     pub(crate) kind: usize,
     /// Dollars per hour of the cheapest offering.
     pub(crate) price: f64,
-    /// What a node of it takes of the limits: its capacity and the most expensive offering that it may be launched
-    /// into.
+    /// The usage of the limits by such a node: its capacity and its most expensive possible offering.
     pub(crate) share: Share,
-    /// How it is bought outside of reservations: as its cheapest other offering.
+    /// Its capacity type outside of reservations: that of its cheapest other offering.
     pub(crate) bought: CapacityType,
     /// Whether the cheapest offering is spot.
     pub(crate) spot: bool,
@@ -109,7 +108,7 @@ impl NodeSet {
     }
 }
 
-/// What a pod would cost if parts of nodes could be bought; `None` when no instance type fits.
+/// The price of a pod if fractions of nodes could be launched; `None` if no instance type fits.
 fn worth(pool: &Pool<'_>, set: SetId, requests: &[i64]) -> Option<f64> {
     let offer = &pool.set(set).offer;
     // Types that are not shapes do not have more capacity for less.
@@ -133,7 +132,7 @@ pub(crate) fn unusable(pool: &NodePool) -> Option<Cause> {
     pool.ready.as_ref().err().map(|message| Cause::NotReady { message: message.clone() })
 }
 
-/// The order in which NodePools are tried: the heaviest first; among equals the last name first, as in Karpenter.
+/// The order in which NodePools are tried: the highest weight first; among equals the last name first, as in Karpenter.
 pub(crate) fn order<'p, 'a: 'p>(offers: impl IntoIterator<Item = &'p PoolOffer<'a>>) -> Vec<&'p PoolOffer<'a>> {
     let mut sorted: Vec<_> = offers.into_iter().collect();
     sorted.sort_by_key(|offer| rank(offer.pool));
@@ -145,7 +144,7 @@ pub(crate) fn rank(pool: &NodePool) -> (Reverse<i32>, Reverse<&str>) {
     (Reverse(pool.weight), Reverse(&pool.name))
 }
 
-/// Makes NodePools ready, in their order.
+/// Prepares NodePools, in their order.
 pub(crate) fn ready<'a>(
     offers: impl Iterator<Item = &'a PoolOffer<'a>>,
     daemon_sets: &[DaemonSet],
@@ -188,7 +187,7 @@ impl<'a> Pool<'a> {
         ready
     }
 
-    /// Another NodePool that launches the same.
+    /// Another NodePool with the same launchable types.
     fn like(other: &Self, offer: &'a PoolOffer<'a>, requirements: Requirements) -> Self {
         let mut ready = Self::with_types(offer, requirements, Rc::clone(&other.types));
         ready.work.add(offer.instance_types.len());
@@ -226,7 +225,7 @@ impl<'a> Pool<'a> {
         self.set_ids.insert(self.requirements.clone(), BASE);
     }
 
-    /// Makes it ready for another plan, in which so much of its limits is used.
+    /// Prepares it for another plan, with this usage of its limits.
     pub(crate) fn reset(&mut self, offer: &PoolOffer<'_>, work: Work) {
         self.limits = Limits::of(offer);
         self.work = work;
@@ -283,8 +282,7 @@ impl<'a> Pool<'a> {
         &self.sets[id]
     }
 
-    /// The set that results when a node of a set also has to satisfy a pod's alternative; `None` when it cannot, or when
-    /// nothing could be launched any more.
+    /// The set of nodes that also satisfy a pod's alternative; `None` if there is none, or if nothing could be launched any more.
     pub(crate) fn admit(&mut self, set: SetId, id: AlternativeId, alternatives: &[Alternative]) -> Option<SetId> {
         if let Some(known) = self.admitted.get(&(set, id)) {
             return *known;
@@ -295,7 +293,7 @@ impl<'a> Pool<'a> {
         result
     }
 
-    /// The set of nodes that also keep further requirements; `None` when nothing could be launched.
+    /// The set of nodes that also satisfy further requirements; `None` if nothing could be launched.
     pub(crate) fn narrowed(&mut self, within: &Requirements) -> Option<SetId> {
         let base = &self.sets[BASE].requirements;
         let narrowed = base.intersects(within).then(|| base.with(within))?;
@@ -309,18 +307,18 @@ impl<'a> Pool<'a> {
         self.restricted(set, &alternative.requirements)
     }
 
-    /// Whether any node with the wanted labels can be launched, whatever its taints.
-    pub(crate) fn launches(&mut self, wanted: &Requirements) -> bool {
-        self.restricted(BASE, wanted).is_some()
+    /// Whether any node with the required labels can be launched, whatever its taints.
+    pub(crate) fn launches(&mut self, required: &Requirements) -> bool {
+        self.restricted(BASE, required).is_some()
     }
 
-    /// The subset of a set with the wanted labels; `None` when nothing could be launched.
-    fn restricted(&mut self, set: SetId, wanted: &Requirements) -> Option<SetId> {
+    /// The subset of a set with the required labels; `None` when nothing could be launched.
+    fn restricted(&mut self, set: SetId, required: &Requirements) -> Option<SetId> {
         let present = &self.sets[set].requirements;
-        if present.first_incompatible(wanted, labels::is_well_known).is_some() {
+        if present.first_incompatible(required, labels::is_well_known).is_some() {
             return None;
         }
-        let merged = present.with(wanted);
+        let merged = present.with(required);
         self.intern(set, merged)
     }
 
@@ -340,8 +338,8 @@ impl<'a> Pool<'a> {
         id
     }
 
-    /// The set with these requirements, which narrow those of `within`, made if there is none yet; `None` when nothing could
-    /// be launched.
+    /// The set with these requirements, which narrow those of `within`, created if it does not exist; `None` if nothing could be
+    /// launched.
     fn intern(&mut self, within: SetId, merged: Requirements) -> Option<SetId> {
         if let Some(known) = self.set_ids.get(&merged) {
             return Some(*known).filter(|id| !self.sets[*id].offer.choices.is_empty());
@@ -360,7 +358,7 @@ impl<'a> Pool<'a> {
         self.set_ids.get(requirements).map(|id| &self.sets[*id])
     }
 
-    /// What can be launched where requirements stand.
+    /// The launchable types for requirements.
     fn offer(&mut self, requirements: &Requirements) -> Rc<Offer> {
         let kinds = self.types.iter().enumerate().filter(|(_, kind)| requirements.intersects(&kind.kind.requirements));
         let choices = kinds.filter_map(|(place, kind)| self.choice(place, kind, requirements)).collect();
@@ -407,7 +405,7 @@ impl<'a> Pool<'a> {
         Rc::new(Offer { id: self.offers, choices, by_type, shapes })
     }
 
-    /// What a pod of a class would cost if parts of nodes of a set could be bought; `None` when no instance type fits.
+    /// The price of a pod of a class if fractions of nodes of a set could be launched; `None` if no instance type fits.
     pub(crate) fn worth(&mut self, set: SetId, class: usize, requests: &[i64]) -> Option<f64> {
         let key = (self.sets[set].offer.id, class);
         if let Some(known) = self.worths.get(&key) {
@@ -434,12 +432,11 @@ impl<'a> Pool<'a> {
         })
     }
 
-    /// Whether a node that is bought in some way may be launched into an offering.
+    /// Whether a node with a capacity type may be launched into an offering.
     ///
-    /// With a limit on dollars, the capacity type has to be known before the launch is charged. EC2 is asked for spot
-    /// where spot is allowed and available, and for on-demand otherwise; a node that could become either would have to
-    /// be charged for both. So only that capacity type is used. A reservation is used where there is one, and costs
-    /// less than either.
+    /// With a limit on dollars, the capacity type has to be known before the launch is charged. EC2 launches spot if spot is
+    /// allowed and available, and on-demand otherwise; a node that allows both would have to be charged for both. So only one
+    /// capacity type is used. A reservation is used if there is one, and costs less than either.
     pub(crate) fn may_launch(&self, bought: CapacityType, offering: &Offering) -> bool {
         let reserved = offering.capacity_type == CapacityType::Reserved;
         self.limits.dollars().is_none() || reserved || offering.capacity_type == bought
@@ -451,7 +448,7 @@ impl<'a> Pool<'a> {
         kind: &'o InstanceType,
         requirements: &'o Requirements,
     ) -> impl Iterator<Item = &'o Offering> + use<'o, 'a> {
-        // Where many types have to be listed, one reserved type is too few.
+        // If many types have to be listed, one reserved type is not enough.
         let usable = self.min_values.is_empty();
         kind.available_offerings(requirements).filter(move |offering| {
             offering.reservation.as_ref().is_none_or(|held| usable && self.reservations.left(&held.id) > 0)
@@ -478,7 +475,7 @@ impl<'a> Pool<'a> {
         offerings.any(|offering| offering.reservation.as_ref().is_some_and(|held| held.id == id))
     }
 
-    /// Works out anew what can be launched, after reservations have changed.
+    /// Computes the launchable types again, after reservations have changed.
     pub(crate) fn reprice(&mut self) {
         for id in 0..self.sets.len() {
             let requirements = self.sets[id].requirements.clone();
@@ -489,8 +486,8 @@ impl<'a> Pool<'a> {
         self.worths.clear();
     }
 
-    /// Leaves out dominated types: another is as cheap, has as much capacity, takes no more of the limits and has no
-    /// other ports in use.
+    /// Removes dominated types: another is as cheap, has as much capacity, uses no more of the limits and has no other host ports
+    /// in use.
     fn shapes(&self, choices: &[Choice]) -> Vec<usize> {
         let better = |a: &Choice, b: &Choice| {
             let (left, right) = (&self.types[a.kind], &self.types[b.kind]);
@@ -508,7 +505,7 @@ impl<'a> Pool<'a> {
         shapes
     }
 
-    /// The first `minValues` that these instance types do not reach: key, what is required, what there is.
+    /// The first `minValues` that these instance types do not satisfy: key, required number, actual number.
     pub(crate) fn first_short(&self, kinds: &[usize]) -> Option<(&str, u32, u32)> {
         self.min_values.iter().find_map(|(key, required)| {
             let mut values: BTreeSet<&str> = BTreeSet::new();

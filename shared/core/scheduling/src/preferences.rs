@@ -1,8 +1,7 @@
-//! Preferences that the nodes of running pods meet, so that voluntary moves can keep them.
+//! Preferences that are satisfied for running pods, so that voluntary moves can keep them.
 //!
-//! The kube-scheduler evaluates preferences when it places a pod and never again. A voluntary move must not lose what
-//! they achieved: so a preference that is met where a pod runs counts as required of its next node. One that is not met
-//! stays a preference.
+//! The kube-scheduler evaluates preferences when it schedules a pod and never again. A voluntary move must not lose them: so a
+//! satisfied preference of a running pod counts as required for its next node. Other preferences stay preferences.
 
 use crate::constraints::covers;
 use crate::groups::{Group, GroupId, Groups, Kind};
@@ -13,19 +12,19 @@ use nodeless_model::{Pod, Requirements, labels};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-/// A pod as it would be if the preferences that are met where it runs were required.
+/// A pod with its satisfied preferences as requirements.
 #[derive(Clone, Debug)]
 pub struct HeldPod {
-    /// The place of its node among those that run pods.
+    /// The index of its node among those that run pods.
     pub node: usize,
-    /// Its place among the pods of its node.
+    /// Its index among the pods of its node.
     pub place: usize,
     /// The pod.
     pub pod: Pod,
 }
 
-/// All pods with preferences that are met where they run, as if these were required. `running` has all nodes that exist;
-/// `facts` is as in [`Problem::facts`].
+/// All pods with satisfied preferences, with these as requirements. `running` contains all existing nodes; `facts` is as in
+/// [`Problem::facts`].
 ///
 /// A preference is met if it is a `ScheduleAnyway` spread whose skew the pod's domain keeps, preferred pod affinity
 /// with a counted pod in the domain, preferred pod anti-affinity without one, or a preferred node affinity term that
@@ -65,7 +64,7 @@ struct Counts {
     keys: HashMap<String, Domains>,
     /// By group and domain.
     counts: Vec<HashMap<usize, u32>>,
-    /// By spread group, the least count over all domains with a node that counts.
+    /// By spread group, the minimum count over all domains with a counted node.
     least: Vec<u32>,
 }
 
@@ -106,7 +105,7 @@ impl Counts {
     }
 }
 
-/// The least count of a spread group over its domains; zero for other groups.
+/// The minimum count of a spread group over its domains; zero for other groups.
 fn least(group: &Group, counts: &HashMap<usize, u32>, domains: &Domains, running: &[BoundPods<'_>]) -> u32 {
     let Kind::Spread { min_domains, .. } = group.kind else { return 0 };
     let total = if group.filter.is_trivial() {
@@ -140,19 +139,19 @@ impl Domains {
     }
 }
 
-/// A pod where it runs.
+/// A running pod.
 struct Running<'r, 'a> {
     groups: &'r Groups<'a>,
     counts: &'r Counts,
     node: &'r BoundPods<'a>,
     /// The number of its node.
     number: usize,
-    /// Its place among the pods with preferences.
+    /// Its index among the pods with preferences.
     index: usize,
 }
 
 impl Running<'_, '_> {
-    /// The pod with what it prefers and has as required; nothing where that is nothing.
+    /// The pod with its satisfied preferences as requirements; nothing if there are none.
     fn held(&self, pod: &Pod) -> Option<Pod> {
         let owned = &self.groups.owned[self.groups.relations[self.index].owned];
         let affinity = self.met(&pod.preferred_pod_affinity, &owned.affinity);
@@ -161,7 +160,7 @@ impl Running<'_, '_> {
         let spread: Vec<usize> =
             soft.zip(&owned.spread).filter(|(_, group)| self.is_met(**group)).map(|((place, _), _)| place).collect();
         let own = Requirements::from_labels(self.node.labels);
-        let fits = |terms: &Vec<_>| Requirements::from_terms(terms).is_ok_and(|wanted| covers(&own, &wanted));
+        let fits = |terms: &Vec<_>| Requirements::from_terms(terms).is_ok_and(|preferred| covers(&own, &preferred));
         let terms = pod.preferred_node_affinity.iter().enumerate();
         let node: Vec<usize> = terms.filter(|(_, term)| fits(&term.preference)).map(|(place, _)| place).collect();
         if affinity.is_empty() && anti.is_empty() && spread.is_empty() && node.is_empty() {
@@ -191,7 +190,7 @@ impl Running<'_, '_> {
     fn is_met(&self, group: GroupId) -> bool {
         let of = &self.groups.list[group];
         let Some(domain) = self.counts.keys[&of.key].of_node[self.number] else {
-            // A node without the label is in no domain: anti-affinity holds there, and nothing else does.
+            // A node without the label is in no domain: only anti-affinity is satisfied there.
             return of.kind == Kind::Anti;
         };
         let selected = &self.groups.selected[self.groups.relations[self.index].selected];

@@ -1,4 +1,4 @@
-//! What a plan is made from.
+//! The input of a plan.
 
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::pod::HostPort;
@@ -12,20 +12,20 @@ use std::str::FromStr;
 pub struct Problem<'a> {
     /// The pods that need a node. The indices in a [`crate::Solution`] refer to this list.
     pub pods: Vec<&'a Pod>,
-    /// The nodes that exist or are on their way, ours or not. The indices in a [`crate::Solution`] refer to this list.
+    /// The existing and launching nodes, managed or not. The indices in a [`crate::Solution`] refer to this list.
     pub nodes: Vec<ExistingNode>,
     /// The NodePools that may launch nodes, in any order.
     pub node_pools: Vec<PoolOffer<'a>>,
-    /// All DaemonSets: they take their share of every node that they would run on.
+    /// All DaemonSets: their pods use capacity on every node that they would run on.
     pub daemon_sets: &'a [DaemonSet],
-    /// The pods that run, by node, on every Node of the cluster, also those that take no further pods and those without
-    /// pods: topology constraints count them. Pods that are in `pods` too do not count.
+    /// The running pods, by node, on every Node of the cluster, including nodes that take no further pods and nodes without pods:
+    /// topology constraints count them. Pods that are in `pods` too do not count.
     pub bound_pods: Vec<BoundPods<'a>>,
     /// Volumes and namespaces.
     pub facts: ClusterFacts<'a>,
 }
 
-/// What is known of volumes and namespaces, which pods refer to by name. All of it is borrowed, so a copy costs nothing.
+/// Volumes and namespaces, which pods refer to by name. All of it is borrowed, so a copy costs nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterFacts<'a> {
     /// Where the volumes of pods can be used, by `namespace/claim`: on nodes that meet any of the listed alternatives, which
@@ -38,8 +38,8 @@ pub struct ClusterFacts<'a> {
     /// How many volumes of each driver a node can attach, as its CSINode reports, by the Node's name. Nodes that are missing
     /// have no limit. New nodes have none either: it is unknown until their CSINode exists.
     pub volume_limits: &'a BTreeMap<String, BTreeMap<String, u32>>,
-    /// The labels of namespaces, by name, for constraints that select namespaces. One that is missing counts as having
-    /// only `kubernetes.io/metadata.name`, which Kubernetes sets on every namespace.
+    /// The labels of namespaces, by name, for constraints that select namespaces. A missing namespace counts as having only
+    /// `kubernetes.io/metadata.name`, which Kubernetes sets on every namespace.
     pub namespaces: &'a BTreeMap<String, StringMap>,
 }
 
@@ -55,28 +55,28 @@ impl Default for ClusterFacts<'_> {
     }
 }
 
-/// An existing node, or a claim in launch, with its free capacity.
+/// An existing node, or a launching claim, with its free capacity.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExistingNode {
-    /// The Node's name, or the NodeClaim's while there is no Node.
+    /// The Node's name, or the NodeClaim's if there is no Node.
     pub name: String,
-    /// The NodeClaim, if it is ours.
+    /// The NodeClaim, if it is managed.
     pub node_claim: Option<String>,
-    /// The NodePool, if it is ours.
+    /// The NodePool, if it is managed.
     pub node_pool: Option<String>,
-    /// Whether it has been ready for pods. Others are filled after these.
+    /// Whether it is initialized. Other nodes are filled after these.
     pub initialized: bool,
-    /// Its labels. As long as a claim is not launched a label may have several values; then a pod goes there only if
-    /// each of them would do.
+    /// Its labels. Before a claim is launched a label may have several values; a pod is then scheduled there only if each of them
+    /// matches.
     pub requirements: Requirements,
     /// The taints that pods have to tolerate.
     pub taints: Vec<Taint>,
     /// The free capacity for more pods; negative where resources are overcommitted.
     pub available: ResourceList,
-    /// Host ports that are taken.
+    /// Used host ports.
     pub host_ports: Vec<HostPort>,
-    /// The pods that it was launched for, `namespace/name`. Those that are pending go there first, and other pods do
-    /// not use their capacity: packing them again could leave some without a node.
+    /// The pods that it was launched for, `namespace/name`. Pending ones are scheduled there first, and other pods do not use
+    /// their capacity: packing them again could leave some without a node.
     pub nominated: Vec<String>,
 }
 
@@ -89,7 +89,7 @@ pub struct BoundPods<'a> {
     pub labels: &'a StringMap,
     /// The Node's taints.
     pub taints: &'a [Taint],
-    /// Its pods. Those that have ended or are being deleted may be among them; they do not count.
+    /// Its pods. Terminated pods and pods that are being deleted do not count.
     pub pods: Vec<&'a Pod>,
 }
 
@@ -101,51 +101,51 @@ impl<'a> BoundPods<'a> {
     }
 }
 
-/// A NodePool and what it can launch.
+/// A NodePool and its instance types.
 #[derive(Clone, Debug)]
 pub struct PoolOffer<'a> {
     /// The NodePool.
     pub pool: &'a NodePool,
     /// The instance types as its EC2NodeClass would launch them.
     pub instance_types: InstanceTypes,
-    /// What its nodes and claims use of its limits already.
+    /// The current usage of its limits.
     pub usage: PoolUsage,
 }
 
-/// How a plan is made.
+/// The options of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Options {
-    /// Whether preferences are tried before they are given up.
+    /// Whether preferences are tried before they are relaxed.
     pub preferences: PreferencePolicy,
-    /// What happens when `minValues` cannot be reached.
+    /// What happens if `minValues` cannot be satisfied.
     pub min_values: MinValuesPolicy,
-    /// The greatest number of instance types that a launch lists, the cheapest first. CreateFleet takes 60 with all
-    /// their offerings; Karpenter's NodeClaims list up to 600.
+    /// The maximum number of instance types of a launch, the cheapest first. CreateFleet accepts 60 with all their offerings;
+    /// Karpenter's NodeClaims list up to 600.
     pub max_instance_types: usize,
     /// The maximum number of pods, without those of DaemonSets, that a new node is planned for, which bounds what one
     /// node failure affects. `None` leaves it to the instance types. A NodePool limits the size of machines by its
     /// requirements, such as `karpenter.k8s.aws/instance-cpu`.
     pub max_pods_per_node: Option<u32>,
-    /// How much work a plan may be at the most, in units of [`crate::Solution::work`]. Pods that it is not enough for are left
-    /// for the next plan with [`crate::Reason::OutOfWork`]. `None` sets no bound.
+    /// The maximum work of a plan, in units of [`crate::Solution::work`]. The remaining pods are left for the next plan with
+    /// [`crate::Reason::OutOfWork`]. `None` means no limit.
     pub max_work: Option<u64>,
     /// For how many classes of unschedulable pods the reasons are determined, the largest by cpu and memory first. All
     /// others have [`crate::Reason::NotExplained`].
     pub max_explained: u32,
 }
 
-/// Whether preferences (preferred affinity, ScheduleAnyway) are tried before they are given up.
+/// Whether preferences (preferred affinity, ScheduleAnyway) are tried before they are relaxed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PreferencePolicy {
-    /// Treated as required at first, then given up one by one.
+    /// Treated as required at first, then relaxed one by one.
     #[default]
     Respect,
     /// Ignored.
     Ignore,
 }
 
-/// What happens when `minValues` cannot be reached.
+/// What happens if `minValues` cannot be satisfied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MinValuesPolicy {
     /// The NodePool cannot serve the pod.
@@ -155,7 +155,7 @@ pub enum MinValuesPolicy {
     BestEffort,
 }
 
-/// A policy has no such name.
+/// There is no policy with this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is one of {expected}, and not {given:?}")]
 pub struct UnknownPolicy {

@@ -1,14 +1,14 @@
-//! Why a pod cannot be placed.
+//! Why a pod is unschedulable.
 
 use nodeless_model::resources::{format_quantity, name};
 use nodeless_model::{Quantity, Taint};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// Why a pod cannot be scheduled. Its text is a message for people; it is stored and shown as such.
+/// Why a pod is unschedulable. Its text is a message for users; it is stored and shown unchanged.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reason {
-    /// The pod asks for something that no plan can give it.
+    /// The pod requires something that no plan can provide.
     Pod(PodFault),
     /// There is no NodePool that could launch anything.
     NoNodePools,
@@ -21,12 +21,12 @@ pub enum Reason {
     NodePool {
         /// The NodePool.
         node_pool: String,
-        /// Why not.
+        /// The reason.
         cause: Cause,
     },
 }
 
-/// What a pod asks for that no plan can give it.
+/// A requirement of a pod that no plan can satisfy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodFault {
     /// It has claims for dynamic resources.
@@ -34,7 +34,7 @@ pub enum PodFault {
         /// Their names.
         names: Vec<String>,
     },
-    /// It mounts a volume claim of which the topology is not known.
+    /// It mounts a volume claim with an unknown topology.
     UnknownVolume {
         /// The claim.
         claim: String,
@@ -60,10 +60,10 @@ pub enum PodFault {
     EmptyAffinity,
     /// Its node selector and node affinity contradict each other, or cannot be read.
     Requirements {
-        /// What is wrong.
+        /// The error.
         message: String,
     },
-    /// It asks for less than nothing of a resource.
+    /// It requests a negative amount of a resource.
     NegativeRequest {
         /// The resource.
         resource: String,
@@ -87,9 +87,9 @@ pub struct Barrier {
 pub enum BarrierKind {
     /// Its topology spread.
     Spread {
-        /// The greatest difference that it allows.
+        /// Its `maxSkew`.
         max_skew: u32,
-        /// The least count over all domains that matter.
+        /// The minimum count over all eligible domains.
         least: u32,
     },
     /// Its pod affinity.
@@ -105,14 +105,14 @@ pub enum BarrierKind {
 pub enum Cause {
     /// It or its EC2NodeClass is not ready.
     NotReady {
-        /// Why.
+        /// The reason.
         message: String,
     },
     /// It is being deleted.
     Deleting,
-    /// It keeps a fixed number of nodes.
+    /// It is static.
     Static,
-    /// No instance type meets its requirements, whatever the pod.
+    /// No instance type meets its requirements, for any pod.
     NoInstanceTypes,
     /// The pod does not tolerate a taint of its nodes.
     Taint(Taint),
@@ -120,14 +120,14 @@ pub enum Cause {
     UndefinedLabel {
         /// The label's key.
         key: String,
-        /// What the pod requires of it.
+        /// The pod's requirement.
         required: String,
     },
     /// Its nodes have a label with other values than the pod requires.
     Label {
         /// The label's key.
         key: String,
-        /// What the pod requires of it.
+        /// The pod's requirement.
         required: String,
         /// What the NodePool allows.
         allowed: String,
@@ -146,16 +146,16 @@ pub enum Cause {
     TooLarge {
         /// The resource.
         resource: String,
-        /// What the pod asks for.
+        /// The pod's request.
         requested: Quantity,
-        /// The most that an instance type has, less what DaemonSets take.
+        /// The maximum of any instance type, less the requests of DaemonSets.
         largest: Quantity,
     },
     /// Each resource alone is available, but no instance type has enough of all at once.
     NoTypeFits,
     /// Instance types would fit, but they are not available now in the allowed zones and capacity types.
     NoOffering {
-        /// The instance types that would fit, the smallest names first.
+        /// The matching instance types, sorted by name.
         instance_types: Vec<String>,
     },
     /// A DaemonSet takes a host port that the pod needs.
@@ -163,13 +163,13 @@ pub enum Cause {
         /// The port.
         port: i32,
     },
-    /// `minValues` cannot be reached.
+    /// `minValues` cannot be satisfied.
     MinValues {
         /// The label's key.
         key: String,
-        /// How many values are required.
+        /// The required number of values.
         required: u32,
-        /// How many the instance types that fit offer.
+        /// The actual number among the matching instance types.
         found: u32,
     },
     /// A limit is reached.
@@ -178,21 +178,20 @@ pub enum Cause {
         resource: String,
         /// The limit.
         limit: Quantity,
-        /// What is used, with what this plan launches.
+        /// The usage, including the launches of this plan.
         used: Quantity,
-        /// What the pod asks for.
+        /// The pod's request.
         requested: Quantity,
-        /// What the smallest node that fits it has.
+        /// The capacity of the smallest node that fits it.
         smallest_node: Quantity,
     },
     /// The limit on dollars per hour is reached.
     DollarLimit {
         /// The limit.
         limit: f64,
-        /// What is used, with what this plan launches.
+        /// The usage, including the launches of this plan.
         used: f64,
-        /// What a node that fits takes of the limit at least: the price of the most expensive zone that it may be
-        /// launched in.
+        /// The minimum usage of a node that fits: the price of the most expensive zone that it may be launched in.
         least_charge: f64,
     },
     /// The limits allow each resource alone, but no instance type as a whole.

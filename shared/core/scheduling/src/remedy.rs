@@ -1,10 +1,10 @@
-//! What users can change so that a pod can be scheduled. Not every reason has a remedy that is known here.
+//! Changes that make a pod schedulable. Not every reason has a known remedy.
 
 use crate::reason::{Barrier, BarrierKind, Cause, PodFault, Reason};
 use nodeless_model::resources::format_quantity;
 
 impl Reason {
-    /// What users could change so that the pod can be scheduled, as a message; `None` where only waiting helps.
+    /// The change that would make the pod schedulable, as a message; `None` if only waiting helps.
     #[must_use]
     pub fn remedy(&self) -> Option<String> {
         match self {

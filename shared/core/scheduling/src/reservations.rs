@@ -1,14 +1,14 @@
-//! What is left of capacity reservations while a plan grows.
+//! The remaining capacity of reservations during a plan.
 
 use nodeless_model::{InstanceType, Offering};
 use std::collections::BTreeMap;
 
-/// How many instances are left in each reservation, by its id.
+/// The number of available instances of each reservation, by its id.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Reservations(BTreeMap<String, u32>);
 
 impl Reservations {
-    /// Those behind the offerings of these types; where they disagree, the least counts.
+    /// The reservations of the offerings of these types; if they differ, the minimum counts.
     pub(crate) fn of(types: &[InstanceType]) -> Self {
         let mut all = Self::default();
         for held in types.iter().flat_map(|kind| &kind.offerings).filter_map(|offering| offering.reservation.as_ref()) {
@@ -26,14 +26,14 @@ impl Reservations {
         self.0.get(id).copied().unwrap_or(0)
     }
 
-    /// Takes instances of a reservation. Returns whether it is used up now.
+    /// Uses instances of a reservation. Returns whether it is used up now.
     pub(crate) fn take(&mut self, id: &str, count: u32) -> bool {
         let Some(left) = self.0.get_mut(id) else { return true };
         *left = left.saturating_sub(count);
         *left == 0
     }
 
-    /// Takes over what another NodePool has left of what both share. Returns whether anything changed.
+    /// Applies another NodePool's use of shared reservations. Returns whether anything changed.
     pub(crate) fn lower_to(&mut self, other: &Self) -> bool {
         let before = self.clone();
         for (id, left) in &mut self.0 {
@@ -42,7 +42,7 @@ impl Reservations {
         *self != before
     }
 
-    /// What is left by both.
+    /// The minimum of both.
     pub(crate) fn with(mut self, other: &Self) -> Self {
         for (id, count) in &other.0 {
             let left = self.0.entry(id.clone()).or_insert(*count);
@@ -57,7 +57,7 @@ impl Reservations {
     }
 }
 
-/// Whether an offering is of a reservation.
+/// Whether an offering belongs to a reservation.
 pub(crate) fn is_of(offering: &Offering, id: &str) -> bool {
     offering.reservation.as_ref().is_some_and(|held| held.id == id)
 }

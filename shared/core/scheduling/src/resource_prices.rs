@@ -1,11 +1,11 @@
 //! The prices of resources that follow from the prices of nodes.
 //!
-//! If parts of nodes could be bought, the cheapest purchase that covers a demand would be a linear program: the lowest
-//! price for amounts of each type that together have every requested resource. Its dual variables are the prices of the
-//! resources at which no node is worth more than it costs, and at which the types of the cheapest purchase are worth
-//! exactly what they cost. A node is filled well when its pods are worth its price.
+//! If fractions of nodes could be launched, the cheapest launch that covers a demand would be a linear program: the lowest price
+//! for amounts of each type that together have every requested resource. Its dual variables are the prices of the resources at
+//! which no node is worth more than its price, and at which the types of the cheapest launch are worth exactly their price. A
+//! node is filled well if its pods are worth its price.
 
-/// Something to be bought: its price and what it has of each resource.
+/// A column: its price and its amount of each resource.
 #[derive(Clone, Copy)]
 pub(crate) struct Column<'a> {
     pub(crate) price: f64,
@@ -13,31 +13,31 @@ pub(crate) struct Column<'a> {
 }
 
 impl Column<'_> {
-    /// How much it has in a row: of a resource, or, in the row after them, how many nodes it is.
+    /// Its amount in a row: of a resource, or, in the row after them, the number of nodes.
     #[expect(clippy::cast_precision_loss, reason = "an amount")]
     fn has(&self, row: usize) -> f64 {
         self.room.get(row).map_or(1.0, |room| (*room).max(0) as f64)
     }
 }
 
-/// What a demand makes things worth.
+/// The prices that result from a demand.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Values {
-    /// One of each resource.
+    /// One unit of each resource.
     pub(crate) resources: Vec<f64>,
-    /// A node beside what it has: nothing, unless more nodes are needed than the resources alone ask for.
+    /// A node in addition to its resources: zero, unless more nodes are required than for the resources alone.
     pub(crate) node: f64,
 }
 
-/// The weight of the demand itself against demands with more of one resource. The demand decides; but a resource that
-/// is just sufficient is not worth nothing, because no packing is perfect.
+/// The weight of the demand itself relative to demands with more of one resource. The demand dominates; but a resource that is
+/// just sufficient still has a price, because no packing is perfect.
 const OWN_WEIGHT: f64 = 0.7;
 
-/// How much more of one resource those demands have.
+/// The factor of the one resource in those demands.
 const INFLATED: f64 = 1.25;
 
-/// The prices of the resources for a demand, smoothed, and of a node where the demand needs at least `nodes` of them.
-/// Resources that are not requested, or that cannot be bought, have price zero.
+/// The prices of the resources for a demand, smoothed, and of a node if the demand requires at least `nodes` of them. Resources
+/// that are not requested, or that no type has, have the price zero.
 #[expect(clippy::cast_precision_loss, reason = "a count of resources")]
 pub(crate) fn values(columns: &[Column<'_>], demand: &[f64], nodes: u32) -> Values {
     let supplied = |place: usize| columns.iter().any(|column| column.room[place] > 0);
@@ -47,18 +47,18 @@ pub(crate) fn values(columns: &[Column<'_>], demand: &[f64], nodes: u32) -> Valu
     if nodes > 0 {
         rows.push(demand.len());
     }
-    let wanted: Vec<f64> = rows.iter().map(|row| demand.get(*row).copied().unwrap_or(f64::from(nodes))).collect();
-    let mut add = |wanted: &[f64], weight: f64| {
-        for (row, dual) in rows.iter().zip(Simplex::of(columns, &rows, wanted).duals()) {
+    let demands: Vec<f64> = rows.iter().map(|row| demand.get(*row).copied().unwrap_or(f64::from(nodes))).collect();
+    let mut add = |demands: &[f64], weight: f64| {
+        for (row, dual) in rows.iter().zip(Simplex::of(columns, &rows, demands).duals()) {
             found[*row] += dual * weight;
         }
     };
     if of_resources > 0 {
-        add(&wanted, OWN_WEIGHT);
+        add(&demands, OWN_WEIGHT);
     }
-    // How many nodes are needed is known for certain, so that is not inflated.
+    // The number of required nodes is exact, so it is not increased.
     for row in 0..of_resources {
-        let mut more = wanted.clone();
+        let mut more = demands.clone();
         more[row] *= INFLATED;
         add(&more, (1.0 - OWN_WEIGHT) / of_resources as f64);
     }
@@ -70,14 +70,14 @@ pub(crate) fn values(columns: &[Column<'_>], demand: &[f64], nodes: u32) -> Valu
 /// scaled, so that every demand is one and the greatest entry of every column too.
 struct Simplex {
     rows: usize,
-    /// By column, its entries; the last so many columns are what exceeds the demand of a row.
+    /// By column, its entries; the last columns represent what exceeds the demand of a row.
     entries: Vec<f64>,
     costs: Vec<f64>,
-    /// By row, the column in the basis; columns beyond the last stand for demand that is not met.
+    /// By row, the column in the basis; columns beyond the last represent unmet demand.
     basis: Vec<usize>,
     inverse: Vec<f64>,
     met: Vec<f64>,
-    /// What it costs not to meet a row.
+    /// The cost of unmet demand in a row.
     unmet: f64,
     scale: Vec<f64>,
 }
@@ -130,7 +130,7 @@ impl Simplex {
         (0..self.rows).map(of).collect()
     }
 
-    /// The prices of the resources when nothing is to be gained any more.
+    /// The prices of the resources at the optimum.
     fn duals(mut self) -> Vec<f64> {
         for _ in 0..MAX_PIVOTS {
             let prices = self.prices();
@@ -154,7 +154,7 @@ impl Simplex {
         self.prices().iter().zip(&self.scale).map(|(price, demand)| price.max(0.0) / demand).collect()
     }
 
-    /// Brings a column into the basis. Returns whether that was possible.
+    /// Moves a column into the basis. Returns whether that was possible.
     fn bring_in(&mut self, column: usize) -> bool {
         let rows = self.rows;
         let entries = &self.entries[column * rows..(column + 1) * rows];
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_sells_is_worth_nothing() {
+    fn an_offering_without_a_price_is_worth_nothing() {
         assert_eq!(values(&[column(1.0, &[0, 5])], &[7.0, 0.0], 0).resources, [0.0, 0.0]);
         let found = values(&[column(1.0, &[0, 5])], &[7.0, 5.0], 0).resources;
         assert!(found[0] == 0.0 && (found[1] - 0.2).abs() < 1e-9, "{found:?}");

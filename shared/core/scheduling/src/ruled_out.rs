@@ -10,7 +10,7 @@ use nodeless_model::{CapacityType, InstanceType, Pod, Quantity, Requirements, Re
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// Why a launch is what it is.
+/// The explanation of a launch.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LaunchExplanation {
@@ -18,11 +18,11 @@ pub struct LaunchExplanation {
     pub node_pool: String,
     /// The pods, as `namespace/name`.
     pub pods: Vec<String>,
-    /// What the pods need together, DaemonSets left out.
+    /// The total requests of the pods, without DaemonSets.
     pub requests: ResourceList,
     /// The instance types that may be launched, the cheapest first.
     pub instance_types: Vec<PricedType>,
-    /// Every instance type that would be cheaper than the one chosen, and why it may not be launched; the cheapest first.
+    /// Every cheaper instance type than the chosen one, and why it may not be launched; the cheapest first.
     pub ruled_out: Vec<RuledOut>,
 }
 
@@ -32,11 +32,11 @@ pub struct LaunchExplanation {
 pub struct RuledOut {
     /// The name.
     pub name: String,
-    /// Dollars per hour of the cheapest offering that the NodePool admits, available or not; of any offering, where it
+    /// The price of the cheapest offering that the NodePool admits, available or not, in dollars per hour; of any offering if it
     /// admits none.
     #[serde(rename = "pricePerHour")]
     pub price: f64,
-    /// The first thing that rules it out.
+    /// The first cause that rules it out.
     #[serde(rename = "reason")]
     pub cause: RuledOutCause,
 }
@@ -62,28 +62,28 @@ pub enum RuledOutCause {
     Plan {
         /// The label's key.
         key: String,
-        /// What the node's label has to be.
+        /// The required value of the node's label.
         required: String,
     },
-    /// It is not sold in the zones and capacity types that are left.
+    /// It has no offering in the remaining zones and capacity types.
     NotOffered {
-        /// The zones that are left.
+        /// The remaining zones.
         zones: String,
-        /// The capacity types that are left.
+        /// The remaining capacity types.
         capacity_types: String,
     },
     /// Its offerings are not available now.
     Unavailable {
-        /// Which: zone and capacity type.
+        /// The zones and capacity types.
         offerings: Vec<(String, CapacityType)>,
     },
-    /// It has too little of a resource.
+    /// It has insufficient resources.
     TooSmall {
         /// The resource.
         resource: String,
-        /// What the pods need.
+        /// The requests of the pods.
         needed: Quantity,
-        /// What it leaves when DaemonSets have their share.
+        /// Its capacity less the requests of DaemonSets.
         left: Quantity,
     },
     /// A DaemonSet takes a host port there that a pod needs.
@@ -91,13 +91,13 @@ pub enum RuledOutCause {
         /// The port.
         port: i32,
     },
-    /// It would take more of a limit than the plan charged for this launch.
+    /// It would use more of a limit than the plan charged for this launch.
     Limit {
         /// The resource, or `dollars per hour`.
         limit: String,
     },
-    /// It would do too, but what it costs less is in capacity that other launches of the plan use, or the node was given
-    /// its shape for pods that came to it later.
+    /// It is large enough, but its savings would be in capacity that other launches of the plan use, or the node got its shape
+    /// for pods that were added to it later.
     Unused,
 }
 
@@ -112,7 +112,7 @@ impl fmt::Display for RuledOutCause {
             }
             Self::Unavailable { offerings } => {
                 let each = offerings.iter().map(|(zone, capacity)| format!("{} in {zone}", capacity.as_str()));
-                write!(f, "it cannot be had now: {}", each.collect::<Vec<_>>().join(", "))
+                write!(f, "it is unavailable now: {}", each.collect::<Vec<_>>().join(", "))
             }
             Self::TooSmall { resource, needed, left } => write!(
                 f,
@@ -135,15 +135,15 @@ impl Serialize for RuledOutCause {
     }
 }
 
-/// Explains a launch of the solution of a problem: the instance types that it may become by price, and for every cheaper
-/// one what rules it out. `None` where the launch is of a NodePool that the problem does not have.
+/// Explains a launch of a solution: its possible instance types by price, and for every cheaper one what rules it out. `None` if
+/// the problem does not have the NodePool of the launch.
 #[must_use]
 pub fn explain_launch(problem: &Problem<'_>, launch: &Launch) -> Option<LaunchExplanation> {
     let offer = problem.node_pools.iter().find(|offer| offer.pool.name == launch.node_pool)?;
     let pods: Vec<&Pod> = launch.pods.iter().filter_map(|pod| problem.pods.get(*pod).copied()).collect();
     let mut requests = ResourceList::new();
     pods.iter().for_each(|pod| requests.add(&pod.requests));
-    let judge = Judge {
+    let evaluation = Evaluation {
         problem,
         offer,
         launch,
@@ -156,9 +156,9 @@ pub fn explain_launch(problem: &Problem<'_>, launch: &Launch) -> Option<LaunchEx
         .instance_types
         .iter()
         .filter(|kind| !listed(kind))
-        .filter_map(|kind| Some((kind, judge.price(kind)?)))
+        .filter_map(|kind| Some((kind, evaluation.price(kind)?)))
         .filter(|(_, price)| *price < launch.offering.price)
-        .map(|(kind, price)| RuledOut { name: kind.name.clone(), price, cause: judge.cause(kind) })
+        .map(|(kind, price)| RuledOut { name: kind.name.clone(), price, cause: evaluation.cause(kind) })
         .collect();
     ruled_out.sort_by(|a, b| a.price.total_cmp(&b.price).then_with(|| a.name.cmp(&b.name)));
     Some(LaunchExplanation {
@@ -170,7 +170,7 @@ pub fn explain_launch(problem: &Problem<'_>, launch: &Launch) -> Option<LaunchEx
     })
 }
 
-struct Judge<'j, 'a> {
+struct Evaluation<'j, 'a> {
     problem: &'j Problem<'a>,
     offer: &'j PoolOffer<'a>,
     launch: &'j Launch,
@@ -179,7 +179,7 @@ struct Judge<'j, 'a> {
     node_pool: Requirements,
 }
 
-impl Judge<'_, '_> {
+impl Evaluation<'_, '_> {
     fn price(&self, kind: &InstanceType) -> Option<f64> {
         let admitted = kind.offerings.iter().filter(|offering| offering.meets(&self.node_pool));
         let cheapest = admitted.map(|offering| offering.price).min_by(f64::total_cmp);
@@ -192,9 +192,9 @@ impl Judge<'_, '_> {
     }
 
     fn by_labels(&self, kind: &InstanceType) -> Option<RuledOutCause> {
-        let against = |wanted: &Requirements| {
-            let key = kind.requirements.first_incompatible(wanted, |_| true)?;
-            Some((key.to_owned(), wanted.get(key).map(ToString::to_string).unwrap_or_default()))
+        let against = |required: &Requirements| {
+            let key = kind.requirements.first_incompatible(required, |_| true)?;
+            Some((key.to_owned(), required.get(key).map(ToString::to_string).unwrap_or_default()))
         };
         if let Some((key, allowed)) = against(&self.node_pool) {
             return Some(RuledOutCause::NodePool { key, allowed });
@@ -219,10 +219,10 @@ impl Judge<'_, '_> {
     }
 
     fn by_offerings(&self, kind: &InstanceType) -> Option<RuledOutCause> {
-        let wanted = &self.launch.requirements;
-        let sold: Vec<_> = kind.offerings.iter().filter(|offering| offering.meets(wanted)).collect();
+        let required = &self.launch.requirements;
+        let sold: Vec<_> = kind.offerings.iter().filter(|offering| offering.meets(required)).collect();
         if sold.is_empty() {
-            let text = |key| wanted.get(key).map(ToString::to_string).unwrap_or_default();
+            let text = |key| required.get(key).map(ToString::to_string).unwrap_or_default();
             let (zones, capacity_types) = (text(labels::ZONE), text(labels::CAPACITY_TYPE));
             return Some(RuledOutCause::NotOffered { zones, capacity_types });
         }

@@ -1,9 +1,8 @@
 //! The values of pods for a NodePool, and which shapes could be worth their price.
 //!
-//! The value of a pod is that of its resources. Where all shapes that fit it cost more than the value of their
-//! resources (a large pod, or one with two GPUs), it also pays a premium: the smallest such difference. So the price of
-//! a shape for the value of its pods has a lower bound, and shapes whose bound is not better than the best result need
-//! not be filled.
+//! The value of a pod is that of its resources. If all shapes that fit it cost more than the value of their resources (a large
+//! pod, or one with two GPUs), it also pays a premium: the smallest such difference. So the price of a shape for the value of its
+//! pods has a lower bound, and shapes whose bound is not better than the best result need not be filled.
 
 use crate::bin::{Context, NODE, Unit};
 use crate::dense;
@@ -14,10 +13,10 @@ use crate::pools::{BASE, Choice, Pool, SetId};
 use crate::resource_prices::{self, Column, Values};
 use std::collections::HashMap;
 
-/// With at most so many required nodes, the price of a node is not meaningful: fractions of nodes cannot be bought.
+/// With at most this number of required nodes, the price of a node is not meaningful: fractions of nodes cannot be launched.
 const MIN_FORCED_NODES: u32 = 8;
 
-/// While nodes are required, none is larger than this share of the pending pods, for the same reason.
+/// While nodes are required, none is larger than this fraction of the pending pods, for the same reason.
 const MAX_NODE_SHARE: f64 = 0.25;
 
 /// A shape to try.
@@ -25,13 +24,13 @@ const MAX_NODE_SHARE: f64 = 0.25;
 pub(crate) struct Try {
     /// The lower bound of its price for the value of its pods.
     pub(crate) bound: f64,
-    /// What it is worth when full, without what it is worth to have a node at all.
+    /// Its worth when full, without the worth of a node itself.
     pub(crate) worth: f64,
     pub(crate) kind: usize,
 }
 
-/// Works out what resources and pods are worth, and by set which shapes are to be tried, those that could cost least for
-/// what they hold first.
+/// Computes the worth of resources and pods, and by set the shapes to try, those with the lowest possible price for their worth
+/// first.
 #[expect(clippy::cast_precision_loss, reason = "values")]
 pub(crate) fn valued(
     pool: &Pool<'_>,
@@ -50,8 +49,8 @@ pub(crate) fn valued(
     }
     let nodes = Some(forced.nodes()).filter(|nodes| *nodes > MIN_FORCED_NODES).unwrap_or(0);
     let first = SetValues::of(pool, BASE, &total, nodes, |_| true).values;
-    // Types that are larger than the pods can fill do not determine resource prices. Where required nodes cost
-    // something in addition to their resources, they are as small as possible, and larger nodes take the other pods.
+    // Types that are larger than the pods can fill do not determine resource prices. If required nodes cost something in addition
+    // to their resources, they are as small as possible, and larger nodes take the other pods.
     let fills: f64 = total.iter().zip(&first.resources).map(|(total, value)| total * value).sum();
     let of_rest = if first.node > 0.0 { fills * MAX_NODE_SHARE } else { 0.0 };
     let largest = forced.largest(fills).max(of_rest);
@@ -70,30 +69,30 @@ pub(crate) fn valued(
     (common, tries)
 }
 
-/// What so much of everything is worth.
+/// The worth of these amounts.
 #[expect(clippy::cast_precision_loss, reason = "values")]
 fn sum(amounts: &[i64], values: &[f64]) -> f64 {
     amounts.iter().zip(values).map(|(amount, value)| *amount as f64 * value).sum()
 }
 
-/// The price for the worth; DaemonSets may take more than there is.
+/// The price divided by the worth; the requests of DaemonSets may exceed the capacity.
 fn ratio(price: f64, worth: f64) -> f64 {
     if worth > 0.0 { price / worth } else { f64::INFINITY }
 }
 
-/// What resources are worth where some requirements stand, and what the shapes there cost beyond it.
+/// The worth of resources for some requirements, and the additional price of the shapes there.
 struct SetValues {
     values: Values,
     /// Those with the lowest price for what they are worth first.
     shapes: Vec<Shape>,
 }
 
-/// A shape, its price and its worth, that of having a node at all included.
+/// A shape, its price and its worth, including that of a node itself.
 struct Shape {
     kind: usize,
     price: f64,
     worth: f64,
-    /// The most that pods have paid beyond the worth of their resources when they fill it.
+    /// The maximum premium that pods have paid when they fill it.
     premium: f64,
 }
 
@@ -118,8 +117,7 @@ impl SetValues {
         Self { values, shapes }
     }
 
-    /// What a pod pays beyond the worth of its resources, because shapes that hold it cost more than what they are worth:
-    /// its share of that, where it is least.
+    /// The premium of a pod, because shapes that fit it cost more than their worth: its minimum share of that.
     fn premium(&mut self, pool: &Pool<'_>, requests: &[i64]) -> f64 {
         let mut least = f64::INFINITY;
         for shape in &self.shapes {
@@ -144,7 +142,7 @@ impl SetValues {
         least
     }
 
-    /// The shapes to try, those that could cost least for what they hold first.
+    /// The shapes to try, those with the lowest possible price for their worth first.
     fn tries(self) -> Vec<Try> {
         let of = |shape: &Shape| Try {
             bound: ratio(shape.price, shape.worth + shape.premium),
@@ -157,5 +155,5 @@ impl SetValues {
     }
 }
 
-/// Shapes that cost only this much more than what they are worth, as a share of the price, cost no premium.
+/// Shapes whose price exceeds their worth only by this fraction of the price cost no premium.
 const NO_PREMIUM: f64 = 0.02;

@@ -1,4 +1,4 @@
-//! What a plan consists of.
+//! The output of a plan.
 
 use crate::Reason;
 use nodeless_model::claim::Charge;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Solution {
     /// Nodes to launch.
     pub launches: Vec<Launch>,
-    /// Pods that fit on nodes that exist or are on their way, in the order of the pods.
+    /// Pods that fit on existing or launching nodes, in the order of the pods.
     pub placements: Vec<Placement>,
     /// Unschedulable pods, in the order of the pods.
     pub unschedulable: Vec<Unschedulable>,
@@ -21,7 +21,7 @@ pub struct Solution {
 }
 
 impl Solution {
-    /// Dollars per hour that the chosen offerings of all launches cost.
+    /// The total hourly price of the chosen offerings of all launches, in dollars.
     #[must_use]
     pub fn price_per_hour(&self) -> f64 {
         // The sum of no floats is -0.0.
@@ -37,31 +37,30 @@ pub struct Launch {
     pub node_pool: String,
     /// Its EC2NodeClass.
     pub node_class: String,
-    /// The pods that it is for: indices into [`crate::Problem::pods`], ascending.
+    /// Its pods: indices into [`crate::Problem::pods`], ascending.
     pub pods: Vec<usize>,
-    /// What these pods need together, with the least that the DaemonSets take on any of the instance types.
+    /// The total requests of these pods, with the minimum requests of the DaemonSets on any of the instance types.
     pub requests: ResourceList,
-    /// The instance types that may be launched, the cheapest first.
+    /// The possible instance types, the cheapest first.
     pub instance_types: Vec<PricedType>,
-    /// The cheapest of what may be launched.
+    /// The cheapest offering.
     pub offering: ChosenOffering,
-    /// What the node's labels may be: the NodePool's requirements narrowed by the pods', with the instance types, the
-    /// zones and the capacity types that may be launched.
+    /// The possible labels of the node: the NodePool's requirements narrowed by those of the pods, with the possible instance
+    /// types, zones and capacity types.
     pub requirements: Requirements,
-    /// What the launch takes of the NodePool's limits: the greatest capacity and the highest price of what may be
-    /// launched.
+    /// The usage of the NodePool's limits: the maximum capacity and the maximum price of the possible offerings.
     pub charge: Charge,
-    /// Whether `minValues` had to be lowered (only with [`crate::MinValuesPolicy::BestEffort`]).
+    /// Whether `minValues` had to be relaxed (only with [`crate::MinValuesPolicy::BestEffort`]).
     pub min_values_relaxed: bool,
 }
 
-/// An instance type that may be launched.
+/// A possible instance type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PricedType {
     /// The name.
     pub name: String,
-    /// Dollars per hour of its cheapest offering that may be launched.
+    /// The price of its cheapest possible offering, in dollars per hour.
     #[serde(rename = "pricePerHour")]
     pub price: f64,
 }
@@ -74,14 +73,14 @@ pub struct ChosenOffering {
     pub instance_type: String,
     /// The availability zone.
     pub zone: String,
-    /// How it is bought.
+    /// The capacity type.
     pub capacity_type: CapacityType,
     /// Dollars per hour.
     #[serde(rename = "pricePerHour")]
     pub price: f64,
 }
 
-/// A pod that fits on a node that exists or is on its way.
+/// A pod that fits on an existing or launching node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Placement {
     /// The index into [`crate::Problem::pods`].
@@ -95,6 +94,6 @@ pub struct Placement {
 pub struct Unschedulable {
     /// The index into [`crate::Problem::pods`].
     pub pod: usize,
-    /// Why: what is wrong with the pod, or one reason for each NodePool.
+    /// The error of the pod, or one reason for each NodePool.
     pub reasons: Vec<Reason>,
 }

@@ -1,4 +1,4 @@
-//! How many pods of each group are in each domain, while a plan grows.
+//! The number of pods of each group in each domain, during a plan.
 //!
 //! Domains of every key except the host name are counted here; the pods of a single node are counted with the node
 //! ([`crate::hosts`]).
@@ -10,7 +10,7 @@ use crate::problem::{BoundPods, Problem};
 use nodeless_model::{Pod, Requirement, Requirements, Taint, labels};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// A value of a topology key: a place in the table of that key's values. The first means that the label is absent.
+/// A value of a topology key: an index into the table of that key's values. The first means that the label is absent.
 pub(crate) type Domain = usize;
 
 /// No such label.
@@ -19,14 +19,14 @@ pub(crate) const ABSENT: Domain = 0;
 /// For each relevant key, the domain that pods are assigned to.
 pub(crate) type Target = Vec<(usize, Domain)>;
 
-/// Whether a pod with a target counts for a spread that leaves out some nodes.
+/// Whether a pod with a target counts for a spread that excludes some nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Wherever it ends up, its node counts.
+    /// It counts on all nodes of the target.
     Counts,
-    /// It depends on what its node turns out to be.
+    /// It depends on the node.
     Perhaps,
-    /// No node that it may end up on counts.
+    /// It counts on no node of the target.
     Not,
 }
 
@@ -54,15 +54,15 @@ pub(crate) struct Topology<'a> {
     pub(crate) domains: Vec<Vec<String>>,
     /// By group, its key; `None` is the host name.
     key_of: Vec<Option<usize>>,
-    /// By group and domain, the pods that it selects, those that may not count among them.
+    /// By group and domain, the number of selected pods, including those that may not count.
     matching: Vec<Vec<u32>>,
     /// By group and domain, how many of them may not count.
     uncertain: Vec<Vec<u32>>,
     /// By anti-affinity group and domain, the pods that own it.
     owners: Vec<Vec<u32>>,
-    /// By spread group and domain, whether a node that counts is there already.
+    /// By spread group and domain, whether a counted node exists.
     present: Vec<Vec<bool>>,
-    /// By group over the host name, the pods that it selects, wherever they are.
+    /// By group over the host name, the number of selected pods anywhere.
     host_total: Vec<u32>,
     /// How often counts of domains have changed.
     changes: u64,
@@ -100,7 +100,7 @@ impl<'a> Topology<'a> {
         topology
     }
 
-    /// Counts the pods that run.
+    /// Counts the running pods.
     fn count_bound(&mut self, problem: &Problem<'a>, groups: &mut Groups<'a>) {
         if groups.list.is_empty() {
             return;
@@ -143,7 +143,7 @@ impl<'a> Topology<'a> {
         self.groups.list[group].kind
     }
 
-    /// What a node's labels have to be to lie in these domains.
+    /// The required labels of a node in these domains.
     pub(crate) fn requirements(&self, target: &[(usize, Domain)]) -> Requirements {
         let mut requirements = Requirements::new();
         for &(key, domain) in target {
@@ -156,7 +156,7 @@ impl<'a> Topology<'a> {
         requirements
     }
 
-    /// Whether a node that counts for the group lies in each domain already.
+    /// Whether each domain already contains a counted node for the group.
     pub(crate) fn present(&self, group: GroupId) -> &[bool] {
         &self.present[group]
     }
@@ -186,13 +186,13 @@ impl<'a> Topology<'a> {
         domain != ABSENT && self.owners[group][domain] > 0
     }
 
-    /// Whether which nodes count for a group depends on more than their domain.
+    /// Whether the set of counted nodes of a group depends on more than their domain.
     pub(crate) fn is_particular(&self, group: GroupId) -> bool {
         self.key_of[group].is_some() && !self.groups.list[group].filter.is_trivial()
     }
 
-    /// Whether pods on a node that may be like this count for a group. Labels that every new node has and that are not
-    /// mentioned are not known yet; a node that exists does not have them.
+    /// Whether pods on such a node count for a group. Labels of every new node that are not mentioned are unknown yet; an
+    /// existing node does not have them.
     pub(crate) fn standing(&self, group: GroupId, node: &Requirements, taints: &[Taint], exists: bool) -> Standing {
         let filter = &self.groups.list[group].filter;
         if !tolerates(filter, taints) {
@@ -203,7 +203,7 @@ impl<'a> Topology<'a> {
             filter.terms.iter().filter_map(|term| Requirements::from_terms(term).ok()).collect();
         let any = filter.terms.is_empty();
         let unknown = |key: &str| !exists && labels::is_well_known(key);
-        let may_be = |wanted: &Requirements| node.first_incompatible(wanted, unknown).is_none();
+        let may_be = |required: &Requirements| node.first_incompatible(required, unknown).is_none();
         if covers(node, &selector) && (any || terms.iter().any(|term| covers(node, term))) {
             Standing::Counts
         } else if may_be(&selector) && (any || terms.iter().any(may_be)) {
@@ -224,7 +224,7 @@ impl<'a> Topology<'a> {
         self.change(selected, required, standings, target, |number| *number += count);
     }
 
-    /// Takes back what was recorded.
+    /// Reverts a record.
     pub(crate) fn forget(
         &mut self,
         (selected, required): (&[GroupId], &[GroupId]),
@@ -269,20 +269,20 @@ impl<'a> Topology<'a> {
         self.changes
     }
 
-    /// Whether a count of any of these groups has changed since there were so many changes.
+    /// Whether a count of any of these groups has changed since this number of changes.
     pub(crate) fn changed_since<'g>(&self, mut groups: impl Iterator<Item = &'g GroupId>, changes: u64) -> bool {
         groups.any(|group| self.changed[*group] > changes)
     }
 
-    /// Counts pods that were put on a node, for the groups over the host name.
+    /// Counts pods that were placed on a node, for the groups over the host name.
     pub(crate) fn record_host(&mut self, selected: &[GroupId], count: u32) {
         for &group in selected.iter().filter(|group| self.key_of[**group].is_none()) {
             self.host_total[group] += count;
         }
     }
 
-    /// The least count over the eligible domains, by which a spread is measured. Pods that may not count are left out: the
-    /// spread has to hold either way.
+    /// The minimum count over the eligible domains, by which a spread is measured. Pods that may not count are left out, because
+    /// the spread has to be satisfied in both cases.
     pub(crate) fn least(&self, group: GroupId, eligible: &[bool], min_domains: u32) -> u32 {
         let domains = || eligible.iter().enumerate().skip(1).filter(|(_, eligible)| **eligible);
         if domains().count() < min_domains as usize {
@@ -314,10 +314,10 @@ pub(crate) fn counts_node(filter: &NodeFilter, node: &BoundPods<'_>) -> bool {
     filter.is_trivial()
         || (tolerates(filter, node.taints)
             && filter.node_selector.iter().all(|(key, value)| has(labels::normalize(key)) == Some(value))
-            && meets_any(filter, |wanted| {
-                wanted
-                    .iter()
-                    .all(|(key, wanted)| has(key).map_or_else(|| wanted.allows_absence(), |value| wanted.has(value)))
+            && meets_any(filter, |required| {
+                required.iter().all(|(key, required)| {
+                    has(key).map_or_else(|| required.allows_absence(), |value| required.has(value))
+                })
             }))
 }
 
@@ -326,7 +326,7 @@ fn counts(filter: &NodeFilter, node: &Requirements, taints: &[Taint]) -> bool {
     let has = |key: &str, value: &str| node.get(labels::normalize(key)).and_then(Requirement::single) == Some(value);
     tolerates(filter, taints)
         && filter.node_selector.iter().all(|(key, value)| has(key, value))
-        && meets_any(filter, |wanted| covers(node, wanted))
+        && meets_any(filter, |required| covers(node, required))
 }
 
 /// Whether a node meets any of the terms of a filter; each that can be read is shown to `meets`.
@@ -339,7 +339,7 @@ fn tolerates(filter: &NodeFilter, taints: &[Taint]) -> bool {
     filter.tolerations.as_ref().is_none_or(|known| first_repelling(taints, known, false).is_none())
 }
 
-/// All values of a key that nodes have or may have, sorted; the first stands for its absence.
+/// All values of a key that nodes have or may have, sorted; the first one represents its absence.
 fn values_of(key: &str, problem: &Problem<'_>, pools: &mut [Pool<'_>]) -> Vec<String> {
     let mut values: BTreeSet<String> = pools.iter_mut().flat_map(|pool| pool.values_of(key).clone()).collect();
     values.extend(problem.nodes.iter().filter_map(|node| node.requirements.get(key)?.single()).map(str::to_owned));

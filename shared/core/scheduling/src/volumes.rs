@@ -30,10 +30,10 @@ impl AttachedVolumes {
         if self.limits.is_empty() || pod.volume_claims.is_empty() {
             return true;
         }
-        let wanted: BTreeSet<(String, String)> = claims(problem, pod).collect();
+        let mounted: BTreeSet<(String, String)> = claims(problem, pod).collect();
         self.limits.iter().all(|(driver, limit)| {
             let of_driver = |set: &BTreeSet<(String, String)>| set.iter().filter(|(one, _)| one == driver).count();
-            let more = wanted.difference(&self.attached).filter(|(one, _)| one == driver).count();
+            let more = mounted.difference(&self.attached).filter(|(one, _)| one == driver).count();
             more == 0 || of_driver(&self.attached) + more <= *limit as usize
         })
     }

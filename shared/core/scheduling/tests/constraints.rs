@@ -79,7 +79,7 @@ fn labels_decide_what_is_launched() {
 }
 
 #[test]
-fn says_which_label_does_not_fit() {
+fn reports_which_label_does_not_match() {
     use Operator::{DoesNotExist, In};
     for (pods, expected) in [
         (
@@ -126,7 +126,7 @@ fn says_which_label_does_not_fit() {
 }
 
 #[test]
-fn the_pool_settles_the_value_of_labels_of_its_own() {
+fn the_pool_fixes_the_value_of_its_own_labels() {
     let mut pool = node_pool("default");
     pool.template.requirements.add("team", Requirement::exists());
     pool.template.labels.insert("tier".into(), "gold".into());
@@ -159,7 +159,7 @@ fn resources_decide_what_is_launched() {
 }
 
 #[test]
-fn says_which_resource_is_missing() {
+fn reports_which_resource_is_missing() {
     for (pods, expected) in [
         (
             with(|pod| pod.requests.set("example.com/fpga", Quantity::from_units(1))),
@@ -522,7 +522,7 @@ fn pods_that_rule_out_every_node_pool_say_so() {
 }
 
 #[test]
-fn each_node_pool_says_what_failed_there() {
+fn each_node_pool_reports_its_failures() {
     let mut tainted = node_pool("tainted");
     tainted.template.taints = vec![Taint::new("team", TaintEffect::NoSchedule)];
     let mut small = node_pool("small");

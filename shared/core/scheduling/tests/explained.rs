@@ -30,7 +30,7 @@ fn nothing_is_cheaper_than_the_cheapest() {
 }
 
 #[test]
-fn says_what_ruled_the_cheaper_ones_out() {
+fn reports_what_ruled_the_cheaper_ones_out() {
     let pools = [node_pool("default")];
     let one = |change: fn(&mut Pod)| {
         let mut pod = pod("web", 1000, 1024);
@@ -88,7 +88,7 @@ fn node_pools_daemons_and_offerings_rule_out_too() {
         ruled_out(&explained(&limited)),
         [
             "c9.large: the NodePool requires karpenter.k8s.aws/instance-family In [m9, m9g]",
-            "m9g.large: it cannot be had now: on-demand in us-east-1a, on-demand in us-east-1b, on-demand in us-east-1c",
+            "m9g.large: it is unavailable now: on-demand in us-east-1a, on-demand in us-east-1b, on-demand in us-east-1c",
         ]
     );
 
@@ -108,7 +108,7 @@ fn node_pools_daemons_and_offerings_rule_out_too() {
 }
 
 #[test]
-fn every_reason_says_what_would_help() {
+fn every_reason_suggests_a_fix() {
     let pools = [node_pool("default")];
     let with = |change: fn(&mut Pod)| {
         let mut pod = pod("web", 1000, 1024);

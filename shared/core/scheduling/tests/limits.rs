@@ -13,7 +13,7 @@ fn limited(resource: &str, units: i64) -> NodePool {
 }
 
 #[test]
-fn says_which_limit_is_reached_and_by_how_much() {
+fn reports_which_limit_is_exceeded_and_by_how_much() {
     let pods = [pod("web", 8000, 1024)];
     let pools = [limited("cpu", 100)];
     let mut problem = problem(&pods, &pools);

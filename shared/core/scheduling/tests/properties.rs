@@ -247,8 +247,8 @@ fn named(problem: &Problem<'_>, options: &Options) -> Vec<String> {
     lines
 }
 
-/// Packing is a heuristic, and one instance type more may lead it elsewhere: a plan may then cost so many times as much, or
-/// as much more as one node of that type.
+/// Packing is a heuristic, and one more instance type may change its result: a plan may then cost up to this factor, or one node
+/// of that type, more.
 const MAX_PRICE_RATIO: f64 = 2.0;
 
 /// The node that comes of the cheapest of a launch.

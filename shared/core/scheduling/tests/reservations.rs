@@ -7,7 +7,7 @@ use nodeless_model::*;
 use nodeless_scheduling::{Launch, Problem, Solution};
 use support::*;
 
-/// The catalog with a reservation of so many instances of a type in the second zone.
+/// The catalog with a reservation of a number of instances of a type in the second zone.
 fn reserved_catalog(instance_type: &str, remaining: u32) -> InstanceTypes {
     let mut types = catalog().to_vec();
     for kind in types.iter_mut().filter(|kind| kind.name == instance_type) {

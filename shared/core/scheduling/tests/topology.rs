@@ -134,7 +134,7 @@ fn pods_that_a_spread_only_counts_come_last_and_go_where_they_cost_least() {
 }
 
 #[test]
-fn preferences_that_nobody_can_meet_take_little_work() {
+fn unsatisfiable_preferences_take_little_work() {
     let pools = [node_pool("default")];
     let absent =
         |index: usize| Weighted { weight: 100, preference: near(labels::HOSTNAME, &format!("absent-{index}")) };
@@ -153,7 +153,7 @@ fn preferences_that_nobody_can_meet_take_little_work() {
 }
 
 #[test]
-fn domains_that_the_pod_cannot_use_do_not_count_unless_it_says_so() {
+fn domains_that_the_pod_cannot_use_do_not_count_unless_configured() {
     let nodes = [(node("node-c", ZONES[2], 0), Vec::new())];
     for (honor, placed) in [(true, 4), (false, 2)] {
         let pods = many(4, "web", |pod| {

@@ -30,13 +30,13 @@ pub(crate) fn disruptions_allowed(
         }
     };
     let (covered, healthy) = (i64::try_from(covered).ok()?, i64::try_from(healthy).ok()?);
-    let wanted = match (&spec.min_available, &spec.max_unavailable) {
+    let required = match (&spec.min_available, &spec.max_unavailable) {
         (Some(least), _) => share(least)?,
         (None, Some(most)) => covered - share(most)?,
         (None, None) => return None,
     };
-    let allowed = i32::try_from((healthy - wanted.max(0)).max(0)).ok()?;
-    Some((allowed, covered > 0 && wanted >= covered))
+    let allowed = i32::try_from((healthy - required.max(0)).max(0)).ok()?;
+    Some((allowed, covered > 0 && required >= covered))
 }
 
 /// Pods may use everything, unless the node's status restricts it.

@@ -13,8 +13,8 @@ pub(crate) struct Undecoded {
 
 /// Decodes an object.
 ///
-/// `null` stands for a field that is missing, as the API server has it. That takes a copy of the object, so it is tried
-/// only where the object does not decode as it stands; so is finding out which field is at fault.
+/// `null` means that a field is missing, as in the API server. That requires a copy of the object, so it is tried only if the
+/// object does not decode directly; so is finding the invalid field.
 pub(crate) fn decode<T: DeserializeOwned>(body: &Body<'_>) -> Result<T, Undecoded> {
     let straight = match body {
         Body::Raw(raw) => serde_json::from_str::<T>(raw.get()),

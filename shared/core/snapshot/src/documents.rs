@@ -201,7 +201,7 @@ impl From<&serde_saphyr::Error> for Syntax {
 }
 
 impl Syntax {
-    /// The fault, when so many lines of the document come before what was read.
+    /// The error, with the number of lines of the document before the failing part.
     fn at(&self, place: &Place, before: usize) -> Fault {
         let problem = &self.problem;
         place.unreadable(match self.line {

@@ -70,7 +70,7 @@ impl TryFrom<&slim::Pod> for ReadPod {
     }
 }
 
-/// What is read of a Node to know when its export was made.
+/// The fields of a Node that show when its export was made.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Beats {
@@ -89,7 +89,7 @@ struct Beat {
     last_heartbeat_time: Option<Timestamp>,
 }
 
-/// What is read of a PodDisruptionBudget to know whether its controller has counted.
+/// The fields of a PodDisruptionBudget that show whether its controller has counted.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Counted {

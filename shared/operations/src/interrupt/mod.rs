@@ -1,4 +1,4 @@
-//! EC2 and Health events: claims leave whose instance is about to go.
+//! EC2 and AWS Health events: terminates the claims whose instances are about to be interrupted, stopped or terminated.
 
 mod parse;
 
@@ -21,16 +21,16 @@ use nodeless_telemetry::{Metric, Metrics};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an offering from which EC2 took an instance back is not asked for, as in Karpenter.
+/// How long an offering is unavailable after EC2 interrupted an instance of it, as in Karpenter.
 const UNAVAILABLE: Duration = Duration::from_mins(3);
-/// How many claims are looked up and written at a time: a burst must not wait for one after the other.
+/// How many claims are read and written concurrently, so that the events of a burst are not handled one after another.
 const AT_ONCE: usize = 32;
-/// When a second plan follows the first that claims of a batch need.
+/// How long after the first plan a second one is requested for the claims of a batch.
 const PLAN_AGAIN: Duration = Duration::from_secs(2);
-/// How often a claim that another process writes at the same time is read again.
+/// How many times a claim is read again when another process writes it at the same time.
 const ATTEMPTS: u32 = 5;
 
-/// Acts on events.
+/// Handles events.
 pub struct Interrupter {
     /// Time and logs.
     pub context: Context,
@@ -42,21 +42,21 @@ pub struct Interrupter {
     pub cluster: Arc<dyn Cluster>,
 }
 
-/// Why an event was not acted on.
+/// Why an event was not handled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InterruptError {
-    /// The message is malformed; trying again is of no use.
+    /// The message is malformed. Retrying does not help.
     #[error(transparent)]
     Parse(#[from] ParseInterruptionError),
-    /// Something could not be read or written; trying again helps.
+    /// Something could not be read or written. Retrying helps.
     #[error(transparent)]
     Port(#[from] PortError),
 }
 
 impl Interrupter {
-    /// Acts on one event, as EventBridge sends it: JSON text. Gives the names of the claims that leave.
+    /// Handles one event in the JSON form that EventBridge sends. Returns the names of the claims that are terminated.
     ///
-    /// Unknown events are logged and acknowledged; instances of others are left alone.
+    /// Unknown events are logged and acknowledged. Instances that do not belong to the cluster are ignored.
     ///
     /// # Errors
     /// When the text is malformed, or a port failed.
@@ -64,10 +64,10 @@ impl Interrupter {
         self.run_all(&[event]).await.pop().unwrap_or(Ok(Vec::new()))
     }
 
-    /// Acts on the events of a batch, each as [`Self::run`] does and with a result of its own, in the order given.
+    /// Handles the events of a batch, each as [`Self::run`] does and with its own result, in the given order.
     ///
-    /// Those whose instances go within two minutes come first: all their claims begin their termination, and whoever drains them and
-    /// the planner are woken, before anything else is looked at. What several events have in common is one call.
+    /// Urgent events, whose instances end within two minutes, are handled first: all their claims begin termination, and
+    /// lifecycle and the planner are woken, before the other events are handled. Work that several events share takes one call.
     pub async fn run_all(&self, events: &[&str]) -> Vec<Result<Vec<String>, InterruptError>> {
         let mut metrics = Metrics::new();
         let mut results: Vec<Result<Vec<String>, InterruptError>> = Vec::with_capacity(events.len());
@@ -95,7 +95,7 @@ impl Interrupter {
         results
     }
 
-    /// Acts on instances, each with the index of its message and what happens to it. Gives what people should hear of.
+    /// Handles instances, each with the index of its message and its interruption. Returns the events to publish.
     async fn act(
         &self,
         part: Vec<(usize, InterruptionKind, String)>,
@@ -115,7 +115,7 @@ impl Interrupter {
                     interrupted.push(one);
                 }
                 Ok(None) => {}
-                // One instance that fails keeps no other from being saved; the message comes again.
+                // A failure for one instance does not affect the others; its message is delivered again.
                 Err(error) => results[*message] = Err(error.into()),
             }
         }
@@ -130,8 +130,8 @@ impl Interrupter {
         interrupted
     }
 
-    /// What follows from claims that begin their termination, for all of them at once: their offerings are not asked for again, and
-    /// then their drains and the plan for their pods begin.
+    /// Follows up on claims that begin termination, for all of them together: marks their offerings as unavailable, then starts
+    /// their drains and requests a plan for their pods.
     async fn follow(&self, interrupted: &[Interrupted]) -> Result<(), PortError> {
         let mut lacking: Vec<UnavailableOffering> = interrupted.iter().filter_map(|one| one.lacking.clone()).collect();
         lacking.sort();
@@ -140,7 +140,7 @@ impl Interrupter {
         });
         let marked = if lacking.is_empty() { Ok(()) } else { self.claims.mark_unavailable(&lacking).await };
         if interrupted.iter().any(|one| one.noted) {
-            // It may be replaced; the heartbeat would see it, too.
+            // The planner may replace the node. Without the wake-up, the next heartbeat finds it.
             self.queue.wake_planner(WakeSource::Interruption).await?;
         }
         let names: Vec<(String, Duration)> =
@@ -148,12 +148,12 @@ impl Interrupter {
         if !names.is_empty() {
             shards::enqueue(self.claims.as_ref(), self.queue.as_ref(), self.context.now(), &names).await?;
             self.queue.wake_planner(WakeSource::Interruption).await?;
-            // Wake-ups of one second are one message. One that was answered before these claims were written would leave
-            // their pods to the heartbeat, and one that was answered before lifecycle took them off their NodePools' limits
-            // would find no capacity there.
+            // Wake-ups within one second are merged into one message. If that message was handled before these claims were
+            // written, their pods would wait for the heartbeat. If it was handled before lifecycle released the charge of the
+            // claims, the plan would find no capacity within the limits.
             self.queue.wake_planner_after(PLAN_AGAIN).await?;
         }
-        // Not before the drains: a mark that cannot be written costs a launch, a drain that does not begin costs pods.
+        // After the drains: a mark that cannot be written costs one failed launch, but a drain that does not begin costs pods.
         marked
     }
 
@@ -169,7 +169,7 @@ impl Interrupter {
                 let noted = recommend(&mut claim, kind, now);
                 match if noted { self.claims.update(&claim, None).await } else { Ok(claim.version) } {
                     Ok(_) => {
-                        self.tell(kind, instance, &claim, if noted { "noted" } else { "none" });
+                        self.log_interruption(kind, instance, &claim, if noted { "noted" } else { "none" });
                         return Ok(Some(Interrupted { claim, kind, lacking, leaves: false, news: true, noted }));
                     }
                     Err(error) if error.kind == ErrorKind::Conflict => continue,
@@ -177,23 +177,24 @@ impl Interrupter {
                 }
             }
             if !begin_termination(&mut claim, kind.termination(), kind.message(), now) {
-                self.tell(kind, instance, &claim, "leaving already");
+                self.log_interruption(kind, instance, &claim, "leaving already");
                 return Ok(Some(Interrupted { claim, kind, lacking, leaves: true, news: false, noted: false }));
             }
             match self.claims.update(&claim, None).await {
                 Ok(_) => {
-                    self.tell(kind, instance, &claim, "drain");
+                    self.log_interruption(kind, instance, &claim, "drain");
                     return Ok(Some(Interrupted { claim, kind, lacking, leaves: true, news: true, noted: false }));
                 }
                 Err(error) if error.kind == ErrorKind::Conflict => {}
                 Err(error) => return Err(error),
             }
         }
-        let message = format!("the claim of instance {instance} was written by others {ATTEMPTS} times in a row");
+        let message =
+            format!("the claim of instance {instance} was written by other processes {ATTEMPTS} times in a row");
         Err(PortError::new(ErrorKind::Conflict, "interrupt", message))
     }
 
-    fn tell(&self, kind: InterruptionKind, instance: &str, claim: &NodeClaim, action: &str) {
+    fn log_interruption(&self, kind: InterruptionKind, instance: &str, claim: &NodeClaim, action: &str) {
         let claim = Some(claim.name.as_str());
         self.context.log(&InterruptionReceived { kind: kind.event_reason(), instance, claim, action });
     }
@@ -208,21 +209,21 @@ impl Interrupter {
     }
 }
 
-/// A claim whose instance something happens to.
+/// A claim whose instance is affected by an event.
 struct Interrupted {
     claim: NodeClaim,
     kind: InterruptionKind,
-    /// What EC2 will not have for a while.
+    /// The offering to mark as unavailable.
     lacking: Option<UnavailableOffering>,
     leaves: bool,
-    /// Whether something was written about it although it stays.
+    /// Whether the event was recorded on the claim although its node stays.
     noted: bool,
-    /// Whether people do not know it yet.
+    /// Whether the event is not published yet.
     news: bool,
 }
 
-/// Records a recommendation on a claim that stays, and returns whether that is new. The planner replaces the node where its
-/// NodePool wants that.
+/// Records a rebalance recommendation on a claim whose node stays, and returns whether it is new. The planner replaces the node
+/// if its NodePool is configured to.
 fn recommend(claim: &mut NodeClaim, kind: InterruptionKind, now: Timestamp) -> bool {
     let known = claim.has_condition(condition::REBALANCE_RECOMMENDED);
     if known || claim.phase.is_leaving() || kind != InterruptionKind::Rebalance {
@@ -233,7 +234,7 @@ fn recommend(claim: &mut NodeClaim, kind: InterruptionKind, now: Timestamp) -> b
     true
 }
 
-/// Capacity that EC2 takes back is not to be had again at once.
+/// EC2 is unlikely to have capacity right after it interrupted an instance.
 fn lacking(claim: &NodeClaim, kind: InterruptionKind, now: Timestamp) -> Option<UnavailableOffering> {
     let instance = claim.status.instance.as_ref()?;
     let capacity_type = match kind {

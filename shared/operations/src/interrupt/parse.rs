@@ -1,23 +1,23 @@
-//! Reading EventBridge events.
+//! Parses EventBridge events.
 
 use nodeless_model::claim::TerminationReason;
 use serde_json::Value;
 
-/// An event that is about instances.
+/// An event about instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interruption {
-    /// What is about to happen.
+    /// What happens to the instances.
     pub kind: InterruptionKind,
-    /// To which instances, by id. At least one.
+    /// The ids of the instances. At least one.
     pub instances: Vec<String>,
 }
 
-/// What is about to happen to an instance.
+/// What happens to an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InterruptionKind {
-    /// EC2 takes the spot instance back in two minutes.
+    /// EC2 interrupts the spot instance in two minutes.
     SpotInterruption,
-    /// EC2 thinks that the spot instance is more likely than others to be taken back.
+    /// The spot instance has an elevated risk of interruption.
     Rebalance,
     /// The instance is being stopped or was stopped.
     Stopped,
@@ -25,51 +25,51 @@ pub enum InterruptionKind {
     Terminated,
     /// AWS plans maintenance.
     ScheduledChange,
-    /// The capacity reservation is taken back.
+    /// EC2 reclaims the capacity reservation.
     CapacityReservation,
 }
 
-/// An event that is not for us. It is acknowledged, since it will never be.
+/// An event that nodeless does not handle. It is acknowledged, because retrying does not help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ignored {
     /// The event's source.
     pub source: String,
     /// The event's detail-type.
     pub detail_type: String,
-    /// Why it is not for us.
+    /// Why it is not handled.
     pub why: String,
 }
 
-/// Why a text is no event.
+/// Why a text is not an event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseInterruptionError {
-    /// No JSON.
-    #[error("the message is no JSON: {0}; only EventBridge may send to this queue")]
+    /// It is not JSON.
+    #[error("the message is not JSON: {0}; only EventBridge may send to this queue")]
     Json(String),
-    /// A field is missing or of another type.
+    /// A field is missing or has the wrong type.
     #[error("the event's field {field} {problem}; only EventBridge may send to this queue")]
     Field {
         /// The field's path.
         field: String,
-        /// What is wrong with it.
+        /// What is wrong with the field.
         problem: &'static str,
     },
 }
 
 impl InterruptionKind {
-    /// Whether the instance goes. A recommendation takes nothing.
+    /// Whether the instance ends. A rebalance recommendation does not end it.
     #[must_use]
     pub const fn takes_the_instance(self) -> bool {
         !matches!(self, Self::Rebalance)
     }
 
-    /// Whether there are only minutes, so that nothing else comes first.
+    /// Whether the instance ends within minutes, so that the event is handled first.
     #[must_use]
     pub const fn is_urgent(self) -> bool {
         matches!(self, Self::SpotInterruption | Self::CapacityReservation)
     }
 
-    /// Why its claim leaves.
+    /// The reason of the claim's termination.
     #[must_use]
     pub const fn termination(self) -> TerminationReason {
         TerminationReason::Interrupted
@@ -88,24 +88,24 @@ impl InterruptionKind {
         }
     }
 
-    /// One sentence for people.
+    /// The message of the Kubernetes event.
     #[must_use]
     pub const fn message(self) -> &'static str {
         match self {
-            Self::SpotInterruption => "EC2 takes the spot instance back",
-            Self::Rebalance => "EC2 recommends to rebalance the spot instance",
+            Self::SpotInterruption => "EC2 interrupts the spot instance",
+            Self::Rebalance => "EC2 recommends rebalancing the spot instance",
             Self::Stopped => "the instance is stopping",
             Self::Terminated => "the instance is terminating",
-            Self::ScheduledChange => "AWS scheduled maintenance of the instance",
-            Self::CapacityReservation => "EC2 takes the instance's capacity reservation back",
+            Self::ScheduledChange => "AWS scheduled maintenance for the instance",
+            Self::CapacityReservation => "EC2 reclaims the instance's capacity reservation",
         }
     }
 }
 
-/// Reads an event. The inner error is why a well-formed one is ignored.
+/// Parses an event. The inner error explains why a well-formed event is ignored.
 ///
 /// # Errors
-/// When it is no JSON, or a field that its kind must have is missing.
+/// If the text is not JSON, or a required field of the kind of event is missing.
 pub fn parse(text: &str) -> Result<Result<Interruption, Ignored>, ParseInterruptionError> {
     let event: Value = serde_json::from_str(text).map_err(|error| ParseInterruptionError::Json(error.to_string()))?;
     let source = string(&event, "/source")?;
@@ -130,7 +130,7 @@ pub fn parse(text: &str) -> Result<Result<Interruption, Ignored>, ParseInterrupt
                 return ignored("it is about another service than EC2");
             }
             if string(&event, "/detail/eventTypeCategory")? != "scheduledChange" {
-                return ignored("it is no scheduled change");
+                return ignored("it is not a scheduled change");
             }
             let instances = affected(&event)?;
             if instances.is_empty() {
@@ -138,15 +138,15 @@ pub fn parse(text: &str) -> Result<Result<Interruption, Ignored>, ParseInterrupt
             }
             Ok(Ok(Interruption { kind: InterruptionKind::ScheduledChange, instances }))
         }
-        _ => ignored("this kind of event is not known"),
+        _ => ignored("this kind of event is unknown"),
     }
 }
 
-/// The instances among the entities of a Health event, which may have none.
+/// The instances among the affected entities of a Health event, which may be absent.
 fn affected(event: &Value) -> Result<Vec<String>, ParseInterruptionError> {
     let entities = match event.pointer("/detail/affectedEntities") {
         None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(entities) => entities.as_array().ok_or_else(|| field("/detail/affectedEntities", "is no list"))?,
+        Some(entities) => entities.as_array().ok_or_else(|| field("/detail/affectedEntities", "is not a list"))?,
     };
     // EC2 entities may also be volumes, hosts and so on, and some have no value.
     let values = entities.iter().filter_map(|entity| entity.get("entityValue")?.as_str());
@@ -156,13 +156,13 @@ fn affected(event: &Value) -> Result<Vec<String>, ParseInterruptionError> {
 fn string<'a>(event: &'a Value, path: &str) -> Result<&'a str, ParseInterruptionError> {
     match event.pointer(path) {
         None => Err(field(path, "is missing")),
-        Some(value) => value.as_str().ok_or_else(|| field(path, "is no text")),
+        Some(value) => value.as_str().ok_or_else(|| field(path, "is not a string")),
     }
 }
 
 fn instance_id(event: &Value, path: &str) -> Result<String, ParseInterruptionError> {
     let id = string(event, path)?;
-    if id.starts_with("i-") { Ok(id.to_owned()) } else { Err(field(path, "is no instance id")) }
+    if id.starts_with("i-") { Ok(id.to_owned()) } else { Err(field(path, "is not an instance id")) }
 }
 
 fn field(path: &str, problem: &'static str) -> ParseInterruptionError {
@@ -215,9 +215,9 @@ mod tests {
             (event("aws.ec2", "EC2 Instance State-change Notification", running), "starting"),
             (event("aws.health", "AWS Health Event", bare), "names no instance"),
             (event("aws.health", "AWS Health Event", other), "another service"),
-            (event("aws.health", "AWS Health Event", issue), "no scheduled change"),
+            (event("aws.health", "AWS Health Event", issue), "not a scheduled change"),
             (event("aws.health", "AWS Health Event", volumes), "names no instance"),
-            (event("aws.s3", "Object Created", json!({})), "not known"),
+            (event("aws.s3", "Object Created", json!({})), "is unknown"),
         ] {
             let ignored = parse(&text).unwrap().unwrap_err();
             assert!(ignored.why.contains(why), "{ignored:?}");
@@ -231,8 +231,11 @@ mod tests {
             ("{".to_owned(), "no JSON"),
             ("[]".to_owned(), "field source is missing"),
             (event("aws.ec2", warning, json!({})), "field detail.instance-id is missing"),
-            (event("aws.ec2", warning, json!({ "instance-id": 7 })), "field detail.instance-id is no text"),
-            (event("aws.ec2", warning, json!({ "instance-id": "x" })), "field detail.instance-id is no instance id"),
+            (event("aws.ec2", warning, json!({ "instance-id": 7 })), "field detail.instance-id is not a string"),
+            (
+                event("aws.ec2", warning, json!({ "instance-id": "x" })),
+                "field detail.instance-id is not an instance id",
+            ),
             (event("aws.ec2", "EC2 Instance State-change Notification", json!({})), "field detail.state is missing"),
             (
                 event(
@@ -240,7 +243,7 @@ mod tests {
                     "AWS Health Event",
                     json!({ "service": "EC2", "eventTypeCategory": "scheduledChange", "affectedEntities": "i-1" }),
                 ),
-                "field detail.affectedEntities is no list",
+                "field detail.affectedEntities is not a list",
             ),
         ] {
             let error = parse(&text).unwrap_err().to_string();

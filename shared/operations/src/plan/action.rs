@@ -11,13 +11,13 @@ use nodeless_ports::{RecordKind, StoredRecord};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// One thing to do, as a stage decided it. Doing it needs no further decision.
+/// One action of a stage. Executing it needs no further decision.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Action {
-    /// Write that a plan begins which may be too much.
+    /// Write that a plan begins that may not finish in time.
     BeginPlan(UnfinishedPlan),
-    /// Write that it has ended: take back what was written with this id.
+    /// Write that the plan has ended: delete what was written with this id.
     EndPlan(String),
     /// Write a NodeOverlay's status.
     WriteNodeOverlayStatus(String, NodeOverlayStatus),
@@ -25,34 +25,34 @@ pub enum Action {
     WriteNodePoolStatus(String, Box<NodePoolStatus>),
     /// Write a CapacityBuffer's status: namespace, name, status.
     WriteCapacityBufferStatus(String, String, Box<CapacityBufferStatus>),
-    /// Write a record, unless another process did.
+    /// Write a record, unless another process wrote it first.
     PutRecord(RecordKind, StoredRecord),
-    /// Write a claim, unless another process did.
+    /// Write a claim, unless another process wrote it first.
     UpdateClaim(Box<NodeClaim>),
-    /// The same. Where another process wrote it first, it is read again.
+    /// The same. If another process wrote it first, it is read again.
     ChangeClaim(Box<NodeClaim>),
-    /// Write a claim that this plan ends, unless another process wrote it meanwhile; in the same write its NodePool gets back
-    /// what the claim does not count for any more.
+    /// Write a claim that this plan terminates, unless another process wrote it meanwhile. The same write releases the part of
+    /// its charge that no longer counts against its NodePool.
     RetireClaim(Box<NodeClaim>),
-    /// Write the claims of a launch group: all of them, or none that is ever launched.
+    /// Write the claims of a launch group in one transaction.
     CreateGroup(Vec<NodeClaim>, PoolLimits),
-    /// Write the claim of a command's replacement, unless it is there already.
+    /// Write the claim of a command's replacement, unless it exists.
     CreateReplacement(Box<NodeClaim>, PoolLimits),
     /// Write a command.
     PutCommand(Box<CommandRecord>),
     /// Delete a command that has ended: id and version.
     DeleteCommand(String, u64),
-    /// Find out how much work there is time for now: [`nodeless_disruption::Options::most_work`].
+    /// Compute how much work there is time for now: [`nodeless_disruption::Options::most_work`].
     ReadWork,
     /// Read what voluntary disruption did within the last hour.
     ReadChurn,
-    /// Write which nodes a decision had no time for, and until when that is worth knowing.
+    /// Write which nodes a decision did not evaluate, and until when to keep that.
     PutNotYetEvaluated(BTreeSet<String>, Timestamp),
-    /// Write down why something was decided.
+    /// Write the explanation of a decision.
     Record(Decision),
     /// Wake lifecycle for these claims.
     WakeClaims(Vec<String>),
-    /// Ask for another plan at once.
+    /// Request another plan at once.
     WakePlanner,
     /// Log a line.
     Log(PlanLine),
@@ -62,25 +62,25 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum PlanLine {
-    /// An object could not be used, and the rest went on without it.
+    /// An object could not be used. The plan continued without it.
     ObjectSkipped {
         /// Its kind.
         kind: String,
         /// Its name.
         name: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// Voluntary disruption was left out.
+    /// Voluntary disruption was skipped.
     DisruptionSkipped {
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// Voluntary disruption of a NodePool has stopped.
     DisruptionStopped {
         /// The NodePool.
         node_pool: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// Claims were not created.
@@ -89,62 +89,62 @@ pub enum PlanLine {
         claim: String,
         /// The NodePool.
         node_pool: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// A disruption command went a step further.
+    /// A disruption command advanced.
     CommandStepped {
         /// Its id.
         command: String,
-        /// How far it has come.
+        /// Its phase.
         to: String,
-        /// What it is about.
+        /// Its nodes and reason.
         summary: String,
     },
-    /// A disruption command could not continue this time.
+    /// A disruption command could not continue in this plan.
     CommandWaits {
         /// Its id.
         command: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// An earlier plan did not finish.
     PlanUnfinished {
         /// Its id.
         plan: String,
-        /// When it began.
+        /// When it started.
         began: Timestamp,
     },
 }
 
-/// What came of an action.
+/// The result of an action.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Written {
-    /// It was done.
+    /// It succeeded.
     Done,
-    /// It was written, and has this version now.
+    /// It was written, with this new version.
     Version(u64),
     /// Another process wrote first, and nothing was written.
     Conflict(String),
-    /// Another process wrote the claim first; this is what it is now, if it is there.
+    /// Another process wrote the claim first. This is its current state, if it exists.
     Changed(Option<Box<NodeClaim>>),
-    /// The claim is there, and this is what it is.
+    /// The claim exists in this state.
     There(Box<NodeClaim>),
-    /// It will never be possible, and why.
+    /// It is impossible, for this reason. Retrying does not help.
     Refused(String),
-    /// So much work there is time for.
+    /// There is time for this much work.
     Work(u64),
     /// What was read.
     Churn(Vec<StoredRecord>),
-    /// It failed, and may be possible later.
+    /// It failed. A retry may succeed.
     Failed(String),
-    /// It was not tried, because what comes before it was not done.
+    /// It was skipped, because an earlier action did not succeed.
     NotTried,
 }
 
 impl Written {
-    /// Why it was neither done nor will be.
+    /// Why it did not succeed.
     pub(super) fn problem(&self) -> Option<&str> {
         match self {
             Self::Conflict(why) | Self::Refused(why) | Self::Failed(why) => Some(why),
@@ -157,37 +157,37 @@ impl Written {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Stage {
-    /// What is kept up from plan to plan: statuses, hashes, drift.
+    /// Bookkeeping: statuses, hashes, drift.
     Bookkeeping,
-    /// Nodes that are due whatever pods need.
+    /// Static capacity and repair.
     StaticCapacity,
-    /// Nodes for pods that wait.
+    /// Nodes for pending pods.
     Provisioning,
-    /// Nodes that are disrupted voluntarily.
+    /// Voluntary disruption.
     Disruption,
     /// The end of the plan.
     End,
 }
 
-/// Actions that are done one after another.
+/// Actions that are executed in order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Batch {
-    /// Which stage wants it.
+    /// The stage that requests it.
     pub stage: Stage,
-    /// Whether those after one that was not done are left out.
+    /// Whether the actions after a failed one are skipped.
     pub in_turn: bool,
     /// The actions.
     pub actions: Vec<Action>,
 }
 
 impl Batch {
-    /// Actions that are independent: each is tried, whether or not others fail.
+    /// Independent actions: each is executed, whether or not others fail.
     pub(super) const fn each(stage: Stage, actions: Vec<Action>) -> Self {
         Self { stage, in_turn: false, actions }
     }
 
-    /// Actions each of which is tried only when those before it were done.
+    /// Dependent actions: each is executed only if those before it succeeded.
     pub(super) const fn in_turn(stage: Stage, actions: Vec<Action>) -> Self {
         Self { stage, in_turn: true, actions }
     }

@@ -1,4 +1,4 @@
-//! The event on a NodePool that has more nodes for a while than its limits allow, because some leave by force.
+//! The event on a NodePool that exceeds its limits for a while, because nodes terminate forcefully.
 
 use super::facts::Facts;
 use super::pools::EvaluatedPool;
@@ -10,11 +10,11 @@ use nodeless_model::resources::format_quantity;
 use nodeless_model::{NodeClaim, Phase, Quantity};
 use std::collections::BTreeSet;
 
-/// So many nodes that leave are named.
+/// The maximum number of terminating nodes that the message names.
 const NAMED: usize = 3;
 
-/// States on each NodePool of new claims which nodes do not count against its limits any more, where there would have been no
-/// room for the new ones beside them.
+/// Lists on each NodePool of new claims which terminating nodes no longer count against its limits, if the new claims would
+/// otherwise exceed them.
 pub(super) fn events(created: &[NodeClaim], facts: Facts<'_>) -> Vec<ObjectEvent> {
     let pools: BTreeSet<&str> = created.iter().map(|claim| claim.node_pool.as_str()).collect();
     pools.into_iter().filter_map(|name| event_of(facts.pool(name)?, created, facts)).collect()
@@ -59,7 +59,7 @@ fn event_of(evaluated: &EvaluatedPool, created: &[NodeClaim], facts: Facts<'_>) 
         named.push(format!("{} more", leaving.len() - NAMED));
     }
     let message = format!(
-        "until NodeClaims that leave by force are gone there is more than the limits allow, {}; these no longer count \
+        "the limits are exceeded ({}) until forcefully terminated NodeClaims are deleted; these no longer count \
          against them: {}",
         passed.join(", "),
         named.join(", ")

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 /// A buffer, and its virtual pods.
 pub(super) struct Reserved<'a> {
     view: &'a BufferView,
-    /// What became of counting its chunks; one virtual pod each.
+    /// The result of computing its chunks; one virtual pod each.
     pub(super) pods: Result<Vec<Pod>, BufferError>,
 }
 
@@ -37,7 +37,7 @@ fn of(view: &BufferView) -> Reserved<'_> {
     Reserved { view, pods }
 }
 
-/// The status of buffers where it changes. These virtual pods, `namespace/name`, fit on nodes that exist or are on their way.
+/// The status of buffers where it changes. These virtual pods, `namespace/name`, fit on existing or launching nodes.
 pub(super) fn statuses(reserved: &[Reserved<'_>], fitting: &BTreeSet<String>, now: Timestamp) -> Vec<Action> {
     let changed = |one: &Reserved<'_>| {
         let own = one.pods.iter().flatten().filter(|pod| fitting.contains(&pod.key()));
@@ -49,7 +49,7 @@ pub(super) fn statuses(reserved: &[Reserved<'_>], fitting: &BTreeSet<String>, no
     reserved.iter().filter_map(changed).collect()
 }
 
-/// The status of a buffer of which so many chunks fit on nodes that exist or are on their way.
+/// The status of a buffer with this number of chunks that fit on existing or launching nodes.
 fn status(one: &Reserved<'_>, fitting: usize, now: Timestamp) -> CapacityBufferStatus {
     let BufferView { buffer, status: before, shape } = one.view;
     let (ready, provisioned) = match &one.pods {
@@ -60,7 +60,7 @@ fn status(one: &Reserved<'_>, fitting: usize, now: Timestamp) -> CapacityBufferS
         Ok(pods) if pods.is_empty() => (Ok("Resolved"), Err(("BufferEmpty", "the buffer has no chunks".to_owned()))),
         Ok(pods) if fitting == pods.len() => (Ok("Resolved"), Ok("FitsExistingCapacity")),
         Ok(pods) => {
-            let message = format!("{fitting} of {} chunks fit on nodes that exist or are on their way", pods.len());
+            let message = format!("{fitting} of {} chunks fit on existing or launching nodes", pods.len());
             (Ok("Resolved"), Err(("RequiresNewCapacity", message)))
         }
     };

@@ -1,4 +1,4 @@
-//! The churn breaker: how much voluntary disruption did lately, kept in the table, so that no process has to remember it.
+//! The churn breaker: the recent voluntary disruption of each NodePool, kept in the table so that the planner is stateless.
 
 use super::action::{Action, PlanLine, Written};
 use super::cluster_state::ClusterState;
@@ -15,36 +15,36 @@ use nodeless_model::{DisruptionReason, NodeClaim, Pod, StringMap};
 use nodeless_ports::{RecordKind, StoredRecord};
 use std::collections::BTreeMap;
 
-/// What voluntary disruption did to each NodePool within the last hour, and where it stops for it.
+/// What voluntary disruption did to each NodePool within the last hour, and which NodePools stop because of it.
 #[derive(Default)]
 pub(super) struct Breaker {
     pools: BTreeMap<String, Known>,
-    /// What there is, by the name of the claim.
+    /// The claims of the snapshot, by name.
     nodes: BTreeMap<String, Occupied>,
-    /// The NodePools that stop, and why: for [`nodeless_disruption::Cluster::stopped`].
+    /// The NodePools where disruption stops, each with the reason: for [`nodeless_disruption::Cluster::stopped`].
     pub(super) stopped: BTreeMap<String, String>,
 }
 
-/// What the churn breaker judges a NodePool by.
+/// The inputs of the churn breaker for a NodePool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoolChurn {
     /// The NodePool.
     pub node_pool: String,
     /// What voluntary disruption did to it within the last hour.
     pub last_hour: LastHour,
-    /// How many pods it may evict in an hour without a falling price; `None` where the breaker is switched off.
+    /// How many pods it may evict in an hour without a falling price; `None` if the breaker is disabled.
     pub most: Option<u32>,
     /// Why disruption has stopped, if it has.
     pub stopped: Option<String>,
 }
 
-/// What is known of a NodePool.
+/// The state of a NodePool.
 #[derive(Default)]
 struct Known {
     annotations: StringMap,
     version: u64,
     churn: Churn,
-    /// How many nodes it has when all commands are done, what they cost in an hour, and what their pods ask for.
+    /// Its number of nodes after all commands, their price per hour, and the requests of their pods.
     nodes: u32,
     dollars: f64,
     load: f64,
@@ -54,9 +54,9 @@ struct Known {
 #[derive(Clone)]
 struct Occupied {
     node_pool: String,
-    /// When its claim was made.
+    /// When its claim was created.
     since: Timestamp,
-    /// How many pods have to move when it leaves.
+    /// How many pods have to move when it is removed.
     pods: u32,
     dollars: f64,
 }
@@ -76,14 +76,14 @@ impl Known {
     }
 }
 
-/// What has to be written before a command does anything.
+/// The records to write before a command starts.
 pub(super) struct Due {
     pub(super) record: StoredRecord,
 }
 
 impl Breaker {
-    /// Where disruption has stopped for what was done until now. Where that cannot be known it stops: nothing is disrupted on
-    /// doubt.
+    /// Finds the NodePools where disruption stops because of what was done until now. If that is unknown, disruption stops
+    /// everywhere: nothing is disrupted on doubt.
     pub(super) fn of(
         cluster_state: &ClusterState<'_>,
         evaluated: &[EvaluatedPool],
@@ -105,10 +105,10 @@ impl Breaker {
         breaker
     }
 
-    /// Notes what a command is about to do, and gives what has to be written before it does anything.
+    /// Records what a command is about to do. Returns the records to write before it starts.
     ///
     /// # Errors
-    /// When that cannot be encoded: the command must wait then.
+    /// If they cannot be encoded. The command has to wait then.
     pub(super) fn due(&mut self, command: &Command, now: Timestamp) -> Result<Vec<Due>, String> {
         let mut due = Vec::new();
         for (pool, evictions) in self.evictions(command, now) {
@@ -121,7 +121,7 @@ impl Breaker {
         Ok(due)
     }
 
-    /// Counts, by NodePool, what a command that was written is about to do.
+    /// Counts, by NodePool, what a written command is about to do.
     pub(super) fn carried_out<'w>(
         &mut self,
         command: &Command,
@@ -145,7 +145,7 @@ impl Breaker {
         self.stopped.iter().map(line).collect()
     }
 
-    /// What each NodePool is evaluated by, in the order of their names.
+    /// The inputs of each NodePool, in the order of their names.
     pub(super) fn pools(&self, now: Timestamp) -> Vec<PoolChurn> {
         let of = |(name, known): (&String, &Known)| {
             let hour = known.last_hour(now);
@@ -177,7 +177,7 @@ impl Breaker {
             pools: evaluated.iter().map(|evaluated| (evaluated.pool.name.clone(), known(evaluated))).collect(),
             ..Self::default()
         };
-        // What a command replaces is paid for twice for a while, and that is not what it comes to.
+        // During a replacement both nodes are paid for. Only the price after the command counts.
         let under_way = || commands.iter().filter(|record| is_carried_out(record));
         let mut pods: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
         for place in &cluster_state.places {
@@ -214,7 +214,7 @@ impl Breaker {
     }
 
     fn remember(&mut self, stored: StoredRecord) {
-        // One of a NodePool that is gone expires.
+        // The record of a deleted NodePool expires.
         let Some(known) = self.pools.get_mut(&stored.node_pool) else { return };
         known.version = stored.version;
         match records::decode(RecordKind::Churn, &stored) {
@@ -227,7 +227,7 @@ impl Breaker {
         }
     }
 
-    /// Finds out anew where disruption stops. What is stopped stays so for the rest of the plan.
+    /// Evaluates again where disruption stops. A NodePool that is stopped stays stopped for the rest of the plan.
     fn evaluate(&mut self, now: Timestamp) {
         for (name, known) in &self.pools {
             if let Some(why) = churn::stopped(name, &known.annotations, &known.last_hour(now)) {
@@ -236,8 +236,9 @@ impl Breaker {
         }
     }
 
-    /// How many pods a command evicts, by NodePool. Those of drifted nodes count only where the nodes are young: that is a
-    /// NodePool whose nodes are replaced again and again. Otherwise a changed spec requires it, as fast as budgets allow.
+    /// How many pods a command evicts, by NodePool. The pods of drifted nodes count only if the nodes are young, which means that
+    /// the NodePool replaces its nodes again and again. Otherwise a changed spec requires the evictions, as fast as budgets
+    /// allow.
     fn evictions(&self, command: &Command, now: Timestamp) -> BTreeMap<String, u32> {
         let deliberate = |node: &&Occupied| {
             command.reason == DisruptionReason::Drifted
@@ -269,12 +270,12 @@ impl Breaker {
     }
 }
 
-/// What a claim costs in an hour, or will as far as is known.
+/// The price of a claim per hour, or its estimate before launch.
 fn dollars(claim: &NodeClaim) -> f64 {
     claim.status.instance.as_ref().map_or(claim.spec.charge.dollars_per_hour, |instance| instance.price)
 }
 
-/// Whether a command was found right and is neither over nor given up.
+/// Whether a command was validated and is neither finished nor rolled back.
 fn is_carried_out(record: &CommandRecord) -> bool {
     !matches!(record.phase, CommandPhase::Proposed | CommandPhase::RollingBack)
 }

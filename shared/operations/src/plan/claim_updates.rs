@@ -1,4 +1,4 @@
-//! What is kept up on claims from plan to plan: when pods last came and went, hashes, and drift.
+//! Bookkeeping on claims: when pods last came and went, hashes, and drift.
 
 use super::hashes::{present_hashes, rehashed};
 use super::pools::EvaluatedPool;
@@ -14,25 +14,25 @@ use nodeless_scheduling::PoolOffer;
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is to be written on a claim.
+/// An update of a claim.
 pub(super) struct Noted {
-    /// Where the claim is among those of the snapshot.
+    /// The index of the claim in the snapshot.
     pub(super) place: usize,
-    /// What it becomes.
+    /// The new claim.
     pub(super) after: NodeClaim,
-    /// Whether pods came or went. Where that is not written it counts as changed now all the same.
+    /// Whether pods came or went. Even if the write fails, this plan counts it as changed now.
     pub(super) pods_changed: bool,
-    /// The events that are published once it is written.
+    /// The events to publish once it is written.
     pub(super) events: Vec<ObjectEvent>,
 }
 
-/// The claims on which something has to be noted.
+/// The claims to update.
 ///
-/// - When pods last came to the node or left it. The record keeps a hash of the pods, so that a planner without memory sees a
-///   change too.
-/// - Hashes made our way.
-/// - How it drifted, or that it did not, as the condition `Drifted`: people read it, and those that drifted first are replaced
-///   first.
+/// - When pods last came to the node or left it. The record keeps a hash of the pods, so that a stateless planner detects a
+///   change.
+/// - Hashes that nodeless computed.
+/// - Whether and how the node drifted, as the condition `Drifted`. It is visible to users, and the nodes that drifted first are
+///   replaced first.
 pub(super) fn noted(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> Vec<Noted> {
     let pods = bound(&snapshot.view.pods);
     let nodes: BTreeSet<&str> = snapshot.view.nodes.iter().map(|node| node.name.as_str()).collect();
@@ -52,8 +52,8 @@ pub(super) fn noted(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> Vec<Not
     for (place, claim) in snapshot.claims.iter().enumerate() {
         let mut after = claim.clone();
         let of_node = claim.status.node_name.as_deref().filter(|name| nodes.contains(name));
-        let settled = matches!(claim.phase, Phase::Registered | Phase::Initialized);
-        let pods_changed = match of_node.filter(|_| settled) {
+        let joined = matches!(claim.phase, Phase::Registered | Phase::Initialized);
+        let pods_changed = match of_node.filter(|_| joined) {
             Some(name) => note_pods(&mut after, pods.get(name).map_or(&[], Vec::as_slice), snapshot.now),
             None => false,
         };
@@ -72,7 +72,7 @@ pub(super) fn noted(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> Vec<Not
     noted
 }
 
-/// The pods that count as coming and going, by node.
+/// The pods whose coming and going counts, by node.
 fn bound(pods: &[Pod]) -> BTreeMap<&str, Vec<&Pod>> {
     let mut bound: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
     for pod in pods.iter().filter(|pod| pod.is_active() && !pod.is_owned_by_daemon_set()) {
@@ -83,7 +83,7 @@ fn bound(pods: &[Pod]) -> BTreeMap<&str, Vec<&Pod>> {
     bound
 }
 
-/// Records which pods its node has, and returns whether they changed.
+/// Records the pods of the node, and returns whether they changed.
 fn note_pods(claim: &mut NodeClaim, pods: &[&Pod], now: Timestamp) -> bool {
     let present = fingerprint(pods);
     if claim.status.pods_seen == Some(present) {
@@ -96,8 +96,8 @@ fn note_pods(claim: &mut NodeClaim, pods: &[&Pod], now: Timestamp) -> bool {
     true
 }
 
-/// The claim with how it drifted, or without; nothing if that is recorded already. Where its EC2NodeClass is not `known`, nobody can
-/// state that the claim is like it again.
+/// The claim with its new drift; nothing if that is already recorded. If its EC2NodeClass is not `known`, a recorded drift is not
+/// cleared.
 fn with_drift(claim: &NodeClaim, drift: Option<&Drift>, known: bool, now: Timestamp) -> Option<NodeClaim> {
     let present = claim.condition(condition::DRIFTED);
     let mut next = claim.clone();
@@ -124,7 +124,7 @@ fn of_class(present: &Condition) -> bool {
     [DriftReason::NodeClassDrift, DriftReason::AMIDrift].iter().any(|reason| reason.as_str() == present.reason)
 }
 
-/// A hash of which pods these are.
+/// A hash of the names of the pods.
 fn fingerprint(pods: &[&Pod]) -> u64 {
     let mut ids: Vec<&str> = pods.iter().map(|pod| pod.uid.as_str()).collect();
     ids.sort_unstable();

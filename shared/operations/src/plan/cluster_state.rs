@@ -1,4 +1,4 @@
-//! The cluster and our claims, put together: which claim belongs to which node, and which pods need a place.
+//! The cluster and its claims combined: which claim belongs to which node, and which pods need a node.
 
 use super::pools::EvaluatedPool;
 use jiff::{SignedDuration, Timestamp};
@@ -10,10 +10,10 @@ use nodeless_ports::cluster::ClusterView;
 use nodeless_scheduling::{BoundPods, ClusterFacts, Problem, existing_node};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// For how long a node that registered may be missing from the view: the next heartbeats read it anew.
+/// How long a registered node may be missing from the snapshot of the cluster. The next heartbeats read it again.
 const BEHIND: SignedDuration = SignedDuration::from_mins(2);
 
-/// A node, its claim, or both, and the pods that are bound there.
+/// A node, its claim, or both, and the pods that are bound to it.
 pub(super) struct Place<'a> {
     pub(super) node: Option<&'a Node>,
     pub(super) claim: Option<&'a NodeClaim>,
@@ -26,9 +26,9 @@ pub(super) struct ClusterState<'a> {
     pub(super) places: Vec<Place<'a>>,
     /// The virtual pods of all buffers.
     pub(super) virtual_pods: Vec<&'a Pod>,
-    /// Those of them, `namespace/name`, for which a command is about to launch nodes.
+    /// The virtual pods, `namespace/name`, for which a command is about to launch nodes.
     pub(super) awaited: BTreeSet<String>,
-    /// Claims whose pods have to find a place although they have not begun to leave: a command is about to drain them.
+    /// Claims whose pods need another node although their termination has not begun: a command is about to drain them.
     replaced: BTreeSet<String>,
     /// The zones that are shifted away from.
     pub(super) shifted: &'a [ShiftedZone],
@@ -36,7 +36,7 @@ pub(super) struct ClusterState<'a> {
 
 impl<'a> ClusterState<'a> {
     pub(super) fn new(view: &'a ClusterView, records: &'a [NodeClaim]) -> Self {
-        // Nothing goes through this map in its order, and a hundred thousand names are hashed sooner than compared.
+        // The map is never iterated in order, and hashing a hundred thousand names is faster than comparing them.
         let mut pods: HashMap<&str, Vec<&Pod>> = HashMap::new();
         for pod in &view.pods {
             if let Some(node) = &pod.node_name {
@@ -46,7 +46,7 @@ impl<'a> ClusterState<'a> {
         let mut on = |node: &Node| pods.remove(node.name.as_str()).unwrap_or_default();
         let by_instance: BTreeMap<&str, &NodeClaim> =
             records.iter().filter_map(|claim| Some((claim.status.instance.as_ref()?.id.as_str(), claim))).collect();
-        // Exports may leave the instance out, and other clouds have none that we know.
+        // Exports may lack the instance, and nodes of other providers have no EC2 instance.
         let without_instance = records.iter().filter(|claim| claim.status.instance.is_none());
         let by_node: BTreeMap<&str, &NodeClaim> =
             without_instance.filter_map(|claim| Some((claim.status.node_name.as_deref()?, claim))).collect();
@@ -58,8 +58,8 @@ impl<'a> ClusterState<'a> {
             joined.extend(claim.map(|claim| claim.name.as_str()));
             places.push(Place { node: Some(node), claim, pods: on(node) });
         }
-        // Claims whose node has not joined count as the nodes that they will be, so that a plan never launches twice for
-        // the same pods. Those that had a node and lost it are no place for pods.
+        // Claims whose node has not joined count as their future nodes, so that a plan never launches twice for the same pods. A
+        // claim that lost its node cannot run pods.
         let on_the_way = records.iter().filter(|claim| {
             !joined.contains(claim.name.as_str()) && matches!(claim.phase, Phase::Reserved | Phase::Launched)
         });
@@ -75,9 +75,9 @@ impl<'a> ClusterState<'a> {
         }
     }
 
-    /// The same, where nodes that registered a moment ago and are not in the view count as nodes on their way. Claims are read
-    /// before the view, so these nodes exist unless they were deleted since: the view is behind, and pods that have
-    /// gone to them still look pending.
+    /// The same, where nodes that registered a moment ago and are missing from the snapshot count as launching nodes. Claims are
+    /// read before the cluster, so these nodes exist unless they were deleted since: the API server's answer is out of date, and
+    /// pods that are bound to them still look pending.
     pub(super) fn with_unseen(mut self, now: Timestamp) -> Self {
         let placed: BTreeSet<&str> =
             self.places.iter().filter_map(|place| place.claim).map(|claim| claim.name.as_str()).collect();
@@ -105,8 +105,8 @@ impl<'a> ClusterState<'a> {
         Self { shifted, ..self }
     }
 
-    /// The scheduling problem: pods that wait, pods that have to leave their node, and after them the virtual pods of buffers.
-    /// Pods that wait with a volume that cannot be used are left out: see [`faulty`](Self::faulty).
+    /// The scheduling problem: pending pods, pods that have to leave their node, and after them the virtual pods of buffers.
+    /// Pending pods with a volume that cannot be used are left out: see [`faulty`](Self::faulty).
     pub(super) fn problem(&self, evaluated: &'a [EvaluatedPool], now: Timestamp) -> Problem<'a> {
         let waits = |pod: &&Pod| pod.is_provisionable() && self.volume_fault(pod).is_none();
         let waiting = self.view.pods.iter().filter(waits);
@@ -137,7 +137,7 @@ impl<'a> ClusterState<'a> {
         problem
     }
 
-    /// The pods that wait and mount a volume that cannot be used, and why.
+    /// The pending pods that mount a volume that cannot be used, each with the reason.
     pub(super) fn faulty(&self) -> impl Iterator<Item = (&'a Pod, &'a String)> {
         let waiting = self.view.pods.iter().filter(|pod| pod.is_provisionable());
         waiting.filter_map(|pod| Some((pod, self.volume_fault(pod)?)))
@@ -151,13 +151,13 @@ impl<'a> ClusterState<'a> {
         place.is_leaving() || place.claim.is_some_and(|claim| self.replaced.contains(&claim.name))
     }
 
-    /// The pods that run, by node, for topology constraints.
+    /// The running pods, by node, for topology constraints.
     fn bound_pods(&self) -> Vec<BoundPods<'a>> {
         let nodes = self.places.iter().filter_map(|place| Some((place.node?, &place.pods)));
         nodes.map(|(node, pods)| BoundPods::on(node, pods.clone())).collect()
     }
 
-    /// What the view knows of volumes and namespaces.
+    /// The volumes and namespaces of the snapshot.
     pub(super) const fn facts(&self) -> ClusterFacts<'a> {
         ClusterFacts {
             volumes: &self.view.volumes,
@@ -175,7 +175,7 @@ impl Place<'_> {
     }
 }
 
-/// Why a volume that a pod mounts cannot be used, if one cannot.
+/// Why a volume that a pod mounts cannot be used, if there is one.
 pub(super) fn volume_fault<'v>(view: &'v ClusterView, pod: &Pod) -> Option<&'v String> {
     if view.volume_faults.is_empty() {
         return None;

@@ -11,18 +11,18 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 
-/// The commands that are on their way.
+/// The commands in progress.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Commands {
-    /// Those that can be understood, in the order of their ids.
+    /// The decoded ones, in the order of their ids.
     #[serde(with = "with_versions")]
     pub records: Vec<CommandRecord>,
-    /// Those that cannot be understood. What they hold is not known, so no node is disrupted voluntarily.
+    /// Those that cannot be decoded. Their contents are unknown, so no node is disrupted voluntarily.
     pub damaged: Vec<String>,
 }
 
 impl Commands {
-    /// What the table holds.
+    /// Decodes what the table holds.
     #[must_use]
     pub fn decode(stored: Vec<StoredCommand>) -> Self {
         let mut commands = Self::default();
@@ -39,18 +39,18 @@ impl Commands {
         commands
     }
 
-    /// The claims whose pods have to find a place now, because what takes their place is there or on its way.
+    /// The claims whose pods need a node now, because their replacements exist or are launching.
     pub(super) fn replaced(&self, claims: &[NodeClaim]) -> BTreeSet<String> {
         let stands = |name: &str| claims.iter().any(|claim| claim.name == name && !claim.phase.is_leaving());
         let moving = self.records.iter().filter(|record| {
-            // One that is about to be rolled back moves nothing.
+            // A command that is about to be rolled back moves no pods.
             record.moves_pods() && record.replacements.iter().all(|replacement| stands(&replacement.name))
         });
         moving.flat_map(CommandRecord::candidates).map(|candidate| candidate.node_claim.clone()).collect()
     }
 }
 
-/// A record leaves its version out where it is stored, beside which the table keeps it.
+/// A stored record does not contain its version, which the table keeps beside it.
 mod with_versions {
     use super::CommandRecord;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -66,8 +66,8 @@ mod with_versions {
 }
 
 impl Commands {
-    /// The pods, `namespace/name`, for which commands launch claims that are not written yet. Those that run have a node until
-    /// these are there; what stands for the room of a buffer has none any more, and must not be launched for twice.
+    /// The pods, `namespace/name`, for which commands launch claims that are not written yet. Running pods keep their node until
+    /// the claims exist. The virtual pods of a buffer have no node any more, and must not be launched for twice.
     pub(super) fn awaited(&self, claims: &[NodeClaim]) -> BTreeSet<String> {
         let under_way = |record: &&CommandRecord| {
             matches!(record.phase, CommandPhase::Tainting | CommandPhase::Launching | CommandPhase::Waiting)
@@ -81,10 +81,10 @@ impl Commands {
 /// Why a stored command cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeCommandError {
-    /// It cannot be inflated.
+    /// It cannot be decompressed.
     #[error(transparent)]
     Inflate(#[from] std::io::Error),
-    /// It is nothing that this version writes.
+    /// This version cannot decode it.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
 }
@@ -92,7 +92,7 @@ pub enum DecodeCommandError {
 /// Decodes a stored command.
 ///
 /// # Errors
-/// When it is nothing that this version writes.
+/// If this version cannot decode it.
 pub fn decode(stored: &StoredCommand) -> Result<CommandRecord, DecodeCommandError> {
     let mut text = Vec::new();
     DeflateDecoder::new(stored.encoded.as_slice()).read_to_end(&mut text)?;
@@ -104,11 +104,11 @@ pub fn decode(stored: &StoredCommand) -> Result<CommandRecord, DecodeCommandErro
 /// Encodes a command to be stored.
 ///
 /// # Errors
-/// When it cannot be encoded.
+/// If the command cannot be encoded.
 pub fn encode(record: &CommandRecord) -> Result<StoredCommand, PortError> {
     let invalid = |why: &dyn std::fmt::Display| PortError::new(ErrorKind::Invalid, "encode command", why.to_string());
     let text = serde_json::to_vec(record).map_err(|error| invalid(&error))?;
-    // Lists of instance types repeat themselves, and an item of the table is limited.
+    // Lists of instance types are repetitive, and the size of an item is limited.
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(&text).map_err(|error| invalid(&error))?;
     let encoded = encoder.finish().map_err(|error| invalid(&error))?;

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nodeless_api::{Condition, ConditionStatus};
 
-/// A condition that holds for a reason, or does not for a reason and with a message. Its time is that of the present one
+/// A condition that is true with a reason, or false with a reason and a message. It keeps the transition time of the present one
 /// unless the status changes.
 pub(super) fn condition(
     kind: &str,
@@ -19,7 +19,7 @@ pub(super) fn condition(
     with_status(kind, status, reason, message, before, now)
 }
 
-/// A condition of any status. Its time is that of the present one unless the status changes.
+/// A condition with any status. It keeps the transition time of the present one unless the status changes.
 pub(super) fn with_status(
     kind: &str,
     status: ConditionStatus,
@@ -34,7 +34,7 @@ pub(super) fn with_status(
         status,
         reason: reason.to_owned(),
         message,
-        // Whole seconds, as the API server keeps them.
+        // The API server stores whole seconds.
         last_transition_time: same.map_or_else(|| Time(whole(now)), |old| old.last_transition_time.clone()),
         observed_generation: None,
     }

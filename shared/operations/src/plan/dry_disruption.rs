@@ -1,4 +1,4 @@
-//! Which nodes the planner would disrupt voluntarily: one decision after another, none of them carried out.
+//! The nodes that the planner would disrupt voluntarily: one decision after another, none of them executed.
 
 use super::action::Written;
 use super::churn::{Breaker, PoolChurn};
@@ -24,41 +24,41 @@ use nodeless_ports::StoredRecord;
 use nodeless_scheduling::Solution;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is added to why a node is not healthy.
+/// The suffix of the reason for which a node is not healthy.
 const REPAIRED: &str = ", which node repair does not wait for any longer";
 
-/// Which nodes would be disrupted voluntarily, and why each other one stays.
+/// Which nodes would be disrupted voluntarily, and why each other node stays.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Disruption {
-    /// What is done, in the order in which it is decided. A later command knows of those before it as under way.
+    /// The commands, in the order of the decisions. Later decisions count earlier commands as in progress.
     pub commands: Vec<Command>,
-    /// Every node that no command concerns, in the order of their names, and why it stays: those that no NodePool made too.
+    /// The nodes that no command disrupts, in the order of their names, with the reasons. This includes unmanaged nodes.
     pub kept: Vec<Kept>,
-    /// Nodes of no NodePool, by name.
+    /// Unmanaged nodes, by name.
     pub foreign: BTreeSet<String>,
-    /// What NodePools with a fixed number of nodes launch whatever pods need.
+    /// What static NodePools launch.
     pub fixed: Vec<StaticChange>,
-    /// The nodes that are not healthy, by name, and what node repair does about them where it is switched on.
+    /// The unhealthy nodes, by name, and what node repair does about them if it is enabled.
     pub unhealthy: Vec<Unhealthy>,
-    /// Why no node is repaired whatever its health, if so.
+    /// Why no node is repaired, if so.
     pub repair_doubt: Option<String>,
-    /// What the churn breaker judges each NodePool by, before anything of this is done. Its evictions are none where they are
-    /// not known.
+    /// The inputs of the churn breaker for each NodePool, before any of these commands. The evictions are zero if they are
+    /// unknown.
     pub churn: Vec<PoolChurn>,
     /// The events on the objects concerned.
     pub events: Vec<ObjectEvent>,
-    /// How many decisions were made.
+    /// The number of decisions.
     pub decisions: usize,
-    /// Whether the last decision still found something, so that another might too.
+    /// Whether the last decision still found commands, so that another one might too.
     pub cut_off: bool,
-    /// Why the planner would disrupt nothing voluntarily before something is fixed, if so.
+    /// Why the planner would disrupt nothing voluntarily until something is fixed, if so.
     pub doubt: Option<String>,
 }
 
 impl DryRun {
-    /// Decides which nodes go, as the planner does from plan to plan: each decision is carried out by the first method that
-    /// finds something, and the next one sees its commands under way. At most so many decisions are made. `solution` is what
-    /// was planned for the pods that wait.
+    /// Decides which nodes to disrupt, as the planner does from plan to plan: the first method that finds commands makes the
+    /// decision, and the next decision counts these commands as in progress. `decisions` bounds the number of decisions. `solution`
+    /// is the plan for the pending pods.
     #[must_use]
     pub fn disruption(&self, solution: &Solution, decisions: usize) -> Disruption {
         let facts = self.facts();
@@ -93,17 +93,17 @@ impl DryRun {
         found.commands = rounds.commands.records.into_iter().map(|record| record.command).collect();
         let Rounds { mut last, mut first, .. } = rounds;
         for kept in [&mut last, &mut first] {
-            // A node that is about to be launched needs no reason to stay.
+            // A node that is about to be launched needs no reason.
             kept.retain(|one| self.exists(&one.node));
         }
         found.kept = kept(last, &first, &found, &self.goes());
         found
     }
 
-    /// All that is known about a node, with these commands under way.
+    /// The state of a node, with these commands in progress.
     #[must_use]
     pub fn node_details(&self, node: &str, commands: &[Command], solution: &Solution) -> Option<NodeDetails> {
-        // A node's own command would hide what is known of it.
+        // A node's own command would hide its state.
         let others = commands.iter().filter(|command| !command.candidates.iter().any(|one| one.node == node));
         let records = others.cloned().map(CommandRecord::propose).collect();
         let mut rounds = Rounds::new(self, solution);
@@ -116,7 +116,7 @@ impl DryRun {
         node_details(&cluster, node, self.snapshot.now, &self.options())
     }
 
-    /// The instances of the nodes that have one, by the name of the node.
+    /// The instances of nodes, by the name of the node.
     #[must_use]
     pub fn instances(&self) -> BTreeMap<String, LaunchedInstance> {
         let cluster_state = self.cluster_state();
@@ -124,7 +124,7 @@ impl DryRun {
         cluster_state.places.iter().filter_map(of).collect()
     }
 
-    /// How decisions are made: as the planner makes them, with all reasons, and taking conditions of NodeClaims for true.
+    /// How decisions are made: as the planner makes them, with all reasons, and trusting the conditions of NodeClaims.
     fn options(&self) -> Options {
         Options { trust_conditions: true, explain: true, ..self.facts().disruption_options() }
     }
@@ -134,7 +134,7 @@ impl DryRun {
         view.nodes.iter().any(|node| node.name == name) || claims.iter().any(|claim| claim.name == name)
     }
 
-    /// The nodes that go whatever is decided, each with why.
+    /// The nodes that static capacity and repair remove, each with the reason.
     fn goes(&self) -> BTreeMap<String, String> {
         let leaves = |claim: &NodeClaim| claim.phase.is_leaving();
         let leaving: BTreeSet<&str> =
@@ -154,13 +154,13 @@ impl DryRun {
 
 /// The decisions of several plans, one after another.
 struct Rounds {
-    /// The NodePools, with what was launched until then counted against their limits.
+    /// The NodePools, with the launches so far counted against their limits.
     evaluated: Vec<EvaluatedPool>,
     commands: Commands,
     churn: Vec<StoredRecord>,
     not_yet_evaluated: BTreeSet<String>,
     names: Names,
-    /// Why nodes stay by the first decision, and by the last.
+    /// Why nodes stay according to the first decision, and to the last.
     first: Vec<Kept>,
     last: Vec<Kept>,
 }
@@ -184,7 +184,7 @@ impl Rounds {
         rounds
     }
 
-    /// Counts against the limits what is written down before the next plan.
+    /// Counts against the limits what is written before the next plan.
     fn charge<'c>(&mut self, charges: impl Iterator<Item = (&'c str, &'c Charge)>) {
         for (pool, charge) in charges {
             if let Some(evaluated) = self.evaluated.iter_mut().find(|one| one.pool.name == pool) {
@@ -193,7 +193,7 @@ impl Rounds {
         }
     }
 
-    /// Makes another decision, assumes that its commands are carried out, and returns whether there were any.
+    /// Makes another decision, assumes that its commands are executed, and returns whether there were any.
     fn next(&mut self, run: &DryRun, found: &mut Disruption) -> bool {
         let facts = Facts { evaluated: &self.evaluated, commands: &self.commands, ..run.facts() };
         let cluster_state = run.found(facts);
@@ -227,22 +227,21 @@ impl Rounds {
     }
 }
 
-/// What the commands of one decision are taken for carried out with, one after another.
+/// The assumed execution of the commands of one decision, one after another.
 struct Turn<'a> {
     facts: Facts<'a>,
     breaker: Breaker,
     churn: &'a mut Vec<StoredRecord>,
     names: &'a mut Names,
-    /// The nodes of commands that the churn breaker does not let through.
+    /// The nodes of commands that the churn breaker blocks.
     stays: Vec<Kept>,
 }
 
 impl Turn<'_> {
-    /// The record of a command that is carried out; nothing where disruption has stopped meanwhile. What is left of that
-    /// command is decided anew.
+    /// The record of an executed command; nothing if disruption has stopped meanwhile. The rest of that command is decided again.
     ///
     /// # Errors
-    /// When it cannot be carried out.
+    /// If it cannot be executed.
     fn carry_out(&mut self, command: &Command) -> Result<Option<CommandRecord>, String> {
         if let Some(why) = command.candidates.iter().find_map(|one| self.breaker.stopped.get(&one.node_pool)) {
             let stays =
@@ -261,8 +260,8 @@ impl Turn<'_> {
     }
 }
 
-/// Why the nodes stay that the last decision left, and those that no NodePool made. What pods of earlier commands need
-/// hides reasons of the node itself, so these come from the first decision.
+/// Why nodes stay after the last decision, including unmanaged nodes. The pods of earlier commands hide reasons of the node
+/// itself, so these reasons come from the first decision.
 fn kept(last: Vec<Kept>, first: &[Kept], found: &Disruption, goes: &BTreeMap<String, String>) -> Vec<Kept> {
     let going: BTreeSet<&str> =
         found.commands.iter().flat_map(|command| &command.candidates).map(|one| one.node.as_str()).collect();

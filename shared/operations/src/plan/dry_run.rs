@@ -1,4 +1,4 @@
-//! From what is known of a cluster without its claims table to a snapshot for the pipeline: `nodeless plan`.
+//! Converts a cluster without a claims table to a snapshot for the pipeline, for `nodeless plan`.
 
 use super::cluster_state::ClusterState;
 use super::execute::Assumed;
@@ -30,33 +30,32 @@ use nodeless_scheduling::{Problem, Solution};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A cluster, its claims and what can be launched for it, ready to be planned for.
+/// A cluster, its claims and the instance types to launch, ready to be planned.
 ///
-/// It is a snapshot as the planner reads it, but for what only a running nodeless knows. Pods count as waiting although no
-/// kube-scheduler has evaluated them. No launch budget applies, since none is known, and no command is on its
-/// way. And what a controller would have found out counts as found out well: an EC2NodeClass without a status is ready and has
-/// subnets in every zone of the catalog; where a snapshot has no EC2NodeClass at all, those that NodePools name are taken
-/// for AL2023 without settings of their own; a Node without a status has what its instance type has.
+/// It is a snapshot as the planner reads it, except for what only a running nodeless has. Pods count as pending although no
+/// kube-scheduler has evaluated them. There is no launch budget, and no command is in progress. Controllers are assumed to have
+/// succeeded: an EC2NodeClass without a status is ready and has subnets in every zone of the catalog; if a snapshot has no
+/// EC2NodeClass at all, those that NodePools name count as AL2023 with default settings; a Node without a status has the capacity
+/// of its instance type.
 pub struct DryRun {
     pub(super) snapshot: Snapshot,
     pub(super) offered: Offered,
-    /// The claims once those have begun their termination that leave whatever is decided, and static NodePools have what they lack; nothing
-    /// where that was not asked for.
+    /// The claims after static capacity and repair terminated and launched what they require; nothing if that was not requested.
     static_claims: Option<Vec<NodeClaim>>,
-    /// What is reported about that.
+    /// The report about that.
     pub(super) stated: Vec<ObjectEvent>,
     /// The virtual pods of CapacityBuffers.
     pub(super) virtual_pods: Vec<Pod>,
     assumptions: Vec<String>,
 }
 
-/// What is known of a cluster without its claims table.
+/// The input: a cluster without its claims table.
 pub struct DryRunInput {
     /// The cluster.
     pub view: ClusterView,
     /// The NodeClaims of the cluster.
     pub claims: Vec<NodeClaim>,
-    /// What can be launched.
+    /// The instance types to launch.
     pub catalog: Catalog,
     /// The time from which ages are computed.
     pub now: Timestamp,
@@ -96,13 +95,13 @@ impl DryRun {
         let (static_claims, stated) = with_static_capacity.then(|| static_capacity(&snapshot, &offered)).unzip();
         let stated = stated.unwrap_or_default();
         let mut made = Self { snapshot, offered, static_claims, stated, virtual_pods: Vec::new(), assumptions };
-        made.tell_overlays();
+        made.note_overlays();
         made.take_buffers();
-        made.tell_zones();
+        made.note_zones();
         made
     }
 
-    fn tell_overlays(&mut self) {
+    fn note_overlays(&mut self) {
         let overlays = self.snapshot.view.node_overlays.iter();
         let faulty = overlays.filter_map(|(overlay, _)| Some((&overlay.name, overlay.valid.as_ref().err()?)));
         let skipped = faulty
@@ -120,26 +119,26 @@ impl DryRun {
         }
     }
 
-    fn tell_zones(&mut self) {
+    fn note_zones(&mut self) {
         let catalog = &self.snapshot.catalog;
         let elsewhere = zones_elsewhere(&self.snapshot.view, catalog);
         if !elsewhere.is_empty() {
             let zones = elsewhere.into_iter().collect::<Vec<_>>().join(", ");
             self.assumptions.push(format!(
-                "the cluster uses {zones}, of which the catalog of {} knows nothing; give the catalog of that region",
+                "the cluster uses {zones}, which the catalog of {} does not contain; use the catalog of that region",
                 catalog.region
             ));
         }
     }
 
-    /// What the stages look at.
+    /// The input of the stages.
     pub(super) fn facts(&self) -> Facts<'_> {
         let Self { snapshot, offered, static_claims, .. } = self;
         let claims = static_claims.as_ref().unwrap_or(&snapshot.claims);
         Facts { snapshot, evaluated: &offered.evaluated, claims, commands: &snapshot.commands }
     }
 
-    /// The cluster as it is, as the stages see it.
+    /// The cluster as the stages see it.
     pub(super) fn cluster_state(&self) -> ClusterState<'_> {
         self.found(Facts { claims: &self.snapshot.claims, ..self.facts() })
     }
@@ -149,20 +148,20 @@ impl DryRun {
         provisioning::cluster_state(facts, self.virtual_pods.iter().collect())
     }
 
-    /// Finds places for all pods that wait or have to leave their node.
+    /// Schedules all pods that are pending or have to leave their node.
     #[must_use]
     pub fn place(&self) -> (Problem<'_>, Solution) {
         let facts = self.facts();
         provisioning::solve(facts, &self.found(facts))
     }
 
-    /// The pods that wait and mount a volume that cannot be used, and why; they are no part of the problem.
+    /// The pending pods that mount a volume that cannot be used, each with the reason. They are not part of the problem.
     #[must_use]
     pub fn faulty(&self) -> Vec<(&Pod, &str)> {
         self.cluster_state().faulty().map(|(pod, why)| (pod, why.as_str())).collect()
     }
 
-    /// The cluster as it is planned for.
+    /// The cluster of the plan.
     #[must_use]
     pub fn view(&self) -> &ClusterView {
         &self.snapshot.view
@@ -174,8 +173,7 @@ impl DryRun {
         self.snapshot.now
     }
 
-    /// The names of nodes, and of their claims, each with the name that the node goes by: the claim's only while there is
-    /// no Node.
+    /// The names of nodes and of their claims, each with the displayed name: the claim's only if there is no Node.
     #[must_use]
     pub fn node_names(&self) -> BTreeMap<String, String> {
         let cluster_state = self.cluster_state();
@@ -188,13 +186,13 @@ impl DryRun {
         names
     }
 
-    /// How many nodes there are and are on their way.
+    /// The number of existing and launching nodes.
     #[must_use]
     pub fn node_count(&self) -> usize {
         self.cluster_state().places.len()
     }
 
-    /// The NodePools that cannot be used, and why.
+    /// The NodePools that cannot be used, each with the reason.
     pub fn unusable(&self) -> impl Iterator<Item = (&str, &str)> {
         self.offered
             .evaluated
@@ -202,15 +200,14 @@ impl DryRun {
             .filter_map(|evaluated| Some((evaluated.pool.name.as_str(), evaluated.pool.ready.as_ref().err()?.as_str())))
     }
 
-    /// What was assumed, in words.
+    /// The assumptions.
     #[must_use]
     pub fn assumptions(&self) -> &[String] {
         &self.assumptions
     }
 }
 
-/// The claims once those have begun their termination that leave whatever is decided, and static NodePools have what they lack; and what is
-/// reported about that.
+/// The claims after static capacity and repair terminated and launched what they require, and the report about that.
 fn static_capacity(snapshot: &Snapshot, offered: &Offered) -> (Vec<NodeClaim>, Vec<ObjectEvent>) {
     let aged = expire(&snapshot.claims, snapshot.now);
     let facts = Facts { snapshot, evaluated: &offered.evaluated, claims: &aged, commands: &snapshot.commands };
@@ -220,7 +217,7 @@ fn static_capacity(snapshot: &Snapshot, offered: &Offered) -> (Vec<NodeClaim>, V
     (claims, outcome.events)
 }
 
-/// The claims after the sweep made expired ones leave. A claim whose age is unknown does not expire.
+/// The claims after the sweep terminated expired ones. A claim of unknown age does not expire.
 fn expire(claims: &[NodeClaim], now: Timestamp) -> Vec<NodeClaim> {
     let mut claims = claims.to_vec();
     let aged = claims.iter().filter(|claim| claim.created > Timestamp::UNIX_EPOCH);
@@ -234,14 +231,14 @@ fn expire(claims: &[NodeClaim], now: Timestamp) -> Vec<NodeClaim> {
     claims
 }
 
-/// Gives EC2NodeClasses the status that a controller would have given them.
+/// Gives EC2NodeClasses the status that a controller would have written.
 fn assume_node_classes(view: &mut ClusterView, catalog: &Catalog, assumptions: &mut Vec<String>) {
     let any = !view.node_classes.is_empty() || view.invalid.iter().any(|object| object.kind == "EC2NodeClass");
     let named: BTreeSet<String> = view.node_pools.iter().map(|pool| pool.template.node_class.clone()).collect();
     if !any && !named.is_empty() {
         let names = named.iter().cloned().collect::<Vec<_>>().join(", ");
         assumptions.push(format!(
-            "there is no EC2NodeClass; {names} {} taken for AL2023 with default settings",
+            "there is no EC2NodeClass; {names} {} assumed to be AL2023 with default settings",
             if named.len() == 1 { "is" } else { "are" }
         ));
         view.node_classes = named.into_iter().map(|name| (name.clone(), default_class(&name))).collect();
@@ -273,7 +270,7 @@ fn default_class(name: &str) -> EC2NodeClass {
     EC2NodeClass::new(name, EC2NodeClassSpec { ami_family: Some(AmiFamily::AL2023), ..EC2NodeClassSpec::default() })
 }
 
-/// The zones of nodes and subnets that a catalog does not know.
+/// The zones of nodes and subnets that are not in the catalog.
 fn zones_elsewhere(view: &ClusterView, catalog: &Catalog) -> BTreeSet<String> {
     let nodes = view.nodes.iter().filter_map(|node| node.labels.get(labels::ZONE));
     let classes = view.node_classes.values().filter_map(|class| class.status.as_ref());
@@ -282,14 +279,14 @@ fn zones_elsewhere(view: &ClusterView, catalog: &Catalog) -> BTreeSet<String> {
     nodes.chain(subnets).filter(|zone| !known.contains(zone.as_str())).cloned().collect()
 }
 
-/// What is known about instance types, by EC2NodeClass.
+/// The instance types, by EC2NodeClass.
 pub(super) struct Known<'a> {
     types: &'a BTreeMap<String, Result<InstanceTypes, String>>,
     pub(super) catalog: &'a Catalog,
 }
 
 impl Known<'_> {
-    /// The type that a node's labels name, as the EC2NodeClass launches it; without one, as AL2023 does.
+    /// The instance type in a node's labels, as the EC2NodeClass launches it; without a class, as AL2023 does.
     pub(super) fn of(&self, node_class: Option<&str>, node_labels: &StringMap) -> Option<InstanceType> {
         let name = node_labels.get(labels::INSTANCE_TYPE)?;
         let launched = node_class.and_then(|class| self.types.get(class)).and_then(|types| types.as_ref().ok());
@@ -324,10 +321,10 @@ impl Known<'_> {
         let describe =
             |names: &[&str], what: &str| format!("{} without status.allocatable: {what}", several("Node", names));
         if !taken.is_empty() {
-            assumptions.push(describe(&taken, "what the instance type has is assumed"));
+            assumptions.push(describe(&taken, "the capacity of the instance type is assumed"));
         }
         if !unknown.is_empty() {
-            assumptions.push(describe(&unknown, "the instance type is not known either, so nothing fits there"));
+            assumptions.push(describe(&unknown, "the instance type is unknown too, so no pod fits there"));
         }
     }
 
@@ -355,7 +352,7 @@ pub(super) fn several(noun: &str, names: &[&str]) -> String {
     format!("{noun}{plural} {}{more}", names[..names.len().min(3)].join(", "))
 }
 
-/// What the nodes and claims of each NodePool take of its limits. In AWS the claims table counts this.
+/// The usage of each NodePool by its nodes and claims. In AWS the claims table counts it.
 fn usage(
     cluster_state: &ClusterState<'_>,
     types: &BTreeMap<String, Result<InstanceTypes, String>>,
@@ -385,7 +382,7 @@ fn usage(
     all
 }
 
-/// Dollars per hour of the offering that a node's labels name; nothing when it is none that is known.
+/// The price per hour of the offering in a node's labels; nothing if the catalog does not have it.
 pub(super) fn price(node_labels: &StringMap, types: &[InstanceType]) -> f64 {
     let label = |key: &str| node_labels.get(key).map_or("", String::as_str);
     let kind = types.iter().find(|kind| kind.name == label(labels::INSTANCE_TYPE));

@@ -1,4 +1,4 @@
-//! The one place where a plan touches anything: reading, and carrying out what stages want done. It decides nothing.
+//! The only part of a plan with effects: reads, and executes the actions of the stages. It makes no decision.
 
 use super::Planner;
 use super::action::{Action, Batch, PlanLine, Written};
@@ -26,45 +26,45 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// For how long a plan continues commands. A planner function has 40 s; many commands continue in the next plan.
+/// How long a plan continues commands. A planner function has 40 s; the remaining commands continue in the next plan.
 const AT_MOST: Duration = Duration::from_secs(15);
 
-/// How many writes are on their way at once, of those that do not touch the same item: thousands of claims one after another
-/// would take longer than a planner has.
+/// How many writes to different items run concurrently: thousands of sequential writes would exceed the time of a planner.
 const AT_ONCE: usize = 16;
-/// What is kept back for what comes after commands.
+/// The time that is reserved for what follows the commands.
 const FOR_THE_END: Duration = Duration::from_secs(5);
 
-/// Carries out what stages of a plan want done.
+/// Executes the actions of the stages.
 #[async_trait]
 pub(crate) trait Execute: Send + Sync {
-    /// Does these, one after another, and returns the result of each.
+    /// Executes these one after another, and returns the result of each.
     async fn carry_out(&self, batch: &Batch) -> Vec<Written>;
 
     /// Whether there is time for another command.
     fn has_time(&self) -> bool;
 }
 
-/// Carries out over the ports.
+/// Executes over the ports.
 pub(super) struct Live<'a> {
     pub(super) planner: &'a Planner,
     pub(super) snapshot: &'a Snapshot,
-    /// When the process is ended, if ever.
+    /// When the process ends, if it has a deadline.
     pub(super) deadline: Option<Timestamp>,
     /// Whether this plan may still decide.
     pub(super) revision: PlanRevision,
 }
 
-/// The plan revision that this plan's decisions are written on. Only while no other plan decides anything may this one decide.
+/// The plan revision that the decisions of this plan are based on. If another plan increments it, this plan may not decide
+/// anything more.
 pub(super) struct PlanRevision(Mutex<Option<u64>>);
 
 impl PlanRevision {
-    /// Of a plan that read the table at this revision.
+    /// For a plan that read the table at this revision.
     pub(super) const fn at(revision: u64) -> Self {
         Self(Mutex::new(Some(revision)))
     }
 
-    /// The revision on which the next decision is written; `None` once another plan has decided something.
+    /// The revision that the next decision is based on; `None` once another plan has decided something.
     fn current(&self) -> Option<u64> {
         *self.lock()
     }
@@ -74,7 +74,7 @@ impl PlanRevision {
     }
 }
 
-/// What a decision is answered with that is not written any more.
+/// The answer to a decision that is not written any more.
 const OVERTAKEN: &str = "another plan has decided something since this one read the claims table, or the answer to a write of \
                          this plan was lost; the next plan decides anew";
 
@@ -115,17 +115,17 @@ impl Execute for Live<'_> {
     }
 }
 
-/// Whether no other action of a batch touches the items of the table that this one writes.
+/// Whether no other action of a batch writes the items of the table that this one writes.
 const fn touches_one_item(action: &Action) -> bool {
     matches!(action, Action::UpdateClaim(_) | Action::ChangeClaim(_))
 }
 
-/// The claim that an action ends.
+/// The claim that an action terminates.
 fn retired(action: &Action) -> Option<&NodeClaim> {
     if let Action::RetireClaim(claim) = action { Some(claim) } else { None }
 }
 
-/// A claim that is being ended, as it is written now.
+/// A terminating claim, as it is written now.
 fn there(leaving: Leaving) -> Written {
     let Leaving { mut claim, charge } = leaving;
     claim.version += 1;
@@ -134,13 +134,13 @@ fn there(leaving: Leaving) -> Written {
 }
 
 impl Live<'_> {
-    /// How long until the process is ended, if ever.
+    /// The time until the process ends, if it has a deadline.
     fn left(&self) -> Option<Duration> {
         let left = self.deadline?.duration_since(self.planner.context.now());
         Some(Duration::try_from(left).unwrap_or_default())
     }
 
-    /// How much work on disruption there is time for now: never more than at the beginning.
+    /// How much disruption work there is time for now, at most as much as at the start.
     fn work(&self) -> u64 {
         let now = self.left().map_or(u64::MAX, |left| WorkBudget::within(left).disruption);
         now.min(self.snapshot.work.disruption)
@@ -180,7 +180,7 @@ impl Live<'_> {
             },
             Action::PutNotYetEvaluated(nodes, until) => {
                 let result = claims.put_not_yet_evaluated(nodes, *until).await;
-                // Where it is not known whether it was written, the next plan reads it again.
+                // If the outcome of the write is unknown, the next plan reads it again.
                 self.planner.remember_not_yet_evaluated(result.is_ok().then(|| nodes.clone()));
                 done(result)
             }
@@ -204,13 +204,13 @@ impl Live<'_> {
         }
     }
 
-    /// Something that nothing depends on.
+    /// A write that nothing depends on.
     fn minor(&self, what: &str, result: Result<(), PortError>) -> Written {
         self.logged(what, result);
         Written::Done
     }
 
-    /// Something whose failure is logged.
+    /// A write whose failure is logged.
     fn logged(&self, what: &str, result: Result<(), PortError>) -> Written {
         if let Err(error) = &result {
             self.planner.context.log(&Failed { what, why: &error.to_string() });
@@ -218,7 +218,7 @@ impl Live<'_> {
         done(result)
     }
 
-    /// Writes a decision, while no other plan has decided anything.
+    /// Writes a decision, unless another plan has decided something.
     async fn commit(&self, commit: Commit<'_>) -> Result<Committed, PortError> {
         let Some(revision) = self.revision.current() else { return Ok(Committed::Overtaken) };
         let committed = self.planner.claims.commit(commit, revision).await?;
@@ -235,7 +235,7 @@ impl Live<'_> {
         Ok(committed)
     }
 
-    /// Writes claims of one NodePool that leave, together where no other process wrote one of them.
+    /// Writes terminating claims of one NodePool, in one transaction unless another process wrote one of them.
     async fn retire_together(&self, claims: &[&NodeClaim]) -> Vec<Written> {
         let leaving: Vec<Leaving> = claims.iter().map(|claim| leaving::charged(claim)).collect();
         if claims.len() > 1 && matches!(self.commit(Commit::Leave(&leaving)).await, Ok(Committed::Written)) {
@@ -272,15 +272,15 @@ impl Live<'_> {
         }
     }
 
-    /// Writes the claims of a group in one transaction: all of them or none, as the number of instances of a group is fixed.
+    /// Writes the claims of a group in one transaction, because the number of instances of a group is fixed.
     async fn create_group(&self, group: &[NodeClaim], limits: &PoolLimits) -> Written {
         match self.commit(Commit::Launch(group, limits)).await {
             Ok(Committed::Written | Committed::AlreadyThere) => Written::Done,
             Ok(Committed::LimitReached { resource }) => {
-                Written::Refused(format!("the NodePool's limit of {resource} would be passed"))
+                Written::Refused(format!("the NodePool's limit of {resource} would be exceeded"))
             }
             Ok(Committed::Overtaken) => Written::Conflict(OVERTAKEN.to_owned()),
-            // It may have been written all the same: then it is launched.
+            // It may have been written anyway: then it is launched.
             Err(error) => Written::Failed(error.to_string()),
         }
     }
@@ -291,12 +291,12 @@ impl Live<'_> {
             Ok(Created::Written) => Written::There(Box::new(NodeClaim { version: 1, ..claim.clone() })),
             Ok(Created::AlreadyThere) => match claims.get(&claim.name).await {
                 Ok(Some(present)) => Written::There(Box::new(present)),
-                Ok(None) => Written::Refused(format!("its replacement, NodeClaim {}, has gone again", claim.name)),
+                Ok(None) => Written::Refused(format!("its replacement, NodeClaim {}, was deleted", claim.name)),
                 Err(error) => Written::Failed(error.to_string()),
             },
             Ok(Created::LimitReached { resource }) => {
                 let pool = &claim.node_pool;
-                Written::Refused(format!("its replacement would pass the limit of {resource} of NodePool {pool}"))
+                Written::Refused(format!("its replacement would exceed the limit of {resource} of NodePool {pool}"))
             }
             Err(error) if error.kind == ErrorKind::Conflict => {
                 Written::Refused(format!("the name of its replacement, {}, is taken", claim.name))
@@ -341,12 +341,12 @@ fn version(result: Result<u64, PortError>) -> Written {
     result.map_or_else(|error| refused(&error), Written::Version)
 }
 
-/// What came of a decision about a claim or command that had this version.
+/// The result of a decision about a claim or command with this version.
 fn decided(result: Result<Committed, PortError>, version: u64) -> Written {
     match result {
         Ok(Committed::Written | Committed::AlreadyThere) => Written::Version(version + 1),
         Ok(Committed::LimitReached { resource }) => {
-            Written::Refused(format!("the NodePool's limit of {resource} would be passed"))
+            Written::Refused(format!("the NodePool's limit of {resource} would be exceeded"))
         }
         Ok(Committed::Overtaken) => Written::Conflict(OVERTAKEN.to_owned()),
         Err(error) => refused(&error),
@@ -360,7 +360,7 @@ fn refused(error: &PortError) -> Written {
     }
 }
 
-/// Carries out nothing, and answers as if all had been done: for plans that are only looked at.
+/// Executes nothing and reports success: for plans that are only displayed.
 pub(super) struct Assumed<'a> {
     pub(super) snapshot: &'a Snapshot,
 }
@@ -377,7 +377,7 @@ impl Execute for Assumed<'_> {
 }
 
 impl Assumed<'_> {
-    /// What would have come of each action.
+    /// The assumed result of each action.
     pub(super) fn answers(&self, batch: &Batch) -> Vec<Written> {
         batch.actions.iter().map(|action| self.one(action)).collect()
     }
@@ -406,17 +406,17 @@ impl Assumed<'_> {
     }
 }
 
-/// What came of all actions of a plan, and where there was time: with these a plan is made again that met a refusal.
+/// The results of all actions of a plan, and whether there was time. With these, a plan with rejected writes can be replayed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answers {
     /// The result of each action, for each batch with actions.
     written: VecDeque<Vec<Written>>,
-    /// Whether there was time for another command, each time that was asked.
+    /// Whether there was time for another command, for each time that was asked.
     had_time: VecDeque<bool>,
 }
 
-/// Keeps what was carried out, in order, with the results.
+/// Records the executed actions, in order, with their results.
 pub(super) struct Recorded<'a> {
     inner: &'a dyn Execute,
     kept: Mutex<(Vec<Batch>, Answers)>,
@@ -427,7 +427,7 @@ impl<'a> Recorded<'a> {
         Self { inner, kept: Mutex::default() }
     }
 
-    /// What was carried out, with the results.
+    /// The executed actions, with their results.
     pub(super) fn kept(self) -> (Vec<Batch>, Answers) {
         self.kept.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
@@ -456,7 +456,7 @@ impl Execute for Recorded<'_> {
     }
 }
 
-/// Carries out nothing, and answers as it was answered before.
+/// Executes nothing and returns the recorded results.
 pub(super) struct Answered<'a> {
     assumed: Assumed<'a>,
     answers: Mutex<Answers>,

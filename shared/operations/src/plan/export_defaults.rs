@@ -1,4 +1,4 @@
-//! What exports leave out of nodes that NodePools made, filled in so that disruption can be evaluated.
+//! Fills in what exports lack about nodes of NodePools, so that disruption can be evaluated.
 
 use super::dry_run::{Known, price, several};
 use jiff::Timestamp;
@@ -8,16 +8,16 @@ use nodeless_model::{CapacityType, Node, NodeClaim, NodePool, Phase, Pod, String
 use nodeless_ports::cluster::ClusterView;
 use std::collections::BTreeMap;
 
-/// What the labels of instance types begin with.
+/// The prefix of the labels of instance types.
 const OF_INSTANCES: &str = "karpenter.k8s.aws/instance-";
 
-/// Gives Nodes of NodePools the claims that are missing, and claims what follows from their Nodes, pods and instance types.
+/// Creates missing claims for Nodes of NodePools, and completes claims from their Nodes, pods and instance types.
 ///
 /// - A Node without a condition `Ready` is ready.
-/// - A claim without conditions is initialised if its Node is ready, and so is the Node of a claim that is missing. When
-///   that was is taken from the Node's age.
-/// - Without `lastPodEventTime`, pods last came when the newest pod of the Node did.
-/// - Instance type, zone and capacity type come from the Node's labels, and its price from the catalog.
+/// - A claim without conditions is initialized if its Node is ready. So is the claim of a Node that has none. The time is the
+///   creation of the Node.
+/// - Without `lastPodEventTime`, the newest pod of the Node sets the time of the last pod event.
+/// - Instance type, zone and capacity type come from the Node's labels, and the price comes from the catalog.
 pub(super) fn claims(
     view: &mut ClusterView,
     records: &mut Vec<NodeClaim>,
@@ -37,8 +37,8 @@ pub(super) fn claims(
     if !missing.is_empty() {
         let those = several("Node", &missing);
         assumptions.push(format!(
-            "{those}: without a NodeClaim in the input; labels and annotations of the Node are taken for the claim's, its age \
-             for the time since which it is ready, its NodePool's terminationGracePeriod for its own; it does not expire"
+            "{those}: without a NodeClaim in the input; the claim gets the labels and annotations of the Node, its age as \
+             the time since which it is ready, and the terminationGracePeriod of its NodePool; it does not expire"
         ));
     }
     let mut owners: BTreeMap<String, usize> =
@@ -75,7 +75,7 @@ pub(super) fn claims(
     }
 }
 
-/// Nodes without conditions are assumed to be ready, as budgets count those that are not.
+/// Nodes without conditions are assumed to be ready, because budgets count nodes that are not ready.
 fn assume_ready(view: &mut ClusterView, assumptions: &mut Vec<String>) {
     let mut taken = Vec::new();
     for node in view.nodes.iter_mut().filter(|node| node.node_pool().is_some()) {
@@ -85,11 +85,11 @@ fn assume_ready(view: &mut ClusterView, assumptions: &mut Vec<String>) {
         }
     }
     if !taken.is_empty() {
-        assumptions.push(format!("{} without a condition Ready: taken for ready", several("Node", &taken)));
+        assumptions.push(format!("{} without a condition Ready: assumed to be ready", several("Node", &taken)));
     }
 }
 
-/// The place of the claim of each Node that has one, as planning joins them.
+/// The index of the claim of each Node that has one, joined as planning joins them.
 fn owners<'v>(view: &'v ClusterView, records: &[NodeClaim]) -> BTreeMap<&'v str, usize> {
     let numbered = || records.iter().enumerate();
     let by_instance: BTreeMap<&str, usize> =
@@ -98,7 +98,7 @@ fn owners<'v>(view: &'v ClusterView, records: &[NodeClaim]) -> BTreeMap<&'v str,
         numbered().filter_map(|(place, claim)| Some((claim.status.node_name.as_deref()?, place))).collect();
     let owner = |node: &Node| {
         let instance = node.instance_id().and_then(|id| by_instance.get(id));
-        // One of another instance is a Node that is gone.
+        // A claim of another instance belongs to a Node that is gone.
         let same = |place: &&usize| node.instance_id().is_none() || records[**place].status.instance.is_none();
         instance.or_else(|| by_node.get(node.name.as_str()).filter(same)).copied()
     };
@@ -134,7 +134,7 @@ fn claim(node: &Node, pool: Option<&NodePool>) -> NodeClaim {
     }
 }
 
-/// A Node that is ready, and does not wait for a label to state that pods may come, was ready for them since it was made.
+/// A Node that is ready, and does not wait for its initialized label, is assumed to be ready since its creation.
 fn initialize(claim: &mut NodeClaim, node: &Node) {
     let waits = node.labels.get(labels::INITIALIZED).map_or(node.is_registered(), |value| value != "true");
     if waits || !node.is_ready() {
@@ -147,8 +147,8 @@ fn initialize(claim: &mut NodeClaim, node: &Node) {
     }
 }
 
-/// Labels that a claim's Node has, or that its instance type implies. Where the type is unknown, it has what its name implies,
-/// and what its NodePool requires of it: it was launched by that.
+/// The labels of a claim's Node, or those that its instance type implies. If the catalog does not list the type, these are the
+/// labels that its name implies and the requirements of its NodePool, which launched it.
 fn complete_labels(
     claim: &mut NodeClaim,
     node: &Node,
@@ -200,8 +200,8 @@ fn named(name: &str) -> StringMap {
     stated.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
-/// The instance by its labels; whether they are sufficient. Where the Node has no EC2 instance in its provider id, it
-/// gets one that only it and its claim have, so that the two are found to belong together.
+/// The instance according to its labels, and whether they are sufficient. If the provider id of the Node is not of EC2, it gets a
+/// unique one, so that the Node and its claim are joined.
 fn complete_instance(claim: &mut NodeClaim, node: &mut Node) -> bool {
     if claim.status.instance.is_none() {
         let label = |key: &str| claim.status.labels.get(key).cloned();
@@ -232,7 +232,7 @@ fn complete_instance(claim: &mut NodeClaim, node: &mut Node) -> bool {
     true
 }
 
-/// The price by the catalog, where its NodePool does not launch the like any more.
+/// The price according to the catalog, if its NodePool does not launch this instance type any more.
 fn complete_price(claim: &mut NodeClaim, known: &Known<'_>) {
     let kind = known.of(Some(&claim.node_class), &claim.status.labels);
     if let (Some(instance), Some(kind)) = (&mut claim.status.instance, kind)
@@ -242,7 +242,7 @@ fn complete_price(claim: &mut NodeClaim, known: &Known<'_>) {
     }
 }
 
-/// When the newest pod of each Node came, those of DaemonSets aside.
+/// When the newest pod of each Node started, except for pods of DaemonSets.
 fn arrivals(pods: &[Pod]) -> BTreeMap<String, Timestamp> {
     let mut latest: BTreeMap<String, Timestamp> = BTreeMap::new();
     for pod in pods.iter().filter(|pod| pod.is_active() && !pod.is_owned_by_daemon_set()) {

@@ -1,11 +1,11 @@
-//! What the stages of a plan look at.
+//! The input of the stages of a plan.
 
 use super::command_records::Commands;
 use super::pools::EvaluatedPool;
 use super::snapshot::Snapshot;
 use nodeless_model::NodeClaim;
 
-/// The snapshot, what it offers, and claims and commands as they are after the stages before.
+/// The snapshot, its offerings, and the claims and commands after the preceding stages.
 #[derive(Clone, Copy)]
 pub(super) struct Facts<'a> {
     pub(super) snapshot: &'a Snapshot,
@@ -15,7 +15,7 @@ pub(super) struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// The NodePool of this name.
+    /// The NodePool with this name.
     pub(super) fn pool(&self, name: &str) -> Option<&'a EvaluatedPool> {
         self.evaluated.iter().find(|one| one.pool.name == name)
     }

@@ -1,5 +1,4 @@
-//! The hashes by which static drift is found, where a claim has hashes that were computed in another way: by Karpenter,
-//! or by another version of nodeless.
+//! The hashes for static drift, where the hashes of a claim were computed by Karpenter or by another version of nodeless.
 
 use super::pools::EvaluatedPool;
 use crate::node_class;
@@ -9,13 +8,13 @@ use nodeless_model::{Node, NodeClaim, Phase, labels};
 use nodeless_ports::cluster::ClusterView;
 use std::collections::BTreeMap;
 
-/// The hashes that NodePools and EC2NodeClasses have now, made our way, by name.
+/// The current hashes of NodePools and EC2NodeClasses, computed by nodeless, by name.
 pub(super) struct PresentHashes<'a> {
     pools: BTreeMap<&'a str, &'a str>,
     classes: BTreeMap<&'a str, String>,
 }
 
-/// The hashes that NodePools and EC2NodeClasses have now.
+/// The current hashes of NodePools and EC2NodeClasses.
 pub(super) fn present_hashes<'a>(view: &'a ClusterView, evaluated: &'a [EvaluatedPool]) -> PresentHashes<'a> {
     PresentHashes {
         pools: evaluated.iter().map(|one| (one.pool.name.as_str(), one.pool.hash.as_str())).collect(),
@@ -28,7 +27,7 @@ pub(super) fn present_hashes<'a>(view: &'a ClusterView, evaluated: &'a [Evaluate
 }
 
 impl PresentHashes<'_> {
-    /// Those of a claim's NodePool and EC2NodeClass, as far as they are known; nothing for a claim that leaves.
+    /// The hashes of a claim's NodePool and EC2NodeClass, if they are known; nothing for a terminating claim.
     pub(super) fn of(&self, claim: &NodeClaim) -> Option<(Option<&str>, Option<&str>)> {
         let pool = self.pools.get(claim.node_pool.as_str()).copied();
         let class = self.classes.get(claim.node_class.as_str()).map(String::as_str);
@@ -36,7 +35,7 @@ impl PresentHashes<'_> {
     }
 }
 
-/// The claims whose Nodes show other hashes: whoever looks after them puts the claim's there.
+/// The claims whose Nodes show other hashes. Lifecycle writes the hashes of the claim to the Node.
 pub(super) fn behind(claims: &[NodeClaim], view: &ClusterView) -> Vec<String> {
     let nodes: BTreeMap<&str, &Node> = view.nodes.iter().map(|node| (node.name.as_str(), node)).collect();
     let of = |claim: &NodeClaim| claim.status.node_name.as_deref().and_then(|name| nodes.get(name)).copied();
@@ -46,8 +45,8 @@ pub(super) fn behind(claims: &[NodeClaim], view: &ClusterView) -> Vec<String> {
     behind.map(|claim| claim.name.clone()).collect()
 }
 
-/// The claim with hashes made our way; nothing if it has them. One that has drifted keeps the old hash, which no present one
-/// equals, so it stays drifted. What is not known now is left for later.
+/// The claim with hashes that nodeless computed; nothing if it already has them. A drifted claim keeps its old hash, which equals
+/// no current one, so it stays drifted. Unknown hashes are added later.
 pub(super) fn rehashed(claim: &NodeClaim, pool: Option<&str>, class: Option<&str>) -> Option<NodeClaim> {
     let drifted = claim.has_condition(condition::DRIFTED);
     let mut next = claim.clone();
@@ -109,7 +108,7 @@ mod tests {
         ]);
         let ours = rehashed(&karpenters, Some("1"), Some("2")).unwrap();
         assert_eq!(hashes(&ours), [Some("1"), Some(VERSION), Some("2"), Some(VERSION)]);
-        // From then on a difference means something.
+        // From then on a difference means drift.
         assert_eq!(rehashed(&ours, Some("3"), Some("4")), None);
 
         let mut drifted = karpenters.clone();
@@ -117,11 +116,11 @@ mod tests {
         let ours = rehashed(&drifted, Some("1"), Some("2")).unwrap();
         assert_eq!(hashes(&ours), [Some("17"), Some(VERSION), Some("18"), Some(VERSION)]);
 
-        // What is not known now, or was not resolved our way yet, is left for later.
+        // Hashes that are unknown, or that nodeless has not computed yet, are added later.
         let half = rehashed(&karpenters, Some("1"), None).unwrap();
         assert_eq!(hashes(&half), [Some("1"), Some(VERSION), Some("18"), Some("v5")]);
         assert_eq!(rehashed(&karpenters, None, None), None);
-        // A node of an instance without hashes gets them too.
+        // A node whose instance has no hashes gets them too.
         assert_eq!(hashes(&rehashed(&claim(&[]), Some("1"), None).unwrap())[0], Some("1"));
     }
 }

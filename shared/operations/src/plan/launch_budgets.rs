@@ -9,10 +9,10 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// When launches that have to wait for a budget are looked at again: EC2 answers within seconds.
+/// When launches that wait for a budget are evaluated again. EC2 answers within seconds.
 pub(super) const AGAIN: Duration = Duration::from_secs(10);
 
-/// What may be launched of each NodePool, by name.
+/// The offerings that may be launched for each NodePool, by name.
 struct Types<'a>(BTreeMap<&'a str, BTreeMap<&'a str, &'a InstanceType>>);
 
 impl<'a> Types<'a> {
@@ -45,7 +45,7 @@ impl<'a> Types<'a> {
     }
 }
 
-/// What is left of the budgets besides the launches that EC2 has not answered yet.
+/// The budgets, less the launches that EC2 has not answered yet.
 pub(super) fn left(written: &[LaunchBudget], records: &[NodeClaim], evaluated: &[EvaluatedPool]) -> Budgets {
     let types = Types::new(evaluated);
     let mut budgets = Budgets::new(written.to_vec());
@@ -62,8 +62,8 @@ pub(super) fn left(written: &[LaunchBudget], records: &[NodeClaim], evaluated: &
     budgets
 }
 
-/// Divides the planned nodes into what may be launched now, each with the offerings that it leaves alone, and what has to wait,
-/// each with the reason.
+/// Splits the planned nodes into those that may be launched now, each with the offerings that it must not use, and those that
+/// wait, each with the reason.
 pub(super) fn within<'w>(
     planned: Vec<PlannedNode<'w>>,
     evaluated: &[EvaluatedPool],
@@ -72,7 +72,7 @@ pub(super) fn within<'w>(
 ) -> (Vec<PlannedNode<'w>>, Vec<(PlannedNode<'w>, String)>) {
     let types = Types::new(evaluated);
     let together = usize::try_from(together).unwrap_or(usize::MAX);
-    // In the order of the plan, so that what it puts first goes first.
+    // In the order of the plan, which puts the most important nodes first.
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     let mut alike: Vec<Vec<PlannedNode<'w>>> = Vec::new();
     for one in planned {
@@ -88,7 +88,7 @@ pub(super) fn within<'w>(
         let names = launch.instance_types.iter().map(|kind| kind.name.as_str());
         let usable = types.usable(&launch.node_pool, names, &launch.requirements);
         if usable.is_empty() {
-            // The launch itself reports what is wrong here.
+            // The launch itself reports this error.
             now.extend(members);
             continue;
         }
@@ -99,8 +99,8 @@ pub(super) fn within<'w>(
         }
         let offering = &launch.offering;
         let why = format!(
-            "its node would be one launch too many for now of {} {} in {} and what costs about as much; it waits until those \
-             on their way have succeeded",
+            "its node exceeds the launch budget of {} {} in {} and offerings of similar price; it waits until those \
+             in progress have succeeded",
             offering.instance_type, offering.capacity_type, offering.zone
         );
         later.extend(members.map(|one| (one, why.clone())));
@@ -109,7 +109,7 @@ pub(super) fn within<'w>(
 }
 
 impl PlannedNode<'_> {
-    /// Equal for those with the same parameters of CreateFleet: these can share one call.
+    /// A key that is equal for nodes with the same parameters of CreateFleet, which can share one call.
     pub(super) fn key(&self) -> String {
         let launch = self.launch;
         let types: Vec<&str> = launch.instance_types.iter().map(|kind| kind.name.as_str()).collect();

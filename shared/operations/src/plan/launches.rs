@@ -1,4 +1,4 @@
-//! From planned nodes to their claims.
+//! Converts planned nodes to claims.
 
 use super::action::{Action, PlanLine, Written};
 use super::facts::Facts;
@@ -18,11 +18,11 @@ use std::collections::BTreeMap;
 /// A planned node, before it has a name.
 pub(super) struct PlannedNode<'a> {
     pub(super) launch: &'a Launch,
-    /// The pods that it is for, `namespace/name`.
+    /// The pods of the node, `namespace/name`.
     pub(super) pods: Vec<String>,
-    /// The claims that it takes the place of.
+    /// The claims that it replaces.
     pub(super) replaces: Vec<String>,
-    /// The offerings that it does not ask for, because others use up their launch budgets.
+    /// The offerings that it does not use, because other nodes use up their launch budgets.
     pub(super) avoided: Vec<OfferingKey>,
 }
 
@@ -50,21 +50,21 @@ pub(super) fn writes(groups: &[Vec<NodeClaim>], facts: Facts<'_>) -> Vec<Action>
     groups.iter().map(|group| Action::CreateGroup(group.clone(), limits(group))).collect()
 }
 
-/// What came of launch groups.
+/// The result of writing launch groups.
 #[derive(Default)]
 pub(super) struct Created {
-    /// The claims that are written now.
+    /// The written claims.
     pub(super) claims: Vec<NodeClaim>,
-    /// Their leaders, who have to be woken.
+    /// Their leaders, which have to be woken.
     pub(super) leaders: Vec<String>,
-    /// What is to be logged.
+    /// The lines to log.
     pub(super) lines: Vec<Action>,
-    /// Whether something was not written, so that another plan is due.
+    /// Whether something was not written, so that another plan is requested.
     pub(super) incomplete: bool,
     pub(super) outcome: Outcome,
 }
 
-/// What came of launch groups, given the answers to [`writes`].
+/// Evaluates the answers to [`writes`].
 pub(super) fn created(groups: Vec<Vec<NodeClaim>>, written: &[Written]) -> Created {
     let mut created = Created::default();
     for (group, answer) in groups.into_iter().zip(written) {
@@ -109,8 +109,7 @@ fn claims_of(
         .collect()
 }
 
-/// The claims of a command's replacements, decided once and for all before the first is written. Each is launched by
-/// itself, as each is written by itself.
+/// The claims of a command's replacements, all decided before the first is written. Each is written and launched on its own.
 pub(super) fn planned(
     replacements: &[Replacement],
     replaces: &[String],
@@ -134,7 +133,7 @@ pub(super) fn limits(pool: &NodePool) -> PoolLimits {
     PoolLimits { resources: pool.limits.clone(), dollars_per_hour: pool.limit_dollars_per_hour }
 }
 
-/// What each of a launch's instance types has at the least.
+/// The minimum of each resource over a launch's instance types.
 fn least(launch: &Launch, types: &[InstanceType]) -> ResourceList {
     let of = |name: &String| types.iter().find(|kind| kind.name == *name).map(InstanceType::allocatable);
     let mut kinds = launch.instance_types.iter().filter_map(|kind| of(&kind.name));
@@ -201,7 +200,8 @@ fn claim(
         status: NodeClaimStatus::default(),
     };
     if planned.pods.is_empty() {
-        // It was asked for by number. Pods that wait may have what it will have in any case, until it is known what it has.
+        // Its NodePool has a fixed number of nodes. Until its capacity is known, pending pods may only use what it has in any
+        // case.
         claim.status.allocatable = least(launch, &evaluated.types.instance_types);
     }
     nodeless_lifecycle::prepare(&mut claim);

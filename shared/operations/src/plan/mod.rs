@@ -1,8 +1,8 @@
-//! What to launch for pods that wait, and which nodes to remove.
+//! Decides what to launch for pending pods, and which nodes to remove.
 //!
-//! A plan is made from a [`Snapshot`] alone: stages (`stages`), each pure, return what is to be done as [`Action`]s, and their
-//! results ([`Written`]) are an input of what follows. `pipeline` puts the stages together, `read` reads the snapshot, `execute`
-//! carries out, and nothing else here touches a port.
+//! A plan is made from a [`Snapshot`] alone: stages (`stages`), each pure, return [`Action`]s, and the results of these
+//! ([`Written`]) are inputs of the next stages. `pipeline` combines the stages, `read` reads the snapshot, `execute` executes the
+//! actions, and nothing else here uses a port.
 
 mod action;
 mod beyond_limits;
@@ -73,29 +73,29 @@ pub use snapshot::{Snapshot, WorkBudget};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanSettings {
-    /// How long no further pod may become pending before a plan is made.
+    /// The plan starts when no further pod has become pending for this time.
     pub batch_idle: Duration,
-    /// How long a plan waits for further pods at most.
+    /// The maximum time that a plan waits for further pods.
     pub batch_max: Duration,
-    /// The greatest number of claims in one launch group; at most [`MAX_TOGETHER`], since they are written together.
+    /// The maximum number of claims in one launch group, at most [`MAX_TOGETHER`], because they are written together.
     pub group_size: u32,
-    /// For how long it is remembered why something was decided.
+    /// How long explanations of decisions are kept.
     pub keep_decisions: Duration,
     /// How pods are scheduled.
     pub scheduling: nodeless_scheduling::Options,
-    /// What is switched on.
+    /// The enabled features.
     pub gates: FeatureGates,
     /// Whether zonal shifts are honoured.
     pub zonal_shift: bool,
-    /// From how many pods that wait and nodes on a plan is written down when it begins and when it ends, so that one that never
-    /// ended is known to the next.
+    /// From this number of pending pods and nodes on, the start and the end of a plan are recorded, so that the next plan detects
+    /// one that did not finish.
     pub remembered_from: usize,
-    /// For how long the table keeps what each plan was made from; `None` to keep nothing.
+    /// How long the table keeps the snapshot of each plan; `None` to keep none.
     pub keep_snapshots: Option<Duration>,
 }
 
 impl Default for PlanSettings {
-    /// Karpenter's batching window, and a week of decisions.
+    /// Karpenter's batch window, and a week of decisions.
     fn default() -> Self {
         Self {
             batch_idle: Duration::from_secs(1),
@@ -111,15 +111,15 @@ impl Default for PlanSettings {
     }
 }
 
-/// How often the planner is woken anyway.
+/// The interval of the heartbeat.
 const HEARTBEAT: Duration = Duration::from_mins(1);
-/// After how long a plan that could not be made is asked for again, the first time.
+/// The delay before a failed plan is retried for the first time.
 const AGAIN: Duration = Duration::from_secs(2);
-/// The part of a function's time that is reserved to report that the plan did not end.
+/// The part of a function's time that is reserved to report that the plan did not finish.
 const KEPT_FOR_THE_ANSWER: Duration = Duration::from_secs(2);
 
-/// Makes plans. The plan queue sees to it that one works for a cluster at a time; where two do all the same, only one of them
-/// decides anything ([`Plans::commit`](nodeless_ports::Plans::commit)).
+/// Makes plans. The plan queue ensures that one planner runs for a cluster at a time. If two run anyway, only one of them decides
+/// anything ([`Plans::commit`](nodeless_ports::Plans::commit)).
 pub struct Planner {
     /// Time and logs.
     pub context: Context,
@@ -129,24 +129,24 @@ pub struct Planner {
     pub queue: Arc<dyn Queue>,
     /// The cluster.
     pub cluster: Arc<dyn Cluster>,
-    /// The catalog, kept between plans.
+    /// The catalog, cached between plans.
     pub catalog: CatalogCache,
     /// How plans are made.
     pub settings: PlanSettings,
-    /// What there is to launch from, kept between plans.
+    /// The instance types to launch, cached between plans.
     offers: OfferCache,
-    /// What was published lately. Losing it does no harm.
+    /// The recently published events. Losing them is harmless.
     recent: Mutex<Recent>,
-    /// The nodes that the last decision had no time for, as the table has them; `None` while that was not read.
+    /// The nodes that the last decision did not evaluate, as in the table; `None` until read.
     not_yet_evaluated: Mutex<Option<BTreeSet<String>>>,
-    /// How many plans in a row could not be made.
+    /// The number of consecutive failed plans.
     failures: AtomicU32,
-    /// When the plan comes that was asked for last. Each plan of a chain asks for the next, so without this every heartbeat would
-    /// begin another chain. Losing it begins one, which ends as soon as the plans of another come first.
+    /// When the plan that was requested last runs. Each plan of a chain requests the next, so without this every heartbeat would
+    /// start another chain. Losing it starts one, which ends when the plans of another chain run first.
     awaited: Mutex<Option<Timestamp>>,
 }
 
-/// No plan could be made, and nothing was done.
+/// No plan was made, and nothing was done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// Claims or cluster could not be read.
@@ -164,7 +164,7 @@ pub enum PlanError {
 }
 
 impl Planner {
-    /// A planner that remembers nothing yet.
+    /// A planner with empty caches.
     pub fn new(
         context: Context,
         claims: Arc<dyn State>,
@@ -189,22 +189,22 @@ impl Planner {
         }
     }
 
-    /// Waits until pods have stopped becoming pending, then plans once.
+    /// Waits for the end of the batch window, then plans once.
     ///
     /// # Errors
-    /// When claims, catalog or cluster cannot be read: nothing was done then.
+    /// If claims, catalog or cluster cannot be read. Nothing was done then.
     pub async fn run(&self) -> Result<PlanReport, PlanError> {
         self.run_until(None, &[]).await
     }
 
-    /// The same in a process that is ended at this time: the less is left of it, the less optional work is begun. `woken` is who
-    /// asked for the plan, for metrics.
+    /// The same in a process that ends at this time: the less time is left, the less optional work is started. `woken` is the
+    /// source of the wake-up, for metrics.
     ///
-    /// Where no plan could be made, the next is asked for after a few seconds, and after twice as long each time, until the
-    /// heartbeat comes as soon: whoever called has nothing to repeat.
+    /// If the plan fails, the next one is requested after a few seconds, and after twice as long each time, until the heartbeat
+    /// comes as soon. The caller does not retry.
     ///
     /// # Errors
-    /// The same; and when the plan has not ended shortly before that time.
+    /// The same; and if the plan did not finish shortly before that time.
     pub async fn run_until(&self, deadline: Option<Timestamp>, woken: &[WakeSource]) -> Result<PlanReport, PlanError> {
         let mut metrics = Metrics::new();
         let result = {
@@ -233,7 +233,7 @@ impl Planner {
         result
     }
 
-    /// Ends so long before the process is ended; never where nothing ends it.
+    /// Completes this long before the process ends, or never if it has no deadline.
     async fn late(&self, deadline: Option<Timestamp>, kept: Duration) {
         match deadline {
             None => future::pending().await,
@@ -244,7 +244,7 @@ impl Planner {
         }
     }
 
-    /// Asks for another plan after one that could not be made. Nothing depends on it: the heartbeat asks, too.
+    /// Requests another plan after a failed one. Nothing depends on it, because the heartbeat requests one too.
     async fn plan_again(&self) {
         let before = self.failures.fetch_add(1, Ordering::Relaxed);
         let delay = AGAIN.saturating_mul(1 << before.min(16));
@@ -269,7 +269,8 @@ impl Planner {
         Ok(outcome.report)
     }
 
-    /// Has EC2NodeClasses resolved that are new or changed. Nothing depends on it: the catalog's schedule comes, too.
+    /// Requests the resolution of new or changed EC2NodeClasses. Nothing depends on it, because the catalog's schedule resolves
+    /// them too.
     async fn resolve_node_classes(&self, snapshot: &Snapshot) {
         let changed = node_class::unresolved(&snapshot.view.node_classes);
         if !changed.is_empty()
@@ -287,7 +288,7 @@ impl Planner {
         Replay { outcome, batches }
     }
 
-    /// Plans once, keeps what that was made from, and returns all that was done: for tests, which compare it with what is kept.
+    /// Plans once, records the snapshot, and returns the executed actions: for tests, which compare them with a replay.
     ///
     /// # Errors
     /// As for [`run`](Self::run).
@@ -313,17 +314,17 @@ impl Planner {
         self.finish(snapshot.now, &outcome.report, metrics);
     }
 
-    /// The nodes that the last decision had no time for, if that is known.
+    /// The nodes that the last decision did not evaluate, if known.
     fn known_not_yet_evaluated(&self) -> Option<BTreeSet<String>> {
         self.not_yet_evaluated.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Remembers those of the table; nothing where they are not known.
+    /// Remembers those of the table; nothing if they are unknown.
     fn remember_not_yet_evaluated(&self, nodes: Option<BTreeSet<String>>) {
         *self.not_yet_evaluated.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
     }
 
-    /// Publishes what was not published a short while ago. Nothing depends on events.
+    /// Publishes events that were not published recently. Nothing depends on events.
     async fn publish(&self, events: Vec<ObjectEvent>, now: Timestamp) {
         let fresh = self.recent.lock().unwrap_or_else(PoisonError::into_inner).fresh(events, now);
         if !fresh.is_empty()
@@ -350,8 +351,8 @@ impl Planner {
         });
     }
 
-    /// Asks for the plan that will have something to do even if nothing happens meanwhile, unless the heartbeat or one that was
-    /// asked for already comes first.
+    /// Requests the plan that has something to do even if nothing else happens, unless the heartbeat or an already requested plan
+    /// comes first.
     async fn plan_later(&self, report: &PlanReport) {
         let Some(delay) = report.next.filter(|delay| *delay < HEARTBEAT) else { return };
         let now = self.context.now();

@@ -7,7 +7,7 @@ use nodeless_model::{InstanceType, NodePool, Requirement, Requirements, labels};
 use nodeless_scheduling::MinValuesPolicy;
 use std::collections::BTreeSet;
 
-/// A warning on each NodePool that is ready and still launches nothing for any pod, in Karpenter's words.
+/// A warning, worded as in Karpenter, on each NodePool that is ready and still launches nothing for any pod.
 pub(super) fn warnings(evaluated: &[EvaluatedPool], policy: MinValuesPolicy) -> Vec<ObjectEvent> {
     let usable = evaluated.iter().filter(|one| {
         let pool = &one.pool;
@@ -32,7 +32,7 @@ fn requirements(pool: &NodePool) -> Requirements {
 enum Cause {
     /// No instance type meets the requirements.
     Requirements,
-    /// Too few do for `minValues`.
+    /// Too few instance types meet `minValues`.
     MinValues,
 }
 
@@ -64,7 +64,7 @@ fn is_launchable(kind: &InstanceType, required: &Requirements) -> bool {
         })
 }
 
-/// How many different values of a label these instance types have.
+/// The number of distinct values of a label among these instance types.
 fn values(key: &str, requirement: &Requirement, types: &[&InstanceType]) -> usize {
     let of = types.iter().filter_map(|kind| kind.requirements.get(key));
     let allowed = of.map(|has| has.intersection(requirement));

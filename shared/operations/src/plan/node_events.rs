@@ -11,15 +11,15 @@ use std::collections::BTreeMap;
 
 use super::cluster_state::ClusterState;
 
-/// The most names in the message about one command.
+/// The maximum number of names in the message about one command.
 const NAMES: usize = 5;
-/// The least score of a command that the policy `Balanced` approves.
+/// The minimum score of a command that the policy `Balanced` approves.
 const THRESHOLD: f64 = 0.5;
 
-/// Makes events that a Node and its NodeClaim both get.
+/// Creates events that a Node and its NodeClaim both get.
 pub(super) struct NodeEvents<'a> {
     cluster_state: &'a ClusterState<'a>,
-    /// The claim of each node, and the node.
+    /// The nodes and their claims.
     claims: BTreeMap<&'a str, (&'a str, Option<&'a Node>)>,
 }
 
@@ -40,7 +40,7 @@ impl<'a> NodeEvents<'a> {
         node.map(ObjectRef::from).into_iter().chain([claim]).collect()
     }
 
-    /// Why nodes stay: `DisruptionBlocked` and `Unconsolidatable`, of each node what comes first.
+    /// Why nodes stay: `DisruptionBlocked` and `Unconsolidatable`, the first reason of each node.
     pub(super) fn kept(&self, kept: &[Kept]) -> Vec<ObjectEvent> {
         let of = |kept: &Kept| {
             let reason = kept.reasons.iter().find_map(KeptReason::event)?;
@@ -56,7 +56,7 @@ impl<'a> NodeEvents<'a> {
         kept.iter().filter_map(of).flatten().collect()
     }
 
-    /// That nodes may be consolidated, and that the policy `Balanced` approves.
+    /// The events that nodes may be consolidated, and that the policy `Balanced` approves.
     pub(super) fn candidates(&self, command: &Command, evaluated: &[EvaluatedPool]) -> Vec<ObjectEvent> {
         if command.reason != DisruptionReason::Underutilized {
             return Vec::new();
@@ -78,7 +78,7 @@ impl<'a> NodeEvents<'a> {
         events
     }
 
-    /// That a proposal to save money was not right any more.
+    /// The event that a consolidation was not valid any more.
     pub(super) fn rejected(&self, command: &Command, why: &str) -> Vec<ObjectEvent> {
         if command.reason != DisruptionReason::Underutilized {
             return Vec::new();
@@ -92,7 +92,7 @@ impl<'a> NodeEvents<'a> {
     }
 }
 
-/// What a command does, in short.
+/// A summary of a command.
 fn action(command: &Command) -> String {
     let nodes: Vec<&str> = command.candidates.iter().map(|candidate| candidate.node.as_str()).collect();
     let more = nodes.len().saturating_sub(NAMES);

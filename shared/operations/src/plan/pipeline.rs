@@ -1,5 +1,5 @@
-//! The one planning pipeline: stage after stage, each a pure function of the snapshot and of the results of the writes before
-//! it. Only [`Execute`] touches anything.
+//! The planning pipeline: one stage after another, each a pure function of the snapshot and of the results of the preceding
+//! writes. Only [`Execute`] has effects.
 
 use super::action::{Action, Batch, Stage, Written};
 use super::buffers;
@@ -17,7 +17,7 @@ use crate::offers::OfferCache;
 use nodeless_model::NodeClaim;
 use nodeless_ports::StoredRecord;
 
-/// Makes the plan for a snapshot, and has it carried out. `kept` only makes it faster.
+/// Makes the plan for a snapshot and executes it. `kept` only makes it faster.
 pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn Execute) -> Outcome {
     let (begun, mut outcome) = unfinished::begin(snapshot);
     executor.carry_out(&Batch::each(Stage::Bookkeeping, begun)).await;
@@ -55,7 +55,7 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
     outcome
 }
 
-/// Keeps up what is kept from plan to plan, and gives the claims as they are then.
+/// Runs the bookkeeping, and returns the claims after it.
 async fn keep_books(
     snapshot: &Snapshot,
     offered: &Offered,
@@ -72,8 +72,8 @@ async fn keep_books(
     kept.claims
 }
 
-/// Does what has to be done about nodes before pods are looked at: those that go make their pods move, and those that come
-/// have capacity for pods. Returns the claims as they are then.
+/// Runs static capacity and repair before provisioning: removed nodes make their pods move, and launched nodes add capacity.
+/// Returns the claims after it.
 pub(super) async fn keep_static_capacity(
     facts: Facts<'_>,
     names: &mut Names,
@@ -95,7 +95,7 @@ pub(super) async fn keep_static_capacity(
     kept.claims
 }
 
-/// How much work on disruption there is time for, now that pods have what they need.
+/// How much disruption work there is time for, after the pods were scheduled.
 async fn work(snapshot: &Snapshot, executor: &dyn Execute) -> u64 {
     if !snapshot.is_whole() {
         return 0;
@@ -104,7 +104,7 @@ async fn work(snapshot: &Snapshot, executor: &dyn Execute) -> u64 {
     if let Some(Written::Work(work)) = read.first() { *work } else { 0 }
 }
 
-/// The outcome of a decision. What was done within the last hour is read where that matters.
+/// The result of a decision. What was done within the last hour is read only if it matters.
 async fn decide<'a>(deciding: Deciding<'a>, executor: &dyn Execute) -> Decided<'a> {
     if !deciding.needs_churn() {
         return deciding.decided(None);
@@ -117,12 +117,12 @@ async fn decide<'a>(deciding: Deciding<'a>, executor: &dyn Execute) -> Decided<'
     deciding.decided(Some(churn))
 }
 
-/// Goes on with the commands that are on their way.
+/// Continues the commands in progress.
 async fn go_on(mut going_on: GoingOn<'_>, facts: Facts<'_>, names: &mut Names, executor: &dyn Execute) -> Outcome {
     executor.carry_out(&going_on.batch).await;
     for record in &facts.commands.records {
         if !executor.has_time() {
-            // Those that are left are as they were; what was begun must be reported before this process ends.
+            // The rest is unchanged. What was started must be reported before this process ends.
             executor.carry_out(&Batch::each(Stage::Disruption, vec![Action::WakePlanner])).await;
             break;
         }
@@ -140,7 +140,7 @@ async fn go_on(mut going_on: GoingOn<'_>, facts: Facts<'_>, names: &mut Names, e
     outcome
 }
 
-/// Takes a command as far as it goes in this plan.
+/// Advances a command as far as it goes in this plan.
 async fn through(mut walk: Walk, now: &mut ClaimsNow<'_>, executor: &dyn Execute) -> Outcome {
     let mut written = Vec::new();
     while let Some(batch) = walk.next(now, &written) {
@@ -149,7 +149,7 @@ async fn through(mut walk: Walk, now: &mut ClaimsNow<'_>, executor: &dyn Execute
     walk.outcome
 }
 
-/// Names for new claims: others in each plan, and the same for the same snapshot.
+/// Names for new claims: different in each plan, and the same for the same snapshot.
 pub(super) fn names(snapshot: &Snapshot) -> Names {
     let claims = snapshot.claims.iter().map(|claim| &claim.name);
     let taken = claims.chain(snapshot.view.node_claims.iter().map(|claim| &claim.name));

@@ -1,4 +1,4 @@
-//! NodePools: whether they can be used, and their status.
+//! NodePools: their readiness and their status.
 
 use super::action::Action;
 use super::conditions::{condition, with_status};
@@ -12,7 +12,7 @@ use nodeless_api::{Condition, ConditionStatus, NodePoolStatus, Quantity};
 use nodeless_catalog::overlay::{Overlaid, OverlaidTypes, Plain};
 use nodeless_disruption::schedules::{self, SLEEP};
 use nodeless_lifecycle::NodeClassState;
-use nodeless_lifecycle::registration_health::Judgement;
+use nodeless_lifecycle::registration_health::HealthStatus;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::object::{ObjectEvent, ObjectRef};
@@ -22,20 +22,20 @@ use nodeless_ports::cluster::ClusterView;
 use nodeless_scheduling::PoolOffer;
 use std::collections::BTreeMap;
 
-/// Karpenter shows these of every NodePool, zero or not.
+/// Karpenter shows these of every NodePool, even if they are zero.
 const BASE_RESOURCES: [&str; 6] = ["cpu", "ephemeral-storage", "hugepages-1Gi", "hugepages-2Mi", "memory", "pods"];
 
-/// A NodePool with what it can launch, and whether it may.
+/// A NodePool, the instance types that it can launch, and whether it is ready.
 #[derive(Clone)]
 pub(super) struct EvaluatedPool {
-    /// The pool, its readiness as found out here.
+    /// The NodePool, with the readiness that is computed here.
     pub(super) pool: NodePool,
-    /// What it can launch, with all overlays.
+    /// The instance types that it can launch, with all overlays.
     pub(super) types: OverlaidTypes,
-    /// Until when it sleeps, if it does. It launches nothing then, and is ready all the same.
+    /// Until when it is scheduled off, if it is. It launches nothing then, and is ready nevertheless.
     pub(super) scheduled_off: Option<Timestamp>,
     usage: PoolUsage,
-    /// Condition, reason and message, for those that are not true.
+    /// Condition, reason and message of those that are not true.
     valid: Result<(), String>,
     class_ready: Result<(), (String, String)>,
 }
@@ -45,14 +45,14 @@ impl EvaluatedPool {
         PoolOffer { pool: &self.pool, instance_types: self.types.instance_types.clone(), usage: self.usage.clone() }
     }
 
-    /// Counts what is launched against the limits, as the claims table does when the claim is written.
+    /// Counts a launch against the limits, as the claims table does when the claim is written.
     pub(super) fn charge(&mut self, charge: &Charge) {
         self.usage.resources.add(&charge.resources);
         self.usage.dollars_per_hour += charge.dollars_per_hour;
     }
 }
 
-/// The NodePools with what their EC2NodeClasses launch.
+/// The NodePools with the instance types of their EC2NodeClasses.
 pub(super) fn plain<'a>(
     view: &'a ClusterView,
     types: &BTreeMap<String, Result<InstanceTypes, String>>,
@@ -62,7 +62,7 @@ pub(super) fn plain<'a>(
     view.node_pools.iter().map(|pool| Plain { pool, instance_types: of(pool).unwrap_or_else(none) }).collect()
 }
 
-/// Which NodePools can be used. One that cannot does not affect the others.
+/// Computes which NodePools can be used. An unusable one does not affect the others.
 pub(super) fn evaluate(
     view: &ClusterView,
     types: &BTreeMap<String, Result<InstanceTypes, String>>,
@@ -83,7 +83,7 @@ pub(super) fn evaluate(
         };
         let scheduled_off = schedules::scheduled_off(pool, now).filter(|_| ready.is_ok());
         let ready = scheduled_off
-            .map_or(ready, |until| Err(format!("it sleeps until {until}, as its annotation {SLEEP} states")));
+            .map_or(ready, |until| Err(format!("it is scheduled off until {until} by its annotation {SLEEP}")));
         EvaluatedPool {
             pool: NodePool { ready, ..pool.clone() },
             types: overlaid.pools.get(&pool.name).cloned().unwrap_or_default(),
@@ -96,7 +96,7 @@ pub(super) fn evaluate(
     view.node_pools.iter().map(one).collect()
 }
 
-/// Whether an EC2NodeClass can be launched from, otherwise with Karpenter's reason: where the class is not ready, its own.
+/// Whether an EC2NodeClass can be launched from, otherwise Karpenter's reason. If the class is not ready, its own reason.
 fn class_readiness(view: &ClusterView, name: &str) -> Result<(), (String, String)> {
     let not = |reason: &str, why: String| Err((reason.to_owned(), why));
     let Some(class) = view.node_classes.get(name) else {
@@ -122,18 +122,18 @@ fn class_readiness(view: &ClusterView, name: &str) -> Result<(), (String, String
     }
 }
 
-/// What there is to launch from.
+/// The instance types to launch.
 pub(super) struct Offered {
-    /// The NodePools, in the order of the view.
+    /// The NodePools, in the order of the snapshot.
     pub(super) evaluated: Vec<EvaluatedPool>,
     /// Their instance types with NodeOverlays.
     pub(super) overlaid: Overlaid,
-    /// How much memory nodes reported.
+    /// The memory that nodes reported.
     pub(super) memory: reported_memory::Known,
 }
 
 impl Offered {
-    /// What a snapshot offers. What is kept of earlier ones only makes it faster.
+    /// Computes the offerings of a snapshot. The cache of earlier plans only makes it faster.
     pub(super) fn of(snapshot: &Snapshot, kept: &OfferCache) -> Self {
         let Snapshot { view, unavailable, shifted, now, .. } = snapshot;
         let memory = reported_memory::known(&snapshot.reported_memory, &view.nodes, &snapshot.claims, *now);
@@ -145,7 +145,7 @@ impl Offered {
     }
 }
 
-/// The status of a NodePool if it changes, and the events that are published once it is written.
+/// The status of a NodePool if it changes, and the events to publish once it is written.
 pub(super) fn changed_status(
     view: &ClusterView,
     one: &EvaluatedPool,
@@ -190,7 +190,7 @@ fn status(
     let ours = ours.map(|(kind, holds)| condition(kind, holds.map(|()| kind), &before.conditions, now));
     let joining = registrations.map(|registrations| joining(registrations, &before.conditions, now));
     let mut conditions: Vec<Condition> = ours.chain(joining).collect();
-    // Conditions of other controllers stay, and those that cannot be evaluated now.
+    // Conditions of other controllers stay, and so do those that cannot be evaluated now.
     let stated: Vec<String> = conditions.iter().map(|condition| condition.type_.clone()).collect();
     conditions.extend(before.conditions.iter().filter(|old| !stated.contains(&old.type_)).cloned());
     let of_class = registrations.map(|registrations| registrations.described.node_class);
@@ -202,12 +202,14 @@ fn status(
     }
 }
 
-/// Whether the NodePool's machines join, in Karpenter's words, and the generation of the NodePool that this is about.
+/// Whether the NodePool's nodes register, worded as in Karpenter, and the observed generation of the NodePool.
 fn joining(registrations: &Registrations, before: &[Condition], now: Timestamp) -> Condition {
-    let (status, reason, message) = match &registrations.judgement {
-        Judgement::Healthy => (ConditionStatus::True, HEALTHY, ""),
-        Judgement::Unhealthy { reason, message } => (ConditionStatus::False, reason.as_str(), message.as_str()),
-        Judgement::Unknown => (ConditionStatus::Unknown, "AwaitingReconciliation", "object is awaiting reconciliation"),
+    let (status, reason, message) = match &registrations.health {
+        HealthStatus::Healthy => (ConditionStatus::True, HEALTHY, ""),
+        HealthStatus::Unhealthy { reason, message } => (ConditionStatus::False, reason.as_str(), message.as_str()),
+        HealthStatus::Unknown => {
+            (ConditionStatus::Unknown, "AwaitingReconciliation", "object is awaiting reconciliation")
+        }
     };
     let condition = with_status(HEALTHY, status, reason, message.to_owned(), before, now);
     Condition { observed_generation: Some(registrations.described.node_pool), ..condition }

@@ -1,4 +1,4 @@
-//! Reading what a plan is made from.
+//! Reads the snapshot of a plan.
 
 use super::command_records::Commands;
 use super::execute::{Answers, PlanRevision};
@@ -13,18 +13,18 @@ use nodeless_ports::{PortError, RecordKind};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// The suffix of the id of a snapshot with the results of the plan's writes.
+/// The suffix of the id of the results of the plan's writes, beside its snapshot.
 pub const ANSWERS: &str = ".answers";
 
 impl Planner {
-    /// Reads what a plan is made from, and the plan revision before that: what another plan decides from then on is not in the
-    /// snapshot, and forbids this plan to decide anything. By `deadline` the process is ended, if ever.
+    /// Reads the plan revision, and then the snapshot. If another plan decides something after that, it is not in the snapshot,
+    /// and this plan may not decide anything. The process ends at `deadline`, if it has one.
     pub(super) async fn read(&self, deadline: Option<Timestamp>) -> Result<(Snapshot, PlanRevision), PlanError> {
         let now = self.context.now();
         let claims = self.claims.as_ref();
         let revision = PlanRevision::at(claims.plan_revision().await?);
         let catalog = self.catalog.current(claims).await?;
-        // Claims before the cluster: a node that joins in between is then known by its claim.
+        // Claims are read before the cluster: a node that joins in between is then matched to its claim.
         let (
             records,
             usage,
@@ -49,9 +49,9 @@ impl Planner {
             async { Ok(self.unfinished(claims.unfinished_plan().await)) },
             async { Ok(self.not_yet_evaluated().await) },
         )?;
-        // Commands after claims: a command that a claim names, and that is not there now, has ended.
+        // Commands are read after claims: if a claim names a command that is missing now, the command has ended.
         let (view, commands) = futures::try_join!(self.cluster.view(), claims.commands())?;
-        // Where a snapshot is kept, all of it is known before the plan begins.
+        // If a snapshot is kept, all of it must be read before the plan begins.
         let churn = match self.settings.keep_snapshots {
             Some(_) => Some(claims.records(RecordKind::Churn).await.map_err(words)),
             None => None,
@@ -79,7 +79,7 @@ impl Planner {
         Ok((snapshot, revision))
     }
 
-    /// Where that cannot be known, nothing is left out: the plan before most likely ended.
+    /// If that is unknown, nothing is skipped: the previous plan most likely ended.
     fn unfinished(&self, read: Result<Option<UnfinishedPlan>, PortError>) -> Option<UnfinishedPlan> {
         read.unwrap_or_else(|error| {
             self.context.log(&Failed { what: "read whether the last plan ended", why: &error.to_string() });
@@ -87,7 +87,7 @@ impl Planner {
         })
     }
 
-    /// The nodes that the last decision had no time for, or why that cannot be read: only the order of evaluation depends on it.
+    /// The nodes that the last decision did not evaluate, or why they cannot be read. Only the order of evaluation depends on it.
     async fn not_yet_evaluated(&self) -> Result<BTreeSet<String>, String> {
         if let Some(known) = self.known_not_yet_evaluated() {
             return Ok(known);
@@ -97,14 +97,14 @@ impl Planner {
         Ok(read)
     }
 
-    /// Keeps what a plan is made from, where that was asked for. Nothing depends on it.
+    /// Keeps the snapshot of a plan, if configured. Nothing depends on it.
     pub(super) async fn keep(&self, snapshot: &Snapshot) {
         if self.settings.keep_snapshots.is_some() {
             self.put(snapshot.now, "", snapshot.save()).await;
         }
     }
 
-    /// Keeps the results of the plan's writes beside it.
+    /// Keeps the results of the plan's writes beside the snapshot.
     pub(super) async fn keep_answers(&self, snapshot: &Snapshot, answers: &Answers) {
         self.put(snapshot.now, ANSWERS, answers.save()).await;
     }
@@ -112,7 +112,7 @@ impl Planner {
     async fn put(&self, at: Timestamp, what: &str, encoded: Result<Vec<u8>, SavedError>) {
         let keep = self.settings.keep_snapshots.unwrap_or_default();
         let until = at.saturating_add(keep).unwrap_or(Timestamp::MAX);
-        // In the order of time, also as text.
+        // The text sorts by time, too.
         let id = format!("{}{what}", at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ"));
         let kept = match encoded {
             Ok(encoded) => self.claims.put_snapshot(&id, &encoded, until).await.map_err(|error| error.to_string()),

@@ -4,10 +4,10 @@ use jiff::Timestamp;
 use nodeless_model::object::{DedupeKey, ObjectEvent};
 use std::collections::HashMap;
 
-/// The most Events of one plan about nodes that stay, two for each node. The rest are published with the next plans.
+/// The maximum number of Events of one plan about nodes that stay, two for each node. The rest are published with the next plans.
 const KEPT_NODES: usize = 200;
-/// The most Events of one plan about annotations and PodDisruptionBudgets of pods: a workload may have thousands. The rest are
-/// published with the next plans, too.
+/// The maximum number of Events of one plan about annotations and PodDisruptionBudgets of pods, because a workload may have
+/// thousands. The rest are published with the next plans.
 const ON_PODS: usize = 100;
 
 /// The keys of the Events that were published, each with the time until which an Event with that key is not published again.
@@ -17,14 +17,14 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// The events that are to be published now.
+    /// The events to publish now.
     pub(super) fn fresh(&mut self, events: Vec<ObjectEvent>, now: Timestamp) -> Vec<ObjectEvent> {
         self.published.retain(|_, until| *until > now);
         let (mut kept_nodes, mut on_pods) = (0, 0);
         let mut is_fresh = |event: &ObjectEvent| {
             let (of_node, of_pod) = (event.is_about_a_kept_node(), event.is_about_disruption_of_a_pod());
             let key = event.dedupe_key();
-            // One that is suppressed keeps its time, so that what lasts is published again when that has passed.
+            // A suppressed event keeps its time, so that a lasting condition is published again after that time.
             let limited = (of_node && kept_nodes == KEPT_NODES) || (of_pod && on_pods == ON_PODS);
             if limited || self.published.contains_key(&key) {
                 return false;

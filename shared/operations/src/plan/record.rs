@@ -1,4 +1,4 @@
-//! What is kept of decisions, and how it is read again.
+//! Records of decisions: how they are stored, and how they are read.
 
 use super::action::Action;
 use base64::Engine as _;
@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 
-/// Longer texts are packed: each kilobyte that is written costs, and most of them is the same sentence again.
+/// Longer texts are compressed: each written kilobyte costs, and most of the text repeats.
 const PLAIN_BYTES: usize = 16 * 1024;
-/// The most that an item of the table may hold, less what else is in it.
+/// The maximum size of an item of the table, less its other attributes.
 const MAX_BYTES: usize = 300_000;
 
-/// The commands and why each other node stays, as JSON in the words of `nodeless plan --disruption`. What is long is packed
-/// (`{"gzip": base64}`); where that is too long too, the nodes that stay are left out, which `keptLeftOut` reports.
+/// The commands and why each other node stays, as the JSON of `nodeless plan --disruption`. A long text is compressed (`{"gzip":
+/// base64}`); if that is too long too, the nodes that stay are left out, which `keptLeftOut` reports.
 pub(super) fn detail(commands: &[Command], kept: &[Kept], not_looked_at: &BTreeSet<String>) -> String {
     let commands: Vec<CommandReport<'_>> = commands.iter().map(Command::report).collect();
     let whole = json!({ "commands": commands, "kept": kept, "notLookedAt": not_looked_at });
@@ -30,12 +30,12 @@ pub(super) fn detail(commands: &[Command], kept: &[Kept], not_looked_at: &BTreeS
                 format!("{} nodes that stay are too many for an item of the table; ask `nodeless plan`", kept.len());
             fitting(&json!({ "commands": commands, "keptLeftOut": why }))
         })
-        // What is still too long is cut where it is stored, with a note that it was.
+        // A text that is still too long is truncated where it is stored, with a note.
         .unwrap_or_else(|| whole.to_string())
 }
 
-/// What is launched for which pods, where the others fit, and which cannot be placed and why, as JSON in the words of
-/// `nodeless plan`. What is long is packed; where that is too long too, the pods that fit on nodes that are there are left out.
+/// The launches with their pods, where the other pods fit, and the unschedulable pods with the reasons, as the JSON of `nodeless
+/// plan`. A long text is compressed; if that is too long too, the pods that fit on existing nodes are left out.
 pub(super) fn provisioning(problem: &Problem<'_>, solution: &Solution, claims: &[String]) -> String {
     let pod = |index: &usize| problem.pods.get(*index).map(|pod| pod.key());
     let launches: Vec<Value> = solution
@@ -76,15 +76,15 @@ pub(super) fn provisioning(problem: &Problem<'_>, solution: &Solution, claims: &
                 json!(format!("{count} pods that fit on nodes that are there are too many for an item of the table")),
             );
         }
-        // What is still too long is cut where it is stored, with a note that it was.
+        // A text that is still too long is truncated where it is stored, with a note.
         fitting(&whole).unwrap_or_else(|| whole.to_string())
     })
 }
 
-/// Why something was decided, to be written down. Nothing depends on it.
+/// The explanation of a decision, to be stored. Nothing depends on it.
 pub(super) fn decision(kind: &str, subjects: Vec<String>, summary: String, detail: String, now: Timestamp) -> Action {
     Action::Record(Decision {
-        // One plan may decide several things of a kind.
+        // One plan may make several decisions of the same kind.
         id: format!("{:020}-{kind}-{}", now.as_nanosecond(), subjects.first().map_or("", String::as_str)),
         at: now,
         kind: kind.to_owned(),
@@ -94,16 +94,16 @@ pub(super) fn decision(kind: &str, subjects: Vec<String>, summary: String, detai
     })
 }
 
-/// What is done with nodes: in the words of [`detail`], with the claims that were made for it, and why it failed if it did.
+/// A disruption decision: [`detail`], with the claims that were created for it, and the error if it failed.
 pub(super) fn carried_out(command: &Command, claims: &[&str], failure: Option<&str>) -> String {
     let whole = json!({ "commands": [command.report()], "claims": claims, "failure": failure });
     fitting(&whole).unwrap_or_else(|| whole.to_string())
 }
 
-/// The detail of a [decision record](nodeless_ports::decisions::Decision), unpacked.
+/// The detail of a [decision record](nodeless_ports::decisions::Decision), decompressed.
 ///
 /// # Errors
-/// When it is not what was written.
+/// If it cannot be decoded.
 pub fn unpacked(detail: &str) -> Result<Value, UnpackError> {
     let value: Value = serde_json::from_str(detail)?;
     let Some(packed) = value.get("gzip").and_then(Value::as_str) else { return Ok(value) };
@@ -115,14 +115,14 @@ pub fn unpacked(detail: &str) -> Result<Value, UnpackError> {
 /// Why the detail of a decision record cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// It is no JSON.
-    #[error("it is no JSON: {0}")]
+    /// It is not JSON.
+    #[error("it is not JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// What is packed is not base64.
-    #[error("it is packed, and not as base64: {0}")]
+    /// The compressed part is not base64.
+    #[error("it is compressed, but not base64: {0}")]
     Base64(#[from] base64::DecodeError),
-    /// What is packed cannot be unpacked.
-    #[error("it cannot be unpacked: {0}")]
+    /// The compressed part cannot be decompressed.
+    #[error("it cannot be decompressed: {0}")]
     Gzip(#[from] std::io::Error),
 }
 
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_left_out_and_said() {
+    fn what_does_not_fit_is_left_out_and_reported() {
         let detail = detail(&[], &nodes(60_000), &BTreeSet::new());
         assert!(detail.len() <= MAX_BYTES);
         assert!(unpacked(&detail).unwrap()["keptLeftOut"].as_str().unwrap().starts_with("60000 nodes"), "{detail}");

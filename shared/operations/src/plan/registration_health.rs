@@ -1,11 +1,11 @@
-//! Whether the machines that each NodePool launches join the cluster: its condition `NodeRegistrationHealthy`.
+//! Whether the nodes that each NodePool launches register: its condition `NodeRegistrationHealthy`.
 
 use super::pools::EvaluatedPool;
 use super::snapshot::Snapshot;
 use crate::registrations::{decode, encode};
 use nodeless_api::{ConditionStatus, NodePoolStatus};
 use nodeless_lifecycle::RegistrationHealth;
-use nodeless_lifecycle::registration_health::{Described, Judgement};
+use nodeless_lifecycle::registration_health::{Described, HealthStatus};
 use nodeless_ports::StoredRecord;
 use nodeless_ports::cluster::ClusterView;
 
@@ -15,25 +15,25 @@ pub(super) const HEALTHY: &str = "NodeRegistrationHealthy";
 /// The new status of a NodePool's condition, and the generations that it applies to.
 pub(super) struct Registrations {
     pub(super) described: Described,
-    pub(super) judgement: Judgement,
+    pub(super) health: HealthStatus,
 }
 
-/// What is known of a NodePool's launches, and the record that has to be written first, if one has.
-pub(super) struct Judging {
+/// The launch results of a NodePool, and the record to write first, if any.
+pub(super) struct PoolRegistrations {
     pub(super) node_pool: String,
     pub(super) registrations: Registrations,
     pub(super) record: Option<StoredRecord>,
 }
 
-/// Evaluates the results of the last launches. Where a NodePool or its EC2NodeClass has changed, that begins anew, which is
-/// written down before anything is launched from the new specs. A NodePool that is left out cannot be evaluated now: its
-/// condition stays as it is. Beside it what is wrong, in words.
-pub(super) fn evaluate(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> (Vec<Judging>, Vec<String>) {
+/// Evaluates the results of the last launches. If a NodePool or its EC2NodeClass has changed, the results are reset, and the
+/// reset is recorded before anything is launched from the new specs. A NodePool that is missing in the result cannot be evaluated
+/// now: its condition stays as it is. Also returns the errors.
+pub(super) fn evaluate(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> (Vec<PoolRegistrations>, Vec<String>) {
     let (mut known, mut problems) = (Vec::new(), Vec::new());
     let stored = match &snapshot.registrations {
         Ok(stored) => stored,
         Err(error) => {
-            return (known, vec![format!("whether the nodes of NodePools join is not known: {error}")]);
+            return (known, vec![format!("it is unknown whether the nodes of NodePools register: {error}")]);
         }
     };
     for one in evaluated {
@@ -43,7 +43,7 @@ pub(super) fn evaluate(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> (Vec
         let before = present.and_then(|stored| match decode(stored) {
             Ok(health) => Some(health),
             Err(why) => {
-                problems.push(format!("{why}; what is known of the NodePool's nodes begins anew"));
+                problems.push(format!("{why}; the launch results of the NodePool are reset"));
                 None
             }
         });
@@ -57,13 +57,13 @@ pub(super) fn evaluate(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> (Vec
             match encode(name, present.map_or(0, |stored| stored.version), &after, snapshot.now) {
                 Ok(encoded) => record = Some(encoded),
                 Err(error) => {
-                    problems.push(format!("whether the nodes of NodePool {name} join: {error}"));
+                    problems.push(format!("launch results of NodePool {name}: {error}"));
                     continue;
                 }
             }
         }
-        let registrations = Registrations { described, judgement: after.judge() };
-        known.push(Judging { node_pool: name.clone(), registrations, record });
+        let registrations = Registrations { described, health: after.status() };
+        known.push(PoolRegistrations { node_pool: name.clone(), registrations, record });
     }
     (known, problems)
 }
@@ -77,15 +77,16 @@ fn described(view: &ClusterView, evaluated: &EvaluatedPool) -> Option<Described>
     })
 }
 
-/// The status of the condition for the NodePool as it is now, whichever controller wrote it: Karpenter, or a planner whose record has expired.
-fn stated(status: Option<&NodePoolStatus>, described: &Described) -> Judgement {
+/// The status of the condition for the current NodePool, whichever controller wrote it: Karpenter, or a planner whose record has
+/// expired.
+fn stated(status: Option<&NodePoolStatus>, described: &Described) -> HealthStatus {
     let of_now = status.filter(|status| status.node_class_observed_generation == Some(described.node_class));
     let condition = of_now.and_then(|status| status.conditions.iter().find(|condition| condition.type_ == HEALTHY));
     match condition.filter(|condition| condition.observed_generation == Some(described.node_pool)) {
-        Some(condition) if condition.status == ConditionStatus::True => Judgement::Healthy,
+        Some(condition) if condition.status == ConditionStatus::True => HealthStatus::Healthy,
         Some(condition) if condition.status == ConditionStatus::False => {
-            Judgement::Unhealthy { reason: condition.reason.clone(), message: condition.message.clone() }
+            HealthStatus::Unhealthy { reason: condition.reason.clone(), message: condition.message.clone() }
         }
-        _ => Judgement::Unknown,
+        _ => HealthStatus::Unknown,
     }
 }

@@ -9,51 +9,51 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanReport {
-    /// How many pods waited for a node.
+    /// The number of pending pods.
     pub pods: usize,
-    /// How many of them fit on nodes that exist or are on their way.
+    /// How many of them fit on existing or launching nodes.
     pub placed: usize,
-    /// These pods, `namespace/name`, and the nodes, or claims whose nodes will come.
+    /// These pods, `namespace/name`, and the nodes, or the claims of future nodes.
     pub placements: Vec<(String, String)>,
     /// The claims that were written.
     pub created: Vec<String>,
-    /// The pods that cannot be placed, `namespace/name`, and why.
+    /// The unschedulable pods, `namespace/name`, each with the reason.
     pub unschedulable: Vec<(String, String)>,
-    /// The claims that begin to leave.
+    /// The claims that begin termination.
     pub leaving: Vec<String>,
-    /// The claims of commands that are carried out if a later plan still finds them right.
+    /// The claims of commands that are executed if a later plan validates them.
     pub proposed: Vec<String>,
     /// Why every other managed node stays. Empty when disruption was not considered.
     pub kept: Vec<Kept>,
-    /// What could not be used or done, in words.
+    /// The errors.
     pub problems: Vec<String>,
-    /// When another plan will have something to do even if nothing happens meanwhile.
+    /// When another plan has something to do even if nothing else happens.
     pub next: Option<Duration>,
 }
 
 impl PlanReport {
-    /// Has the next plan made after this time at the latest.
+    /// Schedules the next plan for this time at the latest.
     pub(super) fn wait_at_most(&mut self, wait: Duration) {
         self.next = Some(self.next.map_or(wait, |next| next.min(wait)));
     }
 }
 
-/// What came of a plan, or of a part of one.
+/// The outcome of a plan, or of a part of one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
-    /// For whoever asked for the plan.
+    /// The report for the caller.
     pub report: PlanReport,
     /// The events to publish.
     pub events: Vec<ObjectEvent>,
-    /// How many NodePools have stopped disruption because their nodes were replaced again and again.
+    /// How many NodePools have stopped disruption because their nodes were replaced repeatedly.
     pub stopped: usize,
-    /// Whether an earlier plan did not finish, so that this one left out what is optional.
+    /// Whether an earlier plan did not finish, so that this one skipped optional work.
     pub reduced: bool,
 }
 
 impl Outcome {
-    /// Adds the outcome of the part after this one.
+    /// Adds the outcome of the next part.
     pub(super) fn add(&mut self, other: Self) {
         let Self { report, events, stopped, reduced } = other;
         let own = &mut self.report;

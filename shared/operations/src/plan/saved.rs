@@ -1,9 +1,9 @@
-//! Snapshots that are kept, and plans that are made of them again.
+//! Snapshots that are kept, and plans that are replayed from them.
 //!
-//! The form: JSON `{"format": 2, "snapshot": …}`, deflated (zlib) where the planner writes it; beside it in the same form, once the
-//! plan has ended, `{"format": 2, "answers": …}`: the results of its writes. What a plan does not read is left
-//! out, and what could hold a secret: user data of EC2NodeClasses, and annotations of others. Pods have neither environment
-//! variables nor Secrets in it from the beginning.
+//! The format is JSON `{"format": 2, "snapshot": …}`, compressed with zlib if the planner writes it. After the plan has ended,
+//! the results of its writes are stored beside it in the same format: `{"format": 2, "answers": …}`. Fields that plans do not
+//! read are left out, and so is what could contain a secret: user data of EC2NodeClasses, and unknown annotations. Environment
+//! variables of pods and Secrets are never read.
 
 use super::action::Batch;
 use super::execute::{Answered, Answers, Recorded};
@@ -20,9 +20,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{Read as _, Write as _};
 
-/// The form that this version writes, and the only one that it reads.
+/// The format that this version writes, and the only one that it reads.
 const FORMAT: u32 = 2;
-/// What a deflated one begins with, and no JSON does.
+/// The first byte of a compressed snapshot, with which no JSON begins.
 const DEFLATED: u8 = 0x78;
 
 #[derive(Deserialize)]
@@ -33,10 +33,10 @@ struct Header {
 /// Why a snapshot cannot be kept or read.
 #[derive(Debug, thiserror::Error)]
 pub enum SavedError {
-    /// It is no JSON, or not that of a snapshot.
-    #[error("it is no snapshot of a plan: {0}")]
+    /// It is not JSON, or not a snapshot.
+    #[error("it is not a snapshot of a plan: {0}")]
     Json(#[from] serde_json::Error),
-    /// It cannot be deflated or inflated.
+    /// It cannot be compressed or decompressed.
     #[error("it is damaged: {0}")]
     Deflate(#[from] std::io::Error),
     /// Another version wrote it.
@@ -46,21 +46,21 @@ pub enum SavedError {
     Format(u32),
 }
 
-/// What a plan and an outcome are made of: the same for the same snapshot, to the byte.
+/// The actions and the outcome of a plan: the same for the same snapshot, byte for byte.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Replay {
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What was to be done, in order. It is taken for done.
+    /// The actions, in order. They are assumed to have succeeded.
     pub batches: Vec<Batch>,
 }
 
 impl Snapshot {
-    /// The snapshot as it is kept.
+    /// Encodes the snapshot.
     ///
     /// # Errors
-    /// When it cannot be encoded.
+    /// If it cannot be encoded.
     pub fn save(&self) -> Result<Vec<u8>, SavedError> {
         #[derive(Serialize)]
         struct Whole<'a> {
@@ -70,10 +70,10 @@ impl Snapshot {
         deflated(&Whole { format: FORMAT, snapshot: &self.without_secrets() })
     }
 
-    /// Reads what [`save`](Self::save) wrote, deflated or not.
+    /// Decodes what [`save`](Self::save) wrote, compressed or not.
     ///
     /// # Errors
-    /// When it is something else.
+    /// If it is something else.
     pub fn read(bytes: &[u8]) -> Result<Self, SavedError> {
         #[derive(Deserialize)]
         struct Whole {
@@ -83,23 +83,23 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// Makes the plan without doing any of it. Every write is taken for done.
+    /// Makes the plan without executing it. Every write is assumed to succeed.
     #[must_use]
     pub fn replay(&self) -> Replay {
         self.replay_with(Answers::default())
     }
 
-    /// The same, where each write is answered as it was before, as far as that is known.
+    /// The same, with the recorded result of each write, if there is one.
     #[must_use]
     pub fn replay_with(&self, answers: Answers) -> Replay {
         let answered = Answered::new(self, answers);
         let recorded = Recorded::new(&answered);
-        // Nothing that is only assumed ever waits.
+        // A plan that executes nothing never waits.
         let outcome = pipeline::run(self, &OfferCache::default(), &recorded).now_or_never().unwrap_or_default();
         Replay { outcome, batches: recorded.kept().0 }
     }
 
-    /// The same without what no plan reads and what may be secret.
+    /// The same without what plans do not read and what may be secret.
     fn without_secrets(&self) -> Self {
         let mut snapshot = self.clone();
         let view = &mut snapshot.view;
@@ -118,10 +118,10 @@ impl Snapshot {
 }
 
 impl Answers {
-    /// What came of a plan's writes as it is kept.
+    /// Encodes the results of a plan's writes.
     ///
     /// # Errors
-    /// When it cannot be encoded.
+    /// If they cannot be encoded.
     pub fn save(&self) -> Result<Vec<u8>, SavedError> {
         #[derive(Serialize)]
         struct Whole<'a> {
@@ -131,10 +131,10 @@ impl Answers {
         deflated(&Whole { format: FORMAT, answers: self })
     }
 
-    /// Reads what [`save`](Self::save) wrote.
+    /// Decodes what [`save`](Self::save) wrote.
     ///
     /// # Errors
-    /// When it is something else.
+    /// If it is something else.
     pub fn read(bytes: &[u8]) -> Result<Self, SavedError> {
         #[derive(Deserialize)]
         struct Whole {
@@ -159,7 +159,7 @@ fn inflated<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, SavedError> {
     } else {
         bytes
     };
-    // Before the rest, which has another shape in another form.
+    // Checked before the rest, which may differ in another format.
     let Header { format } = serde_json::from_slice(text)?;
     if format != FORMAT {
         return Err(SavedError::Format(format));
@@ -171,7 +171,7 @@ fn reduce(annotations: &mut StringMap) {
     annotations.retain(|key, _| is_read(key));
 }
 
-/// Whether planning looks at an annotation.
+/// Whether planning reads an annotation.
 fn is_read(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     ["karpenter.sh", "karpenter.k8s.aws", "nodeless.sh"].contains(&domain)

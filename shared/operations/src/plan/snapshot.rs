@@ -1,4 +1,4 @@
-//! All that a plan is made from: one value, read before the plan begins and never looked up again.
+//! The input of a plan: one value, read before the plan begins.
 
 use super::PlanSettings;
 use super::command_records::Commands;
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// All that a plan is made from. The same snapshot always gives the same plan.
+/// The input of a plan. The same snapshot always results in the same plan.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Snapshot {
@@ -25,40 +25,40 @@ pub struct Snapshot {
     pub now: Timestamp,
     /// How plans are made.
     pub settings: PlanSettings,
-    /// How much work the plan may be.
+    /// The work budget of the plan.
     pub work: WorkBudget,
     /// The cluster.
     pub view: ClusterView,
     /// All claims.
     pub claims: Vec<NodeClaim>,
-    /// What the claims of each NodePool are charged.
+    /// The usage of each NodePool.
     pub usage: BTreeMap<String, PoolUsage>,
-    /// The offerings that are not to be asked for.
+    /// The offerings that are unavailable.
     pub unavailable: Vec<UnavailableOffering>,
-    /// How many launches of an offering may be on their way; `None` where that is not known, and no launch is held back.
+    /// How many launches of an offering may be in progress; `None` if unknown, in which case no launch waits.
     pub launch_budgets: Option<Vec<LaunchBudget>>,
     /// The zones that the cluster is shifted away from.
     pub shifted: Vec<ShiftedZone>,
-    /// The results of the last launches of each NodePool, or why that is not known.
+    /// The results of the last launches of each NodePool, or why they are unknown.
     pub registrations: Result<Vec<StoredRecord>, String>,
-    /// How much memory nodes reported, or why that is not known.
+    /// The memory that nodes reported, or why it is unknown.
     pub reported_memory: Result<StoredRecord, String>,
-    /// The disruption commands that are on their way.
+    /// The disruption commands in progress.
     pub commands: Commands,
-    /// What voluntary disruption did within the last hour, or why that is not known. `None` where that was not read yet: it is
-    /// only where something is to be disrupted.
+    /// What voluntary disruption did within the last hour, or why it is unknown. `None` until it is read, which happens only if
+    /// something is to be disrupted.
     pub churn: Option<Result<Vec<StoredRecord>, String>>,
-    /// The nodes that the last decision had no time for, or why that is not known.
+    /// The nodes that the last decision did not evaluate, or why they are unknown.
     pub not_yet_evaluated: Result<BTreeSet<String>, String>,
-    /// An earlier plan that was begun and has not ended.
+    /// An earlier plan that did not finish.
     pub unfinished: Option<UnfinishedPlan>,
-    /// What can be launched.
+    /// The catalog.
     #[serde(with = "stored_catalog")]
     pub catalog: Arc<Catalog>,
 }
 
 impl Snapshot {
-    /// A cluster of which nothing is known, at this time.
+    /// An empty cluster at this time.
     #[must_use]
     pub fn bare(now: Timestamp, catalog: Arc<Catalog>) -> Self {
         Self {
@@ -83,13 +83,13 @@ impl Snapshot {
     }
 }
 
-/// How much work a plan may be, as counts: a plan that is made again from the same snapshot does the same work.
+/// The work budget of a plan as counts, so that a plan that is replayed from the same snapshot does the same work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkBudget {
-    /// For pods that wait: [`nodeless_scheduling::Options::max_work`]. `None` means that no pod is left for a later plan.
+    /// For pending pods: [`nodeless_scheduling::Options::max_work`]. `None` means that no pod is left for a later plan.
     pub provisioning: Option<u64>,
-    /// For one decision about disruption: [`nodeless_disruption::Options::most_work`].
+    /// For one disruption decision: [`nodeless_disruption::Options::most_work`].
     pub disruption: u64,
 }
 
@@ -101,21 +101,21 @@ impl Default for WorkBudget {
 }
 
 impl WorkBudget {
-    /// The time in which the default work of a decision is certainly done on the smallest planner that is deployed.
+    /// The time in which the default work of a decision certainly completes on the smallest deployed planner.
     const DEFAULT_TAKES: Duration = Duration::from_secs(20);
-    /// How much the scheduler does in a millisecond on the smallest planner that is deployed: a unit takes up to 50 ns there.
+    /// How much the scheduler does in a millisecond on the smallest deployed planner: a unit takes up to 50 ns there.
     const SCHEDULED_IN_A_MILLISECOND: u64 = 20_000;
-    /// What is kept back of the time: for reading the cluster, for writes and for pods.
+    /// The time that is reserved for reading the cluster, for writes and for pods.
     const KEPT_BACK: Duration = Duration::from_secs(10);
 
-    /// What can be done within a time. It is computed before the plan begins, where the time is known.
+    /// The work that fits in a time. It is computed before the plan begins.
     #[must_use]
     pub fn within(remaining: Duration) -> Self {
         let whole = Self::default();
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let usable = remaining.saturating_sub(Self::KEPT_BACK);
         let share = milliseconds(usable.min(Self::DEFAULT_TAKES));
-        // Pods come first, so that a plan that is late still does something for them.
+        // Pods come first, so that a plan that is late still schedules some of them.
         let provisioning = milliseconds(usable).max(1_000).saturating_mul(Self::SCHEDULED_IN_A_MILLISECOND);
         Self {
             provisioning: Some(provisioning),
@@ -124,7 +124,7 @@ impl WorkBudget {
     }
 }
 
-/// The catalog in its stored form, as base64: a tenth of what it takes as JSON.
+/// The catalog in its stored form, as base64: a tenth of its size as JSON.
 mod stored_catalog {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;

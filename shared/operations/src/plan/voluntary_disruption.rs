@@ -13,7 +13,7 @@ use nodeless_ports::cluster::ClusterView;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// When the first node that is kept for a while only may be looked at again, rounded up to whole seconds.
+/// When the first node that stays only for a limited time may be evaluated again, rounded up to whole seconds.
 pub(super) fn next_change(decision: &Decision, now: Timestamp) -> Option<Duration> {
     let until = decision.kept.iter().flat_map(|kept| &kept.reasons).filter_map(|reason| match reason {
         KeptReason::TooRecent { until, .. } | KeptReason::Nominated { until } => Some(*until),
@@ -23,21 +23,21 @@ pub(super) fn next_change(decision: &Decision, now: Timestamp) -> Option<Duratio
     Some(Duration::from_secs(wait.as_secs() + 1))
 }
 
-/// Why no node may be disrupted voluntarily now: something that could not be decoded may forbid it.
+/// Why no node may be disrupted voluntarily now: an object that could not be decoded may forbid it.
 pub(super) fn doubt(view: &ClusterView) -> Option<String> {
     let matters = ["Node", "Pod", "PodDisruptionBudget", "DaemonSet", "CapacityBuffer"];
     let hidden = view.invalid.iter().find(|object| matters.contains(&object.kind.as_str()))?;
     Some(format!("{} {} cannot be understood: {}", hidden.kind, hidden.name, hidden.message))
 }
 
-/// What nodes are compared with, by the name of the EC2NodeClass. A class without nodeless' hash was not resolved yet, so
-/// nothing can be measured against it.
+/// The properties that drift compares nodes with, by the name of the EC2NodeClass. A class without nodeless' hash is not resolved
+/// yet, so nodes cannot be compared with it.
 pub(super) fn class_facts(view: &ClusterView) -> BTreeMap<String, NodeClassFacts> {
     let classes = view.node_classes.iter();
     classes.filter_map(|(name, class)| Some((name.clone(), node_class::facts(class)?))).collect()
 }
 
-/// The cluster as decisions see it. A command that is validated again must not be in its own way: `without` names it.
+/// The cluster as decisions see it. A command must not block its own validation: `without` names it.
 pub(super) fn input<'a>(
     cluster_state: &'a ClusterState<'_>,
     evaluated: &'a [EvaluatedPool],
@@ -77,7 +77,7 @@ pub(super) fn input<'a>(
     }
 }
 
-/// The pods that would have to find another node.
+/// The pods that would have to move to another node.
 pub(super) fn reschedulable<'p, 'a>(pods: &'p [&'a Pod]) -> impl Iterator<Item = &'a Pod> + use<'p, 'a> {
     pods.iter().copied().filter(|pod| pod.is_reschedulable())
 }
@@ -90,7 +90,7 @@ pub(super) fn termination(reason: DisruptionReason) -> TerminationReason {
     }
 }
 
-/// Why a command takes a node, in a sentence.
+/// The reason of a command for a node, in a sentence.
 pub(super) fn message(reason: DisruptionReason, claim: &NodeClaim) -> String {
     let stated = |kind: &str| {
         let condition = claim.condition(kind).filter(|condition| condition.status == ConditionStatus::True)?;
@@ -102,11 +102,8 @@ pub(super) fn message(reason: DisruptionReason, claim: &NodeClaim) -> String {
         DisruptionReason::Drifted => stated(condition::DRIFTED)
             .or_else(|| stated(condition::REBALANCE_RECOMMENDED))
             .or_else(|| {
-                Some(format!(
-                    "it reaches its expireAfter of {} before long",
-                    format_go_duration(claim.spec.expire_after?)
-                ))
+                Some(format!("it reaches its expireAfter of {} soon", format_go_duration(claim.spec.expire_after?)))
             })
-            .unwrap_or_else(|| "it no longer is what its NodePool or EC2NodeClass describes".to_owned()),
+            .unwrap_or_else(|| "it no longer matches its NodePool or EC2NodeClass".to_owned()),
     }
 }

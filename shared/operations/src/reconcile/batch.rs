@@ -1,4 +1,4 @@
-//! Many claims at a time: none waits for another, and what they have in common is done once.
+//! Reconciles many claims concurrently, and performs once what they have in common.
 
 use super::{RETRY, Reconciled, Reconciler, SOON, View};
 use crate::lines::{ClaimWaits, Failed};
@@ -14,29 +14,30 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many claims take their steps at a time; as many again launch, since an answer to CreateFleet takes longest.
+/// How many claims are reconciled concurrently. The same number may launch in addition, because CreateFleet takes longest to
+/// answer.
 pub(super) const AT_ONCE: usize = 16;
-/// How long the steps of one claim may take: longer than EC2 takes to answer CreateFleet, and less than claims are taken for.
+/// The time limit for the steps of one claim: longer than EC2 takes to answer CreateFleet, and shorter than a claim is leased.
 const STEPS_TAKE: Duration = Duration::from_secs(55);
-/// How often the claims that are done are put back while others take longer.
+/// How often finished claims are returned to their shards while others are still running.
 const PUT_BACK_EVERY: Duration = Duration::from_secs(2);
-/// Of how many claims the metrics are in one document: a metric has at most 100 values in it.
+/// The number of claims in one metrics document: a metric has at most 100 values in one document.
 const METRICS_OF: usize = 50;
 
 /// The work for one claim in one run.
 #[derive(Default)]
 pub(super) struct Progress {
     pub(super) done: Reconciled,
-    /// What could not be read or written of the claims table.
+    /// What could not be read from or written to the claims table.
     pub(super) failed: Option<PortError>,
     /// Events to publish.
     pub(super) events: Vec<ObjectEvent>,
-    /// Its instance, if it is to be terminated.
+    /// The instance to terminate, if any.
     pub(super) terminate: Option<String>,
-    /// Other claims to be reconciled, and when: members of its launch group.
+    /// Other claims to reconcile, and when: members of its launch group.
     pub(super) others: Vec<(String, Duration)>,
     pub(super) metrics: Metrics,
-    /// What the claims of the run have in common.
+    /// The state that the claims of the run share.
     pub(super) registrations: Arc<Registrations>,
 }
 
@@ -59,8 +60,7 @@ impl Progress {
 }
 
 impl Reconciler {
-    /// Reconciles claims, those that were taken from a shard or others. Returns each with what could not be read or written of the
-    /// claims table, if anything.
+    /// Reconciles claims, whether they were taken from a shard or not. Returns each with the claims table error, if any.
     pub(super) async fn reconcile_all(
         &self,
         names: &[String],
@@ -105,7 +105,7 @@ impl Reconciler {
         Ok((claims, view))
     }
 
-    /// Takes the steps of one claim, for as long as they may take.
+    /// Takes the steps of one claim within the time limit.
     async fn bounded(&self, claim: NodeClaim, view: &View, registrations: &Arc<Registrations>) -> Progress {
         let mut progress = Progress::of(&claim.name, registrations);
         let name = claim.name.clone();
@@ -113,7 +113,7 @@ impl Reconciler {
         let ended = match select(pin!(self.advance(claim, view, &mut progress)), limit).await {
             Either::Left((ended, _)) => ended,
             Either::Right(_) => {
-                let message = format!("its steps took longer than {} s", STEPS_TAKE.as_secs());
+                let message = format!("its steps took more than {} s", STEPS_TAKE.as_secs());
                 Err(PortError::new(ErrorKind::Unavailable, format!("reconcile NodeClaim {name}"), message))
             }
         };
@@ -138,7 +138,7 @@ impl Reconciler {
         self.put_back(failed.collect(), taken).await
     }
 
-    /// Does what claims have in common that are done, and has those reconciled again that are due later.
+    /// Performs the shared work of finished claims, and schedules those that are due later.
     async fn put_back(
         &self,
         mut done: Vec<Progress>,
@@ -164,8 +164,8 @@ impl Reconciler {
         done.into_iter().map(|progress| (progress.done, progress.failed)).collect()
     }
 
-    /// Has EC2 terminate the instances of these claims, with one call. When it fails each is tried alone, so that one that cannot
-    /// be terminated does not hold up others.
+    /// Terminates the instances of these claims with one call. If it fails, each instance is terminated by a call of its own, so
+    /// that one failure does not block the others.
     async fn terminate(&self, done: &mut [Progress]) {
         let ids: Vec<String> = done.iter().filter_map(|progress| progress.terminate.clone()).collect();
         if ids.is_empty() {

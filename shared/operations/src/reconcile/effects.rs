@@ -1,4 +1,4 @@
-//! Carrying out the effects of a step.
+//! Executes the effects of a step.
 
 use super::Reconciler;
 use super::batch::Progress;
@@ -19,8 +19,8 @@ use nodeless_telemetry::Metric;
 use std::time::Duration;
 
 impl Reconciler {
-    /// Runs effects in their order up to the first that fails and that others wait for. Returns whether the record has changed
-    /// meanwhile, so that the claim has to be read again.
+    /// Executes effects in order, up to the first required effect that fails. Returns whether the record changed meanwhile, so
+    /// that the claim has to be read again.
     pub(super) async fn run_effects(
         &self,
         claim: &NodeClaim,
@@ -34,11 +34,11 @@ impl Reconciler {
             match effect {
                 Effect::Launch => moved_on |= self.launch(claim, progress).await?,
                 Effect::Recover { instances } => moved_on |= self.recover(claim, instances, progress).await?,
-                // One pod that is blocked, for example by a webhook, does not block others.
+                // A pod whose eviction is blocked, for example by a webhook, does not block others.
                 Effect::Evict { .. } | Effect::DeletePod { .. } => {
                     failed_pod = self.run_effect(claim, effect, progress).await.err().or(failed_pod);
                 }
-                // Tried again with the next sweep: without its tags a node works all the same.
+                // The next sweep retries it. The node works without the tags.
                 Effect::TagInstance { .. } => {
                     if let Err(error) = self.run_effect(claim, effect, progress).await {
                         progress.metrics.count(Metric::ReconcileErrors, 1);
@@ -46,7 +46,7 @@ impl Reconciler {
                         continue;
                     }
                 }
-                // The record has changed and was mirrored as it is now.
+                // The record changed and was mirrored in its current state.
                 Effect::MirrorClaim if moved_on => {}
                 other => self.run_effect(claim, other, progress).await?,
             }
@@ -68,12 +68,13 @@ impl Reconciler {
             Effect::DeletePod { pod, grace_seconds } => {
                 self.cluster.delete_pod(pod, *grace_seconds).await?;
                 progress.metrics.count(Metric::Evictions, 1);
-                let message = format!("Deleted with {grace_seconds} s to stop: the node's time is up");
+                let message =
+                    format!("Deleted with a grace period of {grace_seconds} s: the node's terminationGracePeriod ends");
                 progress.events.push(disrupted(pod, &message));
                 Ok(())
             }
             Effect::TerminateInstance { id } => {
-                // With those of other claims, by one call.
+                // Together with those of other claims, by one call.
                 progress.terminate = Some(id.clone());
                 Ok(())
             }
@@ -91,7 +92,7 @@ impl Reconciler {
             Effect::RemoveMirror => self.cluster.remove_claim(&claim.name).await,
             Effect::DeleteRecord => self.claims.delete(claim).await,
             Effect::WakePlanner => {
-                // The heartbeat comes within a minute, so a lost wake-up holds nothing up.
+                // The heartbeat replaces a lost wake-up within a minute.
                 if let Err(error) = self.queue.wake_planner(WakeSource::Lifecycle).await {
                     self.context.log(&Failed { what: "wake the planner", why: &error.to_string() });
                 }
@@ -102,8 +103,8 @@ impl Reconciler {
         }
     }
 
-    /// Reports a refused launch on the EC2NodeClass, and has EC2 asked whether all launches from it are refused; only then
-    /// it is not ready any more. Nothing depends on either: the class is asked about every half hour anyway.
+    /// Reports a rejected launch on the EC2NodeClass and requests its validation. Only if EC2 rejects all launches from the class
+    /// does it become not ready. Nothing depends on either: the class is validated every half hour anyway.
     async fn report_refusal(&self, claim: &NodeClaim, message: &str, progress: &mut Progress) {
         let name = &claim.node_class;
         progress.events.push(launch_refused(ObjectRef::node_class(name, ""), &claim.name, message));
@@ -119,8 +120,8 @@ impl Reconciler {
         self.queue.check_node_class(node_class, Duration::ZERO).await
     }
 
-    /// Makes the NodeClaim object equal to the record, and returns its uid. When that fails, the claim continues: the sweep updates
-    /// the object later.
+    /// Writes the NodeClaim object to match the record, and returns its uid. If that fails the claim continues, and the sweep
+    /// updates the object later.
     pub(super) async fn mirror_record(&self, claim: &NodeClaim) -> Option<String> {
         match self.cluster.mirror_claim(claim).await {
             Ok(uid) => Some(uid),
@@ -160,7 +161,7 @@ impl Reconciler {
     }
 }
 
-/// A node that is gone needs no patch; the next step sees that it is gone.
+/// A deleted node needs no patch. The next step finds that it is gone.
 fn gone_is_fine(result: Result<(), PortError>) -> Result<(), PortError> {
     match result {
         Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
@@ -168,7 +169,7 @@ fn gone_is_fine(result: Result<(), PortError>) -> Result<(), PortError> {
     }
 }
 
-/// Failures as records of what is not to be asked for.
+/// Failures as records of unavailable offerings.
 pub(super) fn unavailable(failures: &[OfferingFailure], until: jiff::Timestamp) -> Vec<UnavailableOffering> {
     let mut offerings: Vec<UnavailableOffering> = failures
         .iter()

@@ -1,4 +1,4 @@
-//! The record of a launch group: who its members are, and whose each instance is.
+//! The record of a launch group: its members, and the owner of each instance.
 
 use super::Reconciler;
 use nodeless_lifecycle::group::{Owners, assign};
@@ -7,18 +7,18 @@ use nodeless_model::{Instance, NodeClaim, Phase};
 use nodeless_ports::claims::StoredLaunchGroup;
 use nodeless_ports::{ErrorKind, PortError};
 
-/// Attempts to write a record that others write too.
+/// How many times the record is written when other processes write it too.
 const ATTEMPTS: u32 = 6;
 
-/// A launch group, once it is written whose each instance is.
+/// A launch group whose instance owners are recorded.
 pub(super) struct Shared {
     pub(super) owners: Owners,
-    /// The claims that there are, in the order of their places.
+    /// The existing claims, in the order of their places.
     members: Vec<NodeClaim>,
 }
 
 impl Shared {
-    /// The members that have no instance on record.
+    /// The members that have no recorded instance.
     pub(super) fn without_instance(&self) -> impl Iterator<Item = &NodeClaim> {
         self.members.iter().filter(|member| lacks_instance(member))
     }
@@ -30,13 +30,13 @@ pub(super) fn lacks_instance(claim: &NodeClaim) -> bool {
 }
 
 impl Reconciler {
-    /// Writes whose the instances of an answer are. The answer may be an old one that EC2 repeats, so an instance that had an
-    /// owner is given to no other claim: it may have ended with it.
+    /// Records the owners of the instances of an answer. EC2 may repeat an old answer, so an instance that already had an owner
+    /// is given to no other claim: it may have ended with its owner.
     pub(super) async fn share_answer(&self, claim: &NodeClaim, answer: &LaunchOutcome) -> Result<Shared, PortError> {
         self.write_owners(claim, &answer.instances, false).await
     }
 
-    /// Writes whose these instances are, which EC2 lists now.
+    /// Records the owners of instances that EC2 lists now.
     pub(super) async fn share(&self, claim: &NodeClaim, listed: &[Instance]) -> Result<Shared, PortError> {
         self.write_owners(claim, listed, true).await
     }
@@ -44,7 +44,7 @@ impl Reconciler {
     async fn write_owners(&self, claim: &NodeClaim, found: &[Instance], listed: bool) -> Result<Shared, PortError> {
         for _ in 0..ATTEMPTS {
             let Some(mut group) = self.stored_group(claim).await? else {
-                // All that carries the tag of a group of one is its only member's, and no other process writes that.
+                // Instances with the tag of a group of one belong to its only member, and no other process writes that record.
                 let members = vec![claim.clone()];
                 let owners = assign(&Owners::new(), &members, found).unwrap_or_default();
                 return Ok(Shared { owners, members });
@@ -62,12 +62,14 @@ impl Reconciler {
                 Err(error) => return Err(error),
             }
         }
-        let message =
-            format!("the launch group of NodeClaim {} was being written by others {ATTEMPTS} times", claim.name);
+        let message = format!(
+            "the launch group of NodeClaim {} was written by other processes {ATTEMPTS} times in a row",
+            claim.name
+        );
         Err(PortError::new(ErrorKind::Unavailable, "write the launch group", message))
     }
 
-    /// The claims of a claim's launch group that there are, itself among them, in the order of their places.
+    /// The existing claims of a claim's launch group, including itself, in the order of their places.
     pub(super) async fn members(&self, claim: &NodeClaim) -> Result<Vec<NodeClaim>, PortError> {
         match self.stored_group(claim).await? {
             Some(group) => self.present(&group).await,
@@ -82,7 +84,7 @@ impl Reconciler {
         Ok(members)
     }
 
-    /// The record of the group, for groups of several. Where it is missing it is made from the claims that there are.
+    /// The record of the group, for groups of several members. A missing record is created from the existing claims.
     pub(super) async fn stored_group(&self, claim: &NodeClaim) -> Result<Option<StoredLaunchGroup>, PortError> {
         let Some(group) = claim.spec.launch_group.as_ref().filter(|group| group.size > 1) else { return Ok(None) };
         if let Some(stored) = self.claims.launch_group(&group.id).await? {
@@ -101,7 +103,7 @@ impl Reconciler {
     }
 }
 
-/// A claim's place in the group of this id.
+/// A claim's place in the group with this id.
 fn place(claim: &NodeClaim, group: &str) -> Option<u32> {
     claim.spec.launch_group.as_ref().filter(|theirs| theirs.id == group).map(|theirs| theirs.index)
 }

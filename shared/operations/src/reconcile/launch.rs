@@ -1,4 +1,4 @@
-//! Launching the members of a group with one call, and giving each its instance.
+//! Launches the members of a group with one call, and assigns an instance to each.
 
 use super::Reconciler;
 use super::SOON;
@@ -22,14 +22,14 @@ use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{ErrorKind, PortError, RecordKind};
 use nodeless_telemetry::Metric;
 
-/// What there is to launch from.
+/// The offerings to launch from.
 struct Offer {
     node_class: nodeless_api::EC2NodeClass,
     types: Vec<InstanceType>,
 }
 
 impl Reconciler {
-    /// Launches the claim's group. Says whether records were written.
+    /// Launches the claim's group. Returns whether records were written.
     pub(super) async fn launch(&self, claim: &NodeClaim, progress: &mut Progress) -> Result<bool, PortError> {
         let offer = match self.offer(claim).await {
             Ok(offer) => offer,
@@ -48,21 +48,20 @@ impl Reconciler {
             Ok(outcome) => {
                 self.report_outcome(claim, &outcome);
                 self.note_budgets(&outcome).await;
-                self.settle_members(claim, &outcome, &offer.types, progress).await
+                self.record_members(claim, &outcome, &offer.types, progress).await
             }
             Err(error) => self.failed(claim, &error, progress).await,
         }
     }
 
-    /// Gives instances that were found by the tag of a group to the members that they belong to. A member for which there is
-    /// none waits.
+    /// Assigns instances that were found by the tag of a group to the members that own them. A member without an instance waits.
     pub(super) async fn recover(
         &self,
         claim: &NodeClaim,
         instances: &[Instance],
         progress: &mut Progress,
     ) -> Result<bool, PortError> {
-        // What it costs counts until it is gone; when the catalog cannot be read the claim is charged as before.
+        // Its price counts until it is gone. If the catalog cannot be read, the charge of the claim is unchanged.
         let types = self.offer(claim).await.map(|offer| offer.types).unwrap_or_default();
         let shared = self.share(claim, instances).await?;
         let found = LaunchOutcome { instances: instances.to_vec(), failures: Vec::new() };
@@ -70,7 +69,7 @@ impl Reconciler {
         for member in shared.without_instance() {
             let result = result_for(member, &found, &shared.owners, |instance| learn(instance, &types));
             if matches!(result, LaunchResult::Launched { .. }) {
-                moved_on |= self.settle_member(claim, member, &result, progress).await?;
+                moved_on |= self.record_member(claim, member, &result, progress).await?;
             }
         }
         Ok(moved_on)
@@ -101,8 +100,8 @@ impl Reconciler {
         Ok(Offer { types, node_class })
     }
 
-    /// What nodes reported, for what the node is expected to have until it has joined. The launch is the same where that is not
-    /// known.
+    /// The memory that nodes reported, for the expected capacity of the node until it joins. The launch is the same if it is
+    /// unknown.
     async fn reported_memory(&self) -> ReportedMemory {
         let read = self.claims.record(RecordKind::ReportedMemory, "").await;
         let decoded = read.and_then(|stored| Ok(reported_memory::decode(&stored.unwrap_or_default())?));
@@ -112,10 +111,9 @@ impl Reconciler {
         })
     }
 
-    /// The instance types with NodeOverlays, where the plan used any.
+    /// The instance types with NodeOverlays, if the plan used any.
     ///
-    /// Whether overlays contradict each other only the planner knows, which reads all NodePools; it has reported that in their
-    /// status.
+    /// Only the planner, which reads all NodePools, can detect conflicts between overlays. It reports them in their status.
     async fn overlaid(&self, claim: &NodeClaim, types: Vec<InstanceType>) -> Result<Vec<InstanceType>, PortError> {
         let marks = [labels::PRICE_OVERLAY_APPLIED, labels::CAPACITY_OVERLAY_APPLIED];
         if !marks.iter().any(|mark| claim.spec.annotations.contains_key(*mark)) {
@@ -133,9 +131,9 @@ impl Reconciler {
         Ok(overlaid.pools.remove(&pool.name).map(|types| types.instance_types.to_vec()).unwrap_or_default())
     }
 
-    /// Gives every member of the group that has no instance yet its result, so that one call serves all. A member that is left
-    /// out, because the process ends, repeats the call and finds its instance.
-    async fn settle_members(
+    /// Records the result of every member of the group that has no instance yet, so that one call serves all. If the process ends
+    /// first, the remaining members repeat the call and find their instances.
+    async fn record_members(
         &self,
         claim: &NodeClaim,
         outcome: &LaunchOutcome,
@@ -149,18 +147,18 @@ impl Reconciler {
             if matches!(result, LaunchResult::Launched { .. }) {
                 launched.push((member, result));
             } else if member.client_token() == claim.client_token() {
-                // For the others the answer to their own call counts.
+                // For the others, the answer to their own call counts.
                 others.push((member, result));
             }
         }
         let mut moved_on = self.write_launched(claim, &launched, progress).await?;
         for (member, result) in others {
-            moved_on |= self.settle_member(claim, member, &result, progress).await?;
+            moved_on |= self.record_member(claim, member, &result, progress).await?;
         }
         Ok(moved_on)
     }
 
-    /// Writes the members of a claim's group that have instances now, with one transaction; one by one when another process wrote
+    /// Writes the members of a claim's group that have instances now in one transaction, or one by one if another process wrote
     /// one of them.
     async fn write_launched(
         &self,
@@ -182,7 +180,7 @@ impl Reconciler {
         if alone || self.claims.update_together(&changes).await.is_err() {
             let mut moved_on = false;
             for (member, result) in launched {
-                moved_on |= self.settle_member(claim, member, result, progress).await?;
+                moved_on |= self.record_member(claim, member, result, progress).await?;
             }
             return Ok(moved_on);
         }
@@ -211,8 +209,9 @@ impl Reconciler {
         failed.map_or(Ok(true), Err)
     }
 
-    /// Gives a member of the claim's group its result, and has it reconciled again if it is another: its node has to be waited for.
-    async fn settle_member(
+    /// Records the result of a member of the claim's group. Schedules the member if it is another claim, because its node has to
+    /// be waited for.
+    async fn record_member(
         &self,
         claim: &NodeClaim,
         member: &NodeClaim,
@@ -226,7 +225,7 @@ impl Reconciler {
         Ok(moved_on)
     }
 
-    /// Writes the result of a launch, and runs what follows from it. Returns whether the record was written.
+    /// Writes the result of a launch, and executes its effects. Returns whether the record was written.
     async fn apply_result(
         &self,
         claim: &NodeClaim,
@@ -243,7 +242,7 @@ impl Reconciler {
         Ok(written.phase != Phase::Reserved)
     }
 
-    /// Runs what follows from the result of a launch that is written.
+    /// Executes the effects of a launch result that is written.
     async fn follow(&self, step: &Step, written: &NodeClaim, progress: &mut Progress) -> Result<(), PortError> {
         let mut events = step.events.clone();
         let mut done = Ok(());
@@ -259,7 +258,7 @@ impl Reconciler {
                 break;
             }
         }
-        // Only now there is a NodeClaim object that the events can be about.
+        // The events need the NodeClaim object, which now exists.
         progress.events.extend(events);
         done
     }
@@ -271,7 +270,7 @@ impl Reconciler {
         let result = LaunchResult::Failed { code: error.code.clone(), message: error.to_string(), retryable };
         let moved_on = self.apply_result(claim, &result, progress).await?;
         if !retryable {
-            // What one call was refused, all members were: none of them has to ask again.
+            // All members share the failed offerings of one call, so none of them has to ask again.
             let members = self.members(claim).await?;
             let same = members.iter().filter(|it| it.name != claim.name && it.client_token() == claim.client_token());
             for member in same.filter(|it| lacks_instance(it)) {
@@ -281,8 +280,8 @@ impl Reconciler {
         Ok(moved_on)
     }
 
-    /// Writes down what the answer says of how much may be asked for next. Without it the next plan is as bold or as careful
-    /// as the last, which does no harm.
+    /// Records the launch budgets that follow from the answer. If that fails, the next plan uses the previous budgets, which is
+    /// harmless.
     async fn note_budgets(&self, outcome: &LaunchOutcome) {
         let now = self.context.now();
         let (raised, reset) = budget::changes(outcome, now);

@@ -1,5 +1,5 @@
-//! The claims of a shard that are due: what they need is read for all of them at once, and then each takes one step after another
-//! until it has to wait.
+//! Reconciles the claims of a shard that are due: reads what they need for all of them together, then lets each take one step
+//! after another until it has to wait.
 
 mod batch;
 mod effects;
@@ -23,11 +23,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use view::{Sight, View};
 
-/// The most steps of one claim in one run, so that a claim whose steps do not end does not hold up others.
+/// The maximum number of steps of one claim in one run, so that a claim whose steps do not end does not block others.
 const STEPS: u32 = 12;
-/// When a claim is reconciled again whose run ended in the middle.
+/// When a claim whose run was interrupted is reconciled again.
 const SOON: Duration = Duration::from_secs(1);
-/// When a claim is reconciled again whose record could not be read or written.
+/// When a claim whose record could not be read or written is reconciled again.
 const RETRY: Duration = Duration::from_secs(10);
 
 /// Reconciles claims.
@@ -44,13 +44,14 @@ pub struct Reconciler {
     pub cloud: Arc<dyn Cloud>,
     /// The catalog, kept between runs.
     pub catalog: CatalogCache,
-    /// How many Events were published lately, kept between runs.
+    /// Limits how many Events are published, kept between runs.
     pub events: EventRate,
     /// Karpenter's times, and the cluster's name.
     pub settings: Settings,
     /// Whether zonal shifts are honoured.
     pub zonal_shift: bool,
-    /// Whether a claim whose `minValues` cannot be reached by what is to be had is not launched (Karpenter's policy Strict).
+    /// Whether a claim is not launched if the available instance types cannot satisfy its `minValues` (Karpenter's policy
+    /// Strict).
     pub min_values_strict: bool,
 }
 
@@ -59,11 +60,11 @@ pub struct Reconciler {
 pub struct Reconciled {
     /// The claim's name.
     pub claim: String,
-    /// Its phase at the end; `None` when there is no such claim, or not any more.
+    /// Its phase at the end; `None` if the claim does not exist.
     pub phase: Option<Phase>,
-    /// When it is reconciled again, if something is expected to happen.
+    /// When it is reconciled again, if it is scheduled.
     pub requeued: Option<Duration>,
-    /// What could not be read or done and is tried again, in words.
+    /// The errors that are retried.
     pub waits_for: Vec<String>,
 }
 
@@ -73,16 +74,16 @@ pub struct Reconciled {
 pub struct ReconcileError {
     /// The claim or the shard.
     pub of: String,
-    /// What failed.
+    /// The error.
     pub source: PortError,
 }
 
 impl Reconciler {
-    /// Reconciles the claims of a shard that are due, and sends the message for those that are due next. Where none is due,
-    /// because the message came twice or another process was earlier, nothing is done.
+    /// Reconciles the claims of a shard that are due, and sends the message for the next due time. If no claim is due, because
+    /// the message was delivered twice or another process was earlier, nothing happens.
     ///
     /// # Errors
-    /// When the claims table cannot be read or written: the sweep then finds the claims.
+    /// If the claims table cannot be read or written. The sweep then finds the claims.
     pub async fn run_shard(&self, shard: u32) -> Result<Vec<Reconciled>, ReconcileError> {
         let failed = |source| ReconcileError { of: format!("shard {shard}"), source };
         let Some(taken) = shards::take_due(self.claims.as_ref(), shard, self.context.now()).await.map_err(failed)?
@@ -94,11 +95,11 @@ impl Reconciler {
         Ok(results.into_iter().map(|(reconciled, _)| reconciled).collect())
     }
 
-    /// Reconciles one claim now, and leaves what follows to its shard. Another process that reconciles it at the same time is no
-    /// error: the second one reads the claim again.
+    /// Reconciles one claim now, and schedules further steps in its shard. If another process reconciles it at the same time, the
+    /// claim is read again, which is not an error.
     ///
     /// # Errors
-    /// When the claims table cannot be read or written: then nothing was done that is not written.
+    /// If the claims table cannot be read or written. Nothing was done that is not recorded.
     pub async fn run(&self, name: &str) -> Result<Reconciled, ReconcileError> {
         let mut results = self.reconcile_all(&[name.to_owned()], None).await;
         let gone = Reconciled { claim: name.to_owned(), ..Reconciled::default() };
@@ -106,7 +107,7 @@ impl Reconciler {
         failed.map_or(Ok(reconciled), |source| Err(ReconcileError { of: format!("NodeClaim {name}"), source }))
     }
 
-    /// Takes the steps of one claim until it has to wait. What could not be read or written of the claims table is the error.
+    /// Takes the steps of one claim until it has to wait. The error is one of the claims table.
     async fn advance(&self, mut claim: NodeClaim, view: &View, progress: &mut Progress) -> Result<(), PortError> {
         let mut sight = view.sight(&claim);
         for _ in 0..STEPS {
@@ -115,7 +116,7 @@ impl Reconciler {
             let next = step(&claim, &seen, self.context.now(), &self.settings);
             progress.done.waits_for.clone_from(&next.blocked);
             let Some(written) = self.write(&claim, &next, progress).await? else {
-                // Another process wrote it: its next step is another one.
+                // Another process wrote it, so its next step is a different one.
                 let Some(present) = self.claims.get(&claim.name).await? else {
                     progress.ended(None, None);
                     return Ok(());
@@ -127,7 +128,7 @@ impl Reconciler {
             progress.events.extend(next.events.iter().cloned());
             match self.run_effects(&written, &next.effects, &mut sight, progress).await {
                 Ok(true) => {
-                    // The record has changed with the result of the launch.
+                    // The record changed with the result of the launch.
                     let present = self.claims.get(&claim.name).await?;
                     let requeued = present.as_ref().map(|_| SOON);
                     progress.ended(present.map(|claim| claim.phase), requeued);
@@ -139,7 +140,7 @@ impl Reconciler {
                     return Ok(());
                 }
                 Err(error) => {
-                    // The record is written, so the next run does again what was left undone.
+                    // The record is written, so the next run repeats the remaining effects.
                     progress.done.waits_for.push(error.to_string());
                     progress.done.requeued = Some(next.requeue.unwrap_or(SOON).max(Duration::from_secs(2)));
                     return Ok(());
@@ -159,7 +160,7 @@ impl Reconciler {
         Ok(())
     }
 
-    /// Writes the claim after a step, before any of its effects. `None` when another process wrote first.
+    /// Writes the claim after a step, before any of its effects. `None` if another process wrote first.
     async fn write(
         &self,
         before: &NodeClaim,

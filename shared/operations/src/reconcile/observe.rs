@@ -1,4 +1,4 @@
-//! What a step of one claim looks at: its part of what was read for many claims, and what only it needs.
+//! The input of a step of one claim: its part of the shared view, and what only this claim needs.
 
 use super::Reconciler;
 use super::view::{Sight, View};
@@ -45,14 +45,14 @@ impl Reconciler {
         Ok(instances.into_iter().find(|instance| instance.id == launched.id))
     }
 
-    /// The instances first and the claims last, so that one that was just recorded does not look like an orphan.
+    /// Instances are read first and claims last, so that an instance that was just recorded does not look like an orphan.
     async fn group(&self, claim: &NodeClaim) -> Result<SeenGroup, PortError> {
         let Some(group) = &claim.spec.launch_group else { return Ok(SeenGroup::default()) };
         let mut instances = self.cloud.group_instances(&group.id).await?;
         let Some(stored) = self.stored_group(claim).await? else {
             return Ok(SeenGroup { instances, ..SeenGroup::default() });
         };
-        // By its id EC2 may know what it does not list by its tag yet, or any more.
+        // EC2 may return an instance by its id before its tag is listed, or after.
         if let Some(own) = owned_by(&stored.owners, &claim.name)
             && !instances.iter().any(|instance| instance.id == own)
         {
@@ -88,12 +88,12 @@ impl Reconciler {
     }
 }
 
-/// Reads something only if it is needed.
+/// Reads a value only if it is needed.
 async fn if_needed<T>(needed: bool, read: impl Future<Output = Result<T, PortError>>) -> Seen<T> {
     if needed { read.await.into() } else { Seen::default() }
 }
 
-/// Reads something only if it is needed and not known yet, and keeps it for the next step.
+/// Reads a value only if it is needed and not read yet, and keeps it for the next step.
 async fn known<T: Clone>(
     needed: bool,
     kept: &mut Option<Seen<T>>,

@@ -1,4 +1,4 @@
-//! What claims need of the cluster and of EC2, read for all of them at once.
+//! Reads the state of the cluster and of EC2 for many claims together.
 
 use super::Reconciler;
 use crate::node_class;
@@ -10,10 +10,10 @@ use nodeless_ports::cluster::{InvalidObject, SoughtNode};
 use nodeless_ports::{ErrorKind, PortError, ShiftedZone};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Up to so many NodePools are read one by one, and more with one list.
+/// Up to this number, NodePools are read one by one; more are read with one list.
 const FEW_POOLS: usize = 2;
 
-/// What was read for many claims.
+/// The state that was read for many claims.
 pub(super) struct View {
     nodes: Seen<(Vec<Node>, Vec<InvalidObject>)>,
     mirrors: Seen<(Vec<MirroredClaim>, Vec<InvalidObject>)>,
@@ -23,7 +23,7 @@ pub(super) struct View {
     shifted: Vec<ShiftedZone>,
 }
 
-/// What is known of one claim between its steps. A part that is `None` is read when a step needs it.
+/// The state of one claim between its steps. A `None` part is read when a step needs it.
 #[derive(Clone, Default)]
 pub(super) struct Sight {
     pub(super) nodes: Option<Seen<Vec<Node>>>,
@@ -35,7 +35,7 @@ pub(super) struct Sight {
 
 impl View {
     /// # Errors
-    /// When it cannot be read from the claims table whether zones are shifted away from.
+    /// If the zonal shifts cannot be read from the claims table.
     pub(super) async fn read(reconciler: &Reconciler, claims: &[NodeClaim]) -> Result<Self, PortError> {
         let needs: Vec<(&NodeClaim, Needs)> = claims.iter().map(|claim| (claim, Needs::of(claim))).collect();
         let any_launched = claims.iter().any(|claim| claim.status.instance.is_some());
@@ -53,13 +53,13 @@ impl View {
         Ok(view)
     }
 
-    /// The zonal shift away from the zone of a claim's instance, in words, while one is in effect.
+    /// The message of the zonal shift away from the zone of a claim's instance, if one is in effect.
     pub(super) fn shift_away_from(&self, claim: &NodeClaim) -> Option<String> {
         let launched = claim.status.instance.as_ref()?;
         zonal_shift::of_zone(&self.shifted, &launched.zone).map(zonal_shift::words)
     }
 
-    /// The part of the view that is about one of the claims that it was read for.
+    /// The part of the view for one of the claims that it was read for.
     pub(super) fn sight(&self, claim: &NodeClaim) -> Sight {
         let needs = Needs::of(claim);
         Sight {
@@ -74,7 +74,7 @@ impl View {
         }
     }
 
-    /// Whether a step of this claim needs its instance, the first one or one that follows at once because its node has joined.
+    /// Whether a step of this claim needs its instance: the first step, or one that follows at once because its node has joined.
     fn needs_instance(&self, claim: &NodeClaim) -> bool {
         let joins = || claim.phase == Phase::Launched && self.nodes_of(claim).known().is_some_and(|it| !it.is_empty());
         (Needs::of(claim).instance || joins()) && self.shift_away_from(claim).is_none()
@@ -116,7 +116,7 @@ impl View {
 }
 
 impl Sight {
-    /// Takes over what an effect that succeeded has changed, so that it need not be read again.
+    /// Applies the change of a successful effect, so that the state need not be read again.
     pub(super) fn after(&mut self, effect: &Effect) {
         match effect {
             Effect::PatchNode { uid, patch, .. } => {
@@ -131,7 +131,7 @@ impl Sight {
             }
             Effect::DeleteNode { .. } => self.nodes = None,
             Effect::TerminateInstance { .. } | Effect::Launch | Effect::Recover { .. } => self.instance = None,
-            // The object is there now, with a uid.
+            // The object exists now and has a uid.
             Effect::MirrorClaim if !matches!(self.mirror, Some(Seen::Known(Some(_)))) => self.mirror = None,
             _ => {}
         }
@@ -166,7 +166,7 @@ impl Reconciler {
         read.map(|found| found.into_iter().map(|one| (one.id.clone(), one)).collect()).into()
     }
 
-    /// Whether each of the NodePools of these claims exists. An invalid NodePool exists all the same.
+    /// Whether the NodePool of each claim exists. An invalid NodePool counts as existing.
     async fn pools(&self, needs: &[(&NodeClaim, Needs)]) -> Seen<BTreeMap<String, bool>> {
         let sought: BTreeSet<&String> =
             needs.iter().filter(|(_, needs)| needs.node_pool).map(|(claim, _)| &claim.node_pool).collect();
@@ -204,7 +204,7 @@ impl Reconciler {
         }
     }
 
-    /// An invalid NodePool exists all the same.
+    /// An invalid NodePool counts as existing.
     pub(super) async fn node_pool_exists(&self, name: &str) -> Result<bool, PortError> {
         match self.cluster.node_pool(name).await {
             Ok(found) => Ok(found.is_some()),
@@ -214,7 +214,7 @@ impl Reconciler {
     }
 }
 
-/// How the node of a claim's instance is looked up.
+/// The keys by which the node of a claim's instance is found.
 fn sought_node(claim: &NodeClaim) -> Option<SoughtNode> {
     let instance = claim.status.instance.as_ref()?;
     Some(SoughtNode {

@@ -1,4 +1,4 @@
-//! Conditions of initialized claims, which the sweep keeps current because no message does.
+//! Conditions of initialized claims. The sweep keeps them current because no message does.
 
 use super::{Read, SweepReport, Sweeper};
 use futures::{StreamExt as _, stream};
@@ -13,14 +13,14 @@ use nodeless_model::{ConditionStatus, Node, NodeClaim, NodePool, Phase};
 use nodeless_ports::ErrorKind;
 use std::collections::BTreeMap;
 
-/// The most NodeClaim objects whose status one sweep brings up to date.
+/// The maximum number of NodeClaim objects whose status one sweep updates.
 const SHOWN: usize = 400;
-/// How many of them at a time.
+/// How many of them are updated concurrently.
 const AT_ONCE: usize = 8;
 
 impl Sweeper {
-    /// Compares each node with what its instance type has, for the condition `ConsistentStateFound`. Gives the claims
-    /// as they are then.
+    /// Compares each node with the capacity of its instance type, for the condition `ConsistentStateFound`. Returns the updated
+    /// claims.
     pub(super) async fn check_consistency(
         &self,
         mut claims: Vec<NodeClaim>,
@@ -33,14 +33,14 @@ impl Sweeper {
         for claim in claims.iter_mut().filter(|claim| claim.phase == Phase::Initialized) {
             let Some(launched) = &claim.status.instance else { continue };
             let Some(node) = nodes.get(launched.id.as_str()) else { continue };
-            // A kubelet that has not reported the capacity of its node is no inconsistency.
+            // A node whose kubelet has not reported its capacity is not inconsistent.
             let mut next = claim.clone();
             if node.capacity.is_empty() || !set_consistent(&mut next, node, now) {
                 continue;
             }
             match self.claims.update(&next, None).await {
                 Ok(version) => next.version = version,
-                // Another process writes it now; the next sweep tries again.
+                // Another process is writing it. The next sweep retries it.
                 Err(error) if error.kind == ErrorKind::Conflict => continue,
                 Err(error) => {
                     report.problems.push(format!("NodeClaim {}: {error}", claim.name));
@@ -53,13 +53,13 @@ impl Sweeper {
             if let Some(failed) = failed.filter(|condition| condition.status == ConditionStatus::False) {
                 events.push(failed_consistency_check(ObjectRef::node_claim(&claim.name, uid), &failed.message));
             }
-            self.tell(&events).await;
+            self.publish(&events).await;
             *claim = next;
         }
         claims
     }
 
-    /// Brings the status of NodeClaim objects up to date that show other conditions than their records: what a plan noted, and
+    /// Updates the status of NodeClaim objects whose conditions differ from their records: conditions that a plan noted, and
     /// `Consolidatable`, which follows from the record and the time.
     pub(super) async fn mirror_changed(
         &self,
@@ -70,8 +70,8 @@ impl Sweeper {
     ) {
         let mirrors: BTreeMap<&str, &MirroredClaim> =
             read.mirrors.iter().map(|mirror| (mirror.name.as_str(), mirror)).collect();
-        let settled = claims.iter().filter(|claim| claim.phase == Phase::Initialized);
-        let changed = settled.filter_map(|claim| {
+        let initialized = claims.iter().filter(|claim| claim.phase == Phase::Initialized);
+        let changed = initialized.filter_map(|claim| {
             let mirror = mirrors.get(claim.name.as_str()).filter(|mirror| mirror.deletion_timestamp.is_none())?;
             let pool = read.node_pools.iter().find(|pool| pool.name == claim.node_pool);
             let shown = shown(claim, pool, mirror, now);
@@ -94,12 +94,12 @@ impl Sweeper {
         let writes: Vec<_> = writes.collect();
         let failed: Vec<Option<String>> = stream::iter(writes).buffered(AT_ONCE).collect().await;
         report.problems.extend(failed.into_iter().flatten());
-        self.tell(&events).await;
+        self.publish(&events).await;
     }
 }
 
-/// The claim as its object should show it. Where the NodePool is gone or faulty, it is not known whether the claim may be
-/// consolidated, and the condition of the object stays.
+/// The claim as its object should show it. If the NodePool is missing or invalid, it is unknown whether the claim may be
+/// consolidated, and the object keeps its condition.
 fn shown(claim: &NodeClaim, pool: Option<&NodePool>, mirror: &MirroredClaim, now: Timestamp) -> NodeClaim {
     let mut shown = claim.clone();
     let kind = condition::CONSOLIDATABLE;

@@ -1,4 +1,4 @@
-//! What may change of an instance while it runs: its network, and the capacity reservation that it is in.
+//! Properties of a running instance that may change: its network, and its capacity reservation.
 
 use super::{MOVED, Read, SweepReport, Sweeper};
 use crate::lines::Collected;
@@ -13,9 +13,9 @@ use nodeless_ports::ErrorKind;
 use std::collections::BTreeMap;
 
 impl Sweeper {
-    /// Notes on claims in which subnet, security groups and capacity reservation their instances are: drift is measured
-    /// against that, and all of it may change while they run. One that is in no reservation any more is on demand from then on,
-    /// and its NodePool pays for it as for any other. Returns the claims as they are then.
+    /// Records the current subnet, security groups and capacity reservation of the instances on their claims. Drift compares with
+    /// these, and all of them may change while an instance runs. An instance that left its reservation is on-demand from then on,
+    /// and its NodePool is charged the on-demand price. Returns the updated claims.
     pub(super) async fn note_moved(
         &self,
         mut claims: Vec<NodeClaim>,
@@ -36,7 +36,7 @@ impl Sweeper {
                         (next, Some(charge))
                     }
                     Err(why) => {
-                        // It is recorded with its price or not at all; the next sweep tries again.
+                        // It is recorded together with its price or not at all. The next sweep retries it.
                         report.problems.push(format!("NodeClaim {}: what it costs on demand: {why}", claim.name));
                         continue;
                     }
@@ -55,7 +55,7 @@ impl Sweeper {
                     *claim = NodeClaim { version, ..next };
                     claim.spec.charge = charge.unwrap_or_else(|| claim.spec.charge.clone());
                 }
-                // Another process writes it now; the next sweep tries again.
+                // Another process is writing it. The next sweep retries it.
                 Err(error) if error.kind == ErrorKind::Conflict => {}
                 Err(error) => report.problems.push(format!("NodeClaim {}: {error}", claim.name)),
             }
@@ -63,8 +63,8 @@ impl Sweeper {
         claims
     }
 
-    /// What an instance costs on demand: by its EC2NodeClass, or else by the catalog alone, where the class is gone or leaves
-    /// the zone out. What the catalog has no price for costs what it did.
+    /// The on-demand price of an instance: by its EC2NodeClass, or by the catalog alone if the class is gone or excludes the
+    /// zone. If the catalog has no price, the previous price is kept.
     async fn price_on_demand(&self, claim: &NodeClaim, instance: &Instance, now: Timestamp) -> Result<f64, String> {
         let class = self.cluster.node_class(&claim.node_class).await.map_err(|error| error.to_string())?;
         let catalog = self.catalog.current(self.claims.as_ref()).await.map_err(|error| error.to_string())?;

@@ -1,17 +1,17 @@
-//! Launch templates that no launch uses any more.
+//! Deletes launch templates that no launch uses any more.
 //!
-//! Each launch marks the templates that it uses with the day, before it uses them. Whatever an EC2NodeClass, its images or its
-//! user data were before leaves templates behind, and EC2 keeps at most 5,000 in a region.
+//! Each launch marks the templates that it uses with the day before it uses them. Every change of an EC2NodeClass, its images or
+//! its user data leaves unused templates, and EC2 allows at most 5,000 in a region.
 
 use super::{SweepReport, Sweeper};
 use crate::lines::Collected;
 use jiff::{SignedDuration, Timestamp};
 
-/// For how long a template is kept that no launch uses. Marks are days, so that a launch on its way is two of them away at least.
+/// How long an unused template is kept. Marks are days, so a launch in progress is at least two marks away.
 const KEPT: SignedDuration = SignedDuration::from_hours(3 * 24);
-/// How often is looked, in minutes: sweeps come once a minute.
+/// How often unused templates are looked for, in minutes. Sweeps run once a minute.
 const EVERY: i64 = 60;
-/// The most that one sweep deletes.
+/// The maximum number of templates that one sweep deletes.
 const MOST: usize = 25;
 
 impl Sweeper {

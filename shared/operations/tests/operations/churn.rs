@@ -6,7 +6,7 @@ use nodeless_ports::{ErrorKind, Plans, RecordKind, Records, StoredRecord};
 use nodeless_telemetry::Metric;
 use serde_json::json;
 
-/// A cluster with one node for each pod, where so many pods may be evicted within an hour.
+/// A cluster with one node for each pod, and a maximum of pods that may be evicted within an hour.
 async fn running_cluster(pods: usize, most: &str) -> Harness {
     let mut harness = Harness::new().await;
     harness.cluster.add_replica_sets((0..pods).map(|number| pod(&format!("web-{number}"), 3000)));
@@ -50,7 +50,7 @@ async fn drift_stops_after_so_many_evictions_and_goes_on_when_the_hour_is_over()
     assert!(report.kept.iter().any(|kept| kept.reasons.iter().any(|reason| reason.to_string().contains(why))));
     assert!(alarms(&harness) > 0 && metered(&harness));
     harness.minutes(50).await;
-    assert_eq!(replaced(&harness).await, 3, "an hour later it goes on");
+    assert_eq!(replaced(&harness).await, 3, "an hour later it continues");
     assert_eq!(harness.cluster.bound(), 3);
 }
 
@@ -84,7 +84,7 @@ async fn a_falling_price_justifies_evictions() {
 }
 
 #[tokio::test]
-async fn nothing_is_disrupted_while_nobody_knows_what_was() {
+async fn nothing_is_disrupted_while_past_disruption_is_unknown() {
     let mut harness = running_cluster(1, "1").await;
     drift(&harness);
     harness.faults.fail("claims churn", ErrorKind::Unavailable);

@@ -61,7 +61,7 @@ async fn an_overlay_changes_what_is_launched() {
         ["ValidationSucceeded", "Ready"].map(|kind| (kind.into(), ConditionStatus::True, kind.into()))
     );
     harness.until("it is launched", |harness| harness.cloud.launched() == 1).await;
-    assert_eq!(harness.cloud.alive()[0].instance_type, "c6i.xlarge", "the launch goes by the overlay too");
+    assert_eq!(harness.cloud.alive()[0].instance_type, "c6i.xlarge", "the launch uses the overlay too");
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn resources_of_an_overlay_count_before_the_node_has_joined() {
 }
 
 #[tokio::test]
-async fn overlays_that_contradict_each_other_are_told() {
+async fn conflicting_overlays_are_reported() {
     let harness = Harness::new().await;
     add_overlay(&harness, "a", "m6i.large", &json!({ "priceAdjustment": "+1" }));
     add_overlay(&harness, "b", "m6i.large", &json!({ "priceAdjustment": "+2" }));
@@ -156,7 +156,7 @@ async fn plans_that_ask_for_the_next_are_one_chain() {
     assert_eq!(harness.queue.take_plan(), None, "the second did not begin a chain of its own");
     harness.planner().run().await.unwrap();
     after(30);
-    assert!(harness.queue.take_plan().is_some(), "the chain goes on");
+    assert!(harness.queue.take_plan().is_some(), "the chain continues");
 }
 
 #[tokio::test]
@@ -196,7 +196,7 @@ fn add_volume(harness: &Harness, name: &str, zone: &str) {
 }
 
 #[tokio::test]
-async fn a_pod_goes_where_its_volume_is_or_is_told_why_not() {
+async fn a_pod_runs_in_the_zone_of_its_volume_or_gets_the_reason() {
     let harness = Harness::new().await;
     let with = |name: &str, claim: &str| {
         let mut pod = pod(name, 1000);

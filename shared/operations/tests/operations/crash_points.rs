@@ -32,7 +32,7 @@ async fn at_every_write(
     let launches = harness.cloud.launched();
     let first = harness.faults.first_writes();
     let writes = harness.faults.take_writes();
-    assert!(writes >= least, "only {writes} writes: the scenario has shrunk");
+    assert!(writes >= least, "only {writes} writes: the scenario covers too little");
     for write in 0..writes {
         for done in [false, true] {
             if !done && !first.contains(&write) {

@@ -1,4 +1,4 @@
-//! What `kubectl describe` shows of nodes that stay and nodes that go: conditions and events, as Karpenter's users know them.
+//! What `kubectl describe` shows of nodes that stay and nodes that are removed: conditions and events, as in Karpenter.
 
 use crate::common::{Harness, drift, pod, running_cluster};
 use nodeless_fake_kubernetes::resource::PODS;
@@ -27,7 +27,7 @@ fn shown(harness: &Harness, kind: &str) -> Option<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_node_that_cannot_be_consolidated_says_so_once_in_a_quarter_of_an_hour() {
+async fn an_unconsolidatable_node_gets_an_event_every_quarter_of_an_hour() {
     let mut harness = running_cluster(1).await;
     harness.minutes(20).await;
     let events = reported(&harness, "Unconsolidatable");
@@ -39,7 +39,7 @@ async fn a_node_that_cannot_be_consolidated_says_so_once_in_a_quarter_of_an_hour
 }
 
 #[tokio::test]
-async fn a_node_that_is_kept_says_which_pod_keeps_it_and_a_candidate_what_is_saved() {
+async fn a_kept_node_names_its_blocking_pod_and_a_candidate_its_savings() {
     let mut harness = Harness::new().await;
     let disruption = json!({ "consolidateAfter": "30s", "consolidationPolicy": "WhenEmptyOrUnderutilized" });
     harness.cluster.patch_node_pool(json!({ "spec": { "disruption": disruption } }));
@@ -97,7 +97,7 @@ async fn conditions_of_the_nodeclaim_say_how_it_stands_with_disruption() {
 }
 
 #[tokio::test]
-async fn a_node_that_has_less_than_its_instance_type_promises_is_told() {
+async fn a_node_with_less_capacity_than_its_instance_type_is_reported() {
     let mut harness = running_cluster(1).await;
     keep_promises(&harness).await;
     harness.minutes(2).await;

@@ -19,7 +19,7 @@ fn recommendation(claim: &NodeClaim) -> String {
 }
 
 #[tokio::test]
-async fn a_recommendation_to_rebalance_replaces_the_node_where_that_is_wanted() {
+async fn a_rebalance_recommendation_replaces_the_node_if_enabled() {
     let mut harness = running_cluster(2).await;
     let old = harness.records().await[0].clone();
     let event = recommendation(&old);
@@ -56,7 +56,7 @@ async fn a_recommendation_to_rebalance_replaces_the_node_where_that_is_wanted() 
 async fn a_node_that_expires_soon_is_replaced_first_and_the_forceful_time_never_comes() {
     let mut harness = Harness::new().await;
     harness.cluster.patch_node_pool(json!({ "spec": { "template": { "spec": { "expireAfter": "1h" } } } }));
-    annotate(&harness, expiration::GENTLE_BEFORE, "20m");
+    annotate(&harness, expiration::DEPRECATED_BEFORE, "20m");
     harness.cluster.add_replica_sets([pod("web", 3000)]);
     harness.queue_wake().await;
     harness.until("it runs", |harness| harness.cluster.bound() == 1).await;

@@ -116,7 +116,7 @@ async fn a_pod_whose_deletion_is_refused_holds_up_no_other() {
 }
 
 #[tokio::test]
-async fn a_nodeclaim_without_a_nodepool_is_told_that_nothing_is_launched_for_it() {
+async fn a_nodeclaim_without_a_nodepool_gets_an_event_that_nothing_is_launched() {
     let mut harness = running_cluster(1).await;
     let node_class = json!({ "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" });
     let spec = json!({ "nodeClassRef": node_class, "requirements": [] });
@@ -132,7 +132,7 @@ async fn a_nodeclaim_without_a_nodepool_is_told_that_nothing_is_launched_for_it(
     assert!(harness.cluster.node_claims().contains_key("mine"), "it is not ours to delete");
 }
 
-/// The members of a launch group whose answer was lost: EC2 has stated that it knows their client token.
+/// The members of a launch group whose answer was lost: EC2 has reported that their client token was used.
 async fn lost_group(harness: &Harness) -> Vec<String> {
     let lost =
         LaunchResult::Failed { code: "IdempotentParameterMismatch".into(), message: String::new(), retryable: false };

@@ -18,7 +18,7 @@ fn limit_dollars(harness: &Harness, dollars: &str) {
 }
 
 #[tokio::test]
-async fn a_limit_that_cannot_be_read_is_said_in_the_condition_and_an_event() {
+async fn an_invalid_limit_is_reported_in_the_condition_and_an_event() {
     let harness = Harness::new().await;
     limit_dollars(&harness, "-1");
     harness.cluster.add_pods([pod("web", 1000)]);

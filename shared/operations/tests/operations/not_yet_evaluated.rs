@@ -16,11 +16,11 @@ async fn which_nodes_were_not_looked_at_is_read_and_written_as_soon_as_that_can_
     for broken in ["claims not yet evaluated", "claims put not yet evaluated"] {
         harness.faults.fail(broken, ErrorKind::Unavailable);
         let report = planner.run().await.unwrap();
-        assert!(report.problems.iter().any(|why| why.contains("not looked at")), "{broken}: {:?}", report.problems);
+        assert!(report.problems.iter().any(|why| why.contains("did not evaluate")), "{broken}: {:?}", report.problems);
         harness.faults.end_outages();
         assert_eq!(stored().await, waiting, "{broken}: what is not known is not written over");
     }
     let report = planner.run().await.unwrap();
     assert!(report.problems.is_empty(), "{:?}", report.problems);
-    assert!(stored().await.is_empty(), "all of it was looked at, and the process that could not read it knows");
+    assert!(stored().await.is_empty(), "every node was evaluated, and the process remembers that");
 }

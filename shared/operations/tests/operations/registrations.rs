@@ -23,7 +23,7 @@ fn health(harness: &Harness) -> ConditionStatus {
     condition(harness).status
 }
 
-/// A cluster in which so many pods want a node each, and no machine joins.
+/// A cluster in which a number of pods need a node each, and no machine joins.
 async fn silent_cluster(pods: usize) -> Harness {
     let mut harness = Harness::new().await;
     harness.cloud.spoil_joins(100);
@@ -39,7 +39,7 @@ fn reported(harness: &Harness) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn two_machines_that_never_join_make_a_nodepool_unhealthy_and_three_that_do_mend_it() {
+async fn two_machines_that_never_join_make_a_nodepool_unhealthy_and_three_that_join_make_it_healthy() {
     let mut harness = silent_cluster(1).await;
     harness.minutes(14).await;
     assert_eq!(health(&harness), ConditionStatus::Unknown);
@@ -80,7 +80,7 @@ async fn a_machine_that_joins_makes_a_nodepool_healthy() {
 }
 
 #[tokio::test]
-async fn machines_that_ec2_refuses_to_launch_are_failures_with_what_ec2_said() {
+async fn launches_that_ec2_rejects_are_failures_with_the_message_of_ec2() {
     let mut harness = Harness::new().await;
     harness.faults.fail("cloud launch", ErrorKind::Denied);
     harness.cluster.add_pods([pod("a", 3000), pod("b", 3000)]);
@@ -115,7 +115,7 @@ async fn a_change_of_the_nodepool_or_its_class_begins_anew() {
 }
 
 #[tokio::test]
-async fn what_karpenter_said_holds_until_more_is_known() {
+async fn the_condition_of_karpenter_holds_until_there_are_results() {
     let harness = Harness::new().await;
     let stated = |generation: i64| {
         json!({
@@ -183,7 +183,10 @@ async fn what_cannot_be_read_changes_nothing_and_what_is_damaged_is_begun_anew()
     harness.faults.fail("claims registrations", ErrorKind::Unavailable);
     harness.restart();
     let report = harness.planner().run().await.unwrap();
-    assert!(report.problems.iter().any(|why| why.contains("nodes of NodePools join is not known")), "{report:?}");
+    assert!(
+        report.problems.iter().any(|why| why.contains("unknown whether the nodes of NodePools register")),
+        "{report:?}"
+    );
     assert_eq!(condition(&harness), before);
     harness.faults.end_outages();
     let stored = harness.claims.record(RecordKind::Registrations, "default").await.unwrap().unwrap();

@@ -83,7 +83,7 @@ async fn a_plan_without_the_record_goes_by_the_nodes_and_overwrites_nothing() {
     set_memory(&harness, harness.cluster.nodes().keys().next().unwrap(), 6_900);
     harness.faults.fail("claims reported memory", ErrorKind::Unavailable);
     let report = harness.planner().run().await.unwrap();
-    let named = report.problems.iter().any(|problem| problem.contains("how much memory nodes reported is not known"));
+    let named = report.problems.iter().any(|problem| problem.contains("the memory that nodes reported is unknown"));
     assert!(named, "{:?}", report.problems);
     harness.faults.end_outages();
     assert_eq!(harness.claims.record(RecordKind::ReportedMemory, "").await.unwrap().unwrap_or_default(), before);

@@ -61,7 +61,7 @@ async fn an_instance_that_left_its_reservation_is_paid_for_and_labelled_on_deman
     assert!(shown(&harness));
     let version = claim.version;
     harness.minutes(3).await;
-    assert_eq!((only(&harness).await.version, harness.cloud.launched()), (version, 1), "and then all is at rest");
+    assert_eq!((only(&harness).await.version, harness.cloud.launched()), (version, 1), "and then it is quiescent");
 }
 
 #[tokio::test]

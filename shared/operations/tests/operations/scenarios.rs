@@ -103,7 +103,7 @@ async fn a_plan_that_cannot_be_made_is_asked_for_again_a_few_times() {
 
 /// A function is killed at its timeout, and then its message holds up the group.
 #[tokio::test]
-async fn a_plan_that_would_not_end_in_time_says_so() {
+async fn a_plan_that_would_not_end_in_time_is_reported() {
     let harness = Harness::new().await;
     harness.faults.meet_at("cluster view", 2);
     let now = harness.clock.time();
@@ -148,7 +148,7 @@ async fn a_pool_without_its_class_harms_no_other() {
 }
 
 #[tokio::test]
-async fn pods_that_fit_nowhere_are_told_why_once() {
+async fn unschedulable_pods_get_one_event_with_the_reason() {
     let harness = Harness::new().await;
     harness.cluster.add_pods([pod("giant", 900_000)]);
     for _ in 0..3 {
@@ -161,7 +161,7 @@ async fn pods_that_fit_nowhere_are_told_why_once() {
 
 /// As in Karpenter: such a pod waits for capacity that is none of ours.
 #[tokio::test]
-async fn a_pod_that_keeps_off_node_pools_is_told_nothing() {
+async fn a_pod_that_excludes_node_pools_gets_no_event() {
     let harness = Harness::new().await;
     let mut elsewhere = pod("elsewhere", 1000);
     let terms = json!([{ "matchExpressions": [{ "key": labels::NODE_POOL, "operator": "DoesNotExist" }] }]);
@@ -176,7 +176,7 @@ async fn a_pod_that_keeps_off_node_pools_is_told_nothing() {
 }
 
 #[tokio::test]
-async fn a_node_pool_that_no_instance_type_meets_says_so_while_pods_wait() {
+async fn a_node_pool_without_compatible_instance_types_gets_an_event_while_pods_are_pending() {
     let harness = Harness::new().await;
     let huge = json!({ "key": labels::INSTANCE_TYPE, "operator": "In", "values": ["x9.huge"] });
     let families = json!({ "key": labels::INSTANCE_FAMILY, "operator": "Exists", "minValues": 40 });
@@ -201,7 +201,7 @@ async fn a_node_pool_that_no_instance_type_meets_says_so_while_pods_wait() {
 }
 
 #[tokio::test]
-async fn a_node_pool_says_why_its_class_is_not_ready() {
+async fn a_node_pool_reports_why_its_class_is_not_ready() {
     let harness = Harness::new().await;
     let reported = async || {
         harness.planner().run().await.unwrap();
@@ -398,7 +398,7 @@ async fn karpenters_nodes_are_adopted_unharmed() {
     assert!(matches!(&report.collected[..], [Collection::Adopt(_)]), "{report:?}");
     let claim = harness.records().await[0].clone();
     assert_eq!((claim.phase, claim.version), (Phase::Initialized, 1));
-    assert!(claim.status.instance.as_ref().unwrap().price > 0.0, "the catalog knows its price");
+    assert!(claim.status.instance.as_ref().unwrap().price > 0.0, "the catalog has its price");
     assert!(harness.sweeper().run().await.unwrap().collected.is_empty());
     harness.minutes(5).await;
     let after = inventory(&harness);
@@ -521,7 +521,7 @@ impl CatalogSource for TestSource {
 }
 
 #[tokio::test]
-async fn what_the_deployment_says_of_capacity_is_kept_with_the_catalog() {
+async fn the_capacity_settings_of_the_deployment_are_kept_with_the_catalog() {
     let harness = Harness::new().await;
     let capacity = CapacitySettings { reserved_enis: 1, memory_overhead: "0.1".parse().unwrap() };
     let refresher = Refresher {
@@ -612,7 +612,7 @@ async fn after_a_shortage_a_few_nodes_are_tried_and_twice_as_many_after_each_suc
     let report = harness.planner().run().await.unwrap();
     assert!(!report.created.is_empty() && report.created.len() <= budgets.len() * 8, "{}", report.created.len());
     let why = &report.unschedulable[0].1;
-    assert!(why.contains("one launch too many for now"), "{why}");
+    assert!(why.contains("exceeds the launch budget"), "{why}");
     assert!(report.next.is_some_and(|next| next <= std::time::Duration::from_secs(10)));
     let doubled = harness.planner().run().await.unwrap();
     assert!(doubled.created.is_empty(), "those on their way count: {:?}", doubled.created);
@@ -622,7 +622,7 @@ async fn after_a_shortage_a_few_nodes_are_tried_and_twice_as_many_after_each_suc
 }
 
 #[tokio::test]
-async fn a_launch_that_ec2_refuses_is_told_on_the_class_and_not_tried_in_a_loop() {
+async fn a_launch_that_ec2_rejects_is_reported_on_the_class_and_not_retried_in_a_loop() {
     let mut harness = Harness::new().await;
     harness.faults.fail("cloud launch", ErrorKind::Denied);
     harness.cluster.add_pods([pod("web", 3000)]);
@@ -635,7 +635,7 @@ async fn a_launch_that_ec2_refuses_is_told_on_the_class_and_not_tried_in_a_loop(
     let launched = claim.condition(condition::LAUNCHED).unwrap();
     assert_eq!((launched.status, claim.status.launch_attempts), (nodeless_model::ConditionStatus::False, 3));
     assert!(launched.message.contains("cloud launch was denied"), "{}", launched.message);
-    // Its time is up five minutes later; what has been mended by then serves the next claim.
+    // It times out five minutes later; what is fixed by then serves the next claim.
     harness.faults.end_outages();
     harness.until("the pod runs", |harness| harness.cluster.bound() == 1).await;
     harness.minutes(2).await;

@@ -95,7 +95,7 @@ async fn due(harness: &Harness) -> BTreeMap<String, i64> {
     all.map(|(name, at)| (name, at.duration_since(now).as_secs())).collect()
 }
 
-/// A cluster in which so many nodes are launched and have not joined yet.
+/// A cluster in which a number of nodes are launched and have not joined yet.
 async fn launched_cluster(nodes: usize) -> Harness {
     let mut harness = Harness::new().await;
     harness.cluster.add_pods((0..nodes).map(|number| pod(&format!("web-{number}"), 3000)));

@@ -138,7 +138,7 @@ async fn what_is_kept_holds_nothing_that_may_be_secret() {
 #[test]
 fn what_is_no_snapshot_is_refused_in_words() {
     let why = |bytes: &[u8]| Snapshot::read(bytes).unwrap_err().to_string();
-    assert!(why(b"{}").starts_with("it is no snapshot of a plan"), "{}", why(b"{}"));
+    assert!(why(b"{}").starts_with("it is not a snapshot of a plan"), "{}", why(b"{}"));
     assert!(why(br#"{"format": 3, "snapshot": {}}"#).starts_with("it has the form 3"));
     assert!(why(&[0x78, 1, 2]).starts_with("it is damaged"));
 }

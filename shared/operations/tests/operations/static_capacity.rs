@@ -17,7 +17,7 @@ fn set_replicas(harness: &Harness, replicas: i64) {
     harness.cluster.patch_node_pool(json!({ "spec": { "replicas": replicas } }));
 }
 
-/// Ticks until there are so many initialized nodes, or twenty minutes have passed.
+/// Ticks until there is this number of initialized nodes, or twenty minutes have passed.
 async fn converge(harness: &mut Harness, nodes: usize) {
     for _ in 0..20 {
         harness.minutes(1).await;
@@ -80,7 +80,7 @@ async fn a_pod_that_waits_goes_to_a_static_node_that_is_made_in_the_same_plan() 
 }
 
 #[tokio::test]
-async fn the_limit_on_nodes_holds_for_a_static_pool_and_is_told() {
+async fn the_limit_on_nodes_applies_to_a_static_pool_and_is_reported() {
     let mut harness = fixed_cluster(4).await;
     harness.cluster.patch_node_pool(json!({ "spec": { "limits": { "nodes": "2" } } }));
     converge(&mut harness, 2).await;
@@ -173,7 +173,7 @@ async fn a_static_pool_survives_the_end_of_its_process_at_any_write() {
     assert_eq!(harness.cloud.launched(), 4);
     let first = harness.faults.first_writes();
     let writes = harness.faults.take_writes();
-    assert!(writes > 60, "only {writes} writes: the scenario has shrunk");
+    assert!(writes > 60, "only {writes} writes: the scenario covers too little");
     for write in 0..writes {
         for done in [false, true] {
             // Before any other write it would be killed with what it has done after the write before.
@@ -201,7 +201,7 @@ async fn running_cluster(pods: usize, node_repair: bool) -> Harness {
     harness
 }
 
-/// The kernel of so many nodes has been bad since a while ago.
+/// The kernel of a number of nodes has been unhealthy for a while.
 fn sicken(harness: &Harness, nodes: usize, minutes_ago: i64) {
     let since = harness.clock.time() - SignedDuration::from_mins(minutes_ago);
     let kernel = json!({ "type": "KernelReady", "status": "False", "lastTransitionTime": since.to_string() });
@@ -277,7 +277,7 @@ async fn nothing_is_repaired_while_the_gate_is_off_or_too_much_is_unhealthy() {
     assert_eq!(unhealthy(&harness).await.len(), 1);
 }
 
-/// A schedule that begins in so many minutes and lasts an hour.
+/// A schedule that starts in this number of minutes and lasts an hour.
 fn nap_in(harness: &Harness, minutes: i64) -> (String, Timestamp) {
     let start = harness.clock.time() + SignedDuration::from_mins(minutes);
     let at = start.to_zoned(jiff::tz::TimeZone::UTC);
@@ -307,15 +307,15 @@ async fn a_sleeping_pool_has_no_nodes_and_comes_back() {
     let report = harness.planner().run().await.unwrap();
     assert!(report.created.is_empty());
     let why = &report.unschedulable[0].1;
-    assert!(why.contains(&format!("it sleeps until {end}")) && why.contains("nodeless.sh/sleep"), "{why}");
+    assert!(why.contains(&format!("it is scheduled off until {end}")) && why.contains("nodeless.sh/sleep"), "{why}");
     assert!(report.problems.is_empty(), "sleep is no fault: {:?}", report.problems);
     harness.cluster.end_protection();
     harness.minutes(10).await;
     assert_eq!((harness.cloud.alive().len(), harness.cluster.bound()), (0, 0));
-    assert_eq!(harness.cloud.launched(), launched, "nothing is launched for pods while it sleeps");
-    let status = harness.cluster.node_pool_status("default").clone();
+    assert_eq!(harness.cloud.launched(), launched, "nothing is launched for pods while it is scheduled off");
+    let status = harness.cluster.node_pool_status("default");
     let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready").unwrap();
-    assert_eq!(ready.status, nodeless_api::ConditionStatus::True, "a NodePool that sleeps is Ready");
+    assert_eq!(ready.status, nodeless_api::ConditionStatus::True, "a NodePool that is scheduled off is Ready");
     harness.minutes(50).await;
     assert_eq!((harness.cloud.alive().len(), harness.cluster.bound()), (2, 2), "in the morning");
 }

@@ -160,7 +160,7 @@ async fn a_node_pool_that_buys_spot_only_leaves_its_class_ready() {
 }
 
 #[tokio::test]
-async fn what_changes_about_a_class_is_told_as_events() {
+async fn changes_of_a_class_are_published_as_events() {
     let harness = Harness::new().await;
     let functions = functions(&harness);
     harness.cluster.patch_status(&NODE_CLASSES, "default", json!({ "conditions": [] }));
@@ -195,7 +195,7 @@ async fn what_changes_about_a_class_is_told_as_events() {
 }
 
 #[tokio::test]
-async fn a_class_that_goes_says_which_claims_it_waits_for() {
+async fn a_deleted_class_reports_which_claims_it_waits_for() {
     let mut harness = Harness::new().await;
     harness.cluster.add_pods([crate::common::pod("web", 1000)]);
     harness.queue_wake().await;

@@ -154,7 +154,7 @@ async fn while_arc_cannot_be_read_a_shift_holds_until_its_end() {
 }
 
 #[tokio::test]
-async fn a_zone_that_nobody_knows_is_told_and_stops_nothing() {
+async fn an_unknown_zone_is_reported_and_blocks_nothing() {
     let harness = Harness::new().await;
     harness.zonal_shifts.start("use1-az99", None);
     let report = harness.sweeper().run().await.unwrap();

@@ -11,24 +11,24 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use support::{create, list, picture, running, start_counted, within};
 
-/// What a scale-up took.
+/// The calls of a scale-up.
 struct ScaleUp {
     /// The calls of each operation of the ports.
     calls: BTreeMap<&'static str, u64>,
-    /// The Events of nodeless that are new.
+    /// The new Events of nodeless.
     events: u64,
-    /// The most messages about claims that waited at a time.
+    /// The maximum number of waiting messages about claims.
     messages: usize,
 }
 
 impl ScaleUp {
-    /// How many calls the operations made that begin so and that `counts` takes in.
+    /// How many calls the operations made with this prefix that match `counts`.
     fn sum(&self, prefix: &str, counts: impl Fn(&str) -> bool) -> u64 {
         self.calls.iter().filter(|(name, _)| name.starts_with(prefix) && counts(name)).map(|(_, count)| count).sum()
     }
 }
 
-/// As many pods as nodes come at once: no two of them run on one node.
+/// As many pods as nodes are created at once: no two of them fit on one node.
 fn scale_up(nodes: usize) -> ScaleUp {
     let mut driver = start_counted();
     let unlimited = json!({ "spec": { "limits": { "cpu": "100000" } } });
@@ -101,7 +101,7 @@ fn a_scale_up_of_a_hundred_nodes_reads_and_writes_little_for_each() {
         measured.messages
     );
     assert!(reads <= 100, "{reads} reads of the cluster");
-    // Two writes for each claim by lifecycle, when its node joins and when it is ready, and two by plans, once pods run there.
+    // Lifecycle writes each claim twice, when its node joins and when it is ready, and plans write it twice, once pods run there.
     assert!(table <= 600, "{table} calls of the claims table");
     assert!(written <= 900, "{written} writes of the cluster");
     let ec2 = measured.sum("cloud", |_| true);

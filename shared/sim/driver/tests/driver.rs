@@ -64,7 +64,7 @@ fn five_pods_get_a_node_and_the_empty_node_goes() {
     assert_eq!(names(&mirrors, "/status/nodeName"), names(&nodes, "/metadata/name"));
     assert!(driver.world().ec2().hourly_price() > 0.0);
 
-    // A while later everything still stands: nothing disrupts a cluster that rests.
+    // Later everything is unchanged: nothing disrupts a quiescent cluster.
     driver.advance_to(within(&driver, 600)).unwrap();
     assert_eq!(running(&driver), 5, "{}", picture(&mut driver));
     assert_eq!(names(&list(&driver, &NODES), "/metadata/name"), names(&nodes, "/metadata/name"));
@@ -75,9 +75,9 @@ fn five_pods_get_a_node_and_the_empty_node_goes() {
         .filter(|event| event["involvedObject"]["uid"] == *uid)
         .map(|event| event["reason"].as_str().unwrap().to_owned())
         .collect();
-    // Only a plan that is made while the node is not yet ready, or has just got its pods, publishes this one.
+    // Only a plan that runs while the node is not ready yet, or has just got its pods, publishes this one.
     reported.remove("DisruptionBlocked");
-    // How it came to be, and then why it stays.
+    // How it was created, and then why it stays.
     let expected = [
         "ConsistentStateFound",
         "Consolidatable",

@@ -43,7 +43,7 @@ fn deployment(name: &str, replicas: i64, cpu: &str) -> Value {
     })
 }
 
-/// Waits for something, and reports what stands where when it does not come.
+/// Waits for a condition, and reports the state if it does not become true.
 fn wait(driver: &mut Driver, seconds: i64, what: &str, holds: impl Fn(&Driver) -> bool) {
     let limit = within(driver, seconds);
     let came = driver.advance_until(limit, holds).unwrap();
@@ -54,7 +54,7 @@ fn wait(driver: &mut Driver, seconds: i64, what: &str, holds: impl Fn(&Driver) -
 fn a_stateful_set_gets_its_nodes_in_the_zone_of_its_volume() {
     let mut driver = start();
     driver.advance_to(within(&driver, 5)).unwrap();
-    // Of all zones the class allows one, so that chance cannot pass this test.
+    // The class allows one of the zones, so that this test cannot pass by chance.
     create(
         &driver,
         &STORAGE_CLASSES,
@@ -82,7 +82,7 @@ fn a_stateful_set_gets_its_nodes_in_the_zone_of_its_volume() {
     assert_eq!(zone(&driver), "us-east-1b");
     assert_eq!(list(&driver, &PERSISTENT_VOLUME_CLAIMS)[0]["status"]["phase"], "Bound");
 
-    // The class no longer states where; now the volume does. Its node goes, and the next one is in the same zone.
+    // The class no longer limits the zone; now the volume does. Its node is deleted, and the next one is in the same zone.
     let options = DeleteOptions::default();
     let api = driver.world().api();
     api.delete(&STORAGE_CLASSES, "", "gp3", &options).unwrap();
@@ -124,7 +124,7 @@ fn a_buffer_keeps_a_node_that_real_pods_take_and_that_is_made_up_for() {
     assert_eq!(list(&driver, &NODES).len(), 1, "it stays: {}", picture(&mut driver));
     let first = list(&driver, &NODES)[0]["metadata"]["name"].clone();
 
-    // A real pod needs no wait: the room is there.
+    // A real pod does not wait: the capacity is there.
     create(&driver, &DEPLOYMENTS, deployment("web", 1, "1"));
     wait(&mut driver, 15, "the pod runs at once", |it| running(it) == 1);
     wait(&mut driver, 300, "the buffer is filled again", |it| {
@@ -176,16 +176,16 @@ fn nodes_that_hold_room_for_a_buffer_are_consolidated_and_the_room_stays() {
     let patch = json!({ "spec": { "replicas": 2 } });
     let api = driver.world().api();
     api.patch(&DEPLOYMENTS, "default", "web", None, PatchType::Merge, &patch, &PatchOptions::default()).unwrap();
-    // Two pods of 1.5 and two chunks of 1: 8 cpus hold all of that with what the system takes.
-    wait(&mut driver, 3600, "what is left over goes", |it| {
+    // Two pods of 1.5 and two chunks of 1 fit on 8 CPUs together with what the system reserves.
+    wait(&mut driver, 3600, "the surplus nodes are removed", |it| {
         cpus(it) <= 8 && alive(it).len() == list(it, &NODES).len() && running(it) == 2 && fits(it)
     });
     driver.advance_to(within(&driver, 600)).unwrap();
     let (nodes, instances) = (list(&driver, &NODES).len(), driver.world().ec2().instances().len());
     driver.advance_to(within(&driver, 1800)).unwrap();
     assert!(fits(&driver) && running(&driver) == 2, "{}", picture(&mut driver));
-    assert_eq!(list(&driver, &NODES).len(), nodes, "it is at rest: {}", picture(&mut driver));
-    assert_eq!(driver.world().ec2().instances().len(), instances, "nothing is launched for the room again and again");
+    assert_eq!(list(&driver, &NODES).len(), nodes, "it is quiescent: {}", picture(&mut driver));
+    assert_eq!(driver.world().ec2().instances().len(), instances, "nothing is launched for the buffer repeatedly");
     assert!(instances - launched <= 4, "{} launches for that", instances - launched);
 }
 
@@ -208,7 +208,7 @@ fn an_instance_that_leaves_its_reservation_is_shown_and_charged_on_demand() {
     let price = claim.status.instance.as_ref().unwrap().price;
     assert!(price > 0.0);
 
-    // As it would be, had it been launched into a reservation that has ended: EC2 knows of none.
+    // The record of a launch into a reservation that has ended: EC2 no longer lists it.
     let launched = claim.status.instance.as_mut().unwrap();
     (launched.capacity_type, launched.price) = (CapacityType::Reserved, 0.0);
     launched.reservation_id = Some("cr-0a000000000000001".into());
@@ -285,7 +285,7 @@ fn faulty_class(name: &str, fields: Value) -> Value {
 }
 
 #[test]
-fn each_faulty_class_is_told_why_and_the_rest_goes_on() {
+fn each_invalid_class_gets_the_reason_and_the_others_are_processed() {
     let mut driver = start();
     let images = driver.world().ec2().account().images;
     let arm = images.iter().find(|image| image.architecture == "arm64").unwrap().id.clone();
@@ -305,7 +305,7 @@ fn each_faulty_class_is_told_why_and_the_rest_goes_on() {
             "spec.amiSelectorTerms",
         ),
         (
-            "nowhere",
+            "no-subnet",
             json!({ "subnetSelectorTerms": [{ "id": "subnet-0123456789abcdef0" }] }),
             "SubnetsReady",
             "SubnetsNotFound",
@@ -333,7 +333,7 @@ fn each_faulty_class_is_told_why_and_the_rest_goes_on() {
             "maxPodz",
         ),
     ];
-    // Its NodePool allows one architecture, its AMI is for the other.
+    // Its NodePool allows one architecture, and its AMI is for the other.
     create(
         &driver,
         &NODE_POOLS,
@@ -345,7 +345,7 @@ fn each_faulty_class_is_told_why_and_the_rest_goes_on() {
             } } },
         }),
     );
-    // One instance type of the default NodePool is none that EC2 lists any more; that is no class's fault.
+    // One instance type of the default NodePool is not listed by EC2 any more, which is no fault of a class.
     create(
         &driver,
         &NODE_POOLS,
@@ -374,8 +374,8 @@ fn each_faulty_class_is_told_why_and_the_rest_goes_on() {
     }
 }
 
-/// Room is kept for a buffer while spot is taken back, calls fail and processes end; the invariants of every simulation hold, and
-/// at the end all is at rest.
+/// The capacity of a buffer is kept while spot is interrupted, calls fail and processes end; the invariants of every simulation
+/// hold, and the cluster becomes quiescent.
 #[test]
 fn nothing_is_lost_when_all_else_goes_wrong_beside_a_buffer() {
     for (name, seed) in [("faults", 1), ("faults-all-features", 2)] {
@@ -392,6 +392,6 @@ fn nothing_is_lost_when_all_else_goes_wrong_beside_a_buffer() {
         ]);
         let report = Run::new(scenario, seed, Some(1), Arc::new(Null)).unwrap().finish().unwrap();
         assert!(report.violations.is_empty(), "{name} {seed}: {:#?}", report.violations);
-        assert!(report.launched > 0 && report.plans.0 > 50, "the scenario has shrunk");
+        assert!(report.launched > 0 && report.plans.0 > 50, "the scenario covers too little");
     }
 }

@@ -1,4 +1,4 @@
-//! Nodes whose memory is not what was expected of their type, in virtual time.
+//! Nodes whose memory differs from the estimate for their type, in virtual time.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -12,7 +12,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use support::{create, list, picture, running, start_in, within};
 
-/// A world in which an m6i.large differs by so many thousandths from what is expected, and an m6i.xlarge does not.
+/// A world in which an m6i.large differs from the estimate by this number of thousandths, and an m6i.xlarge does not.
 fn world(difference: i64) -> Driver {
     let by_type = BTreeMap::from([("m6i.large".to_owned(), difference), ("m6i.xlarge".to_owned(), 0)]);
     let options =
@@ -22,7 +22,7 @@ fn world(difference: i64) -> Driver {
     driver
 }
 
-/// A pod that asks for so many MiB, and the Deployment that keeps it.
+/// A pod that requests this number of MiB, and its Deployment.
 fn deploy(driver: &Driver, name: &str, mebibytes: i64) {
     let container = json!({ "name": "main", "image": "registry.k8s.io/pause:3.9",
         "resources": { "requests": { "cpu": "500m", "memory": format!("{mebibytes}Mi") } } });
@@ -37,7 +37,7 @@ fn deploy(driver: &Driver, name: &str, mebibytes: i64) {
     create(driver, &DEPLOYMENTS, deployment);
 }
 
-/// The types of all instances that were ever launched, or of those that are still there.
+/// The types of all instances that were ever launched, or of those that still exist.
 fn launched(driver: &Driver, alive: bool) -> Vec<String> {
     let gone = |state: InstanceState| matches!(state, InstanceState::Terminated | InstanceState::ShuttingDown);
     let instances = driver.world().ec2().instances().into_iter().filter(|it| !alive || !gone(it.state));
@@ -54,7 +54,7 @@ fn wait(driver: &mut Driver, seconds: i64, what: &str, holds: impl Fn(&Driver) -
 
 #[test]
 fn a_pod_that_a_node_turns_out_too_small_for_gets_a_larger_one_and_no_other_is_launched() {
-    // Of an m6i.large 6903 MiB are expected for pods, and 6525 are there.
+    // The estimate for an m6i.large is 6903 MiB for pods, and 6525 are there.
     let mut driver = world(-50);
     deploy(&driver, "first", 6700);
     wait(&mut driver, 600, "the pod runs", |it| running(it) == 1);
@@ -63,7 +63,7 @@ fn a_pod_that_a_node_turns_out_too_small_for_gets_a_larger_one_and_no_other_is_l
     driver.advance_to(within(&driver, 1800)).unwrap();
     assert_eq!(launched(&driver, false).len(), 2, "{}", picture(&mut driver));
 
-    // It is known as well when no such node is left.
+    // It is remembered when no such node is left.
     driver.world().api().delete(&DEPLOYMENTS, "default", "first", &DeleteOptions::default()).unwrap();
     wait(&mut driver, 900, "all nodes go", |it| list(it, &NODES).is_empty() && launched(it, true).is_empty());
     deploy(&driver, "second", 6700);
@@ -73,7 +73,7 @@ fn a_pod_that_a_node_turns_out_too_small_for_gets_a_larger_one_and_no_other_is_l
 
 #[test]
 fn a_node_that_turns_out_larger_shows_what_others_of_its_type_hold() {
-    // Of an m6i.large 6903 MiB are expected for pods, and 7281 are there.
+    // The estimate for an m6i.large is 6903 MiB for pods, and 7281 are there.
     let mut driver = world(50);
     deploy(&driver, "first", 500);
     wait(&mut driver, 300, "the first runs", |it| running(it) == 1);

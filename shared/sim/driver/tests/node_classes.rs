@@ -25,7 +25,7 @@ fn is_ready(driver: &Driver) -> bool {
     class["status"]["conditions"].as_array().is_some_and(|conditions| conditions.iter().any(is))
 }
 
-/// The schedule comes each five minutes, at 0 and at 300 seconds.
+/// The schedule runs every five minutes, at 0 and at 300 seconds.
 #[test]
 fn a_class_that_changes_is_resolved_and_one_that_is_deleted_is_released_within_seconds() {
     let mut driver = start();

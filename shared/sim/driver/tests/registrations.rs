@@ -1,4 +1,4 @@
-//! NodePools whose machines do not join, in virtual time: from EC2's machines to the condition that kubectl shows.
+//! NodePools whose machines do not join, in virtual time: from EC2's machines to the condition of the NodePool.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -11,7 +11,7 @@ use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::{Value, json};
 use support::{create, list, picture, running, start, within};
 
-/// Status and reason of NodeRegistrationHealthy, once it is about the NodePool and the class as they are.
+/// Status and reason of NodeRegistrationHealthy, once it is about the current NodePool and class.
 fn health(driver: &Driver) -> Option<(String, String)> {
     let pool = list(driver, &NODE_POOLS).remove(0);
     let class = list(driver, &NODE_CLASSES).remove(0);
@@ -39,7 +39,7 @@ fn change(driver: &Driver, resource: &Resource, spec: &Value) {
 }
 
 #[test]
-fn a_nodepool_says_whether_its_machines_join() {
+fn a_nodepool_reports_whether_its_machines_join() {
     let mut driver = start();
     wait(&mut driver, 120, "nothing is known", |it| is(it, "Unknown", "AwaitingReconciliation"));
     driver.world().ec2().spoil_launches(OfferingPattern::default(), LaunchFault::NeverJoins, 2);
@@ -57,7 +57,7 @@ fn a_nodepool_says_whether_its_machines_join() {
         }),
     );
     let launched = |it: &Driver| it.world().ec2().instances().len();
-    wait(&mut driver, 1200, "the first is given up", |it| launched(it) == 2);
+    wait(&mut driver, 1200, "the first is terminated", |it| launched(it) == 2);
     driver.advance_to(within(&driver, 120)).unwrap();
     assert!(is(&driver, "Unknown", "AwaitingReconciliation"), "one is not enough: {:?}", health(&driver));
     wait(&mut driver, 1200, "two are", |it| is(it, "False", "RegistrationFailed"));
@@ -65,11 +65,11 @@ fn a_nodepool_says_whether_its_machines_join() {
     driver.advance_to(within(&driver, 120)).unwrap();
     assert!(is(&driver, "False", "RegistrationFailed"), "half of the last ones failed: {:?}", health(&driver));
 
-    // Whatever was wrong may be mended by a change of either: the judgement begins anew, and what joins then decides.
+    // A change of either may fix the fault: the evaluation is reset, and the next machines decide.
     change(&driver, &NODE_CLASSES, &json!({ "tags": { "fixed": "true" } }));
-    wait(&mut driver, 300, "it begins anew", |it| is(it, "Unknown", "AwaitingReconciliation"));
+    wait(&mut driver, 300, "it is reset", |it| is(it, "Unknown", "AwaitingReconciliation"));
     wait(&mut driver, 1200, "a machine of the new class joins", |it| is(it, "True", "NodeRegistrationHealthy"));
     change(&driver, &NODE_POOLS, &json!({ "template": { "metadata": { "labels": { "team": "a" } } } }));
-    wait(&mut driver, 120, "it begins anew", |it| is(it, "Unknown", "AwaitingReconciliation"));
+    wait(&mut driver, 120, "it is reset", |it| is(it, "Unknown", "AwaitingReconciliation"));
     wait(&mut driver, 1800, "a machine of the new template joins", |it| is(it, "True", "NodeRegistrationHealthy"));
 }

@@ -1,6 +1,6 @@
-//! Many seeds of a world in which everything goes wrong.
+//! Many seeds of a world with all faults.
 //!
-//! `NODELESS_SEEDS=FROM..TO` runs others than a few: `make test` runs 200.
+//! `NODELESS_SEEDS=FROM..TO` selects the seeds: `make test` runs 200.
 #![allow(clippy::unwrap_used)]
 
 use nodeless_driver::scenarios::Scenario;
@@ -23,12 +23,12 @@ fn run(scenario: &str, seed: u64, hours: u32) -> Report {
 fn seeds() -> Range<u64> {
     let Ok(text) = std::env::var("NODELESS_SEEDS") else { return FEW };
     let parsed = text.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
-    let range = parsed.unwrap_or_else(|| panic!("NODELESS_SEEDS={text} is no range; write it like 0..200"));
+    let range = parsed.unwrap_or_else(|| panic!("NODELESS_SEEDS={text} is not a range; write it like 0..200"));
     assert!(!range.is_empty(), "NODELESS_SEEDS={text} is empty; write it like 0..200");
     range
 }
 
-/// What is wrong with one seed: what did not hold, or that it panicked.
+/// The violations of one seed, or that it panicked.
 fn wrong_with(scenario: &str, seed: u64) -> Vec<String> {
     let Ok(report) = std::panic::catch_unwind(|| run(scenario, seed, 1)) else {
         return vec!["it panicked".to_owned()];
@@ -36,12 +36,12 @@ fn wrong_with(scenario: &str, seed: u64) -> Vec<String> {
     let mut wrong: Vec<String> =
         report.violations.iter().take(3).map(|it| format!("{} {}: {}", it.at, it.invariant, it.detail)).collect();
     if report.plans.0 <= 50 || report.launched == 0 {
-        wrong.push(format!("the scenario has shrunk: {} plans, {} launches", report.plans.0, report.launched));
+        wrong.push(format!("the scenario covers too little: {} plans, {} launches", report.plans.0, report.launched));
     }
     wrong
 }
 
-/// Runs seeds of a scenario on all processors, and fails with the commands that show again what broke.
+/// Runs seeds of a scenario on all processors, and fails with the commands that reproduce the failures.
 fn run_all(scenario: &str, seeds: Range<u64>) {
     let next = AtomicU64::new(seeds.start);
     let failed: Mutex<BTreeMap<u64, Vec<String>>> = Mutex::default();
@@ -70,11 +70,12 @@ fn run_all(scenario: &str, seeds: Range<u64>) {
     let numbers: Vec<&u64> = failed.keys().collect();
     assert!(
         failed.is_empty(),
-        "seeds {numbers:?} of {scenario} broke an invariant; the commands above show each again"
+        "seeds {numbers:?} of {scenario} violated an invariant; the commands above reproduce them"
     );
 }
 
-/// A share of the seeds, but not fewer than two: these scenarios differ from `faults` in the features that they use, not in their faults.
+/// A fraction of the seeds, but at least two: these scenarios differ from `faults` in the features that they use, not in their
+/// faults.
 fn one_in(share: u64) -> Range<u64> {
     let all = seeds();
     let count = ((all.end - all.start) / share).max(2);
@@ -92,7 +93,7 @@ fn every_invariant_holds_with_fixed_capacity_repair_and_expiry() {
 }
 
 #[test]
-fn every_invariant_holds_with_sleep_gentle_expiry_and_failing_machines() {
+fn every_invariant_holds_with_schedules_graceful_expiration_and_failing_machines() {
     run_all("schedules", one_in(10));
 }
 
@@ -107,7 +108,7 @@ fn the_same_seed_gives_the_same_run_to_the_byte() {
     let first = text(7);
     assert!(first == text(7), "two runs of one seed differ");
     assert!(first != text(8), "two seeds gave one run");
-    // Within a runtime that gives tasks a budget, as the command line has one, nothing waits for the next turn.
+    // In a runtime with task budgets, as that of the command line, nothing is deferred to the next poll.
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     assert!(first == runtime.block_on(async { text(7) }), "a run depends on where it runs");
 }

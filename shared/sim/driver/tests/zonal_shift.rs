@@ -1,4 +1,4 @@
-//! A zonal shift from its beginning to its end, in virtual time.
+//! A zonal shift from start to end, in virtual time.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -46,9 +46,9 @@ fn zone(node: &Value) -> &str {
 }
 
 /// The nodes in a zone, by name.
-fn nodes_in(driver: &Driver, wanted: &str) -> BTreeSet<String> {
+fn nodes_in(driver: &Driver, expected: &str) -> BTreeSet<String> {
     let nodes = list(driver, &NODES);
-    let inside = nodes.iter().filter(|node| zone(node) == wanted);
+    let inside = nodes.iter().filter(|node| zone(node) == expected);
     inside.map(|node| node["metadata"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -68,7 +68,7 @@ fn a_zone_is_left_alone_during_a_shift_and_used_again_after_it() {
     driver.advance_to(within(&driver, 5)).unwrap();
     create(&driver, &DEPLOYMENTS, deployment("web", 4, &json!({})));
     wait(&mut driver, 300, "web runs", |it| running(it) == 4);
-    // Wherever it is cheapest now, it will be cheapest again.
+    // The zone that is cheapest now will be cheapest again.
     let away = zone(&list(&driver, &NODES)[0]).to_owned();
     let before = nodes_in(&driver, &away);
 
@@ -80,7 +80,7 @@ fn a_zone_is_left_alone_during_a_shift_and_used_again_after_it() {
     let cordoned = |it: &Driver| list(it, &NODES).iter().filter(|node| node["spec"]["unschedulable"] == true).count();
     assert_eq!(cordoned(&driver), before.len());
 
-    // Pods that may go elsewhere do; those that may not wait and launch nothing.
+    // Pods that may run elsewhere do; the others wait and launch nothing.
     scale(&driver, "web", 10);
     create(&driver, &DEPLOYMENTS, deployment("bound", 1, &json!({ "topology.kubernetes.io/zone": away })));
     wait(&mut driver, 300, "web runs elsewhere", |it| running(it) == 10);
@@ -101,7 +101,7 @@ fn a_zone_is_left_alone_during_a_shift_and_used_again_after_it() {
     driver.advance_to(within(&driver, 300)).unwrap();
     assert_eq!(nodes_in(&driver, &away), before, "{}", picture(&mut driver));
 
-    // One that is deleted by hand keeps its instance, and its claim is not lost.
+    // A node that a user deletes keeps its instance, and its claim is not lost.
     let claim = list(&driver, &NODE_CLAIMS)[0]["metadata"]["name"].as_str().unwrap().to_owned();
     let options = nodeless_fake_kubernetes::DeleteOptions::default();
     driver.world().api().delete(&NODE_CLAIMS, "", &claim, &options).unwrap();
@@ -113,7 +113,7 @@ fn a_zone_is_left_alone_during_a_shift_and_used_again_after_it() {
     // The shift expires, which causes no event: the next sweep reads it.
     wait(&mut driver, 70, "the NodePool gets an event", |it| events(it, "ZonalShiftCleared") == 1);
     wait(&mut driver, 300, "the pod that waited runs", |it| running(it) == 1);
-    wait(&mut driver, 600, "what was to go is gone", |it| {
+    wait(&mut driver, 600, "the empty nodes are removed", |it| {
         let left = nodes_in(it, &away);
         !is_there(it) && left.len() == 1 && cordoned(it) == 0
     });
@@ -132,7 +132,7 @@ fn a_shift_is_no_business_of_those_who_did_not_ask() {
     assert_eq!(events(&driver, "ZonalShiftActive"), 0);
 }
 
-/// Zones come and go while spot is taken back, calls fail and processes end; the invariants of every simulation hold.
+/// Zonal shifts start and end while spot is interrupted, calls fail and processes end; the invariants of every simulation hold.
 #[test]
 fn nothing_is_lost_when_all_else_goes_wrong_during_shifts() {
     let shift = |after, zone: &str, lasts| TimedAction {
@@ -145,25 +145,25 @@ fn nothing_is_lost_when_all_else_goes_wrong_during_shifts() {
         scenario.actions.extend([shift(5, &a, 15), shift(15, &b, 10), shift(45, &a, 600)]);
         let report = Run::new(scenario, seed, Some(1), Arc::new(Null)).unwrap().finish().unwrap();
         assert!(report.violations.is_empty(), "seed {seed}: {:#?}", report.violations);
-        assert!(report.launched > 0 && report.plans.0 > 50, "the scenario has shrunk");
+        assert!(report.launched > 0 && report.plans.0 > 50, "the scenario covers too little");
     }
 }
 
-/// The phases of the commands that are under way.
+/// The phases of the commands in progress.
 fn phases(driver: &Driver) -> Vec<CommandPhase> {
     let stored = driver.claims().commands().now_or_never().unwrap().unwrap();
     stored.iter().map(|one| decode_command(one).unwrap().phase).collect()
 }
 
-/// A shift that begins while commands are on their way past the second look at them: whatever they still launch is launched
-/// elsewhere, or they give up; and when the shift is over, all is done.
+/// A zonal shift that starts while commands are in progress after their validation: further launches are in other zones, or the
+/// commands are rolled back; and after the shift, everything completes.
 #[test]
 fn commands_under_way_launch_nothing_into_a_zone_once_it_is_shifted_away_from() {
-    // What comes between is over within one moment here; `shared/operations/tests/operations/zonal_shift.rs` looks at that.
+    // The states in between pass within one moment here; `shared/operations/tests/operations/zonal_shift.rs` checks them.
     for phase in [CommandPhase::Proposed, CommandPhase::Waiting] {
         let mut driver = start_in(WorldOptions { zonal_shift: true, ..WorldOptions::default() });
         driver.advance_to(within(&driver, 5)).unwrap();
-        // Small nodes, one for each pod, in the one zone where they are cheapest.
+        // Small nodes, one for each pod, in the zone where they are cheapest.
         let small = json!({ "spec": {
             "template": { "spec": { "requirements": [
                 { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"] },
@@ -191,7 +191,7 @@ fn commands_under_way_launch_nothing_into_a_zone_once_it_is_shifted_away_from() 
             let all = it.world().ec2().instances().into_iter().filter(|instance| instance.launched > since);
             all.filter(|instance| (instance.offering.zone == away) == inside).count()
         };
-        // What needs a node meanwhile gets one, elsewhere.
+        // Pods that need a node meanwhile get one in another zone.
         scale(&driver, "web", 4);
         driver.advance_to(until.saturating_sub(SignedDuration::from_secs(1)).unwrap()).unwrap();
         assert_eq!(launched(&driver, true), 0, "{phase:?}: {}", picture(&mut driver));

@@ -1,4 +1,4 @@
-//! The simulated account on a port of its own, for `aws --endpoint-url` or any SDK:
+//! Serves the simulated account on its own port, for `aws --endpoint-url` or any SDK:
 //!
 //! ```sh
 //! cargo run -p nodeless-fake-aws --example simulated_aws
@@ -13,7 +13,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let facts = RegionFacts::from_catalog(Facts::embedded()?);
     let now = Timestamp::now();
     let mut account = Account::for_cluster("000000000000", facts, "demo", "1.33", now);
-    // Nothing answers there: `nodeless local` is what serves a cluster too.
+    // There is no Kubernetes API at this address: `nodeless local` serves a cluster too.
     account.add_cluster("demo", "https://127.0.0.1:6443", "", "1.33", now);
     let router = aws_router_with_clock(Ec2::new(account, now), Timestamp::now);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;

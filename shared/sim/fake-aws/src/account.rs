@@ -1,4 +1,4 @@
-//! What stands in the account before the first instance: network, images, profiles, and how long things take.
+//! The initial resources of the account: network, images, profiles, and timing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub struct Subnet {
     pub zone: String,
     /// IPv4 block, in which instances get addresses.
     pub cidr: String,
-    /// Addresses that are left for instances.
+    /// Addresses that are available for instances.
     pub free_addresses: u32,
     /// Whether it is its zone's default subnet.
     pub default_for_zone: bool,
@@ -50,7 +50,7 @@ pub struct SecurityGroup {
     pub name: String,
     /// The VPC that it is part of.
     pub vpc_id: String,
-    /// What it is for.
+    /// Description.
     pub description: String,
 }
 
@@ -67,7 +67,7 @@ pub struct Image {
     pub owner_id: String,
     /// `amazon` for Amazon's own images.
     pub owner_alias: Option<String>,
-    /// When it was made.
+    /// Creation time.
     pub created: Timestamp,
     /// When it is or was deprecated.
     pub deprecated: Option<Timestamp>,
@@ -75,13 +75,13 @@ pub struct Image {
     pub root_device: String,
     /// Size of the root volume in GiB.
     pub root_volume_gib: u32,
-    /// `available` unless it is being made or is gone.
+    /// `available` unless it is pending or deregistered.
     pub state: String,
     /// `windows` for Windows images.
     pub platform: Option<String>,
 }
 
-/// Capacity that the account pays for in advance.
+/// A capacity reservation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CapacityReservation {
     /// `cr-…`
@@ -92,13 +92,13 @@ pub struct CapacityReservation {
     pub zone: String,
     /// Instances reserved.
     pub total: u32,
-    /// Instances still free.
+    /// Available instances.
     pub available: u32,
-    /// Whether instances match without naming it (`open`) or only by name (`targeted`).
+    /// Whether instances use it implicitly (`open`) or only by its id (`targeted`).
     pub open: bool,
-    /// When it began.
+    /// Start time.
     pub start: Timestamp,
-    /// When it ends, if it does.
+    /// End time, if it has one.
     pub end: Option<Timestamp>,
 }
 
@@ -109,7 +109,7 @@ pub struct PlacementGroup {
     pub id: String,
     /// Name, unique in the account.
     pub name: String,
-    /// `cluster`, `partition` or `spread`. Without effect on where a simulated machine runs.
+    /// `cluster`, `partition` or `spread`. It does not affect where a simulated machine runs.
     pub strategy: String,
 }
 
@@ -124,13 +124,13 @@ pub struct InstanceProfile {
     pub id: String,
     /// Names of its roles: none or one.
     pub roles: Vec<String>,
-    /// When it was made.
+    /// Creation time.
     pub created: Timestamp,
     /// Its tags.
     pub tags: Tags,
 }
 
-/// An EKS cluster as DescribeCluster shows it.
+/// An EKS cluster as DescribeCluster returns it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cluster {
     /// Cluster name.
@@ -149,28 +149,28 @@ pub struct Cluster {
     pub subnet_ids: Vec<String>,
     /// The cluster security group.
     pub security_group_id: String,
-    /// When it was made.
+    /// Creation time.
     pub created: Timestamp,
 }
 
-/// How long things take, in virtual time.
+/// Durations in virtual time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timing {
     /// From launch to `running`.
     pub start_up: SignedDuration,
     /// From `shutting-down` to `terminated`.
     pub shut_down: SignedDuration,
-    /// How long a terminated instance is still described. EC2: about an hour.
+    /// How long a terminated instance is still returned. EC2: about an hour.
     pub terminated_visible: SignedDuration,
     /// From the interruption warning to the end of a spot instance. EC2: two minutes.
     pub spot_warning: SignedDuration,
-    /// How long describe calls do not know a new instance. EC2 is eventually consistent; usually zero to seconds.
+    /// How long describe calls do not return a new instance. EC2 is eventually consistent; usually zero to seconds.
     pub visibility_delay: SignedDuration,
-    /// How much later each further instance of a call becomes known: a list of what one call launched grows.
+    /// The additional delay of each further instance of a call: the list of launched instances grows.
     pub visibility_spread: SignedDuration,
-    /// How long after an instance became known its tags do.
+    /// How long after an instance its tags are returned.
     pub tags_delay: SignedDuration,
-    /// How long a client token is remembered.
+    /// How long a client token is valid.
     pub client_token: SignedDuration,
 }
 
@@ -189,12 +189,12 @@ impl Default for Timing {
     }
 }
 
-/// The account at the beginning.
+/// The initial account.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Account {
     /// Twelve digits.
     pub id: String,
-    /// What the region sells.
+    /// The catalog of the region.
     pub facts: Arc<RegionFacts>,
     /// Virtual networks.
     pub vpcs: Vec<Vpc>,
@@ -218,7 +218,7 @@ pub struct Account {
     pub parameters: BTreeMap<String, String>,
     /// Tags by resource id.
     pub tags: BTreeMap<String, Tags>,
-    /// How long things take.
+    /// Durations in virtual time.
     pub timing: Timing,
 }
 
@@ -226,7 +226,7 @@ pub struct Account {
 const EKS_IMAGES_OWNER: &str = "602401143452";
 
 impl Account {
-    /// An account with nothing but what the region sells.
+    /// An account that contains only the catalog of the region.
     pub fn empty(id: &str, facts: RegionFacts) -> Self {
         Self {
             id: id.to_owned(),
@@ -374,7 +374,7 @@ impl Account {
 }
 
 impl CapacityReservation {
-    /// EC2's word for where the reservation stands at a time.
+    /// The state of the reservation at a time.
     pub fn state(&self, now: Timestamp) -> &'static str {
         if self.end.is_some_and(|end| end <= now) {
             "expired"

@@ -25,7 +25,7 @@ pub struct TagOfResource {
     pub value: String,
 }
 
-/// The error for ids of instances that EC2 does not know.
+/// The error for ids of instances that do not exist.
 pub(super) fn instance_not_found(ids: &[String]) -> Ec2Error {
     if let Some(id) = ids.iter().find(|id| !well_formed(id)) {
         return Ec2Error::new("InvalidInstanceID.Malformed", format!("Invalid id: \"{id}\""));
@@ -73,7 +73,7 @@ fn instance_attribute(instance: &Instance, name: &str) -> Option<Vec<String>> {
     Some(vec![value])
 }
 
-/// What the filters of DescribeInstanceStatus look at. It knows neither tags nor the other filters of DescribeInstances.
+/// The filters of DescribeInstanceStatus. It supports neither tags nor the other filters of DescribeInstances.
 fn status_attribute(instance: &Instance, name: &str) -> Option<Vec<String>> {
     let [(own, own_since), (system, system_since)] = instance.checks();
     let reachability = |since: Option<Timestamp>| match instance.state {
@@ -104,7 +104,7 @@ impl Ec2 {
     /// DescribeInstances, in the order of ids.
     ///
     /// # Errors
-    /// EC2's own, such as `InvalidInstanceID.NotFound` for an id that it does not know (any more).
+    /// EC2's own, such as `InvalidInstanceID.NotFound` for an id that does not exist (any more).
     pub fn describe_instances(&self, request: &Describe) -> Result<Page<Instance>, Ec2Error> {
         self.call("ec2", "DescribeInstances", request, |state| {
             let mut found = state.visible_instances(request, |i| {
@@ -130,8 +130,8 @@ impl Ec2 {
                 return Err(Ec2Error::new("InvalidParameterValue", message));
             }
             let found = state.visible_instances(request, |i| {
-                let wanted = passes(&request.filters, None, |name| status_attribute(i, name))?;
-                Ok(wanted && (all || i.state == InstanceState::Running))
+                let matches = passes(&request.filters, None, |name| status_attribute(i, name))?;
+                Ok(matches && (all || i.state == InstanceState::Running))
             })?;
             page(request, found, 5..=1000)
         })
@@ -220,8 +220,8 @@ impl Ec2 {
             if request.versions.is_empty() {
                 versions.extend(template.versions.iter().rev().cloned());
             }
-            for wanted in &request.versions {
-                let version = template.version(Some(wanted))?;
+            for requested in &request.versions {
+                let version = template.version(Some(requested))?;
                 if !versions.contains(version) {
                     versions.push(version.clone());
                 }
@@ -232,7 +232,7 @@ impl Ec2 {
     }
 }
 
-/// A dry run of a describe call ends here.
+/// The end of a dry run of a describe call.
 pub(super) fn permitted(request: &Describe) -> Result<(), Ec2Error> {
     if request.dry_run { Err(Ec2Error::dry_run()) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! Describe calls about the network, the images, and what the region sells.
+//! Describe calls about the network, the images, and the catalog of the region.
 
 use serde_json::Value;
 
@@ -19,33 +19,33 @@ pub struct Tagged<T> {
     pub tags: Tags,
 }
 
-/// A type that a place offers.
+/// An instance type that is offered in a location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypeOffering {
     /// Instance type.
     pub instance_type: String,
     /// `region`, `availability-zone` or `availability-zone-id`.
     pub location_type: String,
-    /// The place.
+    /// The location.
     pub location: String,
 }
 
-/// What spot costs somewhere.
+/// A spot price.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpotPrice {
     /// Instance type.
     pub instance_type: String,
     /// Zone name.
     pub zone: String,
-    /// `Linux/UNIX` and the like.
+    /// Product description, such as `Linux/UNIX`.
     pub product_description: String,
     /// Dollars an hour.
     pub price: f64,
 }
 
-/// The ids that a call asks for, and EC2's error for one that is not there.
+/// The requested ids, and EC2's error for a missing one.
 struct Ids<'a, T> {
-    wanted: &'a [String],
+    expected: &'a [String],
     id_of: fn(&T) -> &str,
     code: &'static str,
     kind: &'static str,
@@ -60,14 +60,14 @@ fn select<T: Clone>(
     attribute: &dyn Fn(&T, &str) -> Option<Vec<String>>,
 ) -> Result<Page<Tagged<T>>, Ec2Error> {
     permitted(request)?;
-    let Ids { wanted, id_of, code, kind } = ids;
-    if let Some(id) = wanted.iter().find(|id| !resources.iter().any(|resource| id_of(resource) == **id)) {
+    let Ids { expected, id_of, code, kind } = ids;
+    if let Some(id) = expected.iter().find(|id| !resources.iter().any(|resource| id_of(resource) == **id)) {
         return Err(Ec2Error::new(*code, format!("The {kind} '{id}' does not exist")));
     }
     let mut found = Vec::new();
     for resource in resources {
         let tags = tags_of(resource);
-        let named = wanted.is_empty() || wanted.iter().any(|id| id == id_of(resource));
+        let named = expected.is_empty() || expected.iter().any(|id| id == id_of(resource));
         if passes(&request.filters, Some(&tags), |name| attribute(resource, name))? && named {
             found.push(Tagged { resource: resource.clone(), tags });
         }
@@ -87,8 +87,12 @@ impl Ec2 {
     pub fn describe_vpcs(&self, request: &Describe) -> Result<Page<Tagged<Vpc>>, Ec2Error> {
         self.call("ec2", "DescribeVpcs", request, |state| {
             let tags = |vpc: &Vpc| state.account.tags.get(&vpc.id).cloned().unwrap_or_default();
-            let ids =
-                Ids { wanted: &request.ids, id_of: |vpc: &Vpc| &vpc.id, code: "InvalidVpcID.NotFound", kind: "vpc ID" };
+            let ids = Ids {
+                expected: &request.ids,
+                id_of: |vpc: &Vpc| &vpc.id,
+                code: "InvalidVpcID.NotFound",
+                kind: "vpc ID",
+            };
             select(request, &state.account.vpcs, &ids, &tags, &|vpc, name| match name {
                 "vpc-id" => one(&vpc.id),
                 "cidr" => one(&vpc.cidr),
@@ -107,7 +111,7 @@ impl Ec2 {
         self.call("ec2", "DescribeSubnets", request, |state| {
             let tags = |subnet: &Subnet| state.account.tags.get(&subnet.id).cloned().unwrap_or_default();
             let ids = Ids {
-                wanted: &request.ids,
+                expected: &request.ids,
                 id_of: |subnet: &Subnet| &subnet.id,
                 code: "InvalidSubnetID.NotFound",
                 kind: "subnet ID",
@@ -133,7 +137,7 @@ impl Ec2 {
     /// EC2's own.
     pub fn describe_security_groups(&self, request: &Describe) -> Result<Page<Tagged<SecurityGroup>>, Ec2Error> {
         if !request.names.is_empty() {
-            // Names only work in a default VPC; everywhere else EC2 wants the filter.
+            // Names only work in a default VPC; otherwise EC2 requires the filter.
             let filters = [&request.filters[..], &[Filter::new("group-name", request.names.clone())]].concat();
             let by_filter = Describe { names: Vec::new(), filters, ..request.clone() };
             return self.describe_security_groups(&by_filter);
@@ -141,7 +145,7 @@ impl Ec2 {
         self.call("ec2", "DescribeSecurityGroups", request, |state| {
             let tags = |group: &SecurityGroup| state.account.tags.get(&group.id).cloned().unwrap_or_default();
             let ids = Ids {
-                wanted: &request.ids,
+                expected: &request.ids,
                 id_of: |group: &SecurityGroup| &group.id,
                 code: "InvalidGroup.NotFound",
                 kind: "security group",
@@ -156,7 +160,7 @@ impl Ec2 {
         })
     }
 
-    /// DescribeImages. Deprecated images are left out unless asked for or named by id.
+    /// DescribeImages. Deprecated images are left out unless requested or named by id.
     ///
     /// # Errors
     /// EC2's own.
@@ -183,7 +187,7 @@ impl Ec2 {
                 _ => Tags::new(),
             };
             let ids = Ids {
-                wanted: &request.ids,
+                expected: &request.ids,
                 id_of: |image: &Image| &image.id,
                 code: "InvalidAMIID.NotFound",
                 kind: "image id",
@@ -216,7 +220,7 @@ impl Ec2 {
         self.call("ec2", "DescribeCapacityReservations", request, |state| {
             let tags = |r: &CapacityReservation| state.account.tags.get(&r.id).cloned().unwrap_or_default();
             let ids = Ids {
-                wanted: &request.ids,
+                expected: &request.ids,
                 id_of: |r: &CapacityReservation| &r.id,
                 code: "InvalidCapacityReservationId.NotFound",
                 kind: "capacity reservation",
@@ -234,7 +238,7 @@ impl Ec2 {
         })
     }
 
-    /// DescribePlacementGroups. EC2 answers them all at once, without pages.
+    /// DescribePlacementGroups. EC2 returns all of them without pages.
     ///
     /// # Errors
     /// EC2's own.
@@ -242,7 +246,7 @@ impl Ec2 {
         self.call("ec2", "DescribePlacementGroups", request, |state| {
             let tags = |group: &PlacementGroup| state.account.tags.get(&group.id).cloned().unwrap_or_default();
             let ids = Ids {
-                wanted: &request.ids,
+                expected: &request.ids,
                 id_of: |group: &PlacementGroup| &group.id,
                 code: "InvalidPlacementGroup.Unknown",
                 kind: "placement group",
@@ -293,7 +297,7 @@ impl Ec2 {
     /// DescribeInstanceTypes, as JSON in the SDK's member names.
     ///
     /// # Errors
-    /// EC2's own, such as `InvalidInstanceType` for a type that the region does not know.
+    /// EC2's own, such as `InvalidInstanceType` for a type that the region does not have.
     pub fn describe_instance_types(&self, request: &Describe) -> Result<Page<Value>, Ec2Error> {
         self.call("ec2", "DescribeInstanceTypes", request, |state| {
             permitted(request)?;
@@ -310,7 +314,7 @@ impl Ec2 {
                     found.push(facts.description.clone());
                 }
             }
-            // EC2 gives pages of 100 without MaxResults, and never more than that.
+            // EC2 returns pages of 100 without MaxResults, and never more than that.
             let max_results = request.max_results.or(request.ids.is_empty().then_some(100));
             page(&Describe { max_results, ..request.clone() }, found, 5..=100)
         })
@@ -354,7 +358,7 @@ impl Ec2 {
         })
     }
 
-    /// DescribeSpotPriceHistory. Prices do not move here, so there is one entry a type, zone and product.
+    /// DescribeSpotPriceHistory. Simulated prices are constant, so there is one entry for each type, zone and product.
     ///
     /// # Errors
     /// EC2's own.
@@ -369,8 +373,8 @@ impl Ec2 {
                 for (zone, price) in &facts.spot_prices {
                     for product in ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"] {
                         let described = &request.product_descriptions;
-                        let wanted = (described.is_empty() || described.iter().any(|wanted| wanted == product))
-                            && request.availability_zone.as_ref().is_none_or(|wanted| wanted == zone);
+                        let expected = (described.is_empty() || described.iter().any(|expected| expected == product))
+                            && request.availability_zone.as_ref().is_none_or(|expected| expected == zone);
                         let attribute = |name: &str| match name {
                             "instance-type" => one(instance_type),
                             "availability-zone" => one(zone),
@@ -378,7 +382,7 @@ impl Ec2 {
                             "spot-price" => one(price.to_string()),
                             _ => None,
                         };
-                        if passes(&request.filters, None, attribute)? && wanted {
+                        if passes(&request.filters, None, attribute)? && expected {
                             let (instance_type, zone) = (instance_type.clone(), zone.clone());
                             let product_description = product.to_owned();
                             found.push(SpotPrice { instance_type, zone, product_description, price: *price });
@@ -391,7 +395,7 @@ impl Ec2 {
     }
 }
 
-/// The filters of DescribeInstanceTypes, by where their value stands in the description.
+/// The filters of DescribeInstanceTypes, by the path of their value in the description.
 fn type_attribute(description: &Value, name: &str) -> Option<Vec<String>> {
     let pointer = match name {
         "instance-type" => "/InstanceType",

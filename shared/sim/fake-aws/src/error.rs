@@ -1,4 +1,4 @@
-//! The errors EC2 answers with: a code that programs match on and a message for people.
+//! The errors of EC2: a code for programs and a message for people.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ pub struct Ec2Error {
     pub code: String,
     /// EC2's message.
     pub message: String,
-    /// The HTTP status the error travels with.
+    /// The HTTP status of the error.
     pub status: u16,
 }
 
@@ -32,7 +32,7 @@ impl Ec2Error {
         Self::new("MissingParameter", format!("The request must contain the parameter {parameter}"))
     }
 
-    /// A parameter has a value that EC2 does not take.
+    /// A parameter has an invalid value.
     pub fn invalid(parameter: &str, value: impl std::fmt::Display, why: &str) -> Self {
         Self::new("InvalidParameterValue", format!("Value ({value}) for parameter {parameter} is invalid. {why}"))
     }
@@ -42,7 +42,7 @@ impl Ec2Error {
         Self::new("InvalidParameterCombination", message)
     }
 
-    /// Something that EC2 can do and this simulation refuses to pretend.
+    /// A feature of EC2 that the simulation does not support.
     pub fn unsupported(what: &str) -> Self {
         Self::new("UnsupportedOperation", format!("The simulated EC2 does not support {what}"))
     }

@@ -1,4 +1,4 @@
-//! What the region sells: instance types, the zones that offer them, prices.
+//! The catalog of the region: instance types, the zones that offer them, prices.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ pub struct Zone {
     pub id: String,
 }
 
-/// One instance type as the region sells it.
+/// An instance type of the region.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TypeFacts {
     /// The DescribeInstanceTypes entry, in the SDK's member names (`VCpuInfo.DefaultVCpus` and so on).
     pub description: Value,
     /// Zones that offer the type.
     pub zones: Vec<String>,
-    /// Linux on-demand price in dollars an hour; a type without a price cannot be sold.
+    /// Linux on-demand price in dollars an hour; a type without a price is not available.
     pub on_demand_price: Option<f64>,
-    /// Spot price in dollars an hour by zone. A zone without an entry sells no spot capacity of the type.
+    /// Spot price in dollars an hour by zone. A zone without an entry has no spot capacity of the type.
     pub spot_prices: BTreeMap<String, f64>,
 }
 
@@ -43,7 +43,7 @@ impl TypeFacts {
         self.description.pointer("/MemoryInfo/SizeInMiB").and_then(Value::as_u64).unwrap_or(0)
     }
 
-    /// Whether the type has no hypervisor.
+    /// Whether the type is bare metal.
     pub fn bare_metal(&self) -> bool {
         self.description.pointer("/BareMetal").and_then(Value::as_bool).unwrap_or(false)
     }
@@ -54,7 +54,7 @@ impl TypeFacts {
     }
 }
 
-/// Everything the region sells.
+/// The catalog of the region.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RegionFacts {
     /// Region name, such as `us-east-1`.
@@ -66,12 +66,12 @@ pub struct RegionFacts {
 }
 
 impl RegionFacts {
-    /// The zone of this name.
+    /// The zone with this name.
     pub fn zone(&self, name: &str) -> Option<&Zone> {
         self.zones.iter().find(|zone| zone.name == name)
     }
 
-    /// Price in dollars an hour of an instance type in a zone, if that is sold.
+    /// The hourly price of an instance type in a zone, if it is available.
     pub fn price(&self, instance_type: &str, zone: &str, spot: bool) -> Option<f64> {
         let facts = self.types.get(instance_type)?;
         if spot {
@@ -81,7 +81,7 @@ impl RegionFacts {
         }
     }
 
-    /// The facts of the catalog, with its synthetic spot prices: the on-demand price is given or the type is not sold.
+    /// The facts of the catalog, with its synthetic spot prices. A type without an on-demand price is not available.
     pub fn from_catalog(facts: &nodeless_catalog::facts::Facts) -> Self {
         let zones = facts.zones.iter().map(|zone| Zone { name: zone.name.clone(), id: zone.id.clone() }).collect();
         let types = facts.instance_types.iter().map(|(name, info)| {

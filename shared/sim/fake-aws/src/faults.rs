@@ -1,4 +1,4 @@
-//! Faults by script, and the record of calls.
+//! Injected faults, and the record of calls.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::error::Ec2Error;
 use super::instance::{CapacityType, Offering};
 
-/// Some offerings: every member that is absent matches all.
+/// A pattern for offerings: an absent field matches all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OfferingPattern {
     /// Instance type.
@@ -20,11 +20,11 @@ pub struct OfferingPattern {
 }
 
 impl OfferingPattern {
-    /// Whether the pattern takes in the offering.
+    /// Whether the pattern matches the offering.
     pub fn matches(&self, offering: &Offering) -> bool {
-        self.instance_type.as_ref().is_none_or(|wanted| *wanted == offering.instance_type)
-            && self.zone.as_ref().is_none_or(|wanted| *wanted == offering.zone)
-            && self.capacity_type.is_none_or(|wanted| wanted == offering.capacity_type)
+        self.instance_type.as_ref().is_none_or(|expected| *expected == offering.instance_type)
+            && self.zone.as_ref().is_none_or(|expected| *expected == offering.zone)
+            && self.capacity_type.is_none_or(|expected| expected == offering.capacity_type)
     }
 }
 
@@ -38,7 +38,7 @@ impl From<Offering> for OfferingPattern {
     }
 }
 
-/// What goes wrong with a machine after EC2 has sold it.
+/// The fault of a launched machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LaunchFault {
     /// Stays `pending`.
@@ -49,7 +49,7 @@ pub enum LaunchFault {
     FailsToStart,
 }
 
-/// A call that was made.
+/// A recorded call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
     /// `ec2`, `iam`, `ssm`, `pricing`, `eks` or `sts`.
@@ -58,26 +58,26 @@ pub struct Call {
     pub api: String,
     /// Its parameters, in the SDK's member names.
     pub parameters: Value,
-    /// When, in virtual time.
+    /// The virtual time.
     pub at: Timestamp,
-    /// The code of the error that it got.
+    /// The error code of the answer, if any.
     pub error: Option<String>,
 }
 
-/// Calls kept in full; older ones are only counted, so that a long run does not fill the memory.
+/// Calls that are kept in full; older ones are only counted, to limit memory.
 const CALLS_KEPT: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     /// Errors for the next calls, by API name.
     scripted: BTreeMap<String, VecDeque<Ec2Error>>,
-    /// Errors for every call until lifted, by API name.
+    /// Errors for every call until removed, by API name.
     standing: BTreeMap<String, Ec2Error>,
-    /// Offerings that are refused with this error until restored.
+    /// Offerings that fail with this error until restored.
     pub(super) refused: Vec<(OfferingPattern, Ec2Error)>,
-    /// Offerings that give so many machines in all and no more, until restored.
+    /// Offerings that provide this total number of machines and no more, until restored.
     pub(super) scarce: Vec<(OfferingPattern, u64)>,
-    /// What happens to the next machines.
+    /// The faults of the next machines.
     launches: Vec<(OfferingPattern, LaunchFault, u32)>,
     calls: VecDeque<Call>,
     counts: BTreeMap<(&'static str, String), u64>,
@@ -96,7 +96,7 @@ impl Faults {
         }
     }
 
-    /// The error that a call to `api` gets before it is even looked at.
+    /// The error of a call to `api` that is injected before the call is handled.
     pub(super) fn next(&mut self, api: &str) -> Option<Ec2Error> {
         let scripted = self.scripted.get_mut(api).and_then(VecDeque::pop_front);
         scripted.or_else(|| self.standing.get(api).cloned())
@@ -110,7 +110,7 @@ impl Faults {
         self.launches.clear();
     }
 
-    /// What goes wrong with a machine that is launched now.
+    /// The fault of a machine that is launched now.
     pub(super) fn take_launch_fault(&mut self, offering: &Offering) -> Option<LaunchFault> {
         let found = self.launches.iter_mut().find(|(pattern, _, left)| *left > 0 && pattern.matches(offering))?;
         found.2 -= 1;

@@ -4,7 +4,7 @@ use super::account::Tags;
 use super::error::Ec2Error;
 use super::requests::{Describe, Filter};
 
-/// Whether a value matches a filter's pattern: `*` is any run of characters, `?` any one, `\` takes the next as it is.
+/// Whether a value matches a filter's pattern: `*` matches any characters, `?` matches one, `\` escapes the next.
 fn matches(pattern: &str, value: &str) -> bool {
     fn go(pattern: &[char], value: &[char]) -> bool {
         match pattern.split_first() {
@@ -22,8 +22,8 @@ fn matches(pattern: &str, value: &str) -> bool {
 /// Values of one filter. <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Filtering.html>
 const MAX_VALUES: usize = 200;
 
-/// Whether a resource passes all filters. `attribute` gives the values of a filter's name, or nothing for a name that
-/// the call does not know. The tag filters are the same for every resource.
+/// Whether a resource passes all filters. `attribute` returns the values of a filter's name, or nothing for an unsupported name.
+/// The tag filters are the same for every resource.
 pub(super) fn passes(
     filters: &[Filter],
     tags: Option<&Tags>,
@@ -42,8 +42,8 @@ pub(super) fn passes(
         let tags_of = |select: &dyn Fn((&String, &String)) -> Option<String>| -> Vec<String> {
             tags.into_iter().flatten().filter_map(select).collect()
         };
-        let values = if let Some(wanted) = filter.name.strip_prefix("tag:") {
-            tags_of(&|(key, value)| (key == wanted).then(|| value.clone()))
+        let values = if let Some(expected) = filter.name.strip_prefix("tag:") {
+            tags_of(&|(key, value)| (key == expected).then(|| value.clone()))
         } else {
             match filter.name.as_str() {
                 "tag-key" => tags_of(&|(key, _)| Some(key.clone())),
@@ -57,7 +57,7 @@ pub(super) fn passes(
     Ok(all)
 }
 
-/// One page of the entries, and what the next page begins with.
+/// One page of the entries, and the start of the next page.
 pub(super) fn page<T>(
     request: &Describe,
     entries: Vec<T>,

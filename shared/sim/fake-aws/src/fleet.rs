@@ -20,13 +20,13 @@ use super::tags::tags_for;
 pub struct Fleet {
     /// `fleet-…`
     pub id: String,
-    /// When.
+    /// Creation time.
     pub created: Timestamp,
     /// The instances that it launched.
     pub instance_ids: Vec<String>,
 }
 
-/// The template and override that a line of the answer is about.
+/// The template and override of a line of the answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct LaunchTemplateAndOverrides {
@@ -40,7 +40,7 @@ pub struct LaunchTemplateAndOverrides {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct FleetInstances {
-    /// From what.
+    /// The template and override.
     pub launch_template_and_overrides: LaunchTemplateAndOverrides,
     /// `on-demand` or `spot`.
     pub lifecycle: String,
@@ -52,11 +52,11 @@ pub struct FleetInstances {
     pub platform: Option<String>,
 }
 
-/// Why an offering gave no instance.
+/// Why an offering provided no instance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct FleetError {
-    /// From what.
+    /// The template and override.
     pub launch_template_and_overrides: LaunchTemplateAndOverrides,
     /// `on-demand` or `spot`.
     pub lifecycle: String,
@@ -72,9 +72,9 @@ pub struct FleetError {
 pub struct CreateFleetAnswer {
     /// `fleet-…`
     pub fleet_id: String,
-    /// What could not be launched, if the target was not met without it.
+    /// The errors, if the target capacity was not reached.
     pub errors: Vec<FleetError>,
-    /// What was launched.
+    /// The launched instances.
     pub instances: Vec<FleetInstances>,
 }
 
@@ -85,7 +85,7 @@ impl CreateFleetAnswer {
     }
 }
 
-/// An override in one subnet, ready to be tried.
+/// An override in one subnet.
 #[derive(Debug, Clone)]
 pub(super) struct Candidate {
     pub(super) line: LaunchTemplateAndOverrides,
@@ -98,7 +98,7 @@ impl Ec2 {
     /// CreateFleet.
     ///
     /// # Errors
-    /// EC2's own. That no instance could be launched is no error but an answer with `errors`.
+    /// EC2's own. If no instance could be launched, that is not an error but an answer with `errors`.
     pub fn create_fleet(&self, request: &CreateFleet) -> Result<CreateFleetAnswer, Ec2Error> {
         self.call("ec2", "CreateFleet", request, |state| state.create_fleet(request))
     }
@@ -158,7 +158,8 @@ impl State {
         let mut launched: BTreeMap<usize, Vec<String>> = BTreeMap::new();
         let mut failed = vec![false; ordered.candidates.len()];
         let mut index = 0;
-        // Machines are bought one by one. A spread goes round its pools; without one, the first pool is emptied first.
+        // Machines are launched one by one. The diversified strategy alternates between its pools; otherwise the first pool is
+        // used up first.
         while left > 0.0 {
             let open = |i: &usize| !failed[*i];
             let Some(next) = ordered.turn(index, &open) else { break };
@@ -186,7 +187,7 @@ impl State {
                 platform,
             });
         }
-        // Overrides that could never work are only heard of when the others did not suffice.
+        // Errors of invalid overrides are only reported if the others did not suffice.
         if left > 0.0 {
             let errors = unusable.into_iter().map(|(line, error)| fleet_error(line, capacity_type, error));
             answer.errors.extend(errors);
@@ -194,7 +195,7 @@ impl State {
         Ok(())
     }
 
-    /// When no template of the call exists, the call itself fails; otherwise each missing one is an error of its own.
+    /// If no template of the call exists, the call itself fails; otherwise each missing one is a separate error.
     fn some_template_exists(&self, request: &CreateFleet) -> Result<(), Ec2Error> {
         let mut first = None;
         for config in &request.launch_template_configs {
@@ -206,7 +207,7 @@ impl State {
         first.map_or(Ok(()), Err)
     }
 
-    /// Every override in each of its subnets, with what it would launch or why it cannot.
+    /// Every override in each of its subnets, with its launch or the reason why it is impossible.
     fn candidates(
         &self,
         request: &CreateFleet,
@@ -277,7 +278,7 @@ impl State {
         self.check_plan(&plan)?;
         Ok(Candidate {
             weight: overridden.weighted_capacity.unwrap_or(1.0),
-            // An override without a priority comes last.
+            // An override without a priority is last.
             priority: overridden.priority.unwrap_or(f64::MAX),
             line: line.clone(),
             plan,
@@ -330,7 +331,7 @@ pub(super) fn merged_tags(template: &[TagSpecification], call: &[TagSpecificatio
 /// <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateFleet.html>
 const MAX_TEMPLATES: usize = 50;
 
-/// Refuses what EC2 refuses, and gives the shares of the target: on-demand first, then spot.
+/// Validates the request, and returns the shares of the target: on-demand first, then spot.
 fn checked(request: &CreateFleet) -> Result<[(CapacityType, u32); 2], Ec2Error> {
     match request.fleet_type.as_deref() {
         Some("instant") => {}

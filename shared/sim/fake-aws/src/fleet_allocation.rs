@@ -1,4 +1,4 @@
-//! Which offering a fleet tries first.
+//! The order in which a fleet tries offerings.
 
 use super::error::Ec2Error;
 use super::fleet::Candidate;
@@ -9,22 +9,22 @@ use super::state::State;
 /// EC2's allocation strategies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strategy {
-    /// The cheapest, over this many pools.
+    /// The cheapest, over this number of pools.
     LowestPrice(usize),
-    /// In the order of the caller's priorities.
+    /// In the order of the request's priorities.
     Prioritized,
-    /// The deepest pool.
+    /// The pool with the most capacity.
     CapacityOptimized,
-    /// Pools deep enough, among these the caller's priorities.
+    /// Pools with enough capacity, ordered by the request's priorities.
     CapacityOptimizedPrioritized,
-    /// Pools deep enough, among these the cheapest.
+    /// Pools with enough capacity, ordered by price.
     PriceCapacityOptimized,
     /// Evenly over all pools.
     Diversified,
 }
 
 impl Strategy {
-    /// The strategy that a request asks for.
+    /// The strategy of a request.
     pub(super) fn of(request: &CreateFleet, capacity_type: CapacityType) -> Result<Self, Ec2Error> {
         let unknown = |member: &str, value: &str| {
             Ec2Error::invalid(&format!("{member}.AllocationStrategy"), value, "It is no allocation strategy of EC2's.")
@@ -66,14 +66,14 @@ pub(super) struct Ordered {
 }
 
 impl Ordered {
-    /// Whose turn it is for the machine with this number, among the candidates that are still open.
+    /// The candidate for the machine with this number, among those that still have capacity.
     pub(super) fn turn(&self, number: usize, open: &dyn Fn(&usize) -> bool) -> Option<usize> {
         let pools: Vec<usize> = (0..self.candidates.len()).filter(open).take(self.spread).collect();
         pools.get(number % pools.len().max(1)).copied()
     }
 }
 
-/// Orders the candidates. Ties keep the caller's order.
+/// Orders the candidates. Ties keep the order of the request.
 pub(super) fn order(state: &State, candidates: Vec<Candidate>, strategy: Strategy, target: f64) -> Ordered {
     let mut keyed: Vec<_> = candidates.into_iter().map(|c| (key(state, &c, strategy, target), c)).collect();
     keyed.sort_by(|((a1, a2), _), ((b1, b2), _)| a1.total_cmp(b1).then(a2.total_cmp(b2)));

@@ -1,4 +1,4 @@
-//! An instance, and the events that its life gives.
+//! An instance, and the events of its lifecycle.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::account::Tags;
 use super::requests::LaunchTemplateData;
 
-/// How an instance is paid for.
+/// The capacity type of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CapacityType {
     /// On-demand.
@@ -18,7 +18,7 @@ pub enum CapacityType {
 }
 
 impl CapacityType {
-    /// EC2's word: `on-demand` or `spot`.
+    /// EC2's name: `on-demand` or `spot`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::OnDemand => "on-demand",
@@ -27,7 +27,7 @@ impl CapacityType {
     }
 }
 
-/// What can be bought: a type in a zone in a way.
+/// An offering: a type in a zone with a capacity type.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Offering {
     /// Instance type.
@@ -48,18 +48,18 @@ impl Offering {
 /// The states of an instance that is never stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InstanceState {
-    /// Starting.
+    /// Pending.
     Pending,
-    /// Up.
+    /// Running.
     Running,
-    /// Going.
+    /// Shutting down.
     ShuttingDown,
-    /// Gone, still described for a while.
+    /// Terminated, still described for a while.
     Terminated,
 }
 
 impl InstanceState {
-    /// EC2's word.
+    /// EC2's name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -69,7 +69,7 @@ impl InstanceState {
         }
     }
 
-    /// EC2's number.
+    /// EC2's code.
     pub fn code(self) -> u16 {
         match self {
             Self::Pending => 0,
@@ -79,7 +79,7 @@ impl InstanceState {
         }
     }
 
-    /// EC2's word for status checks of an instance in this state that do not fail.
+    /// EC2's value of passing status checks of an instance in this state.
     pub(super) fn passing(self) -> &'static str {
         match self {
             Self::Pending => "initializing",
@@ -88,22 +88,22 @@ impl InstanceState {
         }
     }
 
-    /// Whether the instance holds capacity and costs money.
+    /// Whether the instance uses capacity and is billed.
     pub fn is_alive(self) -> bool {
         matches!(self, Self::Pending | Self::Running)
     }
 }
 
-/// Something that EC2 plans to do with an instance.
+/// A scheduled event of an instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedEvent {
     /// `instance-event-…`
     pub id: String,
-    /// What, such as `instance-retirement`.
+    /// The code, such as `instance-retirement`.
     pub code: String,
-    /// In words; one that is over or was called off begins with `[Completed]` or `[Canceled]`.
+    /// The description. A completed or canceled event starts with `[Completed]` or `[Canceled]`.
     pub description: String,
-    /// The earliest time at which it happens.
+    /// The earliest start time.
     pub not_before: Timestamp,
 }
 
@@ -114,9 +114,9 @@ pub struct Instance {
     pub id: String,
     /// The call that launched it: `r-…`
     pub reservation_id: String,
-    /// Its place among the instances of that call.
+    /// Its index among the instances of that call.
     pub launch_index: u32,
-    /// What was bought.
+    /// Its offering.
     pub offering: Offering,
     /// Architecture of its image.
     pub architecture: String,
@@ -134,7 +134,7 @@ pub struct Instance {
     pub vpc_id: String,
     /// Its address.
     pub private_ip: String,
-    /// `ip-10-0-0-4.ec2.internal` and the like.
+    /// Its private DNS name, such as `ip-10-0-0-4.ec2.internal`.
     pub private_dns_name: String,
     /// Its interface: `eni-…`
     pub network_interface_id: String,
@@ -144,7 +144,7 @@ pub struct Instance {
     pub security_group_ids: Vec<String>,
     /// The profile's ARN and id.
     pub instance_profile: Option<(String, String)>,
-    /// What the template and the call had.
+    /// The data of the template and the call.
     pub data: Arc<LaunchTemplateData>,
     /// The fleet that launched it.
     pub fleet_id: Option<String>,
@@ -158,30 +158,30 @@ pub struct Instance {
     pub price: f64,
     /// When it was launched.
     pub launched: Timestamp,
-    /// From when describe calls know it.
+    /// When describe calls start to return it.
     pub visible_from: Timestamp,
-    /// From when they know its tags.
+    /// When describe calls start to return its tags.
     pub tags_visible_from: Timestamp,
-    /// Where it stands.
+    /// Its state.
     pub state: InstanceState,
-    /// When it began to go.
+    /// When its termination started.
     pub stopped: Option<Timestamp>,
-    /// Why it stands there: code and message.
+    /// The reason of its state: code and message.
     pub state_reason: Option<(String, String)>,
-    /// Since when it fails its instance status check, if it does.
+    /// Since when its instance status check fails, if it does.
     pub impaired_since: Option<Timestamp>,
-    /// Since when the system below it fails its status check, if it does.
+    /// Since when its system status check fails, if it does.
     pub system_impaired_since: Option<Timestamp>,
-    /// What EC2 plans to do with it.
+    /// Its scheduled events.
     pub planned: Vec<PlannedEvent>,
-    /// Whether its kubelet ever joins the cluster. False only by a scripted fault.
+    /// Whether its kubelet joins the cluster. False only by an injected fault.
     pub joins: bool,
     /// Its tags.
     pub tags: Tags,
 }
 
 impl Instance {
-    /// EC2's word for the instance status check and for that of the system below, and since when each fails.
+    /// The values of the instance status check and the system status check, and since when each fails.
     pub(super) fn checks(&self) -> [(&'static str, Option<Timestamp>); 2] {
         [self.impaired_since, self.system_impaired_since].map(|since| {
             let since = since.filter(|_| self.state == InstanceState::Running);
@@ -190,41 +190,41 @@ impl Instance {
     }
 }
 
-/// What happened since the world last asked.
+/// The events since the last call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Ec2Event {
-    /// An instance is up, and its kubelet joins the cluster if `instance.joins`.
+    /// An instance is running, and its kubelet joins the cluster if `instance.joins`.
     InstanceRunning {
         /// The instance.
         instance: Box<Instance>,
     },
-    /// An instance began to go: its kubelet is stopping.
+    /// The termination of an instance started: its kubelet is stopping.
     InstanceShuttingDown {
         /// The instance.
         instance: Box<Instance>,
     },
-    /// An instance is gone.
+    /// An instance is terminated.
     InstanceTerminated {
         /// The instance.
         instance: Box<Instance>,
     },
-    /// EC2 takes a spot instance back after the warning time.
+    /// EC2 interrupts a spot instance after the warning time.
     SpotInterruption {
-        /// Which one.
+        /// The instance.
         instance_id: String,
         /// The EventBridge event.
         event: Value,
     },
-    /// A spot instance is likelier to be interrupted than before.
+    /// A spot instance has an elevated risk of interruption.
     RebalanceRecommendation {
-        /// Which one.
+        /// The instance.
         instance_id: String,
         /// The EventBridge event.
         event: Value,
     },
     /// An instance's state changed.
     StateChange {
-        /// Which one.
+        /// The instance.
         instance_id: String,
         /// The EventBridge event.
         event: Value,
@@ -232,7 +232,7 @@ pub enum Ec2Event {
 }
 
 impl Ec2Event {
-    /// The event as EventBridge delivers it, for those that EventBridge knows.
+    /// The event as EventBridge delivers it, if EventBridge supports it.
     pub fn event_bridge(&self) -> Option<&Value> {
         match self {
             Self::SpotInterruption { event, .. }

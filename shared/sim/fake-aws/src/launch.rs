@@ -1,4 +1,4 @@
-//! One instance: from a call and its template to an instance, or to EC2's error.
+//! One instance: converts a call and its template to an instance, or to EC2's error.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -13,24 +13,24 @@ use super::requests::LaunchTemplateData;
 use super::state::State;
 use super::tags::tags_for;
 
-/// Everything decided about a launch but the number of machines.
+/// Everything decided about a launch except for the number of machines.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LaunchPlan {
-    /// What is bought.
+    /// The offering.
     pub(super) offering: Offering,
-    /// The subnet that the machine goes into.
+    /// The subnet of the machine.
     pub(super) subnet_id: String,
-    /// The template with the call's own values over it.
+    /// The template, overridden by the values of the call.
     pub(super) data: Arc<LaunchTemplateData>,
-    /// The most to pay for spot.
+    /// The maximum spot price.
     pub(super) max_price: Option<f64>,
-    /// Tags that EC2 itself sets: template and fleet.
+    /// Tags that EC2 itself adds: template and fleet.
     pub(super) system_tags: Tags,
     pub(super) client_token: Option<String>,
     pub(super) fleet_id: Option<String>,
 }
 
-/// States in EC2's words that an offering is sold out.
+/// EC2's error for an offering without capacity.
 pub(super) fn no_capacity(offering: &Offering) -> Ec2Error {
     let Offering { instance_type, zone, capacity_type } = offering;
     let message = match capacity_type {
@@ -44,7 +44,7 @@ pub(super) fn no_capacity(offering: &Offering) -> Ec2Error {
 }
 
 impl LaunchPlan {
-    /// A member of the launch template data that is only looked at here.
+    /// A member of the launch template data that is only used here.
     fn member(&self, pointer: &str) -> Option<&str> {
         let mut parts = pointer.split('/').skip(1);
         let first = self.data.other.get(parts.next()?)?;
@@ -111,7 +111,7 @@ impl State {
             .ok_or_else(|| Ec2Error::new("InvalidAMIID.NotFound", format!("The image id '[{id}]' does not exist")))
     }
 
-    /// Whatever does not depend on capacity: EC2 answers these the same until the request or the account changes.
+    /// The checks that do not depend on capacity: EC2 returns the same error until the request or the account changes.
     pub(super) fn check_plan(&self, plan: &LaunchPlan) -> Result<(), Ec2Error> {
         let Offering { instance_type, zone, capacity_type } = &plan.offering;
         let facts = self.account.facts.types.get(instance_type).ok_or_else(|| {
@@ -173,16 +173,16 @@ impl State {
     }
 
     fn instance_profile(&self, plan: &LaunchPlan) -> Result<Option<(String, String)>, Ec2Error> {
-        let Some(wanted) = &plan.data.iam_instance_profile else { return Ok(None) };
+        let Some(expected) = &plan.data.iam_instance_profile else { return Ok(None) };
         let arn = |profile: &super::account::InstanceProfile| {
             format!("arn:aws:iam::{}:instance-profile{}{}", self.account.id, profile.path, profile.name)
         };
         let found = self.account.instance_profiles.iter().find(|profile| {
-            wanted.name.as_ref().is_none_or(|name| *name == profile.name)
-                && wanted.arn.as_ref().is_none_or(|wanted| *wanted == arn(profile))
+            expected.name.as_ref().is_none_or(|name| *name == profile.name)
+                && expected.arn.as_ref().is_none_or(|expected| *expected == arn(profile))
         });
-        let profile = found.filter(|_| wanted.name.is_some() || wanted.arn.is_some()).ok_or_else(|| {
-            let (member, value) = match (&wanted.name, &wanted.arn) {
+        let profile = found.filter(|_| expected.name.is_some() || expected.arn.is_some()).ok_or_else(|| {
+            let (member, value) = match (&expected.name, &expected.arn) {
                 (Some(name), _) => ("name", name.as_str()),
                 (None, arn) => ("arn", arn.as_deref().unwrap_or_default()),
             };
@@ -220,7 +220,7 @@ impl State {
         }
     }
 
-    /// The reservation that the launch would use: the named one, or an open one that fits.
+    /// The reservation that the launch would use: the specified one, or an open one that matches.
     fn reservation(&self, plan: &LaunchPlan) -> Result<Option<&CapacityReservation>, Ec2Error> {
         let base = "/CapacityReservationSpecification";
         let preference = plan.member(&format!("{base}/CapacityReservationPreference"));
@@ -251,7 +251,7 @@ impl State {
         }
     }
 
-    /// How many machines the offering can still give; `None` is without limit. A refused offering gives EC2's error.
+    /// How many machines the offering still provides; `None` is unlimited. A refused offering returns EC2's error.
     pub(super) fn depth(&self, plan: &LaunchPlan) -> Result<Option<u64>, Ec2Error> {
         if let Some(reservation) = self.reservation(plan)? {
             return Ok(Some(u64::from(reservation.available)));
@@ -267,7 +267,7 @@ impl State {
         }
     }
 
-    /// Buys one machine.
+    /// Launches one machine.
     pub(super) fn launch(
         &mut self,
         plan: &LaunchPlan,
@@ -351,7 +351,7 @@ impl State {
         Ok(id)
     }
 
-    /// Takes a free address of a subnet. The first four and the last are AWS's own.
+    /// Takes a free address of a subnet. AWS reserves the first four and the last.
     fn take_address(&mut self, subnet_id: &str) -> Result<Ipv4Addr, Ec2Error> {
         let subnet = self.subnet(subnet_id)?;
         if subnet.free_addresses == 0 {
@@ -372,7 +372,7 @@ impl State {
     }
 }
 
-/// The addresses of one subnet: a new one every time, until all were used once.
+/// The addresses of one subnet: each is used once before any is reused.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
     next: u32,
@@ -388,7 +388,7 @@ impl Addresses {
         Some(address_at(offset))
     }
 
-    /// Gives back an address.
+    /// Releases an address.
     pub(super) fn free(&mut self, address: &str) {
         if let Ok(address) = address.parse() {
             self.taken.remove(&address);
@@ -396,7 +396,7 @@ impl Addresses {
     }
 }
 
-/// States in EC2's words that a subnet is full.
+/// EC2's error for a subnet without free addresses.
 pub(super) fn no_addresses(subnet_id: &str) -> Ec2Error {
     let message = format!(
         "There are not enough free addresses in subnet '{subnet_id}' to satisfy the requested number of instances."
@@ -411,7 +411,7 @@ fn exceeded() -> Ec2Error {
     )
 }
 
-/// The name by address that a VPC gives: us-east-1 has a domain of its own.
+/// The private DNS name in a VPC: us-east-1 has its own domain.
 fn private_dns_name(address: Ipv4Addr, region: &str) -> String {
     let [a, b, c, d] = address.octets();
     let domain = if region == "us-east-1" { "ec2.internal".to_owned() } else { format!("{region}.compute.internal") };

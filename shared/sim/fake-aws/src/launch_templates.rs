@@ -11,11 +11,11 @@ use super::tags::tags_for;
 /// A version of a launch template.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LaunchTemplateVersion {
-    /// From 1.
+    /// The number, starting at 1.
     pub number: u64,
-    /// A note.
+    /// The description.
     pub description: Option<String>,
-    /// When it was made.
+    /// Creation time.
     pub created: Timestamp,
     /// The data of the template.
     pub data: LaunchTemplateData,
@@ -28,9 +28,9 @@ pub struct LaunchTemplate {
     pub id: String,
     /// Name, unique in the account.
     pub name: String,
-    /// When it was made.
+    /// Creation time.
     pub created: Timestamp,
-    /// The version that `$Default` stands for.
+    /// The version of `$Default`.
     pub default_version: u64,
     /// All versions, oldest first; there is always one.
     pub versions: Vec<LaunchTemplateVersion>,
@@ -39,7 +39,7 @@ pub struct LaunchTemplate {
 }
 
 impl LaunchTemplate {
-    /// The number that `$Latest` stands for.
+    /// The number of `$Latest`.
     pub fn latest_version(&self) -> u64 {
         self.versions.last().map_or(0, |version| version.number)
     }
@@ -48,17 +48,17 @@ impl LaunchTemplate {
     ///
     /// # Errors
     /// When there is no such version.
-    pub fn version(&self, wanted: Option<&str>) -> Result<&LaunchTemplateVersion, Ec2Error> {
-        let number = match wanted {
+    pub fn version(&self, requested: Option<&str>) -> Result<&LaunchTemplateVersion, Ec2Error> {
+        let number = match requested {
             None | Some("$Default") => Some(self.default_version),
             Some("$Latest") => Some(self.latest_version()),
             Some(number) => number.parse().ok(),
         };
         self.versions.iter().find(|version| Some(version.number) == number).ok_or_else(|| {
-            let wanted = wanted.unwrap_or("$Default");
+            let requested = requested.unwrap_or("$Default");
             Ec2Error::new(
                 "InvalidLaunchTemplateId.VersionNotFound",
-                format!("Could not find launch template version '{wanted}' of launch template '{}'.", self.id),
+                format!("Could not find launch template version '{requested}' of launch template '{}'.", self.id),
             )
         })
     }
@@ -95,7 +95,7 @@ impl Ec2 {
         self.call("ec2", "CreateLaunchTemplate", request, |state| state.create_launch_template(request))
     }
 
-    /// CreateLaunchTemplateVersion: a new version of a template that exists.
+    /// CreateLaunchTemplateVersion: a new version of an existing template.
     ///
     /// # Errors
     /// EC2's own.
@@ -133,7 +133,7 @@ impl Ec2 {
     }
 }
 
-/// The template's data, if it exists and has only fields that are known here.
+/// The template's data, if it exists and has only supported fields.
 fn checked_data(request: &CreateLaunchTemplate) -> Result<LaunchTemplateData, Ec2Error> {
     let data = request.launch_template_data.clone().ok_or_else(|| Ec2Error::missing("LaunchTemplateData"))?;
     if let Some(member) = data.other.keys().find(|member| !MEMBERS.contains(&member.as_str())) {
@@ -149,7 +149,7 @@ fn checked_data(request: &CreateLaunchTemplate) -> Result<LaunchTemplateData, Ec
     Ok(data)
 }
 
-/// EC2's limit on user data before it is put into base64, in bytes.
+/// EC2's limit on user data before base64 encoding, in bytes.
 const USER_DATA_LIMIT: usize = 16_384;
 
 /// User data is base64 of at most 16 KiB.
@@ -180,7 +180,7 @@ pub(super) fn not_found(id: Option<&str>, name: Option<&str>) -> Ec2Error {
 }
 
 impl State {
-    /// The template that a request means.
+    /// The template of a request.
     pub(super) fn launch_template(&self, id: Option<&str>, name: Option<&str>) -> Result<&LaunchTemplate, Ec2Error> {
         match (id, name) {
             (Some(_), Some(_)) => Err(Ec2Error::new(
@@ -197,14 +197,14 @@ impl State {
         }
     }
 
-    /// The template and version that a launch means.
+    /// The template and version of a launch.
     pub(super) fn launch_template_version(
         &self,
-        wanted: &LaunchTemplateSpecification,
+        requested: &LaunchTemplateSpecification,
     ) -> Result<(&LaunchTemplate, &LaunchTemplateVersion), Ec2Error> {
-        let (id, name) = (wanted.launch_template_id.as_deref(), wanted.launch_template_name.as_deref());
+        let (id, name) = (requested.launch_template_id.as_deref(), requested.launch_template_name.as_deref());
         let template = self.launch_template(id, name)?;
-        Ok((template, template.version(wanted.version.as_deref())?))
+        Ok((template, template.version(requested.version.as_deref())?))
     }
 
     fn create_launch_template(&mut self, request: &CreateLaunchTemplate) -> Result<LaunchTemplate, Ec2Error> {

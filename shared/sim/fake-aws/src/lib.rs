@@ -1,9 +1,10 @@
-//! EC2 in memory: the calls that node autoscaling makes, with EC2's own rules and errors, on a clock of your own.
+//! EC2 in memory: the calls that node autoscaling makes, with EC2's own rules and errors, on a virtual clock.
 //!
-//! [`Ec2`] is a handle to an [`Account`]: clones share it. State changes only when time advances: [`Ec2::advance_to`] lets time
-//! pass and [`Ec2::drain_events`] returns the events since. Faults are scripted on the handle, and every call is recorded.
+//! [`Ec2`] is a handle to an [`Account`]: clones share it. The state changes only when time advances: [`Ec2::advance_to`]
+//! advances time and [`Ec2::drain_events`] returns the events since. Faults are injected through the handle, and every call is
+//! recorded.
 //!
-//! What is not simulated is answered with `UnsupportedOperation`, with its name.
+//! Unsupported calls and parameters return `UnsupportedOperation` with their name.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod account;

@@ -1,6 +1,6 @@
-//! The requests, in the SDK's member names. The aliases are what the query protocol calls the same members.
+//! The requests, in the SDK's member names. The aliases are the names of the query protocol.
 //!
-//! A member that is not here is refused as unknown, so no request is half obeyed.
+//! An unsupported member is rejected as unknown, so that no request is partly ignored.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 pub struct Tag {
     /// Key, at most 128 characters.
     pub key: String,
-    /// Value, at most 256 characters. DeleteTags without a value deletes whatever the value is.
+    /// Value, at most 256 characters. DeleteTags without a value deletes any value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
@@ -25,7 +25,7 @@ impl Tag {
     }
 }
 
-/// Tags for the resources of one kind that a call makes.
+/// Tags for the resources of one kind that a call creates.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default, deny_unknown_fields)]
 pub struct TagSpecification {
@@ -40,7 +40,7 @@ pub struct TagSpecification {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default, deny_unknown_fields)]
 pub struct Filter {
-    /// What to look at, such as `tag:KEY` or `instance-state-name`.
+    /// The filter name, such as `tag:KEY` or `instance-state-name`.
     pub name: String,
     /// Alternatives.
     #[serde(alias = "Value")]
@@ -68,54 +68,54 @@ macro_rules! request {
 request! {
     /// The parameters that all describe calls share. Which id list applies depends on the call.
     Describe {
-        /// The ids, names or types asked for; empty asks for all.
+        /// The requested ids, names or types; if empty, all.
         #[serde(
             alias = "InstanceId", alias = "SubnetId", alias = "GroupId", alias = "VpcId", alias = "ImageId",
             alias = "InstanceType", alias = "CapacityReservationId", alias = "LaunchTemplateId"
         )]
         ids: Vec<String>,
-        /// Names, where the call takes names beside ids.
+        /// Names, if the call supports names and ids.
         #[serde(alias = "LaunchTemplateName", alias = "GroupName", alias = "ZoneName")]
         names: Vec<String>,
         /// All must match.
         #[serde(alias = "Filter")]
         filters: Vec<Filter>,
-        /// Entries a page.
+        /// Entries of a page.
         max_results: Option<u32>,
-        /// What the page before ended with.
+        /// The token of the previous page.
         next_token: Option<String>,
-        /// Only ask whether it would be permitted.
+        /// Dry run.
         dry_run: bool,
         /// DescribeImages: `self`, `amazon`, or account ids.
         #[serde(alias = "Owner")]
         owners: Vec<String>,
-        /// DescribeImages: show deprecated images too.
+        /// DescribeImages: include deprecated images.
         include_deprecated: bool,
-        /// DescribeInstanceStatus: show instances that do not run, too.
+        /// DescribeInstanceStatus: include instances that are not running.
         include_all_instances: bool,
         /// DescribeInstanceTypeOfferings: `region`, `availability-zone` or `availability-zone-id`.
         location_type: Option<String>,
         /// DescribeSpotPriceHistory: such as `Linux/UNIX`.
         #[serde(alias = "ProductDescription")]
         product_descriptions: Vec<String>,
-        /// DescribeSpotPriceHistory: one zone.
+        /// DescribeSpotPriceHistory: the zone.
         availability_zone: Option<String>,
-        /// DescribeSpotPriceHistory: prices in effect from this time. One price stands for all time here.
+        /// DescribeSpotPriceHistory: prices in effect from this time. Simulated prices are constant.
         start_time: Option<String>,
         /// DescribeSpotPriceHistory: prices in effect until this time.
         end_time: Option<String>,
         /// DescribeLaunchTemplateVersions: numbers, `$Latest` or `$Default`.
         #[serde(alias = "LaunchTemplateVersion")]
         versions: Vec<String>,
-        /// DescribeAvailabilityZones: also zones that are not opted in; there are none here.
+        /// DescribeAvailabilityZones: include zones that are not opted in; the simulation has none.
         all_availability_zones: bool,
-        /// Show what other AWS services manage; there is nothing of the kind here.
+        /// Include resources that other AWS services manage; the simulation has none.
         include_managed_resources: bool,
     }
 }
 
 request! {
-    /// Names a launch template, by id or by name, and its version.
+    /// A launch template, by id or by name, and its version.
     LaunchTemplateSpecification {
         /// `lt-…`
         launch_template_id: Option<String>,
@@ -127,19 +127,19 @@ request! {
 }
 
 request! {
-    /// What a fleet may launch instead of what the template has.
+    /// Overrides of a fleet for the values of the template.
     FleetOverride {
         /// Instance type.
         instance_type: Option<String>,
-        /// The most to pay for spot, in dollars an hour.
+        /// The maximum spot price, in dollars an hour.
         max_price: Option<String>,
         /// Subnet, or several separated by commas.
         subnet_id: Option<String>,
         /// Zone name.
         availability_zone: Option<String>,
-        /// How much of the target capacity one instance fulfils; 1 if absent.
+        /// The weight of an instance; 1 if absent.
         weighted_capacity: Option<f64>,
-        /// Lower is taken first by the prioritized strategies.
+        /// The prioritized strategies try lower values first.
         priority: Option<f64>,
         /// Image.
         image_id: Option<String>,
@@ -151,27 +151,27 @@ request! {
     FleetLaunchTemplateConfig {
         /// The template.
         launch_template_specification: LaunchTemplateSpecification,
-        /// The offerings; none takes everything from the template.
+        /// The offerings; if empty, all values come from the template.
         overrides: Vec<FleetOverride>,
     }
 }
 
 request! {
-    /// How many instances a fleet is to have.
+    /// The target capacity of a fleet.
     TargetCapacity {
         /// Instances, or units if the overrides carry weights.
         total_target_capacity: Option<u32>,
-        /// Of these, certainly on-demand.
+        /// The on-demand part.
         on_demand_target_capacity: Option<u32>,
-        /// Of these, certainly spot.
+        /// The spot part.
         spot_target_capacity: Option<u32>,
-        /// What the rest is: `on-demand` or `spot`.
+        /// The capacity type of the rest: `on-demand` or `spot`.
         default_target_capacity_type: Option<String>,
     }
 }
 
 request! {
-    /// How a fleet chooses and buys on-demand offerings.
+    /// How a fleet selects and launches on-demand offerings.
     OnDemandOptions {
         /// `lowest-price` or `prioritized`.
         allocation_strategy: Option<String>,
@@ -179,12 +179,12 @@ request! {
 }
 
 request! {
-    /// How a fleet chooses spot offerings.
+    /// How a fleet selects spot offerings.
     SpotOptions {
         /// `price-capacity-optimized`, `capacity-optimized`, `capacity-optimized-prioritized`, `diversified` or
         /// `lowest-price`.
         allocation_strategy: Option<String>,
-        /// Only `terminate` here.
+        /// Only `terminate` is supported.
         instance_interruption_behavior: Option<String>,
         /// With `lowest-price`: how many offerings to spread over.
         instance_pools_to_use_count: Option<u32>,
@@ -196,29 +196,29 @@ request! {
     CreateFleet {
         /// Makes the call idempotent.
         client_token: Option<String>,
-        /// Only ask whether it would be permitted.
+        /// Dry run.
         dry_run: bool,
-        /// Only `instant` here.
+        /// Only `instant` is supported.
         #[serde(rename = "Type")]
         fleet_type: Option<String>,
         /// Templates and offerings.
         launch_template_configs: Vec<FleetLaunchTemplateConfig>,
-        /// How many.
+        /// The target capacity.
         target_capacity_specification: Option<TargetCapacity>,
-        /// On-demand choice.
+        /// On-demand options.
         on_demand_options: Option<OnDemandOptions>,
-        /// Spot choice.
+        /// Spot options.
         spot_options: Option<SpotOptions>,
         /// Tags.
         #[serde(alias = "TagSpecification")]
         tag_specifications: Vec<TagSpecification>,
-        /// Passed through to EC2 by those whom AWS gave one; without effect.
+        /// Reserved by AWS; it has no effect.
         context: Option<String>,
     }
 }
 
 request! {
-    /// Names an instance profile by ARN or by name.
+    /// An instance profile, by ARN or by name.
     IamInstanceProfile {
         /// ARN.
         arn: Option<String>,
@@ -227,8 +227,8 @@ request! {
     }
 }
 
-/// The data of a launch template. The members that have an effect are fields; the rest is kept, answered again by
-/// DescribeLaunchTemplateVersions, and without effect on a simulated machine.
+/// The data of a launch template. The members that have an effect are fields. The others are kept and returned by
+/// DescribeLaunchTemplateVersions, and do not affect a simulated machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct LaunchTemplateData {
@@ -244,10 +244,10 @@ pub struct LaunchTemplateData {
     /// The nodes' profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iam_instance_profile: Option<IamInstanceProfile>,
-    /// Security groups, when there are no network interfaces.
+    /// Security groups, if there are no network interfaces.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub security_group_ids: Vec<String>,
-    /// Tags for what is launched from the template.
+    /// Tags for the resources that are launched from the template.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tag_specifications: Vec<TagSpecification>,
     /// The other members.
@@ -260,13 +260,13 @@ request! {
     CreateLaunchTemplate {
         /// Makes the call idempotent.
         client_token: Option<String>,
-        /// Only ask whether it would be permitted.
+        /// Dry run.
         dry_run: bool,
         /// Name: 3 to 128 characters of `A-Za-z0-9()./_-`.
         launch_template_name: Option<String>,
         /// CreateLaunchTemplateVersion: the template by id.
         launch_template_id: Option<String>,
-        /// A note.
+        /// The description.
         version_description: Option<String>,
         /// The data.
         launch_template_data: Option<LaunchTemplateData>,
@@ -283,7 +283,7 @@ request! {
         launch_template_id: Option<String>,
         /// Or its name.
         launch_template_name: Option<String>,
-        /// Only ask whether it would be permitted.
+        /// Dry run.
         dry_run: bool,
     }
 }
@@ -293,29 +293,29 @@ request! {
     InstanceMarketOptions {
         /// `spot`.
         market_type: Option<String>,
-        /// Its terms.
+        /// Its options.
         spot_options: Option<SpotMarketOptions>,
     }
 }
 
 request! {
-    /// Terms of a spot purchase.
+    /// Options of a spot launch.
     SpotMarketOptions {
-        /// The most to pay, in dollars an hour.
+        /// The maximum price, in dollars an hour.
         max_price: Option<String>,
-        /// Only `one-time` here.
+        /// Only `one-time` is supported.
         spot_instance_type: Option<String>,
-        /// Only `terminate` here.
+        /// Only `terminate` is supported.
         instance_interruption_behavior: Option<String>,
     }
 }
 
 request! {
-    /// Where an instance goes.
+    /// The placement of an instance.
     Placement {
         /// Zone name.
         availability_zone: Option<String>,
-        /// Only `default` here.
+        /// Only `default` is supported.
         tenancy: Option<String>,
     }
 }
@@ -325,13 +325,13 @@ request! {
     RunInstances {
         /// Makes the call idempotent.
         client_token: Option<String>,
-        /// Only ask whether it would be permitted.
+        /// Dry run.
         dry_run: bool,
-        /// At least as many, or none.
+        /// The minimum number.
         min_count: Option<u32>,
-        /// At most as many.
+        /// The maximum number.
         max_count: Option<u32>,
-        /// The template; the other members override it.
+        /// The template. The other members override it.
         launch_template: Option<LaunchTemplateSpecification>,
         /// Instance type.
         instance_type: Option<String>,
@@ -351,7 +351,7 @@ request! {
         user_data: Option<String>,
         /// The instance's profile.
         iam_instance_profile: Option<IamInstanceProfile>,
-        /// Spot or not.
+        /// The market options.
         instance_market_options: Option<InstanceMarketOptions>,
         /// The instance metadata service, in place of the template's.
         metadata_options: Option<Value>,
@@ -367,7 +367,7 @@ request! {
         /// The instances.
         #[serde(alias = "InstanceId")]
         instance_ids: Vec<String>,
-        /// Only ask whether it would be permitted.
+        /// Dry run.
         dry_run: bool,
     }
 }
@@ -381,7 +381,7 @@ request! {
         /// The tags. DeleteTags without tags deletes all.
         #[serde(alias = "Tag")]
         tags: Vec<Tag>,
-        /// Only ask whether it would be permitted.
+        /// Dry run.
         dry_run: bool,
     }
 }

@@ -17,7 +17,7 @@ use super::requests::{
 use super::state::{Ec2, State};
 use super::tags::tags_for;
 
-/// An instance whose end was asked for, and its states before and now.
+/// An instance whose termination was requested, and its states before and now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TerminatedInstance {
     /// `i-…`
@@ -29,7 +29,7 @@ pub struct TerminatedInstance {
 }
 
 impl Ec2 {
-    /// RunInstances: one reservation, all or at least the minimum of one offering.
+    /// RunInstances: one reservation with up to the maximum, or at least the minimum, of one offering.
     ///
     /// # Errors
     /// EC2's own; `DryRunOperation` when a dry run would have succeeded.
@@ -37,7 +37,7 @@ impl Ec2 {
         self.call("ec2", "RunInstances", request, |state| state.run_instances(request))
     }
 
-    /// TerminateInstances: all or, when one id is unknown, none.
+    /// TerminateInstances: all, or none if one id is unknown.
     ///
     /// # Errors
     /// EC2's own.
@@ -104,7 +104,7 @@ impl State {
         Ok(ids.iter().filter_map(|id| self.instances.get(id).cloned()).collect())
     }
 
-    /// The template with the call's values over it.
+    /// The template, overridden by the values of the call.
     fn run_plan(&self, request: &RunInstances) -> Result<LaunchPlan, Ec2Error> {
         let mut data = LaunchTemplateData::default();
         let mut system_tags = Tags::new();
@@ -166,7 +166,7 @@ fn overlay(data: &mut LaunchTemplateData, request: &RunInstances) {
     data.tag_specifications = merged_tags(&data.tag_specifications, &request.tag_specifications);
 }
 
-/// On-demand or spot, and the most to pay: the call's word before the template's.
+/// The capacity type and the maximum price: those of the call override those of the template.
 fn market(
     data: &LaunchTemplateData,
     call: Option<&InstanceMarketOptions>,

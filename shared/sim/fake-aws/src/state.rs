@@ -1,4 +1,4 @@
-//! The account's state and the handle to it: time, faults, events, figures.
+//! The account's state and the handle to it: time, faults, events, metrics.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,17 +40,17 @@ pub(super) struct State {
     pub(super) instances: BTreeMap<String, Instance>,
     pub(super) fleets: BTreeMap<String, Fleet>,
     pub(super) launch_templates: BTreeMap<String, LaunchTemplate>,
-    /// Answers to calls with a client token: the request in JSON, the answer in JSON, and when.
+    /// Answers to calls with a client token: the request in JSON, the answer in JSON, and the time.
     pub(super) tokens: BTreeMap<(&'static str, String), (Value, Value, Timestamp)>,
-    /// Instances left to sell; an offering that is absent is unlimited.
+    /// The remaining capacity; an absent offering is unlimited.
     pub(super) capacity: BTreeMap<Offering, u64>,
     pub(super) faults: Faults,
     buckets: Buckets,
     schedule: BTreeSet<(Timestamp, String, Due)>,
     events: VecDeque<Ec2Event>,
-    /// Dollars spent on instances that are gone.
+    /// Dollars spent on terminated instances.
     spent: f64,
-    /// How many instances were ever launched.
+    /// The number of launched instances.
     launched: usize,
     /// Addresses by subnet.
     pub(super) addresses: BTreeMap<String, Addresses>,
@@ -83,7 +83,7 @@ impl Ec2 {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs one API call: scripted errors and throttling first, then the call, and the record of both.
+    /// Runs one API call: injected errors and throttling first, then the call, and the record of both.
     pub(super) fn call<T>(
         &self,
         service: &'static str,
@@ -109,13 +109,13 @@ impl Ec2 {
         self.lock().now
     }
 
-    /// Lets time pass: everything that is due until `now` happens, in the order of its time. Time never goes back;
-    /// an earlier `now` changes nothing.
+    /// Advances time: everything that is due until `now` happens, in the order of its time. Time never decreases; an earlier
+    /// `now` changes nothing.
     pub fn advance_to(&self, now: Timestamp) {
         self.lock().advance_to(now);
     }
 
-    /// When something happens next by itself, if anything does.
+    /// When the next change is due, if any is.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.lock().schedule.first().map(|(at, _, _)| *at)
     }
@@ -125,33 +125,33 @@ impl Ec2 {
         self.lock().events.drain(..).collect()
     }
 
-    /// All instances that EC2 still describes, regardless of the visibility delay.
+    /// All instances that are still described, regardless of the visibility delay.
     pub fn instances(&self) -> Vec<Instance> {
         self.lock().instances.values().cloned().collect()
     }
 
-    /// How many instances were ever launched.
+    /// The number of launched instances.
     pub fn launched(&self) -> usize {
         self.lock().launched
     }
 
-    /// Changes an instance directly, for what no API call does: from when describe calls list it, when it was launched, whether
-    /// its kubelet joins. Returns whether there is such an instance.
+    /// Changes an instance directly, where no API call does: when describe calls start to return it, when it was launched,
+    /// whether its kubelet joins. Returns whether the instance exists.
     pub fn change_instance(&self, instance_id: &str, change: impl FnOnce(&mut Instance)) -> bool {
         self.lock().instances.get_mut(instance_id).map(change).is_some()
     }
 
-    /// Changes the account by hand, as someone at the console would: subnets, images, profiles, timing, prices.
+    /// Changes the account directly, as a user would in the console: subnets, images, profiles, timing, prices.
     pub fn change_account(&self, change: impl FnOnce(&mut Account)) {
         change(&mut self.lock().account);
     }
 
-    /// A copy of the account as it stands.
+    /// A copy of the account in its current state.
     pub fn account(&self) -> Account {
         self.lock().account.clone()
     }
 
-    /// Limits what can still be bought of an offering; `None` lifts the limit.
+    /// Limits the remaining capacity of an offering; `None` removes the limit.
     pub fn set_capacity(&self, offering: Offering, available: Option<u64>) {
         let mut state = self.lock();
         match available {
@@ -160,24 +160,24 @@ impl Ec2 {
         }
     }
 
-    /// Refuses the offerings with `InsufficientInstanceCapacity` until [`Ec2::restore`] is called.
+    /// Makes the offerings fail with `InsufficientInstanceCapacity` until [`Ec2::restore`] is called.
     pub fn exhaust(&self, pattern: impl Into<OfferingPattern>) {
         self.refuse(pattern, Ec2Error::new("InsufficientInstanceCapacity", ""));
     }
 
-    /// Lets the offerings give so many machines in all, and refuses the next ones with `InsufficientInstanceCapacity`, until
-    /// [`Ec2::restore`] is called.
+    /// Limits the total number of machines of the offerings, and makes further ones fail with `InsufficientInstanceCapacity`,
+    /// until [`Ec2::restore`] is called.
     pub fn run_short(&self, pattern: impl Into<OfferingPattern>, left: u64) {
         self.lock().faults.scarce.push((pattern.into(), left));
     }
 
-    /// Refuses the offerings with an error of your choice, such as `VcpuLimitExceeded`, until [`Ec2::restore`] is
-    /// called. An empty message stands for EC2's own about capacity.
+    /// Makes the offerings fail with any error, such as `VcpuLimitExceeded`, until [`Ec2::restore`] is called. An empty message
+    /// is replaced by EC2's own about capacity.
     pub fn refuse(&self, pattern: impl Into<OfferingPattern>, error: Ec2Error) {
         self.lock().faults.refused.push((pattern.into(), error));
     }
 
-    /// Lifts every refusal and every shortage that was made with exactly this pattern.
+    /// Removes every failure and every limit that was set with exactly this pattern.
     pub fn restore(&self, pattern: impl Into<OfferingPattern>) {
         let pattern = pattern.into();
         let faults = &mut self.lock().faults;
@@ -190,34 +190,34 @@ impl Ec2 {
         self.fail_next(api, &Ec2Error::throttled(), times);
     }
 
-    /// The next `times` calls of an API get this error, and change nothing.
+    /// The next `times` calls of an API fail with this error, and change nothing.
     pub fn fail_next(&self, api: &str, error: &Ec2Error, times: u32) {
         self.lock().faults.script(api, error, times);
     }
 
-    /// Every call of an EC2 API is unauthorised until [`Ec2::allow`].
+    /// Every call of an EC2 API is unauthorized until [`Ec2::allow`].
     pub fn deny(&self, api: &str) {
         let mut state = self.lock();
         let error = Ec2Error::unauthorized("ec2", api, &state.account.id);
         state.faults.stand(api, Some(error));
     }
 
-    /// Lifts [`Ec2::deny`].
+    /// Reverts [`Ec2::deny`].
     pub fn allow(&self, api: &str) {
         self.lock().faults.stand(api, None);
     }
 
-    /// Something goes wrong with the next `times` machines of these offerings.
+    /// Injects a fault into the next `times` machines of these offerings.
     pub fn spoil_launches(&self, pattern: impl Into<OfferingPattern>, fault: LaunchFault, times: u32) {
         self.lock().faults.spoil_launches(pattern.into(), fault, times);
     }
 
-    /// Nothing goes wrong any more with machines that are launched from now on.
+    /// Removes the faults of machines that are launched from now on.
     pub fn end_launch_faults(&self) {
         self.lock().faults.end_launch_faults();
     }
 
-    /// EC2 takes a spot instance back: the warning now, the end after the warning time.
+    /// EC2 interrupts a spot instance: the warning is sent now, and the instance is terminated after the warning time.
     ///
     /// # Errors
     /// When there is no such running spot instance.
@@ -225,12 +225,12 @@ impl Ec2 {
         self.lock().interrupt_spot(instance_id)
     }
 
-    /// The instance status check of a running instance fails from now on. Returns whether it passed until now.
+    /// The instance status check of a running instance fails from now on. Returns whether it passed before.
     pub fn impair(&self, instance_id: &str) -> bool {
         self.fail_check(instance_id, |instance| &mut instance.impaired_since)
     }
 
-    /// The status check of the system below a running instance fails from now on. Returns whether it passed until now.
+    /// The system status check of a running instance fails from now on. Returns whether it passed before.
     pub fn impair_system(&self, instance_id: &str) -> bool {
         self.fail_check(instance_id, |instance| &mut instance.system_impaired_since)
     }
@@ -248,8 +248,7 @@ impl Ec2 {
         passed
     }
 
-    /// EC2 plans something for an alive instance, such as `instance-retirement`, from a time on. Returns whether there is
-    /// such an instance.
+    /// Schedules an event for a pending or running instance, such as `instance-retirement`. Returns whether the instance exists.
     pub fn plan_event(&self, instance_id: &str, code: &str, not_before: Timestamp) -> bool {
         let mut state = self.lock();
         let id = state.new_id("instance-event");
@@ -261,7 +260,7 @@ impl Ec2 {
         true
     }
 
-    /// Calls off what EC2 planned for an instance. EC2 lists it for a while still.
+    /// Cancels the scheduled events of an instance. EC2 still lists them for a while.
     pub fn call_off_events(&self, instance_id: &str) {
         if let Some(instance) = self.lock().instances.get_mut(instance_id) {
             for event in &mut instance.planned {
@@ -270,7 +269,7 @@ impl Ec2 {
         }
     }
 
-    /// EC2 recommends to replace a spot instance.
+    /// EC2 recommends rebalancing a spot instance.
     ///
     /// # Errors
     /// When there is no such running spot instance.
@@ -289,19 +288,19 @@ impl Ec2 {
         self.lock().faults.calls()
     }
 
-    /// How often each API was called, by `service:Api`, since the beginning.
+    /// The number of calls of each API, by `service:Api`.
     pub fn call_counts(&self) -> BTreeMap<String, u64> {
         self.lock().faults.counts()
     }
 
-    /// Dollars that the instances cost so far, by the second, at least a minute each.
+    /// The cost of the instances so far in dollars, billed by the second, at least a minute each.
     pub fn spent(&self) -> f64 {
         let state = self.lock();
         let alive = state.instances.values().filter(|instance| instance.stopped.is_none());
         state.spent + alive.map(|instance| cost(instance, state.now)).sum::<f64>()
     }
 
-    /// Dollars an hour that the living instances cost now.
+    /// The current hourly price of the running instances in dollars.
     pub fn hourly_price(&self) -> f64 {
         let state = self.lock();
         state.instances.values().filter(|i| i.state.is_alive()).map(|i| i.price).fold(0.0, |sum, price| sum + price)
@@ -313,7 +312,7 @@ fn cost(instance: &Instance, until: Timestamp) -> f64 {
     instance.price * seconds / 3600.0
 }
 
-/// Drops members without a value, which the requests have many of.
+/// Drops members without a value, which are frequent in requests.
 fn without_empty(value: Value) -> Value {
     match value {
         Value::Object(members) => Value::Object(
@@ -337,7 +336,7 @@ impl State {
         self.buckets.take(service, api, self.now)
     }
 
-    /// A fresh id: prefix and seventeen hexadecimal digits.
+    /// A new id: prefix and seventeen hexadecimal digits.
     pub(super) fn new_id(&mut self, prefix: &str) -> String {
         let number = self.next_id;
         self.next_id += 1;
@@ -355,7 +354,7 @@ impl State {
         self.schedule.insert((at, id.to_owned(), due));
     }
 
-    /// Takes in an instance that was just launched.
+    /// Adds an instance that was just launched.
     pub(super) fn begin(&mut self, instance: Instance) {
         let id = instance.id.clone();
         let fault = self.faults.take_launch_fault(&instance.offering);
@@ -406,7 +405,7 @@ impl State {
         }
     }
 
-    /// Begins to end an instance that is alive.
+    /// Starts the termination of a pending or running instance.
     pub(super) fn stop(&mut self, id: &str, code: &str, message: &str) {
         let now = self.now;
         let Some(instance) = self.instances.get_mut(id).filter(|instance| instance.state.is_alive()) else { return };

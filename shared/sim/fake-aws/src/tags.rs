@@ -1,4 +1,4 @@
-//! Tags, and the memory of client tokens.
+//! Tags, and client tokens.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::error::Ec2Error;
 use super::requests::{ChangeTags, Tag, TagSpecification};
 use super::state::{Ec2, State};
 
-/// EC2's limit of tags on a resource.
+/// EC2's maximum number of tags on a resource.
 const TAGS_LIMIT: usize = 50;
 
 impl Ec2 {
@@ -40,7 +40,7 @@ impl Ec2 {
         })
     }
 
-    /// DeleteTags. Tags that are not there are no error.
+    /// DeleteTags. Missing tags are not an error.
     ///
     /// # Errors
     /// EC2's own.
@@ -52,7 +52,7 @@ impl Ec2 {
                     let named = request
                         .tags
                         .iter()
-                        .any(|tag| tag.key == *key && tag.value.as_ref().is_none_or(|wanted| wanted == value));
+                        .any(|tag| tag.key == *key && tag.value.as_ref().is_none_or(|expected| expected == value));
                     key.starts_with("aws:") || !(request.tags.is_empty() || named)
                 });
             }
@@ -61,7 +61,7 @@ impl Ec2 {
     }
 }
 
-/// The tags as a map, if EC2 takes them.
+/// The tags as a map, if they are valid.
 pub(super) fn checked(tags: &[Tag]) -> Result<Tags, Ec2Error> {
     let mut map = Tags::new();
     for tag in tags {
@@ -171,7 +171,7 @@ impl State {
         if request.dry_run { Err(Ec2Error::dry_run()) } else { Ok(()) }
     }
 
-    /// What the same call with the same client token answered before.
+    /// The answer to an earlier call with the same client token.
     pub(super) fn replayed<T: DeserializeOwned>(
         &self,
         api: &'static str,
@@ -187,7 +187,7 @@ impl State {
         answer.map(Some).map_err(|error| Ec2Error::new("InternalError", error.to_string()).with_status(500))
     }
 
-    /// Remembers an answer under the call's client token.
+    /// Stores an answer under the call's client token.
     pub(super) fn remember(
         &mut self,
         api: &'static str,

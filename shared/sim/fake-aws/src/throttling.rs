@@ -1,34 +1,34 @@
 //! Request throttling: a token bucket for each action, as EC2 has them for an account and a region.
 //!
-//! Sizes are those of <https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html> as far as `docs/aws.md` could
-//! confirm them. EC2's second kind of bucket, which counts the instances that are launched, is not simulated.
+//! Sizes are those of <https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html> as far as `docs/aws.md` confirms
+//! them. EC2's second kind of bucket, which counts launched instances, is not simulated.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-/// How many calls of an action EC2 accepts: so many at once, and so many more each second.
+/// The size of the bucket of an action, and its refill rate per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Rate {
     tokens: f64,
     per_second: f64,
 }
 
-/// What is left in a bucket, and when that was computed.
+/// The tokens in a bucket, and when they were computed.
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     tokens: f64,
     at: Timestamp,
 }
 
-/// The buckets of an account, full at the beginning.
+/// The buckets of an account, initially full.
 #[derive(Debug, Default)]
 pub(super) struct Buckets {
     by_action: BTreeMap<String, Bucket>,
 }
 
 impl Buckets {
-    /// Whether EC2 accepts one more call of an action now. A call that is refused takes no token.
+    /// Whether EC2 accepts one more call of an action now. A rejected call takes no token.
     pub(super) fn take(&mut self, service: &str, action: &str, now: Timestamp) -> bool {
         let Some(rate) = rate(service, action) else { return true };
         let bucket = self.by_action.entry(action.to_owned()).or_insert(Bucket { tokens: rate.tokens, at: now });

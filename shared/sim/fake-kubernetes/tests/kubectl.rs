@@ -1,5 +1,5 @@
-//! The served API against the real `kubectl`, and over plain HTTP where kubectl hides what is on the wire.
-//! Where there is no kubectl its tests report it and pass.
+//! The served API against the real `kubectl`, and over plain HTTP for what kubectl does not show. Without kubectl its tests
+//! report that and pass.
 #![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use nodeless_fake_kubernetes::resource::{EVENTS, PODS, VALIDATING_WEBHOOK_CONFIG
 use nodeless_fake_kubernetes::{ApiServer, CreateOptions, Options, UpdateOptions};
 use serde_json::{Value, json};
 
-/// A served cluster, and a folder for its kubeconfig that goes with it.
+/// A served cluster, and a temporary folder for its kubeconfig.
 struct Cluster {
     server: ApiServer,
     address: String,
@@ -45,7 +45,7 @@ impl Cluster {
         Self { server, address, folder }
     }
 
-    /// Runs kubectl, with an object on standard input where there is one: exit status, and all that it wrote.
+    /// Runs kubectl, with an object on standard input if there is one: exit status, and all output.
     async fn kubectl(&self, arguments: &str, input: Option<Value>) -> (bool, String) {
         let mut command = Command::new("kubectl");
         command.args(arguments.split_whitespace());
@@ -147,12 +147,12 @@ async fn kubectl_creates_what_newer_versions_send_as_protobuf() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kubectl_is_told_what_is_wrong() {
+async fn kubectl_shows_what_is_wrong() {
     if !has_kubectl() {
         return;
     }
     let cluster = Cluster::start(10_000).await;
-    cluster.fails("get pod nobody", None, "pods \"nobody\" not found").await;
+    cluster.fails("get pod missing", None, "pods \"missing\" not found").await;
     cluster.fails("get unicorns", None, "doesn't have a resource type").await;
     cluster.fails("create deployment Upper --image=x", None, "RFC 1123").await;
     let mut typo = deployment(1);
@@ -190,14 +190,14 @@ async fn kubectl_cordons_taints_and_drains_within_the_budget() {
     let expected = "Cannot evict pod as it would violate the pod's disruption budget.";
     cluster.fails("drain n --force --timeout=1s", None, expected).await;
     cluster.succeeds("delete pdb b", None, "deleted").await;
-    // Nothing stops the container here, so the drain is not waited for.
+    // Nothing stops the container here, so the test does not wait for the drain.
     cluster.fails("drain n --force --timeout=1s", None, "evicting pod default/p").await;
     cluster.succeeds("get pod p", None, "Terminating").await;
     cluster.succeeds("delete pod p --force --grace-period=0", None, "deleted").await;
     cluster.succeeds("drain n", None, "drained").await;
 }
 
-/// A minimal client, to see what is on the wire.
+/// A minimal client, to read the raw responses.
 async fn request(address: &str, method: &str, path: &str, body: Option<&Value>) -> (u16, String) {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let host = address.trim_start_matches("http://");
@@ -292,7 +292,7 @@ async fn a_watch_with_a_selector_sees_objects_come_and_go() {
     assert_eq!(lines(&body)[0]["type"], "DELETED");
 }
 
-/// A webhook that remembers the reviews it got and answers them all alike.
+/// A webhook that records its reviews and answers all of them in the same way.
 async fn webhook(allowed: bool) -> (String, tokio::sync::mpsc::UnboundedReceiver<Value>) {
     let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
     let answer = move |axum::Json(review): axum::Json<Value>| {
@@ -310,7 +310,7 @@ async fn webhook(allowed: bool) -> (String, tokio::sync::mpsc::UnboundedReceiver
     (url, receiver)
 }
 
-/// The next review. Far more time than it needs, so that a lost one fails the test instead of hanging it.
+/// The next review. The timeout is generous, and only makes a lost review fail the test.
 async fn next(reviews: &mut tokio::sync::mpsc::UnboundedReceiver<Value>) -> Value {
     tokio::time::timeout(std::time::Duration::from_secs(60), reviews.recv()).await.unwrap().unwrap()
 }
@@ -362,7 +362,7 @@ async fn a_webhook_learns_of_matching_events_however_they_are_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_can_refuse_and_one_that_is_down_is_ignored_when_it_says_so() {
+async fn a_webhook_can_reject_and_an_unavailable_one_is_ignored_if_its_policy_allows() {
     let cluster = Cluster::start(100).await;
     let (url, _reviews) = webhook(false).await;
     configure(&cluster, &url, "Ignore");
@@ -371,7 +371,7 @@ async fn a_webhook_can_refuse_and_one_that_is_down_is_ignored_when_it_says_so() 
     assert!(cluster.server.get(&EVENTS, "default", "a").is_err());
     for (policy, expected) in [("Ignore", 201), ("Fail", 500)] {
         let cluster = Cluster::start(100).await;
-        // Nothing listens on port 1.
+        // No server listens on port 1.
         configure(&cluster, "http://127.0.0.1:1/hook", policy);
         let event = event("a", "FailedScheduling");
         assert_eq!(request(&cluster.address, "POST", EVENTS_PATH, Some(&event)).await.0, expected, "{policy}");

@@ -1,7 +1,7 @@
 //! A simulated EKS cluster in a simulated AWS account: one clock, every port in memory, and fault injection.
 //!
-//! [`World`] joins the Kubernetes control plane of `nodeless-fake-kubernetes` and the account of `nodeless-fake-aws`:
-//! instances that run join the cluster as nodes, and nodes whose instances end leave it.
+//! [`World`] combines the Kubernetes control plane of `nodeless-fake-kubernetes` and the account of `nodeless-fake-aws`: running
+//! instances join the cluster as nodes, and nodes leave the cluster when their instances end.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod fault_injection;

@@ -1,21 +1,21 @@
-//! Traces of unfinished work, of which a quiescent cluster must have none.
+//! Checks for unfinished work, which a quiescent cluster must not have.
 
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{NodeClaim, Phase, ResourceList, labels};
 use nodeless_ports::plans::StoredCommand;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// By how much the table may round what one claim costs, in dollars per hour.
+/// The rounding of the price of one claim in the table, in dollars per hour.
 const ROUNDING: f64 = 1e-6;
 
-/// The claims table and the cluster at one moment.
+/// The claims table and the cluster at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     /// All claims.
     pub claims: Vec<NodeClaim>,
     /// All commands.
     pub commands: Vec<StoredCommand>,
-    /// What is charged to each NodePool.
+    /// The usage of each NodePool.
     pub usage: BTreeMap<String, PoolUsage>,
     /// The names of the NodeClaim objects.
     pub node_claims: BTreeSet<String>,
@@ -30,7 +30,7 @@ impl Observed {
         [self.unfinished_commands(), self.taints(), self.mirrors(), self.wrong_usage()].concat()
     }
 
-    /// Commands that do not end, and claims that one of them holds.
+    /// Commands that do not end, and claims that belong to one of them.
     fn unfinished_commands(&self) -> Vec<String> {
         let held = self.claims.iter().filter(|claim| !claim.phase.is_leaving() && claim.status.command.is_some());
         let held = held.map(|claim| format!("claim {} is held by command {:?}", claim.name, claim.status.command));
@@ -39,7 +39,7 @@ impl Observed {
         stored.chain(held).collect()
     }
 
-    /// Nodes that stay although they have the taint of nodes that are disrupted.
+    /// Nodes that keep the taint of disrupted nodes.
     fn taints(&self) -> Vec<String> {
         let stays = |name: &&String| {
             let of_node = |claim: &&NodeClaim| claim.status.node_name.as_ref() == Some(*name);
@@ -49,7 +49,7 @@ impl Observed {
         names.map(|name| format!("node {name} has the taint {} and stays", labels::DISRUPTED_TAINT)).collect()
     }
 
-    /// NodeClaim objects without a claim in the table, and the other way round.
+    /// NodeClaim objects without a claim in the table, and claims without an object.
     fn mirrors(&self) -> Vec<String> {
         let live = self.claims.iter().filter(|claim| claim.phase != Phase::Gone);
         let kept: BTreeSet<String> = live.map(|claim| claim.name.clone()).collect();
@@ -61,7 +61,7 @@ impl Observed {
             .collect()
     }
 
-    /// NodePools whose usage is not the sum of their claims: the limits would hold too early, or too late.
+    /// NodePools whose usage is not the sum of their claims: their limits would apply too early or too late.
     fn wrong_usage(&self) -> Vec<String> {
         let mut sums: BTreeMap<&str, (ResourceList, f64)> = BTreeMap::new();
         for claim in &self.claims {

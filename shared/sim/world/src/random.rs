@@ -1,19 +1,19 @@
-//! Chance that repeats itself: the same seed gives the same numbers on every machine.
+//! Reproducible random numbers: the same seed results in the same numbers on every machine.
 
-/// A source of numbers (SplitMix64).
+/// A random number generator (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,
 }
 
 impl Random {
-    /// A source from a seed.
+    /// A generator with a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// A source for one purpose, so that drawing more for it changes nothing for the others.
+    /// A generator for one purpose, so that drawing more numbers for it does not change those of others.
     #[must_use]
     pub fn of(seed: u64, purpose: &str) -> Self {
         let mixed = purpose.bytes().fold(seed ^ 0x51_7c_c1_b7_27_22_0a_95, |hash, byte| {
@@ -35,7 +35,7 @@ impl Random {
 
     /// A number below `bound`; 0 when that is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        // The product's upper half is as even as 64 bits allow, and needs no second draw.
+        // The upper half of the product is uniform within 64 bits, and needs no second draw.
         u64::try_from((u128::from(self.draw()) * u128::from(bound)) >> 64).unwrap_or(0)
     }
 
@@ -46,12 +46,12 @@ impl Random {
         numerator / 9_007_199_254_740_992.0
     }
 
-    /// Whether something of this probability happens. A probability of 0 draws nothing.
+    /// Whether an event with this probability occurs. A probability of 0 draws nothing.
     pub fn happens(&mut self, probability: f64) -> bool {
         probability > 0.0 && self.fraction() < probability
     }
 
-    /// One of these.
+    /// One of these items.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
         from.get(usize::try_from(self.below(u64::try_from(from.len()).ok()?)).ok()?)
     }

@@ -178,7 +178,7 @@ fn may_accept_labels(pod: &Pod, node: &Requirements, exists: bool) -> bool {
         Some(requirement) => match requirement.values() {
             Some(values) if !values.is_empty() => values.iter().any(|value| matches_value(expression, Some(value))),
             Some(_) => matches_value(expression, None),
-            None => Requirement::from_term(expression).is_ok_and(|wanted| requirement.intersects(&wanted)),
+            None => Requirement::from_term(expression).is_ok_and(|required| requirement.intersects(&required)),
         },
     };
     let selector = pod
@@ -201,7 +201,7 @@ fn matches(expression: &RequirementTerm, labels: &Requirements) -> bool {
         Some(_) => matches_value(expression, None),
         // Not known exactly: only an equal expression is certain to hold.
         None => {
-            Requirement::from_term(expression).is_ok_and(|wanted| requirement.intersection(&wanted) == *requirement)
+            Requirement::from_term(expression).is_ok_and(|required| requirement.intersection(&required) == *requirement)
         }
     }
 }

@@ -158,18 +158,18 @@ impl<'p> World<'p> {
             there.extend(site.placed.iter().filter(|pod| !has(pod) && selected(pod)).map(|_| place));
             waiting.extend(site.placed.iter().filter(|pod| has(pod)).map(|pod| (place, *pod)));
         }
-        let settle = |there: &mut Vec<usize>, waiting: &mut Vec<(usize, &'p Pod)>| loop {
+        let converge = |there: &mut Vec<usize>, waiting: &mut Vec<(usize, &'p Pod)>| loop {
             let near = |place: usize| there.iter().any(|other| self.share(place, *other, &term.topology_key));
             let Some(index) = waiting.iter().position(|(place, _)| near(*place)) else { break };
             let (place, pod) = waiting.remove(index);
             there.extend(selected(pod).then_some(place));
         };
-        settle(&mut there, &mut waiting);
+        converge(&mut there, &mut waiting);
         let comes_first = |(place, pod): &(usize, &'p Pod)| {
             let (mut there, mut rest) = (there.clone(), waiting.clone());
             there.push(*place);
             rest.retain(|(_, other)| !std::ptr::eq(*other, *pod));
-            settle(&mut there, &mut rest);
+            converge(&mut there, &mut rest);
             selected(pod) && rest.is_empty()
         };
         if !runs && waiting.iter().any(comes_first) {

@@ -139,8 +139,8 @@ fn run(case: &Case) {
 }
 
 fn main() {
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let all = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));
+    let filters: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let all = |name: &str| filters.is_empty() || filters.iter().any(|part| name.contains(part.as_str()));
     let makes: [(&'static str, Make); 12] = [
         ("1,250 diverse, 400 types", || (diverse(1250), one_shape(400))),
         ("2,500 diverse, 400 types", || (diverse(2500), one_shape(400))),

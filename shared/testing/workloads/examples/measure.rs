@@ -20,7 +20,7 @@ fn main() {
     }
     let found = path::pipeline(&workload);
     println!(
-        "plan {:.3} s, judging {:.3} s; {} launches, {} pods left, {} nodes go",
+        "plan {:.3} s, disruption {:.3} s; {} launches, {} pods left, {} nodes go",
         found.planned.as_secs_f64(),
         found.decided.as_secs_f64(),
         found.launches,

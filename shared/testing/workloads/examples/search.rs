@@ -6,7 +6,7 @@
 //!
 //! `climb` prints the worst inputs that it finds, with how many times the work of plain pods each takes; fields that
 //! are named after the seed stay as plain pods have them, to find what else is slow. `table` measures the stored
-//! inputs, or the lines of a file; `one` measures one line in this process, for profilers. PART is `plan`, `judge` for
+//! inputs, or the lines of a file; `one` measures one line in this process, for profilers. PART is `plan`, `disruption` for
 //! the decision about existing nodes, or `all` for both and refinement. The work of a plan is counted, so that every
 //! machine finds the same; the other parts count processor time. Each input is measured in a process of its own, which
 //! is ended where it takes too long.
@@ -22,10 +22,10 @@ use nodeless_workloads::{Draw, NOW};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How much processor time an input may take: in the search, which only has to know what is far too slow, and in the table.
-const MOST: [(&str, u64); 4] = [("plan", 3), ("judge", 20), ("all", 60), ("table", 60)];
+/// The maximum processor time of an input: in the search, which only has to detect what is far too slow, and in the table.
+const MOST: [(&str, u64); 4] = [("plan", 3), ("disruption", 20), ("all", 60), ("table", 60)];
 
-/// After so many changes that made nothing worse, the search begins somewhere else.
+/// After this number of changes without a slower input, the search starts elsewhere.
 const PATIENCE: u32 = 12;
 
 fn main() {
@@ -59,7 +59,7 @@ fn one(part: &str, input: &Combination) {
             let seconds = (path::spent() - start).as_secs_f64();
             println!("{}: {launches} launches, {left} left in {seconds:.3} s", solution.work);
         }
-        "judge" => {
+        "disruption" => {
             let options = nodeless_disruption::Options::default();
             let decision = nodeless_disruption::decide(&workload.cluster(), NOW, &options);
             let (commands, missed) = (decision.commands.len(), decision.not_evaluated.len());
@@ -87,7 +87,7 @@ struct Measure<'p> {
 
 impl<'p> Measure<'p> {
     fn new(part: &'p str, limit: &str) -> Self {
-        let seconds = MOST.iter().find(|(name, _)| *name == limit).expect("plan, judge or all").1;
+        let seconds = MOST.iter().find(|(name, _)| *name == limit).expect("plan, disruption or all").1;
         Self { part, most: Duration::from_secs(seconds), plain: BTreeMap::new() }
     }
 

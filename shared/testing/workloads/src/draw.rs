@@ -36,7 +36,7 @@ impl Draw {
         values[self.below(values.len())]
     }
 
-    /// True so many times in a hundred.
+    /// True with a probability in per cent.
     pub fn percent(&mut self, percent: u32) -> bool {
         self.any() % 100 < u64::from(percent)
     }

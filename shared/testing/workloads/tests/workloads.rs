@@ -64,7 +64,7 @@ fn a_running_cluster_has_its_pods_apart_and_within_its_nodes() {
 }
 
 #[test]
-fn an_export_is_a_list_that_says_of_each_pod_what_the_model_says() {
+fn an_export_is_a_list_with_each_pod_as_in_the_model() {
     let mut workload = Running { mix: Mix::Enterprise, nodes: 6, pods_per_node: 5, waste: 20, seed: 4 }.workload();
     workload.pending = Mix::ALL.iter().flat_map(|mix| mix.pods(20, 9)).collect();
     for fullness in [Fullness::Sparse, Fullness::AsKubectl] {

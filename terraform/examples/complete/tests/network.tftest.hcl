@@ -32,7 +32,7 @@ run "private" {
   }
   assert {
     condition     = length(aws_nat_gateway.this) == 1 && length(aws_subnet.private) == 3 && !contains(keys(aws_subnet.public["us-east-1a"].tags), "karpenter.sh/discovery")
-    error_message = "Nodes and NAT gateway must be where nodes_in_private_subnets says, and the discovery tag on the nodes' subnets alone."
+    error_message = "Nodes and NAT gateway must be placed according to nodes_in_private_subnets, and the discovery tag on the nodes' subnets alone."
   }
 }
 run "public" {
@@ -42,6 +42,6 @@ run "public" {
   }
   assert {
     condition     = length(aws_nat_gateway.this) == 0 && length(aws_subnet.private) == 0 && length(aws_subnet.public) == 4 && aws_subnet.public["us-east-1d"].tags["karpenter.sh/discovery"] == "nodeless"
-    error_message = "Nodes and NAT gateway must be where nodes_in_private_subnets says, and the discovery tag on the nodes' subnets alone."
+    error_message = "Nodes and NAT gateway must be placed according to nodes_in_private_subnets, and the discovery tag on the nodes' subnets alone."
   }
 }

@@ -33,7 +33,7 @@ pub(super) async fn selected_reservations(
     Ok(Section { value: selected, problem })
 }
 
-/// How many instances are left in each active reservation, by id.
+/// The number of available instances of each active reservation, by id.
 ///
 /// # Errors
 /// When EC2 cannot be read.
@@ -45,7 +45,7 @@ pub(super) async fn reservations_left(client: &Client) -> Result<BTreeMap<String
         .collect())
 }
 
-/// An id that EC2 does not know finds nothing.
+/// An unknown id results in nothing.
 async fn describe(client: &Client, query: &ReservationQuery) -> Result<Vec<Described>, PortError> {
     let mut found = Vec::new();
     let mut pages = client
@@ -64,7 +64,7 @@ async fn describe(client: &Client, query: &ReservationQuery) -> Result<Vec<Descr
     Ok(found)
 }
 
-/// Reads a reservation; `None` where it lacks an id, a type or a zone, as then nothing can be launched into it.
+/// Converts a reservation; `None` if it lacks an id, a type or a zone, because nothing can be launched into it then.
 fn read(reservation: &types::CapacityReservation) -> Option<Described> {
     Some(Described {
         id: reservation.capacity_reservation_id()?.to_owned(),
@@ -105,7 +105,7 @@ pub(super) async fn placement_groups(client: &Client) -> Result<Vec<NamedPlaceme
     Ok(groups)
 }
 
-/// Whether the placement group that a class selects is there and of a strategy that we can use.
+/// Whether the selected placement group of a class exists and has a supported strategy.
 ///
 /// # Errors
 /// When EC2 cannot be read.

@@ -1,4 +1,4 @@
-//! Images of an EC2NodeClass, read from SSM and EC2.
+//! AMIs of an EC2NodeClass, read from SSM and EC2.
 
 use super::filters::sdk_filters;
 use aws_sdk_ec2::types;
@@ -13,18 +13,18 @@ use nodeless_ports::{ErrorKind, PortError};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// The clients that images are found with.
+/// The clients that find AMIs.
 pub(super) struct ImageSource<'a> {
     pub(super) ec2: &'a aws_sdk_ec2::Client,
     pub(super) ssm: &'a aws_sdk_ssm::Client,
     pub(super) parameters: &'a Parameters,
 }
 
-/// How long the image behind a parameter is taken for the same. A pinned version never moves; what moves is `latest`.
+/// How long the AMI of a parameter is cached. A pinned version never changes; only `latest` does.
 const PARAMETER_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 
-/// Images behind SSM parameters, kept for as long as the process lives, so that a class that is looked at every few minutes
-/// asks SSM once an hour. A parameter without an image is asked for each time.
+/// AMIs of SSM parameters, cached for the life of the process, so that a class that is resolved every few minutes calls SSM once
+/// an hour. A parameter without an AMI is read each time.
 #[derive(Debug, Default)]
 pub(super) struct Parameters(Mutex<BTreeMap<String, (String, Timestamp)>>);
 
@@ -42,7 +42,7 @@ impl Parameters {
 }
 
 impl ImageSource<'_> {
-    /// Finds the images of a class for a Kubernetes version.
+    /// Finds the AMIs of a class for a Kubernetes version.
     ///
     /// # Errors
     /// When SSM or EC2 cannot be read.
@@ -130,7 +130,7 @@ impl ImageSource<'_> {
         Ok((images.into_values().map(|image| (image, Vec::new())).collect(), looked_for.join("; ")))
     }
 
-    /// The image id in a parameter; `None` where there is no such parameter, or it holds something else.
+    /// The AMI id in a parameter; `None` if the parameter does not exist, or contains something else.
     async fn parameter(&self, name: &str, now: Timestamp) -> Result<Option<String>, PortError> {
         if let Some(known) = self.parameters.get(name, now) {
             return Ok(Some(known));
@@ -178,7 +178,7 @@ impl ImageSource<'_> {
     }
 }
 
-/// Reads an image; `None` where it has no id, as then it cannot be launched from.
+/// Converts an AMI; `None` if it has no id, because it cannot be launched then.
 fn read(image: &types::Image, now: Timestamp) -> Option<Image> {
     let deprecation = image.deprecation_time().and_then(|time| time.parse::<Timestamp>().ok());
     Some(Image {

@@ -1,4 +1,4 @@
-//! The [`CatalogSource`] port in AWS: what there is to launch, and what an EC2NodeClass resolves to.
+//! The [`CatalogSource`] port in AWS: the catalog of the region, and the resolution of EC2NodeClasses.
 
 mod filters;
 mod groups;
@@ -25,10 +25,10 @@ use prices::OnDemandPrices;
 use std::sync::Arc;
 use version::Version;
 
-/// How long types, offerings and spot prices serve before they are read again. Reading them takes some forty calls.
+/// How long types, offerings and spot prices are used before they are read again. Reading them takes about forty calls.
 const REFRESH: SignedDuration = SignedDuration::from_hours(1);
 
-/// An instance profile that was made beforehand for a role, so that no call to IAM is needed for it.
+/// An existing instance profile for a role, so that no call to IAM is needed for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeProfile {
     /// The role, by name.
@@ -37,17 +37,17 @@ pub struct NodeProfile {
     pub name: String,
 }
 
-/// What is sold in the region, and for how much.
+/// The offerings of the region, and their prices.
 #[derive(Clone, Debug)]
 struct Market {
     region: String,
     ec2: aws_sdk_ec2::Client,
-    /// `None` in regions that no Price List covers, and where it cannot be reached.
+    /// `None` in regions without a Price List, and if it cannot be reached.
     prices: Option<aws_sdk_pricing::Client>,
 }
 
 impl Market {
-    /// `isolated` where only services with a VPC endpoint can be reached: the Price List is none of them.
+    /// `isolated` if only services with a VPC endpoint can be reached, which excludes the Price List.
     fn new(config: &SdkConfig, isolated: bool) -> Result<Self, PortError> {
         let region = config.region().map(ToString::to_string).ok_or_else(|| {
             PortError::new(ErrorKind::Invalid, "AWS configuration", "no region is configured; set AWS_REGION")
@@ -59,7 +59,7 @@ impl Market {
         Ok(Self { region, ec2: aws_sdk_ec2::Client::new(config), prices })
     }
 
-    /// The facts and the catalog of them; the previous catalog alone, where it is fresh.
+    /// The facts and their catalog; the previous catalog alone, if it is fresh.
     async fn catalog(&self, previous: Option<&Catalog>) -> Result<(Option<Facts>, Catalog), PortError> {
         let now = Timestamp::now();
         // Another region's catalog does not apply to this one.
@@ -88,8 +88,8 @@ impl Market {
         Ok((Some(facts), catalog))
     }
 
-    /// What is left in capacity reservations, and which placement groups there are: read each time, for both change by the
-    /// minute. What cannot be read stays as it was.
+    /// The available capacity of reservations, and the placement groups: read each time, because both change by the minute. What
+    /// cannot be read stays unchanged.
     async fn read_groups(&self, catalog: &mut Catalog) {
         match groups::reservations_left(&self.ec2).await {
             Ok(left) => catalog.reservations = left,
@@ -106,7 +106,7 @@ impl Market {
         }
     }
 
-    /// On-demand prices: read anew when they are due, else or if that fails those that we have.
+    /// On-demand prices: read again when they are due; otherwise, or if that fails, the previous ones.
     async fn on_demand_prices(&self, previous: Option<&Catalog>, known: &Facts, now: Timestamp) -> OnDemandPrices {
         let Some(client) = self.prices.as_ref().filter(|_| prices::due(previous, now)) else {
             return prices::fallback(previous, &known.on_demand_prices);
@@ -124,7 +124,7 @@ impl Market {
         }
     }
 
-    /// Spot prices, and whether they are of now.
+    /// Spot prices, and whether they are current.
     async fn spot_prices(&self, previous: Option<&Catalog>, now: Timestamp) -> (Option<SpotPrices>, bool) {
         let old = spot::of_catalog(previous);
         match spot::read(&self.ec2, now).await {
@@ -140,11 +140,11 @@ impl Market {
     }
 }
 
-/// What EC2 offers in the region of a configuration: the facts as EC2 describes them, and the catalog made of them.
+/// The catalog of the region of a configuration: the facts as EC2 describes them, and the catalog built from them.
 ///
 /// # Errors
-/// When no region is configured, or EC2 cannot be read. Prices that cannot be read are no error: the catalog states where
-/// its prices come from.
+/// When no region is configured, or EC2 cannot be read. Prices that cannot be read are no error: the catalog contains the source
+/// of its prices.
 pub async fn read_region(config: &SdkConfig) -> Result<(Facts, Catalog), PortError> {
     let (facts, catalog) = Market::new(config, false)?.catalog(None).await?;
     let facts = facts.ok_or_else(|| {
@@ -161,7 +161,7 @@ pub struct AwsCatalogSource {
     version: Version,
     node_profile: Option<NodeProfile>,
     ec2: aws_sdk_ec2::Client,
-    /// `None` where IAM cannot be reached.
+    /// `None` if IAM cannot be reached.
     iam: Option<aws_sdk_iam::Client>,
     ssm: aws_sdk_ssm::Client,
     market: Market,
@@ -169,8 +169,8 @@ pub struct AwsCatalogSource {
 }
 
 impl AwsCatalogSource {
-    /// The source for the nodes of this cluster. `node_profile` is the instance profile that was made for the nodes' own
-    /// role; other roles get profiles made here.
+    /// The source for the nodes of this cluster. `node_profile` is the existing instance profile of the node role; profiles of
+    /// other roles are created here.
     ///
     /// `isolated` is Karpenter's `ISOLATED_VPC`: services without a VPC endpoint, IAM and the Price List, are not called.
     ///
@@ -198,7 +198,7 @@ impl AwsCatalogSource {
 }
 
 impl AwsCatalogSource {
-    /// The same, which asks for the cluster's Kubernetes version again now and then.
+    /// The same, which reads the cluster's Kubernetes version again from time to time.
     #[must_use]
     pub fn with_version(mut self, reader: Arc<dyn ClusterVersion>) -> Self {
         self.version = Version::new(&self.cluster.version, Some(reader));

@@ -9,7 +9,7 @@ use nodeless_launch::node_class::{Problem, Section};
 use nodeless_ports::PortError;
 use std::collections::BTreeMap;
 
-/// A subnet with the addresses that are left in it.
+/// A subnet with its free addresses.
 #[derive(Clone, Debug, PartialEq)]
 struct Found {
     subnet: Subnet,
@@ -49,7 +49,7 @@ pub(super) async fn subnets(client: &Client, terms: &[SubnetSelectorTerm]) -> Re
     Ok(Section { value: subnets, problem })
 }
 
-/// Ids go in one query, each set of tags in one of its own. An id counts alone, whatever stands beside it.
+/// Ids are combined in one query, and each set of tags has its own. In a term with an id everything else is ignored.
 fn subnet_queries(terms: &[SubnetSelectorTerm]) -> Vec<Query> {
     let ids: Vec<String> = terms.iter().filter_map(|term| term.id.clone()).collect();
     let by_id = (!ids.is_empty()).then(|| vec![("subnet-id".to_owned(), ids)]);
@@ -57,7 +57,7 @@ fn subnet_queries(terms: &[SubnetSelectorTerm]) -> Vec<Query> {
     by_id.into_iter().chain(by_tags).collect()
 }
 
-/// Each subnet once; those with the most free addresses first, so that the first of a zone is the one to launch into.
+/// Each subnet once; those with the most free addresses first, so that launches use the first one of a zone.
 fn ordered(mut found: Vec<Found>) -> Vec<Subnet> {
     found.sort_by(|a, b| b.free_addresses.cmp(&a.free_addresses).then_with(|| a.subnet.id.cmp(&b.subnet.id)));
     let mut subnets: Vec<Subnet> = Vec::new();

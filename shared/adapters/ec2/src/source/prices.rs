@@ -11,15 +11,15 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 const OPERATION: &str = "Price List GetProducts";
-/// How long prices serve before they are read again, as in Karpenter. On-demand prices change a few times a year.
+/// How long prices are used before they are read again, as in Karpenter. On-demand prices change a few times a year.
 const REFRESH: SignedDuration = SignedDuration::from_hours(12);
-/// The Price List gives at most this many products a page.
+/// The maximum page size of the Price List.
 const PRODUCTS_A_PAGE: i32 = 100;
 
-/// How the Price List sells Linux instances: virtual machines as shared, bare metal as dedicated.
+/// The tenancies of Linux instances in the Price List: virtual machines as shared, bare metal as dedicated.
 const KINDS: [(&str, &str); 2] = [("Shared", "Compute Instance"), ("Dedicated", "Compute Instance (bare metal)")];
 
-/// On-demand prices, in dollars an hour by instance type (yuan in China's regions), and where they come from.
+/// On-demand prices, in dollars an hour by instance type (yuan in China's regions), and their source.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct OnDemandPrices {
     pub(super) by_type: BTreeMap<String, f64>,
@@ -27,7 +27,7 @@ pub(super) struct OnDemandPrices {
     pub(super) read: Option<Timestamp>,
 }
 
-/// The region whose Price List answers for a region; `None` where there is none, as in the government's regions.
+/// The region of the Price List endpoint for a region; `None` if there is none, as in the GovCloud regions.
 pub(super) fn price_list_region(region: &str) -> Option<&'static str> {
     if region.starts_with("us-gov-") || region.contains("-iso") || region.starts_with("eusc-") {
         return None;
@@ -46,8 +46,7 @@ pub(super) fn due(previous: Option<&Catalog>, now: Timestamp) -> bool {
     previous.and_then(|catalog| catalog.on_demand_prices_read).is_none_or(|read| now.duration_since(read) >= REFRESH)
 }
 
-/// The prices that hold when none were read now: those of the previous catalog if they ever came from the Price List,
-/// else the embedded ones.
+/// The prices if none were read: those of the previous catalog if they came from the Price List, otherwise the embedded ones.
 pub(super) fn fallback(previous: Option<&Catalog>, embedded: &BTreeMap<String, f64>) -> OnDemandPrices {
     match previous {
         Some(catalog) if catalog.on_demand_price_source == OnDemandPriceSource::PriceList => OnDemandPrices {
@@ -59,8 +58,8 @@ pub(super) fn fallback(previous: Option<&Catalog>, embedded: &BTreeMap<String, f
     }
 }
 
-/// New prices over those of the previous catalog, so that a type that the Price List forgets keeps its price. Embedded
-/// prices are not kept beside new ones: they may be another region's.
+/// New prices override those of the previous catalog, so that a type that is missing in the Price List keeps its price. Embedded
+/// prices are not combined with new ones, because they may be of another region.
 pub(super) fn merge(previous: Option<&Catalog>, new: BTreeMap<String, f64>, now: Timestamp) -> OnDemandPrices {
     let mut by_type = match previous {
         Some(catalog) if catalog.on_demand_price_source == OnDemandPriceSource::PriceList => of_catalog(catalog),
@@ -174,7 +173,7 @@ struct Dimension {
     price_per_unit: BTreeMap<String, String>,
 }
 
-/// The instance type and price of a product; `None` where it has none, or costs nothing: those are not for sale alone.
+/// The instance type and price of a product; `None` if it has none, or costs nothing: such products are not available separately.
 fn product_price(product: &str, currency: &str) -> Result<Option<(String, f64)>, serde_json::Error> {
     let document: Document = serde_json::from_str(product)?;
     let dimensions = document.terms.on_demand.values().flat_map(|term| term.price_dimensions.values());
@@ -243,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_product_tells_its_price_in_the_regions_currency() {
+    fn a_product_has_its_price_in_the_currency_of_the_region() {
         let product = |price: &str| {
             format!(
                 r#"{{"product":{{"sku":"A","attributes":{{"instanceType":"m5.large"}}}},"terms":{{"OnDemand":{{"A.B":

@@ -1,4 +1,4 @@
-//! Instance profiles: named in the class, made beforehand, or made here for a role.
+//! Instance profiles: named in the class, existing, or created here for a role.
 
 use aws_sdk_iam::Client;
 use aws_sdk_iam::types::{InstanceProfile, Tag};
@@ -9,7 +9,7 @@ use nodeless_model::{StringMap, labels};
 use nodeless_ports::{ErrorKind, PortError};
 use sha2::{Digest as _, Sha256};
 
-/// Whose profiles these are: what their path, name and tags are made from.
+/// The owner of profiles: their path, name and tags are derived from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) region: String,
@@ -22,7 +22,7 @@ impl Owner {
     /// The owner of the profiles of a class.
     ///
     /// # Errors
-    /// When the class has no UID, as only one that was never stored has: its profiles could not be found again.
+    /// When the class has no UID, which only an object that was never stored lacks: its profiles could not be found again.
     pub(super) fn new(region: &str, cluster: &str, class: &EC2NodeClass) -> Result<Self, PortError> {
         let name = class.metadata.name.clone().unwrap_or_default();
         let class_uid = class.metadata.uid.clone().filter(|uid| !uid.is_empty()).ok_or_else(|| {
@@ -32,12 +32,12 @@ impl Owner {
         Ok(Self { region: region.to_owned(), cluster: cluster.to_owned(), class: name, class_uid })
     }
 
-    /// The path of all of the class's profiles, the same as Karpenter's, so that each finds the other's.
+    /// The path of all of the class's profiles, the same as Karpenter's, so that each finds the profiles of the other.
     fn path(&self) -> String {
         format!("/karpenter/{}/{}/{}/", self.region, self.cluster, self.class_uid)
     }
 
-    /// The name of the class's profile for a role. It follows from its owner, so a crash cannot leave a second one.
+    /// The name of the class's profile for a role. It is derived from its owner, so a crash cannot leave a second one.
     fn profile_name(&self, role: &str) -> String {
         let content = [self.region.as_str(), &self.class, &self.class_uid, role].join("\n");
         let hash = Sha256::digest(content.as_bytes());
@@ -45,7 +45,7 @@ impl Owner {
         format!("{}_{hash:016x}", self.cluster)
     }
 
-    /// The tags, which the module's policy asks for; the user's come first and cannot replace ours.
+    /// The tags, which the module's policy requires; the user's come first and cannot override those of nodeless.
     fn tags(&self, users: &StringMap) -> StringMap {
         let mut tags = users.clone();
         tags.extend([
@@ -57,7 +57,7 @@ impl Owner {
         tags
     }
 
-    /// Whether a profile's tags state that it was made for this class. Older versions of Karpenter left out the cluster's name.
+    /// Whether a profile's tags show that it was created for this class. Older versions of Karpenter omitted the cluster's name.
     fn owns(&self, tags: &[Tag]) -> bool {
         let value = |key: &str| tags.iter().find(|tag| tag.key() == key).map(Tag::value);
         value(&format!("kubernetes.io/cluster/{}", self.cluster)) == Some("owned")
@@ -75,7 +75,7 @@ struct Known {
     created: i64,
 }
 
-/// What is to be done for a class to have a profile with its role.
+/// The actions for a class to have a profile with its role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     Use(String),
@@ -83,7 +83,7 @@ enum Step {
     Create(String),
 }
 
-/// Prefers the profile in use, then the newest with the role, then ours if a crash left it without its role.
+/// Prefers the profile in use, then the newest one with the role, then one without a role that a crash left.
 fn step(known: &[Known], role: &str, own_name: &str, in_use: Option<&str>) -> Step {
     let with_role = known.iter().filter(|profile| profile.roles.iter().any(|held| held == role));
     let best = with_role.max_by_key(|profile| (Some(profile.name.as_str()) == in_use, profile.created, &profile.name));
@@ -101,11 +101,11 @@ pub(super) fn role_name(role: &str) -> &str {
     role.rsplit('/').next().unwrap_or(role)
 }
 
-/// Finds or makes the profile of a class for a role. Profiles for roles that the class had before stay until the class
-/// goes: instances may still use them.
+/// Finds or creates the profile of a class for a role. Profiles for previous roles of the class stay until the class is deleted,
+/// because instances may still use them.
 ///
 /// # Errors
-/// When IAM cannot be read or refuses.
+/// When IAM cannot be read or rejects a request.
 pub(super) async fn ensure(
     client: &Client,
     owner: &Owner,
@@ -129,7 +129,7 @@ pub(super) async fn ensure(
             let message = format!("spec.role: IAM has no role {role}; create it, or correct the name");
             Ok(Section { value: None, problem: Some(Problem::new("RoleNotFound", message)) })
         }
-        // A profile holds one role. Another call was quicker; with the same role, that is the same result.
+        // A profile contains one role. Another call was earlier; with the same role, the result is the same.
         Err(error) if error.code == "LimitExceeded" => match get(client, &name).await? {
             Some(profile) if profile.roles().iter().any(|held| held.role_name() == role) => {
                 Ok(Section::ready(Some(name)))
@@ -178,11 +178,11 @@ async fn get(client: &Client, name: &str) -> Result<Option<InstanceProfile>, Por
     }
 }
 
-/// Removes all profiles that were made for the class, and the one in its status if its tags state that it was made for it:
-/// those of Karpenter before 1.6 are on no path of their own.
+/// Deletes all profiles that were created for the class, and the one in its status if its tags show that it was created for it:
+/// profiles of Karpenter before 1.6 have no path of their own.
 ///
 /// # Errors
-/// When IAM cannot be read or refuses.
+/// When IAM cannot be read or rejects a request.
 pub(super) async fn release(client: &Client, owner: &Owner, in_use: Option<&str>) -> Result<(), PortError> {
     let mut profiles = list(client, owner).await?;
     if let Some(name) = in_use.filter(|name| profiles.iter().all(|profile| profile.name != *name))

@@ -1,37 +1,38 @@
-//! From an EC2NodeClass to its status.
+//! Resolves an EC2NodeClass to its status.
 
 use super::images::ImageSource;
 use super::{AwsCatalogSource, groups, network, profiles};
 use crate::templates;
 use jiff::Timestamp;
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
-use nodeless_launch::node_class::{Section, conditions, settle, validation};
+use nodeless_launch::node_class::{Section, conditions, or_previous, validation};
 use nodeless_ports::{ErrorKind, PortError};
 use profiles::Owner;
 
 impl AwsCatalogSource {
-    /// Looks for everything that the class names.
+    /// Resolves everything that the class selects.
     ///
     /// # Errors
-    /// When something cannot be read at the moment; the present status then stays.
+    /// When something cannot be read temporarily; the present status is kept.
     pub(super) async fn resolve_class(&self, class: &EC2NodeClass) -> Result<EC2NodeClassStatus, PortError> {
         let now = Timestamp::now();
         let spec = &class.spec;
         let before = class.status.clone().unwrap_or_default();
         let subnets = network::subnets(&self.ec2, &spec.subnet_selector_terms).await;
-        let subnets = settle("spec.subnetSelectorTerms", subnets, before.subnets)?;
+        let subnets = or_previous("spec.subnetSelectorTerms", subnets, before.subnets)?;
         let security_groups = network::security_groups(&self.ec2, &spec.security_group_selector_terms).await;
-        let security_groups = settle("spec.securityGroupSelectorTerms", security_groups, before.security_groups)?;
+        let security_groups = or_previous("spec.securityGroupSelectorTerms", security_groups, before.security_groups)?;
         let reservations =
             groups::selected_reservations(&self.ec2, &spec.capacity_reservation_selector_terms, now).await;
-        let reservations = settle("spec.capacityReservationSelectorTerms", reservations, before.capacity_reservations)?;
+        let reservations =
+            or_previous("spec.capacityReservationSelectorTerms", reservations, before.capacity_reservations)?;
         let placement = groups::placement_group(&self.ec2, spec.placement_group_selector.as_ref()).await;
-        let placement = settle("spec.placementGroupSelector", placement, ())?;
+        let placement = or_previous("spec.placementGroupSelector", placement, ())?;
         let source = ImageSource { ec2: &self.ec2, ssm: &self.ssm, parameters: &self.parameters };
         let amis = source.find(spec, &self.version.at(now).await, now).await;
-        let amis = settle("spec.amiSelectorTerms", amis, before.amis)?;
+        let amis = or_previous("spec.amiSelectorTerms", amis, before.amis)?;
         let profile = self.instance_profile(class, before.instance_profile.as_deref()).await;
-        let profile = settle("spec.role", profile, before.instance_profile)?;
+        let profile = or_previous("spec.role", profile, before.instance_profile)?;
         let sections = [
             ("SubnetsReady", subnets.problem),
             ("SecurityGroupsReady", security_groups.problem),
@@ -50,7 +51,7 @@ impl AwsCatalogSource {
         })
     }
 
-    /// The profile that the class names, the one that was made beforehand for its role, or one that is made here.
+    /// The profile that the class names, the existing one for its role, or one that is created here.
     async fn instance_profile(
         &self,
         class: &EC2NodeClass,
@@ -81,22 +82,22 @@ impl AwsCatalogSource {
         profiles::ensure(iam, &owner, role, &class.spec.tags, in_use).await
     }
 
-    /// Removes profiles and launch templates of the class.
+    /// Deletes profiles and launch templates of the class.
     ///
     /// # Errors
-    /// When something could not be read or removed.
+    /// When something could not be read or deleted.
     pub(super) async fn release_class(&self, class: &EC2NodeClass) -> Result<(), PortError> {
         let owner = Owner::new(&self.region, &self.cluster.name, class)?;
         let in_use = class.status.as_ref().and_then(|status| status.instance_profile.as_deref());
-        // A profile that the class names, or that was made beforehand, belongs to someone else.
+        // A profile that the class names, or that existed, belongs to another owner.
         let named = class.spec.instance_profile.as_deref();
         let made = self.node_profile.as_ref().map(|made| made.name.as_str());
         let in_use = in_use.filter(|profile| Some(*profile) != named && Some(*profile) != made);
-        // Where IAM is not called no profile was made.
+        // Without IAM no profile was created.
         if let Some(iam) = &self.iam {
             profiles::release(iam, &owner, in_use).await?;
         }
-        // Karpenter's among them: nothing launches from them any more.
+        // Including Karpenter's: nothing launches from them any more.
         let found = templates::list(&self.ec2, &self.cluster.name, Some(&owner.class)).await?;
         templates::delete(&self.ec2, found.iter()).await.map(drop)
     }

@@ -1,4 +1,4 @@
-//! Spot prices, as they are now.
+//! Current spot prices.
 
 use aws_sdk_ec2::Client;
 use aws_sdk_ec2::types::SpotPrice;
@@ -18,10 +18,10 @@ const PRODUCTS: [&str; 2] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"];
 /// A price with its age, by instance type and zone.
 type Aged = BTreeMap<(String, String), (DateTime, f64)>;
 
-/// Reads the present price of every type in every zone: a history that starts now has just the last entry of each.
+/// Reads the current price of every type in every zone: a history that starts now contains only the last entry of each.
 ///
 /// # Errors
-/// When EC2 cannot be read, or knows no price at all.
+/// When EC2 cannot be read, or returns no price at all.
 pub(super) async fn read(client: &Client, now: Timestamp) -> Result<SpotPrices, PortError> {
     let mut latest = Aged::new();
     let mut pages = client
@@ -38,7 +38,7 @@ pub(super) async fn read(client: &Client, now: Timestamp) -> Result<SpotPrices, 
         }
     }
     if latest.is_empty() {
-        return Err(PortError::new(ErrorKind::Unavailable, OPERATION, "EC2 knows no spot price in this region"));
+        return Err(PortError::new(ErrorKind::Unavailable, OPERATION, "EC2 returned no spot price in this region"));
     }
     let mut prices = SpotPrices::new();
     for ((instance_type, zone), (_, price)) in latest {
@@ -47,7 +47,7 @@ pub(super) async fn read(client: &Client, now: Timestamp) -> Result<SpotPrices, 
     Ok(prices)
 }
 
-/// Takes an entry in, unless a newer one of its type and zone is there. One without type, zone, time or price is none.
+/// Adds an entry, unless there is a newer one of its type and zone. Entries without type, zone, time or price are ignored.
 fn add(latest: &mut Aged, entry: &SpotPrice) {
     let price = entry.spot_price().and_then(|price| price.parse::<f64>().ok());
     let (Some(kind), Some(zone), Some(at), Some(price)) =
@@ -72,7 +72,7 @@ pub(super) fn of_catalog(catalog: Option<&Catalog>) -> Option<SpotPrices> {
     Some(priced.collect())
 }
 
-/// New prices over old ones: a pool that has no price at the moment keeps its last one.
+/// New prices override old ones: a pool without a current price keeps its last one.
 pub(super) fn merge(old: Option<SpotPrices>, new: SpotPrices) -> SpotPrices {
     let mut merged = old.unwrap_or_default();
     for (instance_type, zones) in new {

@@ -1,4 +1,4 @@
-//! DescribeInstanceTypes entries, from the SDK's form into the catalog's.
+//! Converts DescribeInstanceTypes entries from the SDK to the catalog.
 
 use aws_sdk_ec2::types;
 use nodeless_catalog::facts::{
@@ -7,7 +7,7 @@ use nodeless_catalog::facts::{
     NeuronCoreInfo, NeuronDeviceInfo, NeuronInfo, PlacementGroupInfo, ProcessorInfo, VCpuInfo,
 };
 
-/// Reads an entry; `None` where it has no name.
+/// Converts an entry; `None` if it has no name.
 pub(super) fn read(info: &types::InstanceTypeInfo) -> Option<InstanceTypeInfo> {
     Some(InstanceTypeInfo {
         instance_type: info.instance_type()?.as_str().to_owned(),
@@ -55,7 +55,7 @@ fn words<T>(list: &[T], as_str: impl Fn(&T) -> &str) -> Vec<String> {
     list.iter().map(|item| as_str(item).to_owned()).collect()
 }
 
-/// EC2's counts are never negative; one that is counts as none.
+/// EC2's counts are never negative; a negative one counts as missing.
 fn count(number: Option<i32>) -> u32 {
     number.and_then(|number| u32::try_from(number).ok()).unwrap_or_default()
 }

@@ -8,9 +8,9 @@ use nodeless_catalog::facts::{Facts, InstanceTypeInfo, VpcLimits, Zone};
 use nodeless_ports::{ErrorKind, PortError};
 use std::collections::BTreeMap;
 
-/// EC2 gives at most this many instance types a page.
+/// The maximum page size of DescribeInstanceTypes.
 const TYPES_A_PAGE: i32 = 100;
-/// EC2 gives at most this many offerings a page.
+/// The maximum page size of DescribeInstanceTypeOfferings.
 const OFFERINGS_A_PAGE: i32 = 1000;
 
 /// What EC2 reports about the region, without prices.
@@ -23,7 +23,7 @@ pub(super) struct Region {
 /// Reads zones, types and offerings.
 ///
 /// # Errors
-/// When one of them cannot be read or is empty: no region has nothing to launch.
+/// When one of them cannot be read or is empty: every region has offerings.
 pub(super) async fn read(client: &Client) -> Result<Region, PortError> {
     let region = Region {
         zones: read_zones(client).await?,
@@ -54,7 +54,7 @@ async fn read_zones(client: &Client) -> Result<Vec<Zone>, PortError> {
     Ok(zones(answer.availability_zones()))
 }
 
-/// The zones that the account may use. Local and Wavelength Zones are left out, as are zones that it did not opt into.
+/// The available zones of the account. Local and Wavelength Zones are left out, and so are zones that are not opted in.
 fn zones(listed: &[AvailabilityZone]) -> Vec<Zone> {
     let usable = |zone: &&AvailabilityZone| {
         zone.opt_in_status() != Some(&AvailabilityZoneOptInStatus::NotOptedIn)
@@ -117,8 +117,8 @@ fn filter(name: &str, values: &[&str]) -> Filter {
     Filter::builder().name(name).set_values(Some(values)).build()
 }
 
-/// The facts of the region. What EC2 does not return, the limits of interfaces and the baseline bandwidth, comes from the
-/// embedded facts; for a type that is newer than they are, from what EC2 reports about its network cards.
+/// The facts of the region. The limits of interfaces and the baseline bandwidth, which EC2 does not return, come from the
+/// embedded facts; for a newer type, from what EC2 reports about its network cards.
 pub(super) fn facts(region: &str, read: Region, prices: BTreeMap<String, f64>, known: &Facts) -> Facts {
     let types = &read.instance_types;
     let is_new = |name: &str| !known.instance_types.contains_key(name);
@@ -141,7 +141,8 @@ pub(super) fn facts(region: &str, read: Region, prices: BTreeMap<String, f64>, k
     }
 }
 
-/// Interfaces of the default card. EC2 does not return whether an unknown type carries a trunk, so it counts as one that does not.
+/// Interfaces of the default card. EC2 does not return whether an unknown type supports a trunk interface, so it counts as not
+/// supported.
 fn limits_of_cards(info: &InstanceTypeInfo) -> VpcLimits {
     let network = &info.network_info;
     let card = network.network_cards.iter().find(|card| card.network_card_index == network.default_network_card_index);
@@ -153,7 +154,7 @@ fn limits_of_cards(info: &InstanceTypeInfo) -> VpcLimits {
     }
 }
 
-/// The baselines of all cards together, in Mbps; unknown where one of them is.
+/// The total baseline of all cards, in Mbps; unknown if that of one card is.
 fn bandwidth_of_cards(info: &InstanceTypeInfo) -> Option<u32> {
     let cards = &info.network_info.network_cards;
     let gbps: Option<f64> = cards.iter().map(|card| card.baseline_bandwidth_in_gbps).sum();

@@ -18,7 +18,7 @@ pub(super) struct Version {
 
 struct Held {
     version: String,
-    /// When it was asked for last, in vain or not.
+    /// When it was last requested, successfully or not.
     asked: Option<Timestamp>,
 }
 
@@ -29,12 +29,12 @@ impl std::fmt::Debug for Version {
 }
 
 impl Version {
-    /// A version that was just read, and what reads it later.
+    /// The current version, and the means to read it later.
     pub(super) fn new(version: &str, reader: Option<Arc<dyn ClusterVersion>>) -> Self {
         Self { reader, held: Arc::new(Mutex::new(Held { version: version.to_owned(), asked: None })) }
     }
 
-    /// The version now. When it cannot be read, the one that was read last stays in force.
+    /// The current version. If it cannot be read, the last one is used.
     pub(super) async fn at(&self, now: Timestamp) -> String {
         let mut held = self.held.lock().await;
         let asked = held.asked.get_or_insert(now);

@@ -10,7 +10,7 @@ use nodeless_ports::{CatalogSource, ErrorKind};
 use std::sync::Arc;
 
 #[tokio::test]
-async fn the_catalog_says_what_ec2_and_the_price_list_say() {
+async fn the_catalog_contains_what_ec2_and_the_price_list_return() {
     // The simulated account sells the embedded facts at synthetic spot prices, so the catalog of those is what is expected.
     let facts = facts();
     let world = World::selling(&facts).await;
@@ -19,12 +19,12 @@ async fn the_catalog_says_what_ec2_and_the_price_list_say() {
     assert_eq!((&catalog.region, &catalog.zones), (&expected.region, &expected.zones));
     let names = |catalog: &Catalog| catalog.types.iter().map(|entry| entry.facts.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(&catalog), names(&expected));
-    for (read, wanted) in catalog.types.iter().zip(&expected.types) {
-        assert_eq!(read.facts, wanted.facts);
-        assert_eq!(read.on_demand_price, wanted.on_demand_price, "{}", read.facts.name);
+    for (read, other) in catalog.types.iter().zip(&expected.types) {
+        assert_eq!(read.facts, other.facts);
+        assert_eq!(read.on_demand_price, other.on_demand_price, "{}", read.facts.name);
         // A type that is not sold as spot has a made-up price in the expected catalog only.
         if read.facts.spot {
-            assert_eq!(read.offers, wanted.offers, "{}", read.facts.name);
+            assert_eq!(read.offers, other.offers, "{}", read.facts.name);
         }
     }
     assert_eq!(catalog.on_demand_price_source, OnDemandPriceSource::PriceList);

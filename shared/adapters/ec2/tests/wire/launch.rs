@@ -139,7 +139,7 @@ async fn a_launch_whose_prices_changed_meanwhile_is_found_by_its_tag() {
 }
 
 #[tokio::test]
-async fn a_template_is_made_once_for_what_it_says() {
+async fn a_template_is_created_once_for_its_contents() {
     let world = World::new().await;
     let class = world.resolved(json!({})).await;
     let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
@@ -240,25 +240,25 @@ async fn unknown_instances_are_left_out_and_gone_ones_are_a_success() {
     let class = world.resolved(json!({})).await;
     let cloud = world.cloud();
     let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
-    let mut wanted = ids(&launch(&cloud, &claim("group-1", 2), &class, &candidates).await.unwrap());
-    wanted.push("i-0123456789abcdef0".to_owned());
-    assert_eq!(cloud.instances(&wanted).await.unwrap().len(), 2);
+    let mut requested = ids(&launch(&cloud, &claim("group-1", 2), &class, &candidates).await.unwrap());
+    requested.push("i-0123456789abcdef0".to_owned());
+    assert_eq!(cloud.instances(&requested).await.unwrap().len(), 2);
     assert!(cloud.instances(&[]).await.unwrap().is_empty());
     assert_eq!(cloud.all_instances().await.unwrap().len(), 2);
 
-    cloud.tag(&wanted[0], &StringMap::from([("karpenter.sh/nodeclaim".to_owned(), "x".to_owned())])).await.unwrap();
-    assert_eq!(cloud.instances(&wanted[..1]).await.unwrap()[0].tags["karpenter.sh/nodeclaim"], "x");
-    let unknown = cloud.tag(&wanted[2], &StringMap::from([("a".to_owned(), "b".to_owned())])).await.unwrap_err();
+    cloud.tag(&requested[0], &StringMap::from([("karpenter.sh/nodeclaim".to_owned(), "x".to_owned())])).await.unwrap();
+    assert_eq!(cloud.instances(&requested[..1]).await.unwrap()[0].tags["karpenter.sh/nodeclaim"], "x");
+    let unknown = cloud.tag(&requested[2], &StringMap::from([("a".to_owned(), "b".to_owned())])).await.unwrap_err();
     assert_eq!(unknown.kind, ErrorKind::NotFound, "{unknown}");
 
-    cloud.terminate(&wanted).await.unwrap();
-    cloud.terminate(&wanted).await.unwrap();
+    cloud.terminate(&requested).await.unwrap();
+    cloud.terminate(&requested).await.unwrap();
     assert_eq!(world.calls("ec2:TerminateInstances"), 1, "what is going already is not asked again");
-    let states: Vec<InstanceState> = cloud.instances(&wanted).await.unwrap().iter().map(|i| i.state).collect();
+    let states: Vec<InstanceState> = cloud.instances(&requested).await.unwrap().iter().map(|i| i.state).collect();
     assert_eq!(states, [InstanceState::ShuttingDown; 2]);
     world.ec2.advance_to(world.ec2.now() + SignedDuration::from_mins(5));
     assert!(cloud.all_instances().await.unwrap().is_empty());
-    assert_eq!(cloud.instances(&wanted).await.unwrap()[0].state, InstanceState::Terminated);
+    assert_eq!(cloud.instances(&requested).await.unwrap()[0].state, InstanceState::Terminated);
 }
 
 #[tokio::test]
@@ -272,7 +272,7 @@ async fn instances_are_found_by_id_while_filters_fail() {
     assert!(cloud.all_instances().await.is_err() && cloud.group_instances("group-1").await.is_err());
     assert_eq!(cloud.instances(&launched).await.unwrap().len(), 2);
 
-    // EC2 names the ids that it does not know, and is asked for the others again; one that begins like another is another.
+    // EC2 names the unknown ids, and the call is repeated for the others; an id with the same prefix is another one.
     let like_first = launched[0][..10].to_owned();
     let mut asked = vec!["i-0123456789abcdef0".to_owned(), like_first, "i-0123456789abcdef1".to_owned()];
     asked.extend(launched.iter().cloned());
@@ -443,9 +443,9 @@ async fn dry_runs_launch_nothing_and_report_what_ec2_would_refuse() {
     world.ec2.fail_next("RunInstances", &Ec2Error::new("Unsupported", "not in this zone"), 1);
     assert_eq!(dry_run(&world, &class, &candidates).await.unwrap(), None);
 
-    let missing = world.resolved(json!({ "role": null, "instanceProfile": "nobody" })).await;
+    let missing = world.resolved(json!({ "role": null, "instanceProfile": "no-such-profile" })).await;
     let refusal = dry_run(&world, &missing, &candidates).await.unwrap().unwrap();
-    assert!(refusal.reason == "InstanceProfileNotFound" && refusal.message.contains("nobody"), "{refusal:?}");
+    assert!(refusal.reason == "InstanceProfileNotFound" && refusal.message.contains("no-such-profile"), "{refusal:?}");
     let mut gone = class;
     gone.status.as_mut().unwrap().security_groups[0].id = "sg-0bad".into();
     let refusal = dry_run(&world, &gone, &candidates).await.unwrap().unwrap();

@@ -131,10 +131,10 @@ async fn own_images_are_found_by_every_kind_of_term() {
     assert_eq!(ids(json!([{ "ssmParameter": "/mine" }, { "ssmParameter": "/text" }])).await, ["ami-0aa"]);
     assert_eq!(ids(json!([{ "id": "ami-0aa" }, { "id": "ami-0ad" }])).await.len(), 2);
 
-    let terms = json!([{ "ssmParameter": "/none" }, { "name": "nobody's" }]);
+    let terms = json!([{ "ssmParameter": "/none" }, { "name": "no-such-name" }]);
     let status = resolve(&world, json!({ "amiFamily": "AL2023", "amiSelectorTerms": terms })).await;
     fails(&status, "AMIsReady", "AMINotFound", "/none");
-    fails(&status, "AMIsReady", "AMINotFound", "nobody's");
+    fails(&status, "AMIsReady", "AMINotFound", "no-such-name");
 }
 
 #[tokio::test]
@@ -144,9 +144,9 @@ async fn what_is_not_found_is_named() {
     let status = resolve(&world, json!({ "subnetSelectorTerms": none })).await;
     fails(&status, "SubnetsReady", "SubnetsNotFound", "tags a=b, or id subnet-0ff");
     assert!(status.subnets.is_empty());
-    let none = json!([{ "name": "nobody's" }]);
+    let none = json!([{ "name": "no-such-name" }]);
     let status = resolve(&world, json!({ "securityGroupSelectorTerms": none })).await;
-    fails(&status, "SecurityGroupsReady", "SecurityGroupsNotFound", "name nobody's");
+    fails(&status, "SecurityGroupsReady", "SecurityGroupsNotFound", "name no-such-name");
     let known = json!([{ "name": "prod-node" }, { "id": "sg-0a0000000000000001" }]);
     let status = resolve(&world, json!({ "securityGroupSelectorTerms": known })).await;
     assert_eq!(status.security_groups.len(), 1, "found twice, listed once");
@@ -225,7 +225,7 @@ async fn a_role_of_ones_own_gets_a_profile_that_goes_with_the_class() {
     ] {
         assert_eq!(made[0].tags.get(key).map(String::as_str), Some(value), "{key}");
     }
-    // Found again, and mended when a crash left it without its role.
+    // Found again, and repaired after a crash left it without its role.
     assert_eq!(resolve(&world, fields.clone()).await.instance_profile, status.instance_profile);
     world.ec2.change_account(|account| account.instance_profiles.last_mut().unwrap().roles.clear());
     assert_eq!(resolve(&world, fields.clone()).await.instance_profile, status.instance_profile);
@@ -276,10 +276,10 @@ async fn profiles_of_others_stay() {
 #[tokio::test]
 async fn a_role_that_does_not_exist_is_named() {
     let world = World::new().await;
-    let status = resolve(&world, json!({ "role": "nobody" })).await;
-    fails(&status, "InstanceProfileReady", "RoleNotFound", "nobody");
+    let status = resolve(&world, json!({ "role": "no-such-role" })).await;
+    fails(&status, "InstanceProfileReady", "RoleNotFound", "no-such-role");
     assert_eq!(status.instance_profile, None);
     world.ec2.deny("ListInstanceProfiles");
-    let status = resolve(&world, json!({ "role": "nobody" })).await;
+    let status = resolve(&world, json!({ "role": "no-such-role" })).await;
     fails(&status, "InstanceProfileReady", "AccessDenied", "ListInstanceProfiles");
 }

@@ -20,7 +20,7 @@ const MANAGED_BY: &str = "/metadata/labels/app.kubernetes.io~1managed-by";
 /// How long the API server may take to serve a new definition; it takes about a second.
 const SERVED_WITHIN: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(250);
-/// So many fields are named in a note; the rest is counted.
+/// The maximum number of fields that a note names; the rest is counted.
 const NAMED_FIELDS: usize = 4;
 
 /// What is to be done about one definition.
@@ -53,7 +53,7 @@ fn ours() -> Result<Vec<Value>, InstallError> {
         .collect()
 }
 
-/// Installs the definitions and waits until the API server serves them. Nothing is changed if one stands in the way.
+/// Installs the CRDs and waits until the API server serves them. Nothing is changed if an existing one conflicts.
 pub(super) async fn install(connection: &Connection) -> Result<Vec<Step>, InstallError> {
     let mut decided = Vec::new();
     for crd in ours()? {
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_whose_names_are_taken_says_so() {
+    fn a_definition_whose_names_are_taken_reports_it() {
         let taken = json!({ "status": { "conditions": [
             { "type": "NamesAccepted", "status": "False", "message": "\"np\" is already in use" },
             { "type": "Established", "status": "False" }

@@ -44,7 +44,7 @@ pub struct Step {
     pub object: String,
     /// What was done.
     pub outcome: Outcome,
-    /// Why, and what a person should know about it; often empty.
+    /// The reason, and notes for users; often empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
@@ -100,7 +100,7 @@ pub enum InstallError {
     #[error("{0}")]
     Api(#[from] PortError),
     /// What is there already must not be overwritten. Nothing was changed.
-    #[error("{object} stands in the way: {reason}")]
+    #[error("{object} conflicts with the installation: {reason}")]
     Refused {
         /// Its kind and name.
         object: String,
@@ -143,7 +143,7 @@ pub enum InstallError {
 /// Prepares a cluster: definitions first, as nothing works without them, then RBAC, then the webhook.
 ///
 /// # Errors
-/// When a definition that is there already stands in the way (then nothing was changed), or the API server refuses.
+/// When an existing CRD conflicts (then nothing was changed), or the API server rejects a request.
 pub async fn install(connection: &Connection, wake: &Wake) -> Result<Report, InstallError> {
     let webhook = manifests::webhook(wake)?;
     let mut steps = definitions::install(connection).await?;

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_says_what_it_waits_for() {
+    fn remaining_objects_report_what_they_wait_for() {
         let conditions = json!([
             { "type": "Ready", "status": "True", "message": "fine" },
             { "type": "Drained", "status": "False", "message": "pod default/web-0 is held by a PodDisruptionBudget" },

@@ -103,7 +103,7 @@ async fn namespaces_are_read_only_when_a_pod_selects_them_by_label() {
 }
 
 #[tokio::test]
-async fn overlays_and_buffers_are_read_and_told_how_they_stand() {
+async fn overlays_and_buffers_are_read_and_get_a_status() {
     let world = World::installed().await;
     world.create(
         &NODE_OVERLAYS,

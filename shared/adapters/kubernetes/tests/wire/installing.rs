@@ -59,7 +59,7 @@ async fn nodes_are_removed_in_order_and_what_stays_is_named() {
 }
 
 #[tokio::test]
-async fn the_webhook_goes_when_wake_is_off_and_stays_when_nothing_is_said() {
+async fn the_webhook_is_removed_when_wake_is_off_and_stays_when_it_is_not_specified() {
     let world = World::bare().await;
     install(&world.connection, &Wake::Url(URL.into())).await.unwrap();
     let kept = install(&world.connection, &Wake::Keep).await.unwrap();
@@ -69,7 +69,7 @@ async fn the_webhook_goes_when_wake_is_off_and_stays_when_nothing_is_said() {
 }
 
 #[tokio::test]
-async fn a_cluster_without_definitions_says_what_to_do() {
+async fn a_cluster_without_definitions_gets_an_error_with_a_fix() {
     let world = World::bare().await;
     let error = world.cluster().view().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotFound);

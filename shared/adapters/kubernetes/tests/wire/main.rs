@@ -3,9 +3,9 @@
 
 mod claims;
 mod cluster_state;
+mod compression;
 mod installing;
 mod pods;
-
 mod tokens;
 mod views;
 

@@ -47,9 +47,9 @@ async fn an_eviction_honours_the_budget() {
     run(&world, "p2");
     world.server.refresh_disruption_budgets().unwrap();
     assert_eq!(cluster.evict(&pod_ref(&p1)).await.unwrap(), Eviction::Accepted);
-    let nobody = PodRef { name: "nobody".into(), ..pod_ref(&p1) };
-    assert_eq!(cluster.evict(&nobody).await.unwrap(), Eviction::AlreadyGone);
-    cluster.delete_pod(&nobody, 0).await.unwrap();
+    let missing = PodRef { name: "missing".into(), ..pod_ref(&p1) };
+    assert_eq!(cluster.evict(&missing).await.unwrap(), Eviction::AlreadyGone);
+    cluster.delete_pod(&missing, 0).await.unwrap();
 }
 
 #[tokio::test]

@@ -188,7 +188,7 @@ async fn a_node_that_was_initialized_meanwhile_is_found_by_its_name() {
 }
 
 #[tokio::test]
-async fn settling_waits_only_while_pods_come() {
+async fn the_batch_window_extends_only_while_pods_arrive() {
     let world = World::installed().await;
     world.create(&PODS, pod("p1", None));
     let cluster = world.cluster();
@@ -202,7 +202,7 @@ async fn settling_waits_only_while_pods_come() {
     };
     let (took, ()) = tokio::join!(cluster.wait_for_batch(idle, max), late);
     assert!(took.unwrap() >= idle);
-    // What came while settling is known without another list.
+    // Changes during the batch window are read without another list.
     let pending = cluster.view().await.unwrap().pods.iter().filter(|pod| pod.is_provisionable()).count();
     assert_eq!(pending, 2);
 }

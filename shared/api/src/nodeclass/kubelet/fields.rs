@@ -1,5 +1,5 @@
-//! The fields of the kubelet's configuration (KubeletConfiguration of kubelet.config.k8s.io/v1beta1), as Kubernetes 1.36 has
-//! them. A field that the kubelet does not know keeps it from starting, so it must not come to a node.
+//! The fields of the kubelet's configuration (KubeletConfiguration of kubelet.config.k8s.io/v1beta1) in Kubernetes 1.36. A
+//! kubelet does not start with an unknown field, so it must not be passed to a node.
 
 use super::is_duration;
 use serde_json::Value;
@@ -181,7 +181,7 @@ const FIELDS: &[(&str, Shape)] = &[
     ("volumePluginDir", Text),
     ("volumeStatsAggPeriod", Duration),
 ];
-/// A name with at most so many letters wrong is taken for a misspelt one.
+/// A name with at most this number of wrong letters counts as misspelt.
 const MISSPELT: usize = 2;
 
 /// What the kubelet would refuse in its configuration, each with the field's path below `spec`.
@@ -208,7 +208,7 @@ fn object_problems<'a>(
 
 fn value_problems(path: &str, shape: Shape, value: &Value, problems: &mut Vec<String>) {
     let integer = |least: i64, most: i64| value.as_i64().is_some_and(|number| (least..=most).contains(&number));
-    let wanted = match (shape, value) {
+    let expected = match (shape, value) {
         // As the kubelet reads it: a field that is null is absent.
         (Any, _) | (_, Value::Null) => return,
         (List(inner), Value::Array(items)) => {
@@ -241,9 +241,9 @@ fn value_problems(path: &str, shape: Shape, value: &Value, problems: &mut Vec<St
         (List(_), _) => (false, "a list"),
         (Map(_) | Object(_), _) => (false, "an object with fields"),
     };
-    let (right, wanted) = wanted;
+    let (right, expected) = expected;
     if !right {
-        problems.push(format!("{path}: {value} is not {wanted}"));
+        problems.push(format!("{path}: {value} is not {expected}"));
     }
 }
 

@@ -277,7 +277,7 @@ pub struct NetworkCardInfo {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct EfaInfo {
-    /// At most so many.
+    /// The maximum number.
     #[serde(default)]
     pub maximum_efa_interfaces: u32,
 }

@@ -31,7 +31,7 @@ pub struct Facts {
     pub offerings: BTreeMap<String, Vec<String>>,
     /// Linux on-demand price by instance type, in dollars an hour.
     pub on_demand_prices: BTreeMap<String, f64>,
-    /// What the VPC CNI and the VPC resource controller know about a type's interfaces, by instance type.
+    /// The limits of the VPC CNI and the VPC resource controller for a type's interfaces, by instance type.
     pub vpc_limits: BTreeMap<String, VpcLimits>,
     /// Baseline network bandwidth by instance type, in Mbps.
     pub network_bandwidth: BTreeMap<String, u32>,

@@ -21,7 +21,7 @@ fn embedded_facts_are_whole() {
 }
 
 #[test]
-fn embedded_facts_keep_what_ec2_says() {
+fn embedded_facts_keep_the_answers_of_ec2() {
     let facts = Facts::embedded().unwrap();
     let m5 = &facts.instance_types["m5.large"];
     assert_eq!(m5.v_cpu_info.default_v_cpus, 2);

@@ -154,8 +154,8 @@ pub fn parse_with_types(json: &[u8], answer: Option<&[u8]>) -> Result<CatalogFil
     assemble(parts, notes)
 }
 
-/// Reads a plain DescribeInstanceTypes answer: an array of entries, or what the AWS CLI prints. Zones, offerings and
-/// prices are those of the embedded catalog; a type that it does not know has no offering, and a [`Note`] reports it.
+/// Reads a plain DescribeInstanceTypes answer: an array of entries, or the output of the AWS CLI. Zones, offerings and prices are
+/// those of the embedded catalog. A type that is not in it has no offering, and a [`Note`] reports it.
 ///
 /// # Errors
 /// When the text is no such answer.
@@ -287,7 +287,7 @@ fn assemble(parts: Parts, mut notes: Vec<Note>) -> Result<CatalogFile, CatalogFi
     Ok(CatalogFile { catalog, notes, left_out })
 }
 
-/// Where the file describes no types, those of its offerings that the embedded facts know.
+/// If the file describes no types: the types of its offerings that the embedded facts contain.
 fn embedded_types(
     embedded: &Facts,
     offerings: &[(usize, offerings::Entry)],
@@ -306,7 +306,7 @@ fn embedded_types(
     (types, left_out)
 }
 
-/// The file's zones, else those of its offerings; with the ids that the embedded facts know for them.
+/// The file's zones, or those of its offerings, with the ids in the embedded facts.
 fn zones(
     given: Option<Vec<Zone>>,
     offerings: &[(usize, offerings::Entry)],

@@ -155,7 +155,7 @@ fn an_entry_without_network_cards_still_makes_a_node() {
 }
 
 #[test]
-fn region_and_zones_may_be_told_by_the_rest() {
+fn region_and_zones_may_be_inferred() {
     let mut file = file(&[entry_of("m5.large")], &[offering("m5.large", "eu-west-1c", "on-demand", 0.1)]);
     file.as_object_mut().unwrap().remove("region");
     file.as_object_mut().unwrap().remove("zones");

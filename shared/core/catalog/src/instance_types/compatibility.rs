@@ -32,14 +32,14 @@ pub enum Incompatibility {
     /// `networkInterfaces` has more EFA-only interfaces than the type has elastic fabric adapters.
     EfaInterfaces {
         /// Asked for.
-        wanted: usize,
+        requested: usize,
         /// On the type.
         maximum: u32,
     },
     /// `ipPrefixCount` is beyond the addresses of one interface.
     IpPrefixCount {
         /// Asked for.
-        wanted: u32,
+        requested: u32,
         /// On the type, beside the interface's own address.
         maximum: u32,
     },
@@ -53,18 +53,18 @@ impl fmt::Display for Incompatibility {
             Self::NestedVirtualization => {
                 f.write_str("cpuOptions.nestedVirtualization is enabled, and its processor cannot nest")
             }
-            Self::PlacementStrategy(strategy) => write!(f, "it knows no placement strategy {strategy}"),
+            Self::PlacementStrategy(strategy) => write!(f, "it does not support the placement strategy {strategy}"),
             Self::ConnectionTracking => f.write_str("connectionTracking is set, and it has no Nitro hypervisor"),
             Self::NoEna => f.write_str("networkInterfaces is set, and it has no elastic network adapter"),
             Self::NetworkCard(card) => write!(f, "networkInterfaces names network card {card}, which it does not have"),
             Self::DeviceIndex { card, device } => {
                 write!(f, "networkInterfaces names device {device} on network card {card}, which carries fewer")
             }
-            Self::EfaInterfaces { wanted, maximum } => {
-                write!(f, "networkInterfaces has {wanted} EFA-only interfaces, and it has {maximum} adapters")
+            Self::EfaInterfaces { requested, maximum } => {
+                write!(f, "networkInterfaces has {requested} EFA-only interfaces, and it has {maximum} adapters")
             }
-            Self::IpPrefixCount { wanted, maximum } => {
-                write!(f, "ipPrefixCount is {wanted}, and an interface of it takes {maximum}")
+            Self::IpPrefixCount { requested, maximum } => {
+                write!(f, "ipPrefixCount is {requested}, and an interface of it takes {maximum}")
             }
         }
     }
@@ -98,7 +98,7 @@ fn hardware(facts: &TypeFacts, settings: &NodeClassSettings) -> Option<Incompati
 fn network(facts: &TypeFacts, settings: &NodeClassSettings) -> Option<Incompatibility> {
     let prefixes = facts.ipv4_per_interface.saturating_sub(1);
     if settings.ip_prefix_count > prefixes {
-        return Some(Incompatibility::IpPrefixCount { wanted: settings.ip_prefix_count, maximum: prefixes });
+        return Some(Incompatibility::IpPrefixCount { requested: settings.ip_prefix_count, maximum: prefixes });
     }
     if settings.network_interfaces.is_empty() {
         return None;
@@ -117,5 +117,5 @@ fn network(facts: &TypeFacts, settings: &NodeClassSettings) -> Option<Incompatib
     let efa_only = settings.efa_only_interfaces().count();
     let maximum = facts.maximum_efa_interfaces;
     (efa_only > usize::try_from(maximum).unwrap_or(usize::MAX))
-        .then_some(Incompatibility::EfaInterfaces { wanted: efa_only, maximum })
+        .then_some(Incompatibility::EfaInterfaces { requested: efa_only, maximum })
 }

@@ -44,7 +44,7 @@ fn kube_reserved(facts: &TypeFacts, settings: &NodeClassSettings) -> ResourceLis
     reserved
 }
 
-/// Milli-cores that kube-reserved keeps of so many cpus: 6% of the first, 1% of the second, 0.5% of the next two and
+/// Milli-cores that kube-reserved reserves for a number of cpus: 6% of the first, 1% of the second, 0.5% of the next two and
 /// 0.25% of the rest, each band cut to whole milli-cores, as EKS images compute it.
 #[must_use]
 pub fn kube_reserved_cpu_milli(cpus: u32) -> i64 {
@@ -59,7 +59,7 @@ pub fn kube_reserved_cpu_milli(cpus: u32) -> i64 {
     CPU_BANDS.into_iter().map(reserved_of).sum()
 }
 
-/// MiB that kube-reserved keeps for so many pods, as EKS images compute it.
+/// MiB that kube-reserved reserves for a number of pods, as EKS images compute it.
 #[must_use]
 pub fn kube_reserved_memory_mib(pods: u32) -> i64 {
     11 * i64::from(pods) + 255

@@ -204,8 +204,8 @@ fn a_label_that_nodes_do_not_get_is_absent_rather_than_open() {
         labels::PLACEMENT_GROUP_ID,
         labels::PLACEMENT_GROUP_PARTITION,
     ] {
-        let wanted = Requirements::from([(key, Requirement::exists())]);
-        assert_eq!(m5.requirements.first_incompatible(&wanted, labels::is_well_known), Some(key));
+        let requested = Requirements::from([(key, Requirement::exists())]);
+        assert_eq!(m5.requirements.first_incompatible(&requested, labels::is_well_known), Some(key));
     }
 }
 
@@ -320,7 +320,7 @@ fn settings_that_a_type_cannot_meet_are_named() {
     assert_eq!(reason("m5.large", cluster), None);
     let prefixes = |count| move |settings: &mut NodeClassSettings| settings.ip_prefix_count = count;
     assert_eq!(reason("m5.large", prefixes(9)), None);
-    assert_eq!(reason("m5.large", prefixes(10)), Some(Incompatibility::IpPrefixCount { wanted: 10, maximum: 9 }));
+    assert_eq!(reason("m5.large", prefixes(10)), Some(Incompatibility::IpPrefixCount { requested: 10, maximum: 9 }));
 }
 
 #[test]
@@ -340,7 +340,7 @@ fn network_interfaces_need_cards_and_adapters() {
     );
     assert_eq!(
         reason("m5.large", with(vec![primary, interface(0, 1, true)])),
-        Some(Incompatibility::EfaInterfaces { wanted: 1, maximum: 0 })
+        Some(Incompatibility::EfaInterfaces { requested: 1, maximum: 0 })
     );
     let mut settings = settings(AmiFamily::Al2023);
     settings.network_interfaces = vec![primary, interface(0, 1, true)];

@@ -100,7 +100,7 @@ fn the_heavier_overlay_decides_and_the_lighter_fills_in() {
 }
 
 #[test]
-fn overlays_of_one_weight_that_contradict_each_other_are_told_apart_by_name() {
+fn conflicting_overlays_of_equal_weight_are_ordered_by_name() {
     let pools = [pool("one", &[]), pool("two", &[("team", "blue")])];
     let first = priced("zz", 5, &[(labels::INSTANCE_FAMILY, "m5")], PriceChange::Absolute(1.0));
     let second = priced("aa", 5, &[], PriceChange::Absolute(2.0));

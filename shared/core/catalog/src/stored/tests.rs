@@ -75,7 +75,7 @@ fn a_zone_without_a_spot_price_has_none() {
 }
 
 #[test]
-fn the_embedded_catalog_has_three_zones_and_says_that_its_spot_prices_are_synthetic() {
+fn the_embedded_catalog_has_three_zones_and_notes_that_its_spot_prices_are_synthetic() {
     let catalog = Catalog::embedded().unwrap();
     let zones: Vec<&str> = catalog.zones.iter().map(|zone| zone.name.as_str()).collect();
     assert_eq!((catalog.region.as_str(), zones), ("us-east-1", vec!["us-east-1a", "us-east-1b", "us-east-1c"]));

@@ -5,13 +5,13 @@
 //!     \           \___________\__________\________\-> RollingBack -> (ended)
 //!      \-> (dropped)
 //!
-//! A command that launches nothing goes from Proposed to Draining at once, since a drain begins with the taint.
+//! A command that launches nothing continues from Proposed to Draining at once, because a drain begins with the taint.
 //! ```
 //!
-//! The record is written, conditionally, before the effects of its phase are run, and every effect may be repeated: so
-//! a command that was interrupted continues from the record alone. [`step()`] decides what to do next. A claim carries
-//! the id of the command that has taken it ([`NodeClaimStatus::command`](nodeless_model::NodeClaimStatus)), written
-//! with the claim's own condition, so two commands never hold one node.
+//! The record is written conditionally before the effects of its phase are executed, and every effect may be repeated: so an
+//! interrupted command continues from the record alone. [`step()`] decides what to do next. A claim has the id of the command
+//! that has taken it ([`NodeClaimStatus::command`](nodeless_model::NodeClaimStatus)), written on condition of the claim's
+//! version, so two commands never have the same node.
 
 mod events;
 mod step;
@@ -28,14 +28,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The shortest time that replacements get to be initialized, as in Karpenter.
+/// The minimum time until replacements have to be initialized, as in Karpenter.
 const SHORTEST_WAIT: Duration = Duration::from_mins(10);
-/// The most.
+/// The maximum.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
-/// How much longer they get for each command in progress.
+/// The additional time for each command in progress.
 const WAIT_PER_COMMAND: Duration = Duration::from_millis(80);
 
-/// How far a command has come.
+/// The phase of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum CommandPhase {
     /// It was decided and waits for its validation on a later snapshot. Nothing was changed.
@@ -60,30 +60,30 @@ impl CommandPhase {
     }
 }
 
-/// A command and how far it has come.
+/// A command and its progress.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandRecord {
-    /// The command; once it is validated, as it was confirmed.
+    /// The command; after the validation, in its validated form.
     pub command: Command,
-    /// How far it has come.
+    /// Its phase.
     pub phase: CommandPhase,
-    /// Since when.
+    /// The start of the phase.
     pub since: Timestamp,
-    /// The claims of the replacements. They are decided, names and launch groups included, before the first is written,
-    /// so that a process that continues the command launches the same ones.
+    /// The claims of the replacements. They are decided, including names and launch groups, before the first is written, so that
+    /// a process that continues the command launches the same ones.
     pub replacements: Vec<NodeClaim>,
-    /// By when the replacements must be ready for pods.
+    /// When the replacements must be initialized.
     pub deadline: Option<Timestamp>,
     /// Why it is being rolled back.
     pub failure: Option<String>,
-    /// Counts the writes of the record; zero before the first.
+    /// The number of writes of the record; zero before the first.
     #[serde(skip)]
     pub version: u64,
 }
 
 impl CommandRecord {
-    /// A command that was just decided.
+    /// A new command.
     #[must_use]
     pub fn propose(command: Command) -> Self {
         Self {
@@ -97,15 +97,15 @@ impl CommandRecord {
         }
     }
 
-    /// How long until it may be validated.
+    /// The time until it may be validated.
     #[must_use]
     pub fn ripe_in(&self, now: Timestamp) -> Duration {
         let age = Duration::try_from(now.duration_since(self.command.decided)).unwrap_or_default();
         VALIDATION_DELAY.saturating_sub(age)
     }
 
-    /// The record of a command that was validated again. `replacements` are the claims to write; `in_flight` is the
-    /// number of commands in progress.
+    /// The record of a validated command. `replacements` are the claims to write; `in_flight` is the number of commands in
+    /// progress.
     #[must_use]
     pub fn confirm(&self, again: Command, replacements: Vec<NodeClaim>, in_flight: usize, now: Timestamp) -> Self {
         let factor = u32::try_from(in_flight).unwrap_or(u32::MAX);
@@ -128,8 +128,8 @@ impl CommandRecord {
         Self { phase: CommandPhase::RollingBack, since: now, failure: Some(why.into()), ..self.clone() }
     }
 
-    /// When it has to be evaluated again without an event. The functions that taint nodes or see them ready send a
-    /// message, but of several messages within a second the queue delivers only the first.
+    /// When it has to be evaluated again without an event. The functions that taint nodes or find them ready send a message, but
+    /// of several messages within a second the queue delivers only the first.
     #[must_use]
     pub fn next_look(&self, claims: &BTreeMap<String, NodeClaim>) -> Option<Duration> {
         let is_ready = |made: &NodeClaim| claims.get(&made.name).is_some_and(|claim| claim.phase == Phase::Initialized);
@@ -158,7 +158,7 @@ impl CommandRecord {
         &self.command.candidates
     }
 
-    /// One sentence for people.
+    /// A summary in one sentence.
     #[must_use]
     pub fn summary(&self) -> String {
         let nodes: Vec<&str> = self.candidates().iter().map(|candidate| candidate.node_claim.as_str()).collect();

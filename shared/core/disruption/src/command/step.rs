@@ -1,4 +1,4 @@
-//! The step of a command: the record and what is seen in, the next record and effects out.
+//! The step of a command: from the record and the observation to the next record and effects.
 
 use super::{CommandPhase, CommandRecord, events};
 use crate::output::Candidate;
@@ -7,29 +7,29 @@ use nodeless_model::object::ObjectEvent;
 use nodeless_model::{NodeClaim, Phase};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long after its validation a command may start, and a command without replacements may be carried out.
+/// When a command may start after its validation, and when a command without replacements may be executed.
 const STILL_RIGHT: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// What a step observes. All of it was read: no step is made on a partial view.
+/// The observation of a step. All of it was read: no step is based on a partial snapshot.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
     /// All claims, by name.
     pub claims: &'a BTreeMap<String, NodeClaim>,
-    /// All nodes, by name, and whether they carry the taint `karpenter.sh/disrupted`.
+    /// All nodes, by name, and whether they have the taint `karpenter.sh/disrupted`.
     pub tainted: &'a BTreeMap<String, bool>,
     /// The NodePools for which voluntary disruption is paused.
     pub paused: &'a BTreeSet<String>,
-    /// Why commands wait for now: something of the cluster cannot be understood. They may still be rolled back, and are
-    /// once their deadline has passed.
+    /// Why commands wait: an object of the cluster cannot be decoded. They may still be rolled back, and are once their deadline
+    /// has passed.
     pub blocked: Option<&'a str>,
 }
 
-/// What to do for a command now.
+/// The next actions for a command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CommandStep {
-    /// The next record, to be written before the effects are run; `None` when the command has ended and its record goes.
+    /// The next record, to be written before the effects are executed; `None` if the command has ended and its record is deleted.
     pub record: Option<CommandRecord>,
-    /// What to do then, in this order, up to the first that fails.
+    /// The effects, in order, up to the first that fails.
     pub effects: Vec<CommandEffect>,
     /// The events to publish.
     pub events: Vec<ObjectEvent>,
@@ -37,7 +37,7 @@ pub struct CommandStep {
     pub outcome: Option<Outcome>,
 }
 
-/// One thing to do. Doing it twice is the same as doing it once.
+/// One effect. Repeating it has no further effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandEffect {
     /// Write the command's id to a claim, unless the claim changed meanwhile. Lifecycle then taints its node.
@@ -45,7 +45,7 @@ pub enum CommandEffect {
         /// The claim.
         claim: String,
     },
-    /// Write the claim of a replacement, and have it launched. When it is refused, the command is rolled back.
+    /// Write the claim of a replacement, which is then launched. If it is rejected, the command is rolled back.
     Launch {
         /// The index into [`CommandRecord::replacements`].
         replacement: usize,
@@ -65,24 +65,24 @@ pub enum CommandEffect {
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Its candidates leave.
+    /// Its candidates are terminated.
     Done,
-    /// It was taken back.
+    /// It was rolled back.
     RolledBack,
 }
 
 /// The state of a candidate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// Nothing has it.
+    /// No command has taken it.
     Free,
-    /// The command has it.
+    /// The command has taken it.
     Taken,
-    /// It is terminating or gone, or another command has it.
+    /// It is terminating or gone, or another command has taken it.
     Lost,
 }
 
-/// The next step of a command. Pure. A proposal only waits: see [`CommandRecord::confirm`].
+/// The next step of a command. It is pure. A proposal only waits: see [`CommandRecord::confirm`].
 ///
 /// ```
 /// use jiff::Timestamp;
@@ -91,7 +91,7 @@ enum Standing {
 /// use nodeless_model::{DisruptionReason, NodeClaim, Phase};
 /// use std::collections::{BTreeMap, BTreeSet};
 ///
-/// // A command that removes one empty node was validated: without replacements it goes on to drain the node.
+/// // A command that removes one empty node was validated: without replacements it drains the node next.
 /// let candidate =
 ///     Candidate { node: "ip-10-0-0-1".into(), node_claim: "default-abcde".into(), node_pool: "default".into() };
 /// let command = Command {
@@ -157,7 +157,7 @@ fn tainting(record: &CommandRecord, seen: Surroundings<'_>, now: Timestamp) -> C
         );
         return to(record.roll_back(why, now));
     }
-    // Nothing was done for it yet, and pods may have been scheduled to its nodes since.
+    // Nothing was changed for it yet, and pods may have been scheduled to its nodes since.
     let untouched = record.candidates().iter().all(|candidate| standing(record, candidate, seen) == Standing::Free);
     let left = if untouched { left_too_long(record, now) } else { None };
     if let Some(why) = left.or_else(|| too_late(record, now)) {
@@ -246,7 +246,7 @@ fn rolling_back(record: &CommandRecord, seen: Surroundings<'_>) -> CommandStep {
     }
 }
 
-/// Lets go of the claims that the command still holds and that stay.
+/// Releases the claims that the command has taken and that stay.
 fn releases(record: &CommandRecord, seen: Surroundings<'_>) -> Vec<CommandEffect> {
     let held = record.candidates().iter().filter(|candidate| is_held(record, candidate, seen));
     held.map(|candidate| CommandEffect::Release { claim: candidate.node_claim.clone() }).collect()
@@ -278,7 +278,7 @@ fn missing_replacement(record: &CommandRecord, seen: Surroundings<'_>) -> Option
 fn failed_replacement(record: &CommandRecord, seen: Surroundings<'_>) -> Option<String> {
     let failed = record.replacements.iter().find_map(|claim| {
         let present = seen.claims.get(&claim.name)?;
-        // A claim of the same name that is not ours is no replacement.
+        // A claim with the same name that was not created for the command is not a replacement.
         (present.phase.is_leaving() || present.uid != claim.uid).then_some(present)
     })?;
     let why = failed.status.termination.as_ref().map_or("it was deleted", |end| end.message.as_str());

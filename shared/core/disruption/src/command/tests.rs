@@ -81,7 +81,7 @@ impl World {
         self.record.as_ref().unwrap()
     }
 
-    /// One step, cut off after so many effects. Returns whether anything happened.
+    /// One step, interrupted after this number of effects. Returns whether anything happened.
     fn advance(&mut self, now: Timestamp, cut: usize) -> bool {
         let Some(record) = self.record.clone() else { return false };
         let (claims, tainted) = (&self.claims, &self.tainted);
@@ -123,14 +123,14 @@ impl World {
         let mut changed = false;
         for (node, tainted) in &mut self.tainted {
             let claim = &self.claims[&node.replace("node", "old")];
-            let wanted = claim.status.command.is_some() || claim.phase.is_leaving();
-            changed |= *tainted != wanted;
-            *tainted = wanted;
+            let desired = claim.status.command.is_some() || claim.phase.is_leaving();
+            changed |= *tainted != desired;
+            *tainted = desired;
         }
         changed
     }
 
-    fn settle(&mut self, now: Timestamp) {
+    fn converge(&mut self, now: Timestamp) {
         for _ in 0..50 {
             let advanced = self.advance(now, usize::MAX);
             if !self.look_after() && !advanced {
@@ -165,11 +165,11 @@ impl World {
 #[test]
 fn a_command_that_was_left_before_it_was_begun_is_taken_back() {
     let mut left = World::new(2, 1);
-    left.settle(at(46));
+    left.converge(at(46));
     assert_eq!((left.outcome, left.done.len()), (Some(Outcome::RolledBack), 0));
     let mut begun = World::new(2, 1);
     assert!(begun.advance(at(45), 1));
-    begun.settle(at(100));
+    begun.converge(at(100));
     assert_eq!(begun.record().phase, CommandPhase::Waiting, "one of its nodes was tainted in time");
 }
 
@@ -189,7 +189,7 @@ fn a_proposal_waits_fifteen_seconds_and_touches_nothing() {
 fn a_pause_takes_back_what_has_not_begun_to_leave() {
     for ready in [false, true] {
         let mut world = World::new(2, 1);
-        world.settle(at(15));
+        world.converge(at(15));
         if ready {
             // The process died when it had marked one of the two for termination.
             world.claims.get_mut("new-0").unwrap().phase = Phase::Initialized;
@@ -201,7 +201,7 @@ fn a_pause_takes_back_what_has_not_begun_to_leave() {
         world.advance(at(41), 0);
         assert_ne!(world.record().phase, CommandPhase::RollingBack);
         world.paused.insert("default".into());
-        world.settle(at(42));
+        world.converge(at(42));
         assert_eq!((world.record.as_ref(), world.outcome), (None, Some(Outcome::RolledBack)));
         world.check_released();
         let leaving = world.claims.values().filter(|claim| claim.phase.is_leaving()).count();
@@ -213,7 +213,7 @@ fn a_pause_takes_back_what_has_not_begun_to_leave() {
 fn in_doubt_a_command_waits_and_is_taken_back_when_its_time_is_over() {
     for ready in [false, true] {
         let mut world = World::new(1, 1);
-        world.settle(at(15));
+        world.converge(at(15));
         if ready {
             world.claims.get_mut("new-0").unwrap().phase = Phase::Initialized;
             world.advance(at(40), 0);
@@ -221,9 +221,9 @@ fn in_doubt_a_command_waits_and_is_taken_back_when_its_time_is_over() {
         }
         world.blocked = Some("a Pod is odd");
         let phase = world.record().phase;
-        world.settle(at(300));
+        world.converge(at(300));
         assert_eq!(world.record().phase, phase, "it goes neither on nor back");
-        world.settle(at(15 + 600));
+        world.converge(at(15 + 600));
         assert_eq!((world.record.as_ref(), world.outcome), (None, Some(Outcome::RolledBack)));
         world.check_released();
         assert!(world.claims.values().all(|claim| !claim.phase.is_leaving()));
@@ -231,9 +231,9 @@ fn in_doubt_a_command_waits_and_is_taken_back_when_its_time_is_over() {
     // Without replacements it was not tainted, and is soon too old to be right.
     let mut world = World::new(1, 0);
     world.blocked = Some("a Pod is odd");
-    world.settle(at(20));
+    world.converge(at(20));
     assert_eq!(world.record().phase, CommandPhase::Draining);
-    world.settle(at(60));
+    world.converge(at(60));
     assert_eq!((world.record.as_ref(), world.outcome), (None, Some(Outcome::RolledBack)));
     world.check_released();
 }
@@ -241,26 +241,26 @@ fn in_doubt_a_command_waits_and_is_taken_back_when_its_time_is_over() {
 #[test]
 fn a_replacement_goes_through_every_phase_in_order() {
     let mut world = World::new(1, 1);
-    world.settle(at(15));
+    world.converge(at(15));
     assert_eq!(world.record().phase, CommandPhase::Waiting);
     assert!(world.record().moves_pods());
     assert_eq!(world.done, [CommandEffect::Take { claim: "old-0".into() }, CommandEffect::Launch { replacement: 0 },]);
     for phase in [Phase::Launched, Phase::Registered] {
         world.claims.get_mut("new-0").unwrap().phase = phase;
-        world.settle(at(60));
+        world.converge(at(60));
         assert_eq!(world.record().phase, CommandPhase::Waiting);
     }
     world.claims.get_mut("new-0").unwrap().phase = Phase::Initialized;
-    world.settle(at(90));
+    world.converge(at(90));
     assert_eq!((&world.record, world.outcome), (&None, Some(Outcome::Done)));
     assert_eq!(world.done.last(), Some(&CommandEffect::Terminate { claim: "old-0".into() }));
 }
 
 #[test]
-fn without_replacements_the_candidates_leave_at_once_and_lost_ones_hold_nobody_up() {
+fn without_replacements_the_candidates_leave_at_once_and_lost_ones_block_none() {
     let mut world = World::new(3, 0);
     world.fail("old-1");
-    world.settle(at(15));
+    world.converge(at(15));
     assert_eq!(world.outcome, Some(Outcome::Done));
     assert!(world.claims.values().all(|claim| claim.phase == Phase::Draining));
     assert!(!world.done.contains(&CommandEffect::Terminate { claim: "old-1".into() }));
@@ -271,7 +271,7 @@ fn nodes_that_nothing_replaces_stay_when_the_command_was_left_in_the_middle() {
     let mut world = World::new(2, 0);
     world.advance(at(15), 1);
     assert_eq!(world.done.len(), 1);
-    world.settle(at(15 + 300));
+    world.converge(at(15 + 300));
     assert_eq!((world.outcome, world.done.len()), (Some(Outcome::RolledBack), 1));
     assert_eq!(world.claims["old-1"].phase, Phase::Initialized);
 }
@@ -284,7 +284,7 @@ fn nothing_is_launched_before_the_nodes_are_tainted() {
         assert_eq!((world.record().phase, world.claims.len()), (CommandPhase::Tainting, 1));
     }
     world.look_after();
-    world.settle(at(25));
+    world.converge(at(25));
     assert_eq!(world.record().phase, CommandPhase::Waiting);
 }
 
@@ -293,7 +293,7 @@ fn a_candidate_of_another_command_is_never_touched() {
     for replacements in [0, 1] {
         let mut world = World::new(1, replacements);
         world.claims.get_mut("old-0").unwrap().status.command = Some("other".into());
-        world.settle(at(15));
+        world.converge(at(15));
         assert_eq!(world.outcome, Some(if replacements == 0 { Outcome::Done } else { Outcome::RolledBack }));
         assert!(world.done.is_empty(), "{:?}", world.done);
     }
@@ -303,7 +303,7 @@ fn a_candidate_of_another_command_is_never_touched() {
 fn a_failed_replacement_gives_the_nodes_back_and_the_others_stay() {
     for gone in [false, true] {
         let mut world = World::new(2, 2);
-        world.settle(at(15));
+        world.converge(at(15));
         world.claims.get_mut("new-0").unwrap().phase = Phase::Initialized;
         if gone {
             world.claims.remove("new-1");
@@ -314,7 +314,7 @@ fn a_failed_replacement_gives_the_nodes_back_and_the_others_stay() {
         world.advance(at(60), usize::MAX);
         let why = world.record().failure.clone().unwrap();
         assert!(why.contains("new-1"), "{why}");
-        world.settle(at(60));
+        world.converge(at(60));
         assert_eq!(world.outcome, Some(Outcome::RolledBack));
         world.check_released();
         assert_eq!(world.claims["new-0"].phase, Phase::Initialized);
@@ -325,10 +325,10 @@ fn a_failed_replacement_gives_the_nodes_back_and_the_others_stay() {
 #[test]
 fn a_replacement_that_takes_too_long_is_given_up() {
     let mut world = World::new(1, 1);
-    world.settle(at(15));
-    world.settle(at(15 + 599));
+    world.converge(at(15));
+    world.converge(at(15 + 599));
     assert_eq!(world.record().phase, CommandPhase::Waiting);
-    world.settle(at(15 + 600));
+    world.converge(at(15 + 600));
     assert_eq!(world.outcome, Some(Outcome::RolledBack));
     world.check_released();
     let many = CommandRecord::propose(command(1)).confirm(command(1), Vec::new(), 1_000_000, at(15));
@@ -338,13 +338,13 @@ fn a_replacement_that_takes_too_long_is_given_up() {
 #[test]
 fn a_replacement_that_leaves_before_the_drain_began_saves_the_candidates() {
     let mut world = World::new(2, 1);
-    world.settle(at(15));
+    world.converge(at(15));
     world.claims.get_mut("new-0").unwrap().phase = Phase::Initialized;
     world.advance(at(60), usize::MAX);
     assert_eq!(world.record().phase, CommandPhase::Draining, "{:#?}", world.record());
-    // The process ends here, and by the time that another goes on the replacement is being taken back.
+    // The process ends here, and before another one continues, the replacement is deleted.
     world.fail("new-0");
-    world.settle(at(600));
+    world.converge(at(600));
     assert_eq!(world.outcome, Some(Outcome::RolledBack));
     world.check_released();
 }
@@ -360,7 +360,7 @@ fn a_record_survives_being_written_and_read() {
 /// What may happen between two steps.
 #[derive(Clone, Debug)]
 enum Happening {
-    /// The process ends after so many effects of the next step.
+    /// The process ends after this number of effects of the next step.
     Cut(usize),
     /// A replacement comes a phase further.
     Grow(usize),
@@ -436,7 +436,7 @@ proptest! {
             }
             world.advance(at(now), cut);
         }
-        world.settle(at(now + 3600));
+        world.converge(at(now + 3600));
         prop_assert!(world.record.is_none());
         world.check_released();
     }

@@ -1,4 +1,4 @@
-//! The policy `Balanced`: whether a saving is worth the disruption.
+//! The policy `Balanced`: whether savings justify the disruption.
 
 use super::Candidate;
 use crate::cluster::Cluster;
@@ -7,10 +7,10 @@ use crate::reasons::KeptReason;
 use nodeless_model::{ConsolidationPolicy, NodePool};
 use std::collections::BTreeMap;
 
-/// The least score that is worth it.
+/// The minimum score.
 pub(crate) const MIN_SCORE: f64 = 0.5;
 
-/// What the nodes of every NodePool cost, and what it would cost to move all their pods.
+/// The price of the nodes of every NodePool, and the cost of moving all their pods.
 #[derive(Debug, Default)]
 pub(crate) struct Totals(BTreeMap<String, Total>);
 
@@ -39,8 +39,8 @@ impl Totals {
         Self(nodes.into_iter().map(|(pool, nodes)| (pool.to_owned(), total(nodes))).collect())
     }
 
-    /// The least score of a command over the NodePools that it takes nodes from; `None` where a total is not known. The
-    /// savings count for each NodePool by its share of what the removed nodes cost.
+    /// The minimum score of a command over the NodePools of its nodes; `None` if a total is unknown. The savings count for each
+    /// NodePool by its fraction of the price of the removed nodes.
     pub(super) fn score(&self, candidates: &[&Candidate<'_, '_>], savings: f64) -> Option<f64> {
         let scores = self.scores(candidates, savings)?;
         scores.into_iter().map(|(_, score)| score).min_by(f64::total_cmp)

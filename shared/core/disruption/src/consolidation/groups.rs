@@ -1,4 +1,4 @@
-//! Several nodes that several cheaper ones could replace.
+//! Replaces several nodes by several cheaper ones.
 
 use super::State;
 use super::replacement::ROUNDING;
@@ -11,11 +11,11 @@ use crate::reasons::KeptReason;
 use nodeless_model::{CapacityType, DisruptionReason};
 use std::collections::BTreeMap;
 
-/// How many nodes are replaced at once at most. All replacements of a command have to be initialized before any of its
-/// nodes is drained, and one failure rolls all of it back; so no more than a tight packing needs.
+/// The maximum number of nodes that are replaced at once. All replacements of a command have to be initialized before any of its
+/// nodes is drained, and one failure rolls all of it back; so the number is no larger than a tight packing needs.
 const MAX_NODES_PER_COMMAND: usize = 24;
 
-/// Replaces groups of nodes whose pods are worth much less than they cost.
+/// Replaces groups of nodes whose pods are worth much less than the price of the nodes.
 pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
     let reserved = round.market.has_reservations();
     for spot in [false, true] {
@@ -24,7 +24,7 @@ pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
         }
         let wasteful = wasteful(round, spot);
         let within = within_budgets(round, &wasteful, budgets);
-        // Nothing is placed on nodes that may be removed themselves.
+        // No pods are moved to nodes that may be removed themselves.
         for place in &within {
             round.close(*place);
         }
@@ -39,7 +39,7 @@ pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
     }
 }
 
-/// The nodes that cost more than their pods are worth, those with the largest share of waste first. The others get the
+/// The nodes whose price exceeds the worth of their pods, those with the largest fraction of waste first. The others get the
 /// reason why they stay.
 fn wasteful(round: &mut Round<'_, '_, '_>, spot: bool) -> Vec<usize> {
     let mut found: Vec<(f64, usize)> = Vec::new();
@@ -60,7 +60,7 @@ fn wasteful(round: &mut Round<'_, '_, '_>, spot: bool) -> Vec<usize> {
     found.into_iter().map(|(_, place)| place).collect()
 }
 
-/// What the pods of a candidate are worth; `None` where one of them cannot be scheduled on any node.
+/// The worth of the pods of a candidate; `None` if one of them cannot be scheduled on any node.
 fn worth(round: &mut Round<'_, '_, '_>, place: usize) -> Option<f64> {
     let movers: &[Mover<'_>] = &round.candidates[place].movers;
     let classes: Option<Vec<(usize, usize)>> = movers
@@ -101,7 +101,7 @@ fn replace(round: &mut Round<'_, '_, '_>, places: &[usize], budgets: &mut Budget
         Ok(()) => {
             for place in places {
                 let pool = &round.candidates[place].one.offer.pool.name;
-                // The group was made within the budgets, and nothing else was taken since.
+                // The group was formed within the budgets, and nothing else was taken since.
                 let _taken = budgets.take(pool, DisruptionReason::Underutilized);
             }
         }
@@ -125,7 +125,7 @@ fn replace(round: &mut Round<'_, '_, '_>, places: &[usize], budgets: &mut Budget
 /// Why a group is not replaced.
 enum Refusal {
     Kept(KeptReason),
-    /// These nodes of it would only be launched again.
+    /// Equal nodes would only be launched again.
     Unchanged(Vec<usize>),
 }
 
@@ -139,8 +139,7 @@ fn attempt(round: &mut Round<'_, '_, '_>, places: &[usize]) -> Result<(), Refusa
         asked(b).cmp(asked(a)).then_with(|| name(a).cmp(&name(b)))
     });
     let moves = round.packed.place(&movers, false);
-    // Reasons for groups are not reported. Where priorities differ, the scheduler itself needs to know whether limits
-    // prevent the placement.
+    // Reasons for groups are not reported. If priorities differ, the scheduler itself needs the result of the limits.
     let alike = movers.windows(2).all(|pair| pair[0].pod.priority == pair[1].pod.priority);
     round.scheduler.explain_at_most(u32::from(!alike));
     let found = round.ask(&movers, &moves, scope, true).and_then(|verdict| accept(round, places, &movers, verdict));
@@ -166,8 +165,8 @@ fn attempt(round: &mut Round<'_, '_, '_>, places: &[usize]) -> Result<(), Refusa
     }
 }
 
-/// The nodes whose pods would all move to one new node, without other pods, that costs as much: moving them saves
-/// nothing. Where the nodes are only planned, it does no harm.
+/// The nodes whose pods would all move to one new node of the same price without other pods: moving them saves nothing. If the
+/// nodes are only planned, it is harmless.
 fn unchanged(round: &Round<'_, '_, '_>, places: &[usize], movers: &[Mover<'_>], verdict: &Verdict) -> Vec<usize> {
     if round.planned {
         return Vec::new();

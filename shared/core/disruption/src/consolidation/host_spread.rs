@@ -1,10 +1,10 @@
 //! Whether moves violate the topology spread over hosts of pods that run on the target node.
 //!
-//! The kube-scheduler evaluates the topology spread of the pod that it places, and not that of the pods that run on the
-//! node: a pod without a spread of its own may join more pods than another pod's spread allows. Pending pods cannot be
-//! planned like that, since the other pod may be scheduled last and fit on no node. So pods are not moved like that
-//! voluntarily either: provisioning would not build what consolidation would have built, and the pod with the spread
-//! would lose what its owner asked for.
+//! kube-scheduler evaluates the topology spread of the pod that it schedules, and not that of the pods that run on the node: a
+//! pod without a spread may join more pods than the spread of another pod allows. Pending pods cannot be planned like that,
+//! because the other pod may be scheduled last and fit on no node. So pods are not moved like that voluntarily either:
+//! provisioning would not create what consolidation created, and the pod with the spread would lose the guarantee of its
+//! constraint.
 
 use super::round::Round;
 use super::trial::Verdict;
@@ -15,7 +15,7 @@ use nodeless_model::{Pod, labels};
 use std::collections::BTreeMap;
 
 impl<'a> Round<'_, 'a, '_> {
-    /// Refuses moves after which more pods share a node than the required spread over host names of a pod there allows.
+    /// Rejects moves after which more pods share a node than the required spread over host names of a pod there allows.
     pub(super) fn check_host_spread(&self, movers: &[Mover<'a>], verdict: &Verdict) -> Result<(), KeptReason> {
         let mut joining: BTreeMap<usize, Vec<&'a Pod>> = BTreeMap::new();
         for (mover, leaf) in &verdict.placed {

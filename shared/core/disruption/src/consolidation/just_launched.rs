@@ -1,8 +1,8 @@
 //! Nodes that have just been launched, and whose pods are still those that they were launched for.
 //!
-//! Every plan is refined before it is carried out, but pods that depend on the placement of others stay where they were
-//! planned. So consolidation may find a small saving on nodes that are minutes old. Moving pods that have only just
-//! started is worth that only where it saves a tenth of what was launched, as for any group of nodes.
+//! Every plan is refined before it is executed, but pods that depend on the placement of others stay as planned. So consolidation
+//! may find small savings on nodes that are minutes old. Moving pods that have just started is only justified if it saves a tenth
+//! of the price of the launches, as for any group of nodes.
 
 use super::Candidate;
 use crate::cluster::ClusterNode;
@@ -10,13 +10,13 @@ use crate::reasons::KeptReason;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, HashSet};
 
-/// For how long nodes count as just launched.
+/// How long nodes count as just launched.
 const JUST_LAUNCHED: SignedDuration = SignedDuration::from_hours(1);
 
-/// The least saving, as a share of what all just launched nodes of the NodePool cost.
+/// The minimum savings, as a fraction of the price of all just launched nodes of the NodePool.
 const MIN_SAVING_SHARE: f64 = 0.1;
 
-/// What the just launched nodes of each NodePool cost together, in dollars per hour.
+/// The total hourly price of the just launched nodes of each NodePool, in dollars.
 #[derive(Debug, Default)]
 pub(super) struct JustLaunched(BTreeMap<String, f64>);
 
@@ -29,7 +29,7 @@ impl JustLaunched {
         all
     }
 
-    /// Whether these nodes may go for such a saving.
+    /// Whether these nodes may be removed for these savings.
     pub(super) fn approve(
         &self,
         candidates: &[&Candidate<'_, '_>],
@@ -49,7 +49,7 @@ impl JustLaunched {
     }
 }
 
-/// Until when a node counts as just launched: it is young, and all pods that it was launched for run there.
+/// Until when a node counts as just launched: it is young, and all pods that it was launched for run on it.
 fn until(node: &ClusterNode<'_>, now: Timestamp) -> Option<Timestamp> {
     let claim = node.claim?;
     let until = claim.created.saturating_add(JUST_LAUNCHED).ok()?;

@@ -1,13 +1,12 @@
 //! Consolidation: removes nodes whose pods fit on other nodes, or on new nodes that cost less.
 //!
-//! 1. `removal`: one node after another is taken out of the packed cluster, the one that saves most for what it disturbs
-//!    first, and its pods are placed on the others.
-//! 2. `groups`: of what is left, nodes whose pods are worth much less than they cost are replaced several at a time by
-//!    several cheaper ones.
-//! 3. `single`: each node that is left is compared with one or two new nodes for the pods that fit on no other.
+//! 1. `removal`: removes nodes one after another from the packed cluster, the node with the most savings for its disruption
+//!    first.
+//! 2. `groups`: replaces several nodes whose pods are worth much less than the price of the nodes by several cheaper ones.
+//! 3. `single`: compares each remaining node with one or two new nodes for the pods that fit on no other.
 //!
-//! Everything that comes out is validated by the scheduler (`trial`). Commands of one decision do not depend on each
-//! other: no node that one of them removes takes pods of another, and capacity is used once.
+//! The scheduler validates every result (`trial`). Commands of one decision are independent of each other: no node that one of
+//! them removes takes pods of another, and capacity is used once.
 
 mod balanced;
 mod groups;
@@ -39,18 +38,18 @@ use nodeless_scheduling::{Launch, Prepared, Problem};
 use round::Round;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A node that consolidation may touch.
+/// A node that may be consolidated.
 #[derive(Debug)]
 pub(crate) struct Candidate<'c, 'a> {
     pub(crate) one: Eligible<'c, 'a>,
     pub(crate) price: f64,
-    /// What it costs to move its pods, as [`crate::pods::reschedule_cost`].
+    /// The cost of moving its pods, as [`crate::pods::reschedule_cost`].
     pub(crate) cost: f64,
     pub(crate) capacity_type: CapacityType,
     pub(crate) instance_type: &'a str,
     /// The pods that have to move, the largest first.
     pub(crate) movers: Vec<Mover<'a>>,
-    /// Its place in the row of the packed cluster.
+    /// Its index in the packed cluster.
     pub(crate) leaf: usize,
     /// How much of the cluster the scheduler needs to evaluate its pods.
     pub(crate) scope: Scope,
@@ -78,7 +77,7 @@ pub(crate) struct Found {
     pub(crate) not_evaluated: BTreeSet<String>,
 }
 
-/// Finds what can be consolidated of these nodes.
+/// Finds what can be consolidated among these nodes.
 pub(crate) fn find<'c, 'a>(
     cluster: &'c Cluster<'a>,
     eligible: &[Eligible<'c, 'a>],
@@ -108,9 +107,9 @@ pub(crate) fn find<'c, 'a>(
     found
 }
 
-/// Finds what could be consolidated of nodes that are only planned, whatever their NodePools' policies and budgets, and
-/// the work that is left. `beside` has the existing nodes and their pods, with the launches that the nodes stand for;
-/// of each NodePool at most `budget` nodes are removed.
+/// Finds what could be consolidated among planned nodes, regardless of their NodePools' policies and budgets, and returns the
+/// remaining work. `beside` contains the existing nodes and their pods, with the launches that the nodes represent; of each
+/// NodePool at most `budget` nodes are removed.
 pub(crate) fn find_planned<'c, 'a>(
     cluster: &'c Cluster<'a>,
     eligible: &[Eligible<'c, 'a>],
@@ -131,7 +130,7 @@ pub(crate) fn find_planned<'c, 'a>(
     (found.commands, work_left)
 }
 
-/// Whether it is known what a node costs.
+/// Whether the price of a node is known.
 fn priced(one: &Eligible<'_, '_>) -> Result<(), KeptReason> {
     let kind = one.claim.status.instance.as_ref().map(|instance| instance.instance_type.clone());
     match kind {

@@ -1,4 +1,4 @@
-//! Whether moves bring pods to nodes with a `PreferNoSchedule` taint.
+//! Whether moves place pods on nodes with a `PreferNoSchedule` taint.
 
 use super::round::Round;
 use super::trial::Verdict;
@@ -7,8 +7,7 @@ use crate::reasons::KeptReason;
 use nodeless_model::{Pod, Taint, TaintEffect};
 
 impl Round<'_, '_, '_> {
-    /// Refuses moves to a node with a taint `PreferNoSchedule` that a pod does not tolerate, where the node on which it runs
-    /// has none.
+    /// Rejects moves to a node with a taint `PreferNoSchedule` that a pod does not tolerate, if its current node has none.
     pub(super) fn check_taints(&self, movers: &[Mover<'_>], verdict: &Verdict) -> Result<(), KeptReason> {
         for (mover, leaf) in &verdict.placed {
             let (pod, node) = (movers[*mover].pod, &self.packed.problem.nodes[*leaf]);
@@ -21,7 +20,7 @@ impl Round<'_, '_, '_> {
         Ok(())
     }
 
-    /// Whether a pod runs on such a node already, or on no node.
+    /// Whether a pod already runs on such a node, or on no node.
     fn runs_repelled(&self, pod: &Pod) -> bool {
         let runs = |mover: &Mover<'_>| std::ptr::eq(mover.pod, pod);
         let of = self.candidates.iter().find(|candidate| candidate.movers.iter().any(runs));

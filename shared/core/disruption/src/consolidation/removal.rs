@@ -29,7 +29,7 @@ pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
             }
             Err(why) => {
                 let candidate = &mut round.candidates[place];
-                // What one saves at most is the whole price: where that is too little, so is any replacement.
+                // The maximum savings are the whole price: if that is too little, so is any replacement.
                 if matches!(why, KeptReason::Balanced { .. } | KeptReason::NotEvaluated) {
                     candidate.state = State::Stays;
                 }
@@ -57,8 +57,7 @@ fn remove(round: &mut Round<'_, '_, '_>, place: usize) -> Result<(), KeptReason>
     outcome
 }
 
-/// Has the scheduler validate moves that the packed cluster found, and keeps its placements. If it refuses, the moves
-/// are undone.
+/// Validates moves of the packed cluster by the scheduler, and keeps its placements. If it rejects them, the moves are undone.
 pub(super) fn validate<'a>(
     round: &mut Round<'_, 'a, '_>,
     place: usize,
@@ -83,7 +82,7 @@ pub(super) fn validate<'a>(
     }
 }
 
-/// Why the first pod that fits on no node does not.
+/// Why the first pod that fits on no node does not fit.
 pub(super) fn no_room(round: &Round<'_, '_, '_>, movers: &[Mover<'_>], moves: &Moves) -> KeptReason {
     let Some(mover) = moves.left.first().map(|left| &movers[*left]) else { return KeptReason::NoReplacement };
     let class = round.packed.class(mover);

@@ -1,4 +1,4 @@
-//! The replacements of nodes: only what is cheaper, whatever EC2 chooses from it.
+//! The replacements of nodes: only launches that are cheaper, whichever offering EC2 chooses.
 
 use super::Candidate;
 use crate::market::worst_price;
@@ -7,17 +7,17 @@ use nodeless_model::{CapacityType, InstanceType, Offering, Quantity, Requirement
 use nodeless_scheduling::{ChosenOffering, Launch, PoolOffer, PricedType};
 use std::collections::BTreeSet;
 
-/// How many cheaper types there have to be for a spot node to be replaced by a spot node, as in Karpenter: with fewer,
-/// the new node would be among those that are interrupted most.
+/// How many cheaper types are required to replace a spot node by a spot node, as in Karpenter: with fewer, the new node would be
+/// interrupted more often.
 pub(crate) const SPOT_TO_SPOT_TYPES: usize = 15;
 
-/// The share of a price that is rounding.
+/// The fraction of a price that counts as rounding.
 pub(super) const ROUNDING: f64 = 1e-9;
 
 /// Narrows launches to instance types that cost less than the candidates, or returns why none does.
 ///
-/// Each launch may cost its share of what the candidates cost, by its cheapest price; so all of them together cost less,
-/// whichever of their types and zones EC2 picks.
+/// Each launch may cost its fraction of the price of the candidates, by its cheapest price; so all of them together cost less,
+/// whichever of their types and zones EC2 chooses.
 pub(super) fn cheaper(
     candidates: &[&Candidate<'_, '_>],
     launches: Vec<Launch>,
@@ -26,7 +26,7 @@ pub(super) fn cheaper(
 ) -> Result<Vec<Launch>, KeptReason> {
     let removed: f64 = candidates.iter().map(|candidate| candidate.price).sum();
     let least: f64 = launches.iter().map(|launch| launch.offering.price).sum();
-    // Sums of prices are rounded; what is not cheaper by more than that is not cheaper.
+    // Sums of prices are rounded; a difference within the rounding is no savings.
     let removed = removed * (1.0 - ROUNDING);
     if least >= removed {
         let instance_types = launches.iter().map(|launch| launch.offering.instance_type.clone()).collect();
@@ -57,8 +57,8 @@ pub(super) fn cheaper(
     Ok(narrowed)
 }
 
-/// Where a replacement may be of the same instance type as a candidate, several nodes could shrink to it one by one: so
-/// it has to be cheaper than the cheapest candidate of that type.
+/// If a replacement may have the same instance type as a candidate, several nodes could be replaced by it one by one: so it has
+/// to be cheaper than the cheapest candidate of that type.
 fn same_type_cap(candidates: &[&Candidate<'_, '_>], launch: &Launch) -> f64 {
     let again = candidates
         .iter()
@@ -70,7 +70,7 @@ fn allows(launch: &Launch, capacity_type: CapacityType) -> bool {
     launch.requirements.get(labels::CAPACITY_TYPE).is_none_or(|requirement| requirement.has(capacity_type.as_str()))
 }
 
-/// Keeps of a launch the types whose price is below a cap in any case.
+/// Keeps the types of a launch whose price is below a maximum in any case.
 fn narrow(
     mut launch: Launch,
     offer: &PoolOffer<'_>,
@@ -115,7 +115,7 @@ fn narrow(
     Ok(rebuilt(launch, &kinds))
 }
 
-/// The first `minValues` that these types do not reach.
+/// The first `minValues` that these types do not satisfy.
 fn first_short(offer: &PoolOffer<'_>, kinds: &[&InstanceType]) -> Option<String> {
     offer.pool.template.requirements.iter().find_map(|(key, requirement)| {
         let least = requirement.min_values()?;

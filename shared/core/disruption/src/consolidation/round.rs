@@ -17,7 +17,7 @@ use nodeless_scheduling::{BoundPods, ExistingNode, PoolOffer, Prepared, Problem}
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
-/// NodePools made ready for questions about the pods of these nodes.
+/// NodePools prepared for the pods of these nodes.
 pub(super) fn prepared<'c, 'a>(
     offers: &'c [PoolOffer<'a>],
     cluster: &Cluster<'a>,
@@ -33,22 +33,22 @@ pub(super) fn prepared<'c, 'a>(
 /// One evaluation of all candidates.
 pub(super) struct Round<'c, 'a, 'o> {
     pub(super) options: &'o Options,
-    /// What the scheduler is asked with.
+    /// The scheduling options.
     pub(super) scheduler: &'o mut dyn Scheduler,
     pub(super) now: Timestamp,
     pub(super) packed: Packed<'a>,
     pub(super) market: Market<'a>,
     totals: Totals,
     just_launched: JustLaunched,
-    /// Whether the nodes are only planned: then moving pods disrupts nothing, and launches need not be cheaper for
-    /// every choice of EC2.
+    /// Whether the nodes are only planned: then moving pods disrupts nothing, and launches need not be cheaper for every choice
+    /// of EC2.
     pub(super) planned: bool,
     /// In the order in which they are evaluated.
     pub(super) candidates: Vec<Candidate<'c, 'a>>,
     /// The candidate of each node of the row.
     pub(super) by_leaf: Vec<Option<usize>>,
     pub(super) commands: Vec<Command>,
-    /// The work that is left, in the units of [`nodeless_scheduling::Solution::work`].
+    /// The remaining work, in the units of [`nodeless_scheduling::Solution::work`].
     pub(super) work_left: u64,
 }
 
@@ -70,7 +70,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         Self { totals: Totals::of(cluster, price), just_launched, ..round }
     }
 
-    /// An evaluation of nodes that are only planned. `beside` has the existing nodes with their pods.
+    /// An evaluation of planned nodes. `beside` contains the existing nodes with their pods.
     pub(super) fn planned(
         cluster: &'c Cluster<'a>,
         eligible: &[Eligible<'c, 'a>],
@@ -93,7 +93,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         Self { planned: true, ..round }
     }
 
-    /// An evaluation of the nodes of a cluster, beside other nodes with pods.
+    /// An evaluation of the nodes of a cluster, with other nodes with pods.
     fn over(
         (cluster, beside): (&'c Cluster<'a>, &[BoundPods<'a>]),
         eligible: &[Eligible<'c, 'a>],
@@ -127,7 +127,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
                     candidate.leaf = *leaf;
                     by_leaf[*leaf] = Some(place);
                 }
-                // Cordoned: it takes no pods, and still may go.
+                // Cordoned: it takes no pods, and may still be removed.
                 None => candidate.leaf = usize::MAX,
             }
         }
@@ -164,7 +164,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         self.totals.approve(&candidates, savings)
     }
 
-    /// Asks the market something.
+    /// Queries the market.
     pub(super) fn ask_market<T>(&mut self, ask: impl FnOnce(&mut Market<'a>, &mut Asker<'_, 'a>) -> T) -> T {
         let mut asker = Asker { scheduler: &mut *self.scheduler, classes: &self.packed.classes, work: 0 };
         let answer = ask(&mut self.market, &mut asker);
@@ -178,7 +178,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         if self.work_left == 0 { Err(KeptReason::NotEvaluated) } else { Ok(()) }
     }
 
-    /// Counts work that was done.
+    /// Counts work.
     pub(super) fn spend(&mut self, work: u64) {
         self.work_left = self.work_left.saturating_sub(work);
     }
@@ -223,7 +223,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         for place in places {
             let candidate = &mut self.candidates[*place];
             candidate.state = State::Goes;
-            // The domains of new nodes are unknown: until they exist, their pods count where they are.
+            // The domains of new nodes are unknown: until they exist, their pods count on their current nodes.
             if !replaced {
                 self.packed.forget(&candidate.one.node.name, &candidate.movers);
             }
@@ -301,7 +301,7 @@ fn candidate<'c, 'a>(
     }
 }
 
-/// The nodes that may take pods of others, those that stay longest first, with everything that is on its way to them.
+/// The nodes that may take pods of others, those that stay longest first, including all pods that are assigned to them.
 fn problem<'a>(
     cluster: &Cluster<'a>,
     expected: &Expected<'a>,
@@ -329,7 +329,7 @@ pub(super) fn takes_pods(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Tim
     consolidatable_from(claim, after).is_none_or(|(_, until)| until <= now)
 }
 
-/// All that the candidates' pods ask for.
+/// The total requests of the candidates' pods.
 fn demand(candidates: &[Candidate<'_, '_>], classes: &Classes<'_>, resources: &ResourceIndex) -> Box<[i64]> {
     let mut sum = vec![0_i64; resources.len()];
     for mover in candidates.iter().flat_map(|candidate| &candidate.movers) {

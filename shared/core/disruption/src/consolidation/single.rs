@@ -1,4 +1,4 @@
-//! A node that cheaper ones could replace: one, or two.
+//! Replaces a node by one or two cheaper ones.
 
 use super::replacement;
 use super::round::Round;
@@ -10,7 +10,7 @@ use crate::reasons::KeptReason;
 use nodeless_model::{CapacityType, DisruptionReason};
 use nodeless_scheduling::Launch;
 
-/// Evaluates every node that is left.
+/// Evaluates every remaining node.
 pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
     let reserved = round.market.has_reservations();
     for place in 0..round.candidates.len() {
@@ -120,7 +120,7 @@ fn worth_asking(
     round.approve(&[place], price - bound.price)
 }
 
-/// Whether what the scheduler would launch is cheaper by enough, whatever EC2 picks; with only that in it.
+/// Whether the launches of the scheduler are cheap enough, whichever offering EC2 chooses; reduced to such offerings.
 pub(super) fn accept(
     round: &Round<'_, '_, '_>,
     places: &[usize],
@@ -153,8 +153,8 @@ pub(super) fn accept(
     Ok(verdict)
 }
 
-/// Refuses launches of a NodePool for pods whose own NodePool has a higher weight and could launch nodes but for its
-/// limits: that is where users want these pods.
+/// Rejects launches of a NodePool for pods whose own NodePool has a higher weight and could launch nodes but for its limits:
+/// users prefer these pods there.
 fn lighter(
     round: &Round<'_, '_, '_>,
     places: &[usize],

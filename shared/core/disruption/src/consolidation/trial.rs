@@ -11,9 +11,9 @@ use std::collections::{BTreeSet, HashMap};
 /// Where the scheduler places pods.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
-    /// Places in the list of movers, and nodes of the row.
+    /// Indices of movers and of nodes.
     pub(super) placed: Vec<(usize, usize)>,
-    /// What has to be launched, with the places of the movers that it is for.
+    /// The launches, with the indices of their movers.
     pub(super) launches: Vec<Launch>,
 }
 
@@ -21,9 +21,8 @@ pub(super) struct Verdict {
 const WORK_PER_ITEM: usize = 30;
 
 impl<'a> Round<'_, 'a, '_> {
-    /// Has the scheduler place pods on the nodes that the packed cluster chose, or where other pods affect them on
-    /// those and more; and on new nodes, where `launching` allows that. Moves that violate the spread or taints of
-    /// target nodes are refused.
+    /// Schedules pods on the nodes that the packed cluster chose, or, if other pods affect them, on those and more; and on new
+    /// nodes, if `launching` allows that. Moves that violate the spread or taints of target nodes are rejected.
     pub(super) fn ask(
         &mut self,
         movers: &[Mover<'a>],
@@ -114,7 +113,7 @@ fn work(items: usize) -> u64 {
     u64::try_from(items * WORK_PER_ITEM).unwrap_or(u64::MAX)
 }
 
-/// What a solution means for the movers; `leaves` are the nodes that were shown, where not all were.
+/// The result of a solution for the movers; `leaves` are the nodes of the reduced problem, if it was reduced.
 fn verdict(solution: Solution, movers: &[Mover<'_>], leaves: Option<&[usize]>) -> Result<Verdict, KeptReason> {
     let explained = |stuck: &&Unschedulable| !stuck.reasons.contains(&Reason::NotExplained);
     let stuck = solution.unschedulable.iter().find(explained).or(solution.unschedulable.first());

@@ -26,12 +26,12 @@ pub struct UnplacedPod {
 pub struct OtherNode {
     /// The node.
     pub node: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// The first pod of a node, the largest first, that fits on no other node, and why each other node does not take it;
-/// `None` where all pods fit by themselves.
+/// The first pod of a node, the largest first, that fits on no other node, and why each other node does not take it; `None` if
+/// all pods fit individually.
 pub(crate) fn unplaced<'c, 'a>(
     cluster: &'c Cluster<'a>,
     one: &Eligible<'c, 'a>,

@@ -14,9 +14,8 @@ use jiff::Timestamp;
 use nodeless_scheduling::Launch;
 use std::collections::{HashMap, HashSet};
 
-/// A consolidation command on a new snapshot, or `None` if it has to be dropped: when one of its nodes may no longer be
-/// disrupted, when a budget is used up, when its pods need other new nodes than it launches, or when those are no
-/// longer cheaper.
+/// A consolidation command on a new snapshot, or `None` if it has to be dropped: if one of its nodes may no longer be disrupted,
+/// a budget is used up, its pods need other new nodes than it launches, or those are no longer cheaper.
 pub(crate) fn still_right(
     command: &Command,
     cluster: &Cluster<'_>,
@@ -105,8 +104,8 @@ fn replaced<'a>(
     let leaf = |mover: &Mover<'_>| to.get(mover.pod.key().as_str()).and_then(|node| leaves.get(node)).copied();
     let placed: Vec<(usize, usize)> =
         movers.iter().enumerate().filter_map(|(place, mover)| Some((place, leaf(mover)?))).collect();
-    let wanted: HashSet<usize> = placed.iter().map(|(_, leaf)| *leaf).collect();
-    let closed = round.packed.close_all_but(&wanted);
+    let used: HashSet<usize> = placed.iter().map(|(_, leaf)| *leaf).collect();
+    let closed = round.packed.close_all_but(&used);
     let there = round.ask(movers, &Moves { placed, left: Vec::new() }, scope, true).ok();
     closed.into_iter().for_each(|leaf| round.packed.open(leaf));
     let decided = there.and_then(|verdict| matching(round, command, verdict, movers));
@@ -152,7 +151,7 @@ fn as_decided<'a>(
     matching(round, command, Verdict { placed, launches }, movers)
 }
 
-/// The verdict with the replacements as they were decided, if they still are what is needed, for less.
+/// The validated command with its original replacements, if they are still what is needed, for less.
 fn matching(
     round: &Round<'_, '_, '_>,
     command: &Command,
@@ -169,8 +168,8 @@ fn matching(
     kept(&command.replacements, fresh, movers).map(|replacements| (verdict, replacements))
 }
 
-/// The replacements as they were decided, each with the pods of a fresh launch that could be any of its types; `None` where
-/// these are not as many, or need other types.
+/// The original replacements, each with the pods of a new launch that could be any of its types; `None` if the numbers differ, or
+/// other types are needed.
 fn kept(decided: &[Replacement], fresh: Vec<Launch>, movers: &[Mover<'_>]) -> Option<Vec<Replacement>> {
     if decided.len() != fresh.len() {
         return None;

@@ -12,8 +12,8 @@ use std::collections::HashMap;
 #[derive(Debug)]
 pub(crate) struct Class<'a> {
     pub(crate) asked: Box<[i64]>,
-    /// The index of their requirements of labels and taints in [`Classes::admissions`]; or why they cannot be scheduled
-    /// on any node.
+    /// The index of their label requirements and tolerations in [`Classes::admissions`]; or why they cannot be scheduled on any
+    /// node.
     pub(crate) admission: Result<usize, String>,
     pub(crate) ports: &'a [HostPort],
     /// Their relation to other pods ([`Neighbours`]), if they have one.

@@ -1,8 +1,8 @@
 //! The packed cluster: the free capacity of every node, in a form in which a removal can be tried and undone.
 //!
-//! To find out whether a node can be removed, its pods are placed on the other nodes and, if that fails, taken back;
-//! nothing else is computed again. This compares resources, ports, labels and taints. It cannot evaluate topology
-//! constraints, so [`nodeless_scheduling::solve`] validates every result before it is used.
+//! To check whether a node can be removed, its pods are placed on the other nodes and, if that fails, the placements are undone;
+//! nothing else is computed again. This compares resources, ports, labels and taints. It cannot evaluate topology constraints, so
+//! [`nodeless_scheduling::solve`] validates every result before it is used.
 
 mod classes;
 mod relations;
@@ -30,7 +30,7 @@ pub(crate) struct Mover<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Moves {
     pub(crate) placed: Vec<(usize, usize)>,
-    /// Those that fit on no node.
+    /// Pods that fit on no node.
     pub(crate) left: Vec<usize>,
 }
 
@@ -50,19 +50,18 @@ const UNKNOWN: u8 = 0;
 const YES: u8 = 1;
 const NO: u8 = 2;
 
-/// The packed cluster. Nodes are in the order in which they are filled: those that are least likely to be removed
-/// first.
+/// The packed cluster. Nodes are in the order in which they are filled: those that are least likely to be removed first.
 pub(crate) struct Packed<'a> {
     pub(crate) classes: Classes<'a>,
     pub(crate) resources: ResourceIndex,
     /// The same as a scheduling problem: its nodes are those of the row, what was decided so far taken into account.
     pub(crate) problem: Problem<'a>,
     tree: Tree,
-    /// What was free on a node when it was closed.
+    /// The free capacity of a node when it was closed.
     closed: BTreeMap<usize, Box<[i64]>>,
     /// By admission and node.
     admits: Vec<Vec<u8>>,
-    /// The place in `problem.bound_pods` by the Node's name.
+    /// The index in `problem.bound_pods` by the Node's name.
     bound: HashMap<&'a str, usize>,
     /// Zones by number, of the nodes of the row.
     zones: Vec<usize>,
@@ -76,7 +75,7 @@ impl<'a> Packed<'a> {
         let leaves: HashMap<&str, usize> =
             problem.nodes.iter().enumerate().map(|(leaf, node)| (node.name.as_str(), leaf)).collect();
         let leaf = |node: &BoundPods<'_>| leaves.get(node.name).copied();
-        classes.neighbours.settle(&problem.bound_pods, problem.bound_pods.iter().map(leaf).collect());
+        classes.neighbours.add_bound(&problem.bound_pods, problem.bound_pods.iter().map(leaf).collect());
         let mut known: HashMap<Option<String>, usize> = HashMap::new();
         let mut number = |zone: Option<&str>| {
             let next = known.len();
@@ -109,7 +108,7 @@ impl<'a> Packed<'a> {
         &self.classes.list[mover.class]
     }
 
-    /// Closes a node: nothing more is placed on it.
+    /// Closes a node: no more pods are placed on it.
     pub(crate) fn close(&mut self, leaf: usize) {
         if !self.closed.contains_key(&leaf) {
             self.closed.insert(leaf, self.tree.room(leaf).into());
@@ -118,10 +117,10 @@ impl<'a> Packed<'a> {
         }
     }
 
-    /// Closes all nodes but these, and returns which it has closed.
-    pub(crate) fn close_all_but(&mut self, wanted: &HashSet<usize>) -> Vec<usize> {
+    /// Closes all nodes except for these, and returns which it has closed.
+    pub(crate) fn close_all_but(&mut self, needed: &HashSet<usize>) -> Vec<usize> {
         let open =
-            (0..self.problem.nodes.len()).filter(|leaf| !wanted.contains(leaf) && !self.closed.contains_key(leaf));
+            (0..self.problem.nodes.len()).filter(|leaf| !needed.contains(leaf) && !self.closed.contains_key(leaf));
         let open: Vec<usize> = open.collect();
         open.iter().for_each(|leaf| self.close(*leaf));
         open
@@ -168,7 +167,7 @@ impl<'a> Packed<'a> {
         }
     }
 
-    /// Makes moves part of the problem, so that later decisions count with them.
+    /// Makes moves part of the problem, so that later decisions take them into account.
     pub(crate) fn commit(&mut self, movers: &[Mover<'a>], placed: &[(usize, usize)]) {
         for (place, leaf) in placed {
             let pod = movers[*place].pod;
@@ -182,7 +181,7 @@ impl<'a> Packed<'a> {
         }
     }
 
-    /// The pods on a node, with what was decided so far.
+    /// The pods on a node, including the decided moves.
     pub(crate) fn pods_at(&self, leaf: usize) -> &[&'a Pod] {
         let bound = self.bound.get(self.problem.nodes[leaf].name.as_str());
         bound.map_or(&[], |bound| &self.problem.bound_pods[*bound].pods)
@@ -257,7 +256,7 @@ impl<'a> Packed<'a> {
         found.into_iter().collect()
     }
 
-    /// All nodes, with those pods only that may affect some movers; and how many pods those are.
+    /// All nodes, with only those pods that may affect some movers; and the number of these pods.
     pub(crate) fn relevant(&self, movers: &[Mover<'a>]) -> (Vec<BoundPods<'a>>, usize) {
         let relation = |mover: &Mover<'a>| self.classes.list[mover.class].relation;
         self.classes.neighbours.relevant(&self.problem.bound_pods, &self.first_of_zone, movers, relation)
@@ -282,7 +281,7 @@ impl<'a> Packed<'a> {
         found
     }
 
-    /// What keeps a pod off a node.
+    /// What prevents a pod from fitting on a node.
     pub(crate) fn obstacle(&self, class: usize, leaf: usize) -> Obstacle<'_> {
         let class = &self.classes.list[class];
         let node = &self.problem.nodes[leaf];
@@ -321,15 +320,15 @@ impl<'a> Packed<'a> {
 /// Why a pod does not fit on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Obstacle<'n> {
-    /// What the pod requires of labels, or a taint.
+    /// The pod's label requirements, or a taint.
     Labels,
-    /// There is too little of a resource, in thousandths.
+    /// Insufficient resources, in thousandths.
     Room { resource: &'n str, asked: i64, free: i64 },
-    /// A host port is taken.
+    /// A host port conflict.
     HostPorts,
-    /// A pod there is repelled by this one, or repels it.
+    /// Anti-affinity between this pod and a pod there.
     AntiAffinity,
-    /// It would fit there alone, but not together with the pods that move with it.
+    /// It would fit alone, but not together with the pods that move with it.
     OtherPods,
 }
 
@@ -345,7 +344,7 @@ impl fmt::Display for Obstacle<'_> {
     }
 }
 
-/// How many nodes of each zone the scheduler chooses from where other pods matter.
+/// How many nodes of each zone the scheduler chooses from if other pods matter.
 const PROSPECTS_PER_ZONE: usize = 24;
 
 fn ports_free(asked: &[HostPort], taken: &[HostPort]) -> bool {

@@ -140,16 +140,16 @@ fn matters(pod: &Pod, other: &Pod) -> bool {
         || other.required_pod_anti_affinity.iter().any(|term| selects(other, term, pod) != Selects::No)
 }
 
-/// Pods that run, alike in what others may select.
+/// Running pods that are equal for all selectors.
 struct Kind<'a> {
     example: &'a Pod,
     /// The relations to which they matter.
     relations: Vec<usize>,
-    /// Where they are: places in the list of bound pods.
+    /// Their nodes: indices in the list of bound pods.
     at: Vec<(usize, &'a Pod)>,
 }
 
-/// All running pods, by the relations of the pods that move.
+/// All running pods, by the relations of the moving pods.
 #[derive(Default)]
 pub(crate) struct Neighbours<'a> {
     kinds: Vec<Kind<'a>>,
@@ -157,21 +157,21 @@ pub(crate) struct Neighbours<'a> {
     /// By relation, a pod that has it.
     relations: Vec<&'a Pod>,
     relation_ids: HashMap<RelationKey<'a>, usize>,
-    /// By relation, how many pods on a node exclude it for certain; computed on demand.
+    /// By relation, how many pods on a node certainly exclude it; computed on demand.
     blocked: Vec<Option<HashMap<usize, u32>>>,
     /// By relation, the kinds that matter to it.
     kinds_of: Vec<Vec<usize>>,
     index: Index<'a>,
-    /// The node of the row by the place in the list of bound pods.
+    /// The packed node by the index in the list of bound pods.
     leaves: Vec<Option<usize>>,
 }
 
 /// Relations by a label, so that not each of them has to be compared with each kind.
 #[derive(Default)]
 struct Index<'a> {
-    /// By a label that one of their selectors asks for.
+    /// By a label that one of their selectors requires.
     selecting: HashMap<(&'a str, &'a str), Vec<usize>>,
-    /// Those with a selector that asks for no label by its value.
+    /// Those with a selector that requires no label by its value.
     selecting_any: Vec<usize>,
     /// By each label that they have.
     having: HashMap<(&'a str, &'a str), Vec<usize>>,
@@ -228,7 +228,7 @@ impl<'a> Neighbours<'a> {
     }
 
     /// Adds the running pods; `leaves` maps each node of the list to its node in the packed cluster.
-    pub(super) fn settle(&mut self, bound: &[BoundPods<'a>], leaves: Vec<Option<usize>>) {
+    pub(super) fn add_bound(&mut self, bound: &[BoundPods<'a>], leaves: Vec<Option<usize>>) {
         self.leaves = leaves;
         if self.relations.is_empty() {
             return;
@@ -281,7 +281,7 @@ impl<'a> Neighbours<'a> {
         }
     }
 
-    /// The nodes where pods exclude a relation for certain.
+    /// The nodes whose pods certainly exclude a relation.
     pub(super) fn blocked(&mut self, relation: usize) -> &HashMap<usize, u32> {
         let (kinds, leaves, example) = (&self.kinds, &self.leaves, self.relations[relation]);
         let own = self.kinds_of.get(relation).into_iter().flatten().map(|kind| &kinds[*kind]);
@@ -301,13 +301,13 @@ impl<'a> Neighbours<'a> {
         self.blocked[relation].as_ref().is_some_and(|blocked| blocked.contains_key(&leaf))
     }
 
-    /// Whether two pods that move can certainly not share a node.
+    /// Whether two moving pods certainly cannot share a node.
     pub(super) fn repel(a: &Pod, b: &Pod) -> bool {
         repel(a, b)
     }
 
-    /// The nodes with those pods only that may affect some movers, and how many pods those are. Nodes without such pods
-    /// are left out unless their domains count; `zones` has one node of each zone.
+    /// The nodes with only those pods that may affect some movers, and the number of these pods. Nodes without such pods are left
+    /// out unless their domains count; `zones` has one node of each zone.
     pub(super) fn relevant(
         &self,
         bound: &[BoundPods<'a>],
@@ -315,10 +315,10 @@ impl<'a> Neighbours<'a> {
         movers: &[Mover<'a>],
         relation: impl Fn(&Mover<'a>) -> Option<usize>,
     ) -> (Vec<BoundPods<'a>>, usize) {
-        let mut wanted: Vec<usize> = movers.iter().filter_map(relation).collect();
-        wanted.sort_unstable();
-        wanted.dedup();
-        let mut kinds: Vec<usize> = wanted.iter().flat_map(|one| &self.kinds_of[*one]).copied().collect();
+        let mut related: Vec<usize> = movers.iter().filter_map(relation).collect();
+        related.sort_unstable();
+        related.dedup();
+        let mut kinds: Vec<usize> = related.iter().flat_map(|one| &self.kinds_of[*one]).copied().collect();
         kinds.sort_unstable();
         kinds.dedup();
         let mut pods: BTreeMap<usize, Vec<&'a Pod>> = BTreeMap::new();
@@ -327,7 +327,7 @@ impl<'a> Neighbours<'a> {
             pods.entry(*place).or_default().push(pod);
             count += 1;
         }
-        match wanted.iter().map(|one| domains(self.relations[*one])).max().unwrap_or(Domains::None) {
+        match related.iter().map(|one| domains(self.relations[*one])).max().unwrap_or(Domains::None) {
             Domains::None => {}
             Domains::Zones => pods = with_empty(pods, zones.iter().copied()),
             Domains::All => pods = with_empty(pods, 0..bound.len()),
@@ -408,7 +408,7 @@ mod tests {
         assert!(matters(&loud, &zonal) && matters(&zonal, &loud));
         let mut keyed = shy.clone();
         keyed.required_pod_anti_affinity[0].match_label_keys = vec!["version".into()];
-        assert!(!repel(&keyed, &loud) && matters(&loud, &keyed), "only the scheduler knows");
+        assert!(!repel(&keyed, &loud) && matters(&loud, &keyed), "only the scheduler can decide");
         let repelling = Repelling::of([&shy].into_iter());
         assert!(repelling.concern(&loud) && repelling.concern(&shy) && !repelling.concern(&elsewhere));
     }

@@ -39,12 +39,12 @@ impl Tree {
         &self.most[node * self.width..(node + 1) * self.width]
     }
 
-    /// What is free on a node.
+    /// The free capacity of a node.
     pub(crate) fn room(&self, leaf: usize) -> &[i64] {
         self.at(self.leaves + leaf)
     }
 
-    /// Changes what is free on a node.
+    /// Sets the free capacity of a node.
     pub(crate) fn set(&mut self, leaf: usize, room: &[i64]) {
         let start = (self.leaves + leaf) * self.width;
         self.most[start..start + self.width].copy_from_slice(room);
@@ -55,7 +55,7 @@ impl Tree {
         }
     }
 
-    /// Takes so much from a node; with a negative amount gives it back.
+    /// Subtracts from the free capacity of a node; a negative amount adds to it.
     pub(crate) fn take(&mut self, leaf: usize, asked: &[i64], sign: i64) {
         let start = (self.leaves + leaf) * self.width;
         for (resource, asked) in asked.iter().enumerate() {
@@ -68,7 +68,7 @@ impl Tree {
         }
     }
 
-    /// The first node of the row that has enough and that is good for other reasons too.
+    /// The first node with enough free capacity that also satisfies other conditions.
     pub(crate) fn first(&self, asked: &[i64], good: &mut impl FnMut(usize) -> bool) -> Option<usize> {
         self.first_below(1, asked, good)
     }

@@ -1,8 +1,8 @@
-//! Refinement of a plan before it is carried out.
+//! Refinement of a plan before it is executed.
 //!
-//! The scheduler packs one node after another and does not revise its choices. Consolidation would revise them later,
-//! by moving pods that have just started. So consolidation evaluates a plan's launches as if they were nodes, and what
-//! it finds changes the plan, before any pod has started.
+//! The scheduler packs one node after another and does not revise its choices. Consolidation would revise them later by moving
+//! pods that have just started. So consolidation evaluates a plan's launches as nodes, and its commands change the plan before
+//! any pod has started.
 //!
 //! Refinement takes at most as much work as the plan itself. Its result needs no further validation: pods that depend
 //! on the placement of others stay in the zone, or on the node, for which they were planned, so the kube-scheduler can
@@ -22,31 +22,31 @@ use planned_cluster::PlannedCluster;
 use resize::LaunchResizer;
 use std::collections::BTreeMap;
 
-/// Plans with more launches are not refined: evaluating them once would use most of the work limit, and there is little
-/// to save where nodes are that many.
+/// Plans with more launches are not refined: one evaluation would use most of the work limit, and the possible savings are small
+/// with that number of nodes.
 const MAX_REFINED_LAUNCHES: usize = 500;
 
-/// Plans with at most so many launches are evaluated with every one of [`BUDGETS`].
+/// Plans with at most this number of launches are evaluated with every one of [`BUDGETS`].
 const MAX_LAUNCHES_FOR_ALL_BUDGETS: usize = 64;
 
 /// How many nodes of a NodePool may be removed in one evaluation. With a small budget the other nodes stay and take
 /// pods, which may lead to a cheaper plan than without one.
 const BUDGETS: [u32; 7] = [u32::MAX, 2, 3, 4, 5, 8, 12];
 
-/// How often a plan is evaluated at most.
+/// The maximum number of evaluations of a plan.
 const MAX_EVALUATIONS: usize = 32;
 
 /// The work to prepare an evaluation, for each pod and node of the plan, in the units of [`Solution::work`].
 const WORK_OF_PREPARATION: u64 = 60;
 
-/// What a group of nodes must save, as a share of what it costs. First less than consolidation asks for, since other groups
-/// of the same nodes must not save that much either; then as much, since it makes other groups of them.
+/// The minimum savings of a group of nodes, as a fraction of its price. First less than in consolidation, because these savings
+/// do not prevent those of other groups; then as much, because consolidation forms other groups.
 const MIN_SAVINGS: [f64; 2] = [0.05, MIN_SAVING];
 
-/// Makes a plan: [`nodeless_scheduling::solve`], and the refinement of what it launches.
+/// Makes a plan: [`nodeless_scheduling::solve`], and the refinement of its launches.
 ///
-/// With `refine` false, and once [`nodeless_scheduling::Options::max_work`] is used up, the plan stays as it was made
-/// first: valid, and no dearer than the scheduler found.
+/// If `refine` is false, and once [`nodeless_scheduling::Options::max_work`] is used up, the plan is the scheduler's: valid, and
+/// no more expensive than that.
 #[must_use]
 pub fn plan(problem: &Problem<'_>, options: &nodeless_scheduling::Options, refine: bool) -> Solution {
     let requests = problem.pods.iter().map(|pod| &pod.requests);
@@ -57,16 +57,16 @@ pub fn plan(problem: &Problem<'_>, options: &nodeless_scheduling::Options, refin
     let max_work = solution.work.min(left);
     // The reasons for unschedulable pods are not read from here on.
     prepared.explain_at_most(1);
-    if refine { settle(problem, solution, options, &mut prepared, max_work) } else { solution }
+    if refine { refine_solution(problem, solution, options, &mut prepared, max_work) } else { solution }
 }
 
-/// Changes a solution until consolidation would leave its launches alone, or `max_work` is used up.
+/// Changes a solution until consolidation would not change its launches, or `max_work` is used up.
 ///
-/// Launches whose pods fit elsewhere are left out, and groups of launches give way to cheaper ones, as
-/// [`decide`](crate::decide) would do it once they are nodes, whatever the policies and budgets. All pods that had a place
-/// keep one, and the solution is as valid as before; existing nodes only get more pods. The effort is bounded by counts, so
-/// the same input always has the same outcome.
-fn settle(
+/// Launches whose pods fit elsewhere are removed, and groups of launches are replaced by cheaper ones, as
+/// [`decide`](crate::decide) would do once they are nodes, regardless of policies and budgets. All scheduled pods stay scheduled,
+/// and the solution remains valid; existing nodes only get more pods. The work is bounded by counts, so the same input always has
+/// the same result.
+fn refine_solution(
     problem: &Problem<'_>,
     solution: Solution,
     options: &nodeless_scheduling::Options,
@@ -82,7 +82,7 @@ fn settle(
     let mut work_left = max_work;
     let mut refined: Option<Solution> = None;
     let budgets = if solution.launches.len() > MAX_LAUNCHES_FOR_ALL_BUDGETS { &BUDGETS[..1] } else { &BUDGETS[..] };
-    // Those that allow all nodes are no others than the first.
+    // Evaluations with unlimited budgets are the same as the first.
     let tight = |budget: &u32| *budget == u32::MAX || u64::from(*budget) < launches;
     let budgets: Vec<u32> = budgets.iter().copied().filter(tight).collect();
     let mut ways =
@@ -124,10 +124,10 @@ fn settle(
     Solution { work, ..refined.unwrap_or(solution) }
 }
 
-/// What a command does to a solution.
+/// The change of a solution by a command.
 #[derive(Default)]
 struct Change {
-    /// The launches that go.
+    /// The removed launches.
     going: Vec<usize>,
     placements: Vec<Placement>,
     launches: Vec<Launch>,
@@ -135,7 +135,7 @@ struct Change {
     joining: BTreeMap<usize, Vec<usize>>,
 }
 
-/// A solution while it changes. Launches that went are empty, so that the places of others stay.
+/// A solution during refinement. Removed launches are empty, so that the indices of others stay the same.
 struct Plan<'p, 'a, 'q> {
     pinned: &'p Pinned,
     solution: Solution,
@@ -172,7 +172,7 @@ fn tidy(mut solution: Solution) -> Solution {
 }
 
 impl PlannedCluster<'_, '_> {
-    /// What a command does; `None` where it speaks of something else.
+    /// The change by a command; `None` if it refers to something else.
     fn change(&self, command: &Command) -> Option<Change> {
         let mut change = Change::default();
         for candidate in &command.candidates {

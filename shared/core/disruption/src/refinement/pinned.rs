@@ -4,15 +4,15 @@ use super::planned_nodes::{existing, nodes, of_launch};
 use nodeless_model::{Node, NodeClaim, Pod, labels};
 use nodeless_scheduling::{Bond, BoundPods, Options, PreferencePolicy, Problem, Solution, bonds, held_preferences};
 
-/// What refinement does not change, by the index of the pod.
+/// The constraints that refinement keeps, by the index of the pod.
 pub(super) struct Pinned {
     bonds: Vec<Bond>,
-    /// The pods with what they have to keep as requirements.
+    /// The pods with these constraints as requirements.
     pods: Vec<Option<Pod>>,
 }
 
 impl Pinned {
-    /// `None` where something that is launched is not known.
+    /// `None` if a launch refers to something unknown.
     pub(super) fn of(problem: &Problem<'_>, solution: &Solution, options: &Options) -> Option<Self> {
         let bonds = bonds(problem, options);
         let mut pods: Vec<Option<Pod>> = vec![None; problem.pods.len()];
@@ -40,7 +40,7 @@ impl Pinned {
         self.bond(pod) != Bond::None
     }
 
-    /// The pod as if what it is to keep were required.
+    /// The pod with the constraints as requirements.
     pub(super) fn pod<'h, 'a: 'h>(&'h self, problem: &Problem<'a>, pod: usize) -> &'h Pod {
         self.pods[pod].as_ref().unwrap_or(problem.pods[pod])
     }

@@ -1,4 +1,4 @@
-//! The cluster that a plan leads to, for consolidation to evaluate.
+//! The cluster after a plan, for consolidation to evaluate.
 
 use super::pinned::Pinned;
 use super::planned_nodes::{existing, nodes};
@@ -9,7 +9,7 @@ use nodeless_model::{CapacityType, Node, NodeClaim, Pod};
 use nodeless_scheduling::{Bond, Launch, PoolOffer, Problem, Solution};
 use std::collections::HashMap;
 
-/// A plan as the cluster that it leads to: each launch as its cheapest instance type.
+/// The cluster after a plan: each launch as its cheapest instance type.
 pub(super) struct PlannedCluster<'p, 'a> {
     pub(super) problem: &'p Problem<'a>,
     pinned: &'p Pinned,
@@ -30,27 +30,27 @@ impl<'p, 'a> PlannedCluster<'p, 'a> {
         (pods.len() == problem.pods.len()).then_some(Self { problem, pinned, nodes, launches, existing, pods })
     }
 
-    /// The place of the launch that becomes a node.
+    /// The index of the launch of a planned node.
     pub(super) fn launch(&self, node: &str) -> Option<usize> {
         self.launches.get(node).copied()
     }
 
-    /// The place of a node that exists.
+    /// The index of an existing node.
     pub(super) fn node(&self, name: &str) -> Option<usize> {
         self.existing.get(name).copied()
     }
 
-    /// The place of a pod, by `namespace/name`.
+    /// The index of a pod, by `namespace/name`.
     pub(super) fn pod(&self, key: &str) -> Option<usize> {
         self.pods.get(key).copied()
     }
 
-    /// What exists, with the pods that the solution sends there.
+    /// The existing nodes, with the pods that the solution schedules there.
     pub(super) fn beside(&self, solution: &Solution) -> Problem<'a> {
         existing(self.problem, solution)
     }
 
-    /// The launches as nodes, without what exists.
+    /// The launches as nodes, without the existing nodes.
     pub(super) fn cluster<'h>(&'h self, solution: &Solution) -> Cluster<'h>
     where
         'a: 'h,
@@ -70,7 +70,7 @@ impl<'p, 'a> PlannedCluster<'p, 'a> {
         }
     }
 
-    /// The launches with what they take of limits at the least: to what all of them may grow is for the end.
+    /// The launches with their minimum usage of the limits; they are extended to other instance types at the end.
     pub(super) fn charged(&self, solution: &Solution) -> Vec<Launch> {
         let offer = |name: &str| self.problem.node_pools.iter().find(|offer| offer.pool.name == name);
         let one = |launch: &Launch| {
@@ -79,8 +79,8 @@ impl<'p, 'a> PlannedCluster<'p, 'a> {
         solution.launches.iter().filter_map(one).collect()
     }
 
-    /// The launches that may change: all but those with pods that would not have to move with their node, or that have to
-    /// stay together with others.
+    /// The launches that may change: all except for those with pods that would not move with their node, or that have to stay
+    /// together with others.
     pub(super) fn eligible<'c, 'h>(&'h self, cluster: &'c Cluster<'h>, solution: &Solution) -> Vec<Eligible<'c, 'h>> {
         let offers: HashMap<&str, &'c PoolOffer<'h>> =
             cluster.node_pools.iter().map(|offer| (offer.pool.name.as_str(), offer)).collect();

@@ -1,4 +1,4 @@
-//! A plan's launches as the nodes that they become.
+//! A plan's launches as nodes.
 
 use jiff::Timestamp;
 use nodeless_model::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
@@ -6,7 +6,7 @@ use nodeless_model::{ConditionStatus, InstanceType, Node, NodeClaim, Phase, Pod,
 use nodeless_scheduling::{Launch, Problem, Solution};
 use std::collections::HashMap;
 
-/// The nodes that all launches of a solution become, and their claims; `None` where something that is launched is not known.
+/// The nodes of all launches of a solution, and their claims; `None` if a launch refers to something unknown.
 pub(super) fn nodes(problem: &Problem<'_>, solution: &Solution) -> Option<Vec<(Node, NodeClaim)>> {
     solution.launches.iter().enumerate().map(|(place, launch)| node(problem, place, launch)).collect()
 }
@@ -16,7 +16,7 @@ pub(super) fn of_launch<'a>(problem: &Problem<'a>, launch: &Launch) -> Vec<&'a P
     launch.pods.iter().map(|pod| problem.pods[*pod]).collect()
 }
 
-/// What exists, with the pods that a solution sends there.
+/// The existing nodes, with the pods that a solution schedules there.
 pub(super) fn existing<'a>(problem: &Problem<'a>, solution: &Solution) -> Problem<'a> {
     let mut beside =
         Problem { nodes: problem.nodes.clone(), bound_pods: problem.bound_pods.clone(), ..Problem::default() };
@@ -31,17 +31,17 @@ pub(super) fn existing<'a>(problem: &Problem<'a>, solution: &Solution) -> Proble
             beside.bound_pods[*place].pods.push(pod);
         }
     }
-    // What was expected there has come.
+    // The expected pods have arrived.
     beside.nodes.iter_mut().for_each(|node| node.nominated.clear());
     beside
 }
 
-/// The node that a launch becomes, and its claim.
+/// The node of a launch, and its claim.
 fn node(problem: &Problem<'_>, place: usize, launch: &Launch) -> Option<(Node, NodeClaim)> {
     let offer = problem.node_pools.iter().find(|offer| offer.pool.name == launch.node_pool)?;
     let chosen = &launch.offering;
     let kind: &InstanceType = offer.instance_types.iter().find(|kind| kind.name == chosen.instance_type)?;
-    // No Node has such a name, so it is no existing node's.
+    // No Node has such a name, so it does not conflict with an existing node.
     let name = format!("launch/{place:06}");
     let mut of_node = launch.requirements.with(&kind.requirements).single_values();
     of_node.extend(offer.pool.template.labels.clone());

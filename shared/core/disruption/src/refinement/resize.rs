@@ -1,11 +1,11 @@
-//! Launches with other pods than the scheduler packed.
+//! Launches for other pods than the scheduler packed.
 
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodePool, Quantity, Requirement, Requirements, labels, resources};
 use nodeless_scheduling::{Launch, PoolOffer, Prepared, Problem, Solution};
 
-/// Makes launches for other pods.
+/// Creates launches for other pods.
 pub(super) struct LaunchResizer<'p, 'a, 'q> {
     pub(super) problem: &'p Problem<'a>,
     pub(super) prepared: &'p mut Prepared<'q>,
@@ -45,7 +45,7 @@ impl LaunchResizer<'_, '_, '_> {
             }
             let count = own.len();
             for (index, launch) in own.iter_mut().enumerate() {
-                // What it takes at least, and its part of what no launch needs.
+                // Its minimum usage, and its part of the remaining limits.
                 let least = least_charge(offer, launch);
                 let usage = usage_for(offer, &used, &least, count - index);
                 let offer = PoolOffer { usage, ..offer.clone() };
@@ -77,7 +77,7 @@ impl LaunchResizer<'_, '_, '_> {
 /// The work to evaluate a pod of a launch, in the units of [`Solution::work`].
 const WORK_PER_POD: u64 = 60;
 
-/// A usage by which nothing of the limits is used, however much is asked for.
+/// A usage that never exceeds a limit.
 fn unlimited(pool: &NodePool) -> PoolUsage {
     let mut usage = PoolUsage::default();
     for (name, _) in pool.limits.iter() {
@@ -87,7 +87,7 @@ fn unlimited(pool: &NodePool) -> PoolUsage {
     usage
 }
 
-/// What a launch takes of limits at the least: its cheapest instance type, at the price of that one's dearest offering.
+/// The minimum usage of a launch: its cheapest instance type, at the price of the most expensive offering of that type.
 pub(super) fn least_charge(offer: &PoolOffer<'_>, launch: &Launch) -> Charge {
     let Some(kind) = offer.instance_types.iter().find(|kind| kind.name == launch.offering.instance_type) else {
         return launch.charge.clone();
@@ -103,7 +103,7 @@ fn add(usage: &mut PoolUsage, charge: &Charge) {
     usage.dollars_per_hour += charge.dollars_per_hour;
 }
 
-/// What has to count as used, so that a launch takes no more than its least charge and an even part of what is left.
+/// The usage with which a launch takes at most its minimum and an equal part of the remaining limits.
 fn usage_for(offer: &PoolOffer<'_>, used: &PoolUsage, least: &Charge, launches: usize) -> PoolUsage {
     let mut usage = used.clone();
     let parts = i64::try_from(launches).unwrap_or(i64::MAX).max(1);
@@ -118,7 +118,7 @@ fn usage_for(offer: &PoolOffer<'_>, used: &PoolUsage, least: &Charge, launches: 
     usage
 }
 
-/// What a launch may be, whichever instance type it is.
+/// The requirements that all instance types of a launch satisfy.
 fn narrowing(launch: &Launch) -> Requirements {
     let mut requirements = launch.requirements.clone();
     requirements.remove(labels::INSTANCE_TYPE);

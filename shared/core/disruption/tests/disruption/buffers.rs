@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::collections::BTreeSet;
 
-/// The virtual pods of a buffer of so many chunks.
+/// The virtual pods of a buffer with this number of chunks.
 fn chunks(count: u32, cpu_milli: i64, memory_mib: i64) -> Vec<Pod> {
     let buffer = CapacityBuffer {
         namespace: "default".into(),
@@ -116,7 +116,7 @@ fn nothing_forbids_the_room_to_move() {
 }
 
 #[test]
-fn where_only_empty_nodes_go_a_node_that_holds_room_stays_and_says_so() {
+fn where_only_empty_nodes_go_a_node_with_buffer_capacity_stays_with_a_reason() {
     let mut world = world_with(chunks(1, 1000, 1024));
     world.pools[0].disruption.consolidation_policy = ConsolidationPolicy::WhenEmpty;
     world.on_demand("m9.4xlarge", Vec::new());

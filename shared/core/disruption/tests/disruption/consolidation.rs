@@ -152,7 +152,7 @@ fn pods_are_not_sent_where_they_may_not_run() {
 }
 
 #[test]
-fn anti_affinity_is_the_schedulers_to_judge() {
+fn anti_affinity_is_evaluated_by_the_scheduler() {
     let apart = |name: &str| {
         let mut pod = labelled(pod(name, 500, 512), "app", "web");
         pod.required_pod_anti_affinity = vec![PodAffinityTerm {
@@ -219,7 +219,7 @@ fn spread_holds_after_the_move() {
 }
 
 #[test]
-fn spot_is_replaced_by_spot_only_where_that_is_wanted_and_with_a_choice() {
+fn spot_is_replaced_by_spot_only_if_enabled_and_with_enough_types() {
     let mut pool = node_pool("default");
     pool.template.requirements = Requirements::new();
     let mut world = World::new(vec![pool]);

@@ -371,7 +371,7 @@ fn a_reservation_is_used_only_as_often_as_it_has_instances_left() {
 }
 
 #[test]
-fn pods_that_nobody_can_place_keep_their_node() {
+fn unschedulable_pods_keep_their_node() {
     let decide = |change: fn(&mut Pod)| {
         let mut mover = web("mover");
         change(&mut mover);

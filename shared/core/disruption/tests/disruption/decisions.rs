@@ -37,7 +37,7 @@ fn options() -> Options {
 }
 
 impl World {
-    /// A NodePool that lets all nodes go at once, and so many empty nodes that have been ready for an hour.
+    /// A NodePool with unlimited budgets and a number of empty nodes that have been ready for an hour.
     fn new(nodes: usize) -> Self {
         let mut pool = node_pool();
         pool.disruption.budgets = vec![budget(BudgetNodes::Percent(100))];
@@ -229,7 +229,7 @@ fn pods_that_would_not_miss_the_node_leave_it_empty() {
 }
 
 #[test]
-fn says_why_a_node_stays() {
+fn reports_why_a_node_stays() {
     type Change = fn(&mut World);
     let cases: [(&str, Change); 21] = [
         (

@@ -7,7 +7,7 @@ use nodeless_model::node_pool::BudgetNodes;
 use nodeless_model::*;
 use std::time::Duration;
 
-/// So many drifted nodes that their pods fill, and a budget.
+/// A number of drifted nodes that their pods fill, and a budget.
 fn full(nodes: usize, budgeted: u32) -> World {
     let mut world = World::new(vec![node_pool("default")]);
     world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Count(budgeted))];
@@ -80,7 +80,7 @@ fn a_replacement_keeps_its_room_while_its_command_is_under_way() {
 }
 
 #[test]
-fn a_drift_command_says_where_pods_go_that_need_no_new_node() {
+fn a_drift_command_reports_the_nodes_of_pods_that_need_no_new_node() {
     let mut world = full(1, 1);
     world.places[0].pods = vec![pod("small", 100, 100), pod("web", 1700, 3000)];
     let other = world.on_demand("c9.xlarge", vec![pod("other", 3500, 6000)]);

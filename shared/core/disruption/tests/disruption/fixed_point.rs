@@ -213,8 +213,8 @@ proptest! {
         }
     }
 
-    /// Pods that come to a cluster at rest get nodes that stay as they are. Others may go for the room that came, and in a
-    /// group with them a new node too.
+    /// Pods that are created in a quiescent cluster get nodes that stay. Others may be removed because of the new capacity, and
+    /// together with them a new node.
     #[test]
     fn new_nodes_are_left_alone(
         first in workload_seeds(20),

@@ -1,4 +1,4 @@
-//! Static NodePools, repair, gentle expiry, and what is reported about bad input.
+//! Static NodePools, repair, graceful expiration, and errors about invalid input.
 
 use crate::support::*;
 use jiff::SignedDuration;
@@ -112,14 +112,14 @@ fn a_pod_that_does_not_want_to_go_keeps_no_other_node() {
 }
 
 #[test]
-fn a_node_expires_gently_where_that_is_wanted() {
+fn a_node_expires_gracefully_if_configured() {
     let mut world = World::new(vec![node_pool("default")]);
     world.on_demand("c9.large", vec![pod("a", 1500, 3000)]).claim.spec.expire_after = Some(Duration::from_secs(6000));
     // It was made at 3000 and is 4200 seconds old.
     assert!(world.decide().commands.is_empty());
-    annotate(&mut world, expiration::GENTLE_BEFORE, "29m");
+    annotate(&mut world, expiration::DEPRECATED_BEFORE, "29m");
     assert!(world.decide().commands.is_empty());
-    annotate(&mut world, expiration::GENTLE_BEFORE, "30m");
+    annotate(&mut world, expiration::DEPRECATED_BEFORE, "30m");
     let decision = world.decide();
     assert_eq!((decision.commands[0].method, decision.commands[0].replacements.len()), (Method::Drift, 1));
     world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Count(0))];
@@ -180,7 +180,7 @@ fn nothing_is_repaired_while_too_much_is_unhealthy() {
 }
 
 #[test]
-fn bad_input_is_said_on_the_object_concerned() {
+fn invalid_input_is_reported_on_the_object_concerned() {
     let mut world = World::new(vec![node_pool("default")]);
     world.on_demand(
         "c9.large",
@@ -192,7 +192,7 @@ fn bad_input_is_said_on_the_object_concerned() {
         (pause::PAUSE, "maybe"),
         (schedules::SLEEP, "at night"),
         (churn::EVICTIONS, "few"),
-        (expiration::GENTLE_BEFORE, "soon"),
+        (expiration::DEPRECATED_BEFORE, "soon"),
     ] {
         annotate(&mut world, key, value);
     }

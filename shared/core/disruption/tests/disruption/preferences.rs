@@ -1,4 +1,4 @@
-//! Preferences are kept by plans, by the second look at them, and by consolidation.
+//! Preferences are kept by plans, by their refinement, and by consolidation.
 
 use crate::support::*;
 use nodeless_disruption::*;
@@ -181,7 +181,7 @@ fn a_command_is_dropped_when_it_would_break_a_preference_by_now() {
 }
 
 #[test]
-fn a_node_that_stays_for_a_preference_says_so() {
+fn a_node_that_stays_for_a_preference_reports_it() {
     let mut world = one_in_each_zone([web("a"), web("b"), held(web("c"))]);
     world.options.explain = true;
     let stated = world.kept(0);

@@ -348,7 +348,7 @@ proptest! {
         spot_to_spot in any::<bool>(),
     ) {
         let mut world = make_world(&[], (policy, 5, 2, spot_to_spot));
-        // The other pool is heavier and knows no spot: leaving it for the cheaper one is what consolidation is for.
+        // The other pool has a higher weight and no spot: consolidation replaces it by the cheaper one.
         world.pools.truncate(1);
         let pods: Vec<Pod> = seeds
             .iter()

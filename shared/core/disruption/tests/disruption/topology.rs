@@ -138,7 +138,7 @@ fn namespaces_say_whose_pods_matter() {
 }
 
 #[test]
-fn label_keys_tell_revisions_and_tenants_apart() {
+fn label_keys_distinguish_revisions_and_tenants() {
     let decide = |keys: &[&str], unlike: &[&str], there: &str| {
         let own = |keys: &[&str]| keys.iter().map(|&key| key.to_owned()).collect();
         let mut mover = labelled(web("mover"), "revision", "2");

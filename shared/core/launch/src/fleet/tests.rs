@@ -82,7 +82,7 @@ fn each_image_gets_its_own_template() {
     let candidates = [
         candidate("m5.large", "a", CapacityType::OnDemand, 0.10),
         candidate("m6g.large", "b", CapacityType::OnDemand, 0.08),
-        candidate("m6g.large", "nowhere", CapacityType::OnDemand, 0.07),
+        candidate("m6g.large", "us-east-1z", CapacityType::OnDemand, 0.07),
     ];
     let plan = plan(&class(&images()), &claim(&[]), &candidates).unwrap();
     let images: Vec<&str> = plan.groups.keys().map(|variant| variant.image_id.as_str()).collect();
@@ -137,7 +137,7 @@ fn the_list_is_cut_to_the_cheapest_types() {
     assert_eq!(kept[0], "m79.large/a/subnet-a2");
 }
 
-/// A claim that has to be able to choose from so many values of a label.
+/// A claim with `minValues` for a label.
 fn choosy(key: &str, least: u32) -> NodeClaim {
     let mut claim = claim(&[]);
     claim.spec.requirements.add(key, nodeless_model::Requirement::exists().with_min_values(Some(least)));
@@ -170,7 +170,7 @@ fn the_list_is_as_long_as_min_values_ask_for() {
 }
 
 #[test]
-fn says_when_what_is_to_be_had_is_too_little_for_min_values() {
+fn reports_when_available_types_do_not_satisfy_min_values() {
     let candidates =
         [candidate("m5.large", "a", CapacityType::Spot, 0.05), candidate("m5.large", "b", CapacityType::OnDemand, 0.1)];
     for (key, least, missed) in [
@@ -195,7 +195,7 @@ fn says_when_what_is_to_be_had_is_too_little_for_min_values() {
 }
 
 #[test]
-fn says_what_the_class_lacks() {
+fn reports_what_the_class_lacks() {
     let only = [candidate("m5.large", "c", CapacityType::OnDemand, 0.1)];
     let error = plan(&class(&images()), &claim(&[]), &only).unwrap_err().to_string();
     assert!(error.contains("no subnet in any of the zones c"), "{error}");

@@ -1,4 +1,4 @@
-//! Images of an EC2NodeClass: where an alias points, and which image serves which nodes.
+//! AMIs of an EC2NodeClass: the parameters of an alias, and which AMI supports which nodes.
 
 use super::conditions::Problem;
 use super::query::{Query, tag_filters};
@@ -6,7 +6,7 @@ use crate::ClusterDetails;
 use nodeless_api::nodeclass::{Ami, AmiFamily, AmiRequirement, AmiSelectorTerm};
 use nodeless_model::labels;
 
-/// Which nodes an image that AWS publishes is for.
+/// The nodes that an AMI of AWS supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
     /// Those without GPUs and accelerators.
@@ -15,7 +15,7 @@ pub enum Variant {
     Nvidia,
     /// Those with AWS Neuron devices.
     Neuron,
-    /// Those that run this build of Windows.
+    /// Those with this build of Windows.
     Windows(&'static str),
 }
 
@@ -37,19 +37,19 @@ fn requirement(key: &str, operator: &str) -> AmiRequirement {
     AmiRequirement { key: key.to_owned(), operator: operator.to_owned(), values: Vec::new() }
 }
 
-/// A public SSM parameter that holds the id of an image, and what the image is for.
+/// A public SSM parameter with the id of an AMI, and the nodes that it supports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AliasParameter {
     /// The parameter's name.
     pub name: String,
-    /// What the image is for.
+    /// The nodes that it supports.
     pub variants: Vec<Variant>,
 }
 
-/// The parameters that an alias stands for, for a Kubernetes version.
+/// The parameters of an alias, for a Kubernetes version.
 ///
 /// # Errors
-/// When images of this family cannot be found by alias here.
+/// When AMIs of this family have no alias.
 pub fn alias_parameters(
     family: Option<AmiFamily>,
     version: &str,
@@ -81,7 +81,7 @@ fn unsupported(why: &str) -> Problem {
     Problem::new("UnsupportedAlias", format!("spec.amiSelectorTerms: {why}"))
 }
 
-/// Whether a Kubernetes version is before 1.`minor`. One that cannot be read counts as a new one.
+/// Whether a Kubernetes version is before 1.`minor`. A version that cannot be parsed counts as newer.
 fn is_before(kubernetes: &str, minor: u32) -> bool {
     ClusterDetails::minor_version(kubernetes).is_some_and(|version| version < (1, minor))
 }
@@ -168,14 +168,14 @@ pub struct ImageQuery {
 }
 
 impl ImageQuery {
-    /// Asks for images by id.
+    /// Selects AMIs by id.
     pub fn by_ids(ids: impl IntoIterator<Item = String>) -> Self {
         Self { filters: vec![("image-id".to_owned(), ids.into_iter().collect())], owners: Vec::new() }
     }
 }
 
-/// The queries of terms without alias. `ids` are those that SSM parameters gave. Names are looked for among the account's
-/// own images and Amazon's, unless the term states whose; tags are seen by an image's owner alone, so they need no owner.
+/// The queries of terms without an alias. `ids` come from SSM parameters. Names are searched among the AMIs of the account and of
+/// Amazon, unless the term specifies an owner. Only the owner of an AMI sees its tags, so terms with tags need no owner.
 pub fn image_queries(terms: &[AmiSelectorTerm], ids: &[String]) -> Vec<ImageQuery> {
     let ids: Vec<String> = terms.iter().filter_map(|term| term.id.clone()).chain(ids.iter().cloned()).collect();
     let mut queries = Vec::new();
@@ -198,14 +198,14 @@ pub fn image_queries(terms: &[AmiSelectorTerm], ids: &[String]) -> Vec<ImageQuer
     queries
 }
 
-/// An image as EC2 describes it.
+/// An AMI as EC2 describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     /// `ami-…`.
     pub id: String,
     /// Its name.
     pub name: String,
-    /// As EC2 writes it, in UTC with a fixed number of digits, so that texts compare like times.
+    /// In EC2's format, in UTC with a fixed number of digits, so that the texts sort by time.
     pub created: String,
     /// Whether AWS or its owner deprecated it.
     pub deprecated: bool,
@@ -234,7 +234,7 @@ pub fn select(images: Vec<(Image, Vec<Variant>)>) -> Vec<Ami> {
             candidates.push((image.clone(), requirements));
         }
     }
-    // Best first: what is not deprecated, then the newest.
+    // Best first: AMIs that are not deprecated, then the newest.
     candidates.sort_by(|(a, _), (b, _)| {
         let order = a.deprecated.cmp(&b.deprecated).then_with(|| b.created.cmp(&a.created));
         order.then_with(|| a.name.cmp(&b.name)).then_with(|| a.id.cmp(&b.id))

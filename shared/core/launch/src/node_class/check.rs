@@ -18,8 +18,8 @@ const READY: &str = "Ready";
 const PROFILE_NOT_FOUND: &str = "InstanceProfileNotFound";
 const REFUSED: &str = "RequestRefused";
 const AMI_NOT_FOUND: &str = "AMINotFound";
-/// The reason of a refusal that names neither a right nor anything of the class: it may be about the instance type that was asked
-/// for, or about dry runs. [`asked`] judges it, and it is never written down.
+/// The reason of a rejection that names neither a permission nor a field of the class: it may be about the requested instance
+/// type, or about dry runs. [`asked`] evaluates it, and it is never stored.
 const UNCLEAR: &str = "RequestUnclear";
 /// How EC2's codes begin that name something of the class:
 /// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
@@ -55,7 +55,7 @@ pub const PAUSE: SignedDuration = SignedDuration::from_secs(20);
 /// The longest message of a refusal, in characters. EC2 adds a kilobyte of encoded detail to what it may not do.
 const MESSAGE_LENGTH: usize = 400;
 
-/// Stands for the time of an answer that a launch has contradicted.
+/// The time of an answer that a launch has contradicted.
 const DOUBTED: Timestamp = Timestamp::MIN;
 
 /// The calls that a launch makes.
@@ -126,7 +126,7 @@ pub fn key(class: &EC2NodeClass, status: &EC2NodeClassStatus) -> String {
         amis: &status.amis,
         instance_profile: status.instance_profile.as_deref(),
     };
-    // Their order goes by how many addresses are free.
+    // Sorted by their numbers of free addresses.
     subject.subnets.sort_unstable();
     subject.security_groups.sort_unstable();
     // Plain data always serialises; were it ever not to, the key would still be the same each time.

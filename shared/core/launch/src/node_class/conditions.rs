@@ -36,12 +36,12 @@ impl<T> Section<T> {
     }
 }
 
-/// What a failed look-up means. An error that goes by itself leaves the whole status as it is; one that a person has to
-/// end becomes a condition, beside what was known before: that it may not be read does not mean that it is gone.
+/// Handles a failed look-up. A temporary error leaves the whole status unchanged. An error that a user has to fix becomes a
+/// condition and keeps the previous result, because an unreadable resource may still exist.
 ///
 /// # Errors
 /// The error itself, where trying again may help.
-pub fn settle<T>(field: &str, found: Result<Section<T>, PortError>, before: T) -> Result<Section<T>, PortError> {
+pub fn or_previous<T>(field: &str, found: Result<Section<T>, PortError>, before: T) -> Result<Section<T>, PortError> {
     match found {
         Ok(section) => Ok(section),
         Err(error) if error.is_retryable() => Err(error),
@@ -144,10 +144,10 @@ mod tests {
     #[test]
     fn an_error_that_a_person_must_end_keeps_what_was_known() {
         let error = |kind| PortError::new(kind, "EC2 DescribeSubnets", "no");
-        let kept = settle("spec.subnetSelectorTerms", Err(error(ErrorKind::Denied)), vec![1]).unwrap();
+        let kept = or_previous("spec.subnetSelectorTerms", Err(error(ErrorKind::Denied)), vec![1]).unwrap();
         assert_eq!(kept.value, [1]);
         let problem = kept.problem.unwrap();
         assert!(problem.reason == "AccessDenied" && problem.message.contains("DescribeSubnets"), "{problem:?}");
-        assert!(settle("spec.subnetSelectorTerms", Err(error(ErrorKind::Throttled)), vec![1]).is_err());
+        assert!(or_previous("spec.subnetSelectorTerms", Err(error(ErrorKind::Throttled)), vec![1]).is_err());
     }
 }

@@ -7,4 +7,4 @@ pub mod query;
 pub mod reservations;
 pub mod validation;
 
-pub use conditions::{Problem, Section, conditions, settle};
+pub use conditions::{Problem, Section, conditions, or_previous};

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terms_are_told_in_words() {
+    fn terms_are_described_in_words() {
         let tags = SelectorTags::from([("a".to_owned(), "1".to_owned()), ("b".to_owned(), "*".to_owned())]);
         let words = terms_in_words([(Some(&tags), None, Some("x")), (None, Some("sg-1"), None)].into_iter());
         assert_eq!(words, "name x and tags a=1 b=*, or id sg-1");

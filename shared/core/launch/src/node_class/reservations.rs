@@ -51,16 +51,16 @@ impl ReservationQuery {
     }
 }
 
-/// One call for each term, so that an id that EC2 does not know fails no other. Only active reservations are asked for.
+/// One call for each term, so that an unknown id fails only its own call. Only active reservations are requested.
 #[must_use]
 pub fn queries(terms: &[CapacityReservationSelectorTerm]) -> Vec<ReservationQuery> {
     let mut queries = Vec::new();
     for term in terms {
-        let mut wanted = ReservationQuery::active();
-        let query = &mut wanted.filters;
+        let mut selected = ReservationQuery::active();
+        let query = &mut selected.filters;
         // An id counts alone, whatever stands beside it.
         if term.id.is_some() {
-            wanted.id.clone_from(&term.id);
+            selected.id.clone_from(&term.id);
         } else {
             query.extend(term.tags.as_ref().map(tag_filters).unwrap_or_default());
             query.extend(term.owner_id.iter().map(|owner| ("owner-id".to_owned(), vec![owner.clone()])));
@@ -72,7 +72,7 @@ pub fn queries(terms: &[CapacityReservationSelectorTerm]) -> Vec<ReservationQuer
                 ("instance-match-criteria".to_owned(), vec![word.to_owned()])
             }));
         }
-        queries.push(wanted);
+        queries.push(selected);
     }
     queries
 }
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_left_out_and_said() {
+    fn unknown_reservations_are_left_out_and_reported() {
         let odd = Described { reservation_type: "future".into(), ..described("cr-x") };
         let (chosen, unknown) = select(vec![odd, described("cr-y")], at(0));
         assert_eq!(chosen.len(), 1);

@@ -1,4 +1,4 @@
-//! What is wrong with an EC2NodeClass by itself, before anything is launched with it.
+//! Validates an EC2NodeClass before anything is launched with it.
 
 use super::conditions::Problem;
 use crate::ClusterDetails;
@@ -7,7 +7,7 @@ use nodeless_api::EC2NodeClassSpec;
 use nodeless_api::nodeclass::{AmiFamily, KubeletConfiguration, PlacementGroupSelector, kubelet};
 use nodeless_model::{StringMap, labels};
 
-/// The kubelet's settings that every family takes; Custom and AL2023 take all that the kubelet knows.
+/// The kubelet's settings that every family supports; Custom and AL2023 support all settings of the kubelet.
 const MANAGED: [&str; 12] = [
     "clusterDNS",
     "maxPods",
@@ -22,10 +22,10 @@ const MANAGED: [&str; 12] = [
     "imageGCLowThresholdPercent",
     "cpuCFSQuota",
 ];
-/// Stands for a type's own number: only the size of the user data depends on it here, and that only by its digits.
+/// A placeholder for a type's own number: only the size of the user data depends on its number of digits.
 const SOME_MAX_PODS: u32 = 110;
 
-/// The first thing that is wrong with the class, if anything is.
+/// The first error of the class, if any.
 pub fn validate(cluster: &ClusterDetails, spec: &EC2NodeClassSpec) -> Option<Problem> {
     let family = spec.resolved_ami_family().unwrap_or(AmiFamily::Custom);
     let configuration = match kubelet::parse(&spec.kubelet) {
@@ -37,26 +37,26 @@ pub fn validate(cluster: &ClusterDetails, spec: &EC2NodeClassSpec) -> Option<Pro
         .or_else(|| tag_problem(spec))
 }
 
-/// What is wrong with the placement group that a class selects. `groups` are the account's: id, name and strategy.
+/// The error of the selected placement group, if any. `groups` are the account's: id, name and strategy.
 #[must_use]
 pub fn placement_group<'a>(
     groups: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>,
     selector: &PlacementGroupSelector,
 ) -> Option<Problem> {
-    let wanted = selector.id.as_deref().or(selector.name.as_deref()).unwrap_or_default();
+    let expected = selector.id.as_deref().or(selector.name.as_deref()).unwrap_or_default();
     let found = groups.into_iter().find(|(id, name, _)| match &selector.id {
-        Some(wanted) => id == wanted,
+        Some(expected) => id == expected,
         None => Some(*name) == selector.name.as_deref(),
     });
     match found {
         None => Some(Problem::new(
             "PlacementGroupNotFound",
-            format!("spec.placementGroupSelector: this account and region has no placement group {wanted}"),
+            format!("spec.placementGroupSelector: this account and region has no placement group {expected}"),
         )),
         Some((_, _, "partition")) => Some(Problem::new(
             "Unsupported",
             format!(
-                "spec.placementGroupSelector: {wanted} has the strategy partition, which is not supported yet; use a group of the \
+                "spec.placementGroupSelector: {expected} has the strategy partition, which is not supported yet; use a group of the \
                  strategy cluster or spread"
             ),
         )),
@@ -64,7 +64,7 @@ pub fn placement_group<'a>(
     }
 }
 
-/// Makes user data as a launch would, for a node without labels and taints.
+/// Creates user data as a launch would, for a node without labels and taints.
 fn user_data_problem(
     cluster: &ClusterDetails,
     spec: &EC2NodeClassSpec,
@@ -93,7 +93,7 @@ fn user_data_problem(
     Some(Problem::new(reason, error.to_string()))
 }
 
-/// Settings of the kubelet that the family cannot hand on.
+/// Settings of the kubelet that the family does not support.
 fn kubelet_problem(spec: &EC2NodeClassSpec, family: AmiFamily, kubelet: &KubeletConfiguration) -> Option<Problem> {
     let takes_all = matches!(family, AmiFamily::AL2023 | AmiFamily::Custom);
     let refused = |field: &str| {
@@ -116,7 +116,7 @@ fn kubelet_problem(spec: &EC2NodeClassSpec, family: AmiFamily, kubelet: &Kubelet
     None
 }
 
-/// Tags that are ours to set or that EC2 refuses. The API server refuses all but the last by the definition's own rules.
+/// Tags that nodeless sets or that EC2 rejects. The CRD's validation rules reject all but the last one.
 fn tag_problem(spec: &EC2NodeClassSpec) -> Option<Problem> {
     let ours = [labels::CLUSTER_NAME_TAG, labels::NODE_POOL, labels::NODE_CLAIM_TAG, labels::EC2_NODE_CLASS];
     let refused = spec.tags.keys().find(|key| {
@@ -159,10 +159,10 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_launched_is_said_before_it_is_tried() {
+    fn what_cannot_be_launched_is_reported_before_it_is_tried() {
         assert_eq!(reason(&json!({})), None);
         let long = "#!/bin/sh\n".repeat(2000);
-        for (fields, wanted) in [
+        for (fields, expected) in [
             (json!({ "amiFamily": "Windows2022", "instanceStorePolicy": "RAID0" }), "Unsupported"),
             (json!({ "amiFamily": "AL2", "kubelet": { "clusterDNS": ["10.0.0.10'"] } }), "InvalidUserData"),
             (json!({ "amiFamily": "AL2", "kubelet": { "logging": {} } }), "UnsupportedKubeletConfiguration"),
@@ -183,7 +183,7 @@ mod tests {
             ),
             (json!({ "tags": { "aws:mine": "1" } }), "TagValidationFailed"),
         ] {
-            assert_eq!(reason(&fields), Some(wanted), "{fields}");
+            assert_eq!(reason(&fields), Some(expected), "{fields}");
         }
         assert_eq!(reason(&json!({ "kubelet": { "clusterDNS": ["10.0.0.10", "10.0.0.11"] } })), None);
         assert_eq!(reason(&json!({ "kubelet": { "serializeImagePulls": false } })), None);

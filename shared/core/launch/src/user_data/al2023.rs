@@ -20,8 +20,7 @@ pub(super) fn user_data(input: &UserDataInput<'_>) -> Result<String, UserDataErr
     Ok(mime::document(&parts))
 }
 
-/// Whether the text is a NodeConfig by itself: YAML, or JSON, with one of its two names. A script that only writes one
-/// somewhere is none.
+/// Whether the text is a NodeConfig: YAML or JSON with one of its two names. A script that writes one is not.
 fn is_node_config(text: &str) -> bool {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap_or_default();
     let Some(fields) = documents.first().and_then(Value::as_object) else { return false };
@@ -29,7 +28,7 @@ fn is_node_config(text: &str) -> bool {
     field("kind") == "NodeConfig" || field("apiVersion").starts_with("node.eks.aws/")
 }
 
-/// nodeadm reads YAML, of which JSON is a part.
+/// nodeadm reads YAML, which includes JSON.
 fn node_config(input: &UserDataInput<'_>) -> Result<Value, UserDataError> {
     let cluster = input.cluster;
     let cidr = cluster.service_cidr.as_deref().ok_or(UserDataError::Cluster {
@@ -55,8 +54,8 @@ fn node_config(input: &UserDataInput<'_>) -> Result<Value, UserDataError> {
     Ok(json!({ "apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec }))
 }
 
-/// The KubeletConfiguration as the EC2NodeClass has it, with ours over it. What nodeadm computes by the same rules as the
-/// catalog (kube-reserved follows from the instance type and the greatest number of pods) is left to nodeadm.
+/// The KubeletConfiguration of the EC2NodeClass, overridden by the values of nodeless. Values that nodeadm computes by the same
+/// rules as the catalog (kube-reserved follows from the instance type and the maximum number of pods) are left to nodeadm.
 fn kubelet_config(input: &UserDataInput<'_>) -> Value {
     let mut config: Map<String, Value> = input.kubelet_fields.clone().into_iter().collect();
     config.insert("maxPods".to_owned(), json!(input.max_pods));

@@ -1,4 +1,4 @@
-//! Bottlerocket: settings in TOML. The user's settings are kept, ours are written over them.
+//! Bottlerocket: settings in TOML. The user's settings are kept, and those of nodeless override them.
 
 use super::{UserDataError, UserDataInput};
 use nodeless_api::nodeclass::InstanceStorePolicy;
@@ -19,7 +19,7 @@ pub(super) fn user_data(input: &UserDataInput<'_>) -> Result<String, UserDataErr
     toml::to_string(&document).map_err(|error| custom(error.to_string()))
 }
 
-/// Writes our settings over the user's.
+/// Overrides the user's settings.
 fn kubernetes(input: &UserDataInput<'_>, settings: &mut Table) -> Result<(), String> {
     let (cluster, kubelet) = (input.cluster, input.kubelet);
     let mut set = |key: &str, value: Value| {
@@ -68,7 +68,7 @@ fn kubernetes(input: &UserDataInput<'_>, settings: &mut Table) -> Result<(), Str
     Ok(())
 }
 
-/// Local disks become one array that holds what containers and the kubelet write.
+/// Local disks become one array for the data of containers and the kubelet.
 fn bind_local_disks(settings: &mut Table) -> Result<(), String> {
     let commands = vec![vec!["apiclient", "ephemeral-storage", "init"], vec!["apiclient", "ephemeral-storage", "bind"]];
     let command = BTreeMap::from([
@@ -84,7 +84,7 @@ fn value<T: Serialize>(data: &T) -> Result<Value, String> {
     Value::try_from(data).map_err(|error| error.to_string())
 }
 
-/// The table under a key, made when missing.
+/// The table under a key, created if missing.
 fn table<'a>(parent: &'a mut Table, key: &str) -> Result<&'a mut Table, String> {
     let entry = parent.entry(key).or_insert_with(|| Value::Table(Table::new()));
     entry.as_table_mut().ok_or_else(|| format!("{key} is not a table"))

@@ -1,8 +1,8 @@
-//! The little of MIME that cloud-init and nodeadm read: one multipart document, split at its boundary.
+//! The subset of MIME that cloud-init and nodeadm read: one multipart document, split at its boundary.
 
 const BOUNDARY: &str = "//";
 
-/// Whether the text is meant as a MIME document: whether it begins with one of a document's headers.
+/// Whether the text is a MIME document: whether it begins with one of the headers of a document.
 pub(super) fn is_document(text: &str) -> bool {
     let first = text.trim_start().lines().next().unwrap_or_default().to_ascii_lowercase();
     first.starts_with("mime-version:") || first.starts_with("content-type:")
@@ -15,11 +15,11 @@ pub(super) fn part(content_type: &str, body: &str) -> String {
 
 /// The parts of a document, each with its headers.
 ///
-/// The last delimiter may lack the dashes that close a document, as long as nothing but white space follows it: the parsers
-/// that read user data, Karpenter's among them, take the end of the text for the end of the document then.
+/// The last delimiter may lack the dashes that close a document, if nothing but white space follows it: the parsers of user data,
+/// including Karpenter's, then treat the end of the text as the end of the document.
 ///
 /// # Errors
-/// What is wrong: the document is no multipart one, it names no boundary or never uses it, or its last part has no end.
+/// What is wrong: the document is not multipart, it has no boundary or does not use it, or its last part has no end.
 pub(super) fn parts(text: &str) -> Result<Vec<String>, String> {
     let text = text.trim_start();
     let boundary = boundary(text)?;
@@ -83,7 +83,7 @@ fn content_type(text: &str) -> Option<String> {
     found
 }
 
-/// A document of these parts.
+/// A document with these parts.
 pub(super) fn document(parts: &[String]) -> String {
     let mut text = format!("MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"{BOUNDARY}\"\n\n");
     for part in parts {

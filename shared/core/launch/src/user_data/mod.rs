@@ -15,10 +15,10 @@ use nodeless_model::{StringMap, Taint, labels};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// EC2 takes at most this many bytes of user data, before base64.
+/// EC2's maximum size of user data in bytes, before base64.
 const MAXIMUM_BYTES: usize = 16_384;
 
-/// What goes into user data.
+/// The input of user data.
 #[derive(Clone, Debug)]
 pub struct UserDataInput<'a> {
     /// The cluster to join.
@@ -27,13 +27,13 @@ pub struct UserDataInput<'a> {
     pub family: AmiFamily,
     /// The user's own data.
     pub custom: Option<&'a str>,
-    /// The kubelet's settings that are known by name.
+    /// The kubelet's settings with typed fields.
     pub kubelet: &'a KubeletConfiguration,
-    /// All of the kubelet's settings, those that only the image knows among them.
+    /// All of the kubelet's settings, including those that only the image supports.
     pub kubelet_fields: &'a BTreeMap<String, Value>,
-    /// The greatest number of pods.
+    /// The maximum number of pods.
     pub max_pods: u32,
-    /// What becomes of local disks.
+    /// How local disks are used.
     pub instance_store: Option<InstanceStorePolicy>,
     /// All labels of the node.
     pub labels: &'a StringMap,
@@ -44,23 +44,23 @@ pub struct UserDataInput<'a> {
 /// Why there is no user data.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UserDataError {
-    /// Local disks cannot be made into one on Windows.
+    /// Windows does not support an array of local disks.
     #[error("spec.instanceStorePolicy: nodes of amiFamily {family} leave local disks alone; remove it")]
     InstanceStore {
         /// The family's name.
         family: &'static str,
     },
-    /// Something would end the quotes that the family's script puts around it.
+    /// A value contains the quotation mark that the family's script puts around it.
     #[error(
         "{what} holds a quotation mark ('), which the bootstrap script of amiFamily {family} cannot carry; remove it"
     )]
     Quote {
-        /// What holds it.
+        /// The field with the value.
         what: &'static str,
         /// The family's name.
         family: &'static str,
     },
-    /// The cluster lacks a property that a node needs.
+    /// The cluster lacks a property that nodes need.
     #[error("the cluster has no {what}, which a node of amiFamily {family} needs; check `aws eks describe-cluster`")]
     Cluster {
         /// What is missing.
@@ -71,21 +71,21 @@ pub enum UserDataError {
     /// The user's own data cannot be merged.
     #[error("spec.userData: {why}")]
     Custom {
-        /// What is wrong with it.
+        /// The error.
         why: String,
     },
-    /// It is too long.
+    /// It is too large.
     #[error("user data has {bytes} bytes with what nodeless adds, EC2 takes {MAXIMUM_BYTES}; shorten spec.userData")]
     TooLong {
-        /// How long it is.
+        /// Its size.
         bytes: usize,
     },
 }
 
-/// The user data as text; EC2 wants it in base64.
+/// The user data as text; EC2 requires base64.
 ///
 /// # Errors
-/// See [`UserDataError`]: each names what the user can change.
+/// See [`UserDataError`]: each error names what the user can change.
 pub fn user_data(input: &UserDataInput<'_>) -> Result<String, UserDataError> {
     let text = match input.family {
         AmiFamily::AL2023 => al2023::user_data(input)?,
@@ -104,8 +104,8 @@ pub fn user_data(input: &UserDataInput<'_>) -> Result<String, UserDataError> {
 }
 
 impl UserDataInput<'_> {
-    /// The labels that a kubelet may set on its own node: the API server refuses those in Kubernetes' domains. The others
-    /// are set when the claim recognises the node.
+    /// The labels that a kubelet may set on its own node: the API server rejects those in Kubernetes' domains. The others are set
+    /// when the claim registers the node.
     fn kubelet_labels(&self) -> StringMap {
         let mut kept: StringMap =
             self.labels.iter().filter(|(key, _)| kubelet_may_set(key)).map(|(k, v)| (k.clone(), v.clone())).collect();
@@ -115,8 +115,7 @@ impl UserDataInput<'_> {
     }
 }
 
-/// What goes into a script between quotation marks must not end them. Labels and taints cannot hold one: the API server
-/// checks them.
+/// Values between quotation marks in a script must not contain them. Labels and taints cannot: the API server validates them.
 fn refuse_quotes(input: &UserDataInput<'_>) -> Result<(), UserDataError> {
     let arguments = kubelet_arguments(input).concat();
     let dns = input.kubelet.cluster_dns.as_ref().is_some_and(|addresses| addresses.iter().any(|it| it.contains('\'')));
@@ -130,7 +129,7 @@ fn refuse_quotes(input: &UserDataInput<'_>) -> Result<(), UserDataError> {
     Err(UserDataError::Quote { what, family: input.family.name() })
 }
 
-/// The kubelet's settings as flags, for images whose bootstrap script passes them on.
+/// The kubelet's settings as flags, for AMIs whose bootstrap script passes them on.
 fn kubelet_arguments(input: &UserDataInput<'_>) -> Vec<String> {
     let kubelet = input.kubelet;
     let pairs = |map: &BTreeMap<String, String>, between: &str| {

@@ -29,7 +29,7 @@ pub(super) fn user_data(input: &UserDataInput<'_>) -> Result<String, UserDataErr
     Ok(lines.join("\n") + "\n")
 }
 
-/// The user's commands without tags of their own: a document has one PowerShell block.
+/// The user's commands without their tags: a document has one PowerShell block.
 fn unwrapped(text: &str) -> &str {
     let text = text.trim();
     let inner = text.strip_prefix("<powershell>").unwrap_or(text);

@@ -41,7 +41,7 @@ fn what_is_looked_after_is_left_alone() {
 }
 
 #[test]
-fn an_instance_that_nobody_knows_is_terminated_after_half_a_minute() {
+fn an_unknown_instance_is_terminated_after_half_a_minute() {
     let mut all = everything();
     all.instances.push(instance("i-2", InstanceState::Running));
     assert_eq!(found(&all, 29), []);

@@ -54,7 +54,7 @@ fn whatever_is_listed_when_no_instance_changes_hands() {
 }
 
 #[test]
-fn more_instances_than_members_belong_to_nobody() {
+fn more_instances_than_members_have_no_owner() {
     let owners = assign(&Owners::new(), &members()[..2], &listed(&ALL)).unwrap();
     assert_eq!(shares(&owners, &ALL), "01--");
 }
@@ -73,7 +73,7 @@ fn members_that_want_a_node_come_before_those_that_leave() {
 }
 
 #[test]
-fn what_a_record_says_leads() {
+fn a_record_takes_precedence() {
     let mut members = members();
     members[2].status.instance = claim(Phase::Launched).status.instance;
     let own = members[2].status.instance.as_ref().unwrap().id.clone();

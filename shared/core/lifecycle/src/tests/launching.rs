@@ -82,7 +82,7 @@ fn a_launch_that_ec2_refuses_is_reported_and_not_tried_in_a_loop() {
 }
 
 #[test]
-fn what_a_fleet_says_of_single_offerings_counts_as_much() {
+fn errors_of_single_offerings_count_as_much() {
     let outcome = |code: &str| LaunchResult::NothingLaunched {
         failures: vec![OfferingFailure { code: code.into(), ..failure(false) }],
         others_launched: false,
@@ -210,7 +210,7 @@ fn a_lost_answer_is_recovered_from_the_groups_tag() {
 }
 
 #[test]
-fn what_ec2_says_of_the_network_of_an_instance_is_noted_while_it_runs() {
+fn changes_of_the_network_of_a_running_instance_are_recorded() {
     let mut claim = claim(Phase::Initialized);
     claim.status.instance.as_mut().unwrap().reservation_id = Some("cr-1".into());
     let mut found = instance("i-1", InstanceState::Running);

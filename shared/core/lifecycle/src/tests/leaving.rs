@@ -232,7 +232,7 @@ fn a_node_whose_instance_is_gone_is_not_drained() {
 }
 
 #[test]
-fn it_is_told_once_when_a_drain_ends_by_force_whoever_began_it() {
+fn a_drain_that_ends_forcefully_is_reported_once() {
     let mut claim = claim(Phase::Initialized);
     claim.spec.termination_grace_period = Some(minutes(60));
     assert!(begin_termination(&mut claim, TerminationReason::Drifted, "drift", at(0)));
@@ -264,7 +264,7 @@ fn a_node_that_never_joined_is_not_drained() {
 }
 
 #[test]
-fn a_node_that_pods_came_to_is_drained_whatever_the_record_says() {
+fn a_node_with_new_pods_is_drained_whatever_its_record() {
     // Its marks were put onto it, and the process ended before the record reported it.
     let recognised = draining_with(vec![pod("a")]);
     let untainted = Node { labels: joined().labels, ..closed() };

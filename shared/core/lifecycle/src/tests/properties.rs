@@ -196,7 +196,7 @@ proptest! {
     }
 
     #[test]
-    fn a_step_that_waits_says_when_to_look_again((_, _, next) in any_step()) {
+    fn a_step_that_waits_returns_when_it_is_due((_, _, next) in any_step()) {
         let at_rest = next.claim.phase == Phase::Initialized || next.effects.contains(&Effect::DeleteRecord);
         prop_assert!(next.requeue.is_some() || at_rest, "{:?}", next);
         prop_assert!(next.blocked.is_empty() || next.requeue.is_some());

@@ -162,9 +162,9 @@ fn a_claim_says_that_its_instance_is_tagged_once_it_is() {
 
 #[test]
 fn a_claim_at_rest_asks_for_nothing() {
-    let settled = step(&claim(Phase::Initialized), &all_is_well(), at(30), &settings()).claim;
-    let next = step(&settled, &all_is_well(), at(31), &settings());
-    assert_eq!(next, crate::Step::stay(&settled));
+    let registered = step(&claim(Phase::Initialized), &all_is_well(), at(30), &settings()).claim;
+    let next = step(&registered, &all_is_well(), at(31), &settings());
+    assert_eq!(next, crate::Step::stay(&registered));
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn tags_come_last_so_that_nothing_waits_for_them() {
 }
 
 #[test]
-fn a_taint_that_nobody_will_act_on_is_taken_off() {
+fn a_taint_without_a_command_is_removed() {
     let mut node = ready_node();
     node.taints = vec![Taint::disrupted()];
     node.labels.insert(labels::EXCLUDE_FROM_LOAD_BALANCERS.into(), "karpenter".into());
@@ -208,7 +208,7 @@ fn hashes_that_changed_come_to_the_node_claim_and_then_to_the_node() {
     claim.spec.annotations.insert(labels::NODE_POOL_HASH.into(), "1".into());
     claim.spec.annotations.insert("team".into(), "b".into());
     let next = step(&claim, &with_nodes(vec![node.clone()]), at(30), &settings());
-    let place = |wanted: fn(&Effect) -> bool| next.effects.iter().position(wanted).unwrap();
+    let place = |matches: fn(&Effect) -> bool| next.effects.iter().position(matches).unwrap();
     let mirrored = place(|effect| matches!(effect, Effect::MirrorClaim));
     assert!(mirrored < place(|effect| matches!(effect, Effect::PatchNode { .. })), "{:?}", next.effects);
     let expected = StringMap::from([(labels::NODE_POOL_HASH.to_owned(), "1".to_owned())]);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::registration_health::{Described, Judgement, Registration, RegistrationHealth};
+use crate::registration_health::{Described, HealthStatus, Registration, RegistrationHealth};
 use crate::{Observation, begin_termination, step};
 use nodeless_model::claim::TerminationReason;
 use proptest::prelude::*;
@@ -16,26 +16,26 @@ fn failed(message: &str) -> Registration {
     Registration::Failed { reason: "RegistrationFailed".into(), message: message.into() }
 }
 
-fn unhealthy(message: &str) -> Judgement {
-    Judgement::Unhealthy { reason: "RegistrationFailed".into(), message: message.into() }
+fn unhealthy(message: &str) -> HealthStatus {
+    HealthStatus::Unhealthy { reason: "RegistrationFailed".into(), message: message.into() }
 }
 
-/// The judgement after each of some results, `x` for one that failed.
-fn health_after(results: &str) -> Vec<Judgement> {
+/// The status after each of some results, `x` for one that failed.
+fn health_after(results: &str) -> Vec<HealthStatus> {
     let mut health = RegistrationHealth::unknown(described(1, 1));
     let one = |(index, result): (usize, char)| {
         let came_to = if result == 'x' { failed("late") } else { Registration::Joined };
         let _ = health.push(&made(&format!("claim-{index}"), 0), came_to);
-        health.judge()
+        health.status()
     };
     results.chars().enumerate().map(one).collect()
 }
 
 #[test]
 fn two_failures_of_the_last_four_are_too_many() {
-    use Judgement::{Healthy, Unknown};
+    use HealthStatus::{Healthy, Unknown};
     let bad = || unhealthy("late");
-    assert_eq!(RegistrationHealth::unknown(described(1, 1)).judge(), Unknown);
+    assert_eq!(RegistrationHealth::unknown(described(1, 1)).status(), Unknown);
     assert_eq!(health_after("xx"), [Unknown, bad()]);
     assert_eq!(health_after("oxx"), [Healthy, Healthy, bad()]);
     // A failure is forgotten when four others have followed it.
@@ -44,15 +44,15 @@ fn two_failures_of_the_last_four_are_too_many() {
 }
 
 #[test]
-fn each_claim_counts_once_and_the_last_that_is_said_of_it_holds() {
+fn each_claim_counts_once_with_its_last_result() {
     let mut health = RegistrationHealth::unknown(described(1, 1));
     assert!(health.push(&made("a", 0), failed("late")));
     assert!(!health.push(&made("a", 0), failed("late")), "a process that died reports it again");
-    assert_eq!(health.judge(), Judgement::Unknown);
+    assert_eq!(health.status(), HealthStatus::Unknown);
     assert!(health.push(&made("a", 0), Registration::Joined), "it came at the last moment after all");
-    assert_eq!(health.judge(), Judgement::Healthy);
+    assert_eq!(health.status(), HealthStatus::Healthy);
     assert!(health.push(&made("b", 0), failed("b")) && health.push(&made("c", 0), failed("c")));
-    assert_eq!(health.judge(), unhealthy("c"), "the latest explains why");
+    assert_eq!(health.status(), unhealthy("c"), "the latest explains why");
 }
 
 #[test]
@@ -67,14 +67,14 @@ fn a_change_of_either_object_begins_anew_and_older_claims_say_nothing() {
     for changed in [described(2, 1), described(1, 2), Described { node_pool_uid: "another".into(), ..described(1, 1) }]
     {
         let mut health = RegistrationHealth::taken_over(described(1, 1), unhealthy("no"));
-        assert_eq!(health.judge(), unhealthy("no"));
+        assert_eq!(health.status(), unhealthy("no"));
         health = health.about(described(1, 1), at(50));
-        assert_eq!(health.judge(), unhealthy("no"), "nothing has changed");
+        assert_eq!(health.status(), unhealthy("no"), "nothing has changed");
         health = health.about(changed.clone(), at(100)).about(changed.clone(), at(200));
-        assert_eq!(health.judge(), Judgement::Unknown);
+        assert_eq!(health.status(), HealthStatus::Unknown);
         assert!(!health.push(&made("old", 99), failed("")), "{changed:?}");
         assert!(health.push(&made("new", 100), Registration::Joined));
-        assert_eq!(health.judge(), Judgement::Healthy);
+        assert_eq!(health.status(), HealthStatus::Healthy);
         let json = serde_json::to_string(&health).unwrap();
         assert_eq!(serde_json::from_str::<RegistrationHealth>(&json).unwrap(), health);
     }
@@ -82,13 +82,13 @@ fn a_change_of_either_object_begins_anew_and_older_claims_say_nothing() {
 
 #[test]
 fn what_was_taken_over_is_counted_alike_and_outlived() {
-    for judgement in [Judgement::Unknown, Judgement::Healthy, unhealthy("no")] {
-        assert_eq!(RegistrationHealth::taken_over(described(1, 1), judgement.clone()).judge(), judgement);
+    for status in [HealthStatus::Unknown, HealthStatus::Healthy, unhealthy("no")] {
+        assert_eq!(RegistrationHealth::taken_over(described(1, 1), status.clone()).status(), status);
     }
     let mut health = RegistrationHealth::taken_over(described(1, 1), unhealthy("no"));
     for (uid, healthy) in [("a", false), ("b", false), ("c", true)] {
         assert!(health.push(&made(uid, 0), Registration::Joined));
-        assert_eq!(health.judge() == Judgement::Healthy, healthy, "{uid}");
+        assert_eq!(health.status() == HealthStatus::Healthy, healthy, "{uid}");
     }
 }
 

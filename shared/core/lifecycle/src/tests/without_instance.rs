@@ -34,7 +34,7 @@ fn found(step: &Step) -> Vec<&str> {
 }
 
 #[test]
-fn one_that_nobody_asked_for_goes_at_once() {
+fn an_unrequested_one_is_removed_at_once() {
     let claim = leaving(0, 1, false);
     assert!(!crate::Needs::of(&claim).launch_group, "EC2 is not asked in vain");
     assert_eq!(look(&claim, &[], &[], 10).claim.phase, Phase::Gone);

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_message_is_no_part_of_the_key_unless_the_kind_says_so() {
+    fn the_message_is_not_part_of_the_key_unless_the_kind_includes_it() {
         let node = || ObjectRef::node("a", "u");
         let same = |one: ObjectEvent, other: ObjectEvent| one.dedupe_key() == other.dedupe_key();
         assert!(same(unconsolidatable(node(), "costs 1"), unconsolidatable(node(), "costs 2")));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_events_are_told_apart_by_kind_and_not_by_message() {
+    fn groups_of_events_are_distinguished_by_kind_and_not_by_message() {
         let (node, pod) = (ObjectRef::node("a", ""), ObjectRef { kind: "Pod".into(), ..ObjectRef::node("p", "") });
         assert!(disruption_blocked(node.clone(), "x").is_about_a_kept_node());
         assert!(!disruption_failed(node.clone(), "x").is_about_a_kept_node());

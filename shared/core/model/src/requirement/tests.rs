@@ -85,7 +85,7 @@ fn absence_satisfies_only_negative_requirements() {
 }
 
 #[test]
-fn a_missing_label_is_free_only_where_said() {
+fn a_missing_label_is_unrestricted_only_if_allowed() {
     let node = Requirements::from([(labels::ZONE, Requirement::one_of(["a"]))]);
     let pod = Requirements::from([(labels::ARCH, Requirement::one_of(["arm64"]))]);
     assert_eq!(node.first_incompatible(&pod, |_| false), Some(labels::ARCH));

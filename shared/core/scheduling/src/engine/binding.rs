@@ -9,11 +9,11 @@ use crate::topology::{ABSENT, Domain, Standing, Standings, Target};
 use crate::{offered_domains, pools};
 use std::rc::Rc;
 
-/// What it takes to find out what there is for a class in a domain.
+/// The work of computing the targets of a class in a domain.
 const WORK_OF_TARGET: usize = 10;
 
 impl Engine<'_, '_, '_> {
-    /// Makes units of all pending pods, and fills existing nodes with them in the order of the classes.
+    /// Creates units of all pending pods, and fills existing nodes with them in the order of the classes.
     pub(super) fn assign(&mut self, level: usize, first: bool) -> Vec<Unit> {
         let mut units = Vec::new();
         let mut again = true;
@@ -100,9 +100,9 @@ impl Engine<'_, '_, '_> {
         assigning::units(class, prospects)
     }
 
-    /// The domains by which the spread of a class is measured: those with a counted node, and those where one can be
-    /// launched for any pods. Of the latter only those that the required terms of the pods allow: until a node exists,
-    /// nothing counts in a domain that they rule out.
+    /// The domains by which the spread of a class is measured: those with a counted node, and those where one can be launched for
+    /// any pods. Of the latter only those that the required terms of the pods allow: until a node exists, nothing counts in a
+    /// domain that they exclude.
     pub(super) fn eligible(&mut self, class: usize, level: usize) -> Eligible {
         let class = &self.classes.list[class];
         let Some(of_level) = class.level(level) else { return Eligible::new() };
@@ -141,7 +141,7 @@ impl Engine<'_, '_, '_> {
         let of_class = &self.classes.list[class];
         let Some(of_level) = of_class.level(level) else { return Vec::new() };
         let is_spread = |group: &GroupId| matches!(self.topology.kind(*group), Kind::Spread { .. });
-        // With a spread among them those are left in: assigning refuses them itself.
+        // With a spread among them those are left in: the assignment rejects them itself.
         if of_level.bounded.iter().any(is_spread) {
             return self.prospects_at(class, level, targets.iter());
         }
@@ -231,7 +231,7 @@ impl Engine<'_, '_, '_> {
         found
     }
 
-    /// What one pod is worth where it is cheapest; `None` where no node can be launched for it.
+    /// The price of one pod where it is cheapest; `None` if no node can be launched for it.
     pub(super) fn worth(&mut self, class: usize, alternatives: &[AlternativeId]) -> Option<f64> {
         let requests = &self.classes.list[class].requests;
         let mut worths = Vec::new();
@@ -245,7 +245,7 @@ impl Engine<'_, '_, '_> {
         worths.into_iter().min_by(f64::total_cmp)
     }
 
-    /// Where pods are the first that fix the domain for others, prices what all of them would be worth in each.
+    /// If pods are the first that fix the domain for others, computes the price of all of them in each domain.
     fn price_together(&mut self, class: usize, level: usize, prospects: &mut [Prospect]) {
         let Some(group) = self.undecided(class, level) else { return };
         let followers: Vec<usize> = self.followers.get(&group).cloned().unwrap_or_default();
@@ -264,7 +264,7 @@ impl Engine<'_, '_, '_> {
         }
     }
 
-    /// The affinity of a class that selects it too, if nothing that it selects is anywhere yet.
+    /// The affinity of a class that selects itself, if no pod that it selects runs anywhere yet.
     fn undecided(&self, class: usize, level: usize) -> Option<GroupId> {
         let of_class = &self.classes.list[class];
         let mut bounded = of_class.level(level)?.bounded.iter().copied();
@@ -275,7 +275,7 @@ impl Engine<'_, '_, '_> {
         })
     }
 
-    /// What one pod of a class is worth in a domain, or without end where it cannot be there.
+    /// The price of one pod of a class in a domain, or infinity if it cannot be there.
     fn worth_in(&mut self, class: usize, level: usize, (key, domain): (Option<usize>, Domain)) -> f64 {
         let targets = self.targets(class, level);
         let within = targets.iter().filter(|(target, _)| assigning::domain_of(target, key) == domain);

@@ -1,4 +1,4 @@
-//! What an attempt at a plan teaches the next.
+//! The constraints that an attempt at a plan learns for the next one.
 
 use super::{Binding, Engine, ONE_BY_ONE};
 use crate::assigning;
@@ -6,21 +6,21 @@ use crate::groups::{GroupId, Kind};
 use crate::topology::{Domain, Target};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// What earlier attempts at a plan have shown.
+/// The constraints from earlier attempts at a plan.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
-    /// How many pods of a class fit in their target, where not all did.
+    /// How many pods of a class fit in their target, if not all did.
     pub(super) most: HashMap<Binding, u32>,
-    /// Classes that are left out, because the pods that they rely on could not be placed.
+    /// Classes that are left out, because the pods that they depend on are unschedulable.
     pub(super) left_out: HashSet<usize>,
     pub(super) attempts: u32,
 }
 
-/// After so many attempts, pods that still rely on others that could not be placed are left out.
+/// After this number of attempts, pods that still depend on other unschedulable pods are left out.
 const MAX_ATTEMPTS: u32 = 6;
 
 impl Engine<'_, '_, '_> {
-    /// The constraints that another attempt has to respect, if pods rely on others that could not be placed in the end.
+    /// The constraints that another attempt has to respect, if pods depend on others that are unschedulable in the end.
     pub(super) fn learned(&mut self) -> Option<Known> {
         let failed: Vec<(Binding, u32)> = self
             .outcomes

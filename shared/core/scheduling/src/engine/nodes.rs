@@ -1,4 +1,4 @@
-//! Nodes that exist, while they are being filled.
+//! Existing nodes during packing.
 
 use super::Engine;
 use crate::bin::Unit;
@@ -16,18 +16,18 @@ use nodeless_model::{Pod, ResourceIndex, ResourceList};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// An existing node while it is being filled.
+/// An existing node during packing.
 pub(super) struct Node<'p> {
-    /// Its place in the problem.
+    /// Its index in the problem.
     pub(super) index: usize,
     pub(super) node: &'p ExistingNode,
     room: Amounts,
     ports: Vec<HostPort>,
     hosts: HostCounts,
     volumes: AttachedVolumes,
-    /// Classes, and how many of their waiting pods it was launched for.
+    /// Classes, and the number of their pending pods that it was launched for.
     nominated: Vec<(usize, u32)>,
-    /// What these ask for together.
+    /// The total requests of these.
     held: Amounts,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn of<'a, 'p>(
 }
 
 impl Engine<'_, '_, '_> {
-    /// How many pods of a class existing nodes hold.
+    /// How many pods of a class fit on existing nodes.
     pub(super) fn room(&mut self, class: usize, level: usize, alternatives: &[AlternativeId]) -> u32 {
         let pending = self.pending[class];
         let mut room = 0;
@@ -80,7 +80,7 @@ impl Engine<'_, '_, '_> {
         room
     }
 
-    /// Works out to which nodes an alternative may go.
+    /// Computes the nodes that satisfy an alternative.
     pub(super) fn allow(&mut self, alternative: AlternativeId) {
         if self.allowed.len() <= alternative {
             self.allowed.resize(alternative + 1, None);
@@ -92,7 +92,7 @@ impl Engine<'_, '_, '_> {
         });
     }
 
-    /// Fills the nodes that exist, in their order.
+    /// Fills the existing nodes, in their order.
     pub(super) fn fill_existing(&mut self, level: usize, unit: &mut Unit) {
         if self.nodes.is_empty() {
             return;
@@ -140,7 +140,7 @@ impl Engine<'_, '_, '_> {
     }
 }
 
-/// Counts what runs on existing nodes for the groups over the host name.
+/// Counts the running pods of existing nodes for the groups over the host name.
 fn count_hosts<'a>(input: &Problem<'a>, topology: &mut Topology<'a>, nodes: &mut [Node<'_>]) {
     if topology.groups.list.is_empty() {
         return;
@@ -189,7 +189,7 @@ fn nominate(input: &Problem<'_>, classes: &Classes<'_>, nodes: &mut [Node<'_>]) 
     }
     for node in nodes {
         for pod in &node.node.nominated {
-            // A pod goes to one node, should two have been launched for it.
+            // A pod counts for one node, even if two were launched for it.
             let Some(class) = pod.split_once('/').and_then(|name| class_of.remove(&name)) else { continue };
             match node.nominated.iter_mut().find(|(known, _)| *known == class) {
                 Some((_, count)) => *count += 1,

@@ -1,4 +1,4 @@
-//! From what was packed to a solution, with reasons for what was left out.
+//! Converts the packed nodes to a solution, with reasons for the unschedulable pods.
 
 use super::Engine;
 use crate::bin::Bin;
@@ -21,7 +21,7 @@ impl<'q> Engine<'_, '_, 'q> {
             self.bins.iter().map(|bins| bins.iter().map(|bin| draw(&mut queues, bin)).collect()).collect();
         let limited = self.explain(queues, &mut solution);
         for ((pool, bins), pods) in self.pools.iter_mut().zip(&self.bins).zip(pods) {
-            // What no node was planned for is not to be used by accident.
+            // A node without planned pods must not be used by accident.
             if !pool.reservations.is_empty() {
                 pool.reservations.close();
                 pool.reprice();
@@ -94,7 +94,7 @@ impl<'q> Engine<'_, '_, 'q> {
             launchable,
         };
         let why = explainer.explain(class, &alternatives);
-        // Where nothing of the node itself is in the way, other pods are.
+        // If nothing about the node itself prevents the placement, other pods do.
         match topology_barriers::by_hosts(class, last, &self.topology) {
             Some(fault) if why.unexplained => explain::Explanation::of_pod(fault),
             _ => why,

@@ -1,4 +1,4 @@
-//! From the constraints of pods to groups, each different one made once.
+//! Converts the constraints of pods to groups without duplicates.
 
 use super::{Group, GroupId, Kind, NodeFilter, Owned};
 use crate::problem::Problem;
@@ -9,22 +9,22 @@ use nodeless_model::{LabelSelector, Pod, StringMap, Toleration, labels};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
-/// All that the groups of a pod follow from.
+/// The properties of a pod that determine its groups.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Terms<'a> {
     namespace: &'a str,
-    /// Where some term refers to them by key.
+    /// If a term refers to them by key.
     labels: Option<&'a StringMap>,
     affinity: &'a [PodAffinityTerm],
     anti: &'a [PodAffinityTerm],
     preferred: &'a [Weighted<PodAffinityTerm>],
     preferred_anti: &'a [Weighted<PodAffinityTerm>],
     spread: &'a [TopologySpread],
-    /// Where a spread may count only nodes that suit the pod.
+    /// If a spread may count only nodes that match the pod.
     node: Option<NodeTerms<'a>>,
 }
 
-/// What a pod asks of nodes: node selector, node affinity and tolerations.
+/// The node constraints of a pod: node selector, node affinity and tolerations.
 type NodeTerms<'a> = (&'a StringMap, &'a [Vec<RequirementTerm>], &'a [Toleration]);
 
 impl<'a> Terms<'a> {
@@ -164,7 +164,7 @@ fn heaviest(list: &[Weighted<PodAffinityTerm>]) -> impl Iterator<Item = &PodAffi
     sorted.into_iter().map(|weighted| &weighted.preference)
 }
 
-/// Each different group once, as they are found.
+/// The groups without duplicates, in the order in which they are found.
 #[derive(Default)]
 pub(super) struct Table<'a> {
     pub(super) list: Vec<Group>,
@@ -208,7 +208,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// What pending pods own, each different set once, and for each pod which of them.
+/// The sets of groups that pending pods own, without duplicates, and the set of each pod.
 pub(super) fn pending<'a>(
     problem: &Problem<'a>,
     respect: bool,
@@ -219,7 +219,7 @@ pub(super) fn pending<'a>(
     let mut last: Option<(Terms<'a>, usize)> = None;
     let mut spec = |pod: &&'a Pod| {
         let terms = Terms::of(pod, respect)?;
-        // Pods that are alike mostly come together.
+        // Equal pods are mostly adjacent.
         if let Some((known, place)) = &last
             && *known == terms
         {

@@ -1,4 +1,4 @@
-//! The instance types of a NodePool, made ready for planning.
+//! The instance types of a NodePool, prepared for planning.
 
 use crate::daemons;
 use crate::dense::{self, Amounts};
@@ -16,14 +16,13 @@ pub(crate) struct PoolType<'a> {
     pub(crate) kind: &'a InstanceType,
     /// The capacity for pods after the requests of all DaemonSets.
     pub(crate) room: Amounts,
-    /// What the DaemonSets take.
+    /// The requests of the DaemonSets.
     pub(crate) daemons: ResourceList,
-    /// Host ports that DaemonSets take.
+    /// Host ports of DaemonSets.
     pub(crate) daemon_ports: Vec<HostPort>,
 }
 
-/// The DaemonSets that run on a NodePool's nodes, in the order of their names, each with the alternatives of what it requires
-/// of labels.
+/// The DaemonSets that run on a NodePool's nodes, in the order of their names, each with the alternatives of its required labels.
 pub(super) struct OnBoard<'d>(Vec<(&'d DaemonSet, Vec<Requirements>)>);
 
 impl<'d> OnBoard<'d> {
@@ -44,7 +43,7 @@ impl<'d> OnBoard<'d> {
 
 /// Everything that decides what a NodePool launches, except the amounts of its limits and their usage.
 pub(super) struct Launching<'a, 'd> {
-    /// Its place among those that are ready.
+    /// Its index among the prepared ones.
     pub(super) pool: usize,
     pub(super) offer: &'a PoolOffer<'a>,
     pub(super) requirements: Requirements,
@@ -106,7 +105,7 @@ impl<'a> PoolType<'a> {
         let node = node_pool.with(&kind.requirements);
         let mut daemons = ResourceList::new();
         let mut daemon_ports = Vec::new();
-        let runs = |alternatives: &[Requirements]| alternatives.iter().any(|wanted| node.intersects(wanted));
+        let runs = |alternatives: &[Requirements]| alternatives.iter().any(|required| node.intersects(required));
         for (set, _) in on_board.0.iter().filter(|(_, alternatives)| runs(alternatives)) {
             daemons.add(&set.template.requests);
             daemon_ports.extend(set.template.host_ports.iter().cloned());

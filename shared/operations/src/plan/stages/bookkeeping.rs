@@ -1,9 +1,9 @@
-//! What is kept up from plan to plan, whatever pods need: statuses of NodeOverlays and NodePools, and what claims note.
+//! Bookkeeping: statuses of NodeOverlays and NodePools, and updates of claims.
 
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
 use crate::plan::claim_updates::{self, Noted};
 use crate::plan::pools::{self, Offered};
-use crate::plan::registration_health::{self, Judging, Registrations};
+use crate::plan::registration_health::{self, PoolRegistrations, Registrations};
 use crate::plan::report::Outcome;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::{hashes, overlays};
@@ -12,15 +12,15 @@ use nodeless_model::object::ObjectEvent;
 use nodeless_ports::RecordKind;
 use std::collections::BTreeMap;
 
-/// What is found first, and what of it has to be written before statuses can report it.
-pub(in crate::plan) struct Noticing {
+/// The first findings, and those of them that have to be written before statuses can report them.
+pub(in crate::plan) struct Findings {
     pub(in crate::plan) batch: Batch,
-    judging: Vec<Judging>,
+    launch_results: Vec<PoolRegistrations>,
     outcome: Outcome,
 }
 
-/// Looks for objects that cannot be used, at NodeOverlays, and at whether the nodes of NodePools join.
-pub(in crate::plan) fn notice(snapshot: &Snapshot, offered: &Offered) -> Noticing {
+/// Looks for invalid objects, evaluates NodeOverlays, and evaluates whether the nodes of NodePools register.
+pub(in crate::plan) fn notice(snapshot: &Snapshot, offered: &Offered) -> Findings {
     let (mut actions, mut outcome) = (Vec::new(), Outcome::default());
     for object in &snapshot.view.invalid {
         let (kind, name, why) = (object.kind.clone(), object.name.clone(), object.message.clone());
@@ -28,19 +28,19 @@ pub(in crate::plan) fn notice(snapshot: &Snapshot, offered: &Offered) -> Noticin
         actions.push(Action::Log(PlanLine::ObjectSkipped { kind, name, why }));
     }
     outcome.report.problems.extend(offered.memory.problem.clone());
-    // That the write fails is no harm: the next plan sees the same Nodes.
+    // A failed write is harmless: the next plan sees the same Nodes.
     actions.extend(offered.memory.record.clone().map(|record| Action::PutRecord(RecordKind::ReportedMemory, record)));
-    let (judging, problems) = registration_health::evaluate(snapshot, &offered.evaluated);
+    let (launch_results, problems) = registration_health::evaluate(snapshot, &offered.evaluated);
     outcome.report.problems.extend(problems);
     // Last, so that the results of these writes are the last ones.
     actions.extend(overlays::statuses(snapshot, offered));
     actions.extend(
-        judging
+        launch_results
             .iter()
             .filter_map(|one| one.record.clone())
             .map(|record| Action::PutRecord(RecordKind::Registrations, record)),
     );
-    Noticing { batch: Batch::each(Stage::Bookkeeping, actions), judging, outcome }
+    Findings { batch: Batch::each(Stage::Bookkeeping, actions), launch_results, outcome }
 }
 
 /// Statuses and claims to write.
@@ -52,20 +52,20 @@ pub(in crate::plan) struct Noting {
     outcome: Outcome,
 }
 
-impl Noticing {
+impl Findings {
     /// Continues with NodePools and claims, given the results of the writes.
     pub(in crate::plan) fn note(self, snapshot: &Snapshot, offered: &Offered, written: &[Written]) -> Noting {
-        let Self { judging, mut outcome, .. } = self;
-        let records = judging.iter().filter(|one| one.record.is_some()).count();
+        let Self { launch_results, mut outcome, .. } = self;
+        let records = launch_results.iter().filter(|one| one.record.is_some()).count();
         let mut answers = written.iter().skip(written.len().saturating_sub(records));
         let mut known: BTreeMap<String, Registrations> = BTreeMap::new();
-        for Judging { node_pool, registrations, record } in judging {
+        for PoolRegistrations { node_pool, registrations, record } in launch_results {
             match record.and_then(|_| answers.next()) {
-                // Lifecycle notes something just now; the next plan looks again.
+                // Lifecycle is writing a result now. The next plan reads it.
                 Some(Written::Conflict(_)) => continue,
                 Some(answer) if answer.problem().is_some() => {
                     let why = answer.problem().unwrap_or_default();
-                    outcome.report.problems.push(format!("whether the nodes of NodePool {node_pool} join: {why}"));
+                    outcome.report.problems.push(format!("launch results of NodePool {node_pool}: {why}"));
                     continue;
                 }
                 _ => {}
@@ -88,16 +88,16 @@ impl Noticing {
                 statuses.push(events);
             }
         }
-        // Only disruption needs it. The next plan notes the same: that pods changed lately is then a little later still.
+        // Only disruption needs it. The next plan records it too, with a slightly later time.
         let noted = if snapshot.is_whole() { claim_updates::noted(snapshot, &offered.evaluated) } else { Vec::new() };
         actions.extend(noted.iter().map(|noted| Action::UpdateClaim(Box::new(noted.after.clone()))));
-        // Lines last, so that the results of the writes are the first ones.
+        // Log lines last, so that the results of the writes are the first ones.
         actions.extend(lines);
         Noting { batch: Batch::each(Stage::Bookkeeping, actions), statuses, noted, outcome }
     }
 }
 
-/// The claims as this stage leaves them, and what is done besides.
+/// The claims after this stage, and the further actions.
 pub(in crate::plan) struct Kept {
     pub(in crate::plan) batch: Batch,
     pub(in crate::plan) claims: Vec<NodeClaim>,
@@ -105,7 +105,7 @@ pub(in crate::plan) struct Kept {
 }
 
 impl Noting {
-    /// The claims as they are then, given the results of the writes.
+    /// The claims after this stage, given the results of the writes.
     pub(in crate::plan) fn done(self, snapshot: &Snapshot, written: &[Written]) -> Kept {
         let Self { statuses, noted, mut outcome, .. } = self;
         let mut claims = snapshot.claims.clone();
@@ -122,11 +122,11 @@ impl Noting {
                 *claim = NodeClaim { version: *version, ..after };
                 continue;
             }
-            // The next plan notes it, and until then its pods count as changed.
+            // The next plan records it. Until then its pods count as changed.
             if pods_changed {
                 claim.status.last_pod_event = Some(snapshot.now);
             }
-            // A conflict with another writer is no problem.
+            // A conflict with another writer is not an error.
             if let (Some(why), false) = (answer.problem(), matches!(answer, Written::Conflict(_))) {
                 outcome.report.problems.push(format!("NodeClaim {}: {why}", claim.name));
             }

@@ -1,4 +1,4 @@
-//! One disruption command on its way through a plan: a pure step after another, with the writes that each asks for between
+//! The steps of one disruption command in a plan. The steps are pure, and the writes that each requests are executed between
 //! them.
 
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
@@ -20,12 +20,12 @@ use nodeless_ports::RecordKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The most steps of one command in one plan: each phase, and some that meet another writer.
+/// The maximum number of steps of one command in one plan: each phase, and some conflicts with another writer.
 const STEPS: u32 = 24;
-/// When the next plan is made where a command could not continue.
+/// When the next plan runs if a command could not continue.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Claims and nodes as they are after what this plan has done to them.
+/// Claims and nodes after the actions of this plan.
 pub(in crate::plan) struct ClaimsNow<'a> {
     pub(in crate::plan) claims: BTreeMap<String, NodeClaim>,
     tainted: BTreeMap<String, bool>,
@@ -35,7 +35,7 @@ pub(in crate::plan) struct ClaimsNow<'a> {
     doubt: Option<String>,
     evaluated: &'a [EvaluatedPool],
     now: Timestamp,
-    /// What voluntary disruption did lately, with what this plan adds.
+    /// What voluntary disruption did recently, including this plan.
     pub(in crate::plan) breaker: Breaker,
     /// Claims for which lifecycle has to be woken now.
     wake: Vec<String>,
@@ -59,19 +59,19 @@ impl<'a> ClaimsNow<'a> {
         }
     }
 
-    /// How many claims were changed for which no message was sent yet.
+    /// How many claims were changed without sending a message yet.
     pub(in crate::plan) const fn changed(&self) -> usize {
         self.wake.len()
     }
 
-    /// Wakes lifecycle for the claims that were changed for commands. The sweep finds those that are missed.
+    /// Wakes lifecycle for the claims that commands changed. The sweep finds those that are missed.
     pub(in crate::plan) fn wake(&mut self) -> Batch {
         let names = std::mem::take(&mut self.wake);
         let actions = if names.is_empty() { Vec::new() } else { vec![Action::WakeClaims(names)] };
         Batch::each(Stage::Disruption, actions)
     }
 
-    /// The claims that carry the id of a command that is none of these, and stay.
+    /// The claims with the id of a command that is none of these, which stay.
     pub(in crate::plan) fn forgotten(&self, commands: &[CommandRecord]) -> Vec<String> {
         let holds = |id: &String| commands.iter().any(|record| record.command.id == *id);
         let forgotten = self
@@ -107,8 +107,8 @@ impl<'a> ClaimsNow<'a> {
         Some(claim)
     }
 
-    /// Takes over the result of changing a claim; returns whether it was changed. When another process wrote it meanwhile, the next
-    /// step decides on what it is now.
+    /// Applies the result of changing a claim, and returns whether it was changed. If another process wrote it meanwhile, the
+    /// next step decides on its current state.
     pub(in crate::plan) fn learn(&mut self, claim: NodeClaim, answer: &Written) -> bool {
         let name = claim.name.clone();
         let (after, changed) = match answer {
@@ -128,45 +128,45 @@ impl<'a> ClaimsNow<'a> {
     }
 }
 
-/// A command on its way through this plan.
+/// A command in this plan.
 pub(in crate::plan) struct Walk {
     record: CommandRecord,
     at: At,
     steps: u32,
-    /// What came of it so far.
+    /// Its outcome so far.
     pub(in crate::plan) outcome: Outcome,
 }
 
-/// What was asked for last.
+/// The last request.
 enum At {
-    /// Nothing: what to do next is decided from the record.
+    /// Nothing: the next step is decided from the record.
     Step,
-    /// What was confirmed is to be written, and before it what it is about to do.
+    /// The write of a validated proposal, after the record of what it is about to do.
     Confirm(Vec<Due>),
-    /// It was asked for, of these NodePools.
+    /// That was requested, for these NodePools.
     Confirming(Vec<String>),
     /// The next phase of the record, if it changed, and effects.
     Stepping(Stepping),
-    /// It is to be rolled back, for this reason.
+    /// The command is to be rolled back, for this reason.
     RollBack(String),
-    /// That was asked for.
+    /// That was requested.
     RollingBack(CommandRecord),
     /// Its record is deleted, after these events are published.
     End(Vec<Action>),
-    /// That was asked for.
+    /// That was requested.
     Ending,
     /// It waits for another plan, for this reason.
     Wait(String),
-    /// Nothing is left to do in this plan.
+    /// The command is done in this plan.
     Over,
 }
 
-/// What a step asked for.
+/// The request of a step.
 struct Stepping {
-    /// The record, where it was written.
+    /// The record, if it was written.
     planned: Option<CommandRecord>,
     changes: Vec<Change>,
-    /// Why the effect after these is impossible.
+    /// Why the next effect is impossible.
     refused: Option<String>,
 }
 
@@ -178,17 +178,17 @@ enum Change {
 }
 
 impl Walk {
-    /// Takes a command as many steps further as it can go now.
+    /// Advances a command as many steps as possible.
     pub(in crate::plan) fn advance(record: CommandRecord) -> Self {
         Self { record, at: At::Step, steps: 0, outcome: Outcome::default() }
     }
 
-    /// Writes that a proposal was validated, and continues with it. What it is about to do is recorded before.
+    /// Writes that a proposal was validated, and continues with it. What it is about to do is recorded first.
     pub(in crate::plan) fn carry_out(confirmed: CommandRecord, due: Vec<Due>) -> Self {
         Self { at: At::Confirm(due), ..Self::advance(confirmed) }
     }
 
-    /// Deletes a proposal that is no longer right. Nothing was touched for it.
+    /// Deletes a proposal that is no longer valid. Nothing was changed for it.
     pub(in crate::plan) fn drop(record: CommandRecord) -> Self {
         let line = stepped(&record, "Dropped");
         Self { at: At::End(vec![line]), ..Self::advance(record) }
@@ -199,10 +199,10 @@ impl Walk {
         Self { at: At::Wait(why), ..Self::advance(record) }
     }
 
-    /// What to do next, given the results of the actions that it requested last; nothing when this plan is done with it.
+    /// The next request, given the results of the previous one; nothing if this plan is done with the command.
     pub(in crate::plan) fn next(&mut self, now: &mut ClaimsNow<'_>, written: &[Written]) -> Option<Batch> {
         self.learn(now, written);
-        // Each turn either asks for something or comes nearer to the end.
+        // Each iteration either requests something or comes closer to the end.
         loop {
             let at = std::mem::replace(&mut self.at, At::Over);
             let actions = match at {
@@ -222,7 +222,7 @@ impl Walk {
     fn step(&mut self, now: &ClaimsNow<'_>) -> Vec<Action> {
         self.steps += 1;
         if self.steps > STEPS {
-            self.at = At::Wait("it did not settle".to_owned());
+            self.at = At::Wait("it reached the maximum number of steps".to_owned());
             return Vec::new();
         }
         let ClaimsNow { claims, tainted, paused, doubt, .. } = now;
@@ -246,7 +246,7 @@ impl Walk {
         let nothing = actions.is_empty();
         self.at = match refused {
             Some(why) if nothing => At::RollBack(why),
-            // Its claims are gone; the next step sees what is left.
+            // Its claims are gone. The next step evaluates the rest.
             None if nothing => At::Step,
             refused => At::Stepping(Stepping { planned: changed.then_some(planned), changes, refused }),
         };
@@ -288,7 +288,7 @@ impl Walk {
         vec![Action::Log(PlanLine::CommandWaits { command, why })]
     }
 
-    /// Takes over the results of the requested actions.
+    /// Applies the results of the requested actions.
     fn learn(&mut self, now: &mut ClaimsNow<'_>, written: &[Written]) {
         let at = std::mem::replace(&mut self.at, At::Over);
         self.at = match at {
@@ -314,7 +314,7 @@ impl Walk {
         };
     }
 
-    /// Takes over a record that was written. When it was not, another process continues with it, or the next plan does.
+    /// Applies a written record. If the write failed, another process or the next plan continues with it.
     fn put(&mut self, record: CommandRecord, answer: Option<&Written>) -> At {
         match answer {
             Some(Written::Version(version)) => {
@@ -329,7 +329,7 @@ impl Walk {
         let Stepping { planned, changes, refused } = stepping;
         let mut answers = written.iter();
         if let Some(planned) = planned {
-            // The record, and the log line about it.
+            // The record, and its log line.
             let (answer, _) = (answers.next(), answers.next());
             if let wait @ At::Wait(_) = self.put(planned, answer) {
                 return wait;
@@ -378,7 +378,7 @@ impl Change {
     }
 }
 
-/// Claims after effects, up to the first effect that is impossible, and why it is. A claim that is gone needs nothing.
+/// The claims after effects, up to the first impossible effect, and why it is impossible. A deleted claim needs no effect.
 fn changes(record: &CommandRecord, effects: &[CommandEffect], now: &ClaimsNow<'_>) -> (Vec<Change>, Option<String>) {
     let mut changes = Vec::with_capacity(effects.len());
     for effect in effects {
@@ -447,7 +447,7 @@ mod tests {
     use nodeless_model::{DisruptionReason, NodeClaimSpec, NodeClaimStatus, Phase};
     use std::sync::Arc;
 
-    /// A command whose claim is taken, and which has nothing left to wait for.
+    /// A command whose claim is taken, and which waits for nothing else.
     fn waiting() -> CommandRecord {
         let candidate =
             Candidate { node: "node-1".into(), node_claim: "default-1".into(), node_pool: "default".into() };
@@ -482,7 +482,7 @@ mod tests {
         }
     }
 
-    /// The kinds of all actions on the way of the command, each taken for done.
+    /// The kinds of all actions of the command, assuming that each succeeds.
     fn walked(unfinished: Option<&str>) -> Vec<String> {
         let catalog = Catalog::synthetic(1, CatalogFacts::embedded().unwrap());
         let mut snapshot = Snapshot::bare(Timestamp::UNIX_EPOCH, Arc::new(catalog));

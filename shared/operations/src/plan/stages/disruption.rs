@@ -1,4 +1,4 @@
-//! Voluntary disruption: proposed on one view of the cluster, and done once a later view has confirmed it.
+//! Voluntary disruption: proposed on one snapshot of the cluster, and executed once a later snapshot has validated it.
 
 use super::command_steps::{ClaimsNow, Walk, put};
 use crate::names::Names;
@@ -19,20 +19,20 @@ use nodeless_ports::StoredRecord;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// For how long it is remembered which nodes a decision had no time for.
+/// How long it is kept which nodes a decision did not evaluate.
 const KEEP_NOT_YET_EVALUATED: Duration = Duration::from_hours(24);
-/// How many changed claims are sent to the claims queue at once: as many messages as one call to SQS takes.
+/// How many changed claims are sent to the claims queue at once: the number of messages in one call to SQS.
 pub(in crate::plan) const TOGETHER: usize = 10;
 
 /// Whether nodes may be disrupted voluntarily in this plan.
 pub(in crate::plan) enum Begun<'a> {
-    /// None may. Commands that have begun continue as far as `doubt` allows.
+    /// None may. Commands that have started continue as far as `doubt` allows.
     Off { batch: Batch, doubt: Option<String>, outcome: Box<Outcome> },
-    /// It was decided which.
+    /// A decision was made.
     Decided(Box<Deciding<'a>>),
 }
 
-/// What was decided, before it is known what was done lately.
+/// The decision, before the recent disruption is known.
 pub(in crate::plan) struct Deciding<'a> {
     facts: Facts<'a>,
     cluster_state: &'a ClusterState<'a>,
@@ -41,8 +41,8 @@ pub(in crate::plan) struct Deciding<'a> {
     pub(in crate::plan) decision: Decision,
 }
 
-/// Decides which nodes go, unless something stands in the way of all that. `work` is how much there is time for; `unfinished`
-/// is why not all pods were evaluated.
+/// Decides which nodes to disrupt, unless something forbids it. `work` is the work budget; `unfinished` is why not all pods were
+/// evaluated.
 pub(in crate::plan) fn begin<'a>(
     facts: Facts<'a>,
     cluster_state: &'a ClusterState<'a>,
@@ -54,9 +54,9 @@ pub(in crate::plan) fn begin<'a>(
     let late = (work == 0).then(|| "no time is left for it in this plan".to_owned());
     let late = late.filter(|_| facts.snapshot.is_whole());
     if let Some(why) = unsure.as_ref().or(facts.commands.damaged.first()).or(late.as_ref()) {
-        outcome.report.problems.push(format!("no node is disrupted by choice: {why}"));
+        outcome.report.problems.push(format!("no node is disrupted voluntarily: {why}"));
         let line = Action::Log(PlanLine::DisruptionSkipped { why: why.clone() });
-        // Nodes that were tainted for a command must not stay so for as long as this takes.
+        // Nodes that were tainted for a command must not stay tainted for as long as this takes.
         return Begun::Off {
             batch: Batch::each(Stage::Disruption, vec![line]),
             doubt: unsure,
@@ -75,7 +75,7 @@ pub(in crate::plan) fn begin<'a>(
     Begun::Decided(Box::new(Deciding::of(facts, cluster_state, options, not_yet_evaluated)))
 }
 
-/// What is written of a decision.
+/// The writes of a decision.
 pub(in crate::plan) struct Decided<'a> {
     pub(in crate::plan) batch: Batch,
     facts: Facts<'a>,
@@ -84,13 +84,13 @@ pub(in crate::plan) struct Decided<'a> {
     proposed: Vec<CommandRecord>,
     released: Vec<NodeClaim>,
     now: ClaimsNow<'a>,
-    /// How many actions come before those of the proposals.
+    /// How many actions precede those of the proposals.
     before: usize,
     outcome: Outcome,
 }
 
 impl<'a> Deciding<'a> {
-    /// Decides which nodes go. `not-yet-evaluated` names those that an earlier decision had no time for.
+    /// Decides which nodes to disrupt. `not-yet-evaluated` names those that an earlier decision did not evaluate.
     pub(in crate::plan) fn of(
         facts: Facts<'a>,
         cluster_state: &'a ClusterState<'a>,
@@ -103,16 +103,16 @@ impl<'a> Deciding<'a> {
         Self { facts, cluster_state, options, cluster, decision }
     }
 
-    /// Whether it matters what was done within the last hour. It is read only where more would be done: an idle cluster pays
-    /// nothing for it.
+    /// Whether the disruption of the last hour matters. It is read only if more nodes would be disrupted, so that an idle cluster
+    /// does not pay for it.
     pub(in crate::plan) fn needs_churn(&self) -> bool {
         let now = self.facts.snapshot.now;
         let ripe = |record: &CommandRecord| record.phase == CommandPhase::Proposed && record.ripe_in(now).is_zero();
         !self.decision.commands.is_empty() || self.facts.commands.records.iter().any(ripe)
     }
 
-    /// The same, given what was done within the last hour, where that matters: nothing is decided for a NodePool where
-    /// disruption has stopped for it.
+    /// The same, given the disruption of the last hour, if it matters: nothing is decided for a NodePool where disruption has
+    /// stopped.
     pub(in crate::plan) fn given(self, churn: Option<Result<&[StoredRecord], &str>>) -> (Self, Breaker) {
         let Self { facts, cluster_state, options, mut cluster, mut decision } = self;
         let (records, now) = (&facts.commands.records, facts.snapshot.now);
@@ -125,7 +125,7 @@ impl<'a> Deciding<'a> {
         (Self { facts, cluster_state, options, cluster, decision }, breaker)
     }
 
-    /// Its outcome, given the same.
+    /// The outcome of the decision, given the same.
     pub(in crate::plan) fn decided(self, churn: Option<Result<&[StoredRecord], &str>>) -> Decided<'a> {
         let (Self { facts, cluster_state, options, cluster, decision }, breaker) = self.given(churn);
         let (records, now) = (&facts.commands.records, facts.snapshot.now);
@@ -166,8 +166,8 @@ fn report(decision: &Decision, facts: Facts<'_>, cluster_state: &ClusterState<'_
     outcome
 }
 
-/// Which nodes a decision had no time for, where that has changed. Where it is not known what was there before, that stays: its
-/// nodes have waited longer.
+/// The nodes that a decision did not evaluate, if that has changed. If the earlier record is unknown, it stays, because its nodes
+/// have waited longer.
 fn not_yet_evaluated(after: &BTreeSet<String>, facts: Facts<'_>, outcome: &mut Outcome) -> Option<Action> {
     match &facts.snapshot.not_yet_evaluated {
         Ok(before) => {
@@ -175,16 +175,16 @@ fn not_yet_evaluated(after: &BTreeSet<String>, facts: Facts<'_>, outcome: &mut O
             (before != after).then(|| Action::PutNotYetEvaluated(after.clone(), until))
         }
         Err(error) => {
-            let problem = format!("which nodes were not looked at last time is not known: {error}");
+            let problem = format!("it is unknown which nodes the last decision did not evaluate: {error}");
             outcome.report.problems.push(problem);
             None
         }
     }
 }
 
-/// What was proposed, and why every other node stays, with all reasons: as `nodeless plan --disruption`.
+/// The proposals, and why every other node stays, with all reasons, as in `nodeless plan --disruption`.
 fn decision_record(decision: &Decision, cluster: &Cluster<'_>, options: &Options, now: Timestamp) -> Action {
-    // To find all reasons takes longer, so it is done for what is written down only.
+    // Finding all reasons takes longer, so it is done only for the stored explanation.
     let explained = decide(cluster, now, &Options { explain: true, ..options.clone() });
     let subjects = decision.commands.iter().flat_map(|command| &command.candidates);
     let subjects: Vec<String> = subjects.map(|candidate| candidate.node_claim.clone()).collect();
@@ -199,7 +199,7 @@ pub(in crate::plan) struct GoingOn<'a> {
     facts: Facts<'a>,
     cluster_state: &'a ClusterState<'a>,
     options: Options,
-    /// Whether commands may continue that have changed nothing yet.
+    /// Whether commands may continue that have not changed anything yet.
     decides: bool,
     pub(in crate::plan) now: ClaimsNow<'a>,
     pub(in crate::plan) outcome: Outcome,
@@ -212,7 +212,7 @@ impl<'a> Decided<'a> {
         let mut actions = Vec::new();
         for (action, answer) in self.batch.actions.iter().zip(written).take(before) {
             if let (Action::PutNotYetEvaluated(..), Some(why)) = (action, answer.problem()) {
-                let problem = format!("which nodes were not looked at was not written down: {why}");
+                let problem = format!("the nodes that this decision did not evaluate could not be recorded: {why}");
                 outcome.report.problems.push(problem);
             }
         }
@@ -250,7 +250,7 @@ impl<'a> Decided<'a> {
 }
 
 impl<'a> GoingOn<'a> {
-    /// Where nothing is decided: commands that have begun only.
+    /// If nothing is decided: only commands that have started.
     pub(in crate::plan) fn begun_ones(
         facts: Facts<'a>,
         cluster_state: &'a ClusterState<'a>,
@@ -261,7 +261,7 @@ impl<'a> GoingOn<'a> {
         Self { batch, facts, cluster_state, options, decides: false, now, outcome: Outcome::default() }
     }
 
-    /// The result of a command in this plan; nothing where it only waits.
+    /// The result of a command in this plan; nothing if it only waits.
     pub(in crate::plan) fn turn(&mut self, record: &CommandRecord, names: &mut Names) -> Option<Walk> {
         if record.phase != CommandPhase::Proposed {
             return Some(Walk::advance(record.clone()));
@@ -282,7 +282,7 @@ impl<'a> GoingOn<'a> {
         fresh.stopped.clone_from(&self.now.breaker.stopped);
         let confirmed = match revalidate(&record.command, &fresh, now, &self.options) {
             Some(again) => confirm(record, again, self.facts, names),
-            None => Err("it is no longer right".to_owned()),
+            None => Err("it is no longer valid".to_owned()),
         };
         Some(match confirmed {
             Ok(confirmed) => match self.now.breaker.due(&confirmed.command, now) {
@@ -296,7 +296,7 @@ impl<'a> GoingOn<'a> {
         })
     }
 
-    /// States where voluntary disruption has stopped.
+    /// Reports where voluntary disruption has stopped.
     pub(in crate::plan) fn end(self) -> (Batch, Outcome) {
         let Self { facts, now, mut outcome, .. } = self;
         let breaker = &now.breaker;
@@ -307,10 +307,10 @@ impl<'a> GoingOn<'a> {
     }
 }
 
-/// A proposal that was found right again, with the claims that take the place of its nodes.
+/// A validated proposal, with the claims that replace its nodes.
 ///
 /// # Errors
-/// When the NodePool of a replacement is gone.
+/// If the NodePool of a replacement is gone.
 pub(in crate::plan) fn confirm(
     record: &CommandRecord,
     again: Command,

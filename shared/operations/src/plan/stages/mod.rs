@@ -1,5 +1,5 @@
-//! The stages of a plan, each a pure function, or a few with writes between them: of the snapshot, of what stages before it
-//! made of the claims, and of the results of its own writes.
+//! The stages of a plan. Each is a pure function, or a few with writes between them, of the snapshot, of the claims after the
+//! preceding stages, and of the results of its own writes.
 
 pub(super) mod bookkeeping;
 pub(super) mod command_steps;

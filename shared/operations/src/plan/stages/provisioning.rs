@@ -1,4 +1,4 @@
-//! Nodes for pods that wait.
+//! Nodes for pending pods.
 
 use crate::names::Names;
 use crate::plan::action::{Action, Batch, Stage, Written};
@@ -21,30 +21,30 @@ use nodeless_scheduling::{Options, Placement, Problem, Reason, Solution, Unsched
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How soon buffers are looked at again, as in Karpenter.
+/// How soon buffers are evaluated again, as in Karpenter.
 const BUFFERS_AGAIN: Duration = Duration::from_secs(30);
 
-/// Where pods go.
+/// Where pods are scheduled.
 pub(in crate::plan) struct Placed<'a> {
     pub(in crate::plan) cluster_state: ClusterState<'a>,
     pub(in crate::plan) problem: Problem<'a>,
     pub(in crate::plan) solution: Solution,
-    /// How many of the pods exist. The virtual ones come after them, and get no events.
+    /// How many of the pods exist. The virtual ones come after them and get no events.
     pods: usize,
     reserved: &'a [Reserved<'a>],
 }
 
-/// How pods are scheduled in this plan: as much work as there is time for.
+/// How pods are scheduled in this plan, within the work budget.
 const fn options(snapshot: &Snapshot) -> Options {
     Options { max_work: snapshot.work.provisioning, ..snapshot.settings.scheduling }
 }
 
-/// Whether the scheduler left a pod for the next plan because this one would have been too much work.
+/// Whether the scheduler left a pod for the next plan because of the work limit.
 fn is_left(refused: &Unschedulable) -> bool {
     refused.reasons.iter().any(|reason| matches!(reason, Reason::OutOfWork))
 }
 
-/// Finds places for all pods that wait and for the virtual pods of buffers.
+/// Schedules all pending pods and the virtual pods of buffers.
 pub(in crate::plan) fn place<'a>(facts: Facts<'a>, reserved: &'a [Reserved<'a>]) -> Placed<'a> {
     let cluster_state = cluster_state(facts, reserved.iter().flat_map(|buffer| &buffer.pods).flatten().collect());
     let (problem, solution) = solve(facts, &cluster_state);
@@ -52,14 +52,14 @@ pub(in crate::plan) fn place<'a>(facts: Facts<'a>, reserved: &'a [Reserved<'a>])
     Placed { cluster_state, problem, solution, pods, reserved }
 }
 
-/// What has to be solved for a cluster as pods find it, and its solution.
+/// The scheduling problem of the cluster, and its solution.
 pub(in crate::plan) fn solve<'a>(facts: Facts<'a>, cluster_state: &ClusterState<'a>) -> (Problem<'a>, Solution) {
     let problem = cluster_state.problem(facts.evaluated, facts.snapshot.now);
     let solution = nodeless_disruption::plan(&problem, &options(facts.snapshot), facts.snapshot.is_whole());
     (problem, solution)
 }
 
-/// The cluster with its claims, as pods find it.
+/// The cluster with its claims, as pods see it.
 pub(in crate::plan) fn cluster_state<'a>(facts: Facts<'a>, virtual_pods: Vec<&'a Pod>) -> ClusterState<'a> {
     let Facts { snapshot, claims, commands, .. } = facts;
     let mut cluster_state = ClusterState::new(&snapshot.view, claims).with_unseen(snapshot.now);
@@ -73,7 +73,7 @@ pub(in crate::plan) fn cluster_state<'a>(facts: Facts<'a>, virtual_pods: Vec<&'a
 pub(in crate::plan) struct Launching {
     pub(in crate::plan) batch: Batch,
     groups: Vec<Vec<nodeless_model::NodeClaim>>,
-    /// The pods whose nodes have to wait for a launch budget, and why.
+    /// The pods whose nodes wait for a launch budget, each with the reason.
     held: Vec<(Vec<usize>, String)>,
 }
 
@@ -88,13 +88,13 @@ impl<'a> Placed<'a> {
         self.solution.unschedulable.iter().filter(|refused| is_left(refused)).count()
     }
 
-    /// Why not all pods were evaluated, if so: then nothing is disrupted voluntarily.
+    /// Why not all pods were evaluated, if so. Nothing is disrupted voluntarily then.
     pub(in crate::plan) fn unfinished(&self) -> Option<String> {
         let left = self.left();
         (left > 0).then(|| format!("{left} pods were left for the next plan, since this one reached its work limit"))
     }
 
-    /// What is launched now for pods that no node has room for.
+    /// The launches for pods that fit on no node.
     pub(in crate::plan) fn launch(&self, facts: Facts<'_>, names: &mut Names) -> Launching {
         let planned = self.solution.launches.iter().map(|launch| {
             let pods = launch.pods.iter().filter_map(|pod| self.pod(*pod)).map(Pod::key).collect();
@@ -113,14 +113,14 @@ impl<'a> Placed<'a> {
     }
 }
 
-/// What is done once claims are written.
+/// The actions after claims are written.
 pub(in crate::plan) struct Launched {
     pub(in crate::plan) batch: Batch,
     pub(in crate::plan) outcome: Outcome,
 }
 
 impl Launching {
-    /// Its report and events, given the results of the writes.
+    /// The report and events, given the results of the writes.
     pub(in crate::plan) fn done(self, placed: &Placed<'_>, facts: Facts<'_>, written: &[Written]) -> Launched {
         let created = launches::created(self.groups, written);
         let mut outcome = Outcome::default();
@@ -156,7 +156,7 @@ impl Launching {
     }
 }
 
-/// Why this was decided, where anything was.
+/// The explanation of this decision, if anything was decided.
 fn decision_record(placed: &Placed<'_>, outcome: &Outcome, facts: Facts<'_>) -> Option<Action> {
     let refused = placed.solution.unschedulable.iter().filter(|refused| refused.pod < placed.pods).count();
     let created = &outcome.report.created;
@@ -165,7 +165,7 @@ fn decision_record(placed: &Placed<'_>, outcome: &Outcome, facts: Facts<'_>) -> 
     }
     let detail = record::provisioning(&placed.problem, &placed.solution, created);
     let summary = format!(
-        "{} pods: {} fit on existing nodes, {} nodes launched, {} cannot be placed",
+        "{} pods: {} fit on existing nodes, {} nodes launched, {} unschedulable",
         outcome.report.pods,
         outcome.report.placed,
         created.len(),
@@ -174,7 +174,7 @@ fn decision_record(placed: &Placed<'_>, outcome: &Outcome, facts: Facts<'_>) -> 
     Some(record::decision("provisioning", created.clone(), summary, detail, facts.snapshot.now))
 }
 
-/// The virtual pods, `namespace/name`, that fit on nodes that exist or are on their way.
+/// The virtual pods, `namespace/name`, that fit on existing or launching nodes.
 fn fitting(placed: &Placed<'_>) -> BTreeSet<String> {
     let pods = placed.solution.placements.iter().filter_map(|placement| placed.problem.pods.get(placement.pod));
     let mut fitting: BTreeSet<String> = pods.filter(|pod| is_virtual(pod)).map(|pod| pod.key()).collect();
@@ -196,7 +196,7 @@ fn nominations(created: &[nodeless_model::NodeClaim], placed: &Placed<'_>) -> Ve
     pods.filter_map(event).collect()
 }
 
-/// Reports on pods why their nodes wait for a launch budget, and schedules the next plan soon.
+/// Reports on pods why their nodes wait for a launch budget, and requests the next plan soon.
 fn hold(held: Vec<(Vec<usize>, String)>, placed: &Placed<'_>) -> Outcome {
     let mut outcome = Outcome::default();
     for (pods, why) in held {
@@ -209,7 +209,7 @@ fn hold(held: Vec<(Vec<usize>, String)>, placed: &Placed<'_>) -> Outcome {
     outcome
 }
 
-/// Which pods go to which nodes that exist or are on their way.
+/// Which pods fit on which existing or launching nodes.
 fn placements(placed: &Placed<'_>) -> Vec<(String, String)> {
     let place = |placement: &Placement| {
         Some((placed.pod(placement.pod)?.key(), placed.problem.nodes.get(placement.node)?.name.clone()))
@@ -217,10 +217,11 @@ fn placements(placed: &Placed<'_>) -> Vec<(String, String)> {
     placed.solution.placements.iter().filter_map(place).collect()
 }
 
-/// The events on pods about where they are expected: as in Karpenter on a node, a claim, or the node of a claim.
+/// The events on pods about where they are expected to run: as in Karpenter on a node, a claim, or the node of a claim.
 fn placement_events(placed: &Placed<'_>) -> Vec<ObjectEvent> {
     let cluster_state = &placed.cluster_state;
-    // A pod for which a claim was created has its event. That it may take another of several equal claims needs no other.
+    // A pod for which a claim was created has its event. It may be bound to the node of an equal claim, which needs no other
+    // event.
     let on_the_way = cluster_state.places.iter().filter(|place| place.node.is_none()).filter_map(|place| place.claim);
     let already: BTreeSet<&str> = on_the_way.flat_map(|claim| &claim.spec.nominated_pods).map(String::as_str).collect();
     let joined: BTreeSet<&str> = cluster_state.view.nodes.iter().map(|node| node.name.as_str()).collect();
@@ -251,7 +252,7 @@ fn refuse(placed: &Placed<'_>) -> Outcome {
     });
     let faulty = cluster_state.faulty().map(|(pod, why)| (pod, why.clone(), false));
     for (pod, why, is_left) in unschedulable.chain(faulty) {
-        // A pod that was not evaluated has not failed to schedule, and one that excludes managed nodes needs no event.
+        // A pod that was not evaluated has not failed to schedule, and a pod that excludes managed nodes needs no event.
         if !is_left && !pod.keeps_off_node_pools() {
             outcome.events.push(failed_scheduling(pod, &why));
         }

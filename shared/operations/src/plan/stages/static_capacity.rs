@@ -1,8 +1,7 @@
-//! What is done about nodes whatever their pods need: fixed numbers of nodes, times of sleep, repair.
+//! Static capacity and repair, independent of pods: static NodePools, schedules, and unhealthy nodes.
 //!
-//! It is level-triggered: each plan compares what there should be with the claims, and changes the claims. A claim is written
-//! before it is launched and before its node is drained, so a process that ends here leaves nothing that the next plan or the
-//! sweep would not find.
+//! It is level-triggered: each plan compares the desired nodes with the claims, and changes the claims. A claim is written before
+//! it is launched and before its node is drained, so if the process ends here, the next plan or the sweep finds everything.
 
 use crate::names::Names;
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
@@ -28,10 +27,10 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// When a plan is made again that could not write a claim.
+/// When a plan is retried that could not write a claim.
 const SOON: Duration = Duration::from_secs(5);
 
-/// A node that has to go, and why.
+/// A node to remove, with the reason.
 struct Going {
     candidate: Candidate,
     reason: TerminationReason,
@@ -41,29 +40,29 @@ struct Going {
 /// The kind of the records of these decisions. Records of removals made by earlier versions have the kind `prescribed`.
 const KIND: &str = "static-capacity";
 
-/// A claim that has to leave.
+/// A claim to terminate.
 struct Leaving {
     going: Going,
-    /// Where it is among the claims.
+    /// Its index among the claims.
     place: usize,
     after: NodeClaim,
 }
 
-/// The nodes that go because they are not healthy, or because their NodePool sleeps.
+/// The nodes to remove because they are unhealthy, or because their NodePool is scheduled off.
 pub(in crate::plan) struct Retiring {
     pub(in crate::plan) batch: Batch,
     leaving: Vec<Leaving>,
     outcome: Outcome,
 }
 
-/// The claims as a part of this stage leaves them, and what is done besides.
+/// The claims after a part of this stage, and the further actions.
 pub(in crate::plan) struct Retired {
     pub(in crate::plan) batch: Batch,
     pub(in crate::plan) claims: Vec<NodeClaim>,
     pub(in crate::plan) outcome: Outcome,
 }
 
-/// Looks for nodes that go whatever pods need.
+/// Finds the nodes to remove.
 pub(in crate::plan) fn retire(facts: Facts<'_>) -> Retiring {
     let under_way = launched(facts.commands, facts.claims);
     let (mut lines, mut going, mut outcome) = (Vec::new(), Vec::new(), Outcome::default());
@@ -73,21 +72,21 @@ pub(in crate::plan) fn retire(facts: Facts<'_>) -> Retiring {
         outcome.add(stated);
     }
     let scheduled_off = facts.evaluated.iter().any(|evaluated| evaluated.scheduled_off.is_some());
-    // What cannot be seen may forbid voluntary disruption, and forbids no new node.
+    // An object that cannot be decoded may forbid voluntary disruption, but it forbids no new node.
     let doubt = doubt(&facts.snapshot.view).filter(|_| scheduled_off || fixed(facts.evaluated));
     if scheduled_off && doubt.is_none() {
         going.extend(sleepers(facts, &under_way));
     }
     lines.extend(doubt.map(|why| Action::Log(PlanLine::DisruptionSkipped { why })));
     let leaving = leaving(going, facts);
-    // Lines last, so that the results of the writes are the first ones.
+    // Log lines last, so that the results of the writes are the first ones.
     let mut actions = updates(&leaving);
     actions.extend(lines);
     Retiring { batch: Batch::each(Stage::StaticCapacity, actions), leaving, outcome }
 }
 
 impl Retiring {
-    /// The claims as they are then, given the results of the writes.
+    /// The claims after this part, given the results of the writes.
     pub(in crate::plan) fn done(self, facts: Facts<'_>, written: &[Written]) -> Retired {
         let Self { leaving, mut outcome, .. } = self;
         let mut claims = facts.claims.to_vec();
@@ -97,7 +96,7 @@ impl Retiring {
     }
 }
 
-/// What static NodePools lack of nodes and what they have too many of.
+/// The missing and the surplus nodes of static NodePools.
 pub(in crate::plan) struct Keeping {
     pub(in crate::plan) batch: Batch,
     changes: Vec<Change>,
@@ -127,7 +126,7 @@ pub(in crate::plan) fn keep_numbers(facts: Facts<'_>, names: &mut Names) -> Keep
     Keeping { batch: Batch::each(Stage::StaticCapacity, changes.iter().flat_map(of).collect()), changes }
 }
 
-/// What each static NodePool lacks of nodes, and which it has too many.
+/// The missing and the surplus nodes of each static NodePool.
 pub(in crate::plan) fn numbers(facts: Facts<'_>) -> Vec<StaticChange> {
     let under_way = launched(facts.commands, facts.claims);
     let cluster_state = ClusterState::new(&facts.snapshot.view, facts.claims).with_shifted(&facts.snapshot.shifted);
@@ -148,7 +147,7 @@ fn prepared(change: StaticChange, removes: bool, facts: Facts<'_>, names: &mut N
 }
 
 impl Keeping {
-    /// The claims as they are then, given the results of the writes.
+    /// The claims after this part, given the results of the writes.
     pub(in crate::plan) fn done(self, facts: Facts<'_>, written: &[Written]) -> Retired {
         let mut claims = facts.claims.to_vec();
         let (mut actions, mut outcome, mut answers) = (Vec::new(), Outcome::default(), written);
@@ -162,8 +161,7 @@ impl Keeping {
             let created = launches::created(groups, of_groups);
             if !created.claims.is_empty() {
                 let names: Vec<String> = created.claims.iter().map(|claim| claim.name.clone()).collect();
-                let summary =
-                    format!("{} nodes launched, which NodePool {node_pool} lacked of its replicas", names.len());
+                let summary = format!("{} nodes launched for the replicas of NodePool {node_pool}", names.len());
                 let detail = json!({ "nodePool": node_pool, "claims": names, "short": short }).to_string();
                 actions.push(Action::WakeClaims(created.leaders));
                 actions.push(decision(KIND, names, summary, detail, facts.snapshot.now));
@@ -181,7 +179,7 @@ impl Keeping {
     }
 }
 
-/// Reports that a NodePool has fewer nodes than it should. That it is not ready is reported where it is evaluated.
+/// Reports that a NodePool has fewer nodes than its replicas. Readiness is reported where it is evaluated.
 fn shortage(node_pool: &str, short: Option<String>, facts: Facts<'_>) -> Outcome {
     let mut outcome = Outcome::default();
     let evaluated = facts.pool(node_pool).filter(|one| one.pool.ready.is_ok());
@@ -192,12 +190,12 @@ fn shortage(node_pool: &str, short: Option<String>, facts: Facts<'_>) -> Outcome
     outcome
 }
 
-/// Whether some NodePool has a fixed number of nodes.
+/// Whether any NodePool is static.
 fn fixed(evaluated: &[EvaluatedPool]) -> bool {
     evaluated.iter().any(|evaluated| evaluated.pool.replicas.is_some())
 }
 
-/// The claims of nodes that have to be removed, each with its termination. One that is leaving already is left out.
+/// The claims of nodes to remove, each with its termination. Claims that are already terminating are left out.
 fn leaving(going: Vec<Going>, facts: Facts<'_>) -> Vec<Leaving> {
     let mut leaving: Vec<Leaving> = Vec::new();
     for going in going {
@@ -216,8 +214,8 @@ fn updates(leaving: &[Leaving]) -> Vec<Action> {
     leaving.iter().map(|one| Action::RetireClaim(Box::new(one.after.clone()))).collect()
 }
 
-/// The results for claims that have to leave: lifecycle is woken for those that were written, and one that another process wrote at
-/// this moment is left to the next plan.
+/// The results for terminating claims. Lifecycle is woken for those that were written. A claim that another process wrote at the
+/// same time is left for the next plan.
 fn left(
     leaving: Vec<Leaving>,
     now: Timestamp,
@@ -236,7 +234,7 @@ fn left(
         reasons.insert(going.message);
         names.push(after.name.clone());
         if written.spec.charge != after.spec.charge {
-            // Its replacement may have exceeded the limits as they were read.
+            // Its replacement may have exceeded the limits that were read.
             outcome.report.wait_at_most(SOON);
         }
         if let Some(claim) = claims.get_mut(place) {
@@ -252,7 +250,7 @@ fn left(
     (vec![Action::WakeClaims(names.clone()), decision(KIND, names, summary, detail, now)], outcome)
 }
 
-/// The commands whose replacements are all there: until then their nodes are still those that there should be.
+/// The commands whose replacements all exist. Until then their nodes still count as replicas.
 fn launched(commands: &Commands, records: &[NodeClaim]) -> Vec<CommandRecord> {
     let there = |name: &str| records.iter().any(|claim| claim.name == name);
     let complete = |record: &&CommandRecord| {
@@ -262,7 +260,7 @@ fn launched(commands: &Commands, records: &[NodeClaim]) -> Vec<CommandRecord> {
     commands.records.iter().filter(complete).cloned().collect()
 }
 
-/// The cluster with all claims, those too that have lost their node.
+/// The cluster with all claims, including those that have lost their node.
 fn whole<'a>(
     cluster_state: &'a ClusterState<'_>,
     evaluated: &'a [EvaluatedPool],
@@ -276,12 +274,12 @@ fn whole<'a>(
     cluster
 }
 
-/// The nodes of NodePools that sleep.
+/// The nodes of NodePools that are scheduled off.
 fn sleepers(facts: Facts<'_>, under_way: &[CommandRecord]) -> Vec<Going> {
     let cluster_state = ClusterState::new(&facts.snapshot.view, facts.claims).with_shifted(&facts.snapshot.shifted);
     let retiring = schedules::retiring(&whole(&cluster_state, facts.evaluated, under_way), facts.snapshot.now);
     let going = retiring.into_iter().map(|(candidate, until)| Going {
-        message: format!("its NodePool {} sleeps until {until}", candidate.node_pool),
+        message: format!("its NodePool {} is scheduled off until {until}", candidate.node_pool),
         candidate,
         reason: TerminationReason::ScheduledOff,
     });
@@ -291,13 +289,13 @@ fn sleepers(facts: Facts<'_>, under_way: &[CommandRecord]) -> Vec<Going> {
 fn too_many(candidate: &Candidate, scheduled_off: bool) -> Going {
     let pool = &candidate.node_pool;
     let (reason, message) = match scheduled_off {
-        true => (TerminationReason::ScheduledOff, format!("its NodePool {pool} sleeps")),
+        true => (TerminationReason::ScheduledOff, format!("its NodePool {pool} is scheduled off")),
         false => (TerminationReason::ScaledDown, format!("NodePool {pool} has more nodes than its replicas")),
     };
     Going { candidate: candidate.clone(), reason, message }
 }
 
-/// The nodes that have been unhealthy for too long. Where too many are at once, that is reported instead.
+/// The nodes that have been unhealthy for too long. If too many are unhealthy at once, that is reported instead.
 fn repairs(facts: Facts<'_>, under_way: &[CommandRecord]) -> (Vec<Going>, Outcome) {
     let mut outcome = Outcome::default();
     let found = match unhealthy_nodes(facts, under_way) {
@@ -317,10 +315,10 @@ fn repairs(facts: Facts<'_>, under_way: &[CommandRecord]) -> (Vec<Going>, Outcom
     (due.map(going).collect(), outcome)
 }
 
-/// The nodes that are not healthy, and what is to be done about them where node repair is switched on.
+/// The unhealthy nodes, and what node repair does about them if it is enabled.
 ///
 /// # Errors
-/// When a Node cannot be decoded: it is missing among those of which a share may be unhealthy.
+/// If a Node cannot be decoded: the unhealthy share cannot be computed without it.
 pub(in crate::plan) fn unhealthy_nodes(
     facts: Facts<'_>,
     under_way: &[CommandRecord],

@@ -1,4 +1,4 @@
-//! The operations, wired to the world's ports as the functions wire them to AWS.
+//! The operations, wired to the ports of the world as the functions wire them to AWS.
 
 use nodeless_lifecycle::Settings;
 use nodeless_operations::gates::FeatureGates;
@@ -18,7 +18,7 @@ use nodeless_world::memory::{MemoryClaims, MemoryQueue};
 use nodeless_world::ports::{MemoryCatalogSource, MemoryCloud, MemoryCluster};
 use std::sync::Arc;
 
-/// All operations over one world.
+/// All operations in one world.
 pub struct Functions {
     planner: Planner,
     reconciler: Reconciler,
@@ -28,27 +28,27 @@ pub struct Functions {
     interrupter: Interrupter,
 }
 
-/// What came of an operation.
+/// The result of an operation.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Of a plan.
+    /// The result of a plan.
     Planned(Result<PlanReport, PlanError>),
-    /// Of reconciling the claims of a shard that are due.
+    /// The result of reconciling the due claims of a shard.
     Reconciled(Result<Vec<Reconciled>, ReconcileError>),
-    /// Of a sweep.
+    /// The result of a sweep.
     Swept(Result<SweepReport, SweepError>),
-    /// Of a refresh.
+    /// The result of a refresh.
     Refreshed(Result<RefreshReport, RefreshError>),
-    /// Of asking EC2 whether instances can be launched from an EC2NodeClass: whether its status changed.
+    /// The result of validating an EC2NodeClass: whether its status changed.
     Validated(Result<bool, PortError>),
-    /// Of an event from EC2: the claims that leave because of it.
+    /// The result of an event from EC2: the claims that are terminated because of it.
     Interrupted(Result<Vec<String>, InterruptError>),
-    /// None: the process was killed during the work that this names.
+    /// No result: the process was killed during this work.
     Ended(&'static str),
 }
 
 impl Outcome {
-    /// The reason of a failure.
+    /// The error.
     pub fn failure(&self) -> Option<String> {
         match self {
             Self::Planned(result) => result.as_ref().err().map(ToString::to_string),
@@ -61,15 +61,15 @@ impl Outcome {
         }
     }
 
-    /// Whether the function hands its message back to its queue.
+    /// Whether the function returns its message to its queue.
     pub(crate) fn is_handed_back(&self) -> bool {
         matches!(self, Self::Interrupted(Err(InterruptError::Port(_))))
     }
 }
 
 impl Functions {
-    /// The operations over the world's ports, with the settings that the functions have by default, and with fault
-    /// injection in every call if it is given. They start with empty memory.
+    /// The operations over the ports of the world, with the default settings of the functions, and with fault injection in every
+    /// call if it is given. They start with empty memory.
     pub fn new(
         world: &World,
         claims: MemoryClaims,

@@ -1,4 +1,4 @@
-//! One invocation of a function, which may be killed.
+//! One invocation of a function, which fault injection may kill.
 
 use super::{Functions, Outcome, Work};
 use futures::future::BoxFuture;

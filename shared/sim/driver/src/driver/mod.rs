@@ -1,11 +1,11 @@
 //! Runs the operations of the Lambda functions in a world, in one thread.
 //!
-//! [`Driver`] does what EventBridge, SQS and the webhook do in AWS: it wakes the planner by the minute, on
-//! FailedScheduling events and when EC2NodeClasses change, delivers claims when their messages are due, and starts sweeps and refreshes on schedule.
+//! [`Driver`] does what EventBridge, SQS and the webhook do in AWS: it wakes the planner every minute, on FailedScheduling events
+//! and when EC2NodeClasses change, delivers messages when they are due, and starts sweeps and refreshes on schedule.
 //!
-//! Time is the world's. [`Driver::advance_to`] runs everything that is due until then, at its own time and in a fixed order:
-//! when every operation waits, the clock jumps to the next due time. So hours pass in milliseconds, and the same calls give
-//! the same result each time. To follow the wall clock, call it often.
+//! The time is that of the world. [`Driver::advance_to`] runs everything that is due until then, at its own time and in a fixed
+//! order: when every operation waits, the clock advances to the next due time. So hours pass in milliseconds, and the same calls
+//! have the same result each time. To follow the wall clock, call it often.
 
 mod functions;
 mod invocation;
@@ -32,21 +32,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// The visibility timeouts of the queues, as `terraform/queues.tf` has them by default: a message that is handed back, or whose
-/// process was killed, is delivered again after so long. Messages in flight hold up the plan queue, which is FIFO.
+/// The visibility timeouts of the queues, with the defaults of `terraform/queues.tf`: a message that is returned, or whose
+/// process was killed, is delivered again after this time. Messages in flight block the plan queue, which is FIFO.
 const PLAN_VISIBILITY: SignedDuration = SignedDuration::from_secs(45);
 const CLAIMS_VISIBILITY: SignedDuration = SignedDuration::from_secs(120);
 const INTERRUPTION_VISIBILITY: SignedDuration = SignedDuration::from_secs(40);
 /// The webhook sends at most one wake-up in this time.
 const WEBHOOK_PAUSE: SignedDuration = SignedDuration::from_secs(1);
-/// The least that the clock moves on. Kubernetes' times have whole seconds, so nothing is due more often.
+/// The minimum step of the clock. Kubernetes' times have whole seconds, so nothing is due more often.
 const STEP: SignedDuration = SignedDuration::from_millis(1);
-/// How many rounds of the cluster and the operations may follow each other at one moment.
+/// The maximum number of rounds of the cluster and the operations at one time.
 const ROUNDS: usize = 10_000;
-/// How many outcomes are kept until they are taken.
+/// The maximum number of outcomes that are kept.
 const OUTCOMES: usize = 1_000;
 
-/// A unit of work, by what it is about.
+/// A unit of work, by its subject.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Work {
     Plan,
@@ -66,7 +66,7 @@ pub enum DriverError {
     /// The simulated cluster and the operations caused changes in each other without end.
     #[error("the simulated cluster and the operations did not become quiescent in {ROUNDS} rounds at {at}")]
     NotQuiescent {
-        /// When.
+        /// The time.
         at: Timestamp,
     },
 }
@@ -83,13 +83,13 @@ pub struct Driver {
     fault_injection: Option<FaultInjection>,
     running: FuturesUnordered<Invocation>,
     busy: BTreeSet<Work>,
-    /// Work that is due and starts when the same work does not run already.
+    /// Due work that starts when the same work is not running already.
     due: BTreeSet<Work>,
     /// Work that is due at a later time.
     later: BTreeMap<Work, Timestamp>,
     seen: u64,
     webhook_sent: Option<Timestamp>,
-    /// Until when the message of a planner that was killed is in flight, and no plan begins.
+    /// Until when the message of a killed planner is in flight, and no plan starts.
     plans_held_until: Option<Timestamp>,
     outcomes: VecDeque<(Timestamp, Outcome)>,
     events: VecDeque<Value>,
@@ -102,7 +102,7 @@ impl std::fmt::Debug for Driver {
 }
 
 impl Driver {
-    /// Runs nodeless in a world. Logs and metrics go to `sink`.
+    /// Runs nodeless in a world. Logs and metrics are written to `sink`.
     pub fn new(world: World, schedule: Schedule, sink: Arc<dyn Sink>) -> Self {
         Self::set_up(world, schedule, sink, None, FeatureGates::default())
     }
@@ -118,7 +118,7 @@ impl Driver {
         Self::set_up(world, schedule, sink, Some(fault_injection), gates)
     }
 
-    /// The same, with what is behind feature gates switched on or off.
+    /// The same, with feature gates.
     #[must_use]
     pub fn gated(mut self, gates: FeatureGates) -> Self {
         self.gates = gates;
@@ -169,12 +169,12 @@ impl Driver {
         &self.claims
     }
 
-    /// The world, to be changed from outside between steps.
+    /// The world, for changes between steps.
     pub fn world_mut(&mut self) -> &mut World {
         &mut self.world
     }
 
-    /// The faults, if there are any.
+    /// The fault injection, if any.
     pub fn fault_injection(&self) -> Option<&FaultInjection> {
         self.fault_injection.as_ref()
     }
@@ -184,20 +184,20 @@ impl Driver {
         &self.queue
     }
 
-    /// Takes what came of the operations since the last call, and when, oldest first.
+    /// Takes the results of the operations since the last call, with their times, oldest first.
     pub fn take_outcomes(&mut self) -> Vec<(Timestamp, Outcome)> {
         self.outcomes.drain(..).collect()
     }
 
-    /// Takes the EventBridge events since the last call, oldest first. The interruption operation has had them already.
+    /// Takes the EventBridge events since the last call, oldest first. The interruption operation has already handled them.
     pub fn take_events(&mut self) -> Vec<Value> {
         self.events.drain(..).collect()
     }
 
-    /// Does everything that is to be done now, until every operation waits.
+    /// Performs everything that is due now, until every operation waits.
     ///
     /// # Errors
-    /// When the world fails or does not converge. An operation that fails is tried again and is no error.
+    /// When the world fails or does not converge. A failed operation is retried and is not an error.
     pub fn converge(&mut self) -> Result<(), DriverError> {
         for _ in 0..ROUNDS {
             let moved = self.world.converge()?;
@@ -218,7 +218,7 @@ impl Driver {
         due.into_iter().flatten().chain(self.later.values().copied()).min()
     }
 
-    /// Advances time: everything that is due until then happens at its own time. Time never goes back.
+    /// Advances time: everything that is due until then happens at its own time. Time never decreases.
     ///
     /// # Errors
     /// As for [`Driver::converge`].
@@ -252,7 +252,7 @@ impl Driver {
         }
     }
 
-    /// Advances to what is due next; `false` when that is after `limit`.
+    /// Advances to the next due time; `false` if that is after `limit`.
     fn step(&mut self, limit: Timestamp) -> Result<bool, DriverError> {
         let least = self.world.now().saturating_add(STEP).unwrap_or(Timestamp::MAX);
         let Some(next) = self.next_wakeup().map(|next| next.max(least)).filter(|next| *next <= limit) else {
@@ -296,7 +296,7 @@ impl Driver {
         }
     }
 
-    /// Delivers a message from outside, once unless a fault changes that.
+    /// Delivers a message from outside, once unless fault injection changes that.
     fn deliver(&mut self, work: &Work, now: Timestamp) {
         let Fate(copies) = self.fault_injection.as_ref().map_or_else(Fate::default, FaultInjection::fate);
         for delay in copies {
@@ -307,7 +307,7 @@ impl Driver {
         }
     }
 
-    /// Reads the changes of the cluster as the webhook's match conditions let them through, and wakes the planner.
+    /// Reads the changes of the cluster that match the webhook's match conditions, and wakes the planner.
     fn watch(&mut self, now: Timestamp) {
         let current = self.world.api().revision();
         if current == self.seen {
@@ -331,7 +331,7 @@ impl Driver {
         }
     }
 
-    /// Starts the work that is due and does not run already. Returns whether there was any.
+    /// Starts due work that is not running already. Returns whether there was any.
     fn start(&mut self) -> bool {
         let plans_held = self.plans_held_until.is_some_and(|until| until > self.world.now());
         let waits = |work: &Work| self.busy.contains(work) || (plans_held && *work == Work::Plan);
@@ -347,14 +347,14 @@ impl Driver {
         !ready.is_empty()
     }
 
-    /// Whether the same work may run twice at once. With fault injection it may, as in AWS: the queue of claims delivers two
+    /// Whether the same work may run twice at once. With fault injection it may, as in AWS: the claims queue may deliver two
     /// messages about the same shard to two processes, and a sweep may take longer than the minute until the next one. Plans run
-    /// one after the other, by their FIFO queue, and so do refreshes, since there is one process for them.
+    /// one after the other because of their FIFO queue, and so do refreshes, which have one process.
     fn may_overlap(&self, work: &Work) -> bool {
         self.fault_injection.is_some() && !matches!(work, Work::Plan | Work::Refresh)
     }
 
-    /// Later processes start with empty memory. Those that run already keep theirs.
+    /// Later processes start with empty memory. Running processes keep theirs.
     fn forget(&mut self) {
         let (claims, queue, sink) = (self.claims.clone(), self.queue.clone(), self.sink.clone());
         self.functions =
@@ -394,26 +394,26 @@ impl Driver {
     }
 }
 
-/// After what time the message of this work is delivered again. The functions hand back only messages of interruptions: the sweep,
-/// the heartbeat and the catalog ask for everything else again.
+/// After which time the message of this work is delivered again. The functions return only messages of interruptions: the sweep,
+/// the heartbeat and the catalog request all other work again.
 fn redelivered_after(work: &Work, outcome: &Outcome) -> Option<SignedDuration> {
     let killed = matches!(outcome, Outcome::Ended(_));
     match work {
         Work::Plan => killed.then_some(PLAN_VISIBILITY),
         Work::Shard(_) | Work::Validate(_) => killed.then_some(CLAIMS_VISIBILITY),
         Work::Interrupt(_) => (killed || outcome.is_handed_back()).then_some(INTERRUPTION_VISIBILITY),
-        // Their schedules start them again before.
+        // Their schedules start them earlier.
         Work::Sweep | Work::Refresh => None,
     }
 }
 
-/// Whether the webhook's match conditions let a change of an EC2NodeClass through: one that is new, changed or being deleted.
+/// Whether a change of an EC2NodeClass matches the webhook's match conditions: it is new, changed or being deleted.
 fn has_new_generation(change: &Change) -> bool {
     let generation = |object: &Value| object["metadata"]["generation"].clone();
     change.previous.as_ref().is_none_or(|before| generation(before) != generation(&change.object))
 }
 
-/// Whether the webhook's match conditions let an event through: FailedScheduling about a pod, from somebody else.
+/// Whether an event matches the webhook's match conditions: FailedScheduling about a pod, not published by nodeless.
 fn wakes_planner(event: &Value) -> bool {
     event["reason"] == "FailedScheduling"
         && event["involvedObject"]["kind"] == "Pod"

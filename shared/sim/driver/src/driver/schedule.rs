@@ -33,7 +33,7 @@ impl Default for Schedule {
 }
 
 impl Schedule {
-    /// The catalog is due at this time first, and what needs it a second later.
+    /// The catalog is due first, and the operations that need it a second later.
     pub(crate) fn starting(self, now: Timestamp) -> Self {
         let then = now.saturating_add(SignedDuration::from_secs(1)).unwrap_or(now);
         Self { next: [then, then, now], ..self }

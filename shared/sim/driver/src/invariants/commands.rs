@@ -1,4 +1,4 @@
-//! What must hold of disruption commands: no node is in two, and no node drains before what takes its place is ready.
+//! The invariants of disruption commands: no node is in two, and no node drains before its replacements are ready.
 
 use super::{ONE_COMMAND, REPLACEMENTS_FIRST, Violation};
 use jiff::{SignedDuration, Timestamp};
@@ -9,24 +9,24 @@ use nodeless_operations::plan::decode_command;
 use nodeless_ports::plans::StoredCommand;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long before it is first seen in the table a command may have been validated, whatever its record says: so long a plan
-/// takes at most.
+/// How long before it is first seen in the table a command may have been validated, whatever its record contains: the maximum
+/// duration of a plan.
 const PLAN: SignedDuration = SignedDuration::from_mins(1);
-/// How long after a command without replacements was validated its nodes may begin to leave because of that.
+/// How long after a command without replacements was validated its nodes may begin to be disrupted by it.
 const LEFT: SignedDuration = SignedDuration::from_mins(1);
 
-/// The commands that were seen, and the claims whose nodes were ever ready for pods.
+/// The observed commands, and the claims whose nodes were ever ready for pods.
 #[derive(Debug, Default)]
 pub(super) struct CommandChecks {
-    /// The names of replacements, by the id of the command. A command may have ended by the time that its nodes leave.
+    /// The names of replacements, by the id of the command. A command may have ended when its nodes are disrupted.
     replacements: BTreeMap<String, Vec<String>>,
     ready: BTreeSet<String>,
-    /// By the name of the claim, what was validated about it: as of this look, and of the one before, since a command may end
-    /// in the very step in which its last node begins to leave.
+    /// The validations of each claim by name: as of this check, and of the one before, because a command may end in the step in
+    /// which the disruption of its last node begins.
     validated: [BTreeMap<String, Validated>; 2],
 }
 
-/// A command that was validated: whoever reads its record carries it out.
+/// A validated command: any process that reads its record executes it.
 #[derive(Clone, Debug)]
 struct Validated {
     command: String,
@@ -35,7 +35,7 @@ struct Validated {
 }
 
 impl CommandChecks {
-    /// Looks at commands and claims as they are now, and gives what is wrong with commands.
+    /// Checks the current commands and claims, and returns the violations about commands.
     pub(super) fn check(&mut self, stored: &[StoredCommand], claims: &[NodeClaim], now: Timestamp) -> Vec<Violation> {
         let ready = claims.iter().filter(|claim| claim.has_condition(condition::INITIALIZED));
         self.ready.extend(ready.map(|claim| claim.name.clone()));
@@ -51,7 +51,7 @@ impl CommandChecks {
                     continue;
                 }
             };
-            // One that is only proposed has not touched anything yet.
+            // A proposed command has not changed anything yet.
             if record.phase == CommandPhase::Proposed {
                 continue;
             }
@@ -67,7 +67,7 @@ impl CommandChecks {
         wrong
     }
 
-    /// When a command was validated: what was seen of it first counts.
+    /// When a command was validated: the first observation counts.
     fn validation(&self, record: &CommandRecord, claim: &str, now: Timestamp) -> Validated {
         let id = &record.command.id;
         if let Some(known) = self.validated[0].get(claim).filter(|known| known.command == *id) {
@@ -78,15 +78,15 @@ impl CommandChecks {
         Validated { command: id.clone(), at, launches: !record.replacements.is_empty() }
     }
 
-    /// When it was decided for the last time that a claim may leave by choice, if that was seen. A command is written down
-    /// before anything is touched for it, so what came of a decision may come a little later: another process goes on with it.
+    /// When the voluntary disruption of a claim was decided last, if that was observed. A command is written before it changes
+    /// anything, so its effects may be later, when another process continues it.
     pub(super) fn decided(&self, claim: &NodeClaim, now: Timestamp) -> Option<Timestamp> {
         let known = self.validated.iter().find_map(|known| known.get(&claim.name))?;
         let earliest = if known.launches { Timestamp::MIN } else { now.checked_sub(LEFT).unwrap_or(Timestamp::MIN) };
         Some(known.at.max(earliest))
     }
 
-    /// What is wrong with a claim's beginning to leave by choice: replacements of its command that were never ready.
+    /// The violations of a voluntary disruption: replacements of its command that were never ready.
     pub(super) fn leaves(&self, claim: &NodeClaim, now: Timestamp) -> Option<Violation> {
         let id = claim.status.command.as_ref()?;
         let waits: Vec<&String> =

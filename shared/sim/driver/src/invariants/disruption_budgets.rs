@@ -1,11 +1,11 @@
-//! What disruption budgets allow, computed from the JSON of a NodePool.
+//! The allowed disruptions, computed from the JSON of a NodePool.
 
 use crate::scenarios::durations;
 use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::TimeZone};
 use serde_json::Value;
 
-/// How many nodes of so many may leave for a reason: the least of the budgets that are about it, percentages rounded up.
-/// Budgets with a schedule count when they are in force at all of these times.
+/// How many of a number of nodes may be disrupted for a reason: the minimum of the applicable budgets, with percentages rounded
+/// up. A budget with a schedule counts if it is active at all of these times.
 pub(super) fn allowed(pool: &Value, reason: &str, nodes: usize, times: &[Timestamp]) -> usize {
     let budgets = pool.pointer("/spec/disruption/budgets").and_then(Value::as_array).cloned();
     let budgets = budgets.unwrap_or_else(|| vec![serde_json::json!({ "nodes": "10%" })]);
@@ -27,8 +27,8 @@ pub(super) fn allowed(pool: &Value, reason: &str, nodes: usize, times: &[Timesta
     budgets.iter().filter(about).map(count).min().unwrap_or(usize::MAX)
 }
 
-/// Whether a budget holds at a time: always without a schedule, and for its duration after each minute of its schedule.
-/// One whose schedule is not understood here counts as not in force, so that no violation is reported in error.
+/// Whether a budget is active at a time: always without a schedule, otherwise for its duration after each time of its schedule. A
+/// budget with an unsupported schedule counts as inactive, so that no violation is reported in error.
 fn is_in_force(budget: &Value, at: Timestamp) -> bool {
     let Some(schedule) = budget.get("schedule").and_then(Value::as_str) else { return true };
     let duration = budget.get("duration").and_then(Value::as_str).map(durations::parse);
@@ -39,7 +39,7 @@ fn is_in_force(budget: &Value, at: Timestamp) -> bool {
     })
 }
 
-/// Minute, hour, day, month and weekday, as those that match.
+/// Whether minute, hour, day, month and weekday match.
 struct Schedule([Vec<i8>; 5]);
 
 impl Schedule {
@@ -52,7 +52,7 @@ impl Schedule {
         };
         let fields: Vec<&str> = text.split_whitespace().collect();
         let ranges = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 6)];
-        // With both a day and a weekday cron takes either, which is nothing that a scenario needs.
+        // With both a day and a weekday cron matches either, which no scenario needs.
         if fields.len() != 5 || (fields[2] != "*" && fields[4] != "*") {
             return None;
         }

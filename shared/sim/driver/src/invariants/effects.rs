@@ -1,5 +1,5 @@
-//! Checks at the moment of an effect: evictions, deletions of pods and terminations of instances, against
-//! PodDisruptionBudgets, whose healthy pods are counted here.
+//! Checks effects when they happen: evictions, deletions of pods and terminations of instances, against PodDisruptionBudgets,
+//! whose healthy pods are counted here.
 
 use super::{DO_NOT_DISRUPT, POD_DISRUPTION_BUDGETS as PDB_INVARIANT, Violation, condition, text};
 use jiff::Timestamp;
@@ -12,17 +12,17 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What was observed so far.
+/// The observations so far.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) violations: Vec<Violation>,
-    /// Evictions that were accepted, by the reason of the claim that left.
+    /// Accepted evictions, by the reason of the claim's termination.
     pub(crate) evictions: BTreeMap<String, u64>,
-    /// Pods deleted by force, because their node's time was up.
+    /// Pods that were deleted forcefully at the end of the termination grace period of their node.
     pub(crate) forced: u64,
-    /// The latest effects on the world, without those that change nothing there.
+    /// The latest effects on the cluster and the account, without those that changed nothing.
     pub(crate) effects: Vec<Effect>,
-    /// The pod that is about to be evicted, as it is before.
+    /// The pod that is about to be evicted, before the eviction.
     about: Option<Arc<Value>>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct EffectChecks {
     observed: Mutex<Observed>,
 }
 
-/// Operations that have no effect on nodes and pods: messages, events, explanations. A status that differs changes its object,
+/// Operations without an effect on nodes and pods: messages, events, explanations. A status that differs changes its object,
 /// which is checked too.
 const WITHOUT_EFFECT: [&str; 9] = [
     "queue ",
@@ -47,7 +47,7 @@ const WITHOUT_EFFECT: [&str; 9] = [
     "claims acquire lease",
 ];
 
-/// How many effects are kept. They are read while the cluster should be quiescent, when there should be none.
+/// The maximum number of effects that are kept. They are read while the cluster should be quiescent, when there should be none.
 const KEPT: usize = 10_000;
 
 impl EffectChecks {
@@ -67,7 +67,7 @@ impl EffectChecks {
         self.api.list(resource, options).map(|list| list.items).unwrap_or_default()
     }
 
-    /// The claim of the node that a pod is on.
+    /// The claim of the node of a pod.
     fn claim_of(&self, pod: &Value) -> Option<NodeClaim> {
         let node = text(pod, "/spec/nodeName");
         self.claims.snapshot().into_iter().find(|claim| claim.status.node_name.as_deref() == Some(node))
@@ -82,8 +82,8 @@ impl EffectChecks {
             let detail = format!("pod {} was evicted", effect.subject);
             self.observed().violations.push(Violation { at: effect.at, invariant: DO_NOT_DISRUPT, detail });
         }
-        // A pod that was being deleted already does not count: the API evicts it regardless of its budget. The kubelet may have
-        // stopped answering, so that the pod seems to exist for a long time.
+        // A pod that was being deleted already does not count: the API evicts it regardless of its budget. If the kubelet does
+        // not respond, the pod may seem to exist for a long time.
         let before = self.observed().about.take();
         let Some(pod) = before.filter(|pod| is_ready(pod) && !is_leaving(pod)) else { return };
         for budget in self.budgets_of(&pod) {
@@ -114,7 +114,7 @@ impl EffectChecks {
         }
     }
 
-    /// An instance is terminated, and with it the pods that still run there.
+    /// An instance is terminated together with the pods that still run there.
     fn terminated(&self, effect: &Effect) {
         for id in effect.subject.split(' ') {
             let node = self
@@ -125,7 +125,7 @@ impl EffectChecks {
             let claim = self.claims.of_instance(id);
             let end = claim.and_then(|claim| claim.status.termination);
             let timed_out = end.as_ref().is_some_and(|end| end.deadline.is_some_and(|deadline| deadline <= effect.at));
-            // An instance that EC2 or a person terminated before does not count.
+            // An instance that EC2 or a user terminated before does not count.
             let gone = end.as_ref().is_some_and(|end| end.reason == TerminationReason::InstanceMissing);
             if timed_out || gone {
                 continue;
@@ -157,7 +157,7 @@ impl EffectChecks {
         budgets.into_iter().filter(|budget| selects(budget, pod)).collect()
     }
 
-    /// How many healthy pods a budget has, and how many it requires.
+    /// The number of healthy pods of a budget, and the number that it requires.
     fn healthy_and_desired(&self, budget: &Value) -> (i64, i64) {
         let here = ListOptions::namespace(text(budget, "/metadata/namespace"));
         let pods = self.list(&PODS, &here).into_iter();
@@ -210,7 +210,7 @@ impl Observer for EffectChecks {
     }
 }
 
-/// Whether a budget's selector takes in a pod. An empty selector takes in all, none at all takes in none.
+/// Whether a budget's selector matches a pod. An empty selector matches all pods, a missing one none.
 fn selects(budget: &Value, pod: &Value) -> bool {
     let Some(selector) = budget["spec"]["selector"].as_object() else { return false };
     let labels = &pod["metadata"]["labels"];

@@ -1,4 +1,4 @@
-//! What a quiescent cluster must not have, read from a driver.
+//! Unfinished work in a driver's world, which a quiescent cluster must not have.
 
 use super::text;
 use crate::Driver;
@@ -28,7 +28,7 @@ pub(crate) fn leftovers(driver: &Driver) -> Vec<String> {
     observed.leftovers()
 }
 
-/// The names of the objects that fulfil a condition.
+/// The names of the objects that match a condition.
 fn names(driver: &Driver, resource: &Resource, condition: impl Fn(&Value) -> bool) -> BTreeSet<String> {
     let objects = driver.world().api().list(resource, &ListOptions::default()).map(|list| list.items);
     let objects = objects.unwrap_or_default();

@@ -1,7 +1,7 @@
-//! What must hold in every run, checked from outside: in the simulated cluster, in the account and in the claims table.
+//! The invariants of every run, checked from outside: in the simulated cluster, in the account and in the claims table.
 //!
-//! Nothing here calls what decides. Where a decision is checked, for example against budgets, the oracle computes what is
-//! allowed by itself, from the JSON of the objects.
+//! No code of the operations is called here. To check a decision, for example against budgets, the oracle computes what is
+//! allowed independently, from the JSON of the objects.
 
 mod commands;
 mod disruption_budgets;
@@ -16,10 +16,10 @@ pub(crate) use oracle::Oracle;
 use jiff::Timestamp;
 use serde_json::Value;
 
-pub(crate) const ONE_INSTANCE: &str = "at most one instance a claim";
+pub(crate) const ONE_INSTANCE: &str = "each claim has at most one instance";
 pub(crate) const LIMITS: &str = "the limits of NodePools hold";
 pub(crate) const DISRUPTION_BUDGETS: &str = "disruption budgets hold";
-pub(crate) const DO_NOT_DISRUPT: &str = "nothing is disrupted that asks not to be";
+pub(crate) const DO_NOT_DISRUPT: &str = "do-not-disrupt is honoured";
 pub(crate) const ONE_COMMAND: &str = "no node is in two commands";
 pub(crate) const REPLACEMENTS_FIRST: &str = "no node drains before its replacements are ready";
 pub(crate) const NO_ORPHANS: &str = "no instance is without a claim for more than ten minutes";
@@ -29,18 +29,18 @@ pub(crate) const PODS_RUN: &str = "a pod that can be placed runs";
 pub(crate) const BECOMES_QUIESCENT: &str = "the cluster becomes quiescent";
 pub(crate) const NO_LEFTOVERS: &str = "a quiescent cluster has no leftovers";
 
-/// An invariant that did not hold.
+/// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Violation {
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// What must hold.
+    /// The invariant.
     pub invariant: &'static str,
-    /// What was found instead.
+    /// The violation.
     pub detail: String,
 }
 
-/// The text at a place in an object; empty when there is none.
+/// The text at a path in an object; empty if there is none.
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

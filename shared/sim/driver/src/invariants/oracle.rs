@@ -1,4 +1,4 @@
-//! The oracle: what must hold after every step.
+//! The oracle, which checks the invariants after every step.
 
 use super::commands::CommandChecks;
 use super::{
@@ -18,26 +18,26 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// How long an instance may be without a claim.
 const UNOWNED: SignedDuration = SignedDuration::from_mins(10);
-/// A plan has seen a pod that was pending for so long when the plan ended: batching, slow calls and stale views included.
+/// A plan has seen a pod that was pending for this long when the plan ended, including batching, slow calls and stale snapshots.
 const SEEN_AFTER: SignedDuration = SignedDuration::from_secs(60);
-/// How long a pod may wait for a node that a plan gave it.
+/// How long a pod may wait for the node that a plan assigned to it.
 const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(45);
-/// How much longer it may wait for each instance of its own that never joins: until its claim is deleted, as in Karpenter, and
-/// the next one is planned.
+/// How much longer it may wait for each of its instances that never joins: until its claim is deleted, as in Karpenter, and the
+/// next one is planned.
 const WAIT_PER_FAILURE: SignedDuration = SignedDuration::from_mins(16);
-/// How long back the greatest number of nodes of a pool counts for its budgets: a plan works on what was true when it began.
+/// For how long the maximum number of nodes of a NodePool counts for its budgets: a plan uses the state at its start.
 const BUDGET_WINDOW: SignedDuration = SignedDuration::from_mins(5);
 
-/// A pod that has no node.
+/// A pod without a node.
 #[derive(Debug)]
 struct Pending {
     key: String,
     created: Timestamp,
-    /// When the scheduler first found no node for it.
+    /// When the scheduler first reported it as unschedulable.
     marked: Option<Timestamp>,
-    /// How many plans without problems have ended since they could have seen it.
+    /// How many successful plans have ended that could have seen it.
     plans: u32,
-    /// Whether the last such plan reported it unschedulable.
+    /// Whether the last such plan reported it as unschedulable.
     refused: bool,
     /// When a plan last reported that: until then there was no node to wait for.
     last_refused: Option<Timestamp>,
@@ -45,7 +45,7 @@ struct Pending {
     message: String,
 }
 
-/// What EC2 runs for a NodePool.
+/// What runs in EC2 for a NodePool.
 #[derive(Clone, Copy, Debug, Default)]
 struct Running {
     cpus: f64,
@@ -61,19 +61,20 @@ pub(crate) struct Oracle {
     pending: BTreeMap<String, Pending>,
     /// How long pods waited for their node, in milliseconds.
     pub(crate) waits: Vec<i64>,
-    /// Instances by the uid of the claim that they were written on.
+    /// Instances by the uid of the claim that they were recorded on.
     instances: BTreeMap<String, String>,
-    /// The name of the claim that an instance was written on, by the instance's id.
+    /// The name of the claim that an instance was recorded on, by the instance's id.
     machines: BTreeMap<String, String>,
     unowned: BTreeMap<String, Timestamp>,
-    /// Claims that leave by choice, by NodePool.
+    /// Claims with a voluntary disruption, by NodePool.
     leaving: BTreeSet<String>,
     /// Number of nodes by NodePool over the last minutes.
     sizes: BTreeMap<String, Vec<(Timestamp, usize)>>,
     pools: BTreeMap<String, Value>,
     launched: BTreeSet<String>,
     commands: CommandChecks,
-    /// The pods that claims were made for. What a plan says is looked at a little later, when a claim of it may have gone again.
+    /// The pods that claims were created for. The reports of plans are checked a little later, when such a claim may be deleted
+    /// again.
     nominated: BTreeMap<String, Vec<String>>,
     looked: Timestamp,
     pub(crate) violations: Vec<Violation>,
@@ -101,7 +102,7 @@ impl Oracle {
         }
     }
 
-    /// Number of instances that were ever launched, as far as was seen.
+    /// The number of launched instances that were observed.
     pub(crate) fn launched(&self) -> usize {
         self.launched.len()
     }
@@ -139,7 +140,7 @@ impl Oracle {
     }
 
     fn pool_changed(&mut self, change: &Change) {
-        // A deleted pool's limits no longer hold, and neither do its budgets.
+        // Limits and budgets of a deleted NodePool no longer apply.
         if change.kind == ChangeKind::Deleted {
             self.pools.remove(change.name());
         } else {
@@ -216,7 +217,7 @@ impl Oracle {
         }
     }
 
-    /// How many of the machines that were launched for a pod never join.
+    /// The number of machines that were launched for a pod and never join.
     fn failed_instances(&self, pod: &str, driver: &Driver) -> i32 {
         let pods_of = |id: &str| self.nominated.get(self.machines.get(id)?);
         let dead = driver.world().ec2().instances().into_iter().filter(|instance| !instance.joins);
@@ -297,7 +298,7 @@ impl Oracle {
                 entry.dollars += instance.price;
             }
             if !owners.contains_key(instance.id.as_str()) {
-                // EC2 is asked for nothing in a zone that is shifted away from.
+                // EC2 is not called for a zone that is shifted away from.
                 let waits = driver.world().is_shifted(&instance.offering.zone);
                 let since = self.unowned.get(&instance.id).copied().filter(|_| !waits).unwrap_or(now);
                 if now.duration_since(since) > UNOWNED {
@@ -319,7 +320,8 @@ impl Oracle {
         self.check_limits(&running, now);
     }
 
-    /// What EC2 runs for a NodePool, less what leaves by force, against its limits of cpu, nodes and dollars per hour.
+    /// What runs in EC2 for a NodePool, less what is terminated forcefully, against its limits of cpu, nodes and dollars per
+    /// hour.
     fn check_limits(&mut self, running: &BTreeMap<String, Running>, now: Timestamp) {
         let mut passed = Vec::new();
         for (pool, running) in running {
@@ -336,7 +338,7 @@ impl Oracle {
                 ("dollars per hour", running.dollars, &limits["nodeless.sh/dollars-per-hour"]),
                 ("dollars per hour", running.dollars, annotated),
             ] {
-                // Prices are added up in another order than where they are counted.
+                // Prices are added in another order than in the table.
                 if let Some(limit) = number(limit).filter(|limit| used > limit + 1e-6) {
                     passed.push(format!("NodePool {pool} has {used} {what}, and its limit is {limit}"));
                 }
@@ -345,8 +347,8 @@ impl Oracle {
         passed.into_iter().for_each(|detail| self.violated(now, LIMITS, detail));
     }
 
-    /// Each time that a claim begins to leave by choice, those that leave for the reason are counted against the budgets,
-    /// and its pods are asked whether they forbade it.
+    /// Whenever the voluntary disruption of a claim begins, all disruptions with that reason are counted against the budgets, and
+    /// its pods are checked for blocking it.
     fn check_voluntary_disruption(&mut self, driver: &Driver, claims: &[NodeClaim], now: Timestamp) {
         let mut sizes: BTreeMap<&str, usize> = BTreeMap::new();
         for claim in claims.iter().filter(|claim| claim.status.node_name.is_some()) {
@@ -361,7 +363,7 @@ impl Oracle {
             claims.iter().filter_map(|claim| Some((claim, voluntary_reason(claim)?))).collect();
         let mut wrong = Vec::new();
         for (claim, reason) in leaving.iter().filter(|(claim, _)| !self.leaving.contains(&claim.name)) {
-            // A plan works on what was true when it was made.
+            // A plan uses the state at its start.
             let taken = claim.condition(condition::DISRUPTION_REASON).map_or(now, |it| it.last_transition_time);
             let decided = self.commands.decided(claim, now).map_or(taken, |validated| validated.min(taken));
             if let Some(violation) = self.commands.leaves(claim, now) {
@@ -387,12 +389,12 @@ impl Oracle {
         wrong.into_iter().for_each(|(invariant, detail)| self.violated(now, invariant, detail));
     }
 
-    /// Pods that are pending although no plan gives a reason.
+    /// Pending pods for which no plan gives a reason.
     pub(crate) fn unexplained(&self) -> Vec<String> {
         self.pending.values().filter(|pod| pod.marked.is_some() && !pod.refused).map(|pod| pod.key.clone()).collect()
     }
 
-    /// How many pods have no node, and how many run.
+    /// The numbers of pods without a node, and of running pods.
     pub(crate) fn pods(&self, driver: &Driver) -> (usize, usize) {
         let pods = driver.world().api().list(&PODS, &ListOptions::default());
         let pods = pods.map(|list| list.items).unwrap_or_default();
@@ -400,15 +402,15 @@ impl Oracle {
     }
 }
 
-/// Whether a node leaves by involuntary disruption: its NodePool may have another one from then on.
+/// Whether a node is disrupted involuntarily: its NodePool may have another one from then on.
 fn leaves_involuntarily(claim: &NodeClaim) -> bool {
     let reason = claim.status.termination.as_ref().filter(|_| claim.status.node_name.is_some()).map(|end| end.reason);
     let taken = ["expired", "interrupted", "unhealthy", "deleted", "garbage_collected"];
     claim.phase >= Phase::Draining && reason.is_some_and(|reason| taken.contains(&reason.as_str()))
 }
 
-/// The reason, in the words of budgets, of a claim that leaves by choice. Karpenter no longer counts a node whose instance
-/// is being terminated: it has no pods any more.
+/// The reason of a voluntary disruption, as budgets name it. Karpenter no longer counts a node whose instance is being
+/// terminated: it has no pods any more.
 fn voluntary_reason(claim: &NodeClaim) -> Option<&'static str> {
     let end = claim.status.termination.as_ref().filter(|_| claim.phase == Phase::Draining)?;
     match end.reason {
@@ -419,17 +421,17 @@ fn voluntary_reason(claim: &NodeClaim) -> Option<&'static str> {
     }
 }
 
-/// How long a pod ran before a decision that has to know it.
+/// How long a pod ran before a decision that must take it into account.
 const KNOWN_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
-/// What on a node asked that it should not be disrupted, when that was decided. Drift may take nodes whose pods have a time
-/// by which they must go.
+/// What on a node blocked its disruption at the time of the decision. Drift may disrupt nodes whose pods have a termination grace
+/// period.
 fn do_not_disrupt_on(driver: &Driver, claim: &NodeClaim, decided: Timestamp) -> Option<String> {
     let name = claim.status.node_name.as_deref()?;
     let api = driver.world().api();
     let asks = |object: &Value| object["metadata"]["annotations"][labels::DO_NOT_DISRUPT] == "true";
     if api.get(&NODES, "", name).is_ok_and(|node| asks(&node)) {
-        return Some("the node asks not to be disrupted".to_owned());
+        return Some("the node has the annotation do-not-disrupt".to_owned());
     }
     let drifted = claim.status.termination.as_ref().is_some_and(|end| end.reason == TerminationReason::Drifted);
     if drifted && claim.spec.termination_grace_period.is_some() {
@@ -443,5 +445,7 @@ fn do_not_disrupt_on(driver: &Driver, claim: &NodeClaim, decided: Timestamp) -> 
         let runs = text(pod, "/status/phase") == "Running" && pod.pointer("/metadata/deletionTimestamp").is_none();
         asks(pod) && known && runs
     };
-    pods.iter().find(forbids).map(|pod| format!("pod {} asks not to be disrupted", text(pod, "/metadata/name")))
+    pods.iter()
+        .find(forbids)
+        .map(|pod| format!("pod {} has the annotation do-not-disrupt", text(pod, "/metadata/name")))
 }

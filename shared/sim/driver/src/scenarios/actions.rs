@@ -1,4 +1,4 @@
-//! Carrying out the actions of a scenario.
+//! Executes the actions of a scenario.
 
 use super::timeline::{Entry, after};
 use super::{Action, BadMachines, Named, Scenario, ScenarioError, Shortage};
@@ -21,12 +21,12 @@ pub(crate) struct ActiveFaults {
 }
 
 impl ActiveFaults {
-    /// When the next shortage ends. ARC ends zonal shifts by itself.
+    /// When the next shortage ends. Zonal shifts expire in ARC.
     pub(crate) fn next_end(&self) -> Option<Timestamp> {
         self.shortages.iter().map(|(at, _)| *at).min()
     }
 
-    /// Ends what is due; with `all` everything, whenever it is due.
+    /// Ends what is due, or everything with `all`.
     pub(crate) fn end(&mut self, driver: &mut Driver, now: Timestamp, all: bool) {
         for (_, zone) in self.zonal_shifts.extract_if(.., |(until, _)| all || *until <= now) {
             driver.world_mut().cancel_zonal_shift(&zone);
@@ -74,8 +74,8 @@ fn refused(what: &str, status: &Status) -> ScenarioError {
     ScenarioError::Value { field: what.to_owned(), why: format!("the API server refused it: {status}") }
 }
 
-/// Checks every object that a scenario has or will have, before anything happens: its kind, and that it has no field that the
-/// kind does not have, as `kubectl apply --validate=strict` does.
+/// Checks every object of a scenario before the run: its kind, and that it has no unknown field, as `kubectl apply
+/// --validate=strict` does.
 pub(crate) fn check(driver: &Driver, scenario: &Scenario) -> Result<(), ScenarioError> {
     for (index, object) in scenario.objects.iter().enumerate() {
         check_object(driver, &format!("objects[{index}]"), object)?;
@@ -130,7 +130,7 @@ pub(crate) fn apply(driver: &Driver, object: &Value) -> Result<(), ScenarioError
     created.map(drop).map_err(|status| refused(&what, &status))
 }
 
-/// Carries out an entry of the timeline. Returns a line about it for people.
+/// Executes an entry of the timeline. Returns a description of it.
 pub(crate) fn carry_out(
     driver: &mut Driver,
     entry: &Entry,
@@ -188,7 +188,7 @@ fn perform(
             let instance_ids = some_of(ids(driver, |_| true), *count, random);
             if !instance_ids.is_empty() {
                 let request = TerminateInstances { instance_ids: instance_ids.clone(), dry_run: false };
-                // One that EC2 does not yet describe cannot be named, by a person either.
+                // An instance that EC2 does not describe yet cannot be selected, as in reality.
                 let _unknown = ec2.terminate_instances(&request);
             }
             Ok(format!("{} stop without warning", listed(&instance_ids)))
@@ -271,10 +271,10 @@ fn pattern(shortage: &Shortage) -> Result<OfferingPattern, ScenarioError> {
     Ok(OfferingPattern { instance_type: shortage.instance_type.clone(), zone: shortage.zone.clone(), capacity_type })
 }
 
-/// Instances that run, in the order of their ids.
-fn ids(driver: &Driver, wanted: impl Fn(&Instance) -> bool) -> Vec<String> {
+/// Running instances, in the order of their ids.
+fn ids(driver: &Driver, matches: impl Fn(&Instance) -> bool) -> Vec<String> {
     let all = driver.world().ec2().instances().into_iter();
-    all.filter(|it| it.state == InstanceState::Running && wanted(it)).map(|it| it.id).collect()
+    all.filter(|it| it.state == InstanceState::Running && matches(it)).map(|it| it.id).collect()
 }
 
 fn delete_some(driver: &Driver, kind: &str, count: u32, random: &mut Random) -> String {
@@ -302,5 +302,5 @@ fn listed(names: &[String]) -> String {
     if names.is_empty() { "none, because there is none".to_owned() } else { names.join(", ") }
 }
 
-/// The least time between two steps.
+/// The minimum time between two steps.
 pub(crate) const LEAST_STEP: SignedDuration = SignedDuration::from_millis(1);

@@ -1,4 +1,4 @@
-//! What happens in a run: the form of scenario files, and the built-in scenarios.
+//! The format of scenario files, and the built-in scenarios.
 
 pub(crate) mod actions;
 pub(crate) mod durations;
@@ -16,40 +16,39 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Scenario {
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// What it is about, for people.
+    /// The description.
     #[serde(default)]
     pub description: String,
-    /// The time at which it begins; schedules by time of day go by UTC.
+    /// The start time; times of day are in UTC.
     #[serde(default = "start")]
     pub start: Timestamp,
-    /// How long it lasts unless the command line says otherwise.
+    /// The duration, unless the command line overrides it.
     #[serde(default = "hours")]
     pub hours: u32,
     /// The zones.
     #[serde(default = "zones")]
     pub zones: Vec<String>,
-    /// The instance families that EC2 sells; all of them when empty.
+    /// The available instance families; all of them if empty.
     #[serde(default)]
     pub instance_families: Vec<String>,
-    /// How long machines take.
+    /// How long machines take to start and join.
     #[serde(default)]
     pub machines: Machines,
     /// Feature gates as the functions take them, such as `NodeRepair=true,SpotToSpotConsolidation=true`.
     #[serde(default)]
     pub feature_gates: String,
-    /// What is in the cluster from the beginning: Kubernetes objects. Without an EC2NodeClass among them there is one
-    /// called `default`.
+    /// The initial Kubernetes objects. Without an EC2NodeClass among them there is one with the name `default`.
     #[serde(default)]
     pub objects: Vec<Value>,
     /// Deployments and StatefulSets whose replicas follow the time of day.
     #[serde(default)]
     pub scale: Vec<Scale>,
-    /// Jobs that are started again and again.
+    /// Jobs that run repeatedly.
     #[serde(default)]
     pub jobs: Vec<Jobs>,
-    /// What happens at given times.
+    /// Actions at given times.
     #[serde(default)]
     pub actions: Vec<TimedAction>,
     /// Random faults.
@@ -70,7 +69,7 @@ fn zones() -> Vec<String> {
     ["us-east-1a", "us-east-1b", "us-east-1c"].map(str::to_owned).to_vec()
 }
 
-/// How long machines take.
+/// How long machines take to start and join.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Machines {
@@ -83,13 +82,13 @@ pub struct Machines {
     /// From the registration to being ready.
     #[serde(deserialize_with = "durations::one")]
     pub ready_after: SignedDuration,
-    /// How long DescribeInstances does not know a new instance.
+    /// How long DescribeInstances does not return a new instance.
     #[serde(deserialize_with = "durations::one")]
     pub visibility_delay: SignedDuration,
-    /// How much later it knows each further instance of a call.
+    /// The additional delay of each further instance of a call.
     #[serde(deserialize_with = "durations::one")]
     pub visibility_spread: SignedDuration,
-    /// How long after an instance it knows its tags.
+    /// How long after an instance its tags are returned.
     #[serde(deserialize_with = "durations::one")]
     pub tags_delay: SignedDuration,
 }
@@ -119,13 +118,13 @@ pub struct Scale {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Replicas from a time of day on, such as `"07:30": 20`.
+    /// The replicas from each time of day on, such as `"07:30": 20`.
     #[serde(default)]
     pub daily: BTreeMap<String, u32>,
-    /// Replicas from a time after the beginning on, such as `"1h30m": 20`.
+    /// The replicas from each time after the start on, such as `"1h30m": 20`.
     #[serde(default)]
     pub after: BTreeMap<String, u32>,
-    /// By which share of itself each number may differ at random, from 0 to 1; the time by as many hours.
+    /// By which fraction each number may vary at random, from 0 to 1; the time varies by the same number of hours.
     #[serde(default)]
     pub jitter: f64,
 }
@@ -138,16 +137,16 @@ fn default_namespace() -> String {
     "default".to_owned()
 }
 
-/// A Job that is started again and again.
+/// A Job that runs repeatedly.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Jobs {
-    /// What its runs are called, followed by a number.
+    /// The name of its runs, followed by a number.
     pub name: String,
-    /// From one to the next.
+    /// The interval between two runs.
     #[serde(deserialize_with = "durations::one")]
     pub every: SignedDuration,
-    /// By which share of itself the time between two may differ at random, from 0 to 1.
+    /// By which fraction the interval may vary at random, from 0 to 1.
     #[serde(default)]
     pub jitter: f64,
     /// The Job's spec.
@@ -166,7 +165,7 @@ impl Jobs {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "BTreeMap<String, Value>")]
 pub struct TimedAction {
-    /// How long after the beginning.
+    /// The time after the start.
     pub after: SignedDuration,
     /// The action.
     pub action: Action,
@@ -176,18 +175,18 @@ impl TryFrom<BTreeMap<String, Value>> for TimedAction {
     type Error = String;
 
     fn try_from(mut fields: BTreeMap<String, Value>) -> Result<Self, String> {
-        let after = fields.remove("after").ok_or("an action says with after when it happens")?;
+        let after = fields.remove("after").ok_or("an action needs the field after")?;
         let after = durations::parse(after.as_str().unwrap_or(&after.to_string()))?;
         if fields.len() != 1 {
             let given: Vec<&str> = fields.keys().map(String::as_str).collect();
-            return Err(format!("an action is one thing that happens, beside after; these are {given:?}"));
+            return Err(format!("an action has one field beside after, not {given:?}"));
         }
         let rest = Value::Object(fields.into_iter().collect());
         Ok(Self { after, action: serde_json::from_value(rest).map_err(|error| error.to_string())? })
     }
 }
 
-/// An action of a person, of a workload or of EC2.
+/// An action of a user, of a workload or of EC2.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Action {
@@ -195,19 +194,19 @@ pub enum Action {
     Apply(Value),
     /// Deletes an object.
     Delete(Named),
-    /// Deletes the NodeClaim objects of so many nodes, chosen at random.
+    /// Deletes the NodeClaim objects of this number of nodes, chosen at random.
     DeleteNodeClaims(u32),
-    /// Deletes so many Node objects, chosen at random.
+    /// Deletes this number of Node objects, chosen at random.
     DeleteNodes(u32),
-    /// EC2 interrupts so many spot instances, chosen at random.
+    /// EC2 interrupts this number of spot instances, chosen at random.
     InterruptSpot(u32),
-    /// EC2 recommends replacing so many spot instances, chosen at random.
+    /// EC2 recommends rebalancing this number of spot instances, chosen at random.
     RebalanceSpot(u32),
-    /// So many machines stop without warning, chosen at random.
+    /// This number of machines, chosen at random, stop without warning.
     KillMachines(u32),
-    /// So many machines stop answering, chosen at random, while EC2 still runs them.
+    /// This number of machines, chosen at random, stop responding while EC2 still runs them.
     SilenceMachines(u32),
-    /// The EC2 status checks of so many machines fail from then on, chosen at random.
+    /// The EC2 status checks of this number of machines, chosen at random, fail from then on.
     ImpairMachines(u32),
     /// A new EKS image is published, so that nodes drift.
     NewImages(u32),
@@ -234,7 +233,7 @@ pub struct Named {
     pub name: String,
 }
 
-/// Offerings that EC2 does not have for a time. What is absent matches all.
+/// Offerings that are unavailable for a time. An absent field matches all.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Shortage {
@@ -247,43 +246,43 @@ pub struct Shortage {
     /// `spot` or `on-demand`.
     #[serde(default)]
     pub capacity_type: Option<String>,
-    /// How many machines these offerings still give, all together.
+    /// How many machines these offerings still provide in total.
     #[serde(default)]
     pub left: u64,
-    /// For how long.
+    /// The duration.
     #[serde(rename = "for", deserialize_with = "durations::one")]
     pub lasts: SignedDuration,
 }
 
-/// A zone that the cluster is shifted away from for a time.
+/// A zonal shift of the cluster away from a zone for a time.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ZonalShift {
-    /// The zone, by name.
+    /// The name of the zone.
     pub zone: String,
-    /// For how long.
+    /// The duration.
     #[serde(rename = "for", deserialize_with = "durations::one")]
     pub lasts: SignedDuration,
 }
 
-/// A service that fails for a time.
+/// An outage of a service.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Outage {
-    /// `claims`, `cluster`, `cloud`, `source`, `queue`, `arc`, or the beginning of an operation's name such as `cloud launch`.
+    /// `claims`, `cluster`, `cloud`, `source`, `queue`, `arc`, or the prefix of an operation's name such as `cloud launch`.
     pub of: String,
-    /// For how long.
+    /// The duration.
     #[serde(rename = "for", deserialize_with = "durations::one")]
     pub lasts: SignedDuration,
 }
 
-/// What is wrong with the next machines.
+/// The fault of the next machines.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BadMachines {
     /// `neverStarts`, `neverJoins` or `failsToStart`.
     pub fault: String,
-    /// How many.
+    /// The number of machines.
     pub count: u32,
 }
 
@@ -291,33 +290,33 @@ pub struct BadMachines {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct FaultRates {
-    /// How often an hour EC2 interrupts a spot instance.
+    /// Spot interruptions per hour.
     pub spot_interruptions_per_hour: f64,
-    /// How often an hour EC2 recommends replacing a spot instance.
+    /// Rebalance recommendations per hour.
     pub rebalances_per_hour: f64,
-    /// How often an hour some offerings run out: a type, a zone's spot capacity, or a type in a zone.
+    /// Shortages of offerings per hour: a type, a zone's spot capacity, or a type in a zone.
     pub shortages_per_hour: f64,
-    /// How often an hour an API fails for some minutes.
+    /// Outages of an API per hour, for some minutes each.
     pub outages_per_hour: f64,
-    /// How often an hour a machine stops without warning.
+    /// Machines per hour that stop without warning.
     pub machine_failures_per_hour: f64,
-    /// How often an hour a machine stops answering while EC2 still runs it.
+    /// Machines per hour that stop responding while EC2 still runs them.
     pub silent_machines_per_hour: f64,
-    /// How often an hour a machine begins to fail its EC2 status check.
+    /// Machines per hour that begin to fail their EC2 status check.
     pub impaired_machines_per_hour: f64,
-    /// How often an hour a machine that is launched next does not come up.
+    /// Launches per hour whose machine does not become a node.
     pub bad_machines_per_hour: f64,
-    /// How often an hour a person deletes a NodeClaim.
+    /// NodeClaims per hour that a user deletes.
     pub deleted_claims_per_hour: f64,
-    /// How often an hour a person deletes a Node.
+    /// Nodes per hour that a user deletes.
     pub deleted_nodes_per_hour: f64,
-    /// How often a day a new image is published.
+    /// New images per day.
     pub new_images_per_day: f64,
     /// Faults of calls and messages.
     pub calls: CallRates,
 }
 
-/// How likely each fault is for one call or one message, from 0 to 1.
+/// The probability of each fault for one call or one message, from 0 to 1.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "each is documented where it is used, in Rates")]
@@ -387,15 +386,15 @@ impl CallRates {
 /// Why a scenario cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
-    /// It is no YAML, or has a field that there is not.
+    /// It is not YAML, or has an unknown field.
     #[error("the scenario cannot be read: {0}; docs/simulate.md describes its fields")]
     Form(String),
-    /// A field has a value that makes no sense.
+    /// A field has an invalid value.
     #[error("the scenario cannot be used: {field}: {why}")]
     Value {
         /// The field.
         field: String,
-        /// What is wrong, and what to write instead.
+        /// What is wrong, and which values are valid.
         why: String,
     },
 }
@@ -409,7 +408,7 @@ const BUILT_IN: [(&str, &str); 5] = [
     ("stateful", include_str!("built-in/stateful.yaml")),
 ];
 
-/// Former names of built-in scenarios, and their names now.
+/// Former names of built-in scenarios, and their current names.
 const FORMER_NAMES: [(&str, &str); 4] =
     [("storm", "faults"), ("turmoil", "faults-all-features"), ("shifts", "schedules"), ("harbour", "stateful")];
 
@@ -417,7 +416,7 @@ impl Scenario {
     /// Reads a scenario file.
     ///
     /// # Errors
-    /// When it is no scenario.
+    /// When it is not a scenario.
     pub fn parse(yaml: &str) -> Result<Self, ScenarioError> {
         serde_saphyr::from_str(yaml).map_err(|error| ScenarioError::Form(error.to_string()))
     }
@@ -427,16 +426,16 @@ impl Scenario {
         BUILT_IN.into_iter().map(|(name, _)| name)
     }
 
-    /// The present name of a built-in scenario that was called so before.
+    /// The current name of a built-in scenario with a former name.
     #[must_use]
     pub fn renamed(name: &str) -> Option<&'static str> {
         FORMER_NAMES.into_iter().find(|(former, _)| *former == name).map(|(_, present)| present)
     }
 
-    /// A built-in scenario, by its name or a former one.
+    /// A built-in scenario, by its current or former name.
     ///
     /// # Errors
-    /// When there is none of this name.
+    /// When there is none with this name.
     pub fn built_in(name: &str) -> Result<Self, ScenarioError> {
         let present = Self::renamed(name).unwrap_or(name);
         match BUILT_IN.iter().find(|(known, _)| *known == present) {
@@ -478,9 +477,9 @@ mod tests {
         assert!(error.contains("day, faults, faults-all-features, schedules, stateful"), "{error}");
         for (actions, expected) in [
             ("{after: 1h, interruptSpots: 2}", "unknown variant `interruptSpots`, expected one of `apply`"),
-            ("{after: 1h}", "an action is one thing"),
-            ("{interruptSpot: 2}", "an action says with after"),
-            ("{after: 1d, interruptSpot: 2}", "1d is no duration; write it like 90s or 1h30m"),
+            ("{after: 1h}", "an action has one field"),
+            ("{interruptSpot: 2}", "an action needs the field after"),
+            ("{after: 1d, interruptSpot: 2}", "1d is not a duration; write it like 90s or 1h30m"),
             ("{after: 1h, shortage: {zoned: a, for: 1h}}", "unknown field `zoned`"),
         ] {
             let error = Scenario::parse(&format!("name: a\nactions: [{actions}]\n")).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! When what happens: drawn from the seed before the run begins, so that nothing in the run changes it.
+//! The timeline of a run: drawn from the seed before the run begins, so that nothing in the run changes it.
 
 use super::{Action, BadMachines, Outage, Scale, Scenario, ScenarioError, Shortage, durations};
 use jiff::{SignedDuration, Timestamp};
@@ -12,7 +12,7 @@ pub(crate) enum Entry {
     Action(Action),
 }
 
-/// Entries by time, and by number where the time is the same.
+/// Entries by time, and by number for equal times.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
     entries: BTreeMap<(Timestamp, usize), Entry>,
@@ -135,7 +135,7 @@ impl Timeline {
         for (purpose, per_hour, action) in rates {
             let mut random = Random::of(seed, purpose);
             for minute in 0..i64::from(hours) * 60 {
-                // More than one a minute is a certainty each minute: no rate here is as high.
+                // A probability above one per minute counts as one. No rate here is that high.
                 if random.happens(per_hour / 60.0) {
                     let seconds = i64::try_from(random.below(60)).unwrap_or(0);
                     let at = after(scenario.start, SignedDuration::from_secs(minute * 60 + seconds));
@@ -164,7 +164,7 @@ fn shortage(scenario: &Scenario, random: &mut Random) -> Action {
     };
     let zone = random.pick(&scenario.zones).cloned();
     let lasts = SignedDuration::from_secs(i64::try_from(120 + random.below(900)).unwrap_or(120));
-    // Nothing at all, or one or two machines more: then a launch of several gets fewer than it asked for.
+    // No machine, or one or two more: then a launch of several gets fewer than it requested.
     let left = u64::try_from(lasts.as_secs() % 3).unwrap_or(0);
     match random.below(3) {
         0 => Action::Shortage(Shortage { instance_type, zone, capacity_type: None, left, lasts }),
@@ -202,7 +202,7 @@ pub(crate) fn after(at: Timestamp, duration: SignedDuration) -> Timestamp {
     at.saturating_add(duration).unwrap_or(Timestamp::MAX)
 }
 
-/// A duration, longer or shorter by chance by up to a share of itself.
+/// A duration that varies at random by up to a fraction of itself.
 fn spread(duration: SignedDuration, share: f64, random: &mut Random) -> SignedDuration {
     if share <= 0.0 {
         return duration;
@@ -225,7 +225,7 @@ fn jittered(number: u32, share: f64, random: &mut Random) -> u32 {
     number
 }
 
-/// `07:30` as the time since midnight.
+/// Parses `07:30` as the time since midnight.
 fn time_of_day(text: &str) -> Option<SignedDuration> {
     let (hours, minutes) = text.split_once(':')?;
     let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);

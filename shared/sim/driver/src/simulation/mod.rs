@@ -1,10 +1,10 @@
 //! A run of a scenario, checked from outside: `nodeless simulate`.
 //!
-//! The operations are those that the Lambda functions call; the cluster and the account are simulated, and time is virtual.
-//! Everything that happens is drawn from one seed: the same scenario, seed and hours give the same run, to the byte.
+//! The operations are those that the Lambda functions call; the cluster and the account are simulated, and time is virtual. All
+//! random decisions come from one seed: the same scenario, seed and hours result in the same run, byte for byte.
 //!
-//! After every step the oracle of [`crate::invariants`] checks what must always hold. At the end no more faults are injected
-//! and no more actions happen: the cluster must become quiescent, and stay so.
+//! After every step the oracle of [`crate::invariants`] checks the invariants. At the end, faults and actions stop: the cluster
+//! must become quiescent, and stay so.
 
 mod report;
 
@@ -23,17 +23,17 @@ use nodeless_world::{JoinTiming, World, WorldError, WorldOptions};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// How often figures are taken.
+/// The interval of the figures.
 const SAMPLE: SignedDuration = SignedDuration::from_mins(5);
-/// How long after the last action the cluster must have been quiescent for [`QUIESCENT_FOR`].
+/// Within which time after the last action the cluster must have been quiescent for [`QUIESCENT_FOR`].
 const QUIESCENT_WITHIN: SignedDuration = SignedDuration::from_mins(95);
 /// How long it must stay quiescent.
 const QUIESCENT_FOR: SignedDuration = SignedDuration::from_mins(20);
 /// Objects of these kinds do not change in a quiescent cluster.
 const QUIESCENT_KINDS: [&str; 5] = ["NodePool", "EC2NodeClass", "NodeClaim", "Node", "Pod"];
-/// The run ends after so many violations: further ones mostly follow from them.
+/// The run ends after this number of violations: further ones mostly follow from them.
 const MAX_VIOLATIONS: usize = 10;
-/// How many notes are kept.
+/// The maximum number of notes.
 const MAX_NOTES: usize = 2_000;
 
 /// Why a run cannot start or continue.
@@ -67,7 +67,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Sets a world up. Logs of the operations go to `sink`.
+    /// Creates a world. Logs of the operations are written to `sink`.
     ///
     /// # Errors
     /// When the scenario cannot be used.
@@ -95,7 +95,7 @@ impl Run {
         if let Some(unsold) = scenario.instance_families.iter().find(|family| !sold(family)) {
             return Err(ScenarioError::Value {
                 field: "instanceFamilies".to_owned(),
-                why: format!("EC2 sells no family {unsold}; write it like m6i"),
+                why: format!("there is no instance family {unsold}; write it like m6i"),
             }
             .into());
         }
@@ -143,7 +143,7 @@ impl Run {
     /// Runs it to its end, and returns its report.
     ///
     /// # Errors
-    /// When an action cannot be carried out, or the simulated cluster fails.
+    /// When an action fails, or the simulated cluster fails.
     pub fn finish(mut self) -> Result<Report, SimulationError> {
         let end = after(self.scenario.start, SignedDuration::from_hours(i64::from(self.hours)));
         self.sample();
@@ -158,7 +158,7 @@ impl Run {
         Ok(self.report)
     }
 
-    /// The driver, for tests that look closer.
+    /// The driver, for tests that inspect more.
     pub fn driver(&self) -> &Driver {
         &self.driver
     }
@@ -209,7 +209,7 @@ impl Run {
         self.active.end(&mut self.driver, end, true);
         self.fault_injection.set_rates(Rates::default());
         self.fault_injection.end_outages();
-        self.report.note(end, "no more faults and actions from here on".to_owned());
+        self.report.note(end, "faults and actions stop".to_owned());
         let mut quiet = SignedDuration::ZERO;
         let mut last = None;
         while quiet < QUIESCENT_FOR && self.driver.world().now() < after(end, QUIESCENT_WITHIN) {
@@ -249,7 +249,7 @@ impl Run {
         Ok(())
     }
 
-    /// The latest effect of the operations or change of the cluster since a revision, if there was any.
+    /// The latest effect of the operations or change of the cluster since a revision, if any.
     fn moved_since(&self, revision: u64) -> Option<String> {
         if let Some(effect) = self.effects.observed().effects.last() {
             return Some(format!("{} {} at {}", effect.operation, effect.subject, effect.at));

@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The report of a run.
 
 use super::MAX_NOTES;
 use crate::Outcome;
@@ -8,45 +8,45 @@ use jiff::Timestamp;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What came of a run.
+/// The report of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     /// The scenario's name.
     pub scenario: String,
-    /// What it is about.
+    /// The scenario's description.
     pub description: String,
     /// The seed.
     pub seed: u64,
-    /// How many hours it lasted, without the time at the end in which it becomes quiescent.
+    /// The duration in hours, without the time at the end in which it becomes quiescent.
     pub hours: u32,
-    /// Dollars spent on instances in these hours.
+    /// The dollars spent on instances in these hours.
     pub dollars: f64,
     /// How long pods waited for a node.
     pub waits: Waits,
-    /// Evictions, by the reason for which the node left.
+    /// Evictions, by the reason of the node's disruption.
     pub evictions: BTreeMap<String, u64>,
-    /// Pods deleted by force, because their node's time was up.
+    /// Pods that were deleted forcefully at the end of the termination grace period of their node.
     pub forced: u64,
-    /// How many instances were launched.
+    /// The number of launched instances.
     pub launched: usize,
-    /// How many plans were made, and how many failed.
+    /// The numbers of plans and of failed plans.
     pub plans: (u64, u64),
-    /// How many calls and messages did not go as they should.
+    /// The number of calls and messages with a fault.
     pub faults: u64,
-    /// How many processes ended in the middle of their work.
+    /// The number of processes that were killed.
     pub killed: u64,
-    /// How many writes the operations made.
+    /// The number of writes of the operations.
     pub writes: u64,
-    /// How often each API of AWS was called.
+    /// The number of calls of each AWS API.
     pub calls: BTreeMap<String, u64>,
     /// Figures over time.
     pub samples: Vec<Sample>,
-    /// What happened from outside.
+    /// The events from outside.
     pub notes: Vec<Note>,
-    /// What must hold and did not.
+    /// The violated invariants.
     pub violations: Vec<Violation>,
-    /// The command that gives the same run again.
+    /// The command that repeats the run.
     pub replay: String,
 }
 
@@ -54,49 +54,49 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sample {
-    /// When.
+    /// The time.
     pub at: Timestamp,
     /// Nodes that have joined.
     pub nodes: usize,
-    /// Those of them that are spot.
+    /// Those that are spot.
     pub spot_nodes: usize,
-    /// Pods that run.
+    /// Running pods.
     pub running_pods: usize,
-    /// Pods without a node, those of DaemonSets aside.
+    /// Pods without a node, except for those of DaemonSets.
     pub pending_pods: usize,
-    /// What EC2 costs.
+    /// The price of the instances.
     pub dollars_per_hour: f64,
-    /// Evictions since the beginning.
+    /// Evictions since the start.
     pub evictions: u64,
 }
 
-/// Something that happened from outside.
+/// An event from outside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Note {
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// What.
+    /// The description.
     pub what: String,
 }
 
-/// How long pods waited for a node, in seconds, from their creation to their binding.
+/// How long pods waited for a node, in seconds, from creation to binding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Waits {
-    /// How many pods got one.
+    /// The number of pods that got a node.
     pub pods: usize,
-    /// Half of them waited no longer.
+    /// The median.
     pub p50: f64,
-    /// Nine in ten waited no longer.
+    /// The 90th percentile.
     pub p90: f64,
-    /// Ninety-nine in a hundred waited no longer.
+    /// The 99th percentile.
     pub p99: f64,
-    /// None waited longer.
+    /// The maximum.
     pub longest: f64,
 }
 
 impl Waits {
-    /// From milliseconds, which are put in order.
+    /// Computes the percentiles of these milliseconds.
     pub(super) fn of(waits: &mut [i64]) -> Self {
         waits.sort_unstable();
         let at = |percent: usize| {
@@ -131,7 +131,7 @@ impl Report {
         }
     }
 
-    /// Whether everything held.
+    /// Whether all invariants held.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.violations.is_empty()

@@ -57,7 +57,7 @@ objects:
     spec: { maxUnavailable: 1, selector: { matchLabels: { app: web } } }
 "#;
 
-/// Three nodes with a pod each, five minutes old, and nothing wrong with them.
+/// Three nodes with a pod each, five minutes old, without a violation.
 fn calm() -> Run {
     let mut run = Run::new(Scenario::parse(CALM).unwrap(), 1, None, Arc::new(Null)).unwrap();
     let until = after(run.scenario.start, SignedDuration::from_mins(5));
@@ -75,7 +75,7 @@ fn write(run: &Run, claim: &NodeClaim) {
     run.driver.claims().update(claim, None).now_or_never().unwrap().unwrap();
 }
 
-/// Looks at the world, and gives the invariants that were found broken, with the first detail.
+/// Checks the world, and returns the violated invariants with the first detail.
 fn broken(run: &mut Run) -> BTreeSet<&'static str> {
     run.oracle.check(&run.driver);
     let seen = run.effects.observed();
@@ -95,9 +95,9 @@ fn pods(run: &Run) -> Vec<Arc<Value>> {
     run.driver.world().api().list(&PODS, &ListOptions::default()).unwrap().items
 }
 
-/// A claim begins to leave by choice.
+/// The voluntary disruption of a claim begins.
 fn leave(run: &Run, claim: &mut NodeClaim, reason: TerminationReason) {
-    begin_termination(claim, reason, "a test says so", run.driver.world().now());
+    begin_termination(claim, reason, "of a test", run.driver.world().now());
     write(run, claim);
 }
 
@@ -107,7 +107,7 @@ fn two_claims_may_not_share_an_instance_and_none_may_change_it() {
     let mut claim = claims(&run).remove(0);
     claim.status.instance = claims(&run)[1].status.instance.clone();
     write(&run, &claim);
-    assert!(broken(&mut run).contains("at most one instance a claim"));
+    assert!(broken(&mut run).contains("each claim has at most one instance"));
     let reported: Vec<&str> = run.oracle.violations.iter().map(|violation| violation.detail.as_str()).collect();
     assert!(reported.iter().any(|detail| detail.contains("both have instance")), "{reported:?}");
     assert!(reported.iter().any(|detail| detail.contains("and now has")), "{reported:?}");
@@ -120,7 +120,7 @@ fn a_launch_group_may_not_have_more_instances_than_members() {
         claim.spec.launch_group.as_mut().unwrap().size = 1;
         write(&run, &claim);
     }
-    assert_eq!(broken(&mut run), only("at most one instance a claim"));
+    assert_eq!(broken(&mut run), only("each claim has at most one instance"));
 }
 
 #[test]
@@ -168,7 +168,8 @@ fn no_more_nodes_may_leave_by_choice_than_a_budget_allows() {
 fn a_budget_whose_window_begins_after_the_decision_does_not_hold_it_up() {
     let budgets = json!([{ "nodes": "0", "schedule": "5 0 * * *", "duration": "10m" }]);
     let change = json!({ "spec": { "disruption": { "budgets": budgets } } });
-    // What a command says of when it was validated, how long it was there when its node left, and whether that is wrong.
+    // When the command records its validation, how long it was observed before its node is disrupted, and whether that is a
+    // violation.
     for (validated, seen, wrong) in [(-1, 5, false), (1, 5, true), (-1, 120, true), (-3_600, 5, false)] {
         let mut run = calm();
         patch(&run, &NODE_POOLS, "", "general", &change);
@@ -195,7 +196,7 @@ fn nothing_may_leave_by_choice_that_asks_not_to_be_disrupted() {
     let mut claim = claims(&run).remove(0);
     patch(&run, &NODES, "", claim.status.node_name.as_ref().unwrap(), &asks);
     leave(&run, &mut claim, TerminationReason::Underutilized);
-    assert_eq!(broken(&mut run), only("nothing is disrupted that asks not to be"), "a node");
+    assert_eq!(broken(&mut run), only("do-not-disrupt is honoured"), "a node");
 
     let mut run = calm();
     for pod in pods(&run) {
@@ -203,11 +204,11 @@ fn nothing_may_leave_by_choice_that_asks_not_to_be_disrupted() {
     }
     let mut claim = claims(&run).remove(0);
     leave(&run, &mut claim, TerminationReason::Drifted);
-    assert_eq!(broken(&mut run), only("nothing is disrupted that asks not to be"), "a pod");
+    assert_eq!(broken(&mut run), only("do-not-disrupt is honoured"), "a pod");
     run.oracle.violations.clear();
     let key = format!("default/{}", pods(&run)[0]["metadata"]["name"].as_str().unwrap());
     run.effects.after(&effect(&run, "cluster evict", key));
-    assert!(broken(&mut run).contains("nothing is disrupted that asks not to be"), "an eviction");
+    assert!(broken(&mut run).contains("do-not-disrupt is honoured"), "an eviction");
 }
 
 #[test]
@@ -241,7 +242,7 @@ fn no_pod_may_be_evicted_deleted_or_cut_off_against_its_budget() {
     let all = pods(&run);
     evict(&run, &all[0], || ());
     assert_eq!(broken(&mut run), BTreeSet::new(), "all three are healthy");
-    // One pod is gone, and the next one may not follow.
+    // One pod is gone, and no further one may be evicted.
     let api = run.driver.world().api().clone();
     let options = DeleteOptions::default();
     for pod in &all[..2] {
@@ -276,7 +277,7 @@ fn with_a_pod_that_waits_for(reports: &[&PlanReport]) -> BTreeSet<&'static str> 
         { "name": "main", "image": "registry.k8s.io/pause:3.9", "resources": { "requests": { "cpu": "500" } } },
     ] } });
     actions::apply(&run.driver, &pod).unwrap();
-    // Time passes in the world alone: the operations are this test.
+    // Only the world's time advances: this test replaces the operations.
     for report in reports {
         let later = after(run.driver.world().now(), SignedDuration::from_mins(2));
         run.driver.world_mut().advance_to(later).unwrap();
@@ -291,7 +292,7 @@ fn with_a_pod_that_waits_for(reports: &[&PlanReport]) -> BTreeSet<&'static str> 
 fn a_pod_that_waits_may_not_be_forgotten() {
     let named = |reason: &str| vec![("default/giant".to_owned(), reason.to_owned())];
     let silent = PlanReport::default();
-    // The first plan ends when the pod is seen for the first time, and counts as one that missed it.
+    // The first plan ends when the pod is observed first, and counts as one that missed it.
     assert_eq!(with_a_pod_that_waits(&silent, 2), BTreeSet::new(), "one more may miss it");
     assert_eq!(with_a_pod_that_waits(&silent, 3), only("each pending pod has a claim or a reason within two plans"));
     let refuses = PlanReport { unschedulable: named("no instance type fits"), ..PlanReport::default() };
@@ -305,7 +306,7 @@ fn a_pod_that_waits_may_not_be_forgotten() {
 
 #[test]
 fn a_pod_may_wait_for_as_long_as_machines_never_join() {
-    // Each is given up after a quarter of an hour, so the pods run after an hour.
+    // Each machine is terminated after a quarter of an hour, so the pods run after an hour.
     let yaml = format!("{CALM}actions: [{{ after: 0s, badMachines: {{ fault: neverJoins, count: 12 }} }}]\n");
     let yaml = yaml.replace("hours: 1", "hours: 2");
     let report = Run::new(Scenario::parse(&yaml).unwrap(), 1, None, Arc::new(Null)).unwrap().finish().unwrap();
@@ -314,7 +315,7 @@ fn a_pod_may_wait_for_as_long_as_machines_never_join() {
 
 #[test]
 fn the_time_that_a_pod_may_wait_begins_when_plans_stop_reporting_it_unschedulable() {
-    let named = vec![("default/giant".to_owned(), "its NodePool sleeps".to_owned())];
+    let named = vec![("default/giant".to_owned(), "its NodePool is scheduled off".to_owned())];
     let refuses = PlanReport { unschedulable: named.clone(), ..PlanReport::default() };
     let promises = PlanReport { placements: named, ..PlanReport::default() };
     // Every plan is two minutes after the one before.
@@ -325,12 +326,12 @@ fn the_time_that_a_pod_may_wait_begins_when_plans_stop_reporting_it_unschedulabl
     }
 }
 
-/// A command that has taken these claims, and its replacements, is stored.
+/// Stores a command with these claims as candidates, and its replacements.
 fn command(run: &Run, id: &str, taken: &[&NodeClaim], replacements: Vec<NodeClaim>) {
     command_of(run, id, taken, replacements, CommandPhase::Waiting, run.driver.world().now());
 }
 
-/// A command in this phase since a time.
+/// A command that is in this phase since a time.
 fn command_of(
     run: &Run,
     id: &str,

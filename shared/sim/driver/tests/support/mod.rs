@@ -84,7 +84,7 @@ pub fn within(driver: &Driver, seconds: i64) -> Timestamp {
     driver.world().now().saturating_add(SignedDuration::from_secs(seconds)).unwrap()
 }
 
-/// States what stands where, for a test that fails.
+/// Describes the state, for a test that fails.
 pub fn picture(driver: &mut Driver) -> String {
     let outcomes: Vec<String> = driver
         .take_outcomes()

@@ -1,4 +1,4 @@
-//! IAM: instance profiles, and roles as far as these hold them.
+//! IAM: instance profiles and their roles.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -139,7 +139,7 @@ fn create(state: &mut State, request: &Request) -> Result<Value, Ec2Error> {
     Ok(answer)
 }
 
-/// A role is a name here: nothing assumes it, so its trust policy is only required, not read.
+/// A role is only a name here: nothing assumes it, so its trust policy is required but not evaluated.
 fn create_role(state: &mut State, request: &Request) -> Result<Value, Ec2Error> {
     let role = required(request.role_name.as_ref(), "roleName")?.clone();
     required(request.assume_role_policy_document.as_ref(), "assumeRolePolicyDocument")?;

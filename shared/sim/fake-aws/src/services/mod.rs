@@ -1,4 +1,4 @@
-//! The services beside EC2 that the functions call: as much of each as they use.
+//! The other services that the functions call, as far as they use them.
 
 pub(super) mod eks;
 pub(super) mod iam;

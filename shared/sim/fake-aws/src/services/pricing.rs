@@ -84,7 +84,7 @@ fn check(request: &GetProducts) -> Result<(), Ec2Error> {
     for filter in &request.filters {
         if filter.kind != "TERM_MATCH" {
             return Err(invalid(&format!(
-                "the simulated price list knows the filter type TERM_MATCH, not {}",
+                "the simulated price list supports the filter type TERM_MATCH, not {}",
                 filter.kind
             )));
         }
@@ -95,7 +95,7 @@ fn check(request: &GetProducts) -> Result<(), Ec2Error> {
     Ok(())
 }
 
-/// What a product is found by. Bare metal is listed as dedicated, which is how the price list sells it.
+/// The fields by which a product is found. Bare metal is listed as dedicated, as in the price list.
 fn attributes(region: &str, name: &str, sold: &TypeFacts) -> Map<String, Value> {
     let tenancy = if sold.bare_metal() { "Dedicated" } else { "Shared" };
     let gib = sold.memory_mib() / 1024;

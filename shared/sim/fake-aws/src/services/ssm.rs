@@ -54,11 +54,11 @@ pub(in super::super) fn call(ec2: &Ec2, action: &str, parameters: &Value) -> Res
 }
 
 /// A parameter by its name or ARN.
-fn parameter(state: &State, wanted: &str) -> Option<Value> {
+fn parameter(state: &State, requested: &str) -> Option<Value> {
     let account = &state.account;
-    let name = match wanted.strip_prefix("arn:") {
+    let name = match requested.strip_prefix("arn:") {
         Some(arn) => arn.split_once(":parameter").map(|(_, name)| name)?,
-        None => wanted,
+        None => requested,
     };
     let value = account.parameters.get(name)?;
     let owner = if name.starts_with("/aws/service/") { "" } else { &account.id };

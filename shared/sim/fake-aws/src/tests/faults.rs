@@ -102,7 +102,7 @@ fn calls_are_recorded_with_parameters_and_errors() {
     assert_eq!(ec2.call_counts()["ec2:CreateFleet"], 2);
 }
 
-/// The calls of an action that are accepted at this moment.
+/// The number of calls of an action that are accepted now.
 fn accepted<T>(call: impl Fn() -> Result<T, Ec2Error>) -> usize {
     (0..200).take_while(|_| !call().is_err_and(|error| error.code == "RequestLimitExceeded")).count()
 }

@@ -164,7 +164,7 @@ fn run_instances_dry_run_succeeds_only_when_the_call_would() {
     };
     let error = ec2.run_instances(&request).unwrap_err();
     assert_eq!((error.code.as_str(), error.status), ("DryRunOperation", 412));
-    request.iam_instance_profile = Some(IamInstanceProfile { name: Some("nobody".to_owned()), arn: None });
+    request.iam_instance_profile = Some(IamInstanceProfile { name: Some("missing".to_owned()), arn: None });
     let error = ec2.run_instances(&request).unwrap_err();
     assert_eq!(error.code, "InvalidParameterValue");
     assert!(error.message.contains("iamInstanceProfile.name"), "{error}");
@@ -224,7 +224,7 @@ fn status_checks_and_planned_events_are_found_by_filters_of_their_own() {
     ] {
         assert_eq!(found(name, value).unwrap(), expected, "{name} {value}");
     }
-    // What DescribeInstances knows and DescribeInstanceStatus does not.
+    // Filters that DescribeInstances supports and DescribeInstanceStatus does not.
     for (name, value) in [("tag:team", "a"), ("instance-type", "m5.large")] {
         assert_eq!(found(name, value).unwrap_err().code, "InvalidParameterValue", "{name}");
     }

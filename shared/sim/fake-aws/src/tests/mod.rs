@@ -85,7 +85,7 @@ pub(super) fn fleet(types: &[&str], capacity_type: &str, strategy: &str, target:
             instance_type: Some(name.clone()),
             subnet_id: Some(subnet.id.clone()),
             availability_zone: Some(subnet.zone.clone()),
-            // The first type has the highest priority number, so it is tried last where priorities count.
+            // The first type has the highest priority number, so it is tried last with the prioritized strategies.
             priority: Some(100.0 - f64::from(u32::try_from(index).unwrap())),
             ..FleetOverride::default()
         })
@@ -121,7 +121,7 @@ pub(super) fn fleet(types: &[&str], capacity_type: &str, strategy: &str, target:
     }
 }
 
-/// What a fleet answered: type and zone of each instance, and the error codes.
+/// The result of a fleet: type and zone of each instance, and the error codes.
 pub(super) fn bought(ec2: &Ec2, request: &CreateFleet) -> (Vec<String>, Vec<String>) {
     let answer = ec2.create_fleet(request).unwrap();
     let ids = answer.instance_ids();

@@ -1,4 +1,4 @@
-//! EC2's actions: parameters in, the content of the answer out.
+//! EC2's actions: converts parameters to the content of the answer.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use super::encode;
 use super::names::{launch_template_member, to_wire};
 use super::query::Node;
 
-/// EC2's error for an action that it does not know.
+/// EC2's error for an unknown action.
 pub(crate) fn invalid_action(action: &str) -> Ec2Error {
     Ec2Error::new("InvalidAction", format!("The action {action} is not valid for this web service."))
 }
@@ -24,7 +24,7 @@ fn paged<T>(list: &str, (entries, token): Page<T>, encode: impl FnMut(T) -> Valu
     Value::Object(content)
 }
 
-/// What was changed or not, in calls whose answer is only that.
+/// A boolean result.
 fn done(_: impl Serialize) -> Value {
     json!({ "return": true })
 }

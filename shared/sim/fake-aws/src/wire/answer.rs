@@ -1,4 +1,4 @@
-//! HTTP answers in the forms of the four protocols.
+//! HTTP answers in the formats of the four protocols.
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderName};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::error::Ec2Error;
 use super::xml::{ec2_member, element, escape, query_member};
 
-/// How a service speaks.
+/// The protocol of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protocol {
     /// EC2's dialect of the query protocol.

@@ -12,15 +12,15 @@ use super::super::error::Ec2Error;
 pub(crate) enum Node {
     /// A value, always text.
     Leaf(String),
-    /// What is below a dot.
+    /// Nested parameters.
     Branch(BTreeMap<String, Node>),
 }
 
 impl Node {
-    /// The tree of form-encoded parameters. `Action` and `Version` come out beside it.
+    /// The tree of form-encoded parameters, without `Action` and `Version`, which are returned beside it.
     ///
     /// # Errors
-    /// When one parameter is both a value and a branch, or comes twice.
+    /// When one parameter is both a value and a tree, or occurs twice.
     pub(crate) fn parse(form: &[u8]) -> Result<(Option<String>, Self), Ec2Error> {
         let mut root = Self::Branch(BTreeMap::new());
         let mut action = None;
@@ -28,7 +28,7 @@ impl Node {
             match &*name {
                 "Action" => action = Some(value.into_owned()),
                 "Version" => {}
-                // A presigned request carries its signature among the parameters.
+                // A presigned request contains its signature in the parameters.
                 name if name.starts_with("X-Amz-") => {}
                 name => root.insert(name, name, value.into_owned())?,
             }
@@ -54,7 +54,7 @@ impl Node {
         }
     }
 
-    /// The request that the parameters describe.
+    /// The request in the parameters.
     ///
     /// # Errors
     /// EC2's errors for a parameter that is unknown or of the wrong kind.

@@ -1,4 +1,4 @@
-//! One port for all services: which one is meant is in the signature's scope, the target header, or the path.
+//! One port for all services: the signature's scope, the target header, or the path selects the service.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use super::actions::{invalid_action, run};
 use super::answer::{Protocol, respond};
 use super::query::Node;
 
-/// The largest request that is read, in bytes. EC2's own limit is far below.
+/// The maximum size of a request in bytes. EC2's own limit is far below.
 const BODY_LIMIT: usize = 4 << 20;
 
 type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -29,13 +29,13 @@ struct Server {
     requests: Arc<AtomicU64>,
 }
 
-/// EC2, EKS, SSM, Pricing, IAM and STS of the account on one port; `AWS_ENDPOINT_URL` or its per-service forms may all
-/// point there. Signatures are not checked. Time stands still unless someone calls [`Ec2::advance_to`].
+/// EC2, EKS, SSM, Pricing, IAM and STS of the account on one port, for `AWS_ENDPOINT_URL` or its per-service forms. Signatures
+/// are not verified. Time advances only by calls of [`Ec2::advance_to`].
 pub fn aws_router(ec2: Ec2) -> Router {
     router(ec2, None)
 }
 
-/// The same, with a clock that is read at every request: what is due until then happens before the call.
+/// The same, with a clock that advances the account before each request.
 pub fn aws_router_with_clock(ec2: Ec2, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Router {
     router(ec2, Some(Arc::new(clock)))
 }
@@ -125,7 +125,7 @@ enum Service {
     Other(String),
 }
 
-/// The service that a query request is for: the scope of its signature names it; without one, the action does.
+/// The service of a query request: by the scope of its signature, or by the action if it is unsigned.
 fn service(headers: &HeaderMap, query: &str, action: &str) -> Service {
     let authorization = headers.get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
     let presigned = form_urlencoded::parse(query.as_bytes())
@@ -144,7 +144,7 @@ fn service(headers: &HeaderMap, query: &str, action: &str) -> Service {
     }
 }
 
-/// The answer of a query service to an action that it does not know.
+/// The answer of a query service to an unknown action.
 pub(crate) fn unknown_action(action: &str) -> Ec2Error {
     invalid_action(action)
 }

@@ -127,7 +127,7 @@ async fn instance_profiles_live_in_iam() {
     let (status, body) = query(&ec2, "iam", &create).await;
     assert!(status == 409 && body.contains("<Code>EntityAlreadyExists</Code>"), "{body}");
     let role = |action: &str, role: &str| format!("Action={action}RoleToInstanceProfile&{name}&RoleName={role}");
-    assert_eq!(query(&ec2, "iam", &role("Add", "nobody")).await.0, 404);
+    assert_eq!(query(&ec2, "iam", &role("Add", "missing")).await.0, 404);
     let made = "Action=CreateRole&RoleName=other-node&AssumeRolePolicyDocument=%7B%7D";
     let (status, body) = query(&ec2, "iam", made).await;
     assert!(status == 200 && body.contains(":role/other-node</Arn>"), "{body}");

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// What the entries of a list are called, by the names of the list and of the element around it.
+/// The names of list entries, by the names of the list and of its parent.
 pub(crate) type MemberName = fn(&str, &str) -> &'static str;
 
 /// Lists of the EC2 protocol: `item`, with two exceptions that its model makes.
@@ -44,7 +44,7 @@ pub(crate) fn element(out: &mut String, parent: &str, name: &str, value: &Value,
     close(out, name);
 }
 
-/// An entry of a list: what is below it has the list as its parent, since `item` has no meaning of its own.
+/// An entry of a list. Its children have the list as their parent, because `item` has no meaning of its own.
 fn entry_element(out: &mut String, list: &str, name: &str, value: &Value, member: MemberName) {
     let Value::Object(members) = value else {
         return element(out, list, name, value, member);
@@ -68,7 +68,7 @@ fn close(out: &mut String, name: &str) {
     out.push('>');
 }
 
-/// Text as XML allows it: control characters that XML 1.0 has no way to write are dropped.
+/// Text as XML allows it: control characters that XML 1.0 cannot represent are dropped.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

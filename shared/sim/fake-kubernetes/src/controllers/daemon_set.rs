@@ -1,4 +1,4 @@
-//! DaemonSets: one pod on each node that they are for.
+//! DaemonSets: one pod on each eligible node.
 
 use super::Controller;
 use super::feed::Feed;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 const WATCHED: &[Resource] = &[DAEMON_SETS, NODES, PODS];
 const HASH_LABEL: &str = "controller-revision-hash";
 
-/// Puts a pod of each DaemonSet on each node that it is for.
+/// Creates a pod of each DaemonSet on each eligible node.
 #[derive(Debug)]
 pub struct DaemonSetController {
     feed: Feed,
@@ -90,7 +90,7 @@ fn pod_for(set: &Value, node: &str, hash: &str) -> Value {
     pod
 }
 
-/// Whether the pod may be put on the node, whatever room it has, and whether it may stay there.
+/// Whether the pod may be scheduled to the node, regardless of its capacity, and whether it may stay there.
 fn belongs(pod: &Value, node: &NodeInfo) -> (bool, bool) {
     let Some(pod) = PodInfo::new(pod) else { return (false, false) };
     let selected = pod.selects(node);
@@ -159,7 +159,7 @@ fn reconcile(
             outdated.push(*pod);
         }
     }
-    // What is left is on nodes that are gone.
+    // The remaining pods are on deleted nodes.
     for own in by_node.values() {
         remove(api, own)?;
     }

@@ -1,4 +1,4 @@
-//! Deployments: a ReplicaSet for each version of the template, and the way from one to the next.
+//! Deployments: a ReplicaSet for each version of the template, and rolling updates between them.
 
 use super::Controller;
 use super::feed::Feed;
@@ -18,7 +18,7 @@ const WATCHED: &[Resource] = &[DEPLOYMENTS, REPLICA_SETS, PODS];
 const HASH_LABEL: &str = "pod-template-hash";
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
-/// Rolls out Deployments. A rollout that gets stuck is not marked as failed after `progressDeadlineSeconds`.
+/// Rolls out Deployments. A rollout without progress is not marked as failed after `progressDeadlineSeconds`.
 #[derive(Debug)]
 pub struct DeploymentController {
     feed: Feed,
@@ -98,7 +98,7 @@ fn has_pods(sets: &[&Arc<Value>], pods: &OwnedPods) -> bool {
     sets.iter().any(|set| !pods.of(uid(set)).is_empty())
 }
 
-/// Whether a ReplicaSet has the Deployment's template, but for the label that distinguishes ReplicaSets.
+/// Whether a ReplicaSet has the Deployment's template, except for the label that distinguishes ReplicaSets.
 fn same_template(deployment: &Value, set: &Value) -> bool {
     let mut template = set["spec"]["template"].clone();
     if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
@@ -116,7 +116,7 @@ fn create_set(api: &ApiServer, deployment: &Value, old: &[&Arc<Value>]) -> Resul
     let size = if old.iter().all(|set| replicas(set) == 0) || is_recreate(deployment) {
         replicas(deployment)
     } else {
-        // As many as the surge allows beside the old ones; the next step continues from there.
+        // As many as the surge allows in addition to the old ones; the next step continues from there.
         room_to_grow(deployment, old.iter().map(|set| replicas(set)).sum()).min(replicas(deployment))
     };
     let set = json!({
@@ -152,7 +152,7 @@ fn next_revision(sets: &[&Arc<Value>]) -> i64 {
     sets.iter().filter_map(|set| annotation(set, REVISION)).max().unwrap_or(0) + 1
 }
 
-/// Numbers the current ReplicaSet after the older ones, and the Deployment with it. Whether something was written.
+/// Numbers the current ReplicaSet after the older ones, and the Deployment with it. Returns whether something was written.
 fn mark_revision(api: &ApiServer, deployment: &Value, new: &Value, old: &[&Arc<Value>]) -> Result<bool, Status> {
     let newest_old = next_revision(old) - 1;
     let revision = annotation(new, REVISION).filter(|own| *own > newest_old).unwrap_or(newest_old + 1);
@@ -183,24 +183,24 @@ fn scale_all_down(api: &ApiServer, sets: &[&Arc<Value>]) -> Result<(), Status> {
 
 /// One step from the old ReplicaSets to the current one, within surge and unavailability.
 fn roll(api: &ApiServer, deployment: &Value, new: &Value, old: &[&Arc<Value>], paused: bool) -> Result<(), Status> {
-    let wanted = replicas(deployment);
+    let desired = replicas(deployment);
     let old_total: i64 = old.iter().map(|set| replicas(set)).sum();
     if is_recreate(deployment) || old_total == 0 {
-        return scale(api, new, wanted);
+        return scale(api, new, desired);
     }
     if paused {
         return Ok(());
     }
     let present = replicas(new);
-    if present > wanted {
-        return scale(api, new, wanted);
+    if present > desired {
+        return scale(api, new, desired);
     }
-    let grown = present + room_to_grow(deployment, old_total + present).min(wanted - present);
+    let grown = present + room_to_grow(deployment, old_total + present).min(desired - present);
     scale(api, new, grown)?;
-    // What is not available does not count as lost, so old pods that never came up go first.
-    let (_, unavailable) = surge_and_unavailable(&deployment["spec"]["strategy"]["rollingUpdate"], wanted);
+    // Unavailable pods do not count against the budget, so old pods that never became available are deleted first.
+    let (_, unavailable) = surge_and_unavailable(&deployment["spec"]["strategy"]["rollingUpdate"], desired);
     let new_missing = (grown - available(new)).max(0);
-    let mut left = (old_total + grown - (wanted - unavailable) - new_missing).clamp(0, old_total);
+    let mut left = (old_total + grown - (desired - unavailable) - new_missing).clamp(0, old_total);
     let mut by_age = old.to_vec();
     by_age.sort_by_key(|set| (time(set, "/metadata/creationTimestamp"), name(set).to_owned()));
     let mut sizes: Vec<i64> = by_age.iter().map(|set| replicas(set)).collect();
@@ -210,7 +210,7 @@ fn roll(api: &ApiServer, deployment: &Value, new: &Value, old: &[&Arc<Value>], p
         left -= broken;
     }
     let still_available: i64 = by_age.iter().map(|set| available(set).min(replicas(set))).sum::<i64>() + available(new);
-    let mut spare = (still_available - (wanted - unavailable)).clamp(0, left);
+    let mut spare = (still_available - (desired - unavailable)).clamp(0, left);
     for size in &mut sizes {
         let gone = (*size).min(spare);
         *size -= gone;
@@ -242,18 +242,18 @@ fn write(
     let sum = |field: &str| -> i64 { sets.iter().filter_map(|set| int(set, &format!("/status/{field}"))).sum() };
     let updated = current.and_then(|set| int(set, "/status/replicas")).unwrap_or(0);
     let (total, ready, available) = (sum("replicas"), sum("readyReplicas"), sum("availableReplicas"));
-    let wanted = replicas(deployment);
+    let desired = replicas(deployment);
     let mut conditions = super::object::list(deployment, "/status/conditions").to_vec();
-    let (_, may_miss) = surge_and_unavailable(&deployment["spec"]["strategy"]["rollingUpdate"], wanted);
+    let (_, may_miss) = surge_and_unavailable(&deployment["spec"]["strategy"]["rollingUpdate"], desired);
     let may_miss = if is_recreate(deployment) { 0 } else { may_miss };
-    let (status, reason, message) = if available >= wanted - may_miss {
+    let (status, reason, message) = if available >= desired - may_miss {
         ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
     } else {
         ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
     };
     set_condition(&mut conditions, "Available", status, reason, message, now);
     let set_name = current.map_or("", |set| name(set));
-    let (reason, message) = if updated == wanted && total == wanted && available == wanted {
+    let (reason, message) = if updated == desired && total == desired && available == desired {
         ("NewReplicaSetAvailable", format!("ReplicaSet \"{set_name}\" has successfully progressed."))
     } else {
         ("ReplicaSetUpdated", format!("ReplicaSet \"{set_name}\" is progressing."))
@@ -267,7 +267,7 @@ fn write(
         ("updatedReplicas", updated),
         ("readyReplicas", ready),
         ("availableReplicas", available),
-        ("unavailableReplicas", (wanted.max(total) - available).max(0)),
+        ("unavailableReplicas", (desired.max(total) - available).max(0)),
     ];
     for (field, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
         status[field] = json!(count);

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 const WATCHED: &[Resource] = &[POD_DISRUPTION_BUDGETS, PODS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS];
 
-/// Keeps the status of PodDisruptionBudgets.
+/// Updates the status of PodDisruptionBudgets.
 #[derive(Debug)]
 pub struct DisruptionController {
     feed: Feed,

@@ -1,13 +1,13 @@
-//! Whether a controller has anything to do: changes of the resources that it watches, and times that are due.
+//! Whether a controller has work: changes of the resources that it watches, and due times.
 
 use crate::server::{ApiServer, Resource, Status};
 use jiff::Timestamp;
 
-/// The changes to some resources since a controller last looked, and a time at which it has to look anyway.
+/// The changes to some resources since a controller last ran, and a time at which it has to run anyway.
 #[derive(Debug)]
 pub(super) struct Feed {
     resources: &'static [Resource],
-    /// `None` before the first look.
+    /// `None` before the first run.
     revision: Option<u64>,
     due: Option<Timestamp>,
 }
@@ -18,15 +18,15 @@ impl Feed {
         Self { resources, revision: None, due: None }
     }
 
-    /// Whether something changed since the last look, or is due. Everything up to now counts as seen afterwards, so
-    /// list only after this.
+    /// Whether something changed since the last run, or is due. Everything up to now counts as processed afterwards, so list only
+    /// after this call.
     pub(super) fn look(&mut self, api: &ApiServer, now: Timestamp) -> Result<bool, Status> {
         let current = api.revision();
         let changed = match self.revision {
             Some(seen) if seen == current => false,
             Some(seen) => match api.watch_since(None, seen) {
                 Ok(changes) => changes.iter().any(|change| self.resources.contains(&change.resource)),
-                // The history does not reach back so far.
+                // The history does not contain the revision any more.
                 Err(expired) if expired.code == 410 => true,
                 Err(error) => return Err(error),
             },
@@ -40,12 +40,12 @@ impl Feed {
         Ok(changed || due)
     }
 
-    /// Asks to look at this time at the latest.
+    /// Schedules a run at this time at the latest.
     pub(super) fn wake_at(&mut self, at: Timestamp) {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
-    /// When the next look is due without any change.
+    /// When the next run is due without any change.
     pub(super) fn due(&self) -> Option<Timestamp> {
         self.due
     }

@@ -1,4 +1,4 @@
-//! Jobs: pods that end.
+//! Jobs: pods that terminate.
 
 use super::Controller;
 use super::feed::Feed;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 const WATCHED: &[Resource] = &[JOBS, PODS];
 
-/// Runs Jobs to completion. Indexed Jobs run like any other: their pods get no index.
+/// Runs Jobs to completion. Indexed Jobs run like other Jobs: their pods get no index.
 #[derive(Debug)]
 pub struct JobController {
     feed: Feed,

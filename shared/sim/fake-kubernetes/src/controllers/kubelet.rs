@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 const WATCHED: &[Resource] = &[NODES, PODS];
-/// From the binding of a pod to its containers running, in seconds.
+/// From the binding of a pod until its containers run, in seconds.
 const POD_START: i64 = 2;
-/// The longest that a simulated container takes to stop, in seconds. Its own grace period may be shorter.
+/// The maximum time that a simulated container takes to stop, in seconds. Its grace period may be shorter.
 const POD_STOP: i64 = 2;
-/// How long the pods of a Job run whose command is not `sleep N`, in seconds.
+/// How long the pods of a Job run if their command is not `sleep N`, in seconds.
 const JOB_RUN: i64 = 10;
-/// How often a kubelet renews its lease, in seconds. It is done along with other work: an idle world stays idle.
+/// How often a kubelet renews its lease, in seconds. It renews together with other work, so that an idle world stays idle.
 const LEASE_RENEWAL: i64 = 10;
 
 /// A machine with a kubelet.
@@ -38,7 +38,7 @@ pub struct Machine {
     pub taints: Vec<Taint>,
     /// The machine's resources.
     pub capacity: ResourceList,
-    /// What of them pods may use.
+    /// The allocatable resources.
     pub allocatable: ResourceList,
     /// The kubelet's version, such as `v1.33.0`.
     pub version: String,
@@ -71,14 +71,14 @@ impl Default for Kubelets {
 }
 
 impl Kubelets {
-    /// Adds a machine, which joins at its own times.
+    /// Adds a machine, which joins after its delays.
     pub fn start(&mut self, machine: Machine) {
         self.feed.wake_at(machine.registers);
         self.machines.insert(machine.name.clone(), Kubelet { machine, registered: false, renewed: None });
     }
 
-    /// Takes a machine away at once: its kubelet stops reporting, and its pods stay as they were last reported.
-    /// Returns whether there was one.
+    /// Removes a machine at once: its kubelet stops reporting, and the status of its pods stays unchanged. Returns whether the
+    /// machine existed.
     pub fn stop(&mut self, name: &str) -> bool {
         self.machines.remove(name).is_some()
     }
@@ -112,7 +112,7 @@ impl Controller for Kubelets {
 }
 
 impl Kubelet {
-    /// Registers the node, and reports it as ready, each when its time has come. Returns when the next of these is due.
+    /// Registers the node, and reports it as ready, each when it is due. Returns when the next of these is due.
     fn join(&mut self, api: &ApiServer, now: Timestamp) -> Result<Option<Timestamp>, Status> {
         let machine = &self.machine;
         if machine.registers > now {
@@ -218,7 +218,7 @@ fn conditions(node: &Value, ready: bool, now: Timestamp) -> Value {
     Value::Array(conditions)
 }
 
-/// Starts, ends or stops a pod when its time has come. Returns when it next will have.
+/// Starts, completes or stops a pod when it is due. Returns when it is due next.
 fn run(api: &ApiServer, pod: &Value, node_ready: bool, now: Timestamp) -> Result<Option<Timestamp>, Status> {
     if is_deleting(pod) {
         let grace = int(pod, "/metadata/deletionGracePeriodSeconds").unwrap_or(0);
@@ -231,7 +231,7 @@ fn run(api: &ApiServer, pod: &Value, node_ready: bool, now: Timestamp) -> Result
         return Ok(None);
     }
     match text(pod, "/status/phase") {
-        // Pods on the host's network start before the node is ready: they are what makes it so.
+        // Pods on the host network start before the node is ready, because they make it ready.
         "Pending" if node_ready || pod["spec"]["hostNetwork"] == true => {
             let bound = condition(pod, "PodScheduled").and_then(|it| time(it, "/lastTransitionTime"));
             let start = after(bound.unwrap_or(now), POD_START);
@@ -256,7 +256,7 @@ fn run(api: &ApiServer, pod: &Value, node_ready: bool, now: Timestamp) -> Result
     }
 }
 
-/// How many seconds a pod runs that ends by itself; `None` for one that does not.
+/// After how many seconds a pod completes; `None` if it does not.
 fn run_length(pod: &Value) -> Option<i64> {
     let of_job = controller_of(pod).is_some_and(|owner| owner["kind"] == "Job");
     if has_ended(pod) || !(of_job || text(pod, "/spec/restartPolicy") == "Never") {

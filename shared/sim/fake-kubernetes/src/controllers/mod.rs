@@ -1,6 +1,6 @@
 //! The controllers of a control plane and of its nodes, small and deterministic, over the API server in memory.
 //!
-//! Each is level-triggered: a step compares what is with what should be, and does the difference. A step without changes
+//! Each is level-triggered: a step compares the actual with the desired state, and applies the difference. A step without changes
 //! since the last one, and with nothing due, costs one comparison of numbers.
 
 mod daemon_set;
@@ -36,19 +36,19 @@ use jiff::Timestamp;
 
 /// One controller.
 pub trait Controller {
-    /// Does whatever is to be done now.
+    /// Performs all work that is due now.
     ///
     /// # Errors
-    /// When the API server refuses something that this controller may expect to be accepted. What others changed or
-    /// deleted meanwhile is no error: the next step sees it.
+    /// When the API server rejects something that this controller expects to be accepted. Objects that others changed or deleted
+    /// meanwhile are no error: the next step reads them.
     fn step(&mut self, api: &ApiServer, now: Timestamp) -> Result<(), Status>;
 
     /// When something is due without any change, if anything is.
     fn next_wakeup(&self) -> Option<Timestamp>;
 }
 
-/// How many rounds the controllers may take to converge. A rollout of many replicas takes a few; more means that two
-/// controllers undo each other's work.
+/// The maximum number of rounds until the controllers converge. A rollout of many replicas takes a few; more means that two
+/// controllers revert each other's changes.
 const ROUNDS: usize = 1_000;
 
 /// All controllers of a cluster.
@@ -56,11 +56,11 @@ const ROUNDS: usize = 1_000;
 pub struct Controllers {
     /// Rolls out Deployments.
     pub deployments: DeploymentController,
-    /// Keeps ReplicaSets at their size.
+    /// Maintains the size of ReplicaSets.
     pub replica_sets: ReplicaSetController,
-    /// Keeps StatefulSets in order.
+    /// Maintains StatefulSets in order.
     pub stateful_sets: StatefulSetController,
-    /// Puts a pod of each DaemonSet on each node that it is for.
+    /// Creates a pod of each DaemonSet on each eligible node.
     pub daemon_sets: DaemonSetController,
     /// Runs Jobs to completion.
     pub jobs: JobController,
@@ -68,11 +68,11 @@ pub struct Controllers {
     pub scheduler: Scheduler,
     /// The machines, which register as nodes and run pods.
     pub kubelets: Kubelets,
-    /// Watches over nodes whose machine has gone, and over the pods of nodes that have gone.
+    /// Handles nodes whose machine is gone, and the pods of deleted nodes.
     pub node_lifecycle: NodeLifecycleController,
     /// Deletes pods from nodes with NoExecute taints.
     pub taint_eviction: TaintEvictionController,
-    /// Keeps the status of PodDisruptionBudgets.
+    /// Updates the status of PodDisruptionBudgets.
     pub disruption: DisruptionController,
 }
 

@@ -1,4 +1,4 @@
-//! Nodes whose machine has gone, and pods whose node has gone.
+//! Nodes whose machine is gone, and pods whose node is deleted.
 
 use super::Controller;
 use super::feed::Feed;
@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const WATCHED: &[Resource] = &[NODES, PODS];
-/// How long a kubelet may be silent before its node counts as lost, in seconds: `--node-monitor-grace-period`.
+/// After how many seconds without a heartbeat of its kubelet a node counts as lost: `--node-monitor-grace-period`.
 const GRACE: i64 = 40;
-/// How long the pods of a node that is gone are kept, in seconds, as by Kubernetes' pod garbage collector.
+/// How long the pods of a deleted node are kept, in seconds, as by Kubernetes' pod garbage collector.
 const QUARANTINE: i64 = 40;
 const CORDONED: &str = "node.kubernetes.io/unschedulable";
 
@@ -25,11 +25,11 @@ const CORDONED: &str = "node.kubernetes.io/unschedulable";
 #[derive(Debug)]
 pub struct NodeLifecycleController {
     feed: Feed,
-    /// Nodes whose kubelet has fallen silent, and when.
+    /// Nodes whose kubelet stopped reporting, and since when.
     silent: BTreeMap<String, Timestamp>,
     /// Provider ids of instances that are terminated.
     terminated: BTreeSet<String>,
-    /// Names of nodes that pods are bound to and that do not exist, and since when that is known.
+    /// Names of missing nodes that pods are bound to, and since when they are missing.
     missing: BTreeMap<String, Timestamp>,
 }
 
@@ -146,7 +146,7 @@ fn mark_lost(api: &ApiServer, node: &Value, now: Timestamp) -> Result<(), Status
     publish(api, node, &event, now)
 }
 
-/// Pods of a lost node are not ready any more: neither budgets nor owners count them.
+/// Pods of a lost node are not ready any more, so budgets and owners do not count them.
 fn mark_pods_not_ready(api: &ApiServer, node: &str, now: Timestamp) -> Result<(), Status> {
     for pod in all(api, &PODS)? {
         if text(&pod, "/spec/nodeName") != node || !is_true(&pod, "Ready") {
@@ -161,33 +161,33 @@ fn mark_pods_not_ready(api: &ApiServer, node: &str, now: Timestamp) -> Result<()
     Ok(())
 }
 
-/// Gives a node the taints of its conditions, and of being cordoned. Whether something was written.
+/// Sets the taints for the conditions of a node, and for being cordoned. Returns whether something was written.
 fn set_taints(api: &ApiServer, node: &Value, now: Timestamp) -> Result<bool, Status> {
     let ready = condition(node, "Ready").map_or("Unknown", |ready| text(ready, "/status"));
     let was_ready = condition(node, "Ready").is_some_and(|ready| ready["reason"] != "KubeletNotReady");
-    let mut wanted = Vec::new();
+    let mut desired = Vec::new();
     match ready {
         "True" => {}
         "False" => {
-            wanted.push((NOT_READY_TAINT, "NoSchedule"));
+            desired.push((NOT_READY_TAINT, "NoSchedule"));
             if was_ready {
-                wanted.push((NOT_READY_TAINT, "NoExecute"));
+                desired.push((NOT_READY_TAINT, "NoExecute"));
             }
         }
-        _ => wanted.extend([(UNREACHABLE_TAINT, "NoSchedule"), (UNREACHABLE_TAINT, "NoExecute")]),
+        _ => desired.extend([(UNREACHABLE_TAINT, "NoSchedule"), (UNREACHABLE_TAINT, "NoExecute")]),
     }
     if node["spec"]["unschedulable"] == true {
-        wanted.push((CORDONED, "NoSchedule"));
+        desired.push((CORDONED, "NoSchedule"));
     }
     let ours = [NOT_READY_TAINT, UNREACHABLE_TAINT, CORDONED];
     let present = list(node, "/spec/taints");
     let is = |taint: &Value, (key, effect): (&str, &str)| taint["key"] == key && taint["effect"] == effect;
     let mut taints: Vec<Value> = present
         .iter()
-        .filter(|taint| !ours.contains(&text(taint, "/key")) || wanted.iter().any(|it| is(taint, *it)))
+        .filter(|taint| !ours.contains(&text(taint, "/key")) || desired.iter().any(|it| is(taint, *it)))
         .cloned()
         .collect();
-    for (key, effect) in wanted {
+    for (key, effect) in desired {
         if !taints.iter().any(|taint| is(taint, (key, effect))) {
             taints.push(json!({ "key": key, "effect": effect, "timeAdded": seconds(now) }));
         }

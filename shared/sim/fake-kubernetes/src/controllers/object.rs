@@ -1,4 +1,4 @@
-//! Reading and writing objects as JSON.
+//! Reads and writes objects as JSON.
 
 use crate::server::resource::EVENTS;
 pub(crate) use crate::server::resource::text;
@@ -8,17 +8,17 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The number at a place.
+/// The number at a path.
 pub(super) fn int(object: &Value, pointer: &str) -> Option<i64> {
     object.pointer(pointer).and_then(Value::as_i64)
 }
 
-/// The list at a place; empty when there is none.
+/// The list at a path; empty if there is none.
 pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// The time at a place.
+/// The time at a path.
 pub(super) fn time(object: &Value, pointer: &str) -> Option<Timestamp> {
     text(object, pointer).parse().ok()
 }
@@ -28,7 +28,7 @@ pub(crate) fn seconds(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// A time so many seconds later.
+/// The time after this number of seconds.
 pub(super) fn after(at: Timestamp, seconds: i64) -> Timestamp {
     at.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
 }
@@ -41,12 +41,12 @@ pub(super) fn namespace(object: &Value) -> &str {
     text(object, "/metadata/namespace")
 }
 
-/// The uid; empty when there is none.
+/// The uid; empty if there is none.
 pub fn uid(object: &Value) -> &str {
     text(object, "/metadata/uid")
 }
 
-/// Whether deletion was asked for.
+/// Whether the object is being deleted.
 pub fn is_deleting(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some()
 }
@@ -66,7 +66,7 @@ pub(super) fn has_ended(pod: &Value) -> bool {
     matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
 }
 
-/// Whether a pod counts for its controller.
+/// Whether its controller counts a pod.
 pub(super) fn is_active(pod: &Value) -> bool {
     !has_ended(pod) && !is_deleting(pod)
 }
@@ -76,12 +76,12 @@ pub(super) fn controller_of(object: &Value) -> Option<&Value> {
     list(object, "/metadata/ownerReferences").iter().find(|owner| owner["controller"] == true)
 }
 
-/// The uid of the object that controls this one; empty when there is none.
+/// The uid of the object that controls this one; empty if there is none.
 pub(super) fn controller_uid(object: &Value) -> &str {
     controller_of(object).map_or("", |owner| text(owner, "/uid"))
 }
 
-/// A reference by which an object is controlled by `owner`.
+/// A controller reference to `owner`.
 pub(super) fn controller_reference(owner: &Value) -> Value {
     json!({
         "apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": name(owner), "uid": uid(owner),
@@ -89,7 +89,7 @@ pub(super) fn controller_reference(owner: &Value) -> Value {
     })
 }
 
-/// Sets a condition; its time changes only with its status.
+/// Sets a condition. Its transition time changes only with its status.
 pub(super) fn set_condition(
     conditions: &mut Vec<Value>,
     kind: &str,
@@ -115,13 +115,13 @@ pub(super) fn set_condition(
     }
 }
 
-/// A text that looks random and is the same for the same parts: FNV-1a in 64 bits.
+/// A hash that is the same for the same parts: FNV-1a in 64 bits.
 pub(crate) fn digest(parts: &[&str]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Ten letters and digits for a pod template, as in the names of ReplicaSets. None of them spells a word.
+/// Ten letters and digits for a pod template, as in the names of ReplicaSets. They never form a word.
 pub(super) fn template_hash(template: &Value) -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut number = digest(&[&template.to_string()]);
@@ -134,7 +134,7 @@ pub(super) fn template_hash(template: &Value) -> String {
     hash
 }
 
-/// Ignores conflicts and absence: the next step reads the objects again.
+/// Ignores conflicts and missing objects: the next step reads the objects again.
 pub(super) fn lenient<T>(result: Result<T, Status>) -> Result<(), Status> {
     match result {
         Err(error) if !matches!(error.code, 404 | 409) => Err(error),
@@ -147,7 +147,7 @@ pub(super) fn all(api: &ApiServer, resource: &Resource) -> Result<Vec<Arc<Value>
     api.list(resource, &ListOptions::default()).map(|list| list.items)
 }
 
-/// Creates an object. That there is one already, or that its namespace is going, is no error.
+/// Creates an object. If it exists, or its namespace is being deleted, that is no error.
 pub(super) fn create(api: &ApiServer, resource: &Resource, object: Value) -> Result<(), Status> {
     match api.create(resource, object, &CreateOptions::default()) {
         Err(error) if error.code == 403 && error.causes.iter().any(|it| it.reason == "NamespaceTerminating") => Ok(()),
@@ -170,7 +170,7 @@ pub(super) fn write_status(api: &ApiServer, resource: &Resource, object: &Value,
     lenient(api.update_status(resource, changed, &UpdateOptions::default()))
 }
 
-/// Deletes an object as it was read; `grace` is for pods.
+/// Deletes an object in the version that was read; `grace` is for pods.
 pub(super) fn delete(api: &ApiServer, resource: &Resource, object: &Value, grace: Option<i64>) -> Result<(), Status> {
     let mut options = DeleteOptions { grace_period_seconds: grace, ..DeleteOptions::default() };
     options.preconditions.uid = Some(uid(object).to_owned());
@@ -186,14 +186,14 @@ pub struct NewEvent<'a> {
     pub kind: &'a str,
     /// Such as `FailedScheduling`.
     pub reason: &'a str,
-    /// For people.
+    /// The message.
     pub message: &'a str,
 }
 
-/// Publishes an event about an object; publishing the same one again counts it up.
+/// Publishes an event about an object. Publishing the same event again increases its count.
 ///
 /// # Errors
-/// When the API server refuses the event, for example because its namespace does not exist.
+/// When the API server rejects the event, for example because its namespace does not exist.
 pub fn publish(api: &ApiServer, about: &Value, event: &NewEvent<'_>, now: Timestamp) -> Result<(), Status> {
     let own = namespace(about);
     let place = if own.is_empty() { "default" } else { own };

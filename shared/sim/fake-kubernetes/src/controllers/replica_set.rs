@@ -1,4 +1,4 @@
-//! ReplicaSets: as many pods as asked for.
+//! ReplicaSets: the specified number of pods.
 
 use super::Controller;
 use super::feed::Feed;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 const WATCHED: &[Resource] = &[REPLICA_SETS, PODS];
 
-/// Keeps ReplicaSets at their size. Pods without a controller are not adopted.
+/// Maintains the size of ReplicaSets. Pods without a controller are not adopted.
 #[derive(Debug)]
 pub struct ReplicaSetController {
     feed: Feed,
@@ -46,14 +46,14 @@ impl Controller for ReplicaSetController {
 }
 
 fn reconcile(api: &ApiServer, set: &Value, pods: &[Arc<Value>], now: Timestamp) -> Result<Option<Timestamp>, Status> {
-    let wanted = int(set, "/spec/replicas").unwrap_or(1);
+    let desired = int(set, "/spec/replicas").unwrap_or(1);
     let active: Vec<&Arc<Value>> = pods.iter().filter(|pod| is_active(pod)).collect();
     let present = i64::try_from(active.len()).unwrap_or(i64::MAX);
     if !is_deleting(set) {
-        if present < wanted {
-            create_pods(api, set, usize::try_from(wanted - present).unwrap_or_default())?;
-        } else if present > wanted {
-            let surplus = usize::try_from(present - wanted).unwrap_or_default();
+        if present < desired {
+            create_pods(api, set, usize::try_from(desired - present).unwrap_or_default())?;
+        } else if present > desired {
+            let surplus = usize::try_from(present - desired).unwrap_or_default();
             for pod in victims(&active).into_iter().take(surplus) {
                 delete(api, &PODS, pod, None)?;
             }
@@ -64,7 +64,7 @@ fn reconcile(api: &ApiServer, set: &Value, pods: &[Arc<Value>], now: Timestamp) 
         "replicas": counts.active, "fullyLabeledReplicas": counts.active,
         "observedGeneration": set["metadata"]["generation"],
     });
-    // Kubernetes leaves out what is zero.
+    // Kubernetes omits zero values.
     for (field, count) in [("readyReplicas", counts.ready), ("availableReplicas", counts.available)] {
         if count > 0 {
             status[field] = json!(count);
@@ -74,8 +74,8 @@ fn reconcile(api: &ApiServer, set: &Value, pods: &[Arc<Value>], now: Timestamp) 
     Ok(counts.next_available)
 }
 
-/// Pods in the order in which a smaller set lets go of them: those without a node first, then pending, then not ready,
-/// then of lower deletion cost, then those with more siblings on their node, then those ready for less long, then the
+/// Pods in the order in which a smaller ReplicaSet deletes them: those without a node first, then pending, then not ready, then
+/// of lower deletion cost, then those with more siblings on their node, then those that were ready for less time, then the
 /// younger.
 pub(super) fn victims<'a>(pods: &[&'a Arc<Value>]) -> Vec<&'a Arc<Value>> {
     let mut on_node: BTreeMap<&str, usize> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! StatefulSets: pods with names and an order.
+//! StatefulSets: pods with stable names and an order.
 
 use super::Controller;
 use super::feed::Feed;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 const WATCHED: &[Resource] = &[STATEFUL_SETS, PODS];
 const REVISION_LABEL: &str = "controller-revision-hash";
 
-/// Keeps StatefulSets in order. Claims from volumeClaimTemplates are created; the scheduler sees to their volumes.
+/// Maintains StatefulSets in order. Claims from volumeClaimTemplates are created, and the scheduler provisions their volumes.
 #[derive(Debug)]
 pub struct StatefulSetController {
     feed: Feed,
@@ -67,7 +67,7 @@ fn reconcile(api: &ApiServer, set: &Value, pods: &[Arc<Value>], now: Timestamp) 
     Ok(counts.next_available)
 }
 
-/// Does what is next: in order one thing at a time, in parallel everything that the size asks for.
+/// Performs the next step: one change at a time in order, or all changes in parallel.
 fn act(api: &ApiServer, set: &Value, pods: &BTreeMap<i64, &Arc<Value>>, hash: &str) -> Result<(), Status> {
     let first = int(set, "/spec/ordinals/start").unwrap_or(0);
     let end = first + int(set, "/spec/replicas").unwrap_or(1);
@@ -86,7 +86,7 @@ fn act(api: &ApiServer, set: &Value, pods: &BTreeMap<i64, &Arc<Value>>, hash: &s
                     return Ok(());
                 }
             }
-            // The next one waits until this one is up, or gone.
+            // The next pod waits until this one is running, or deleted.
             Some(pod) if !parallel && (is_deleting(pod) || !is_ready(pod)) => return Ok(()),
             Some(_) => {}
         }
@@ -102,7 +102,7 @@ fn act(api: &ApiServer, set: &Value, pods: &BTreeMap<i64, &Arc<Value>>, hash: &s
     update_one(api, set, pods, first..end, hash)
 }
 
-/// Replaces the highest pod of an older template once all above it are up.
+/// Replaces the highest pod of an older template once all pods above it are running.
 fn update_one(
     api: &ApiServer,
     set: &Value,
@@ -166,9 +166,9 @@ fn create_pod(api: &ApiServer, set: &Value, number: i64, hash: &str) -> Result<(
 fn write(api: &ApiServer, set: &Value, pods: &[Arc<Value>], counts: &Counts, hash: &str) -> Result<(), Status> {
     let present = pods.iter().filter(|pod| !has_ended(pod)).count();
     let updated = pods.iter().filter(|pod| !has_ended(pod) && revision(pod) == hash).count();
-    let wanted = int(set, "/spec/replicas").unwrap_or(1);
+    let desired = int(set, "/spec/replicas").unwrap_or(1);
     // The current revision is the one before an update until that is complete.
-    let complete = i64::try_from(updated).is_ok_and(|updated| updated == wanted) && counts.ready == wanted;
+    let complete = i64::try_from(updated).is_ok_and(|updated| updated == desired) && counts.ready == desired;
     let current = match text(set, "/status/currentRevision") {
         before if !complete && !before.is_empty() => before.to_owned(),
         _ => hash.to_owned(),

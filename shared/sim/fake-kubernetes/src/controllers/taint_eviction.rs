@@ -1,4 +1,4 @@
-//! NoExecute taints: pods that do not tolerate them are deleted, at once or after the time that they tolerate them.
+//! NoExecute taints: pods that do not tolerate them are deleted, at once or after their tolerationSeconds.
 
 use super::Controller;
 use super::feed::Feed;
@@ -72,7 +72,7 @@ impl Controller for TaintEvictionController {
     }
 }
 
-/// When a pod has to leave because of these taints; `None` when it may stay.
+/// When a pod has to be deleted because of these taints; `None` if it may stay.
 fn leaves_at(pod: &Value, taints: &[(Taint, Timestamp)]) -> Option<Timestamp> {
     let info = PodInfo::new(pod)?;
     let of_taint = |(taint, since): &(Taint, Timestamp)| {
@@ -80,7 +80,7 @@ fn leaves_at(pod: &Value, taints: &[(Taint, Timestamp)]) -> Option<Timestamp> {
         if tolerating.is_empty() {
             return Some(*since);
         }
-        // The shortest of the times counts; without any the pod stays.
+        // The minimum of the times counts; without any the pod stays.
         tolerating.iter().filter_map(|it| it.toleration_seconds).min().map(|seconds| after(*since, seconds.max(0)))
     };
     taints.iter().filter_map(of_taint).min()

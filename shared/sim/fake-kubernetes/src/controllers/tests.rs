@@ -1,4 +1,4 @@
-//! The controllers together, on a clock that the tests move.
+//! The controllers together, on a clock that the tests advance.
 
 use super::{Controllers, Machine};
 use crate::server::resource::{
@@ -65,7 +65,7 @@ impl Cluster {
         Timestamp::from_second(self.clock.load(Ordering::SeqCst)).unwrap()
     }
 
-    /// Lets time pass, stopping wherever something is due.
+    /// Advances time, and stops whenever something is due.
     fn run(&mut self, seconds: i64) {
         let end = self.clock.load(Ordering::SeqCst) + seconds;
         loop {
@@ -98,7 +98,7 @@ impl Cluster {
         self.api.patch(resource, namespace, name, None, PatchType::Merge, patch, &options).unwrap();
     }
 
-    /// The nodes of the pods, in the order of the pods' names; empty for those without.
+    /// The nodes of the pods, in the order of the pods' names; empty for pods without a node.
     fn placed(&self) -> Vec<String> {
         self.list(&PODS).iter().map(|pod| super::object::text(pod, "/spec/nodeName").to_owned()).collect()
     }
@@ -152,7 +152,7 @@ fn pods_are_spread_over_nodes_and_run() {
 }
 
 #[test]
-fn a_pod_that_fits_nowhere_is_told_why_once() {
+fn an_unschedulable_pod_gets_one_event_with_the_reason() {
     let mut cluster = Cluster::with_nodes(&["n1", "n2"]);
     cluster.patch(&NODES, "n2", &json!({ "spec": { "unschedulable": true } }));
     cluster.create(&PODS, pod("big", "3"));
@@ -391,7 +391,7 @@ fn a_budget_knows_at_once_of_pods_that_were_deleted() {
     cluster.run(5);
     let names: Vec<String> = cluster.list(&PODS).iter().map(|pod| super::object::name(pod).to_owned()).collect();
     let options = DeleteOptions::default();
-    // No controller gets its turn in between.
+    // No controller runs in between.
     cluster.api.delete(&PODS, "default", &names[0], &options).unwrap();
     let status = cluster.get(&POD_DISRUPTION_BUDGETS, "web")["status"].clone();
     assert_eq!(status["disruptionsAllowed"], 1, "what the disruption controller wrote last");
@@ -421,7 +421,7 @@ fn a_lost_machine_takes_its_pods_along_in_the_end() {
     assert_eq!(allowed(&cluster), 0, "its pod is not healthy any more, and the other one has to stay");
     let ready = cluster.list(&PODS).iter().filter(|pod| super::object::is_true(pod, "Ready")).count();
     assert_eq!((ready, cluster.running()), (1, 2));
-    // Tolerated for five minutes, then replaced elsewhere; no kubelet confirms the end of the old one.
+    // Tolerated for five minutes, then replaced elsewhere; no kubelet confirms the deletion of the old one.
     cluster.run(310);
     assert_eq!(cluster.running(), 3);
     cluster.controllers.node_lifecycle.instance_terminated("aws:///us-east-1a/i-n2", now);

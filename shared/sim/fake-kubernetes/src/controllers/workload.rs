@@ -1,4 +1,4 @@
-//! What the controllers of pods have in common.
+//! What the workload controllers share.
 
 use super::object::{all, controller_reference, controller_uid, create, is_active, is_true, name, namespace, time};
 use crate::server::resource::PODS;
@@ -40,7 +40,7 @@ pub(super) fn pod_of(owner: &Value, template: &Value) -> Value {
     json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"] })
 }
 
-/// Creates so many pods with generated names.
+/// Creates this number of pods with generated names.
 pub(super) fn create_pods(api: &ApiServer, owner: &Value, count: usize) -> Result<(), Status> {
     for _ in 0..count {
         let mut pod = pod_of(owner, &owner["spec"]["template"]);
@@ -61,12 +61,12 @@ pub(super) fn ready_since(pod: &Value) -> Option<Timestamp> {
     time(condition, "/lastTransitionTime")
 }
 
-/// When a pod that is ready counts as available; `None` when it is not ready.
+/// When a ready pod becomes available; `None` if it is not ready.
 pub(super) fn available_at(pod: &Value, minimum_ready_seconds: i64) -> Option<Timestamp> {
     ready_since(pod).map(|since| super::object::after(since, minimum_ready_seconds))
 }
 
-/// How many of the pods are active, ready and available, and when the next becomes available.
+/// How many of the pods are active, ready and available, and when the next one becomes available.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) active: i64,

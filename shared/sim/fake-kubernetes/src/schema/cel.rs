@@ -6,14 +6,14 @@ use kube_cel::cel::Program;
 use kube_cel::{CompiledSchema, compile_schema};
 use serde_json::{Value, json};
 
-/// The rules of a schema, compiled: those of each top-level field on their own, as no rule there can look beyond its field.
+/// The rules of a schema, compiled: those of each top-level field separately, because no rule there can refer to other fields.
 pub(super) struct Rules {
     fields: Vec<(String, CompiledSchema)>,
     /// All of them together, if there are rules about the object as a whole.
     whole: Option<CompiledSchema>,
 }
 
-/// What rules may call: CEL's own operators, macros and functions, and Kubernetes' libraries for lists, strings and
+/// The functions that rules may call: CEL's own operators, macros and functions, and Kubernetes' libraries for lists, strings and
 /// regular expressions.
 const FUNCTIONS: [&str; 33] = [
     "all",
@@ -52,7 +52,7 @@ const FUNCTIONS: [&str; 33] = [
 ];
 
 impl Rules {
-    /// Compiles every rule of a schema, refusing rules that cannot be parsed or call what is not supported.
+    /// Compiles every rule of a schema, and rejects rules that cannot be parsed or that call unsupported functions.
     pub(super) fn compile(schema: &Value) -> Result<Self, Problem> {
         check(schema, "", false)?;
         if schema.get("x-kubernetes-validations").is_some() {
@@ -65,7 +65,7 @@ impl Rules {
         Ok(Self { fields: properties.map(alone).collect(), whole: None })
     }
 
-    /// Evaluates every rule about what is new. A rule that fails to evaluate counts as broken, as in the API server.
+    /// Evaluates every rule about changed fields. A rule that fails to evaluate counts as violated, as in the API server.
     pub(super) fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         if let Some(whole) = &self.whole {
             return evaluate(whole, new, old);
@@ -87,8 +87,8 @@ fn evaluate(rules: &CompiledSchema, new: &Value, old: Option<&Value>) -> Vec<Fie
     errors.map(|error| FieldError { path: error.field_path, message: error.message }).collect()
 }
 
-/// Checks the rules of a schema and of all below it. Items of a list have no counterpart in the old list, so no rule
-/// there can speak of `oldSelf`.
+/// Checks the rules of a schema and of its children. Items of a list have no counterpart in the old list, so no rule there can
+/// use `oldSelf`.
 fn check(schema: &Value, path: &str, in_list: bool) -> Result<(), Problem> {
     for rule in schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten() {
         check_rule(rule, in_list).map_err(|problem| (path.to_owned(), problem))?;

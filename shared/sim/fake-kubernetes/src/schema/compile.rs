@@ -5,7 +5,7 @@ use regex::Regex;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Where in the schema, and what is wrong there.
+/// The path in the schema, and the error.
 pub(super) type Problem = (String, String);
 
 /// The type of a value.
@@ -53,7 +53,7 @@ pub(super) struct Node {
     pub(super) max_properties: Option<u64>,
 }
 
-/// Keywords that are read here, or that mean nothing to a single object.
+/// Keywords that are supported here, or that do not apply to a single object.
 const KNOWN: [&str; 28] = [
     "additionalProperties",
     "anyOf",
@@ -87,7 +87,7 @@ const KNOWN: [&str; 28] = [
 const PRESERVE_UNKNOWN: &str = "x-kubernetes-preserve-unknown-fields";
 
 impl Node {
-    /// Compiles a schema, refusing what is not supported.
+    /// Compiles a schema, and rejects unsupported keywords.
     pub(super) fn compile(schema: &Value, path: &str) -> Result<Self, Problem> {
         let problem = |text: String| (path.to_owned(), text);
         let object = schema.as_object().ok_or_else(|| problem("a schema must be an object".to_owned()))?;
@@ -127,7 +127,7 @@ impl Node {
         })
     }
 
-    /// The schema of a field, if the schema knows it.
+    /// The schema of a field, if there is one.
     pub(super) fn field(&self, name: &str) -> Option<&Self> {
         self.properties.get(name).or(self.additional.as_deref())
     }

@@ -3,8 +3,8 @@
 use super::compile::Node;
 use serde_json::Value;
 
-/// Fills in defaults, also within what a default has just put there. A `null` where none is allowed counts as absent if
-/// there is a default for it.
+/// Adds defaults, including nested ones within an added default. A `null` where none is allowed counts as absent if there is a
+/// default for it.
 pub(super) fn apply(node: &Node, value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -30,7 +30,7 @@ pub(super) fn apply(node: &Node, value: &mut Value) {
     }
 }
 
-/// Removes fields that the schema does not know, unless it preserves unknown fields.
+/// Removes fields that are not in the schema, unless it preserves unknown fields.
 pub(super) fn prune(node: &Node, value: &mut Value) {
     match value {
         Value::Object(fields) => {

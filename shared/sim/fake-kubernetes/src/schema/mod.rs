@@ -1,12 +1,12 @@
-//! What an API server does to objects of a custom resource: defaulting, pruning, validation.
+//! How an API server processes objects of a custom resource: defaulting, pruning, validation.
 //!
-//! [`Schema`] is made from a definition and works on plain JSON. It covers OpenAPI v3 structural schemas and the CEL rules
-//! in `x-kubernetes-validations`; a definition that uses anything else is refused with a message that names it, so
-//! nothing is ever left unchecked. The order of use is that of the API server: [`Schema::prune`], [`Schema::default`],
+//! [`Schema`] is created from a definition and works on plain JSON. It supports OpenAPI v3 structural schemas and the CEL rules
+//! in `x-kubernetes-validations`. A definition that uses anything else is rejected with a message that names it, so that
+//! everything is checked. The order of use is that of the API server: [`Schema::prune`], [`Schema::default`],
 //! [`Schema::validate`].
 //!
-//! One difference: the API server spares every unchanged field of an old object from checks that came later (ratcheting).
-//! Here top-level fields such as `spec` that are as they were are spared from rules, and nothing from the rest.
+//! One difference: the API server exempts every unchanged field of an old object from checks that were added later (ratcheting).
+//! Here only rules are skipped, and only for unchanged top-level fields such as `spec`.
 
 mod cel;
 mod compile;
@@ -17,13 +17,13 @@ use compile::Node;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
-/// Something that is wrong with an object.
+/// A validation error of an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {message}")]
 pub struct FieldError {
-    /// Where: `spec.template.spec.requirements[0].key`; empty for the object itself.
+    /// The path, such as `spec.template.spec.requirements[0].key`; empty for the object itself.
     pub path: String,
-    /// What, in the words of the API server or of the rule.
+    /// The message of the API server or of the rule.
     pub message: String,
 }
 
@@ -33,7 +33,7 @@ pub struct FieldError {
 pub struct SchemaError {
     /// The name of the definition.
     pub definition: String,
-    /// Where in the schema: `spec.properties.replicas`.
+    /// The path in the schema, such as `spec.properties.replicas`.
     pub path: String,
     /// What is malformed or not supported.
     pub problem: String,
@@ -71,12 +71,12 @@ impl Schema {
         Ok(Self { root, rules })
     }
 
-    /// Fills in the defaults of fields that are absent.
+    /// Adds the defaults of absent fields.
     pub fn default(&self, object: &mut Value) {
         defaults::apply(&self.root, object);
     }
 
-    /// Removes fields that the schema does not know. `apiVersion`, `kind` and `metadata` always stay.
+    /// Removes fields that are not in the schema. `apiVersion`, `kind` and `metadata` always stay.
     pub fn prune(&self, object: &mut Value) {
         let Value::Object(fields) = object else { return };
         let kept: Vec<_> = ["apiVersion", "kind", "metadata"]
@@ -91,7 +91,7 @@ impl Schema {
 
     /// Checks an object, pruned and with defaults, to be created (`old` is `None`) or to replace another.
     ///
-    /// As in the API server, rules are looked at only when the structure is right, since they may rely on it.
+    /// As in the API server, rules are evaluated only if the structure is valid, because they may rely on it.
     #[must_use]
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();

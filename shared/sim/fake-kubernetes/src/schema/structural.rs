@@ -1,10 +1,10 @@
-//! Validation of types, limits, patterns and the like.
+//! Validation of types, limits and patterns.
 
 use super::compile::{Kind, ListKind, Node};
 use super::{FieldError, join};
 use serde_json::{Map, Value};
 
-/// Checks a value against a schema, adding what is wrong.
+/// Checks a value against a schema, and adds the errors.
 pub(super) fn validate(node: &Node, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
     if value.is_null() && node.nullable {
         return;

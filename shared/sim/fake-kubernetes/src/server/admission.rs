@@ -1,4 +1,4 @@
-//! Validating admission webhooks: which of them a write concerns, and the AdmissionReview they are sent.
+//! Validating admission webhooks: which of them match a write, and their AdmissionReviews.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use super::selectors::LabelSelector;
 use super::status::Status;
 use super::store::Store;
 
-/// One call that a write asks for.
+/// One webhook call for a write.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) webhook: String,
     pub(crate) url: String,
     pub(crate) timeout: Duration,
-    /// Whether a failure of the call is as good as a refusal.
+    /// Whether a failure of the call rejects the write.
     pub(crate) fail_closed: bool,
     pub(crate) review: Value,
-    /// Set when a match condition could not be evaluated; then there is nothing to send.
+    /// Set if a match condition could not be evaluated; then nothing is sent.
     pub(crate) broken: Option<String>,
 }
 
-/// Compiles an expression; the error is a text for a person.
+/// Compiles an expression; the error is a message.
 pub(crate) fn compile(expression: &str) -> Result<cel::Program, String> {
     cel::Program::compile(expression).map_err(|error| format!("compilation failed: {error}"))
 }
@@ -43,7 +43,7 @@ pub(crate) fn calls(
         .map(|(_, configuration)| configuration.clone())
         .collect();
     let mut found = Vec::new();
-    // A webhook may not stand in the way of its own removal.
+    // A webhook must not block its own deletion.
     if definition.resource == VALIDATING_WEBHOOK_CONFIGURATIONS {
         return found;
     }
@@ -58,7 +58,7 @@ pub(crate) fn calls(
     found
 }
 
-/// The resource version in which a webhook wants to see the object, if it wants to at all.
+/// The resource version in which a webhook receives the object, if it matches.
 fn matching_face(store: &Store, definition: &Definition, webhook: &Value, operation: &str) -> Option<Definition> {
     let rules = webhook["rules"].as_array().map(Vec::as_slice).unwrap_or_default();
     let matches = |definition: &Definition| rules.iter().any(|rule| rule_matches(rule, definition, operation));
@@ -76,9 +76,9 @@ fn matching_face(store: &Store, definition: &Definition, webhook: &Value, operat
 
 fn rule_matches(rule: &Value, definition: &Definition, operation: &str) -> bool {
     let resource = &definition.resource;
-    let contains = |field: &str, wanted: &str| {
+    let contains = |field: &str, requested: &str| {
         let list = rule[field].as_array().map(Vec::as_slice).unwrap_or_default();
-        list.iter().any(|value| value == "*" || value == wanted || (field == "resources" && value == "*/*"))
+        list.iter().any(|value| value == "*" || value == requested || (field == "resources" && value == "*/*"))
     };
     let scope = match rule["scope"].as_str() {
         Some("Cluster") => !resource.namespaced,
@@ -152,7 +152,7 @@ fn call(
     })
 }
 
-/// Whether all match conditions hold. One that is false wins over one that fails.
+/// Whether all match conditions are true. A false one takes precedence over one that fails.
 fn conditions_hold(webhook: &Value, request: &Value) -> Result<bool, String> {
     let conditions = webhook["matchConditions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let mut failure = None;
@@ -179,7 +179,7 @@ fn condition_holds(expression: &str, request: &Value) -> Result<bool, String> {
     }
 }
 
-/// Makes a call. A refusal, or a failure that counts as one, is an error.
+/// Makes a call. A rejection, or a failure that counts as one, is an error.
 pub(crate) async fn send(call: &Call) -> Result<(), Status> {
     let failure = match &call.broken {
         Some(broken) => broken.clone(),

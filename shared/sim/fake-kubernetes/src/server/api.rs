@@ -1,4 +1,4 @@
-//! [`ApiServer`]: the handle that controllers and the HTTP face share.
+//! [`ApiServer`]: the handle that controllers and the HTTP API share.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,19 +16,19 @@ use super::store::{Change, ObjectKey, Store};
 use super::writes::{self, Part, Request};
 use super::{bootstrap, events, eviction, patching, scale};
 
-/// Where the time comes from.
+/// The source of the time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// How to set up an [`ApiServer`].
+/// The configuration of an [`ApiServer`].
 #[derive(Clone)]
 pub struct Options {
-    /// Where the time comes from.
+    /// The clock.
     pub clock: Clock,
     /// Seed of uids and generated names.
     pub seed: u64,
-    /// How many changes are kept for watches; older resourceVersions are gone (410).
+    /// How many changes are kept for watches; older resourceVersions have expired (410).
     pub history: usize,
-    /// The bearer token that HTTP requests have to carry; any, or none, when unset.
+    /// The bearer token that HTTP requests must have; if unset, any or none.
     pub token: Option<String>,
 }
 
@@ -43,27 +43,27 @@ impl std::fmt::Debug for Options {
 }
 
 impl Options {
-    /// The usual settings with a clock: seed 0, a history of 100,000 changes, no token.
+    /// The default settings with a clock: seed 0, a history of 100,000 changes, no token.
     pub fn with_clock(clock: Clock) -> Self {
         Self { clock, seed: 0, history: 100_000, token: None }
     }
 }
 
-/// How to create.
+/// Options of a creation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CreateOptions {
     /// The field manager; none when unset.
     pub field_manager: Option<String>,
-    /// Return what would be created, and store nothing.
+    /// Dry run: returns the object without storing it.
     pub dry_run: bool,
 }
 
-/// How to update.
+/// Options of an update.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpdateOptions {
-    /// Who owns the fields that change.
+    /// The field manager of the changed fields.
     pub field_manager: Option<String>,
-    /// Return what would be stored, and store nothing.
+    /// Dry run: returns the object without storing it.
     pub dry_run: bool,
 }
 
@@ -74,31 +74,31 @@ pub enum PatchType {
     Json,
     /// RFC 7386.
     Merge,
-    /// Kubernetes' own merge, which knows keyed lists. Built-in kinds only.
+    /// Strategic merge, which supports keyed lists. Built-in kinds only.
     Strategic,
     /// Server-side apply; needs a field manager.
     Apply,
 }
 
-/// How to patch.
+/// Options of a patch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PatchOptions {
-    /// Who owns the fields that change; required by apply.
+    /// The field manager of the changed fields; required by apply.
     pub field_manager: Option<String>,
-    /// Apply takes over fields that others own.
+    /// Whether apply takes over fields of other managers.
     pub force: bool,
-    /// Return what would be stored, and store nothing.
+    /// Dry run: returns the object without storing it.
     pub dry_run: bool,
 }
 
-/// What to list.
+/// Options of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOptions {
     /// One namespace; all of them when unset.
     pub namespace: Option<String>,
-    /// Only objects with such labels.
+    /// Only objects with matching labels.
     pub labels: LabelSelector,
-    /// Only objects with such fields, in the spelling of `kubectl --field-selector`.
+    /// Only objects with matching fields, in the syntax of `kubectl --field-selector`.
     pub fields: String,
 }
 
@@ -108,10 +108,10 @@ impl ListOptions {
         Self { namespace: Some(namespace.into()), ..Self::default() }
     }
 
-    /// All objects whose labels match, in the spelling of `kubectl -l`.
+    /// All objects whose labels match, in the syntax of `kubectl -l`.
     ///
     /// # Errors
-    /// A bad request, when the text is no selector.
+    /// A bad request, when the text is not a selector.
     pub fn labels(selector: &str) -> Result<Self, Status> {
         Ok(Self { labels: LabelSelector::parse(selector)?, ..Self::default() })
     }
@@ -142,7 +142,7 @@ struct Shared {
 #[derive(Clone)]
 pub struct ApiServer {
     shared: Arc<Shared>,
-    /// Set where webhooks have been asked before the write.
+    /// Set after webhooks have allowed the write.
     reviewed: bool,
 }
 
@@ -153,11 +153,10 @@ impl std::fmt::Debug for ApiServer {
 }
 
 impl ApiServer {
-    /// A server that holds what every new cluster holds: namespaces, priority classes, the `kubernetes` and `kube-dns`
-    /// services.
+    /// A server with the objects of every new cluster: namespaces, priority classes, the `kubernetes` and `kube-dns` services.
     ///
     /// # Errors
-    /// When one of these objects is refused, which would be a fault of this crate.
+    /// When one of these objects is rejected, which would be a bug of this crate.
     pub fn new(options: Options) -> Result<Self, Status> {
         let Options { clock, seed, history, token } = options;
         let mut store = Store::new(seed, history);
@@ -197,12 +196,12 @@ impl ApiServer {
         result
     }
 
-    /// The revision of the latest change. It only grows.
+    /// The revision of the latest change. It only increases.
     pub fn revision(&self) -> u64 {
         *self.shared.revisions.borrow()
     }
 
-    /// A receiver that learns of every new revision, to wait on in async code.
+    /// A receiver of every new revision, to wait on in async code.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.shared.revisions.subscribe()
     }
@@ -218,7 +217,7 @@ impl ApiServer {
         Ok(changes.filter(|it| key.as_ref().is_none_or(|key| it.resource.storage_key() == *key)).cloned().collect())
     }
 
-    /// Forgets all history, so that watches from older revisions are answered with 410, and list again.
+    /// Drops all history, so that watches from older revisions get a 410 and list again.
     pub fn compact(&self) {
         self.store().compact();
     }
@@ -238,7 +237,7 @@ impl ApiServer {
     /// Lists objects.
     ///
     /// # Errors
-    /// An unknown resource, or a field that it cannot be selected by.
+    /// An unknown resource, or an unsupported field selector.
     pub fn list(&self, resource: &Resource, options: &ListOptions) -> Result<List, Status> {
         let store = self.store();
         let definition = store.definition_of(resource)?;
@@ -255,7 +254,7 @@ impl ApiServer {
     /// Creates an object; its namespace is in its metadata.
     ///
     /// # Errors
-    /// As the API server answers: invalid, already exists, no such namespace.
+    /// As the API server answers: invalid, already exists, missing namespace.
     pub fn create(&self, resource: &Resource, object: Value, options: &CreateOptions) -> Result<Arc<Value>, Status> {
         let CreateOptions { field_manager, dry_run } = options;
         let (created, calls) = self.write(|store, now| {
@@ -269,7 +268,7 @@ impl ApiServer {
         Ok(created)
     }
 
-    /// The fields of an object that its kind does not have, as paths: what `kubectl --validate=strict` refuses.
+    /// The unknown fields of an object, as paths: what `kubectl --validate=strict` rejects.
     ///
     /// # Errors
     /// When there is no such resource.
@@ -277,7 +276,7 @@ impl ApiServer {
         self.store().definition_of(resource).map(|definition| definition.unknown_fields(object))
     }
 
-    /// Replaces an object, but for its status where that is a subresource. A `resourceVersion` in it has to be current.
+    /// Replaces an object, except for its status if that is a subresource. A `resourceVersion` in it has to be current.
     ///
     /// # Errors
     /// As the API server answers: not found, conflict, invalid.
@@ -377,7 +376,7 @@ impl ApiServer {
         self.delete_or_mark(resource, namespace, name, options).map(|(object, _)| object)
     }
 
-    /// As [`ApiServer::delete`], also stating whether the object is gone.
+    /// As [`ApiServer::delete`], and also returns whether the object is gone.
     pub(crate) fn delete_or_mark(
         &self,
         resource: &Resource,
@@ -407,7 +406,7 @@ impl ApiServer {
     /// Evictions need it; call it whenever pods or budgets have changed.
     ///
     /// # Errors
-    /// A budget with a selector that makes no sense.
+    /// A budget with an invalid selector.
     pub fn refresh_disruption_budgets(&self) -> Result<(), Status> {
         self.write(eviction::refresh_budgets)
     }
@@ -415,13 +414,13 @@ impl ApiServer {
     /// Assigns a pod to a node, as a scheduler does.
     ///
     /// # Errors
-    /// Not found; a conflict when the pod has a node already or is being deleted.
+    /// Not found; a conflict when the pod is already bound or is being deleted.
     pub fn bind(&self, namespace: &str, pod: &str, node: &str) -> Result<(), Status> {
         let key = (namespace.to_owned(), pod.to_owned());
         self.write(|store, now| patching::bind(store, &key, node, now))
     }
 
-    /// The same server for writes that webhooks have agreed to.
+    /// The same server for writes that webhooks have allowed.
     pub(crate) fn reviewed(&self) -> Self {
         Self { shared: self.shared.clone(), reviewed: true }
     }
@@ -455,14 +454,14 @@ impl ApiServer {
         self.shared.reviews_waiting.notify_one();
     }
 
-    /// Sends the admission reviews of Events that in-process controllers wrote, for ever. Such a write does not wait
-    /// for the answer, so a webhook learns of it and cannot refuse it; writes over HTTP do wait.
+    /// Sends the admission reviews of Events that in-process controllers wrote, indefinitely. Such a write does not wait for the
+    /// answer, so a webhook cannot reject it; writes over HTTP do wait.
     pub async fn run_reviews(&self) {
         loop {
             let next = self.shared.reviews.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             match next {
                 Some(call) => {
-                    // Each on its own: a slow webhook must not hold up the others.
+                    // Each on its own: a slow webhook must not delay the others.
                     tokio::spawn(async move {
                         if let Err(error) = admission::send(&call).await {
                             tracing::warn!(webhook = call.webhook, %error, "a refusal came after the write");
@@ -475,7 +474,7 @@ impl ApiServer {
     }
 }
 
-/// The webhook calls for an Event that was written in the process. Other kinds are reviewed over HTTP only.
+/// The webhook calls for an Event that was written in-process. Other kinds are reviewed over HTTP only.
 fn review_of_event(
     store: &mut Store,
     definition: &Definition,

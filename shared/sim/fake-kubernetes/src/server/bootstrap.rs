@@ -1,4 +1,4 @@
-//! What a new cluster holds.
+//! The objects of a new cluster.
 
 use serde_json::{Value, json};
 
@@ -61,7 +61,7 @@ fn objects() -> Vec<(Resource, Value)> {
     all
 }
 
-/// Creates what every cluster starts with.
+/// Creates the objects of a new cluster.
 pub(crate) fn fill(store: &mut Store, request: Request<'_>) -> Result<(), Status> {
     for (resource, object) in objects() {
         let definition = store.definition_of(&resource)?;

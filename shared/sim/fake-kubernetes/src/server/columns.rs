@@ -87,7 +87,7 @@ pub(crate) fn columns(resource: &Resource) -> Vec<Column> {
         "poddisruptionbudgets" => {
             vec![NAME, shown("Min Available"), shown("Max Unavailable"), number("Allowed Disruptions"), AGE]
         }
-        // The name of an event means nothing to a person: kubectl shows it with -o wide only.
+        // The name of an event is not meaningful to users: kubectl shows it with -o wide only.
         "events" => vec![
             ("Last Seen", "string", 0),
             shown("Type"),

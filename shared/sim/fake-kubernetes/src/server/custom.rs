@@ -1,4 +1,4 @@
-//! Custom resources: what a CustomResourceDefinition defines for the objects of its kind.
+//! Custom resources: the properties of a kind that a CustomResourceDefinition defines.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn pointer(path: &Value) -> Option<String> {
     path.as_str().map(|path| path.replace('.', "/"))
 }
 
-/// The definitions of all served versions of a CustomResourceDefinition that was found valid.
+/// The definitions of all served versions of a valid CustomResourceDefinition.
 pub(crate) fn definitions(crd: &Value) -> Vec<Definition> {
     let spec = &crd["spec"];
     let names = &spec["names"];
@@ -86,7 +86,7 @@ pub(crate) fn definitions(crd: &Value) -> Vec<Definition> {
         .collect()
 }
 
-/// The status of a CustomResourceDefinition that is served, keeping the times of an older status.
+/// The status of a served CustomResourceDefinition, keeping the times of an older status.
 pub(crate) fn established(crd: &mut Value, now: Timestamp) {
     let condition = |kind: &str, reason: &str, message: &str| {
         let time = crd

@@ -1,10 +1,10 @@
-//! The defaults of built-in kinds, as far as clients and controllers rely on them.
+//! The defaults of built-in kinds that clients and controllers rely on.
 
 use serde_json::{Map, Value, json};
 
 use super::resource::{Definition, text};
 
-/// Sets a field when it is missing or null. Does nothing when the parent is no object.
+/// Sets a field if it is missing or null. Does nothing if the parent is not an object.
 fn default(object: &mut Value, field: &str, value: Value) {
     if let Some(map) = object.as_object_mut() {
         let slot = map.entry(field.to_owned()).or_insert(Value::Null);

@@ -13,7 +13,7 @@ pub(crate) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2
 
 const VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
-/// Resources that are only posted to and not stored: group, plural, kind.
+/// Resources that are only created and not stored: group, plural, kind.
 pub(crate) const REVIEWS: &[(&str, &str, &str)] = &[
     ("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
     ("authentication.k8s.io", "tokenreviews", "TokenReview"),
@@ -66,7 +66,7 @@ pub(crate) fn group_list(store: &Store) -> Value {
 fn api_group(group: &str, versions: &BTreeMap<String, Vec<Arc<Definition>>>) -> Value {
     let mut list: Vec<Value> =
         versions.keys().map(|version| json!({"groupVersion": full(group, version), "version": version})).collect();
-    // Stable versions come first in discovery: `v1` before `v1beta1`, as text order has it among these.
+    // Stable versions come first in discovery: `v1` sorts before `v1beta1`.
     list.sort_by_key(|version| version["version"].as_str().map(str::len));
     json!({"name": group, "versions": list, "preferredVersion": list.first()})
 }

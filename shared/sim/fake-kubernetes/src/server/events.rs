@@ -1,4 +1,4 @@
-//! Events are one set of objects with two faces: core/v1, in which they are stored, and events.k8s.io/v1.
+//! Events are one set of objects with two representations: core/v1, in which they are stored, and events.k8s.io/v1.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("deprecatedSource", "source"),
 ];
 
-/// The definition that an object is stored under, and the object in that form.
+/// The definition under which an object is stored, and the object in that form.
 pub(crate) fn to_storage(
     store: &Store,
     definition: &Definition,
@@ -36,20 +36,20 @@ pub(crate) fn to_storage(
     Ok((canonical, rename(object, "v1", |new, old| (new, old))))
 }
 
-/// The object as a resource version shows it.
+/// The object in the form of a resource version.
 pub(crate) fn to_version(definition: &Definition, object: &Arc<Value>) -> Arc<Value> {
-    let wanted = definition.resource.api_version();
-    if object.get("apiVersion").is_some_and(|version| *version == wanted) {
+    let requested = definition.resource.api_version();
+    if object.get("apiVersion").is_some_and(|version| *version == requested) {
         return object.clone();
     }
     if definition.resource == NEW_EVENTS {
-        return Arc::new(rename(object.as_ref().clone(), &wanted, |new, old| (old, new)));
+        return Arc::new(rename(object.as_ref().clone(), &requested, |new, old| (old, new)));
     }
     if definition.resource == EVENTS && object.get("apiVersion").is_some_and(|it| it == "events.k8s.io/v1") {
-        return Arc::new(rename(object.as_ref().clone(), &wanted, |new, old| (new, old)));
+        return Arc::new(rename(object.as_ref().clone(), &requested, |new, old| (new, old)));
     }
     let mut converted = object.as_ref().clone();
-    converted["apiVersion"] = json!(wanted);
+    converted["apiVersion"] = json!(requested);
     Arc::new(converted)
 }
 

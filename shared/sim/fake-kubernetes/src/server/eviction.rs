@@ -10,7 +10,7 @@ use super::selectors::LabelSelector;
 use super::status::Status;
 use super::store::{ChangeKind, ObjectKey, Store};
 
-/// Pods whose eviction was allowed count as gone for this long, unless they are gone earlier.
+/// Pods whose eviction was allowed count as deleted for this long, unless they are deleted earlier.
 const DELETION_TIMEOUT: SignedDuration = SignedDuration::from_mins(2);
 const VIOLATION: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
@@ -71,7 +71,7 @@ fn take_from_budget(
         if budget.pointer("/spec/unhealthyPodEvictionPolicy").is_some_and(|policy| policy == "AlwaysAllow") {
             return Ok(());
         }
-        // A pod that is not ready does not count as healthy: without it the budget is as full as before.
+        // A pod that is not ready does not count as healthy, so evicting it does not use the budget.
         if healthy >= desired && desired > 0 {
             return Ok(());
         }
@@ -109,7 +109,7 @@ fn set_condition(budget: &mut Value, allowed: bool, now: Timestamp) {
         "message": "", "lastTransitionTime": since, "observedGeneration": generation}]);
 }
 
-/// Brings the status of every budget up to date with the pods: the work of the disruption controller.
+/// Updates the status of every budget from the pods: the work of the disruption controller.
 pub(crate) fn refresh_budgets(store: &mut Store, now: Timestamp) -> Result<(), Status> {
     let definition = store.definition_of(&POD_DISRUPTION_BUDGETS)?;
     let budgets: Vec<_> =
@@ -123,9 +123,9 @@ pub(crate) fn refresh_budgets(store: &mut Store, now: Timestamp) -> Result<(), S
     Ok(())
 }
 
-/// Brings the status of one budget up to date with the pods. In a cluster the disruption controller does so within
-/// milliseconds of each change; here many calls are made at one moment, and it comes to its turn only after them. A budget that
-/// it has never seen as it is now stays that way, and blocks.
+/// Updates the status of one budget from the pods. In a cluster the disruption controller does so within milliseconds of each
+/// change; here many calls are made at one time, and it runs only after them. A budget that it has not processed in its current
+/// generation stays unchanged, and blocks.
 fn catch_up(store: &mut Store, key: &ObjectKey, now: Timestamp) -> Result<(), Status> {
     let Some(budget) = store.get(&POD_DISRUPTION_BUDGETS.storage_key(), key).cloned() else { return Ok(()) };
     if budget.pointer("/status/observedGeneration") != budget.pointer("/metadata/generation") {
@@ -179,7 +179,7 @@ fn refreshed(store: &Store, budget: &Value, now: Timestamp) -> Result<Value, Sta
     Ok(next)
 }
 
-/// How many pods there should be, and how many of them have to be healthy.
+/// How many pods are expected, and how many of them have to be healthy.
 fn expected_and_desired(store: &Store, budget: &Value, pods: &[&std::sync::Arc<Value>]) -> (i64, i64) {
     let spec = &budget["spec"];
     let present = i64::try_from(pods.len()).unwrap_or(i64::MAX);
@@ -206,7 +206,7 @@ fn scaled(value: &Value, of: i64) -> i64 {
     }
 }
 
-/// The replicas that the topmost scalable owners of the pods ask for; pods without one count for themselves.
+/// The replicas of the topmost scalable owners of the pods; pods without one count as one each.
 fn expected_by_controllers(store: &Store, pods: &[&std::sync::Arc<Value>]) -> i64 {
     let mut owners = std::collections::BTreeMap::new();
     let mut bare = 0;

@@ -1,4 +1,4 @@
-//! Deletion: grace periods, finalizers, owner references and the end of namespaces.
+//! Deletion: grace periods, finalizers, owner references and the deletion of namespaces.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::resource::{CUSTOM_RESOURCE_DEFINITIONS, Definition, NAMESPACES, PODS,
 use super::status::Status;
 use super::store::{ChangeKind, ObjectKey, Store, owner_uids};
 
-/// What happens to the objects that an object owns.
+/// The propagation policy for the objects that an object owns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Propagation {
     /// They are deleted after it.
@@ -18,11 +18,11 @@ pub enum Propagation {
     Background,
     /// They are deleted before it; it waits for those that block its deletion.
     Foreground,
-    /// They stay, without owner.
+    /// They stay, without an owner.
     Orphan,
 }
 
-/// What an object has to be for a write to go through.
+/// The preconditions of a write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preconditions {
     /// The object's uid.
@@ -31,22 +31,22 @@ pub struct Preconditions {
     pub resource_version: Option<String>,
 }
 
-/// How to delete.
+/// Options of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// Seconds until the kubelet kills a pod; its own `terminationGracePeriodSeconds` when unset; 0 removes it at once.
+    /// Seconds until the kubelet kills a pod; its `terminationGracePeriodSeconds` if unset; 0 deletes it at once.
     pub grace_period_seconds: Option<i64>,
-    /// What happens to the objects that it owns.
+    /// The propagation policy.
     pub propagation: Propagation,
-    /// What the object has to be.
+    /// The preconditions.
     pub preconditions: Preconditions,
-    /// Return what would happen, and change nothing.
+    /// Dry run: changes nothing.
     pub dry_run: bool,
 }
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
-/// Keeps a definition until its objects are gone.
+/// Keeps a definition until its objects are deleted.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 pub(crate) fn check_preconditions(
@@ -59,11 +59,11 @@ pub(crate) fn check_preconditions(
         ("UID", &preconditions.uid, "/metadata/uid"),
         ("ResourceVersion", &preconditions.resource_version, "/metadata/resourceVersion"),
     ];
-    for (label, wanted, pointer) in fields {
+    for (label, required, pointer) in fields {
         let own = text(object, pointer);
-        if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != own) {
+        if let Some(required) = required.as_deref().filter(|required| *required != own) {
             let detail =
-                format!("Precondition failed: {label} in precondition: {wanted}, {label} in object meta: {own}");
+                format!("Precondition failed: {label} in precondition: {required}, {label} in object meta: {own}");
             return Err(Status::conflict(&definition.resource, name, &detail));
         }
     }
@@ -104,10 +104,10 @@ pub(crate) fn delete(
         return Ok((remove(store, definition, object, now), true));
     }
     let marked = if object == *current { current } else { store.commit(definition, ChangeKind::Modified, object) };
-    Ok(settle(store, definition, key, &marked, now))
+    Ok(complete_deletion(store, definition, key, &marked, now))
 }
 
-/// The grace period that applies: only pods that run somewhere have one.
+/// The effective grace period: only running pods have one.
 fn grace_period(definition: &Definition, object: &Value, asked: Option<i64>) -> i64 {
     let done = matches!(text(object, "/status/phase"), "Succeeded" | "Failed");
     if definition.resource != PODS || text(object, "/spec/nodeName").is_empty() || done {
@@ -160,7 +160,7 @@ fn without_finalizer(object: &Value, finalizer: &str) -> Value {
     object
 }
 
-/// Whether an object that is being deleted has nothing left to wait for.
+/// Whether an object that is being deleted waits for nothing else.
 pub(crate) fn is_finished(object: &Value) -> bool {
     let metadata = &object["metadata"];
     metadata.get("deletionTimestamp").is_some()
@@ -169,7 +169,7 @@ pub(crate) fn is_finished(object: &Value) -> bool {
         && object.pointer("/spec/finalizers").and_then(Value::as_array).is_none_or(Vec::is_empty)
 }
 
-/// Removes an object for good, then whatever hung on it.
+/// Removes an object, then handles its dependents.
 pub(crate) fn remove(store: &mut Store, definition: &Definition, object: Value, now: Timestamp) -> Arc<Value> {
     let gone = store.commit(definition, ChangeKind::Deleted, object);
     if definition.resource == CUSTOM_RESOURCE_DEFINITIONS {
@@ -180,21 +180,21 @@ pub(crate) fn remove(store: &mut Store, definition: &Definition, object: Value, 
     }
     for owner in owner_uids(&gone) {
         if let Some((storage, key)) = store.by_uid(owner).cloned() {
-            settle_at(store, &storage, &key, now);
+            complete_deletion_at(store, &storage, &key, now);
         }
     }
     let namespace = text(&gone, "/metadata/namespace");
     if !namespace.is_empty() {
-        settle_at(store, &NAMESPACES.storage_key(), &(String::new(), namespace.to_owned()), now);
+        complete_deletion_at(store, &NAMESPACES.storage_key(), &(String::new(), namespace.to_owned()), now);
     }
     if definition.custom.is_some() {
         let name = definition.resource.qualified_plural();
-        settle_at(store, &CUSTOM_RESOURCE_DEFINITIONS.storage_key(), &(String::new(), name), now);
+        complete_deletion_at(store, &CUSTOM_RESOURCE_DEFINITIONS.storage_key(), &(String::new(), name), now);
     }
     gone
 }
 
-/// Deletes a dependent none of whose owners is left; drops the references to those that are gone otherwise.
+/// Deletes a dependent without a remaining owner; otherwise removes the references to deleted owners.
 fn collect(store: &mut Store, (storage, key): &(StorageKey, ObjectKey), now: Timestamp) {
     let Some(definition) = store.definition_for_storage(storage) else { return };
     let Some(object) = store.get(storage, key).cloned() else { return };
@@ -232,19 +232,19 @@ pub(crate) fn collect_if_orphaned(store: &mut Store, definition: &Definition, ob
     }
 }
 
-fn settle_at(store: &mut Store, storage: &StorageKey, key: &ObjectKey, now: Timestamp) {
+fn complete_deletion_at(store: &mut Store, storage: &StorageKey, key: &ObjectKey, now: Timestamp) {
     let Some(object) = store.get(storage, key).cloned() else { return };
     if object.pointer("/metadata/deletionTimestamp").is_none() {
         return;
     }
     if let Some(definition) = store.definition_for_storage(storage) {
-        settle(store, &definition, key, &object, now);
+        complete_deletion(store, &definition, key, &object, now);
     }
 }
 
-/// Does the control plane's own part in a deletion that waits: its finalizers, and the contents of a namespace or of a
-/// custom resource definition. Returns the last state, and whether the object is gone.
-fn settle(
+/// Performs the control plane's part in a deletion that waits: its finalizers, and the contents of a namespace or of a custom
+/// resource definition. Returns the last state, and whether the object is gone.
+fn complete_deletion(
     store: &mut Store,
     definition: &Definition,
     key: &ObjectKey,
@@ -310,7 +310,7 @@ fn disown(store: &mut Store, storage: &StorageKey, key: &ObjectKey, uid: &str) {
     store.commit(&definition, ChangeKind::Modified, free);
 }
 
-/// Deletes a dependent in the foreground; whether its owner has to wait for it.
+/// Deletes a dependent in the foreground. Returns whether its owner has to wait for it.
 fn blocks(store: &mut Store, storage: &StorageKey, key: &ObjectKey, uid: &str, now: Timestamp) -> bool {
     let Some(definition) = store.definition_for_storage(storage) else { return false };
     let Some(object) = store.get(storage, key).cloned() else { return false };
@@ -330,7 +330,7 @@ fn contents_of_namespace(store: &Store, namespace: &str) -> Vec<(StorageKey, Obj
         .collect()
 }
 
-/// Deletes what is left inside; whether something still is.
+/// Deletes the remaining contents. Returns whether some still exist.
 fn empty_out(store: &mut Store, contents: impl Fn(&Store) -> Vec<(StorageKey, ObjectKey)>, now: Timestamp) -> bool {
     for (storage, key) in contents(store) {
         let Some(definition) = store.definition_for_storage(&storage) else { continue };

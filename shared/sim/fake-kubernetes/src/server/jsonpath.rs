@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// The values that a path leads to; nothing when the path is of a form that printer columns do not use.
+/// The values at a path; nothing if printer columns do not use this form of path.
 pub(crate) fn find<'a>(object: &'a Value, path: &str) -> Vec<&'a Value> {
     let path = path.trim().trim_start_matches('{').trim_end_matches('}').trim_start_matches('$');
     let mut current = vec![object];
@@ -41,7 +41,7 @@ fn next_step(path: &str) -> (Step, &str) {
     (Step::Field(field), "")
 }
 
-/// The position of the bracket that closes, outside of quotes.
+/// The position of the closing bracket, outside of quotes.
 fn closing_bracket(inside: &str) -> Option<usize> {
     let mut quote = None;
     for (index, character) in inside.char_indices() {
@@ -82,11 +82,13 @@ fn apply<'a>(value: &'a Value, step: &Step) -> Vec<&'a Value> {
             Value::Object(map) => map.values().collect(),
             _ => Vec::new(),
         },
-        Step::Filter(field, wanted) => {
+        Step::Filter(field, expected) => {
             let matches = |element: &&Value| match element.get(field) {
-                Some(Value::String(text)) => text == wanted,
-                Some(Value::Bool(flag)) => *wanted == if *flag { "true" } else { "false" },
-                Some(Value::Number(number)) => wanted.parse().is_ok_and(|wanted: serde_json::Number| wanted == *number),
+                Some(Value::String(text)) => text == expected,
+                Some(Value::Bool(flag)) => *expected == if *flag { "true" } else { "false" },
+                Some(Value::Number(number)) => {
+                    expected.parse().is_ok_and(|expected: serde_json::Number| expected == *number)
+                }
                 Some(_) => false,
                 None => false,
             };

@@ -1,8 +1,8 @@
-//! An API server in memory: a deterministic object store with the semantics of Kubernetes, and its HTTP face.
+//! An API server in memory: a deterministic object store with the semantics of Kubernetes, and its HTTP API.
 //!
-//! Controllers in the same process use [`ApiServer`]'s methods, which are synchronous; `kubectl` and client libraries
-//! use [`ApiServer::router`]. Uids, generated names and revisions depend on the seed and the order of calls only, and
-//! time on the [`Clock`] only, so a run can be repeated.
+//! Controllers in the same process use the synchronous methods of [`ApiServer`]; `kubectl` and client libraries use
+//! [`ApiServer::router`]. Uids, generated names and revisions depend only on the seed and the order of calls, and time only on
+//! the [`Clock`], so a run is reproducible.
 
 mod admission;
 mod api;

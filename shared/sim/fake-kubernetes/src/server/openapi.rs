@@ -1,4 +1,4 @@
-//! OpenAPI v3 as far as kubectl asks for it: which parameters a write takes, and the schemas of custom resources.
+//! The part of OpenAPI v3 that kubectl uses: the parameters of writes, and the schemas of custom resources.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ fn document_name(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
 }
 
-/// `/openapi/v3`: where the documents of the group versions are.
+/// `/openapi/v3`: the URLs of the documents of the group versions.
 pub(crate) fn index(store: &Store) -> Value {
     let paths: Map<String, Value> = discovery::group_versions(store)
         .into_iter()

@@ -1,4 +1,4 @@
-//! Patches and bindings: writes that begin with the object as it is.
+//! Patches and bindings: writes that are based on the current object.
 
 use std::sync::Arc;
 
@@ -124,7 +124,7 @@ fn apply_in(
     }
 }
 
-/// Assigns a pod to a node.
+/// Binds a pod to a node.
 pub(crate) fn bind(store: &mut Store, key: &ObjectKey, node: &str, now: Timestamp) -> Result<(), Status> {
     let definition = store.definition_of(&PODS)?;
     let mut pod = store.get(&PODS.storage_key(), key).ok_or_else(|| Status::not_found(&PODS, &key.1))?.as_ref().clone();

@@ -1,9 +1,8 @@
-//! Kubernetes' protobuf encoding, read into the JSON form: newer clients, kubectl 1.33 among them, send built-in kinds
-//! in it. Answers are always JSON, which every client accepts.
+//! Decodes Kubernetes' protobuf encoding into the JSON form: newer clients, such as kubectl 1.33, use it to send built-in kinds.
+//! Answers are always JSON, which every client accepts.
 //!
-//! The messages are data (`data/kubernetes-messages.txt`: one a line, fields as `number:name:type`, `*` for repeated
-//! and `%` for maps), so the decoder knows every built-in kind and none by name, but for those whose JSON form is not
-//! that of a message.
+//! The messages are data (`data/kubernetes-messages.txt`: one a line, fields as `number:name:type`, `*` for repeated and `%` for
+//! maps), so the decoder supports every built-in kind generically, except for those whose JSON form is not that of a message.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -15,12 +14,12 @@ use serde_json::{Map, Value, json};
 use super::status::Status;
 
 const MESSAGES: &str = include_str!("../../data/kubernetes-messages.txt");
-/// What every encoded object begins with.
+/// The prefix of every encoded object.
 const MAGIC: &[u8] = b"k8s\0";
-/// Nesting that no object of a built-in kind reaches.
+/// A nesting depth that no object of a built-in kind reaches.
 const DEEPEST: usize = 64;
 
-/// Go embeds these structs, so their fields stand in the JSON of the message around them.
+/// Go embeds these structs, so their fields are in the JSON of the outer message.
 const INLINE: &[&str] = &[
     "handler",
     "volumeSource",
@@ -31,7 +30,7 @@ const INLINE: &[&str] = &[
     "rule",
 ];
 
-/// Numbers whose zero stands for "not set".
+/// Numbers whose zero means "not set".
 const PORTS: &[&str] = &["nodePort", "hostPort", "healthCheckNodePort"];
 
 #[derive(Clone, Copy)]
@@ -72,7 +71,7 @@ fn parse_message(line: &'static str) -> Option<(&'static str, HashMap<u64, Field
 /// Decodes an object.
 ///
 /// # Errors
-/// Unsupported media type for what this build does not know, a bad request for what is malformed.
+/// Unsupported media type for unknown messages, a bad request for malformed ones.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Value, Status> {
     let body = bytes.strip_prefix(MAGIC).ok_or_else(|| malformed("the prefix \"k8s\" is missing"))?;
     let (mut version, mut kind, mut raw) = (String::new(), String::new(), None);
@@ -203,7 +202,7 @@ fn message(name: &str, bytes: &[u8], depth: usize) -> Result<Value, Status> {
                 let value = scalar(field.kind, &wire, depth)?;
                 if INLINE.contains(&field.name) {
                     object.extend(value.as_object().cloned().unwrap_or_default());
-                // Go writes what is not set as empty or zero; a port 0 would be one in JSON.
+                // Go encodes unset fields as empty or zero; a port 0 would be invalid in JSON.
                 } else if value != "" && !value.is_null() && !(value == 0 && PORTS.contains(&field.name)) {
                     object.insert(field.name.to_owned(), value);
                 }
@@ -242,17 +241,17 @@ fn scalar(kind: &str, wire: &Wire<'_>, depth: usize) -> Result<Value, Status> {
 
 /// Messages whose JSON form is a plain value.
 fn special(name: &str, bytes: &[u8]) -> Result<Option<Value>, Status> {
-    let number = |wanted: u64| -> Result<i64, Status> {
+    let number = |requested: u64| -> Result<i64, Status> {
         let all = fields(bytes)?;
-        let found = all.iter().find(|(number, _)| *number == wanted);
+        let found = all.iter().find(|(number, _)| *number == requested);
         Ok(match found {
             Some((_, Wire::Number(number))) => number.cast_signed(),
             _ => 0,
         })
     };
-    let data = |wanted: u64| -> Result<&[u8], Status> {
+    let data = |requested: u64| -> Result<&[u8], Status> {
         let all = fields(bytes)?;
-        let found = all.into_iter().find(|(number, _)| *number == wanted);
+        let found = all.into_iter().find(|(number, _)| *number == requested);
         Ok(match found {
             Some((_, Wire::Bytes(bytes))) => bytes,
             _ => &[],
@@ -283,7 +282,7 @@ fn special(name: &str, bytes: &[u8]) -> Result<Option<Value>, Status> {
     Ok(Some(value))
 }
 
-/// The fields of an object of a built-in kind that the kind does not have, as paths.
+/// The unknown fields of an object of a built-in kind, as paths.
 pub(crate) fn unknown_fields(version: &str, kind: &str, object: &Value) -> Vec<String> {
     let mut found = Vec::new();
     unknown_in(&message_name(version, kind), object, "", &mut found);

@@ -1,10 +1,10 @@
-//! Which resources there are: the built-in ones as constants, and how each behaves.
+//! The supported resources: the built-in ones as constants, and their properties.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// A resource: what is named by group, version and plural in a URL.
+/// A resource: group, version and plural in a URL.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Resource {
     /// API group; empty for the core group.
@@ -65,14 +65,14 @@ impl Resource {
     }
 }
 
-/// Where the objects of a resource are kept: versions of one resource share their objects.
+/// The storage key of a resource: versions of one resource share their objects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct StorageKey {
     pub(crate) group: Cow<'static, str>,
     pub(crate) plural: Cow<'static, str>,
 }
 
-/// How a resource behaves, beyond its name.
+/// The properties of a resource.
 #[derive(Clone, Debug)]
 pub(crate) struct Definition {
     pub(crate) resource: Resource,
@@ -83,13 +83,13 @@ pub(crate) struct Definition {
     pub(crate) status: bool,
     /// Has a `scale` subresource.
     pub(crate) scale: Option<Scale>,
-    /// Counts `metadata.generation` when the specification changes.
+    /// Increments `metadata.generation` when the spec changes.
     pub(crate) generation: bool,
     /// Set for resources from a CustomResourceDefinition.
     pub(crate) custom: Option<std::sync::Arc<super::custom::CustomVersion>>,
 }
 
-/// Where the scale subresource finds its values, as JSON pointers.
+/// The paths of the values of the scale subresource, as JSON pointers.
 #[derive(Clone, Debug)]
 pub(crate) struct Scale {
     pub(crate) spec_replicas: String,
@@ -99,7 +99,7 @@ pub(crate) struct Scale {
 }
 
 impl Definition {
-    /// The fields of an object that this kind does not have, as paths.
+    /// The unknown fields of an object, as paths.
     pub(crate) fn unknown_fields(&self, object: &Value) -> Vec<String> {
         match &self.custom {
             Some(custom) => super::schema::unknown_fields(custom, object),
@@ -107,7 +107,7 @@ impl Definition {
         }
     }
 
-    /// The subresources that have URLs of their own.
+    /// The subresources with their own URLs.
     pub(crate) fn subresources(&self) -> Vec<&'static str> {
         let mut all = Vec::new();
         if self.status {
@@ -284,7 +284,7 @@ pub(crate) fn built_in() -> Vec<Definition> {
         .collect()
 }
 
-/// Reads a text at a JSON pointer; empty when it is missing or no text.
+/// Reads a string at a JSON pointer; empty if it is missing or not a string.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

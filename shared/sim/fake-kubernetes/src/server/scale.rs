@@ -1,4 +1,4 @@
-//! The scale subresource: replicas of whatever can be scaled, in one shape.
+//! The scale subresource: replicas of scalable resources in one form.
 
 use serde_json::{Value, json};
 
@@ -43,17 +43,17 @@ pub(crate) fn read(definition: &Definition, object: &Value) -> Result<Value, Sta
 /// The object with the replicas of a Scale.
 pub(crate) fn write(definition: &Definition, object: &Value, scale: &Value) -> Result<Value, Status> {
     let paths = paths(definition)?;
-    let wanted = scale.pointer("/spec/replicas").cloned().unwrap_or(json!(0));
-    if wanted.as_i64().is_none_or(|count| count < 0) {
-        let error = FieldError::invalid("spec.replicas", &wanted, "must be greater than or equal to 0");
+    let desired = scale.pointer("/spec/replicas").cloned().unwrap_or(json!(0));
+    if desired.as_i64().is_none_or(|count| count < 0) {
+        let error = FieldError::invalid("spec.replicas", &desired, "must be greater than or equal to 0");
         return Err(Status::invalid(&definition.resource, text(object, "/metadata/name"), vec![error]));
     }
     let mut scaled = object.clone();
     let (parent, field) = paths.spec_replicas.rsplit_once('/').ok_or_else(Status::no_such_resource)?;
     if let Some(parent) = scaled.pointer_mut(parent) {
-        parent[field] = wanted;
+        parent[field] = desired;
     }
-    // A Scale without resourceVersion is an update of whatever is there.
+    // A Scale without resourceVersion updates any version.
     let version = text(scale, "/metadata/resourceVersion");
     if !version.is_empty() {
         scaled["metadata"]["resourceVersion"] = json!(version);

@@ -1,5 +1,5 @@
-//! Structural schemas of custom resources: defaults, pruning, validation and CEL rules, by the validator that the
-//! project's own definitions are checked with.
+//! Structural schemas of custom resources: defaults, pruning, validation and CEL rules, by the validator that checks the
+//! project's own definitions.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,8 +12,8 @@ use super::custom::CustomVersion;
 use super::resource::text;
 use super::status::FieldError;
 
-/// Validators that were made in this process, by definition and version. Each has dozens of rules and patterns to compile,
-/// and every new world has the same definitions.
+/// Validators of this process, by definition and version. Each has dozens of rules and patterns to compile, and every new world
+/// has the same definitions.
 static COMPILED: Mutex<BTreeMap<(String, String), Arc<Schema>>> = Mutex::new(BTreeMap::new());
 /// How many validators are kept.
 const KEPT: usize = 64;
@@ -44,20 +44,20 @@ fn compile_anew(crd: &Value, version: &str) -> Result<Arc<Schema>, FieldError> {
     })
 }
 
-/// What keeps the schemas of a definition from being used.
+/// Why the schemas of a definition cannot be used.
 pub(crate) fn definition_errors(crd: &Value) -> Vec<FieldError> {
     let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
     let served = versions.into_iter().flatten().filter(|version| version["served"] != false);
     served.filter_map(|version| compile(crd, text(version, "/name")).err()).collect()
 }
 
-/// Drops the fields that the schema does not know and fills in its defaults.
+/// Removes unknown fields and adds the defaults of the schema.
 pub(crate) fn default_and_prune(custom: &CustomVersion, object: &mut Value) {
     custom.validator.prune(object);
     custom.validator.default(object);
 }
 
-/// What the schema and its rules have against an object.
+/// The errors of an object by the schema and its rules.
 pub(crate) fn validate(custom: &CustomVersion, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     custom
         .validator
@@ -67,7 +67,7 @@ pub(crate) fn validate(custom: &CustomVersion, object: &Value, old: Option<&Valu
         .collect()
 }
 
-/// The fields of an object that its schema does not know, as paths.
+/// The fields of an object that are not in its schema, as paths.
 pub(crate) fn unknown_fields(custom: &CustomVersion, object: &Value) -> Vec<String> {
     let mut pruned = object.clone();
     custom.validator.prune(&mut pruned);

@@ -31,7 +31,7 @@ impl LabelSelector {
     /// Parses the text form, as in `kubectl get -l`: `app=web,tier!=db,zone in (a,b),!legacy`.
     ///
     /// # Errors
-    /// A bad request, when the text is no selector.
+    /// A bad request, when the text is not a selector.
     pub fn parse(selector: &str) -> Result<Self, Status> {
         let requirements = split_outside_parentheses(selector)
             .into_iter()
@@ -43,12 +43,11 @@ impl LabelSelector {
         Ok(Self { requirements })
     }
 
-    /// Reads a `metav1.LabelSelector`, or a plain map of labels when neither `matchLabels` nor `matchExpressions`
-    /// is there. An empty selector matches everything; `None` stands for a selector that is missing (null) and
-    /// matches nothing.
+    /// Reads a `metav1.LabelSelector`, or a plain map of labels if it has neither `matchLabels` nor `matchExpressions`. An empty
+    /// selector matches everything; `None` means that the selector is missing (null) and matches nothing.
     ///
     /// # Errors
-    /// A bad request, when the object is no selector.
+    /// A bad request, when the object is not a selector.
     pub fn from_object(selector: &Value) -> Result<Option<Self>, Status> {
         let Some(map) = selector.as_object() else { return Ok(None) };
         let mut requirements = Vec::new();
@@ -164,7 +163,7 @@ impl Requirement {
     }
 }
 
-/// The value of a label in a selector. The API server refuses one that no label can have.
+/// The value of a label in a selector. The API server rejects an invalid label value.
 fn label_value(text: &str) -> Result<String, String> {
     let value = text.trim();
     let is_end = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
@@ -193,7 +192,7 @@ fn split_outside_parentheses(text: &str) -> Vec<&str> {
     parts
 }
 
-/// A parsed field selector, checked against the fields that the resource can be selected by.
+/// A parsed field selector, checked against the selectable fields of the resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldSelector {
     /// JSON pointer, value, whether they must be equal.
@@ -230,7 +229,7 @@ impl FieldSelector {
 
     /// Whether an object's fields match.
     pub(crate) fn matches(&self, object: &Value) -> bool {
-        self.requirements.iter().all(|(pointer, wanted, equal)| {
+        self.requirements.iter().all(|(pointer, expected, equal)| {
             let actual = match object.pointer(pointer) {
                 Some(Value::String(text)) => text.clone(),
                 Some(Value::Bool(flag)) => flag.to_string(),
@@ -238,7 +237,7 @@ impl FieldSelector {
                 _ if pointer == "/spec/unschedulable" || pointer == "/spec/hostNetwork" => "false".into(),
                 _ => String::new(),
             };
-            (actual == *wanted) == *equal
+            (actual == *expected) == *equal
         })
     }
 }

@@ -9,7 +9,7 @@ use super::resource::Resource;
 pub struct Cause {
     /// Machine-readable reason, for example `FieldValueInvalid` or `DisruptionBudget`.
     pub reason: String,
-    /// What is wrong, for a person.
+    /// The message.
     pub message: String,
     /// Path of the field, when the cause is about one.
     pub field: Option<String>,
@@ -24,7 +24,7 @@ pub struct Subject {
     pub kind: String,
 }
 
-/// A refused or failed request. Displays its message; [`Status::to_value`] gives the `metav1.Status` object.
+/// A rejected or failed request. Displays its message; [`Status::to_value`] returns the `metav1.Status` object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Status {
@@ -32,9 +32,9 @@ pub struct Status {
     pub code: u16,
     /// Machine-readable reason, for example `NotFound` or `Conflict`.
     pub reason: &'static str,
-    /// What happened, for a person.
+    /// The message.
     pub message: String,
-    /// Name of the object concerned; unset when the error is about no object, or one without name.
+    /// Name of the object concerned; unset if there is none.
     pub name: Option<String>,
     /// The resource concerned.
     pub subject: Option<Box<Subject>>,
@@ -44,7 +44,7 @@ pub struct Status {
     pub retry_after_seconds: Option<u32>,
 }
 
-/// What is wrong with one field.
+/// An error of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
     /// Path of the field, for example `spec.containers[0].name`.
@@ -56,23 +56,23 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    /// A field that has to be set and is not.
+    /// A required field is missing.
     pub fn required(field: impl Into<String>, detail: &str) -> Self {
         let message = if detail.is_empty() { "Required value".into() } else { format!("Required value: {detail}") };
         Self { field: field.into(), reason: "FieldValueRequired", message }
     }
 
-    /// A field whose value is not acceptable.
+    /// A field has an invalid value.
     pub fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
         Self { field: field.into(), reason: "FieldValueInvalid", message: format!("Invalid value: {value}: {detail}") }
     }
 
-    /// A field that may not be set, or not be changed.
+    /// A field that must not be set or changed.
     pub fn forbidden(field: impl Into<String>, detail: &str) -> Self {
         Self { field: field.into(), reason: "FieldValueForbidden", message: format!("Forbidden: {detail}") }
     }
 
-    /// A field whose value is not one of those supported.
+    /// A field with an unsupported value.
     pub fn not_supported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
         let supported = supported.iter().map(|value| format!("{value:?}")).collect::<Vec<_>>().join(", ");
         let message = format!("Unsupported value: {value}: supported values: {supported}");
@@ -146,17 +146,17 @@ impl Status {
         Self::conflict(resource, name, detail)
     }
 
-    /// The server could not do what it should (500).
+    /// An internal error (500).
     pub fn internal(message: impl std::fmt::Display) -> Self {
         Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
     }
 
-    /// The request makes no sense.
+    /// A bad request.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
-    /// The request is understood and refused.
+    /// The request is forbidden.
     pub fn forbidden(resource: &Resource, name: &str, detail: &str) -> Self {
         let message = format!("{} {name:?} is forbidden: {detail}", resource.qualified_plural());
         Self::new(403, "Forbidden", message).about(resource, name)
@@ -187,7 +187,7 @@ impl Status {
         Self::new(410, "Expired", message)
     }
 
-    /// The resource exists and does not take this verb.
+    /// The resource exists and does not support this verb.
     pub fn method_not_allowed() -> Self {
         Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
     }

@@ -1,4 +1,4 @@
-//! The objects, their history, and the indices over them. Knows nothing of validity, only of revisions.
+//! The objects, their history, and their indices. The store does not validate; it only assigns revisions.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use super::status::Status;
 /// Namespace (empty for cluster-scoped objects) and name.
 pub(crate) type ObjectKey = (String, String);
 
-/// What a [`Change`] did.
+/// The kind of a [`Change`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
     /// The object is new.
     Added,
-    /// The object was replaced by a newer state of itself.
+    /// The object was updated.
     Modified,
-    /// The object is gone.
+    /// The object was deleted.
     Deleted,
 }
 
-/// One change to one object. Every change has a revision of its own.
+/// One change to one object. Every change has its own revision.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// The revision that the change made, also the object's `resourceVersion`.
     pub revision: u64,
-    /// What happened.
+    /// The kind of the change.
     pub kind: ChangeKind,
     /// The resource, in its storage version (events always as core/v1).
     pub resource: Resource,
@@ -103,7 +103,7 @@ impl Store {
         self.definitions.values()
     }
 
-    /// The definition that objects of this storage key are kept in.
+    /// The definition under which objects of this storage key are kept.
     pub(crate) fn definition_for_storage(&self, key: &StorageKey) -> Option<Arc<Definition>> {
         let mut found =
             self.definitions.values().filter(|it| it.resource.group == key.group && it.resource.plural == key.plural);
@@ -112,7 +112,7 @@ impl Store {
         Some(if stored(&first) { first } else { found.find(stored).unwrap_or(first) }.clone())
     }
 
-    /// A number that looks random and depends on the seed and the count of numbers asked for only (splitmix64).
+    /// A pseudo-random number that depends only on the seed and the count of generated numbers (splitmix64).
     pub(crate) fn next_number(&mut self) -> u64 {
         self.generated += 1;
         let mut value = self.seed.wrapping_add(self.generated.wrapping_mul(0x9E37_79B9_7F4A_7C15));
@@ -168,7 +168,7 @@ impl Store {
         keys.into_iter().cloned().collect()
     }
 
-    /// All objects of a resource as they were at an older revision.
+    /// All objects of a resource at an older revision.
     pub(crate) fn snapshot(&self, key: &StorageKey, revision: u64) -> Result<BTreeMap<ObjectKey, Arc<Value>>, Status> {
         let mut objects = self.objects.get(key).cloned().unwrap_or_default();
         for change in self.since(revision)?.rev().filter(|change| change.resource.storage_key() == *key) {
@@ -235,7 +235,7 @@ impl Store {
         }
     }
 
-    /// Forgets all history, so that every older resourceVersion is gone.
+    /// Drops all history, so that every older resourceVersion has expired.
     pub(crate) fn compact(&mut self) {
         self.history.clear();
     }

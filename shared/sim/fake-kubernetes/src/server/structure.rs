@@ -1,15 +1,15 @@
-//! How lists and maps merge: which lists are keyed by what, for strategic merge and for server-side apply.
+//! How lists and maps are merged: the keys of lists, for strategic merge and for server-side apply.
 
 use serde_json::Value;
 
 use super::resource::Definition;
 
-/// How the elements of a list relate to each other.
+/// The merge strategy of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ListType {
     /// Replaced as a whole.
     Atomic,
-    /// Values that occur once each.
+    /// A set of values.
     Set,
     /// Objects identified by these fields.
     Map(Vec<String>),
@@ -19,7 +19,7 @@ fn keyed(keys: &[&str]) -> ListType {
     ListType::Map(keys.iter().map(|key| (*key).to_owned()).collect())
 }
 
-/// The list type at a path of field names (list elements add nothing to the path), for server-side apply.
+/// The list type at a path of field names (list elements are not part of the path), for server-side apply.
 pub(crate) fn list_type(definition: &Definition, path: &[String]) -> ListType {
     if path.first().is_some_and(|first| first == "metadata") {
         return metadata_list(path);
@@ -55,7 +55,7 @@ pub(crate) fn list_type(definition: &Definition, path: &[String]) -> ListType {
     }
 }
 
-/// The merge key of a strategic merge: where it differs, for historical reasons, from that of server-side apply.
+/// The merge key of a strategic merge, where it differs from that of server-side apply for historical reasons.
 pub(crate) fn strategic_list_type(definition: &Definition, path: &[String]) -> ListType {
     match list_type(definition, path) {
         ListType::Map(keys) if keys.len() > 1 => ListType::Map(keys[..1].to_vec()),
@@ -93,7 +93,7 @@ pub(crate) fn is_atomic_map(definition: &Definition, path: &[String]) -> bool {
     )
 }
 
-/// The values that a missing merge key stands for.
+/// The default values of a missing merge key.
 pub(crate) fn key_default(key: &str) -> Option<Value> {
     (key == "protocol").then(|| Value::String("TCP".into()))
 }
@@ -132,9 +132,9 @@ fn schema_at<'a>(schema: &'a Value, path: &[String]) -> Option<&'a Value> {
     Some(current)
 }
 
-/// The element of a keyed list that has the same keys as `wanted`.
-pub(crate) fn position_by_keys(list: &[Value], keys: &[String], wanted: &Value) -> Option<usize> {
-    list.iter().position(|element| keys.iter().all(|key| key_value(element, key) == key_value(wanted, key)))
+/// The element of a keyed list that has the same keys as `expected`.
+pub(crate) fn position_by_keys(list: &[Value], keys: &[String], expected: &Value) -> Option<usize> {
+    list.iter().position(|element| keys.iter().all(|key| key_value(element, key) == key_value(expected, key)))
 }
 
 /// The value of a merge key in an element, with its default when missing.

@@ -90,7 +90,7 @@ pub(crate) fn since(time: &str, now: Timestamp) -> String {
     }
 }
 
-/// Seconds as `59s`, `3m20s`, `5h`, `2d4h`: the fewer digits, the longer ago.
+/// Seconds as `59s`, `3m20s`, `5h`, `2d4h`: longer durations have less precision.
 pub(crate) fn human_duration(seconds: i64) -> String {
     let seconds = seconds.max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);

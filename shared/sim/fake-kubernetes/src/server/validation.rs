@@ -1,4 +1,4 @@
-//! Validity of built-in objects, with the messages of Kubernetes.
+//! Validation of built-in objects, with the messages of Kubernetes.
 
 use serde_json::{Value, json};
 
@@ -123,7 +123,7 @@ fn qualified_name(key: &str, field: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Errors of everything but the metadata.
+/// Errors of everything except for the metadata.
 pub(crate) fn object(definition: &Definition, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     match definition.resource.kind.as_ref() {
@@ -324,7 +324,7 @@ fn webhooks(object: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Errors of a change to an object that exists.
+/// Errors of a change to an existing object.
 pub(crate) fn update(definition: &Definition, old: &Value, new: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let immutable = "field is immutable";

@@ -14,7 +14,7 @@ use super::status::Status;
 use super::store::{ChangeKind, ObjectKey, Store};
 use super::{custom, defaults, garbage, schema, validation};
 
-/// What every write carries: the time, and who writes (`None` leaves field ownership untracked).
+/// The context of every write: the time, and the field manager (`None` leaves field ownership untracked).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) now: Timestamp,
@@ -22,14 +22,14 @@ pub(crate) struct Request<'a> {
     pub(crate) dry_run: bool,
 }
 
-/// What part of an object a write is about.
+/// The part of an object that a write changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Everything but the status, where that is a subresource.
+    /// Everything except for the status, if that is a subresource.
     Object,
     /// The status alone.
     Status,
-    /// Everything, as the control plane's own parts write (scale, binding, finalize).
+    /// Everything, for the control plane's own writes (scale, binding, finalize).
     Whole(&'static str),
 }
 
@@ -49,14 +49,14 @@ fn check_kind(definition: &Definition, object: &mut Value) -> Result<(), Status>
     let Some(map) = object.as_object_mut() else {
         return Err(Status::bad_request("the body of the request has to be an object"));
     };
-    let wanted = (resource.api_version(), resource.kind.to_string());
+    let required = (resource.api_version(), resource.kind.to_string());
     let given = |map: &Map<String, Value>, field: &str| map.get(field).and_then(Value::as_str).map(str::to_owned);
-    let version = given(map, "apiVersion").unwrap_or_else(|| wanted.0.clone());
-    let kind = given(map, "kind").unwrap_or_else(|| wanted.1.clone());
-    if version != wanted.0 || kind != wanted.1 {
+    let version = given(map, "apiVersion").unwrap_or_else(|| required.0.clone());
+    let kind = given(map, "kind").unwrap_or_else(|| required.1.clone());
+    if version != required.0 || kind != required.1 {
         let text = format!(
             "{kind} in version {version:?} cannot be handled as a {}: expected apiVersion {:?} and kind {:?}",
-            wanted.1, wanted.0, wanted.1
+            required.1, required.0, required.1
         );
         return Err(Status::bad_request(text));
     }
@@ -65,7 +65,7 @@ fn check_kind(definition: &Definition, object: &mut Value) -> Result<(), Status>
     if !map.get("metadata").is_some_and(Value::is_object) {
         map.insert("metadata".into(), json!({}));
     }
-    // A null is as good as a field that is not there.
+    // A null counts as a missing field.
     if let Some(metadata) = map.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|_, value| !value.is_null());
     }
@@ -74,7 +74,7 @@ fn check_kind(definition: &Definition, object: &mut Value) -> Result<(), Status>
 
 const NAME_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// Gives an object that has only a `generateName` its name.
+/// Generates the name of an object that has only a `generateName`.
 pub(crate) fn generate_name(store: &mut Store, object: &mut Value) {
     let prefix = text(object, "/metadata/generateName").to_owned();
     if !text(object, "/metadata/name").is_empty() || prefix.is_empty() {
@@ -145,7 +145,7 @@ pub(crate) fn create(
     Ok(created)
 }
 
-/// Checks the namespace, or removes what a cluster-scoped object has of one.
+/// Checks the namespace, or removes it from a cluster-scoped object.
 fn place(store: &Store, definition: &Definition, object: &mut Value) -> Result<(), Status> {
     let resource = &definition.resource;
     if !resource.namespaced {
@@ -168,7 +168,7 @@ fn place(store: &Store, definition: &Definition, object: &mut Value) -> Result<(
     Ok(())
 }
 
-/// A new object starts without status; only nodes report theirs while they register.
+/// A new object has no status; only nodes report theirs when they register.
 fn reset_status(definition: &Definition, object: &mut Value) {
     let keeps = !definition.status || definition.resource.kind == "Node" && definition.custom.is_none();
     if let (false, Some(map)) = (keeps, object.as_object_mut()) {
@@ -179,7 +179,7 @@ fn reset_status(definition: &Definition, object: &mut Value) {
     }
 }
 
-/// What the built-in admission plugins add: priorities, default tolerations, service addresses.
+/// The changes of the built-in admission plugins: priorities, default tolerations, service addresses.
 fn admit(store: &mut Store, definition: &Definition, object: &mut Value) -> Result<(), Status> {
     if definition.resource == PODS {
         priority(store, object)?;
@@ -253,7 +253,7 @@ fn check(definition: &Definition, name: &str, object: &mut Value, old: Option<&V
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&definition.resource, name, errors)) }
 }
 
-/// Replaces an object, or a part of it, by a newer state.
+/// Replaces an object, or a part of it.
 pub(crate) fn update(
     store: &mut Store,
     definition: &Definition,
@@ -275,7 +275,7 @@ pub(crate) fn update(
     if part != Part::Status {
         defaults::apply(definition, &mut object);
     }
-    // What is as it was has been checked before.
+    // Unchanged parts were checked before.
     if object != old_comparable {
         check(definition, name, &mut object, Some(&old_comparable))?;
     }
@@ -347,7 +347,7 @@ fn check_identity(
     Ok(())
 }
 
-/// Restores what this write may not change.
+/// Restores the fields that this write may not change.
 fn carry_over(definition: &Definition, old: &Value, new: &mut Value, part: Part) {
     let own = [
         "name",
@@ -379,7 +379,7 @@ fn carry_over(definition: &Definition, old: &Value, new: &mut Value, part: Part)
                     new.as_object_mut().and_then(|map| map.remove("status"));
                 }
             }
-            // Status updates of built-in kinds may change labels and annotations as well (kubelets do).
+            // Status updates of built-in kinds may also change labels and annotations, which kubelets do.
             if definition.custom.is_none() {
                 for field in ["labels", "annotations"] {
                     copy_field(&metadata, &mut new["metadata"], field);
@@ -434,7 +434,7 @@ fn specification_changed(definition: &Definition, old: &Value, new: &Value) -> b
     fields(old) != fields(new)
 }
 
-/// What follows from a stored object: resources that a definition declares, contents of a new namespace.
+/// The effects of a stored object: resources of a definition, contents of a new namespace.
 fn after_write(store: &mut Store, definition: &Definition, object: &Value, request: Request<'_>) {
     if definition.resource == CUSTOM_RESOURCE_DEFINITIONS {
         store.unregister_custom(text(object, "/spec/group"), text(object, "/spec/names/plural"));

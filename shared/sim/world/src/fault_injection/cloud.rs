@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct FaultyCloud {
     inner: Arc<dyn Cloud>,
     fault_injection: FaultInjection,
-    /// The last list of all instances, and when it was true.
+    /// The last list of all instances, and the time at which it was current.
     last: Mutex<Option<(Timestamp, Vec<Instance>)>>,
-    /// The last description of each instance that was read by its id, and when it was true.
+    /// The last description of each instance that was read by its id, and the time at which it was current.
     known: Mutex<BTreeMap<String, (Timestamp, Instance)>>,
 }
 
@@ -42,7 +42,7 @@ impl Cloud for FaultyCloud {
         self.fault_injection.read("cloud dry run", self.inner.dry_run(request)).await
     }
 
-    /// The description of an instance may be an earlier one, even when the instance no longer exists.
+    /// The description of an instance may be stale, even if the instance no longer exists.
     async fn instances(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {
         let fresh = self.fault_injection.read("cloud instances", self.inner.instances(ids)).await?;
         let now = self.fault_injection.clock().time();
@@ -75,7 +75,7 @@ impl Cloud for FaultyCloud {
         Ok(instances)
     }
 
-    /// Those that were launched lately may be missing, each by itself, as long as what is read may be stale.
+    /// Recently launched instances may be missing, independently of each other, for as long as reads may be stale.
     async fn group_instances(&self, group: &str) -> Result<Vec<Instance>, PortError> {
         let mut instances =
             self.fault_injection.read("cloud group instances", self.inner.group_instances(group)).await?;

@@ -16,11 +16,12 @@ use std::time::Duration;
 pub struct FaultyCluster {
     inner: Arc<dyn Cluster>,
     fault_injection: FaultInjection,
-    /// The last view, and when each part of it was true.
+    /// The last snapshot of the cluster, and the time at which each part was current.
     last: Mutex<Option<(Read, ClusterView)>>,
 }
 
-/// What is watched by itself, so that it may lag behind by itself. What is read because of pods goes with them.
+/// The parts with a watch of their own, which may lag independently. Objects that are read because of pods belong to the part of
+/// the pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Nodes,
@@ -46,11 +47,11 @@ const PARTS: [Part; 9] = [
     Part::NodeClaims,
 ];
 
-/// When each part was true, in the order of [`PARTS`].
+/// The times at which the parts were current, in the order of [`PARTS`].
 type Read = [Timestamp; PARTS.len()];
 
 impl Part {
-    /// Puts this part of another view in the place of that of a view.
+    /// Replaces this part of a snapshot with that of another snapshot.
     fn put(self, from: ClusterView, into: &mut ClusterView) {
         match self {
             Self::Nodes => into.nodes = from.nodes,
@@ -86,7 +87,7 @@ impl FaultyCluster {
 
 #[async_trait]
 impl PlanningView for FaultyCluster {
-    /// Watches may lag, all of them or each by itself: so what the view has of a kind may be what it had before.
+    /// Watches may lag, all together or each on its own, so parts of the snapshot may be stale.
     async fn view(&self) -> Result<ClusterView, PortError> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (read, view) = match last {

@@ -1,11 +1,11 @@
-//! Faults between a function and the services that it calls, at random or at chosen calls.
+//! Faults between a function and the services that it calls, at random or at specific calls.
 //!
-//! Each port gets a wrapper that lets [`FaultInjection`] decide about every call: it may be slow, fail before or after it took
-//! effect, conflict with a newer version, or be the last call of its process. A process that is killed is a future that is never
-//! polled again: the wrapper marks the present invocation as killed and stays pending, and the caller that polls invocations (see
-//! [`FaultInjection::enter`] and [`FaultInjection::process`]) drops it. What the process had in memory is gone, what it wrote stays.
+//! Each port gets a wrapper that lets [`FaultInjection`] decide about every call: it may be slow, fail before or after its
+//! effect, conflict with a newer version, or be the last call of its process. A killed process is a future that is never polled
+//! again: the wrapper marks the current invocation as killed and stays pending, and the caller that polls invocations (see
+//! [`FaultInjection::enter`] and [`FaultInjection::process`]) drops it. The memory of the process is lost, and its writes stay.
 //!
-//! Everything is drawn from one seed in the order of the calls, so a run repeats itself exactly.
+//! All random numbers come from one seed in the order of the calls, so that a run is reproducible.
 
 mod claims;
 mod cloud;
@@ -29,56 +29,56 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::Barrier;
 
-/// How likely each fault is for one call, or for one message. All are 0 by default.
+/// The probability of each fault for one call, or for one message. All are 0 by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
     /// The process is killed right before a write.
     pub killed_before: f64,
     /// The process is killed right after a write.
     pub killed_after: f64,
-    /// A call fails and had no effect.
+    /// A call fails without an effect.
     pub failed: f64,
-    /// A call is throttled and had no effect.
+    /// A call is throttled and has no effect.
     pub throttled: f64,
-    /// A write has its effect, but its answer is lost.
+    /// A write takes effect, but its answer is lost.
     pub answer_lost: f64,
-    /// A conditional write of the claims table is refused, as when a transaction met another one.
+    /// A conditional write of the claims table fails, as in a conflict between transactions.
     pub refused: f64,
-    /// A call takes up to [`Self::slowest`], so that other operations come in between.
+    /// A call takes up to [`Self::slowest`], so that other operations run in between.
     pub slow: f64,
-    /// The longest that a slow call takes.
+    /// The maximum duration of a slow call.
     pub slowest: Duration,
-    /// A view of the cluster, what it has of one kind, a list of instances, or what EC2 says of one of them, is what was read
-    /// before.
+    /// A snapshot of the cluster, the objects of one kind in it, a list of instances, or the description of an instance is the
+    /// one that was read before.
     pub stale: f64,
-    /// The greatest age of what is read stale.
+    /// The maximum age of a stale read.
     pub stalest: Duration,
     /// A message is lost.
     pub lost: f64,
-    /// A message is late, by up to [`Self::latest`].
+    /// A message is delayed, by up to [`Self::latest`].
     pub late: f64,
-    /// The most by which a message is late.
+    /// The maximum delay of a message.
     pub latest: Duration,
-    /// A message comes twice.
+    /// A message is delivered twice.
     pub doubled: f64,
 }
 
 /// An effect of a function on the cluster, the account or the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
-    /// When.
+    /// The time.
     pub at: Timestamp,
     /// The port and what was called, such as `cluster evict`.
     pub operation: &'static str,
-    /// About what: the name of a claim, a node, a pod, or an instance's id.
+    /// The object: the name of a claim, a node, a pod, or an instance's id.
     pub subject: String,
-    /// Whether it did anything; an eviction that a budget blocked did not.
+    /// Whether it changed anything; an eviction that a budget blocked did not.
     pub accepted: bool,
 }
 
 /// Called right before and right after each effect, with nothing in between.
 pub trait Observer: Send + Sync {
-    /// An operation is about to be carried out. It may have no effect.
+    /// An operation is about to be executed. It may have no effect.
     fn before(&self, _operation: &'static str, _subject: &str) {}
 
     /// An operation had this effect.
@@ -95,10 +95,10 @@ pub struct FaultInjection {
 struct State {
     random: Random,
     rates: Rates,
-    /// Calls to ports whose operation and subject begin so fail until this time.
+    /// The prefixes of port operations, with their subjects, that fail, each with the end of its outage.
     outages: Vec<(String, Timestamp, ErrorKind)>,
     writes: u64,
-    /// Counts writes like `writes`, from the last [`FaultInjection::take_writes`] on.
+    /// Counts writes like `writes`, since the last [`FaultInjection::take_writes`].
     recent_writes: u64,
     /// Which of the writes that `recent_writes` counts were the first of their process.
     first_writes: BTreeSet<u64>,
@@ -109,9 +109,9 @@ struct State {
     observer: Option<Arc<dyn Observer>>,
     faults: u64,
     killed: u64,
-    /// Whether the response to a launch has neither instances nor errors.
+    /// Whether the response to a launch contains neither instances nor errors.
     empty_launch_responses: bool,
-    /// What EC2 reports about instances, besides their real status checks and scheduled events.
+    /// The faults of instances that EC2 reports in addition to real status checks and scheduled events.
     instance_faults: Vec<InstanceFault>,
     /// The reads that wait for each other.
     meeting: Option<(&'static str, Arc<Barrier>)>,
@@ -119,7 +119,7 @@ struct State {
     calls: BTreeMap<&'static str, u64>,
 }
 
-/// Faults at chosen writes, by the number of the write since the last [`FaultInjection::take_writes`].
+/// Faults at specific writes, by the number of the write since the last [`FaultInjection::take_writes`].
 #[derive(Default)]
 struct Script {
     /// The process is killed before this write, or right after it.
@@ -137,7 +137,7 @@ struct Invocation {
     wrote: bool,
 }
 
-/// What is to happen to a call before it is made.
+/// The fault of a call before it is made.
 enum Before {
     Go,
     Wait(Duration),
@@ -145,7 +145,7 @@ enum Before {
     Die,
 }
 
-/// What is to happen to a call after it was made.
+/// The fault of a call after it was made.
 enum After {
     Return,
     LoseAnswer,
@@ -164,7 +164,7 @@ impl std::fmt::Debug for FaultInjection {
 }
 
 impl FaultInjection {
-    /// Faults at these rates, drawn from a seed.
+    /// Random faults at these rates, with this seed.
     #[must_use]
     pub fn new(clock: WorldClock, seed: u64, rates: Rates) -> Self {
         let state = State {
@@ -188,7 +188,7 @@ impl FaultInjection {
         Self { clock, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// No faults but those that a test asks for.
+    /// No faults except for those that a test requests.
     #[must_use]
     pub fn scripted(clock: WorldClock) -> Self {
         Self::new(clock, 0, Rates::default())
@@ -198,30 +198,30 @@ impl FaultInjection {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The time.
+    /// The current time.
     #[must_use]
     pub fn clock(&self) -> &WorldClock {
         &self.clock
     }
 
-    /// The rates now.
+    /// The current rates.
     #[must_use]
     pub fn rates(&self) -> Rates {
         self.lock().rates
     }
 
-    /// Other rates from now on.
+    /// Changes the rates.
     pub fn set_rates(&self, rates: Rates) {
         self.lock().rates = rates;
     }
 
-    /// Calls whose operation begins so, such as `cluster` or `cloud launch`, fail until a time. A write can be named with its
-    /// subject, such as `cluster delete pod default/web-0`.
+    /// Calls whose operation starts with this prefix, such as `cluster` or `cloud launch`, fail until a time. A write can be
+    /// named with its subject, such as `cluster delete pod default/web-0`.
     pub fn fail_until(&self, operations: &str, until: Timestamp, kind: ErrorKind) {
         self.lock().outages.push((operations.to_owned(), until, kind));
     }
 
-    /// Calls whose operation begins so fail until [`Self::end_outages`].
+    /// Calls whose operation starts with this prefix fail until [`Self::end_outages`].
     pub fn fail(&self, operations: &str, kind: ErrorKind) {
         self.fail_until(operations, Timestamp::MAX, kind);
     }
@@ -231,8 +231,8 @@ impl FaultInjection {
         self.lock().outages.clear();
     }
 
-    /// The process is killed at the write with this number, counted from 0 since the last [`Self::take_writes`]: before it takes
-    /// effect, or right after.
+    /// The process is killed at the write with this number, counted from 0 since the last [`Self::take_writes`]: before the write
+    /// takes effect, or right after.
     pub fn kill_at(&self, write: u64, done: bool) {
         self.lock().script.kill = Some((write, done));
     }
@@ -258,17 +258,17 @@ impl FaultInjection {
         self.lock().script.fail_from = Some(write);
     }
 
-    /// From now on, launches take effect, and their responses have neither instances nor errors.
+    /// From now on, launches take effect, and their responses contain neither instances nor errors.
     pub fn empty_launch_responses(&self) {
         self.lock().empty_launch_responses = true;
     }
 
-    /// From now on, EC2 reports these faults of instances, besides those that the account has.
+    /// From now on, EC2 reports these faults of instances in addition to those of the account.
     pub fn set_instance_faults(&self, faults: Vec<InstanceFault>) {
         self.lock().instance_faults = faults;
     }
 
-    /// The number of writes since the last call. Counts from 0 again, and drops the faults at chosen writes.
+    /// The number of writes since the last call. Resets the count, and removes the faults at specific writes.
     pub fn take_writes(&self) -> u64 {
         let mut state = self.lock();
         state.first_writes.clear();
@@ -289,7 +289,7 @@ impl FaultInjection {
         std::mem::take(&mut self.lock().calls)
     }
 
-    /// Runs a process to its end; `None` when it is killed.
+    /// Runs a process to its end; `None` if it is killed.
     pub async fn process<T>(&self, mut run: impl Future<Output = T> + Unpin) -> Option<T> {
         std::future::poll_fn(|context| {
             self.enter();
@@ -299,36 +299,36 @@ impl FaultInjection {
         .await
     }
 
-    /// Sets who is called about effects.
+    /// Sets the observer of effects.
     pub fn set_observer(&self, observer: Arc<dyn Observer>) {
         self.lock().observer = Some(observer);
     }
 
-    /// How many writes were begun.
+    /// The number of writes that were started.
     #[must_use]
     pub fn writes(&self) -> u64 {
         self.lock().writes
     }
 
-    /// How many calls and messages got a fault, and how many processes were killed.
+    /// The number of calls and messages with a fault, and of killed processes.
     #[must_use]
     pub fn injected(&self) -> (u64, u64) {
         let state = self.lock();
         (state.faults, state.killed)
     }
 
-    /// To be called before an invocation is polled.
+    /// Called before an invocation is polled.
     pub fn enter(&self) {
         self.lock().current = Some(Invocation { dead: false, wrote: false });
     }
 
-    /// To be called after an invocation was polled: whether its process ended.
+    /// Called after an invocation was polled. Returns whether its process ended.
     #[must_use]
     pub fn leave(&self) -> bool {
         self.lock().current.take().is_some_and(|invocation| invocation.dead)
     }
 
-    /// One draw for a purpose outside calls, such as the fate of an event.
+    /// A random decision outside calls, for example about an event.
     pub fn draw<T>(&self, draw: impl FnOnce(&mut Random, &Rates) -> T) -> T {
         let state = &mut *self.lock();
         draw(&mut state.random, &state.rates)
@@ -409,7 +409,7 @@ impl FaultInjection {
         After::Return
     }
 
-    /// Kills the present invocation: nothing after this is ever reached.
+    /// Kills the current invocation: the code after this call never runs.
     async fn die<T>(&self) -> T {
         {
             let mut state = self.lock();
@@ -422,7 +422,7 @@ impl FaultInjection {
         std::future::pending().await
     }
 
-    /// A call that only reads.
+    /// A read-only call.
     pub(crate) async fn read<T>(
         &self,
         operation: &'static str,
@@ -441,7 +441,7 @@ impl FaultInjection {
         call.await
     }
 
-    /// A call that has an effect.
+    /// A call with an effect.
     pub(crate) async fn write<T>(
         &self,
         operation: &'static str,
@@ -479,12 +479,12 @@ impl FaultInjection {
         self.lock().empty_launch_responses
     }
 
-    /// What EC2 reports about instances, besides what the account has.
+    /// The faults of instances that EC2 reports in addition to those of the account.
     pub(crate) fn instance_faults(&self) -> Vec<InstanceFault> {
         self.lock().instance_faults.clone()
     }
 
-    /// Whether what was read at a time is returned again instead of the present state.
+    /// Whether a read from a given time is returned again instead of the current state.
     pub(crate) fn repeats(&self, read: Timestamp) -> bool {
         let recent = self.recent(read);
         let mut state = self.lock();
@@ -492,7 +492,7 @@ impl FaultInjection {
         recent && state.random.happens(stale)
     }
 
-    /// Whether what was read at a time may still be returned.
+    /// Whether a read from a given time may still be returned.
     pub(crate) fn recent(&self, read: Timestamp) -> bool {
         let age = self.clock.time().duration_since(read);
         SignedDuration::try_from(self.lock().rates.stalest).is_ok_and(|most| age <= most)

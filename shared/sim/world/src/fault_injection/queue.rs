@@ -1,4 +1,4 @@
-//! Queues that lose, delay and double messages.
+//! Queues that lose, delay and duplicate messages.
 
 use super::FaultInjection;
 use crate::random::Random;
@@ -17,19 +17,19 @@ pub struct FaultyQueue {
     pub fault_injection: FaultInjection,
 }
 
-/// What becomes of a message: how late each of its copies comes. Usually there is one, at once.
+/// The delivery of a message: the delay of each of its copies. Usually there is one copy without a delay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fate(pub Vec<Duration>);
 
 impl Default for Fate {
-    /// It comes once and at once.
+    /// One copy without a delay.
     fn default() -> Self {
         Self(vec![Duration::ZERO])
     }
 }
 
 impl FaultInjection {
-    /// Decides what becomes of a message.
+    /// Decides the delivery of a message.
     #[must_use]
     pub fn fate(&self) -> Fate {
         let mut state = self.lock();
@@ -104,7 +104,7 @@ impl Queue for FaultyQueue {
     }
 
     async fn resolve_node_classes(&self, changed: &[NodeClassGeneration]) -> Result<(), PortError> {
-        // A late message is one that comes at the next plan.
+        // A late message arrives at the next plan.
         let Fate(copies) = self.fault_injection.fate();
         let send = async {
             for _ in copies.iter().filter(|delay| delay.is_zero()) {

@@ -158,7 +158,7 @@ fn messages_are_lost_late_and_doubled() {
     assert!(inner.next_due().unwrap() > Timestamp::from_second(5).unwrap());
 }
 
-/// Each call of [`FaultyCluster::view`] comes after one node and one pod more.
+/// Each call of [`FaultyCluster::view`] returns one more node and one more pod.
 #[test]
 fn each_kind_of_a_view_may_lag_by_itself_and_none_for_longer_than_allowed() {
     let world = World::new(WorldOptions::default()).unwrap();

@@ -39,13 +39,13 @@ struct Table {
     shards: BTreeMap<u32, StoredShard>,
     records: BTreeMap<(RecordKind, String), StoredRecord>,
     decisions: BTreeMap<String, Decision>,
-    /// How often plans have decided something.
+    /// The plan revision.
     plan_revision: u64,
     /// Counts the writes of claims and commands.
     revision: u64,
 }
 
-/// Usage as the table counts it: dollars in whole micro-dollars, so that what is given back leaves exactly nothing.
+/// Usage as the table counts it: dollars in whole micro-dollars, so that released charges leave exactly zero.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Counted {
     resources: ResourceList,
@@ -84,7 +84,7 @@ impl Counted {
         PoolUsage { resources, dollars_per_hour, recounted: self.recounted, revision: self.revision }
     }
 
-    /// The first limit that this and the amounts together would pass.
+    /// The first limit that this usage and the amounts together would exceed.
     fn limit_passed(&self, amounts: &Self, limits: &PoolLimits) -> Option<String> {
         let passed = |(name, limit): &(&str, Quantity)| {
             let asked = amounts.resources.get(name);
@@ -104,13 +104,13 @@ fn microdollars(dollars: f64) -> i64 {
 }
 
 impl Table {
-    /// Whether claims of these names with the same uids are there.
+    /// Whether claims with these names and uids exist.
     fn has_all(&self, claims: &[NodeClaim]) -> bool {
         let has = |claim: &NodeClaim| self.claims.get(&claim.name).is_some_and(|present| present.uid == claim.uid);
         !claims.is_empty() && claims.iter().all(has)
     }
 
-    /// Whether the claim was not written since this was read.
+    /// Whether the claim was not written since it was read.
     fn is_as_read(&self, claim: &NodeClaim) -> bool {
         self.claims.get(&claim.name).is_some_and(|present| present.version == claim.version)
     }
@@ -174,7 +174,7 @@ impl Table {
     }
 }
 
-/// The operations by which a record is read and written, as fault injection names them.
+/// The operations that read and write a record, as fault injection names them.
 pub(crate) const fn record_operations(kind: RecordKind) -> (&'static str, &'static str) {
     match kind {
         RecordKind::Churn => ("claims churn", "claims put churn"),
@@ -189,25 +189,25 @@ fn conflict(operation: &str, name: &str) -> PortError {
 }
 
 impl MemoryClaims {
-    /// All claims as they are now, without a call to the port.
+    /// All current claims, without a call to the port.
     #[must_use]
     pub fn snapshot(&self) -> Vec<NodeClaim> {
         self.lock().claims.values().cloned().collect()
     }
 
-    /// The commands as they are now, without a call to the port.
+    /// The current commands, without a call to the port.
     #[must_use]
     pub fn commands_now(&self) -> Vec<StoredCommand> {
         self.lock().commands.values().cloned().collect()
     }
 
-    /// What plans were made from, as far as it was kept, by id.
+    /// The snapshots of plans that were kept, by id.
     #[must_use]
     pub fn snapshots(&self) -> BTreeMap<String, Vec<u8>> {
         self.lock().snapshots.clone()
     }
 
-    /// Grows with each write of a claim or a command.
+    /// Increases with each write of a claim or a command.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.lock().revision
@@ -336,7 +336,7 @@ impl Plans for MemoryClaims {
         let mut table = self.lock();
         let current = table.plan_revision == revision;
         let committed = match commit {
-            // Claims of this plan that are there were written by an earlier try, which counted.
+            // If claims of this plan exist, an earlier attempt wrote them and incremented the revision.
             Commit::Launch(claims, _) if table.has_all(claims) => return Ok(Committed::AlreadyThere),
             _ if !current => return Ok(Committed::Overtaken),
             Commit::Launch(claims, limits) => Committed::created(table.create(operation, claims, Some(limits))?),
@@ -458,7 +458,7 @@ impl Capacity for MemoryClaims {
         Ok(self.lock().launch_checks.get(node_class).cloned())
     }
 
-    /// Never deletes them: a simulation is shorter than their time to live.
+    /// Records never expire here: a simulation is shorter than their time to live.
     async fn put_launch_check(&self, check: &LaunchCheck, _keep: Duration) -> Result<(), PortError> {
         self.lock().launch_checks.insert(check.node_class.clone(), check.clone());
         Ok(())

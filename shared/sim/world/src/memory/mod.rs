@@ -1,4 +1,5 @@
-//! The claims table, the queues and ARC in memory, by the rules of the real ones. `fault_injection` wraps them where calls have to fail.
+//! The claims table, the queues and ARC in memory, with the semantics of the real ones. `fault_injection` wraps them to make
+//! calls fail.
 
 mod claims;
 mod queue;

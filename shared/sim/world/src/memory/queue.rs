@@ -8,14 +8,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A message is delayed by at most this, as in SQS.
+/// The maximum delay of a message, as in SQS.
 const LONGEST_DELAY: Duration = Duration::from_mins(15);
 
 /// The plan queue, the claims queue and the catalog queue of one cluster. Clones share them.
 ///
-/// Wake-ups of the planner that wait are answered by one plan, and SQS drops a second one of the same source and second, even
-/// when the first was answered already. The claims queue holds each shard of claims, and each plan that is due later, once for each moment
-/// at which it is due.
+/// One plan handles all waiting wake-ups of the planner, and SQS drops a second wake-up with the same source and second, even
+/// after the first was handled. The claims queue contains each shard of claims, and each later plan, once for each due time.
 #[derive(Clone)]
 pub struct MemoryQueue {
     state: Arc<Mutex<State>>,
@@ -25,15 +24,15 @@ pub struct MemoryQueue {
 #[derive(Debug, Default)]
 struct State {
     planner: Option<WakeSource>,
-    /// The second of each source's last wake-up, by which SQS knows the next one again.
+    /// The second of each source's last wake-up, which SQS uses for deduplication.
     planner_seconds: HashMap<WakeSource, i64>,
-    /// When the planner is to be woken later.
+    /// When to wake the planner later.
     planner_later: BTreeSet<Timestamp>,
     shards: BTreeSet<(Timestamp, u32)>,
     node_classes: BTreeSet<(Timestamp, String)>,
-    /// Whether EC2NodeClasses are to be resolved.
+    /// Whether to resolve EC2NodeClasses.
     resolve: bool,
-    /// The last message that asked for it, and its minute, by which SQS knows the next one again.
+    /// The last message that requested it, and its minute, which SQS uses for deduplication.
     resolve_minute: Option<(Vec<NodeClassGeneration>, i64)>,
 }
 
@@ -44,7 +43,7 @@ impl MemoryQueue {
         Self { state: Arc::default(), clock }
     }
 
-    /// Takes the wake-up of the planner, if there is one.
+    /// Takes the wake-up of the planner, if any.
     #[must_use]
     pub fn take_plan(&self) -> Option<WakeSource> {
         let now = self.clock.now();
@@ -55,31 +54,31 @@ impl MemoryQueue {
         state.planner.take().or(later)
     }
 
-    /// Takes the shards whose claims are to be reconciled now, the longest due first, each once.
+    /// Takes the shards to reconcile now, the longest due first, each once.
     #[must_use]
     pub fn take_shards(&self) -> Vec<u32> {
         take_due(&mut self.lock().shards, self.clock.now())
     }
 
-    /// How many messages about claims wait in the queue, due ones and later ones.
+    /// The number of messages about claims in the queue, both due and later ones.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.lock().shards.len()
     }
 
-    /// Takes the EC2NodeClasses that EC2 is to be asked about now, each once.
+    /// Takes the EC2NodeClasses to validate now, each once.
     #[must_use]
     pub fn take_node_classes(&self) -> Vec<String> {
         take_due(&mut self.lock().node_classes, self.clock.now())
     }
 
-    /// Takes the request to resolve EC2NodeClasses, if there is one.
+    /// Takes the request to resolve EC2NodeClasses, if any.
     #[must_use]
     pub fn take_resolve(&self) -> bool {
         std::mem::take(&mut self.lock().resolve)
     }
 
-    /// When the next message is due; now when the planner is to be woken or EC2NodeClasses are to be resolved.
+    /// When the next message is due: now, if the planner is to be woken or EC2NodeClasses are to be resolved.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         let state = self.lock();
@@ -92,7 +91,7 @@ impl MemoryQueue {
         }
     }
 
-    /// Loses all messages.
+    /// Drops all messages.
     pub fn clear(&self) {
         *self.lock() = State::default();
     }
@@ -102,7 +101,7 @@ impl MemoryQueue {
     }
 }
 
-/// Takes what is due by now, the longest due first, each name once.
+/// Takes what is due now, the longest due first, each name once.
 fn take_due<T: Clone + Ord>(waiting: &mut BTreeSet<(Timestamp, T)>, now: Timestamp) -> Vec<T> {
     let mut due = Vec::new();
     while let Some(first) = waiting.first().filter(|(at, _)| *at <= now).cloned() {

@@ -1,4 +1,4 @@
-//! ARC in memory: which zones the cluster is shifted away from.
+//! ARC in memory: the zonal shifts of the cluster.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ pub struct MemoryZonalShifts {
 }
 
 impl MemoryZonalShifts {
-    /// Shifts away from a zone until then; `None` as AWS does it, without saying until when.
+    /// Shifts the cluster away from a zone until a time; `None` for a shift of AWS, which has no expiry.
     pub fn start(&self, zone_id: &str, until: Option<Timestamp>) {
         self.lock().insert(zone_id.to_owned(), until);
     }
@@ -23,7 +23,7 @@ impl MemoryZonalShifts {
         self.lock().remove(zone_id).is_some()
     }
 
-    /// Ends those that are over, and gives the ids of their zones.
+    /// Ends expired shifts, and returns the ids of their zones.
     pub fn expire(&self, now: Timestamp) -> Vec<String> {
         let mut shifts = self.lock();
         let over = |until: &Option<Timestamp>| until.is_some_and(|until| until <= now);

@@ -1,4 +1,4 @@
-//! The CatalogSource port on the simulated account.
+//! The CatalogSource port over the simulated account.
 
 use super::cloud::{delete_template, failed};
 use super::{details, resolve};
@@ -13,7 +13,7 @@ use nodeless_model::labels;
 use nodeless_ports::{CatalogSource, PortError};
 use std::sync::Arc;
 
-/// What there is to launch in a simulated world.
+/// The catalog of the simulation.
 #[derive(Clone, Debug)]
 pub struct MemoryCatalogSource {
     ec2: Ec2,
@@ -48,7 +48,7 @@ impl CatalogSource for MemoryCatalogSource {
         Ok(resolve::status(&self.ec2.account(), node_class, &self.cluster, self.ec2.now()))
     }
 
-    /// Deletes the class's launch templates. Instance profiles are not made here, so none is removed.
+    /// Deletes the class's launch templates. The simulation creates no instance profiles, so it deletes none.
     async fn release(&self, node_class: &EC2NodeClass) -> Result<(), PortError> {
         let name = node_class.metadata.name.clone().unwrap_or_default();
         let filters = vec![

@@ -1,4 +1,4 @@
-//! The Cloud port on the simulated account, through the same EC2 calls as the AWS adapter.
+//! The Cloud port over the simulated account, through the same EC2 calls as the AWS adapter.
 
 use super::details;
 use async_trait::async_trait;
@@ -23,14 +23,14 @@ use std::collections::{BTreeMap, BTreeSet};
 const LAST_USED_TAG: &str = "nodeless.sh/last-used";
 const TEMPLATE_PREFIX: &str = "nodeless/";
 
-/// EC2 in a simulated world.
+/// The simulated EC2.
 #[derive(Clone, Debug)]
 pub struct MemoryCloud {
     ec2: Ec2,
     cluster: ClusterDetails,
 }
 
-/// What a refusal by EC2 means for the caller.
+/// Maps an error of EC2 to an error of the port.
 pub(super) fn failed(operation: &str, error: &Ec2Error) -> PortError {
     let kind = match error.code.as_str() {
         "RequestLimitExceeded" | "Throttling" => ErrorKind::Throttled,
@@ -56,12 +56,12 @@ impl MemoryCloud {
         Self { ec2, cluster: details(cluster, "") }
     }
 
-    /// All instances of the account, including those that EC2 does not list yet.
+    /// All instances of the account, including those that are not listed yet.
     pub fn every_instance(&self) -> Vec<Instance> {
         self.ec2.instances().into_iter().map(model).collect()
     }
 
-    /// Makes sure that the launch template of a variant exists, and returns its name.
+    /// Creates the launch template of a variant unless it exists, and returns its name.
     fn template(&self, request: &LaunchRequest<'_>, variant: &Variant, spot: bool) -> Result<String, PortError> {
         const OPERATION: &str = "EC2 CreateLaunchTemplate";
         let invalid = |why: String| PortError::new(ErrorKind::Invalid, OPERATION, why);
@@ -101,14 +101,14 @@ impl MemoryCloud {
         self.ec2.create_tags(&request).map_err(|error| failed("EC2 CreateTags", &error))
     }
 
-    /// Makes sure that the launch template of each variant exists, and returns their names.
+    /// Creates the launch template of each variant unless it exists, and returns their names.
     fn templates(&self, request: &LaunchRequest<'_>, plan: &FleetPlan) -> Result<BTreeMap<Variant, String>, PortError> {
         let spot = plan.capacity_type == CapacityType::Spot;
         let of = |variant: &Variant| Ok((variant.clone(), self.template(request, variant, spot)?));
         plan.groups.keys().map(of).collect()
     }
 
-    /// The network interfaces of a launch template, in this subnet: a call cannot say so in another way.
+    /// The network interfaces of a launch template in this subnet: a call has no other parameter for it.
     fn interfaces(
         &self,
         request: &LaunchRequest<'_>,
@@ -217,7 +217,7 @@ impl Cloud for MemoryCloud {
     }
 
     async fn instances(&self, ids: &[String]) -> Result<Vec<Instance>, PortError> {
-        // A filter leaves out what EC2 does not know; asking by id would fail for all because of one.
+        // A filter ignores unknown ids, whereas a call with an unknown id fails as a whole.
         let mut instances = Vec::new();
         for chunk in ids.chunks(200) {
             instances.extend(self.describe(vec![Filter::new("instance-id", chunk.iter().cloned())])?);
@@ -278,7 +278,7 @@ impl Cloud for MemoryCloud {
         let found = self.ec2.describe_launch_templates(&describe);
         let (found, _) = found.map_err(|error| failed("EC2 DescribeLaunchTemplates", &error))?;
         let mut deleted = Vec::new();
-        // Days in this form compare as texts.
+        // Days in this format sort as text.
         let unused = |template: &&fake_aws::LaunchTemplate| {
             let ours = template.name.starts_with(TEMPLATE_PREFIX);
             ours && template.tags.get(LAST_USED_TAG).is_some_and(|day| *day < since)
@@ -291,7 +291,7 @@ impl Cloud for MemoryCloud {
     }
 }
 
-/// Deletes a launch template; one that is gone is a success.
+/// Deletes a launch template. A missing one counts as success.
 pub(super) fn delete_template(ec2: &Ec2, id: &str) -> Result<(), PortError> {
     let request = DeleteLaunchTemplate { launch_template_id: Some(id.to_owned()), ..DeleteLaunchTemplate::default() };
     match ec2.delete_launch_template(&request).map_err(|error| failed("EC2 DeleteLaunchTemplate", &error)) {
@@ -300,7 +300,7 @@ pub(super) fn delete_template(ec2: &Ec2, id: &str) -> Result<(), PortError> {
     }
 }
 
-/// What EC2 has to say against an instance. What was called off or is over says nothing.
+/// The faults of an instance. Canceled and completed events are not faults.
 fn faults_of(instance: fake_aws::Instance) -> Vec<InstanceFault> {
     let checks = [("instance", instance.impaired_since), ("system", instance.system_impaired_since)];
     let failing = checks.into_iter().filter(|(_, since)| since.is_some());
@@ -310,10 +310,10 @@ fn faults_of(instance: fake_aws::Instance) -> Vec<InstanceFault> {
     failing.chain(planned).map(|kind| InstanceFault { id: instance.id.clone(), kind }).collect()
 }
 
-/// An instance in the port's words.
+/// Converts an instance to the port's type.
 fn model(instance: fake_aws::Instance) -> Instance {
     let offering = instance.offering;
-    // One that an open reservation took in by itself is on demand.
+    // An instance that uses an open reservation implicitly is on-demand.
     let preference = instance.data.other.get("CapacityReservationSpecification");
     let preference = preference.and_then(|specification| specification.get("CapacityReservationPreference")?.as_str());
     let reservation_id = instance.capacity_reservation_id.filter(|_| preference == Some("capacity-reservations-only"));
@@ -344,7 +344,7 @@ fn model(instance: fake_aws::Instance) -> Instance {
     }
 }
 
-/// What CreateFleet answered. It says as much of an instance as EC2 does: no DNS name and no tags.
+/// The response of CreateFleet. As in EC2, it contains neither the DNS name nor the tags of an instance.
 fn outcome(ec2: &Ec2, answer: &CreateFleetAnswer, plan: &FleetPlan) -> LaunchOutcome {
     let mut outcome = LaunchOutcome::default();
     for group in &answer.instances {

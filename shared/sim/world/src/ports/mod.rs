@@ -1,10 +1,10 @@
-//! The ports of operations over a simulated world, without any wire between.
+//! The ports of the operations over the simulation, without a network in between.
 //!
-//! - [`MemoryCluster`]: the cluster, on the API server in memory, with the semantics of the adapter over HTTP.
+//! - [`MemoryCluster`]: the cluster, over the API server in memory, with the semantics of the adapter over HTTP.
 //! - [`MemoryCloud`]: EC2, through the calls of the simulated account that the AWS adapter makes too.
-//! - [`MemoryCatalogSource`]: instance types and prices, and what an EC2NodeClass resolves to in the account.
+//! - [`MemoryCatalogSource`]: instance types and prices, and the resolution of EC2NodeClasses in the account.
 //!
-//! Time is the world's [`WorldClock`](crate::world::WorldClock).
+//! The time is that of the world's [`WorldClock`](crate::world::WorldClock).
 
 use nodeless_launch::ClusterDetails;
 
@@ -19,7 +19,7 @@ pub use catalog_source::MemoryCatalogSource;
 pub use cloud::MemoryCloud;
 pub use cluster::MemoryCluster;
 
-/// The details of a simulated cluster. Its nodes connect to no API server, so the address does not resolve.
+/// The endpoint of the simulated cluster. Its nodes connect to no API server, so the address does not resolve.
 fn details(name: impl Into<String>, version: impl Into<String>) -> ClusterDetails {
     ClusterDetails {
         name: name.into(),

@@ -1,4 +1,4 @@
-//! What an EC2NodeClass resolves to in the simulated account.
+//! Resolves an EC2NodeClass in the simulated account.
 
 use jiff::Timestamp;
 use nodeless_api::nodeclass::{Ami, AmiFamily, AmiSelectorTerm, InstanceMatchCriteria, SecurityGroup, Subnet};
@@ -11,7 +11,7 @@ use nodeless_launch::node_class::{Problem, conditions, validation};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Looks for everything that the class names.
+/// Resolves everything that the class selects.
 pub(super) fn status(
     account: &Account,
     class: &EC2NodeClass,
@@ -68,7 +68,7 @@ fn reservations(account: &Account, spec: &EC2NodeClassSpec, now: Timestamp) -> V
             let criteria = if reservation.open { InstanceMatchCriteria::Open } else { InstanceMatchCriteria::Targeted };
             has_tags(account, &reservation.id, term.tags.as_ref())
                 && term.owner_id.as_ref().is_none_or(|owner| *owner == account.id)
-                && term.instance_match_criteria.is_none_or(|wanted| wanted == criteria)
+                && term.instance_match_criteria.is_none_or(|expected| expected == criteria)
         })
     };
     let described = |reservation: &nodeless_fake_aws::CapacityReservation| Described {
@@ -86,13 +86,13 @@ fn reservations(account: &Account, spec: &EC2NodeClassSpec, now: Timestamp) -> V
     active.filter(selected).map(described).collect()
 }
 
-/// Whether a resource has all of these tags; `*` asks only that the key exists.
-fn has_tags(account: &Account, id: &str, wanted: Option<&BTreeMap<String, String>>) -> bool {
+/// Whether a resource has all of these tags; `*` requires only the key.
+fn has_tags(account: &Account, id: &str, expected: Option<&BTreeMap<String, String>>) -> bool {
     let own = account.tags.get(id);
     let has = |key: &String, value: &String| {
         own.and_then(|own| own.get(key)).is_some_and(|present| value == "*" || value == present)
     };
-    wanted.is_none_or(|wanted| wanted.iter().all(|(key, value)| has(key, value)))
+    expected.is_none_or(|expected| expected.iter().all(|(key, value)| has(key, value)))
 }
 
 fn subnets(account: &Account, spec: &EC2NodeClassSpec) -> Vec<Subnet> {
@@ -104,7 +104,7 @@ fn subnets(account: &Account, spec: &EC2NodeClassSpec) -> Vec<Subnet> {
         })
     };
     let mut found: Vec<&nodeless_fake_aws::Subnet> = account.subnets.iter().filter(selected).collect();
-    // Those with the most free addresses first.
+    // The subnets with the most free addresses first.
     found.sort_by_key(|subnet| (Reverse(subnet.free_addresses), subnet.id.clone()));
     let zone_id = |name: &str| account.facts.zone(name).map(|zone| zone.id.clone());
     let status = |subnet: &nodeless_fake_aws::Subnet| Subnet {
@@ -162,7 +162,7 @@ fn of_terms(account: &Account, terms: &[AmiSelectorTerm], now: Timestamp) -> Vec
     select(images.map(|image| (described(image, now), Vec::new())).collect())
 }
 
-/// The images of an alias, by the public parameters that name them.
+/// The images of an alias, by the public SSM parameters.
 fn of_alias(
     account: &Account,
     family: Option<AmiFamily>,
@@ -189,7 +189,7 @@ fn described(image: &Image, now: Timestamp) -> amis::Image {
     }
 }
 
-/// The profile that the class names, or one of the account that holds its role. None is made here.
+/// The instance profile of the class, or an existing one with its role. None is created here.
 fn instance_profile(account: &Account, spec: &EC2NodeClassSpec) -> Result<String, Problem> {
     if let Some(profile) = &spec.instance_profile {
         return Ok(profile.clone());

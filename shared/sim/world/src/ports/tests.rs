@@ -1,4 +1,4 @@
-//! The ports against a world.
+//! The ports over a world.
 
 use super::{MemoryCatalogSource, MemoryCloud, MemoryCluster};
 use crate::world::{World, WorldOptions};
@@ -15,7 +15,7 @@ use nodeless_ports::{CatalogSource as _, Cloud as _, ErrorKind, NodesAndPods as 
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The result of a future that waits for nothing, as those of these ports.
+/// The result of a future that is always ready, as those of these ports are.
 fn now<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("nothing to wait for")
 }
@@ -91,7 +91,7 @@ fn a_class_resolves_to_what_the_account_has() {
     assert_eq!(status.amis.len(), 5);
     assert!(status.conditions.iter().all(|condition| condition.status == ConditionStatus::True));
 
-    let lost = class(&json!({ "subnetSelectorTerms": [{ "id": "subnet-0" }], "role": "nobody" }));
+    let lost = class(&json!({ "subnetSelectorTerms": [{ "id": "subnet-0" }], "role": "missing" }));
     let status = now(source(&world).resolve(&lost)).unwrap();
     let broken: Vec<&str> = status
         .conditions

@@ -1,4 +1,4 @@
-//! A clock that is advanced by calls, and wakes the futures that sleep on it.
+//! A clock that advances by calls, and wakes the futures that sleep on it.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use std::time::Duration;
 #[derive(Debug)]
 struct State {
     now: Timestamp,
-    /// The sleeping futures by the time at which they wake; the number distinguishes those of the same time.
+    /// The sleeping futures by wake-up time; the number distinguishes those with the same time.
     sleepers: BTreeMap<(Timestamp, u64), Waker>,
     next_number: u64,
 }
@@ -25,7 +25,7 @@ pub struct WorldClock {
 }
 
 impl WorldClock {
-    /// A clock that shows this time.
+    /// A clock with this time.
     pub fn new(now: Timestamp) -> Self {
         let state = State { now, sleepers: BTreeMap::new(), next_number: 0 };
         Self { state: Arc::new(Mutex::new(state)) }
@@ -35,7 +35,7 @@ impl WorldClock {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The time now.
+    /// The current time.
     pub fn time(&self) -> Timestamp {
         self.lock().now
     }

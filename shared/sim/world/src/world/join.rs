@@ -1,4 +1,4 @@
-//! From an instance that runs to a machine whose kubelet registers.
+//! Converts a running instance to a machine whose kubelet registers.
 
 use super::user_data::{self, Registration, System};
 use super::{RealMemory, WorldOptions};
@@ -9,23 +9,23 @@ use nodeless_fake_aws::Instance;
 use nodeless_fake_kubernetes::controllers::Machine;
 use nodeless_model::{ResourceList, StringMap, labels, resources};
 
-/// How long a machine takes to become a node.
+/// How long a machine takes to become a ready node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JoinTiming {
-    /// From running to the registration of its node.
+    /// From running to registration.
     pub registers_after: SignedDuration,
-    /// From the registration to being ready.
+    /// From registration to being ready.
     pub ready_after: SignedDuration,
 }
 
 impl Default for JoinTiming {
-    /// About what an EKS-optimised image takes.
+    /// Typical for an EKS-optimized image.
     fn default() -> Self {
         Self { registers_after: SignedDuration::from_secs(10), ready_after: SignedDuration::from_secs(10) }
     }
 }
 
-/// The machine of an instance that has begun to run; `None` when it never joins.
+/// The machine of an instance that has started; `None` if it never joins.
 pub(super) fn machine(
     instance: &Instance,
     catalog: &Catalog,
@@ -73,7 +73,7 @@ pub(super) fn machine(
     })
 }
 
-/// What user data sets, what the kubelet detects, and what the cloud provider adds.
+/// The settings of the user data, what the kubelet detects, and what the cloud provider adds.
 fn node_labels(instance: &Instance, registration: &Registration, region: &str) -> StringMap {
     let architecture = if instance.architecture == "x86_64" { "amd64" } else { &instance.architecture };
     let offering = &instance.offering;
@@ -98,8 +98,8 @@ fn node_labels(instance: &Instance, registration: &Registration, region: &str) -
     all
 }
 
-/// Capacity and allocatable of the instance's type, by the rules of its operating system. Of the kubelet's settings only
-/// the greatest number of pods is looked at.
+/// Capacity and allocatable of the instance type, by the rules of its operating system. Of the kubelet's settings only the
+/// maximum number of pods is used.
 fn resources_of(
     instance: &Instance,
     registration: &Registration,

@@ -1,22 +1,22 @@
-//! How much memory machines really have.
+//! The actual memory of machines.
 
 use nodeless_model::Quantity;
 use std::collections::BTreeMap;
 
-/// The most by which a machine differs from the estimate unless something else is said, in thousandths.
+/// The maximum default difference of a machine from the estimate, in thousandths.
 const MOST: i64 = 15;
 
-/// By how much the memory that nodes report differs from what is expected of their type before one has joined. As in EC2, some
-/// types have more and some less.
+/// By how much the memory that nodes report differs from the estimate for their instance type. As in EC2, some types have more
+/// memory and some less.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RealMemory {
-    /// By instance type, the difference in thousandths of the estimate. Every other type differs by some of its own, always the
-    /// same, at most 15 either way.
+    /// The difference in thousandths of the estimate, by instance type. Every other type has a constant difference of its own, at
+    /// most 15 either way.
     pub by_type: BTreeMap<String, i64>,
 }
 
 impl RealMemory {
-    /// What a machine of the type has where so much is expected.
+    /// The memory of a machine of this type, for this estimate.
     pub(super) fn of(&self, instance_type: &str, expected: Quantity) -> Quantity {
         let difference = self.by_type.get(instance_type).copied().unwrap_or_else(|| usual(instance_type));
         let mebibytes = expected.units() / (1 << 20);
@@ -24,7 +24,7 @@ impl RealMemory {
     }
 }
 
-/// A difference that depends on the name alone.
+/// A difference that depends on the name only.
 fn usual(instance_type: &str) -> i64 {
     let sum = instance_type.bytes().fold(7_i64, |sum, letter| (sum * 31 + i64::from(letter)) % 100_003);
     sum % (2 * MOST + 1) - MOST
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_have_more_or_less_than_expected_or_what_was_said() {
+    fn types_differ_from_the_estimate_by_chance_or_as_configured() {
         let memory = RealMemory { by_type: BTreeMap::from([("m6i.large".to_owned(), -50)]) };
         let expected = Quantity::from_mebibytes(8_000);
         assert_eq!(memory.of("m6i.large", expected), Quantity::from_mebibytes(7_600));

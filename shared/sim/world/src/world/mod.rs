@@ -1,7 +1,7 @@
 //! An EKS cluster's control plane, an EC2 account, the instances that join the cluster as nodes, and one clock for both.
 //!
-//! State changes only by calls: [`World::converge`] does everything that is due now, [`World::next_wakeup`] returns when
-//! something is due next, and [`World::advance_to`] advances time. The same calls with the same seed give the same result.
+//! The state changes only by calls: [`World::converge`] performs everything that is due now, [`World::next_wakeup`] returns when
+//! something is due next, and [`World::advance_to`] advances time. The same calls with the same seed have the same result.
 
 mod clock;
 mod join;
@@ -24,10 +24,10 @@ use serde_json::Value;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};
 
-/// How to set up a [`World`].
+/// The configuration of a [`World`].
 #[derive(Clone, Debug)]
 pub struct WorldOptions {
-    /// The time at which it begins.
+    /// The start time.
     pub start: Timestamp,
     /// The cluster's name in EKS.
     pub cluster_name: String,
@@ -35,17 +35,17 @@ pub struct WorldOptions {
     pub version: String,
     /// The AWS account, twelve digits.
     pub account: String,
-    /// The zones, by name, of those in [`Facts::embedded`].
+    /// The names of the zones, among those in [`Facts::embedded`].
     pub zones: Vec<String>,
-    /// The instance families that EC2 sells, such as `m6i`; all of them when empty.
+    /// The available instance families, such as `m6i`; all of them if empty.
     pub families: Vec<String>,
-    /// Seed of uids and generated names.
+    /// The seed of uids and generated names.
     pub seed: u64,
-    /// The bearer token that HTTP requests to the Kubernetes API have to carry; any, or none, when unset.
+    /// The bearer token that HTTP requests to the Kubernetes API must have; if unset, any or none.
     pub token: Option<String>,
     /// How long machines take to join.
     pub join: JoinTiming,
-    /// How much memory nodes really have.
+    /// The actual memory of nodes.
     pub memory: RealMemory,
     /// Whether the cluster is registered with ARC for zonal shifts, and nodeless honours them.
     pub zonal_shift: bool,
@@ -69,23 +69,23 @@ impl Default for WorldOptions {
     }
 }
 
-/// Why a world cannot be made or continued.
+/// Why a world cannot be created or continued.
 #[derive(Debug, thiserror::Error)]
 pub enum WorldError {
-    /// The embedded facts about EC2 are damaged.
+    /// The embedded facts about EC2 are invalid.
     #[error("the embedded EC2 facts cannot be read: {0}")]
     Facts(String),
-    /// A definition of a custom resource cannot be made.
+    /// A custom resource definition is invalid.
     #[error("the custom resource definitions cannot be made: {0}")]
     Definitions(String),
-    /// The API server refused something that a controller did.
+    /// The API server rejected a request of a controller.
     #[error("the simulated control plane failed: {0}")]
     ControlPlane(#[from] Status),
 }
 
-/// How many rounds of EC2 and the cluster may follow each other at one moment.
+/// The maximum number of rounds of EC2 and the cluster at one time.
 const ROUNDS: usize = 1_000;
-/// How many EventBridge events are kept until they are taken; older ones are dropped.
+/// The maximum number of EventBridge events that are kept; older ones are dropped.
 const WAITING_EVENTS: usize = 10_000;
 
 /// A cluster and an EC2 account.
@@ -99,16 +99,16 @@ pub struct World {
     options: WorldOptions,
     events: VecDeque<Value>,
     zonal_shifts: MemoryZonalShifts,
-    /// The nodes that EKS cordoned because their zone is shifted away from.
+    /// The nodes that EKS cordoned because of a zonal shift away from their zone.
     cordoned: BTreeSet<String>,
 }
 
 impl World {
-    /// A new world: an empty cluster with Karpenter's definitions installed, and an account with a VPC, a subnet a zone,
-    /// a security group, EKS images, and an instance profile, as [`Account::for_cluster`] makes them.
+    /// A new world: an empty cluster with Karpenter's CRDs, and an account with a VPC, a subnet in each zone, a security group,
+    /// EKS images, and an instance profile, as [`Account::for_cluster`] creates them.
     ///
     /// # Errors
-    /// Only if what is compiled in is damaged.
+    /// If the compiled-in data is invalid.
     pub fn new(options: WorldOptions) -> Result<Self, WorldError> {
         let embedded = Facts::embedded().map_err(|error| WorldError::Facts(error.to_string()))?;
         let zones: Vec<&str> = options.zones.iter().map(String::as_str).collect();
@@ -154,35 +154,35 @@ impl World {
         &self.ec2
     }
 
-    /// The clock. Clones share one time.
+    /// The clock. Clones share one state.
     pub fn clock(&self) -> &WorldClock {
         &self.clock
     }
 
-    /// What EC2 sells here, with synthetic spot prices.
+    /// The catalog, with synthetic spot prices.
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
     }
 
-    /// How the world was set up.
+    /// The configuration of the world.
     pub fn options(&self) -> &WorldOptions {
         &self.options
     }
 
-    /// The time now.
+    /// The current time.
     pub fn now(&self) -> Timestamp {
         self.clock.time()
     }
 
-    /// Takes the EventBridge events since the last call, oldest first: state changes, spot interruptions and the like.
+    /// Takes the EventBridge events since the last call, oldest first: state changes, spot interruptions and others.
     pub fn take_events(&mut self) -> Vec<Value> {
         self.events.drain(..).collect()
     }
 
-    /// Does everything that is due now, until nothing changes any more. Returns whether anything changed.
+    /// Performs everything that is due now, until nothing changes any more. Returns whether anything changed.
     ///
     /// # Errors
-    /// When the control plane fails, or does not converge.
+    /// If the control plane fails, or does not converge.
     pub fn converge(&mut self) -> Result<bool, WorldError> {
         let now = self.now();
         let before = self.api.revision();
@@ -203,12 +203,12 @@ impl World {
         Err(Status::new(500, "InternalError", message).into())
     }
 
-    /// When something is due next by itself, if anything is.
+    /// When something is due next, if anything is.
     pub fn next_wakeup(&mut self) -> Option<Timestamp> {
         [self.ec2.next_due(), self.controllers.next_wakeup(), self.zonal_shift_ends()].into_iter().flatten().min()
     }
 
-    /// Advances time: everything that is due until then happens at its own time. Time never goes back.
+    /// Advances time: everything that is due until then happens at its own time. Time never decreases.
     ///
     /// # Errors
     /// As for [`World::converge`].
@@ -222,7 +222,7 @@ impl World {
         self.converge().map(drop)
     }
 
-    /// The kubelet of an instance stops answering, while EC2 still runs the instance. Returns whether it answered until now.
+    /// Stops the kubelet of an instance while EC2 still runs the instance. Returns whether it was running.
     pub fn silence(&mut self, instance_id: &str) -> bool {
         let instances = self.ec2.instances();
         let Some(instance) = instances.iter().find(|instance| instance.id == instance_id) else { return false };
@@ -234,8 +234,7 @@ impl World {
         answered
     }
 
-    /// The machine of an instance that runs and has not joined, as one whose launch was spoilt, joins now. Returns whether there is
-    /// such an instance.
+    /// The machine of a running instance that has not joined the cluster joins now. Returns whether there is such an instance.
     pub fn join_late(&mut self, instance_id: &str) -> bool {
         let now = self.now();
         let mut instances = self.ec2.instances().into_iter();
@@ -247,7 +246,7 @@ impl World {
         machine.map(|machine| self.controllers.kubelets.start(machine)).is_some()
     }
 
-    /// Lets an EC2 event have its effect on the cluster.
+    /// Applies the effect of an EC2 event to the cluster.
     fn take(&mut self, event: &Ec2Event, now: Timestamp) {
         match event {
             Ec2Event::InstanceRunning { instance } => {

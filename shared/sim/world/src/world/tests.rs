@@ -1,4 +1,4 @@
-//! Instances become nodes, and nodes go with their instances.
+//! Instances become nodes, and nodes are deleted with their instances.
 
 use super::{World, WorldOptions};
 use base64::Engine as _;
@@ -36,7 +36,7 @@ fn nodes(world: &World) -> Vec<Arc<Value>> {
 }
 
 #[test]
-fn an_instance_joins_as_its_user_data_says_and_goes_with_its_instance() {
+fn a_node_joins_according_to_its_user_data_and_is_deleted_with_its_instance() {
     let mut world = World::new(WorldOptions::default()).unwrap();
     let id = launch(&world);
     world.advance_to(after(&world, 20)).unwrap();

@@ -1,11 +1,11 @@
-//! What an instance's user data configures: the part of nodeadm and Bottlerocket that decides how a node joins.
+//! The configuration in an instance's user data: the part of nodeadm and Bottlerocket that decides how a node joins.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use nodeless_model::{StringMap, Taint, TaintEffect};
 use serde_json::Value;
 
-/// The operating system, as far as a node differs by it.
+/// The operating system, if nodes differ by it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum System {
     /// Amazon Linux 2023.
@@ -28,14 +28,14 @@ pub(super) struct Registration {
     pub(super) max_pods: Option<u32>,
 }
 
-/// Reads user data in base64; `None` when it does not join a cluster.
+/// Parses user data in base64; `None` if it does not join a cluster.
 ///
 /// # Errors
-/// In words, when it can be read by no node.
+/// If no node can parse it.
 pub(super) fn registration(user_data: Option<&str>) -> Result<Option<Registration>, String> {
     let Some(encoded) = user_data.filter(|data| !data.is_empty()) else { return Ok(None) };
-    let bytes = STANDARD.decode(encoded.trim()).map_err(|error| format!("user data is no base64: {error}"))?;
-    let text = String::from_utf8(bytes).map_err(|error| format!("user data is no text: {error}"))?;
+    let bytes = STANDARD.decode(encoded.trim()).map_err(|error| format!("user data is not base64: {error}"))?;
+    let text = String::from_utf8(bytes).map_err(|error| format!("user data is not text: {error}"))?;
     if text.contains("node.eks.aws") {
         return node_configs(&text).map(Some);
     }
@@ -48,7 +48,7 @@ pub(super) fn registration(user_data: Option<&str>) -> Result<Option<Registratio
     }
     match text.parse::<toml::Table>() {
         Ok(document) => bottlerocket(&document),
-        // Scripts of the user's own, about which nothing is known.
+        // A custom script, which is not interpreted.
         Err(_) => Ok(None),
     }
 }
@@ -79,7 +79,7 @@ fn bootstrap_script(call: &str, system: System) -> Result<Registration, String> 
     })
 }
 
-/// nodeadm merges all NodeConfigs of the document; of what is named twice the last wins.
+/// nodeadm merges all NodeConfigs of the document; for duplicate keys the last one wins.
 fn node_configs(text: &str) -> Result<Registration, String> {
     let mut registration = Registration::default();
     for part in parts(text).into_iter().filter(|part| part.contains("NodeConfig")) {
@@ -104,7 +104,7 @@ fn node_configs(text: &str) -> Result<Registration, String> {
     Ok(registration)
 }
 
-/// The bodies of a MIME document, or the whole text when it is none.
+/// The bodies of a MIME document, or the whole text if it is not one.
 fn parts(text: &str) -> Vec<&str> {
     let after = text.split_once("boundary=").map(|(_, after)| after.trim_start());
     let boundary = after.and_then(|after| match after.strip_prefix('"') {

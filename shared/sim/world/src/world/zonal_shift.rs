@@ -1,4 +1,4 @@
-//! Zonal shifts: the events of ARC, and the cordoned nodes of the zone in EKS meanwhile.
+//! Zonal shifts: the events of ARC, and the nodes of the zone that EKS cordons.
 
 use super::{World, WorldError};
 use crate::memory::MemoryZonalShifts;
@@ -15,8 +15,8 @@ impl World {
         &self.zonal_shifts
     }
 
-    /// Somebody shifts the cluster away from a zone, named as the account names it, until then: EventBridge hears of it, and
-    /// EKS cordons the nodes there. Returns whether there is such a zone.
+    /// Starts a zonal shift away from a zone, given by its name, until a time: EventBridge gets an event, and EKS cordons the
+    /// nodes there. Returns whether the zone exists.
     pub fn start_zonal_shift(&mut self, zone: &str, until: Timestamp) -> bool {
         let Some(id) = self.zone_id(zone) else { return false };
         self.zonal_shifts.start(&id, Some(until));
@@ -24,7 +24,7 @@ impl World {
         true
     }
 
-    /// Somebody ends the shift away from a zone early. Returns whether there was one.
+    /// Ends the shift away from a zone early. Returns whether there was one.
     pub fn cancel_zonal_shift(&mut self, zone: &str) -> bool {
         let Some(id) = self.zone_id(zone).filter(|id| self.zonal_shifts.cancel(id)) else { return false };
         self.zonal_shift_event("Manual Shift Canceled", &id);
@@ -37,12 +37,12 @@ impl World {
         self.zonal_shifts.shifts().into_iter().any(|shift| id.as_ref() == Some(&shift.zone_id))
     }
 
-    /// When the next shift ends by itself.
+    /// When the next shift expires.
     pub(super) fn zonal_shift_ends(&self) -> Option<Timestamp> {
         self.zonal_shifts.shifts().into_iter().filter_map(|shift| shift.until).min()
     }
 
-    /// Ends shifts that are over, and cordons and uncordons nodes as EKS does. A shift that ends by itself is no event.
+    /// Ends expired shifts, and cordons and uncordons nodes as EKS does. An expiry does not send an event.
     pub(super) fn apply_zonal_shifts(&mut self, now: Timestamp) -> Result<(), WorldError> {
         self.zonal_shifts.expire(now);
         let away: BTreeSet<String> = self.zonal_shifts.shifts().into_iter().map(|shift| shift.zone_id).collect();

@@ -28,11 +28,11 @@ fn main() {
     if let Some(name) = arguments.iter().find_map(|argument| argument.strip_prefix(ONE)) {
         return measure(&Case::all().into_iter().find(|case| case.name == name).unwrap());
     }
-    let wanted: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
-    println!("| case | seconds | plan | judging | launches | left | nodes that go | peak MiB | reach |");
+    let filters: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    println!("| case | seconds | plan | disruption | launches | left | nodes that go | peak MiB | reach |");
     println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|");
     for case in Case::all() {
-        if wanted.iter().all(|part| case.name.contains(part.as_str())) {
+        if filters.iter().all(|part| case.name.contains(part.as_str())) {
             row(&case);
         }
     }

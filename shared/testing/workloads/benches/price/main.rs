@@ -21,15 +21,15 @@ use nodeless_disruption::plan;
 use nodeless_model::CapacityType;
 use nodeless_scheduling::Options;
 
-/// Plans for so many pods are given to the independent checker too, but for those that spread: to find an order in which
-/// they could be placed takes it too long. Tests give it small plans of all mixes.
+/// Plans for at most this number of pods are also given to the independent checker, except for those with spread constraints: it
+/// takes too long to find an order in which they could be placed. Tests give it small plans of all mixes.
 const CHECKED: usize = 1000;
 
 /// Up to this ratio to the plain bound, no better one is looked for.
 const EXPLAINED: f64 = 1.05;
 
 fn main() {
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let filters: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     println!(
         "| mix | pods | bought | plain bound $/h | better bound $/h | ours ÷ plain | ours ÷ better | baseline ÷ plain | our nodes | baseline's nodes | seconds |"
     );
@@ -41,7 +41,7 @@ fn main() {
                 ("with spot", &[CapacityType::OnDemand, CapacityType::Spot]),
             ] {
                 let name = format!("{} {count} {bought}", mix.name);
-                if wanted.iter().all(|part| name.contains(part.as_str())) {
+                if filters.iter().all(|part| name.contains(part.as_str())) {
                     line(&mix, count, bought, ways);
                 }
             }

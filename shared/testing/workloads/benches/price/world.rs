@@ -12,7 +12,7 @@ pub type Amounts = [f64; RESOURCES.len()];
 /// By which topology pods are kept together or apart.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rule {
-    /// At most so many more than in the emptiest domain.
+    /// The maximum skew.
     Spread(u32),
     Together,
     Apart,

@@ -60,7 +60,7 @@ impl Mix {
         if matches!(self, Self::GpuAndWeb) { &["c", "g", "m", "p", "r"] } else { &["c", "m", "r"] }
     }
 
-    /// So many pods that wait. Pods of different seeds have different names, and select none of each other but for
+    /// A number of pending pods. Pods of different seeds have different names, and do not select each other except for
     /// [`Mix::Diverse`].
     #[must_use]
     pub fn pods(self, count: usize, seed: u64) -> Vec<Pod> {
@@ -74,8 +74,8 @@ impl Mix {
         }
     }
 
-    /// An empty cluster in which so many pods wait, and one NodePool. Karpenter's diverse mix comes with 400 types, all others with
-    /// the embedded catalog.
+    /// An empty cluster with a number of pending pods, and one NodePool. Karpenter's diverse mix has 400 types, all others the
+    /// embedded catalog.
     #[must_use]
     pub fn pending(self, count: usize, seed: u64) -> Workload {
         let diverse = self == Self::Diverse;

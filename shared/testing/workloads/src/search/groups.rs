@@ -12,7 +12,7 @@ use nodeless_model::{Operator, Pod, Quantity, Toleration, labels};
 /// The key of the taints of NodePools.
 pub(super) const TAINT: &str = "example.com/team";
 
-/// So many pods of the combination. Those that run have the same groups as those that wait, and other names.
+/// A number of pods of the combination. Running pods have the same groups as pending ones, and other names.
 pub(super) fn pods(of: &Combination, count: usize, prefix: &str) -> Vec<Pod> {
     let each = of.get("group").max(1) as usize;
     let mut sizes = Draw::new(of.seed ^ 0x512e);

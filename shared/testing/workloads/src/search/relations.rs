@@ -26,8 +26,8 @@ pub(super) fn relate(pod: &mut Pod, of: &Combination, group: usize, draw: &mut D
             }
         }
         let mut terms = |kind: &str| {
-            let wanted = draw.percent(of.get(&format!("{kind}_{name}")));
-            let count = if wanted { of.get("terms") as usize } else { 0 };
+            let present = draw.percent(of.get(&format!("{kind}_{name}")));
+            let count = if present { of.get("terms") as usize } else { 0 };
             (0..count).map(|index| near(key, selected(of, group + index))).collect::<Vec<PodAffinityTerm>>()
         };
         pod.required_pod_affinity.extend(terms("near"));

@@ -1,4 +1,4 @@
-//! Which nodes take a pod, and why the others do not.
+//! Which nodes are feasible for a pod, and why others are not.
 
 use super::info::{NodeInfo, PodInfo};
 use super::score;
@@ -14,12 +14,12 @@ pub(super) struct Cluster {
     pub(super) nodes: Vec<NodeInfo>,
     /// Labels of the namespaces.
     pub(super) namespaces: BTreeMap<String, StringMap>,
-    /// Volumes, as far as pods that wait may need them.
+    /// The volumes that pending pods may need.
     pub(super) storage: Storage,
 }
 
 impl Cluster {
-    /// The position of the best node for a pod, or why there is none, in the kube-scheduler's words.
+    /// The index of the best node for a pod, or why there is none, as kube-scheduler words it.
     pub(super) fn place(&self, pod: &PodInfo) -> Result<usize, String> {
         if self.nodes.is_empty() {
             return Err("no nodes available to schedule pods".to_owned());
@@ -51,7 +51,7 @@ impl Cluster {
         })
     }
 
-    /// Makes the volumes of a pod that waited for it to get a node.
+    /// Creates the volumes of a pod that wait for its node.
     pub(super) fn provision(&mut self, api: &ApiServer, pod: &PodInfo, index: usize) -> Result<(), Status> {
         for mount in self.storage.mounts(pod).unwrap_or_default() {
             mount.provision(api, &self.nodes[index])?;
@@ -60,12 +60,12 @@ impl Cluster {
         Ok(())
     }
 
-    /// Puts a pod on a node.
+    /// Assigns a pod to a node.
     pub(super) fn add(&mut self, index: usize, pod: PodInfo) {
         self.nodes[index].add(pod);
     }
 
-    /// Why a node does not take the pod: the reasons of the first filter that refuses it.
+    /// Why a node is not feasible for the pod: the reasons of the first filter that rejects it.
     fn against(&self, pod: &PodInfo, node: &NodeInfo, spreads: &[Spread<'_>]) -> Vec<String> {
         let one = |reason: &str| vec![reason.to_owned()];
         let cordoned = Taint::new("node.kubernetes.io/unschedulable", TaintEffect::NoSchedule);
@@ -92,7 +92,7 @@ impl Cluster {
     }
 }
 
-/// The resources of which the node has too little left.
+/// The resources that are insufficient on the node.
 fn insufficient(pod: &PodInfo, node: &NodeInfo) -> Vec<String> {
     let mut short = Vec::new();
     for (name, asked) in pod.requests.iter() {

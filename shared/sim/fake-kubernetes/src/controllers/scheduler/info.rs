@@ -7,7 +7,7 @@ use nodeless_model::{ResourceList, StringMap, Taint, TaintEffect, Toleration};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-/// A node and what is on it.
+/// A node and its pods.
 #[derive(Debug)]
 pub(in crate::controllers) struct NodeInfo {
     pub(in crate::controllers) name: String,
@@ -40,7 +40,7 @@ pub(in crate::controllers) struct PodInfo {
     pub(super) attracted: Vec<PodTerm>,
     /// Required terms of pod anti-affinity.
     pub(super) repelled: Vec<PodTerm>,
-    /// One of these has to match; `None` when the pod asks for nothing.
+    /// One of these has to match; `None` if the pod has no terms.
     terms: Option<Vec<Term>>,
     pub(super) preferred: Vec<(i64, Term)>,
 }
@@ -60,7 +60,7 @@ struct Expression {
 }
 
 impl NodeInfo {
-    /// A node with nothing on it. One that cannot be understood takes no pods.
+    /// A node without pods. A node that cannot be decoded accepts no pods.
     pub(in crate::controllers) fn new(node: &Value) -> Option<Self> {
         let node = match spec::Node::deserialize(node) {
             Ok(node) => node,
@@ -81,14 +81,14 @@ impl NodeInfo {
         })
     }
 
-    /// Puts a pod on it.
+    /// Adds a pod.
     pub(super) fn add(&mut self, pod: PodInfo) {
         self.requested.add(&pod.requests);
         self.ports.extend(pod.host_ports.iter().cloned());
         self.pods.push(pod);
     }
 
-    /// The first taint that keeps the pod away, or that would drive it out.
+    /// The first taint that the pod does not tolerate for scheduling or execution.
     pub(in crate::controllers) fn first_untolerated(&self, pod: &PodInfo, executing_only: bool) -> Option<&Taint> {
         self.taints.iter().find(|taint| {
             let counts = match taint.effect {
@@ -102,7 +102,7 @@ impl NodeInfo {
 }
 
 impl PodInfo {
-    /// A pod. One that cannot be understood is left alone.
+    /// A pod. A pod that cannot be decoded is ignored.
     pub(in crate::controllers) fn new(pod: &Value) -> Option<Self> {
         let read = match spec::Pod::deserialize(pod) {
             Ok(read) => read,
@@ -165,7 +165,7 @@ impl Term {
         Self { expressions: read("/matchExpressions"), fields: read("/matchFields") }
     }
 
-    /// A term without any part matches nothing.
+    /// A term without any requirement matches nothing.
     pub(super) fn matches(&self, node: &NodeInfo) -> bool {
         !(self.expressions.is_empty() && self.fields.is_empty())
             && self.expressions.iter().all(|it| it.matches(node.labels.get(&it.key).map(String::as_str)))

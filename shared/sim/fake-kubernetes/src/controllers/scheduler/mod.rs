@@ -1,4 +1,4 @@
-//! The kube-scheduler: pods by priority, each on the best node that takes it, or a reason for each node that does not.
+//! The kube-scheduler: pods by priority, each on the best feasible node, or a reason for each node that is not feasible.
 //!
 //! Preferred pod affinity, preemption and the limits of CSI drivers are not simulated.
 
@@ -29,7 +29,7 @@ use volumes::Storage;
 
 const WATCHED: &[Resource] = &[PODS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES];
 const NAME: &str = "default-scheduler";
-/// A pod that stays unschedulable is tried, and reported, again after so many seconds, as the kube-scheduler does.
+/// After how many seconds an unschedulable pod is tried and reported again, as kube-scheduler does.
 const REPORTED_AGAIN: i64 = 300;
 
 /// Binds pods to nodes.
@@ -91,7 +91,7 @@ impl Controller for Scheduler {
     }
 }
 
-/// Whether a pod is this scheduler's to place.
+/// Whether this scheduler is responsible for a pod.
 fn awaits_scheduling(pod: &Value) -> bool {
     text(pod, "/spec/nodeName").is_empty()
         && text(pod, "/status/phase") == "Pending"
@@ -134,13 +134,13 @@ impl Scheduler {
         publish(api, pod, &event, now)
     }
 
-    /// Writes why a pod has no node to its condition, and as an event when that is new. Returns when it was last reported.
+    /// Writes why a pod is unschedulable to its condition, and as an event if that is new. Returns when it was last reported.
     fn refuse(&self, api: &ApiServer, pod: &Value, message: &str, now: Timestamp) -> Result<Timestamp, Status> {
         let mut status = pod["status"].clone();
         let mut conditions = list(pod, "/status/conditions").to_vec();
         set_condition(&mut conditions, "PodScheduled", "False", "Unschedulable", message, now);
         status["conditions"] = Value::Array(conditions);
-        // The condition first: what the event wakes reads it.
+        // The condition is written first, because readers that the event wakes read it.
         write_status(api, &PODS, pod, status)?;
         let before =
             self.reported.get(uid(pod)).filter(|(last, at)| last == message && after(*at, REPORTED_AGAIN) > now);

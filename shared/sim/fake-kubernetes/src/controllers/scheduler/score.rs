@@ -1,4 +1,4 @@
-//! Which of the nodes that take a pod is the best: the emptiest, as by default in Kubernetes, after preferences.
+//! The best of the feasible nodes: the least allocated one, as by default in Kubernetes, after preferences.
 
 use super::filter::Cluster;
 use super::info::{NodeInfo, PodInfo};
@@ -10,7 +10,7 @@ const TAINTS: i64 = 3;
 const AFFINITY: i64 = 2;
 const SPREAD: i64 = 2;
 
-/// The position of the best of these nodes; of equals the first by name.
+/// The index of the best of these nodes; of equal ones the first by name.
 pub(super) fn best(cluster: &Cluster, pod: &PodInfo, fitting: &[usize], spreads: &[Spread<'_>]) -> Option<usize> {
     let nodes: Vec<&NodeInfo> = fitting.iter().map(|index| &cluster.nodes[*index]).collect();
     let repelled = normalized(nodes.iter().map(|node| repelling_taints(pod, node)), true);
@@ -24,7 +24,7 @@ pub(super) fn best(cluster: &Cluster, pod: &PodInfo, fitting: &[usize], spreads:
     order.first().map(|at| fitting[*at])
 }
 
-/// From 0 to 100 by the greatest; reversed, the greatest gets 0.
+/// Scales the scores to 0 to 100; reversed, the highest score gets 0.
 fn normalized(values: impl Iterator<Item = i64>, reversed: bool) -> Vec<i64> {
     let values: Vec<i64> = values.collect();
     let greatest = values.iter().copied().max().unwrap_or(0);
@@ -41,7 +41,7 @@ fn preference(pod: &PodInfo, node: &NodeInfo) -> i64 {
     pod.preferred.iter().filter(|(_, term)| term.matches(node)).map(|(weight, _)| weight).sum()
 }
 
-/// How much of cpu and memory would be left, from 0 to 100.
+/// The fraction of cpu and memory that would be left, from 0 to 100.
 fn least_allocated(pod: &PodInfo, node: &NodeInfo) -> i64 {
     let left = |name: &str| {
         let whole = node.allocatable.get(name).milli();

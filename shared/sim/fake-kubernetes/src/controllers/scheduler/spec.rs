@@ -1,6 +1,6 @@
 //! The part of a pod's JSON that decides on which node it may run.
 //!
-//! Read here and not by the types of `nodeless-api`: what this scheduler makes of a pod is compared with what nodeless does.
+//! Parsed here and not with the types of `nodeless-api`, so that this scheduler checks nodeless independently.
 
 use jiff::Timestamp;
 use nodeless_model::{LabelSelector, Quantity, ResourceList, StringMap, Taint, TaintEffect, Toleration};
@@ -115,7 +115,7 @@ struct Resources {
     limits: ResourceList,
 }
 
-/// A port that a container takes on its node, where `host_port` is not 0.
+/// A port that a container uses on its node, where `host_port` is not 0.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Port {
@@ -163,7 +163,7 @@ struct ContainerStatus {
     resources: Option<Resources>,
 }
 
-/// Tolerations, with an effect or operator that is the empty string read as one that is absent.
+/// Tolerations, where an empty effect or operator counts as absent.
 fn tolerations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Toleration>, D::Error> {
     let mut tolerations = Vec::<serde_json::Map<String, serde_json::Value>>::deserialize(deserializer)?;
     for toleration in &mut tolerations {
@@ -174,7 +174,7 @@ fn tolerations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Tolerat
 }
 
 impl Port {
-    /// Whether two ports cannot be taken on one node.
+    /// Whether two host ports conflict.
     pub(super) fn conflicts_with(&self, other: &Self) -> bool {
         let every = |port: &Self| matches!(port.host_ip.as_str(), "" | "0.0.0.0" | "::");
         let protocol = |port: &Self| port.protocol.clone().unwrap_or_else(|| "TCP".to_owned());
@@ -185,7 +185,7 @@ impl Port {
 }
 
 impl Pod {
-    /// The ports of the node that the pod takes.
+    /// The host ports of the pod.
     pub(super) fn host_ports(&self) -> Vec<Port> {
         let sidecars = self.spec.init_containers.iter().filter(|container| container.is_sidecar());
         let ports = self.spec.containers.iter().chain(sidecars).flat_map(|container| &container.ports);
@@ -207,9 +207,9 @@ impl Pod {
         !self.spec.resource_claims.is_empty()
     }
 
-    /// The resources that the pod takes from its node, by the kube-scheduler's rules: the sum of its containers, or what an
-    /// init container needs beside the sidecars before it if that is more; requests of the pod as a whole instead where it has
-    /// them; its overhead; and one of `pods`.
+    /// The resources that the pod requests, by the kube-scheduler's rules: the sum of its containers, or the requests of an init
+    /// container with the sidecars before it if they are higher; pod-level requests instead if there are any; its overhead; and
+    /// one of `pods`.
     pub(super) fn requests(&self) -> ResourceList {
         let mut sum = ResourceList::new();
         for container in &self.spec.containers {
@@ -241,8 +241,8 @@ impl Pod {
         sum
     }
 
-    /// The requests of a container; while it is resized, the greatest of what is asked for, set aside and in force. A resize
-    /// that the node can never grant does not count.
+    /// The requests of a container; during a resize, the maximum of the desired, allocated and actual requests. A resize that is
+    /// infeasible for the node does not count.
     fn requests_of(&self, container: &Container, statuses: &[ContainerStatus]) -> ResourceList {
         let asked = container.resources.or_limits();
         let Some(status) = statuses.iter().find(|status| status.name == container.name) else { return asked };
@@ -265,7 +265,7 @@ impl Container {
 }
 
 impl Resources {
-    /// The requests, with the limit where a resource has only that.
+    /// The requests, defaulting to the limits.
     fn or_limits(&self) -> ResourceList {
         let mut requests = self.requests.clone();
         for (name, limit) in self.limits.iter() {
@@ -277,7 +277,7 @@ impl Resources {
     }
 }
 
-/// A node, as far as pods are placed by it.
+/// A node, as far as scheduling uses it.
 #[derive(Debug, Deserialize)]
 pub(super) struct Node {
     pub(super) metadata: Metadata,

@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 /// A spread constraint of a pod, counted over the cluster.
 pub(super) struct Spread<'a> {
     constraint: &'a TopologySpread,
-    /// Matching pods by domain, over the nodes that count.
+    /// The number of matching pods by domain, over the eligible nodes.
     domains: BTreeMap<String, i64>,
     /// Whether the pod counts itself.
     own: i64,
 }
 
-/// A selector with the labels added that the pod itself gives.
+/// A selector with the labels of the pod itself added.
 fn selector(base: Option<&LabelSelector>, pod: &PodInfo, same: &[String], other: &[String]) -> Option<LabelSelector> {
     let mut selector = base?.clone();
     for (keys, operator) in [(same, LabelOperator::In), (other, LabelOperator::NotIn)] {
@@ -68,7 +68,7 @@ impl TopologySpread {
 }
 
 impl Spread<'_> {
-    /// How many matching pods are in a node's domain.
+    /// The number of matching pods in a node's domain.
     pub(super) fn neighbours(&self, node: &NodeInfo) -> i64 {
         let domain = node.labels.get(&self.constraint.topology_key);
         domain.and_then(|domain| self.domains.get(domain)).copied().unwrap_or(0)
@@ -91,7 +91,7 @@ pub(super) fn against_spread(node: &NodeInfo, spreads: &[Spread<'_>]) -> Option<
     None
 }
 
-/// Why required affinity and anti-affinity, of the pod itself and of pods already there, exclude a node, if they do.
+/// Why required affinity and anti-affinity, of the pod itself and of existing pods, exclude a node, if they do.
 pub(super) fn against_affinity(cluster: &Cluster, pod: &PodInfo, node: &NodeInfo) -> Option<&'static str> {
     if pod.attracted.iter().any(|term| !attracted(cluster, pod, term, node)) {
         return Some("node(s) didn't match pod affinity rules");
@@ -113,8 +113,8 @@ pub(super) fn against_affinity(cluster: &Cluster, pod: &PodInfo, node: &NodeInfo
     repelled.then_some("node(s) didn't satisfy existing pods anti-affinity rules")
 }
 
-/// Whether an affinity term is met on a node: a pod that is meant is in its domain, or there is none anywhere and the pod
-/// means itself, so that the first of a group can start.
+/// Whether an affinity term is met on a node: a matching pod is in its domain, or there is no matching pod anywhere and the pod
+/// matches its own term, so that the first of a group can start.
 fn attracted(cluster: &Cluster, pod: &PodInfo, term: &PodTerm, node: &NodeInfo) -> bool {
     if !node.labels.contains_key(&term.topology_key) {
         return false;
@@ -134,7 +134,7 @@ fn neighbours<'a>(cluster: &'a Cluster, node: &'a NodeInfo, key: &'a str) -> imp
     near.flat_map(|other| &other.pods)
 }
 
-/// Whether a term of one pod means another.
+/// Whether a term of one pod matches another.
 fn meant(cluster: &Cluster, pod: &PodInfo, term: &PodTerm, other: &PodInfo) -> bool {
     let everywhere = term.namespaces.is_empty() && term.namespace_selector.is_none();
     let in_namespace = if everywhere {

@@ -1,7 +1,7 @@
-//! Volumes: on which nodes a pod can mount its own, and making those that waited for their first consumer.
+//! Volumes: on which nodes a pod can mount its volumes, and the provisioning of those that wait for their first consumer.
 //!
-//! What the volume controller and the CSI driver's provisioner do in a cluster happens here at once, when the pod is bound.
-//! Claims of classes that bind at once stay as they are, and volumes of deleted claims are not deleted.
+//! The work of the volume controller and the CSI driver's provisioner happens here at once, when the pod is bound. Claims of
+//! classes with immediate binding stay unchanged, and volumes of deleted claims are not deleted.
 
 use super::info::{NodeInfo, PodInfo, Term};
 use crate::controllers::object::{all, create, list, name, namespace, text, update, write_status};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const ZONE: &str = "topology.kubernetes.io/zone";
-/// Names under which StorageClasses and volumes may still name the zone of a node.
+/// Labels by which StorageClasses and volumes may name the zone of a node.
 const FORMER_ZONES: [&str; 2] = ["failure-domain.beta.kubernetes.io/zone", "topology.ebs.csi.aws.com/zone"];
 
 /// All volumes of the cluster.
@@ -27,7 +27,7 @@ pub(super) struct Storage {
 pub(super) enum Mount<'a> {
     /// It has a volume.
     Bound(&'a Value),
-    /// Its volume is made where the pod goes.
+    /// Its volume is provisioned where the pod is scheduled.
     Waiting { claim: &'a Value, class: &'a Value },
 }
 
@@ -42,7 +42,7 @@ impl Storage {
         })
     }
 
-    /// The claims that a pod mounts; or why no node can take it, in the kube-scheduler's words.
+    /// The claims that a pod mounts; or why no node is feasible, as kube-scheduler words it.
     pub(super) fn mounts(&self, pod: &PodInfo) -> Result<Vec<Mount<'_>>, String> {
         pod.volume_claims.iter().map(|claim| self.mount(&pod.namespace, claim)).collect()
     }
@@ -68,7 +68,7 @@ impl Storage {
 }
 
 impl Mount<'_> {
-    /// Why a node cannot mount it, in the kube-scheduler's words.
+    /// Why a node cannot mount it, as kube-scheduler words it.
     pub(super) fn against(&self, node: &NodeInfo) -> Option<&'static str> {
         match self {
             Self::Bound(volume) => {
@@ -91,7 +91,7 @@ impl Mount<'_> {
         }
     }
 
-    /// Makes the volume of a claim that waited for a node: in the zone of this one.
+    /// Provisions the volume of a claim that waited for a node, in the zone of this node.
     pub(super) fn provision(&self, api: &ApiServer, node: &NodeInfo) -> Result<(), Status> {
         let Self::Waiting { claim, class } = self else { return Ok(()) };
         let volume = format!("pvc-{}", text(claim, "/metadata/uid"));

@@ -32,7 +32,7 @@ pub(super) fn parse(call: &Call, bytes: &[u8]) -> Result<Value, Status> {
     }
 }
 
-/// How to delete: a `DeleteOptions` in the body, or query parameters.
+/// Options of a deletion: a `DeleteOptions` in the body, or query parameters.
 pub(super) fn delete_options(call: &Call, body: Option<&Value>) -> Result<DeleteOptions, Status> {
     let field = |name: &str| body.and_then(|body| body.get(name)).filter(|value| !value.is_null());
     let named = field("propagationPolicy").and_then(Value::as_str).or(call.parameter("propagationPolicy"));

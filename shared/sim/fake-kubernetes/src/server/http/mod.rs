@@ -1,4 +1,4 @@
-//! The HTTP face: URLs to operations, and answers in the form that the client accepts.
+//! The HTTP API: maps URLs to operations, and answers in the format that the client accepts.
 
 mod body;
 mod reads;
@@ -21,7 +21,7 @@ use super::discovery::{self, REVIEWS};
 use super::openapi;
 use super::status::Status;
 
-/// Larger requests are refused, as by the real server.
+/// Larger requests are rejected, as by the real server.
 const LARGEST_BODY: usize = 3 * 1024 * 1024;
 
 impl ApiServer {
@@ -69,14 +69,14 @@ async fn route(server: &ApiServer, request: Request) -> Result<Response, Status>
 }
 
 fn authenticate(server: &ApiServer, authorization: Option<&str>) -> Result<(), Status> {
-    let Some(wanted) = server.token() else { return Ok(()) };
-    if authorization.and_then(|value| value.strip_prefix("Bearer ")).is_some_and(|token| token.trim() == wanted) {
+    let Some(expected) = server.token() else { return Ok(()) };
+    if authorization.and_then(|value| value.strip_prefix("Bearer ")).is_some_and(|token| token.trim() == expected) {
         return Ok(());
     }
     Err(Status::new(401, "Unauthorized", "Unauthorized"))
 }
 
-/// What is not about objects: discovery, health, version, OpenAPI.
+/// Requests that are not about objects: discovery, health, version, OpenAPI.
 fn static_page(server: &ApiServer, call: &Call) -> Option<Result<Response, Status>> {
     let aggregated = call.accept.contains("as=APIGroupDiscoveryList") && call.accept.contains("v=v2");
     let store = server.store();
@@ -102,7 +102,7 @@ fn static_page(server: &ApiServer, call: &Call) -> Option<Result<Response, Statu
     Some(Ok(answer(200, &found)))
 }
 
-/// Access reviews: everything is allowed to everybody.
+/// Access reviews: all requests are allowed.
 fn review(group: &str, kind: &str, mut review: Value) -> Result<Response, Status> {
     if !review.is_object() {
         return Err(Status::bad_request("a review has to be an object"));
@@ -121,7 +121,7 @@ fn review(group: &str, kind: &str, mut review: Value) -> Result<Response, Status
     Ok(answer(201, &review))
 }
 
-/// One object in the form asked for.
+/// One object in the requested format.
 fn show(server: &ApiServer, call: &Call, target: &Target, code: u16, object: &std::sync::Arc<Value>) -> Response {
     let form = if target.subresource.as_deref() == Some("scale") { Form::Full } else { call.form() };
     respond::object(&target.definition, form, call.include(), code, object, server.now())

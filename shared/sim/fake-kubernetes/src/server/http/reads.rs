@@ -31,7 +31,7 @@ pub(super) fn get(server: &ApiServer, call: &Call, target: &Target) -> Result<Re
     }
 }
 
-/// Where a paged list continues: at which revision, behind which object.
+/// Where a paged list continues: the revision, and the last object.
 struct Continue {
     revision: u64,
     after: ObjectKey,
@@ -55,7 +55,7 @@ impl Continue {
     }
 }
 
-/// The revision to list at: that of the continue token, an exact one that is asked for, or the latest.
+/// The revision of a list: that of the continue token, an exact one in the request, or the latest.
 fn revision(call: &Call, store: &Store, token: Option<&Continue>) -> Result<u64, Status> {
     let asked = call.number("resourceVersion")?;
     if let Some(token) = token {
@@ -82,7 +82,7 @@ fn revision(call: &Call, store: &Store, token: Option<&Continue>) -> Result<u64,
     }
 }
 
-/// A revision from the future cannot be served: the client talks to another cluster than it did before.
+/// A revision from the future cannot be served: the client was connected to another cluster before.
 pub(super) fn check_not_ahead(store: &Store, asked: u64) -> Result<(), Status> {
     if asked <= store.revision {
         return Ok(());
@@ -125,7 +125,7 @@ fn page(server: &ApiServer, call: &Call, target: &Target) -> Result<(Vec<Arc<Val
         None => store.iter(&storage, options.namespace.as_deref()),
     };
     let mut matching = everything
-        .filter(|((namespace, _), _)| options.namespace.as_ref().is_none_or(|wanted| wanted == namespace))
+        .filter(|((namespace, _), _)| options.namespace.as_ref().is_none_or(|requested| requested == namespace))
         .filter(|(key, _)| token.as_ref().is_none_or(|token| **key > token.after))
         .filter(|(_, object)| options.labels.matches(object) && fields.matches(object));
     let page: Vec<(ObjectKey, Arc<Value>)> = matching

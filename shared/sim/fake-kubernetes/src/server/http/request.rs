@@ -1,4 +1,4 @@
-//! What a request asks for: path, query and headers.
+//! The parameters of a request: path, query and headers.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::server::resource::Definition;
 use crate::server::selectors::LabelSelector;
 use crate::server::status::Status;
 
-/// The parts of a request that its body is no part of.
+/// The parts of a request except for its body.
 pub(super) struct Call {
     pub(super) path: String,
     query: Vec<(String, String)>,
@@ -70,14 +70,14 @@ impl Call {
         }
     }
 
-    /// The field manager: named, or the name of the client's program.
+    /// The field manager: the parameter, or the name of the client's program.
     pub(super) fn field_manager(&self) -> String {
         let named = self.parameter("fieldManager");
         let program = self.user_agent.split(['/', ' ']).next().unwrap_or_default();
         named.unwrap_or(if program.is_empty() { "unknown" } else { program }).to_owned()
     }
 
-    /// The form of the answer: the first one in `Accept` that is served.
+    /// The format of the answer: the first supported one in `Accept`.
     pub(super) fn form(&self) -> Form {
         for accepted in self.accept.split(',') {
             if accepted.contains("as=Table") && accepted.contains("v=v1;") | accepted.ends_with("v=v1") {
@@ -94,7 +94,7 @@ impl Call {
         Form::Full
     }
 
-    /// What rows of a table carry of their object.
+    /// Which part of their object the rows of a table contain.
     pub(super) fn include(&self) -> &str {
         self.parameter("includeObject").unwrap_or("Metadata")
     }
@@ -108,7 +108,7 @@ impl Call {
     }
 }
 
-/// What a path names.
+/// The resource in a path.
 pub(super) struct Target {
     pub(super) definition: Arc<Definition>,
     /// Unset for cluster-scoped resources and for lists of all namespaces.
@@ -128,7 +128,7 @@ impl Target {
         let store = server.store();
         let find = |plural: &str| store.definition(group, version, plural);
         let (namespace, rest) = match rest {
-            // `namespaces/NAME/status` is about the namespace, `namespaces/NAME/pods` about what it holds.
+            // `namespaces/NAME/status` is about the namespace, `namespaces/NAME/pods` about its contents.
             ["namespaces", _] | ["namespaces", _, "status" | "finalize"] => (None, rest),
             ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (Some((*namespace).to_owned()), rest),
             _ => (None, rest),

@@ -13,7 +13,7 @@ use crate::server::resource::Definition;
 use crate::server::status::Status;
 use crate::server::table;
 
-/// The form that a client accepts objects in.
+/// The format of objects that a client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Full,

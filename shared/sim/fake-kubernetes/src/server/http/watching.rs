@@ -19,7 +19,7 @@ use crate::server::status::Status;
 use crate::server::store::{Change, ChangeKind};
 use crate::server::{events, table};
 
-/// How often a client that allows bookmarks gets one when nothing else happens.
+/// How often a client that allows bookmarks gets one if there is no change.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a watch without a timeout lasts; the real server takes half an hour to an hour.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -57,7 +57,7 @@ pub(super) fn watch(server: &ApiServer, call: &Call, target: &Target) -> Result<
         include: call.include().to_owned(),
         bookmarks: call.flag("allowWatchBookmarks"),
         revision: from.unwrap_or_default(),
-        // Subscribed before the state is read, so that nothing falls between.
+        // Subscribed before the state is read, so that no change is missed.
         revisions: server.subscribe(),
         deadline: now + seconds.map_or(LONGEST, Duration::from_secs),
         next_bookmark: now + BOOKMARK_INTERVAL,
@@ -78,7 +78,7 @@ pub(super) fn watch(server: &ApiServer, call: &Call, target: &Target) -> Result<
     Ok(respond::stream(Body::from_stream(stream)))
 }
 
-/// Whether the watch begins with the objects that exist.
+/// Whether the watch begins with the existing objects.
 fn initial_events(call: &Call, from: Option<u64>) -> Result<bool, Status> {
     let asked_match = call.parameter("resourceVersionMatch");
     match call.parameter("sendInitialEvents") {
@@ -96,7 +96,7 @@ fn initial_events(call: &Call, from: Option<u64>) -> Result<bool, Status> {
 }
 
 impl Watch {
-    /// Queues the objects that exist, and the bookmark after them.
+    /// Queues the existing objects, and the bookmark after them.
     fn start(&mut self, mark_end: bool) {
         let server = self.server.clone();
         let store = server.store();
@@ -145,7 +145,7 @@ impl Watch {
         }
     }
 
-    /// Queues what has changed since the last look.
+    /// Queues the changes since the last call.
     fn poll(&mut self) {
         self.revisions.mark_unchanged();
         let server = self.server.clone();
@@ -170,12 +170,12 @@ impl Watch {
 
     fn selects(&self, object: &Value) -> bool {
         let namespace = object["metadata"]["namespace"].as_str();
-        self.options.namespace.as_deref().is_none_or(|wanted| namespace == Some(wanted))
+        self.options.namespace.as_deref().is_none_or(|requested| namespace == Some(requested))
             && self.options.labels.matches(object)
             && self.fields.matches(object)
     }
 
-    /// A change as this watch sees it: an object may come into, or go out of, what is selected.
+    /// A change in terms of this watch: an object may start or stop matching the selector.
     fn change(&mut self, change: &Change) -> Option<Bytes> {
         let before = change.previous.as_ref().is_some_and(|previous| self.selects(previous));
         let after = change.kind != ChangeKind::Deleted && self.selects(&change.object);

@@ -16,7 +16,7 @@ use crate::server::selectors::FieldSelector;
 use crate::server::status::Status;
 use crate::server::writes::{self, Part};
 
-/// Asks the webhooks about a write, then makes it. `write` takes the server and whether it is a dry run.
+/// Calls the webhooks for a write, then performs it. `write` takes the server and whether it is a dry run.
 async fn reviewed<T>(
     server: &ApiServer,
     target: &Target,
@@ -82,7 +82,7 @@ pub(super) async fn post(server: &ApiServer, call: &Call, target: &Target, bytes
     }
     place(target, &mut object)?;
     check_fields(call, target, &object)?;
-    // Before the webhooks see the object, so that they see the name it will have.
+    // Before the webhooks receive the object, so that it has its name.
     writes::generate_name(&mut server.store(), &mut object);
     let manager = Some(call.field_manager());
     let created = reviewed(server, target, None, call.dry_run()?, Arc::clone, |server, dry_run| {
@@ -93,7 +93,7 @@ pub(super) async fn post(server: &ApiServer, call: &Call, target: &Target, bytes
     Ok(show(server, call, target, 201, &created))
 }
 
-/// What `fieldValidation=Strict` has against an object: fields that its kind does not have.
+/// The errors of `fieldValidation=Strict`: the unknown fields of an object.
 fn check_fields(call: &Call, target: &Target, object: &Value) -> Result<(), Status> {
     match call.parameter("fieldValidation") {
         Some("Strict") => {}
@@ -170,11 +170,11 @@ pub(super) async fn patch(server: &ApiServer, call: &Call, target: &Target, byte
             return Err(Status::new(415, "UnsupportedMediaType", text));
         }
     };
-    // A merge patch or an applied configuration has the shape of the object, with directives at most.
+    // A merge patch or an applied configuration has the structure of the object, and may contain directives.
     if matches!(kind, PatchType::Merge | PatchType::Apply) && target.subresource.as_deref() != Some("scale") {
         check_fields(call, target, &patch)?;
     }
-    // Unlike other writes, an apply has to name its manager.
+    // Unlike other writes, an apply requires a field manager.
     let manager = match kind {
         PatchType::Apply => call.parameter("fieldManager").map(str::to_owned),
         _ => Some(call.field_manager()),
@@ -208,7 +208,7 @@ pub(super) async fn delete(server: &ApiServer, call: &Call, target: &Target, byt
             ask_about_deletion(server, target, object, options.dry_run).await?;
             match server.delete(resource, namespace, name, &options) {
                 Ok(_) => {}
-                // Gone in the meantime, perhaps with its owner.
+                // Deleted meanwhile, perhaps with its owner.
                 Err(error) if error.code == 404 => {}
                 Err(error) => return Err(error),
             }
@@ -226,7 +226,7 @@ pub(super) async fn delete(server: &ApiServer, call: &Call, target: &Target, byt
     let old = server.get(resource, target.namespace(), name)?;
     ask_about_deletion(server, target, &old, options.dry_run).await?;
     let (object, gone) = server.delete_or_mark(resource, target.namespace(), name, &options)?;
-    // Pods are always answered with, other objects only while they wait for something.
+    // Deleted pods are always returned, other objects only while they wait for something.
     if gone && resource.kind != "Pod" {
         let mut status = success(200);
         status["details"] = json!({"name": name, "group": resource.group, "kind": resource.plural,

@@ -1,4 +1,4 @@
-//! Server-side apply, and the book-keeping of field managers that it rests on.
+//! Server-side apply, and the field managers that it uses.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::server::resource::{Definition, text};
 use crate::server::status::{Cause, Status};
 use crate::server::structure::{ListType, is_atomic_map, list_type, position_by_keys};
 
-/// Who writes, and through which subresource.
+/// The field manager, and the subresource.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Writer<'a> {
     pub(crate) manager: &'a str,
@@ -73,7 +73,7 @@ fn position(entries: &[Entry], writer: Writer<'_>, operation: &str) -> Option<us
     })
 }
 
-/// Records what a create or update changed: the writer owns it, and removed fields have no owner.
+/// Records the changes of a create or update: the writer owns them, and removed fields have no owner.
 pub(crate) fn track_update(definition: &Definition, old: Option<&Value>, new: &mut Value, writer: Writer<'_>) {
     let mut all = entries(new);
     let nothing = json!({});
@@ -149,7 +149,7 @@ pub(crate) fn apply(
     }
     let previous = own.map(|index| all[index].fields.clone()).unwrap_or_default();
     let mut merged = merge(definition, &mut Vec::new(), live, configuration);
-    // Elements before their fields: an element cannot be found any more once its keys are gone.
+    // Elements before their fields: an element cannot be found without its keys.
     let abandoned = previous.0.iter().filter(|path| {
         !applied.0.contains(*path)
             && !applied.0.iter().any(|other| other.starts_with(path))
@@ -175,7 +175,7 @@ pub(crate) fn apply(
     Ok(merged)
 }
 
-/// A field in a list element or map that becomes empty goes with its last child: `labels: {}` is no label at all.
+/// A field in a list element or map that becomes empty is removed with its last child: `labels: {}` has no label.
 fn remove_empty_parents(object: &mut Value, path: &[String]) {
     for length in (1..path.len()).rev() {
         let parent = &path[..length];
@@ -192,7 +192,7 @@ fn remove_empty_parents(object: &mut Value, path: &[String]) {
 }
 
 fn is_conflict(live: &Value, configuration: &Value, path: &[String]) -> bool {
-    // A keyed element is shared by all who set fields in it.
+    // A keyed element is shared by all managers that set fields in it.
     if path.last().is_some_and(|step| step.starts_with("k:")) {
         return false;
     }

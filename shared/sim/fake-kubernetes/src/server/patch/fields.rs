@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 use crate::server::resource::Definition;
 use crate::server::structure::{ListType, is_atomic_map, key_value, list_type};
 
-/// One step of a path, in the spelling of `FieldsV1`: `f:name`, `k:{"name":"a"}`, `v:"value"`.
+/// One step of a path, in the syntax of `FieldsV1`: `f:name`, `k:{"name":"a"}`, `v:"value"`.
 pub(crate) type Path = Vec<String>;
 
-/// The paths that a manager owns. A path that others extend is the mark of the containing map itself.
+/// The paths that a manager owns. A path that others extend marks the containing map itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldSet(pub(crate) BTreeSet<Path>);
 
@@ -220,11 +220,11 @@ fn step_kind(step: &str) -> Step<'_> {
 }
 
 fn has_keys(element: &Value, keys: &Value) -> bool {
-    let wanted = keys.as_object().into_iter().flatten();
-    wanted.into_iter().all(|(key, value)| key_value(element, key).as_ref() == Some(value))
+    let expected = keys.as_object().into_iter().flatten();
+    expected.into_iter().all(|(key, value)| key_value(element, key).as_ref() == Some(value))
 }
 
-/// The path for a person: `.spec.template.spec.containers[name="web"].image`.
+/// The path in messages: `.spec.template.spec.containers[name="web"].image`.
 pub(crate) fn display(path: &[String]) -> String {
     let mut text = String::new();
     for step in path {

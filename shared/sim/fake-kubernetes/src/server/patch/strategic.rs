@@ -1,4 +1,4 @@
-//! Strategic merge patch: a merge patch that knows which lists are keyed, with directives for the rest.
+//! Strategic merge patch: a merge patch with keyed lists and directives.
 
 use serde_json::{Map, Value};
 
@@ -140,9 +140,9 @@ fn merge_list(
 /// Puts the listed elements in the given order, and the others behind the element that they followed.
 fn reorder(list_type: &ListType, list: &mut [Value], order: &[Value]) {
     let rank = |element: &Value| {
-        order.iter().position(|wanted| match list_type {
-            ListType::Map(keys) => keys.iter().all(|key| element.get(key) == wanted.get(key)),
-            _ => element == wanted,
+        order.iter().position(|expected| match list_type {
+            ListType::Map(keys) => keys.iter().all(|key| element.get(key) == expected.get(key)),
+            _ => element == expected,
         })
     };
     let mut last = 0;

@@ -168,12 +168,12 @@ fn a_budget_allows_one_eviction_and_refuses_the_next() {
     world.server.refresh_disruption_budgets().unwrap();
     let error = evict(&world, "b").unwrap_err();
     assert_eq!(error.causes[0].message, "The disruption budget budget needs 1 healthy pods and has 1 currently");
-    // The pod that is on its way out already can be evicted again.
+    // The pod that is already being deleted can be evicted again.
     evict(&world, "a").unwrap();
 }
 
 #[test]
-fn an_unready_pod_may_go_when_the_budget_is_healthy_or_says_so() {
+fn an_unready_pod_may_be_evicted_if_the_budget_is_healthy_or_allows_it() {
     let world = with_budget(json!({"minAvailable": 1}));
     make_ready(&world, "b", false);
     world.server.refresh_disruption_budgets().unwrap();

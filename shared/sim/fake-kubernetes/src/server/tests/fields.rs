@@ -21,7 +21,7 @@ fn a_field_set_survives_its_encoding() {
 }
 
 #[test]
-fn strategic_merge_orders_as_it_is_told() {
+fn strategic_merge_follows_order_directives() {
     let patch = json!({"spec": {"$setElementOrder/containers": [{"name": "d"}, {"name": "c"}],
         "containers": [{"name": "d", "image": "x"}]}});
     let patched = patch::strategic::patch(&definition("Pod"), &pod("a"), &patch).unwrap();
@@ -39,7 +39,7 @@ fn strategic_merge_keeps_only_what_is_to_be_retained() {
 }
 
 #[test]
-fn quantities_are_told_from_other_texts() {
+fn quantities_are_distinguished_from_other_texts() {
     for text in ["1", "100m", "1.5Gi", ".5", "1e3", "1E", "-2k", "12E6", "0"] {
         assert!(is_quantity(text), "{text}");
     }
@@ -98,7 +98,7 @@ fn encoded(version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
 #[test]
 fn protobuf_is_read_into_the_json_form() {
     let entry = [bytes_field(1, b"a"), bytes_field(2, b"b")].concat();
-    // Go writes the creation time that is not set as an empty message.
+    // Go encodes an unset creation time as an empty message.
     let metadata = [bytes_field(1, b"m"), bytes_field(8, b""), bytes_field(11, &entry)].concat();
     let data = [bytes_field(1, b"k"), bytes_field(2, b"v")].concat();
     let raw = [bytes_field(1, &metadata), bytes_field(2, &data)].concat();

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{ApiServer, CreateOptions, DeleteOptions, Options, Resource, Status};
 
-/// A server, and the seconds that its clock shows.
+/// A server, and the seconds of its clock.
 struct World {
     server: ApiServer,
     clock: Arc<AtomicI64>,

@@ -49,7 +49,7 @@ fn a_pod_gets_its_defaults_and_priority() {
 }
 
 #[test]
-fn what_is_wrong_with_an_object_is_said_field_by_field() {
+fn errors_of_an_object_are_reported_by_field() {
     let world = world();
     let mut object = pod("Bad_Name");
     object["spec"]["containers"] = json!([]);
@@ -65,9 +65,9 @@ fn what_is_wrong_with_an_object_is_said_field_by_field() {
     assert_eq!(error.causes[0].field.as_deref(), Some("spec.containers[0].resources.requests[cpu]"));
 
     let mut object = pod("a");
-    object["metadata"]["namespace"] = json!("nowhere");
+    object["metadata"]["namespace"] = json!("missing");
     let error = world.create(&PODS, object).unwrap_err();
-    assert_eq!(error.message, "namespaces \"nowhere\" not found");
+    assert_eq!(error.message, "namespaces \"missing\" not found");
 
     let mut object = pod("a");
     object["kind"] = json!("Deployment");

@@ -137,7 +137,7 @@ fn apply_finds_conflicts_and_takes_over_by_force() {
     assert_eq!(error.message, expected);
     let forced = apply(&world, "me", true, &deployment(2)).unwrap();
     assert_eq!(forced["spec"]["replicas"], 2);
-    // What one applies with the value it has is shared, and no conflict.
+    // A field that is applied with its current value is shared, which is not a conflict.
     assert!(apply(&world, "third", false, &deployment(2)).is_ok());
 }
 

@@ -1,4 +1,4 @@
-//! CapacityBuffers: what they are about.
+//! CapacityBuffers and the objects that they refer to.
 
 use super::objects;
 use nodeless_api::{CapacityBufferStatus, ConvertError, slim};
@@ -10,7 +10,7 @@ use nodeless_ports::cluster::BufferView;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The active ones of these buffers, each with what its source says.
+/// The active buffers among these, each with the pod template and size of its source.
 pub(super) fn shapes(
     api: &ApiServer,
     buffers: Vec<(CapacityBuffer, CapacityBufferStatus)>,

@@ -1,4 +1,4 @@
-//! The mirror: NodeClaim objects that show our records.
+//! The mirror: NodeClaim objects that show the records.
 
 use super::FIELD_MANAGER;
 use super::objects::{delete, failed, get, remove_finalizer, update, write_status};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const OPERATION: &str = "Kubernetes mirror NodeClaim";
 
-/// The JSON of one of our own types.
+/// The JSON of a nodeless type.
 pub(super) fn as_value(operation: &str, object: &impl Serialize) -> Result<Value, PortError> {
     serde_json::to_value(object).map_err(|error| PortError::new(ErrorKind::Invalid, operation, error.to_string()))
 }
@@ -25,12 +25,12 @@ pub(super) fn mirror(api: &ApiServer, claim: &NodeClaim) -> Result<String, PortE
         Some(object) => adopt(api, object, claim)?,
         None => create(api, claim)?,
     };
-    let wanted = as_value(OPERATION, &convert::mirror(claim, None).status)?;
-    write_status(api, OPERATION, &NODE_CLAIMS, &object, wanted)?;
+    let desired = as_value(OPERATION, &convert::mirror(claim, None).status)?;
+    write_status(api, OPERATION, &NODE_CLAIMS, &object, desired)?;
     Ok(uid(&object).to_owned())
 }
 
-/// Creates the object. Its spec can never be changed afterwards.
+/// Creates the object. Its spec is immutable.
 fn create(api: &ApiServer, claim: &NodeClaim) -> Result<Arc<Value>, PortError> {
     let pool = get(api, OPERATION, &NODE_POOLS, "", &claim.node_pool)?;
     let pool = pool.and_then(|pool| serde_json::from_value::<nodeless_api::NodePool>(pool.as_ref().clone()).ok());
@@ -45,13 +45,13 @@ fn create(api: &ApiServer, claim: &NodeClaim) -> Result<Arc<Value>, PortError> {
     api.create(&NODE_CLAIMS, object, &options).map_err(|error| failed(OPERATION, &error))
 }
 
-/// Marks an object that is there already as ours.
+/// Adopts an existing object.
 fn adopt(api: &ApiServer, object: Arc<Value>, claim: &NodeClaim) -> Result<Arc<Value>, PortError> {
     let mirror = convert::mirror(claim, None).metadata;
     let mut changed = object.as_ref().clone();
     let shown = mirror.labels.clone().unwrap_or_default();
     if let Some(present) = changed["metadata"]["labels"].as_object_mut() {
-        // It may have left the reservation that it was launched into.
+        // The instance may have left the reservation that it was launched into.
         present.retain(|key, _| !labels::OF_A_RESERVATION.contains(&key.as_str()) || shown.contains_key(key));
     }
     for (field, values) in [("annotations", mirror.annotations), ("labels", mirror.labels)] {
@@ -66,7 +66,7 @@ fn adopt(api: &ApiServer, object: Arc<Value>, claim: &NodeClaim) -> Result<Arc<V
     update(api, OPERATION, &NODE_CLAIMS, changed)
 }
 
-/// Deletes the object and takes our finalizer off.
+/// Deletes the object and removes the finalizer of nodeless.
 pub(super) fn remove(api: &ApiServer, name: &str) -> Result<(), PortError> {
     let operation = "Kubernetes delete NodeClaim";
     let Some(object) = get(api, operation, &NODE_CLAIMS, "", name)? else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! The Cluster port on the API server in memory.
+//! The Cluster port over the API server in memory.
 
 mod buffers;
 mod claims;
@@ -26,12 +26,12 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Who writes, in managed fields and events.
+/// The field manager and the source of events.
 const FIELD_MANAGER: &str = "nodeless";
-/// How often `wait_for_batch` looks for pods that have become pending.
-const SETTLE_STEP: Duration = Duration::from_millis(100);
+/// How often `wait_for_batch` looks for newly pending pods.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The cluster of a simulated world.
+/// The simulated cluster.
 #[derive(Clone, Debug)]
 pub struct MemoryCluster {
     api: ApiServer,
@@ -39,12 +39,12 @@ pub struct MemoryCluster {
 }
 
 impl MemoryCluster {
-    /// The cluster behind this API server, on this clock.
+    /// The cluster of this API server, with this clock.
     pub fn new(api: ApiServer, clock: WorldClock) -> Self {
         Self { api, clock }
     }
 
-    /// Where volumes can be used, if any pod mounts one.
+    /// Where volumes can be mounted, if any pod mounts one.
     fn read_volumes(&self, view: &mut ClusterView) -> Result<(), PortError> {
         if !view.mounts_volumes() {
             return Ok(());
@@ -58,7 +58,7 @@ impl MemoryCluster {
         Ok(())
     }
 
-    /// The uids of the pods that wait for a node.
+    /// The uids of the pending pods.
     fn pending(&self) -> Result<BTreeSet<String>, PortError> {
         let (pods, _) = read(&self.api, &objects::UNBOUND_PODS)?;
         Ok(pods.into_iter().filter(Pod::is_provisionable).map(|pod| pod.uid).collect())
@@ -113,7 +113,7 @@ impl PlanningView for MemoryCluster {
         }
         let mut quiet = idle.min(max);
         while waited() < quiet {
-            self.clock.sleep(SETTLE_STEP.min(quiet.saturating_sub(waited()))).await;
+            self.clock.sleep(POLL_INTERVAL.min(quiet.saturating_sub(waited()))).await;
             let pending = self.pending()?;
             if !pending.is_subset(&known) {
                 quiet = (waited() + idle).min(max);

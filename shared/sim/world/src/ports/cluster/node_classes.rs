@@ -1,4 +1,4 @@
-//! Configuration objects: reading one, and writing what they came to.
+//! Reads configuration objects, and writes their status.
 
 use super::claims::as_value;
 use super::objects::{self, remove_finalizer, strings, update, write_status};
@@ -24,7 +24,8 @@ fn decode(operation: &str, name: &str, object: &Value) -> Result<EC2NodeClass, P
     })
 }
 
-/// Writes the status, the hash annotations and our finalizer. A class that is being deleted gets no marks.
+/// Writes the status, the hash annotations and the finalizer of nodeless. A class that is being deleted gets neither annotations
+/// nor finalizer.
 pub(super) fn write(api: &ApiServer, name: &str, status: &EC2NodeClassStatus) -> Result<(), PortError> {
     let operation = "Kubernetes patch EC2NodeClass";
     let Some(mut object) = objects::get(api, operation, &NODE_CLASSES, "", name)? else {
@@ -63,7 +64,7 @@ pub(super) fn write_status_of(
     write_status(api, &operation, resource, &object, as_value(&operation, status)?)
 }
 
-/// Takes our finalizer off.
+/// Removes the finalizer of nodeless.
 pub(super) fn release(api: &ApiServer, name: &str) -> Result<(), PortError> {
     remove_finalizer(api, "Kubernetes release EC2NodeClass", &NODE_CLASSES, name, labels::EC2_NODE_CLASS_FINALIZER)
 }

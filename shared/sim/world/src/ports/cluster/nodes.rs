@@ -1,4 +1,4 @@
-//! Changes to Node objects.
+//! Patches Node objects.
 
 use super::objects::{get, strings, update};
 use nodeless_fake_kubernetes::ApiServer;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const OPERATION: &str = "Kubernetes patch Node";
 
-/// Changes a node on top of what is there.
+/// Patches the current state of a node.
 pub(super) fn patch(api: &ApiServer, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
     let gone = || PortError::new(ErrorKind::NotFound, OPERATION, format!("there is no node {name}"));
     let node = get(api, OPERATION, &NODES, "", name)?.ok_or_else(gone)?;
@@ -42,13 +42,13 @@ fn change_labels(node: &mut Value, patch: &NodePatch) {
 
 fn change_finalizers(node: &mut Value, patch: &NodePatch) {
     let present = strings(node, "/metadata/finalizers");
-    let mut wanted = present.clone();
-    wanted.retain(|finalizer| Some(finalizer) != patch.remove_finalizer.as_ref());
-    // Kubernetes forbids new finalizers on an object that is being deleted.
+    let mut desired = present.clone();
+    desired.retain(|finalizer| Some(finalizer) != patch.remove_finalizer.as_ref());
+    // Kubernetes does not allow new finalizers on an object that is being deleted.
     let missing = patch.add_finalizer.iter().filter(|finalizer| !present.contains(finalizer));
-    wanted.extend(missing.filter(|_| !is_deleting(node)).cloned());
-    if wanted != present {
-        node["metadata"]["finalizers"] = json!(wanted);
+    desired.extend(missing.filter(|_| !is_deleting(node)).cloned());
+    if desired != present {
+        node["metadata"]["finalizers"] = json!(desired);
     }
 }
 
@@ -58,35 +58,35 @@ fn change_owner(node: &mut Value, patch: &NodePatch) {
     if present.iter().any(|owner| owner["uid"] == *uid) {
         return;
     }
-    // A reference to an earlier NodeClaim object of the same name would let the garbage collector delete the node.
+    // With a reference to an earlier NodeClaim object of the same name, the garbage collector would delete the node.
     let stale = |owner: &Value| owner["kind"] == "NodeClaim" && owner["name"] == *name;
-    let mut wanted: Vec<Value> = present.into_iter().filter(|owner| !stale(owner)).collect();
-    wanted.push(json!({
+    let mut desired: Vec<Value> = present.into_iter().filter(|owner| !stale(owner)).collect();
+    desired.push(json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": name, "uid": uid, "blockOwnerDeletion": true
     }));
-    node["metadata"]["ownerReferences"] = Value::Array(wanted);
+    node["metadata"]["ownerReferences"] = Value::Array(desired);
 }
 
 fn change_taints(node: &mut Value, patch: &NodePatch) {
     let present = node.pointer("/spec/taints").and_then(Value::as_array).cloned().unwrap_or_default();
     let same =
         |present: &Value, taint: &Taint| present["key"] == *taint.key && present["effect"] == taint.effect.as_str();
-    let mut wanted = present.clone();
-    wanted.retain(|present| !patch.remove_taints.iter().any(|taint| same(present, taint)));
+    let mut desired = present.clone();
+    desired.retain(|present| !patch.remove_taints.iter().any(|taint| same(present, taint)));
     for taint in &patch.add_taints {
         let is_there =
             |present: &&Value| same(present, taint) && present["value"].as_str().unwrap_or_default() == taint.value;
-        if wanted.iter().any(|present| is_there(&present)) {
+        if desired.iter().any(|present| is_there(&present)) {
             continue;
         }
-        wanted.retain(|present| !same(present, taint));
+        desired.retain(|present| !same(present, taint));
         let mut added = json!({ "key": taint.key, "effect": taint.effect.as_str() });
         if !taint.value.is_empty() {
             added["value"] = json!(taint.value);
         }
-        wanted.push(added);
+        desired.push(added);
     }
-    if wanted != present {
-        node["spec"]["taints"] = Value::Array(wanted);
+    if desired != present {
+        node["spec"]["taints"] = Value::Array(desired);
     }
 }

@@ -1,4 +1,4 @@
-//! Reading objects into what planning looks at, and writing them, with the errors of the port.
+//! Reads objects into the types of planning, and writes them, with the errors of the port.
 
 use super::FIELD_MANAGER;
 use crate::resources::{CAPACITY_BUFFERS, NODE_CLAIMS, NODE_CLASSES, NODE_OVERLAYS, NODE_POOLS};
@@ -17,14 +17,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// A kind of object, and how it is reduced.
+/// A kind of object, and its conversion.
 pub(super) struct Kind<T> {
     resource: fn() -> Resource,
     reduce: fn(&Value) -> Result<T, String>,
     fields: &'static str,
 }
 
-/// Decodes into a slim type and converts that; without the object's name, which the report has anyway.
+/// Decodes into a slim type and converts that. The error does not contain the object's name, which the caller adds.
 fn converted<S, T>(object: &Value) -> Result<T, String>
 where
     S: DeserializeOwned,
@@ -41,7 +41,7 @@ fn whole<T: DeserializeOwned>(object: &Value) -> Result<T, String> {
 pub(super) static ALL_NODES: Kind<Node> =
     Kind { resource: || NODES, reduce: converted::<slim::Node, Node>, fields: "" };
 pub(super) static ALL_PODS: Kind<Pod> = Kind { resource: || PODS, reduce: converted::<slim::Pod, Pod>, fields: "" };
-/// Pods that have ended need no node.
+/// Terminated pods need no node.
 pub(super) static NOT_ENDED_PODS: Kind<Pod> = Kind {
     resource: || PODS,
     reduce: converted::<slim::Pod, Pod>,
@@ -84,12 +84,12 @@ pub(super) static ALL_NODE_CLAIMS: Kind<MirroredClaim> =
 pub(super) static ALL_VOLUME_ATTACHMENTS: Kind<slim::VolumeAttachment> =
     Kind { resource: || VOLUME_ATTACHMENTS, reduce: whole::<slim::VolumeAttachment>, fields: "" };
 
-/// A NodePool. One of which something cannot be read says so in its readiness.
+/// A NodePool. If a part of it cannot be decoded, its readiness reports that.
 fn pool(object: &Value) -> Result<NodePool, String> {
     Ok(NodePool::from(&whole::<nodeless_api::NodePool>(object)?))
 }
 
-/// The status of a NodePool that can be understood; one that cannot is reported separately.
+/// The status of a NodePool that can be decoded. Others are reported separately.
 fn pool_status(object: &Value) -> Result<(String, NodePoolStatus), String> {
     let pool = whole::<nodeless_api::NodePool>(object)?;
     Ok((pool.metadata.name.unwrap_or_default(), pool.status.unwrap_or_default()))
@@ -105,12 +105,12 @@ fn buffer(object: &Value) -> Result<(CapacityBuffer, CapacityBufferStatus), Stri
     Ok((buffer, whole::<nodeless_api::CapacityBuffer>(object)?.status.unwrap_or_default()))
 }
 
-/// All objects of a kind, and those that cannot be understood.
+/// All objects of a kind, and those that cannot be decoded.
 pub(super) fn read<T>(api: &ApiServer, kind: &Kind<T>) -> Result<(Vec<T>, Vec<InvalidObject>), PortError> {
     select(api, kind, "", "")
 }
 
-/// The objects of a kind with such labels and fields.
+/// The objects of a kind with these labels and fields.
 pub(super) fn select<T>(
     api: &ApiServer,
     kind: &Kind<T>,
@@ -138,7 +138,7 @@ pub(super) fn select<T>(
     Ok((taken, invalid))
 }
 
-/// As [`read`]; nothing where the API server does not know the kind, which a cluster can do without.
+/// As [`read`]; nothing if the CRD is not installed, because the kind is optional.
 pub(super) fn read_if_known<T>(api: &ApiServer, kind: &Kind<T>) -> Result<(Vec<T>, Vec<InvalidObject>), PortError> {
     match read(api, kind) {
         Err(error) if error.kind == ErrorKind::NotFound => Ok((Vec::new(), Vec::new())),
@@ -146,7 +146,7 @@ pub(super) fn read_if_known<T>(api: &ApiServer, kind: &Kind<T>) -> Result<(Vec<T
     }
 }
 
-/// One object of a cluster-scoped kind, reduced.
+/// One object of a cluster-scoped kind, converted.
 pub(super) fn get_one<T>(api: &ApiServer, kind: &Kind<T>, name: &str) -> Result<Option<T>, PortError> {
     let resource = (kind.resource)();
     let operation = format!("Kubernetes get {}", resource.kind);
@@ -156,7 +156,7 @@ pub(super) fn get_one<T>(api: &ApiServer, kind: &Kind<T>, name: &str) -> Result<
     })
 }
 
-/// Fails when an answer that has no room for faulty objects would hide one.
+/// Fails if an object could not be decoded and the answer cannot report it.
 pub(super) fn refuse_doubt(hides: bool, invalid: &[InvalidObject]) -> Result<(), PortError> {
     let Some(faulty) = invalid.first().filter(|_| hides) else { return Ok(()) };
     let InvalidObject { kind, name, message } = faulty;
@@ -164,7 +164,7 @@ pub(super) fn refuse_doubt(hides: bool, invalid: &[InvalidObject]) -> Result<(),
     Err(PortError::new(ErrorKind::Invalid, format!("Kubernetes list {kind}"), message))
 }
 
-/// What a refusal by the API server means for the caller.
+/// Maps an error of the API server to an error of the port.
 pub(super) fn failed(operation: &str, status: &Status) -> PortError {
     let kind = match status.code {
         401 | 403 => ErrorKind::Denied,
@@ -177,7 +177,7 @@ pub(super) fn failed(operation: &str, status: &Status) -> PortError {
     PortError::new(kind, operation, status.message.clone()).with_code(status.reason)
 }
 
-/// One object, if it is there.
+/// One object, if it exists.
 pub(super) fn get(
     api: &ApiServer,
     operation: &str,
@@ -192,7 +192,7 @@ pub(super) fn get(
     }
 }
 
-/// Replaces an object as it was read.
+/// Replaces an object in the version that was read.
 pub(super) fn update(
     api: &ApiServer,
     operation: &str,
@@ -203,25 +203,25 @@ pub(super) fn update(
     api.update(resource, object, &options).map_err(|error| failed(operation, &error))
 }
 
-/// Makes the status what is wanted, if it is not that already: it is ours as a whole.
+/// Replaces the status if it differs: nodeless owns the whole status.
 pub(super) fn write_status(
     api: &ApiServer,
     operation: &str,
     resource: &Resource,
     object: &Value,
-    wanted: Value,
+    desired: Value,
 ) -> Result<(), PortError> {
     let empty = serde_json::json!({});
-    if object.get("status").unwrap_or(&empty) == &wanted {
+    if object.get("status").unwrap_or(&empty) == &desired {
         return Ok(());
     }
     let mut changed = object.clone();
-    changed["status"] = wanted;
+    changed["status"] = desired;
     let options = UpdateOptions { field_manager: Some(FIELD_MANAGER.to_owned()), dry_run: false };
     api.update_status(resource, changed, &options).map(drop).map_err(|error| failed(operation, &error))
 }
 
-/// Deletes an object, if it still is this one; one that is gone is a success.
+/// Deletes an object, if it still is this one. A missing object counts as success.
 pub(super) fn delete(
     api: &ApiServer,
     operation: &str,
@@ -233,19 +233,19 @@ pub(super) fn delete(
     let mut options = DeleteOptions { grace_period_seconds: grace, ..DeleteOptions::default() };
     options.preconditions.uid = uid.map(str::to_owned);
     match api.delete(resource, namespace, name, &options) {
-        // 409: another object has that name by now, so the one that was meant is gone.
+        // 409: another object has this name now, so the requested one is gone.
         Err(error) if !matches!(error.code, 404 | 409) => Err(failed(operation, &error)),
         _ => Ok(()),
     }
 }
 
-/// The texts in a list.
+/// The strings in a list.
 pub(super) fn strings(object: &Value, pointer: &str) -> Vec<String> {
     let list = object.pointer(pointer).and_then(Value::as_array);
     list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Takes a finalizer off an object; one that is gone is a success.
+/// Removes a finalizer from an object. A missing object counts as success.
 pub(super) fn remove_finalizer(
     api: &ApiServer,
     operation: &str,

@@ -1,4 +1,4 @@
-//! Moving pods, and the volumes that a node waits for.
+//! Evicts and deletes pods, and finds the volumes that a node waits for.
 
 use super::objects::{self, failed, get, read, refuse_doubt};
 use jiff::Timestamp;
@@ -9,13 +9,13 @@ use nodeless_ports::PortError;
 use nodeless_ports::cluster::{Eviction, PodRef, VolumeAttachment};
 use std::collections::BTreeSet;
 
-/// Asks for an eviction.
+/// Requests an eviction.
 pub(super) fn evict(api: &ApiServer, pod: &PodRef) -> Result<Eviction, PortError> {
     let mut options = DeleteOptions::default();
     options.preconditions.uid = Some(pod.uid.clone());
     match api.evict(&pod.namespace, &pod.name, &options) {
         Ok(()) => Ok(Eviction::Accepted),
-        // 409: the uid is another pod's.
+        // 409: another pod has this name now.
         Err(error) if matches!(error.code, 404 | 409) => Ok(Eviction::AlreadyGone),
         Err(error) if error.code == 429 => Ok(Eviction::Blocked { message: error.message }),
         Err(error) if error.code == 500 && error.message.contains("more than one PodDisruptionBudget") => {
@@ -25,13 +25,13 @@ pub(super) fn evict(api: &ApiServer, pod: &PodRef) -> Result<Eviction, PortError
     }
 }
 
-/// Deletes a pod, past all budgets.
+/// Deletes a pod, bypassing PodDisruptionBudgets.
 pub(super) fn delete(api: &ApiServer, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError> {
     let place = (pod.namespace.as_str(), pod.name.as_str());
     objects::delete(api, "Kubernetes delete Pod", &PODS, place, Some(&pod.uid), Some(i64::from(grace_seconds)))
 }
 
-/// The volumes attached to a node, less those of pods that stay there to the end, as those never detach.
+/// The volumes attached to a node, except for those of pods that stay on the node, which never detach.
 pub(super) fn volume_attachments(
     api: &ApiServer,
     node: &str,
