@@ -190,7 +190,7 @@ async fn a_claim_whose_steps_do_not_end_is_tried_again() {
         later(&harness, 2);
     }
     let done = running.await.unwrap().unwrap();
-    assert!(done[0].waits_for[0].contains("longer than 55 s"), "{done:?}");
+    assert!(done[0].waits_for[0].contains("more than 55 s"), "{done:?}");
     assert!(due(&harness).await.values().all(|seconds| *seconds <= 10));
 }
 
