@@ -5,16 +5,17 @@ use crate::connection::Connection;
 use crate::error::CallError;
 use http::Request;
 use http::header::CONTENT_TYPE;
+use nodeless_api::resources;
 use nodeless_ports::ErrorKind;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub(crate) const NODES: &str = "/api/v1/nodes";
-pub(crate) const NODE_POOLS: &str = "/apis/karpenter.sh/v1/nodepools";
-pub(crate) const NODE_CLAIMS: &str = "/apis/karpenter.sh/v1/nodeclaims";
-pub(crate) const NODE_OVERLAYS: &str = "/apis/karpenter.sh/v1alpha1/nodeoverlays";
-pub(crate) const CAPACITY_BUFFERS: &str = "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers";
-pub(crate) const NODE_CLASSES: &str = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses";
+pub(crate) const NODE_POOLS: &str = resources::NODE_POOLS.path;
+pub(crate) const NODE_CLAIMS: &str = resources::NODE_CLAIMS.path;
+pub(crate) const NODE_OVERLAYS: &str = resources::NODE_OVERLAYS.path;
+pub(crate) const CAPACITY_BUFFERS: &str = resources::CAPACITY_BUFFERS.path;
+pub(crate) const NODE_CLASSES: &str = resources::NODE_CLASSES.path;
 
 /// The kind of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

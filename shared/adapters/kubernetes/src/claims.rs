@@ -7,6 +7,7 @@ use crate::merge::{difference, is_deleting, string};
 use crate::nodes::remove_finalizer;
 use crate::recent::Recent;
 use nodeless_api::convert;
+use nodeless_api::resources::NODE_CLAIMS;
 use nodeless_model::{NodeClaim, Phase, labels};
 use nodeless_ports::{ErrorKind, PortError};
 use serde::Serialize;
@@ -86,8 +87,8 @@ async fn create(connection: &Connection, recent: &Recent, path: &str, claim: &No
     let mut object = as_value(&convert::mirror(claim, pool.as_ref()))?;
     if let Some(fields) = object.as_object_mut() {
         fields.remove("status");
-        fields.insert("apiVersion".to_owned(), json!("karpenter.sh/v1"));
-        fields.insert("kind".to_owned(), json!("NodeClaim"));
+        fields.insert("apiVersion".to_owned(), json!(NODE_CLAIMS.api_version));
+        fields.insert("kind".to_owned(), json!(NODE_CLAIMS.kind));
     }
     object["metadata"]["annotations"][labels::RECORD_UID] = json!(claim.uid);
     match connection.post(OPERATION, api::NODE_CLAIMS, &object).await {

@@ -6,6 +6,7 @@ use crate::connection::{Connection, after_conflict};
 use crate::error::CallError;
 use crate::merge::{string, strings};
 use crate::recent::Recent;
+use nodeless_api::resources::NODE_CLAIMS;
 use nodeless_model::Taint;
 use nodeless_ports::cluster::NodePatch;
 use nodeless_ports::{ErrorKind, PortError};
@@ -123,7 +124,7 @@ fn owners(node: &Value, patch: &NodePatch) -> Option<Value> {
     let stale = |owner: &Value| owner["kind"] == "NodeClaim" && owner["name"] == *name;
     let mut desired: Vec<Value> = present.into_iter().filter(|owner| !stale(owner)).collect();
     desired.push(json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": name, "uid": uid, "blockOwnerDeletion": true
+        "apiVersion": NODE_CLAIMS.api_version, "kind": NODE_CLAIMS.kind, "name": name, "uid": uid, "blockOwnerDeletion": true
     }));
     Some(Value::Array(desired))
 }

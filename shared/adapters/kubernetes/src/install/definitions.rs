@@ -7,6 +7,7 @@ use super::apply::{apply, path, present, title};
 use super::{InstallError, Outcome, Step};
 use crate::connection::Connection;
 use crate::merge::{is_deleting, string, strings};
+use nodeless_api::resources;
 use nodeless_ports::PortError;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -15,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 /// Kinds that a cluster can do without, and that other autoscalers may have brought too: what stands in their way is stated,
 /// and hinders nothing else.
-const OPTIONAL: [&str; 2] = ["nodeoverlays.karpenter.sh", "capacitybuffers.autoscaling.x-k8s.io"];
+const OPTIONAL: [&str; 2] = [resources::NODE_OVERLAYS.definition, resources::CAPACITY_BUFFERS.definition];
 const MANAGED_BY: &str = "/metadata/labels/app.kubernetes.io~1managed-by";
 /// How long the API server may take to serve a new definition; it takes about a second.
 const SERVED_WITHIN: Duration = Duration::from_secs(30);

@@ -1,9 +1,10 @@
 //! Removing every node before nodeless itself goes: what runs when the functions are gone keeps running, and costs.
 
 use super::{InstallError, Outcome, Report, Step};
-use crate::api::{self, NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};
+use crate::api;
 use crate::connection::Connection;
 use crate::merge::string;
+use nodeless_api::resources::{CustomResource, NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};
 use nodeless_ports::PortError;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -15,17 +16,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How many objects an error names.
 const NAMED: usize = 5;
 
-/// A kind whose objects go, with the name of its definition.
-struct Kind {
-    name: &'static str,
-    definition: &'static str,
-    path: &'static str,
-}
-
-const POOLS: Kind = Kind { name: "NodePool", definition: "nodepools.karpenter.sh", path: NODE_POOLS };
-const CLAIMS: Kind = Kind { name: "NodeClaim", definition: "nodeclaims.karpenter.sh", path: NODE_CLAIMS };
-const CLASSES: Kind = Kind { name: "EC2NodeClass", definition: "ec2nodeclasses.karpenter.k8s.aws", path: NODE_CLASSES };
-
 /// Deletes all NodePools, so that nothing is launched any more, then all NodeClaims, whose nodes are drained and whose instances
 /// are terminated, and at last all EC2NodeClasses. Waits until each kind is gone: the functions have to be at work meanwhile.
 ///
@@ -34,56 +24,60 @@ const CLASSES: Kind = Kind { name: "EC2NodeClass", definition: "ec2nodeclasses.k
 pub async fn remove_nodes(connection: &Connection, patience: Duration) -> Result<Report, InstallError> {
     let deadline = Instant::now() + patience;
     let mut steps = Vec::new();
-    for kind in [POOLS, CLAIMS, CLASSES] {
-        if definition(connection, &kind).await?.is_none() {
+    for resource in [NODE_POOLS, NODE_CLAIMS, NODE_CLASSES] {
+        if definition(connection, &resource).await?.is_none() {
             continue;
         }
-        steps.extend(remove_all(connection, &kind, deadline).await?);
+        steps.extend(remove_all(connection, &resource, deadline).await?);
     }
     Ok(Report { steps })
 }
 
-async fn definition(connection: &Connection, kind: &Kind) -> Result<Option<Value>, PortError> {
+async fn definition(connection: &Connection, resource: &CustomResource) -> Result<Option<Value>, PortError> {
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    Ok(connection.get(OPERATION, &api::object(definitions, kind.definition)).await?)
+    Ok(connection.get(OPERATION, &api::object(definitions, resource.definition)).await?)
 }
 
 /// Deletes all objects of a kind and waits until they are gone. One that comes meanwhile goes, too.
-async fn remove_all(connection: &Connection, kind: &Kind, deadline: Instant) -> Result<Vec<Step>, InstallError> {
+async fn remove_all(
+    connection: &Connection,
+    resource: &CustomResource,
+    deadline: Instant,
+) -> Result<Vec<Step>, InstallError> {
     let mut steps: Vec<Step> = Vec::new();
     loop {
-        let present = list(connection, kind).await?;
+        let present = list(connection, resource).await?;
         if present.is_empty() {
             return Ok(steps);
         }
         for object in present.iter().filter(|object| string(object, "/metadata/deletionTimestamp").is_none()) {
             let name = string(object, "/metadata/name").unwrap_or_default();
-            let path = api::object(kind.path, name);
+            let path = api::object(resource.path, name);
             connection.delete(OPERATION, &path, &json!({})).await.map_err(PortError::from)?;
-            let object = format!("{} {name}", kind.name);
+            let object = format!("{} {name}", resource.kind);
             if !steps.iter().any(|step| step.object == object) {
                 steps.push(Step { object, outcome: Outcome::Removed, note: String::new() });
             }
         }
         if Instant::now() + LOOK_EVERY > deadline {
-            let present = list(connection, kind).await?;
-            return if present.is_empty() { Ok(steps) } else { Err(left(kind, &present)) };
+            let present = list(connection, resource).await?;
+            return if present.is_empty() { Ok(steps) } else { Err(left(resource, &present)) };
         }
         sleep(LOOK_EVERY).await;
     }
 }
 
-async fn list(connection: &Connection, kind: &Kind) -> Result<Vec<Value>, PortError> {
-    let list = connection.get(OPERATION, kind.path).await?;
+async fn list(connection: &Connection, resource: &CustomResource) -> Result<Vec<Value>, PortError> {
+    let list = connection.get(OPERATION, resource.path).await?;
     let items = list.and_then(|mut list| list.get_mut("items").map(Value::take));
     Ok(if let Some(Value::Array(items)) = items { items } else { Vec::new() })
 }
 
 /// What is still there, and what it waits for as far as its conditions state.
-fn left(kind: &Kind, present: &[Value]) -> InstallError {
+fn left(resource: &CustomResource, present: &[Value]) -> InstallError {
     let named: Vec<String> = present.iter().take(NAMED).map(waits).collect();
     let more = if present.len() > NAMED { ", and others" } else { "" };
-    InstallError::Left { count: present.len(), kind: kind.name, objects: format!("{}{more}", named.join(", ")) }
+    InstallError::Left { count: present.len(), kind: resource.kind, objects: format!("{}{more}", named.join(", ")) }
 }
 
 fn waits(object: &Value) -> String {
@@ -112,7 +106,7 @@ mod tests {
         let held = json!({ "metadata": { "name": "default-abc12" }, "status": { "conditions": conditions } });
         let mut objects = vec![held];
         objects.extend((0..7).map(|number| json!({ "metadata": { "name": format!("other-{number}") } })));
-        let message = left(&CLAIMS, &objects).to_string();
+        let message = left(&NODE_CLAIMS, &objects).to_string();
         assert!(message.starts_with("8 objects of kind NodeClaim are still there"), "{message}");
         assert!(
             message.contains("default-abc12 (pod default/web-0 is held by a PodDisruptionBudget), other-0"),
