@@ -320,8 +320,8 @@ scale: [{ kind: Deployment, namespace: default, name: web, after: { 20m: 2 } }]
         for (record, expected) in [
             ("{}", "attribute record is not a decision"),
             (&decision("hello"), "attribute detail: it is not JSON"),
-            (&decision("{\"gzip\": \"!\"}"), "not as base64"),
-            (&decision("{\"gzip\": \"aGVsbG8=\"}"), "cannot be unpacked"),
+            (&decision("{\"gzip\": \"!\"}"), "not base64"),
+            (&decision("{\"gzip\": \"aGVsbG8=\"}"), "cannot be decompressed"),
             (&decision("{\"kept\": 7}"), "this version cannot read its attribute detail"),
         ] {
             let error = read(&item(record), &all()).unwrap_err().to_string();

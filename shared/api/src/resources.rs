@@ -50,7 +50,7 @@ pub const NODE_OVERLAYS: CustomResource =
 pub const CAPACITY_BUFFERS: CustomResource =
     custom_resource!("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers", "CapacityBuffer", true);
 
-/// All of them, in the order of [`crate::crds`].
+/// All of them, in the order of [`crate::crds()`].
 pub const ALL: [CustomResource; 5] = [NODE_POOLS, NODE_CLAIMS, NODE_CLASSES, NODE_OVERLAYS, CAPACITY_BUFFERS];
 
 #[cfg(test)]
