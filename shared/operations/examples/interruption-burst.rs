@@ -117,8 +117,8 @@ async fn seed(harness: &Harness, count: usize) -> Vec<String> {
     harness.cloud.ids()
 }
 
-/// Messages in one invocation, and invocations of the interruption and the lifecycle function at once: the defaults of the
-/// Terraform module.
+/// Messages in one invocation of the interruption function, and invocations of it and of the lifecycle function at once: the
+/// defaults of the Terraform module.
 const BATCH: usize = 10;
 const INTERRUPTIONS: usize = 5;
 const LIFECYCLES: usize = 10;
@@ -135,8 +135,8 @@ async fn in_virtual_time<F: Future>(clock: &WorldClock, at_once: usize, jobs: Ve
 }
 
 /// One phase of the burst.
-fn reported(what: &str, harness: &Harness, waited: Duration, cpu: f64, more: &str) {
-    let writes = harness.faults.take_writes();
+fn reported(what: &str, faults: &FaultInjection, waited: Duration, cpu: f64, more: &str) {
+    let writes = faults.take_writes();
     println!("{what:24} {:6.1} s waiting  {:6.2} s CPU  {writes:5} writes{more}", waited.as_secs_f64(), cpu / 1000.0);
 }
 
@@ -155,9 +155,10 @@ async fn main() {
         Arc::new(FaultyQueue { inner: Arc::new(harness.queue.clone()), fault_injection: fault_injection.clone() });
     let cluster: Arc<dyn Cluster> =
         Arc::new(FaultyCluster::new(Arc::new(harness.cluster.port.clone()), fault_injection.clone()));
-    let cloud: Arc<dyn Cloud> = Arc::new(FaultyCloud::new(Arc::new(harness.cloud.port.clone()), fault_injection));
+    let cloud: Arc<dyn Cloud> =
+        Arc::new(FaultyCloud::new(Arc::new(harness.cloud.port.clone()), fault_injection.clone()));
     println!(
-        "{count} warnings, {latency} ms a call on average, {INTERRUPTIONS} and {LIFECYCLES} invocations at once, {BATCH} messages each"
+        "{count} warnings, {latency} ms a call on average, {INTERRUPTIONS} and {LIFECYCLES} invocations at once, {BATCH} warnings in a batch"
     );
 
     let interrupter = Interrupter {
@@ -181,7 +182,7 @@ async fn main() {
     let began = cpu();
     let mut waited = in_virtual_time(&harness.clock, INTERRUPTIONS, batches.collect()).await;
     let mut spent = cpu() - began;
-    reported("all marked for termination", &harness, waited, spent, "");
+    reported("all marked for termination", &fault_injection, waited, spent, "");
     let leaving = harness.records().await.iter().filter(|claim| claim.phase.is_leaving()).count();
     assert_eq!(leaving, count);
 
@@ -198,19 +199,22 @@ async fn main() {
         zonal_shift: false,
         min_values_strict: true,
     };
-    let names: Vec<String> = (0..count).map(|number| format!("default-{number:05}")).collect();
-    let drains = names.chunks(BATCH).map(async |batch| {
-        for outcome in futures::future::join_all(batch.iter().map(|name| reconciler.run(name))).await {
-            outcome.unwrap();
-        }
-    });
     let began = cpu();
-    let drained = in_virtual_time(&harness.clock, LIFECYCLES, drains.collect()).await;
+    let mut drained = Duration::ZERO;
+    while harness.cluster.bound() > 0 {
+        // Plans are made afterwards.
+        let _later = harness.queue.take_plan();
+        let shards = harness.queue.take_shards();
+        if shards.is_empty() {
+            let next = harness.queue.next_due().expect("a shard with claims that leave has a message");
+            drained += Duration::try_from(next.duration_since(harness.clock.time())).unwrap();
+            harness.clock.advance_to(next);
+        }
+        let runs = shards.into_iter().map(async |shard| drop(reconciler.run_shard(shard).await.unwrap()));
+        drained += in_virtual_time(&harness.clock, LIFECYCLES, runs.collect()).await;
+    }
     let draining = cpu() - began;
-    // No kubelet stops the pods: those that are being deleted stay.
-    let left = harness.cluster.bound();
-    reported("tainted, pods evicted", &harness, drained, draining, &format!(", {left} pods left"));
-    assert_eq!(left, 0);
+    reported("tainted, pods evicted", &fault_injection, drained, draining, "");
     (waited, spent) = (waited + drained, spent + draining);
 
     // Evicted pods come again and have no node.
@@ -223,7 +227,7 @@ async fn main() {
     let planned = in_virtual_time(&harness.clock, 1, vec![plan]).await;
     let planning = cpu() - began;
     let report = report.into_inner().unwrap().unwrap();
-    reported("replacements planned", &harness, planned, planning, &format!(", {} nodes", report.created.len()));
+    reported("replacements planned", &fault_injection, planned, planning, &format!(", {} nodes", report.created.len()));
     if let Some((pod, why)) = report.unschedulable.first() {
         println!("{} pods wait for the next plan, such as {pod}: {why}", report.unschedulable.len());
     }

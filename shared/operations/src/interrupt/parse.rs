@@ -228,7 +228,7 @@ mod tests {
     fn a_malformed_event_names_its_field() {
         let warning = "EC2 Spot Instance Interruption Warning";
         for (text, expected) in [
-            ("{".to_owned(), "no JSON"),
+            ("{".to_owned(), "not JSON"),
             ("[]".to_owned(), "field source is missing"),
             (event("aws.ec2", warning, json!({})), "field detail.instance-id is missing"),
             (event("aws.ec2", warning, json!({ "instance-id": 7 })), "field detail.instance-id is not a string"),
