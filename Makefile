@@ -123,7 +123,7 @@ ci: fmt-check venv ## Run everything that must pass before a change lands
 	NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(MAKE) --jobs=3 --output-sync=target test-rust test-deployed checks
 
 .PHONY: checks
-checks: lint doc test-terraform deny-offline ## Run what needs no running process: lints, documentation, Terraform, licences
+checks: lint doc shipped test-terraform deny-offline ## Run what needs no running process: lints, documentation, what ships, Terraform, licences
 
 .PHONY: deny-offline
 deny-offline: ## Check licences and duplicate crates where cargo-deny is installed
