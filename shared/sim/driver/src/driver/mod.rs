@@ -214,7 +214,9 @@ impl Driver {
     /// When something is due next, if anything is.
     pub fn next_wakeup(&mut self) -> Option<Timestamp> {
         let clock = self.world.clock().next_sleeper();
-        let due = [self.world.next_wakeup(), clock, self.queue.next_due(), Some(self.schedule.next())];
+        let now = self.world.now();
+        let held = self.plans_held_until.filter(|until| *until > now);
+        let due = [self.world.next_wakeup(), clock, self.queue.next_due(), Some(self.schedule.next()), held];
         due.into_iter().flatten().chain(self.later.values().copied()).min()
     }
 
@@ -375,8 +377,10 @@ impl Driver {
             if let Some(at) = redelivered_after(&work, &outcome).and_then(|delay| now.checked_add(delay).ok()) {
                 if work == Work::Plan {
                     self.plans_held_until = Some(at);
+                    self.due.insert(work);
+                } else {
+                    self.later.insert(work, at);
                 }
-                self.later.insert(work, at);
             }
             if let Some(why) = outcome.failure() {
                 if self.fault_injection.is_some() {
