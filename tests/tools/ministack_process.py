@@ -1,11 +1,10 @@
-"""Runs ministack in this process, with answers to Terraform that take as long as a network's.
+"""Runs ministack in this process, and delays its answers to Terraform, as a network would.
 
-Where an answer arrives before Go's HTTP client has finished with the request, the client closes the connection while the answer
-is read, and the AWS SDK sends the request again. Over loopback that happened once or twice in an apply; the second
-CreateInstanceProfile is refused, and of a second event source mapping ministack makes one more.
+If an answer arrives before Go's HTTP client has finished the request, the client closes the connection and the AWS SDK sends the
+request again. Over loopback this happened in six of fourteen applies: the second CreateInstanceProfile was refused, and ministack
+created a second event source mapping, which Lambda would have refused.
 
-A function whose clock a test moves (control_plane/clock.py) is given deadlines by that clock: Lambda's Runtime API runs beside the
-function and has the same one.
+Functions whose clock is moved (control_plane/clock.py) get deadlines by that clock.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ Message = dict[str, Any]
 App = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
 
 
-def unhurried(app: App) -> App:
+def with_delayed_answers(app: App) -> App:
     """The same application, whose answers to Terraform start after MIN_SECONDS."""
 
     async def serve(scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]) -> None:
@@ -78,5 +77,5 @@ def with_its_own_clock(worker: type[lambda_runtime.ProvidedWorker]) -> None:
 
 if __name__ == "__main__":
     with_its_own_clock(lambda_runtime.ProvidedWorker)
-    ministack.app = unhurried(ministack.app)
+    ministack.app = with_delayed_answers(ministack.app)
     sys.exit(ministack.main())

@@ -8,6 +8,7 @@ the cloud controller manager does.
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import urllib.request
 from typing import Any
@@ -29,9 +30,6 @@ class Joining:
         # Names of Nodes that were registered, and their instances.
         self.joined: dict[str, str] = {}
         self._deleted: set[str] = set()
-        # Instances of these types do not join, for tests of nodes that never register.
-        self.hold = False
-        self.problems: list[str] = []
 
     def __enter__(self) -> Joining:
         self._thread.start()
@@ -46,13 +44,13 @@ class Joining:
             try:
                 self._look()
             except Exception as problem:  # noqa: BLE001 the API server may be restarting; the next look repeats
-                self.problems.append(str(problem))
+                logging.getLogger(__name__).warning("trying again: %s", problem)
 
     def _look(self) -> None:
         running = {i["InstanceId"] for i in self._world.instances()}
         for node in self._simulated():
             name, instance = node["metadata"]["name"], node["spec"]["providerID"].rsplit("/", 1)[-1]
-            if name not in self.joined and instance in running and not self.hold:
+            if name not in self.joined and instance in running:
                 self._plane.kubectl("create", "-f", "-", stdin=json.dumps(registration(node)))
                 self.joined[name] = instance
         for name, instance in self.joined.items():

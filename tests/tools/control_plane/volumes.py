@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from typing import Any
 
@@ -20,7 +21,6 @@ class Provisioner:
         self._plane, self._every = plane, every
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self.problems: list[str] = []
 
     def __enter__(self) -> Provisioner:
         self._thread.start()
@@ -35,7 +35,7 @@ class Provisioner:
             try:
                 self._look()
             except AssertionError as problem:
-                self.problems.append(str(problem))
+                logging.getLogger(__name__).warning("trying again: %s", problem)
 
     def _look(self) -> None:
         present = {volume["metadata"]["name"] for volume in self._plane.items("persistentvolumes")}
