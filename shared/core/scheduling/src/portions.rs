@@ -23,19 +23,16 @@ pub(crate) struct Portions(Vec<Portion>);
 
 impl Portions {
     /// The portions of the resources that only some types have, from the requests of the pods and the capacity of the types.
-    pub(crate) fn of<'r>(
-        requests: impl Iterator<Item = &'r [i64]> + Clone,
-        rooms: impl Iterator<Item = &'r [i64]> + Clone,
-    ) -> Self {
-        let width = requests.clone().next().map_or(0, <[i64]>::len);
+    pub(crate) fn of(requests: &[&[i64]], rooms: &[&[i64]]) -> Self {
+        let width = requests.first().map_or(0, |requests| requests.len());
         let mut portions = Vec::new();
-        for place in (0..width).filter(|place| rooms.clone().any(|room| room[*place] == 0)) {
-            let mut asked: Vec<i64> = requests.clone().map(|asked| asked[place]).filter(|asked| *asked > 0).collect();
+        for place in (0..width).filter(|place| rooms.iter().any(|room| room[*place] == 0)) {
+            let mut asked: Vec<i64> = requests.iter().map(|asked| asked[place]).filter(|asked| *asked > 0).collect();
             asked.sort_unstable();
             asked.dedup();
             portions.extend(asked.into_iter().skip(1).map(|least| Portion { place, least }));
         }
-        portions.retain(|portion| rooms.clone().any(|room| room[portion.place] >= portion.least));
+        portions.retain(|portion| rooms.iter().any(|room| room[portion.place] >= portion.least));
         portions.truncate(MAX_PORTIONS);
         Self(portions)
     }
@@ -55,13 +52,9 @@ impl Portions {
 mod tests {
     use super::*;
 
-    fn portions(requests: &[&[i64]], rooms: &[&[i64]]) -> Portions {
-        Portions::of(requests.iter().copied(), rooms.iter().copied())
-    }
-
     #[test]
     fn each_portion_above_the_smallest_is_a_row_of_its_own() {
-        let found = portions(&[&[500, 1000], &[500, 4000], &[250, 2000], &[250, 0]], &[&[4000, 0], &[8000, 8000]]);
+        let found = Portions::of(&[&[500, 1000], &[500, 4000], &[250, 2000], &[250, 0]], &[&[4000, 0], &[8000, 8000]]);
         assert_eq!(found.extend(&[500, 1000]), [500, 1000, 0, 0].as_slice());
         assert_eq!(found.extend(&[500, 2000]), [500, 2000, 2000, 0].as_slice());
         assert_eq!(found.extend(&[8000, 8000]), [8000, 8000, 8000, 8000].as_slice());
@@ -69,18 +62,18 @@ mod tests {
 
     #[test]
     fn resources_that_all_types_have_are_not_divided() {
-        let found = portions(&[&[500], &[4000]], &[&[4000], &[8000], &[-100]]);
+        let found = Portions::of(&[&[500], &[4000]], &[&[4000], &[8000], &[-100]]);
         assert_eq!(found.extend(&[4000]), [4000].as_slice());
     }
 
     #[test]
     fn portions_that_no_type_holds_have_no_row() {
-        let found = portions(&[&[1000], &[2000], &[16_000]], &[&[0], &[8000]]);
+        let found = Portions::of(&[&[1000], &[2000], &[16_000]], &[&[0], &[8000]]);
         assert_eq!(found.extend(&[8000]), [8000, 8000].as_slice());
     }
 
     #[test]
     fn no_requests_have_no_portions() {
-        assert_eq!(portions(&[], &[&[0], &[8000]]).extend(&[8000]), [8000].as_slice());
+        assert_eq!(Portions::of(&[], &[&[0], &[8000]]).extend(&[8000]), [8000].as_slice());
     }
 }

@@ -33,7 +33,6 @@ pub(crate) struct Try {
 
 /// Computes the worth of resources and pods, and by set the shapes to try, those with the lowest possible price for their worth
 /// first.
-#[expect(clippy::cast_precision_loss, reason = "values")]
 pub(crate) fn valued(
     pool: &Pool<'_>,
     context: Context<'_, '_>,
@@ -78,10 +77,12 @@ struct Wanted {
 impl Wanted {
     #[expect(clippy::cast_precision_loss, reason = "values")]
     fn of(pool: &Pool<'_>, context: Context<'_, '_>, units: &[Unit], demands: &[Demand], nodes: u32) -> Self {
-        let requests = demands.iter().map(|demand| &context.classes.list[demand.class].requests[..]);
+        let requests: Vec<&[i64]> =
+            demands.iter().map(|demand| &context.classes.list[demand.class].requests[..]).collect();
         let offer = &pool.set(BASE).offer;
-        let rooms = offer.shapes.iter().map(|place| &pool.types[offer.choices[*place].kind].room[..]);
-        let portions = Portions::of(requests, rooms);
+        let rooms: Vec<&[i64]> =
+            offer.shapes.iter().map(|place| &pool.types[offer.choices[*place].kind].room[..]).collect();
+        let portions = Portions::of(&requests, &rooms);
         let mut amounts = Vec::new();
         for demand in demands {
             let requests = portions.extend(&context.classes.list[demand.class].requests);
