@@ -4,6 +4,8 @@
 //! failure and 2 for an invalid command line. `nodeless plan` exits with 2 when pods are unschedulable, and therefore with 1
 //! for an invalid command line.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
+// These macros panic when the reader of a pipe closes it: see `output`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod catalog;
 mod commands;
@@ -11,6 +13,7 @@ mod decisions;
 mod demo;
 mod error;
 mod local;
+mod output;
 mod plan;
 mod simulate;
 mod table;
@@ -20,6 +23,7 @@ use commands::{
     catalog as catalog_command, crds, decisions as decisions_command, demo as demo_command, install,
     local as local_command, plan as plan_command, simulate as simulate_command,
 };
+use output::report;
 use std::process::ExitCode;
 
 /// Plans and simulations allocate millions of small strings and maps; with the allocator of the system a third of the time is
@@ -77,9 +81,9 @@ async fn main() -> ExitCode {
         Ok(code) => code,
         Err(error::CliError::AlreadyReported) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("error: {error}");
+            report!("error: {error}");
             if let Some(advice) = error.advice() {
-                eprintln!("  {advice}");
+                report!("  {advice}");
             }
             ExitCode::FAILURE
         }

@@ -1,8 +1,8 @@
 //! `nodeless catalog export`.
 
 use crate::error::CliError;
+use crate::output::{self, report};
 use nodeless_catalog::file;
-use std::io::Write as _;
 use std::path::Path;
 
 /// Reads the instance types and prices of the region that the AWS configuration of the environment names, and writes them as
@@ -12,11 +12,11 @@ pub(crate) async fn export(path: &Path) -> Result<(), CliError> {
     let (facts, catalog) = nodeless_ec2::read_region(&config).await?;
     let text = file::write(&facts, &catalog).map_err(CliError::Json)?;
     if path == Path::new("-") {
-        writeln!(std::io::stdout().lock(), "{text}").map_err(CliError::Print)?;
+        output::line(text)?;
     } else {
         std::fs::write(path, text + "\n").map_err(|source| CliError::Write { path: path.to_owned(), source })?;
     }
     let [on_demand, spot] = catalog.price_sources();
-    eprintln!("{} instance types of {}; {on_demand}; {spot}", catalog.types.len(), catalog.region);
+    report!("{} instance types of {}; {on_demand}; {spot}", catalog.types.len(), catalog.region);
     Ok(())
 }

@@ -2,10 +2,10 @@
 
 use crate::catalog::{listing, load, text};
 use crate::error::CliError;
+use crate::output::{self, report};
 use clap::{Args, Subcommand, ValueEnum};
 use nodeless_catalog::node_class::AmiFamily;
 use nodeless_catalog::{NodeClassSettings, UnavailableOfferings};
-use std::io::Write as _;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -60,7 +60,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
 fn show(arguments: &ShowArguments) -> Result<(), CliError> {
     let file = load::load(arguments.catalog.as_deref(), arguments.instance_types.as_deref())?;
     for note in &file.notes {
-        eprintln!("warning: {note}");
+        report!("warning: {note}");
     }
     let settings = NodeClassSettings::new(AmiFamily::Al2023, file.catalog.zones.clone());
     let types = file.catalog.instance_types(&settings, &UnavailableOfferings::default());
@@ -68,11 +68,7 @@ fn show(arguments: &ShowArguments) -> Result<(), CliError> {
         Output::Json => listing::json(&types)?,
         Output::Text => text::table(&file, &types),
     };
-    // The reader may close the pipe early, as `head` does.
-    match std::io::stdout().lock().write_all(printed.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(CliError::Print(error)),
-        _ => Ok(()),
-    }
+    output::print(printed).map(drop)
 }
 
 #[cfg(feature = "aws")]

@@ -1,6 +1,7 @@
 //! `nodeless crds`: the CustomResourceDefinitions.
 
 use crate::error::CliError;
+use crate::output;
 use clap::Args;
 use nodeless_api::crds::yaml_files;
 use std::fs;
@@ -17,7 +18,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
     let files = yaml_files()?;
     let Some(folder) = &arguments.write else {
         for (_, content) in files {
-            print!("{content}");
+            output::print(content)?;
         }
         return Ok(());
     };
@@ -25,7 +26,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
     for (name, content) in files {
         let path = folder.join(name);
         fs::write(&path, content).map_err(|source| CliError::Write { path: path.clone(), source })?;
-        println!("{}", path.display());
+        output::line(path.display())?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use crate::decisions::{self, Selection};
 use crate::error::CliError;
+use crate::output::{self, report};
 use crate::table;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -43,10 +44,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
     let selection = Selection { about: &arguments.about, kinds: &arguments.kind };
     let found = decisions::read(&items, &selection)?;
     if found.is_empty() {
-        eprintln!("note: {}", decisions::explain_empty(&items, &selection));
+        report!("note: {}", decisions::explain_empty(&items, &selection));
     }
-    crate::plan::print(&match arguments.output {
+    output::print(match arguments.output {
         Format::Text => decisions::text::render(&found),
         Format::Json => decisions::json(&found)?,
     })
+    .map(drop)
 }

@@ -8,6 +8,7 @@ use crate::local::kubeconfig::Kubeconfig;
 use crate::local::listen::Port;
 use crate::local::log::Recorder;
 use crate::local::{Controllers, LocalWorld, counted};
+use crate::output::{self, report};
 use clap::Args;
 use nodeless_operations::gates::FeatureGates;
 use std::path::PathBuf;
@@ -42,29 +43,33 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     print_header(&world, arguments.speed, &progress);
     let mut demo = Demo::new(&world, &progress);
     let outcome = match &mut open {
-        None => Some(demo.run().await),
+        None => tokio::select! {
+            result = demo.run() => Some(result),
+            closed = progress.closed() => return closed,
+        },
         Some((end, _)) => tokio::select! {
             result = demo.run() => Some(result),
             () = end.wait() => None,
+            closed = progress.closed() => return closed,
         },
     };
     progress.finish();
     if let Some(Err(error)) = &outcome {
-        log.lines().iter().for_each(|line| eprintln!("  {line}"));
+        log.lines().iter().for_each(|line| report!("  {line}"));
         progress.failed(&format!("The demo failed. State of the cluster: {}.", world.summary()));
-        eprintln!("error: {error}");
+        report!("error: {error}");
     }
     match open {
         Some((mut end, kubeconfig)) => {
             if outcome.is_some() {
-                print_commands(&kubeconfig);
+                print_commands(&kubeconfig)?;
                 end.wait().await;
             }
-            print_summary(&world, &kubeconfig);
+            print_summary(&world, &kubeconfig)?;
         }
-        None => println!(
-            "\nThe demo ended and left no files. To use a simulated cluster with kubectl, run: nodeless local --speed 20"
-        ),
+        None => drop(output::line(
+            "\nThe demo ended and left no files. To use a simulated cluster with kubectl, run: nodeless local --speed 20",
+        )?),
     }
     match outcome {
         Some(Err(_already_reported)) => Err(CliError::AlreadyReported),
@@ -72,8 +77,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     }
 }
 
-fn print_commands(kubeconfig: &Kubeconfig) {
-    println!(
+fn print_commands(kubeconfig: &Kubeconfig) -> Result<(), CliError> {
+    output::line(format_args!(
         "
 The cluster runs until you press Ctrl-C. In another terminal, run:
 
@@ -81,7 +86,8 @@ The cluster runs until you press Ctrl-C. In another terminal, run:
   kubectl scale deployment inflate --replicas=5
   kubectl get nodepools,nodeclaims,nodes,pods",
         kubeconfig.path().display()
-    );
+    ))
+    .map(drop)
 }
 
 /// What a cluster needs to stay open after the demo.

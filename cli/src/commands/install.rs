@@ -30,6 +30,7 @@ pub(crate) struct Arguments {
 #[cfg(feature = "kubernetes")]
 mod connected {
     use super::{Arguments, CliError, ClusterArguments, Reader};
+    use crate::output;
     use nodeless_kubernetes::Connection;
     use nodeless_kubernetes::install::{self, Wake};
 
@@ -51,14 +52,12 @@ mod connected {
             None => Wake::Keep,
         };
         let connection = arguments.cluster.connect().await?;
-        print!("{}", install::install(&connection, &wake).await?);
-        Ok(())
+        output::print(install::install(&connection, &wake).await?).map(drop)
     }
 
     pub(crate) async fn uninstall(arguments: &ClusterArguments) -> Result<(), CliError> {
         let connection = arguments.connect().await?;
-        print!("{}", install::uninstall(&connection).await?);
-        Ok(())
+        output::print(install::uninstall(&connection).await?).map(drop)
     }
 }
 

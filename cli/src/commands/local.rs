@@ -5,6 +5,7 @@ use crate::local::kubeconfig::Kubeconfig;
 use crate::local::listen::Port;
 use crate::local::log::Quiet;
 use crate::local::{Controllers, LocalWorld, human_duration};
+use crate::output;
 use clap::{Args, ValueEnum};
 use nodeless_operations::gates::FeatureGates;
 use std::path::{Path, PathBuf};
@@ -69,12 +70,11 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     world.serve(kubernetes, aws);
     let kubeconfig = Kubeconfig::write(&arguments.kubeconfig, &arguments.cluster_name, &urls.0)?;
     match arguments.output {
-        Output::Json => println!("{}", ready_json(&urls, kubeconfig.path())),
-        Output::Text => println!("{}", ready_text(arguments, &urls, kubeconfig.path())),
-    }
+        Output::Json => output::line(ready_json(&urls, kubeconfig.path()))?,
+        Output::Text => output::line(ready_text(arguments, &urls, kubeconfig.path()))?,
+    };
     end.wait().await;
-    print_summary(&world, &kubeconfig);
-    Ok(())
+    print_summary(&world, &kubeconfig)
 }
 
 /// The signals that end the process: SIGINT (Ctrl-C) and SIGTERM.
@@ -116,13 +116,18 @@ impl Shutdown {
 }
 
 /// Prints the final state of the cluster and removes the kubeconfig.
-pub(crate) fn print_summary(world: &LocalWorld, kubeconfig: &Kubeconfig) {
+pub(crate) fn print_summary(world: &LocalWorld, kubeconfig: &Kubeconfig) -> Result<(), CliError> {
     let wall = human_duration(world.pace.elapsed());
     let simulated = human_duration(Duration::try_from(world.age()).unwrap_or_default());
-    println!("\nEnded after {wall} ({simulated} of simulated time) with {}. Everything is removed.", world.summary());
-    if !kubeconfig.remove() {
-        println!("{} was changed by another program and is kept.", kubeconfig.path().display());
+    let removed = kubeconfig.remove();
+    let summary = world.summary();
+    output::line(format_args!(
+        "\nEnded after {wall} ({simulated} of simulated time) with {summary}. Everything is removed."
+    ))?;
+    if !removed {
+        output::line(format_args!("{} was changed by another program and is kept.", kubeconfig.path().display()))?;
     }
+    Ok(())
 }
 
 fn ready_json((kubernetes, aws): &(String, String), kubeconfig: &Path) -> String {

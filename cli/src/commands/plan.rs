@@ -2,6 +2,7 @@
 
 use super::install::ClusterArguments;
 use crate::error::CliError;
+use crate::output::report;
 use crate::plan::{self, DisruptionSettings, Input, Output};
 use crate::table;
 use clap::{Args, ValueEnum};
@@ -172,7 +173,7 @@ fn planned_at(snapshot: &Snapshot, live: bool, disruption: bool) -> Timestamp {
     }
     if disruption && snapshot.latest == Timestamp::UNIX_EPOCH {
         let now = Timestamp::now();
-        eprintln!("warning: the input contains no timestamp; the plan assumes {now}; set the time with --at");
+        report!("warning: the input contains no timestamp; the plan assumes {now}; set the time with --at");
         return now;
     }
     snapshot.latest

@@ -1,14 +1,20 @@
 //! `nodeless simulate`: simulates hours of a cluster in seconds, with faults.
 
+use super::local::Shutdown;
 use crate::error::CliError;
-use crate::simulate::{html, text};
+use crate::output::{self, Reader, report};
+use crate::simulate::{Progress, html, text};
 use clap::Args;
 use nodeless_driver::scenarios::Scenario;
 use nodeless_driver::simulation::Run;
 use nodeless_operations::gates::{FeatureGates, FeatureGatesError};
 use nodeless_telemetry::{Human, Level, Null, Sink};
+use std::fs::File;
+use std::io::Write as _;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Debug, Args)]
 #[command(
@@ -19,7 +25,7 @@ Invariants are checked after every step: at most one instance for each NodeClaim
 without a NodeClaim, no pod evicted against its PodDisruptionBudget, a NodeClaim or a reason for each pending pod, and at the end \
 a quiescent cluster. The same scenario, seed and hours always result in the same run, byte for byte.",
     after_long_help = "Exit code: 0 if every invariant holds, 1 otherwise; the output then ends with the command that repeats \
-the run.
+the run. Ctrl-C ends a run early: what it did until then is printed, and the exit code is 1.
 
 Examples:
   nodeless simulate
@@ -83,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
 
 fn scenario(name: &str) -> Result<Scenario, CliError> {
     if let Some(renamed) = Scenario::renamed(name) {
-        eprintln!("warning: the scenario {name} is deprecated; use its new name {renamed}");
+        report!("warning: the scenario {name} is deprecated; use its new name {renamed}");
         return Ok(Scenario::built_in(renamed)?);
     }
     if Scenario::built_in_names().any(|known| known == name) {
@@ -99,30 +105,77 @@ fn sink(arguments: &Arguments) -> Arc<dyn Sink> {
 }
 
 fn run_one(arguments: &Arguments, scenario: Scenario) -> Result<(), CliError> {
+    // A path that cannot be written is reported before the work.
+    let html = match &arguments.html {
+        Some(path) => {
+            Some((path, File::create(path).map_err(|source| CliError::Write { path: path.clone(), source })?))
+        }
+        None => None,
+    };
+    let interrupted = interrupted()?;
     let run = Run::new(scenario, arguments.seed, arguments.hours, sink(arguments))?;
-    let report = run.finish()?;
+    let progress = Progress::of_run();
+    let report = run.finish_observed(|at, part| {
+        progress.advance(at, part);
+        if interrupted.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    progress.finish();
     let replay = replay(arguments, report.seed, report.hours);
-    print!("{}", text::page(&report, &replay));
-    if let Some(path) = &arguments.html {
-        std::fs::write(path, html::page(&report, &replay))
+    output::print(text::page(&report, &replay))?;
+    if let Some((path, mut file)) = html {
+        file.write_all(html::page(&report, &replay).as_bytes())
             .map_err(|source| CliError::Write { path: path.clone(), source })?;
     }
-    if report.holds() { Ok(()) } else { Err(CliError::AlreadyReported) }
+    if report.holds() && report.interrupted.is_none() { Ok(()) } else { Err(CliError::AlreadyReported) }
 }
 
 fn run_many(arguments: &Arguments, scenario: &Scenario, from: u64, to: u64) -> Result<(), CliError> {
-    let mut broken = 0_u64;
+    let interrupted = interrupted()?;
+    let progress = Progress::of_seeds(to - from);
+    let (mut run, mut broken) = (0_u64, 0_u64);
     for seed in from..to {
-        let report = Run::new(scenario.clone(), seed, arguments.hours, sink(arguments))?.finish()?;
+        let simulation = Run::new(scenario.clone(), seed, arguments.hours, sink(arguments))?;
+        let report = simulation.finish_observed(|_, _| match interrupted.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        })?;
+        if report.interrupted.is_some() {
+            break;
+        }
+        run += 1;
+        progress.seed_done();
         if let Some(first) = report.violations.first() {
             broken += 1;
-            println!("seed {seed}: {}: {} ({})", first.invariant, first.detail, first.at);
-            println!("  repeat: {}", replay(arguments, seed, report.hours));
+            let replay = replay(arguments, seed, report.hours);
+            let found =
+                format!("seed {seed}: {}: {} ({})\n  repeat: {replay}", first.invariant, first.detail, first.at);
+            if progress.suspend(|| output::line(found))? == Reader::Closed {
+                return Err(CliError::AlreadyReported);
+            }
         }
     }
-    println!("{} seeds of {}: every invariant holds in {}", to - from, scenario.name, to - from - broken);
-    if broken == 0 { Ok(()) } else { Err(CliError::AlreadyReported) }
+    progress.finish();
+    let early = if run < to - from { format!(" (interrupted; {} not run)", to - from - run) } else { String::new() };
+    output::line(format_args!("{run} seeds of {}{early}: every invariant holds in {}", scenario.name, run - broken))?;
+    if broken == 0 && run == to - from { Ok(()) } else { Err(CliError::AlreadyReported) }
 }
+
+/// Whether Ctrl-C was pressed, so that a run ends early with a report of what it did until then. The second Ctrl-C ends the process.
+fn interrupted() -> Result<Arc<AtomicBool>, CliError> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let mut end = Shutdown::new()?;
+    let set = flag.clone();
+    tokio::spawn(async move {
+        end.wait().await;
+        set.store(true, Ordering::Relaxed);
+        end.wait().await;
+        std::process::exit(INTERRUPTED);
+    });
+    Ok(flag)
+}
+
+/// The exit code of a process that SIGINT ended, as shells report it.
+const INTERRUPTED: i32 = 130;
 
 /// The command that repeats the run.
 fn replay(arguments: &Arguments, seed: u64, hours: u32) -> String {

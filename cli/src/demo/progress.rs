@@ -1,10 +1,14 @@
 //! The output of the demo: a line for each step, with details.
 
+use crate::error::CliError;
 use crate::local::human_duration;
+use crate::output::{self, Reader};
 use console::{Style, measure_text_width};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// The column of the times of a step.
 const TIMES_AT: usize = 56;
@@ -24,11 +28,15 @@ pub(crate) struct Took {
 #[derive(Debug)]
 pub(crate) struct Progress {
     spinner: Option<ProgressBar>,
+    /// Notified when standard output cannot be written any more.
+    closed: Notify,
+    /// Why not.
+    end: Mutex<Option<Result<(), CliError>>>,
 }
 
 impl Progress {
     pub(crate) fn new() -> Self {
-        Self { spinner: std::io::stdout().is_terminal().then(spinner) }
+        Self { spinner: std::io::stdout().is_terminal().then(spinner), closed: Notify::new(), end: Mutex::new(None) }
     }
 
     /// Shows what the current step waits for, on a terminal only.
@@ -61,11 +69,26 @@ impl Progress {
 
     /// Prints a line.
     pub(crate) fn print(&self, line: &str) {
-        match &self.spinner {
-            // The demo continues if the terminal is closed.
-            Some(spinner) => spinner.suspend(|| println!("{line}")),
-            None => println!("{line}"),
-        }
+        let printed = match &self.spinner {
+            Some(spinner) => spinner.suspend(|| output::line(line)),
+            None => output::line(line),
+        };
+        let end = match printed {
+            Ok(Reader::Open) => return,
+            Ok(Reader::Closed) => Ok(()),
+            Err(error) => Err(error),
+        };
+        self.end.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(end);
+        self.closed.notify_one();
+    }
+
+    /// Waits until standard output cannot be written any more. A reader that closed the pipe is no error.
+    ///
+    /// # Errors
+    /// When it cannot be written for another reason.
+    pub(crate) async fn closed(&self) -> Result<(), CliError> {
+        self.closed.notified().await;
+        self.end.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(Ok(()))
     }
 
     /// Removes the spinner.

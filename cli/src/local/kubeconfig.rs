@@ -61,6 +61,13 @@ impl Kubeconfig {
     }
 }
 
+/// The file is removed even if the command ends with an error.
+impl Drop for Kubeconfig {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
 /// Only the owner can read the file, because some clients warn otherwise.
 fn write_private(path: &Path, content: &str) -> std::io::Result<()> {
     let mut options = fs::OpenOptions::new();

@@ -1,5 +1,6 @@
 //! The log of nodeless in a local simulated cluster.
 
+use crate::output;
 use nodeless_telemetry::{Level, Line, Metrics, Sink};
 use serde::Serialize;
 use std::collections::{HashMap, VecDeque};
@@ -50,7 +51,7 @@ impl Sink for Quiet {
         let (event, text_without_time) = parts(&text);
         let before = lock(&self.last).insert(event.to_owned(), text_without_time.to_owned());
         if before.as_deref() != Some(text_without_time) {
-            eprintln!("{text}");
+            output::error_line(text);
         }
     }
 

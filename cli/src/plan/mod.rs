@@ -13,6 +13,7 @@ pub(crate) mod report;
 pub(crate) mod text;
 
 use crate::error::CliError;
+use crate::output::{self, report};
 use catalog::LoadedCatalog;
 use disruption::{ChurnReport, DisruptionReport, RepairAction};
 use explain::Target;
@@ -27,7 +28,6 @@ use nodeless_scheduling::{Options, Solution};
 use nodeless_snapshot::Snapshot;
 use report::{DisruptionStatistics, Explained, Report};
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -80,14 +80,14 @@ pub(crate) enum Output {
 }
 
 /// Plans and prints the plan. The exit code indicates whether all pods can be scheduled.
-pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
+pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
     let Input { mut snapshot, catalog, options, explain, shifted, at, disruption } = input;
     let shifted = shifted_zones(&shifted, &catalog.catalog)?;
     let faulty = report_input(&snapshot);
     if faulty && snapshot.objects == 0 {
         return Err(CliError::AlreadyReported);
     }
-    catalog.notes.iter().for_each(|note| eprintln!("warning: {note}"));
+    catalog.notes.iter().for_each(|note| report!("warning: {note}"));
     let view = std::mem::take(&mut snapshot.view);
     let claims = std::mem::take(&mut snapshot.claims);
     let gates = disruption.as_ref().map(|settings| settings.gates).unwrap_or_default();
@@ -107,9 +107,9 @@ pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
     });
     // The process ends after the plan, and freeing the objects of a large cluster one by one is slow.
     let dry_run = ManuallyDrop::new(dry_run);
-    dry_run.assumptions().iter().for_each(|assumption| eprintln!("warning: {assumption}"));
+    dry_run.assumptions().iter().for_each(|assumption| report!("warning: {assumption}"));
     for (pool, why) in dry_run.unusable() {
-        eprintln!("warning: NodePool {pool} cannot be used: {why}");
+        report!("warning: NodePool {pool} cannot be used: {why}");
     }
 
     let started = Instant::now();
@@ -142,7 +142,7 @@ pub(crate) fn run(input: Input, output: Output) -> Result<ExitCode, CliError> {
     }
     report.statistics.peak_memory_bytes = memory::peak();
     let why = |place: usize| explain::why(&problem, solution.launches.get(place)?);
-    print(&match output {
+    output::print(match form {
         Output::Text => text::render(&report, &why, &catalog.described),
         Output::Json => serialized(serde_json::to_string_pretty(&report).map(|json| json + "\n"))?,
         Output::Yaml => serialized(serde_saphyr::to_string(&report))?,
@@ -174,7 +174,7 @@ fn decide(
     report: &mut Report,
 ) -> Vec<Command> {
     for (budget, allowed) in counted {
-        eprintln!(
+        report!(
             "warning: PodDisruptionBudget {budget} has no status; computed from its pods, it allows {allowed} disruptions"
         );
     }
@@ -185,18 +185,16 @@ fn decide(
         elapsed_milliseconds: milliseconds(started.elapsed()),
     });
     if let Some(why) = &found.doubt {
-        eprintln!("warning: in the cluster, voluntary disruption stops until this object is fixed: {why}");
+        report!("warning: in the cluster, voluntary disruption stops until this object is fixed: {why}");
     }
     if found.cut_off {
-        eprintln!(
-            "note: the last decision still disrupted nodes, so more may follow; increase --decisions to show them"
-        );
+        report!("note: the last decision still disrupted nodes, so more may follow; increase --decisions to show them");
     }
     if let Some(why) = &found.repair_doubt {
-        eprintln!("warning: {why}");
+        report!("warning: {why}");
     }
     if !reporting.churn_known && found.commands.iter().any(|command| !command.evictions.is_empty()) {
-        eprintln!(
+        report!(
             "note: the churn breaker counts from zero, because only the claims table stores the evictions of the last hour; give its \
              items with --churn"
         );
@@ -221,33 +219,24 @@ fn serialized<E: std::fmt::Display>(written: Result<String, E>) -> Result<String
     written.map_err(|error| CliError::Form(error.to_string()))
 }
 
-/// Prints to standard output. A closed pipe is no error.
-pub(crate) fn print(text: &str) -> Result<(), CliError> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(CliError::Print(error)),
-        _ => Ok(()),
-    }
-}
-
 /// Prints the errors, warnings and notes about the input. Returns whether there is an error.
 fn report_input(snapshot: &Snapshot) -> bool {
     for fault in snapshot.faults.iter().take(MAX_INPUT_ERRORS) {
-        eprintln!("error: {fault}");
+        report!("error: {fault}");
     }
     if let Some(more) = snapshot.faults.len().checked_sub(MAX_INPUT_ERRORS + 1) {
-        eprintln!("error: {} more objects cannot be read", more + 1);
+        report!("error: {} more objects cannot be read", more + 1);
     }
-    snapshot.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    snapshot.warnings.iter().for_each(|warning| report!("warning: {warning}"));
     if !snapshot.skipped.is_empty() {
         let kinds = snapshot.skipped.iter().map(|(kind, count)| format!("{count} {kind}"));
-        eprintln!("note: skipped kinds that planning does not use: {}", kinds.collect::<Vec<_>>().join(", "));
+        report!("note: skipped kinds that planning does not use: {}", kinds.collect::<Vec<_>>().join(", "));
     }
     if !snapshot.held.is_empty() {
         let (mut held, more) = (snapshot.held.iter(), snapshot.held.len().saturating_sub(3));
         let first = held.by_ref().take(3).map(|(pod, why)| format!("{pod} ({why})")).collect::<Vec<_>>().join(", ");
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        eprintln!("note: pods without a node that are not pending: {first}{more}");
+        report!("note: pods without a node that are not pending: {first}{more}");
     }
     !snapshot.faults.is_empty()
 }

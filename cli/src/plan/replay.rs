@@ -1,7 +1,8 @@
 //! Replays a plan of the planner from its snapshot.
 
-use super::{Output, print, serialized};
+use super::{Output, serialized};
 use crate::error::CliError;
+use crate::output::{self, report};
 use crate::table::{self, Item};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,10 +13,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// Replays the plan and prints its outcome. The exit code indicates whether all pods can be scheduled.
-pub(crate) fn run(path: &Path, output: Output) -> Result<ExitCode, CliError> {
+pub(crate) fn run(path: &Path, form: Output) -> Result<ExitCode, CliError> {
     let (snapshot, answers) = read(path)?;
     let replay = snapshot.replay_with(answers);
-    print(&match output {
+    output::print(match form {
         Output::Text => text(&snapshot, &replay),
         Output::Json => serialized(serde_json::to_string_pretty(&replay).map(|json| json + "\n"))?,
         Output::Yaml => serialized(serde_saphyr::to_string(&replay))?,
@@ -38,11 +39,11 @@ fn read(path: &Path) -> Result<(Snapshot, Answers), CliError> {
         return Err(CliError::Items { path: path.to_owned(), why });
     };
     if ids.len() > 1 {
-        eprintln!("note: the input contains {} snapshots; replaying the latest, {latest}", ids.len());
+        report!("note: the input contains {} snapshots; replaying the latest, {latest}", ids.len());
     }
     let answers = stored.remove(&format!("{latest}{ANSWERS}"));
     if answers.is_none() {
-        eprintln!("note: the results of the writes of this plan are not stored; the replay assumes that all succeeded");
+        report!("note: the results of the writes of this plan are not stored; the replay assumes that all succeeded");
     }
     let answers = answers.map_or_else(|| Ok(Answers::default()), |stored| Answers::read(&stored)).map_err(damaged)?;
     let snapshot = stored.remove(latest).unwrap_or_default();

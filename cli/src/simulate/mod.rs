@@ -1,4 +1,7 @@
-//! The report of a simulation, as text and HTML.
+//! Reports of simulations.
 
 pub(crate) mod html;
+mod progress;
 pub(crate) mod text;
+
+pub(crate) use progress::Progress;

@@ -34,6 +34,9 @@ pub(crate) fn page(report: &Report, replay: &str) -> String {
         let _cannot_fail = writeln!(out, "  {what:34} {value}");
     }
     out.push('\n');
+    if let Some(at) = report.interrupted {
+        let _cannot_fail = writeln!(out, "Interrupted at {at}; the checks at the end of a run were left out.");
+    }
     if report.holds() {
         out.push_str("Every invariant holds.\n");
         return out;

@@ -13,4 +13,5 @@ mod plan_disruption;
 mod plan_repair_and_churn;
 mod plan_snapshot;
 mod simulate;
+mod streams;
 mod support;

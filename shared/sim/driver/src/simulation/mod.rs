@@ -21,6 +21,7 @@ use nodeless_world::fault_injection::{FaultInjection, Rates};
 use nodeless_world::random::Random;
 use nodeless_world::{JoinTiming, World, WorldError, WorldOptions};
 use serde_json::{Value, json};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// The interval of the figures.
@@ -49,6 +50,9 @@ pub enum SimulationError {
     #[error(transparent)]
     Driver(#[from] DriverError),
 }
+
+/// Gets the simulated time at each sample, and may end the run.
+type Observer<'a> = &'a mut dyn FnMut(Timestamp) -> ControlFlow<()>;
 
 /// One run of a scenario.
 pub struct Run {
@@ -144,15 +148,31 @@ impl Run {
     ///
     /// # Errors
     /// When an action fails, or the simulated cluster fails.
-    pub fn finish(mut self) -> Result<Report, SimulationError> {
-        let end = after(self.scenario.start, SignedDuration::from_hours(i64::from(self.hours)));
+    pub fn finish(self) -> Result<Report, SimulationError> {
+        self.finish_observed(|_, _| ControlFlow::Continue(()))
+    }
+
+    /// Runs it to its end, and returns its report. Every five simulated minutes the observer gets the simulated time and the
+    /// part of the run that is done, from 0 to 1, and may end the run: its report then has the figures until then, and the
+    /// checks at the end are left out.
+    ///
+    /// # Errors
+    /// When an action fails, or the simulated cluster fails.
+    pub fn finish_observed(
+        mut self,
+        mut observe: impl FnMut(Timestamp, f64) -> ControlFlow<()>,
+    ) -> Result<Report, SimulationError> {
+        let start = self.scenario.start;
+        let end = after(start, SignedDuration::from_hours(i64::from(self.hours)));
+        let most = after(end, QUIESCENT_FOR).duration_since(start).as_secs_f64();
+        let mut observe = |at: Timestamp| observe(at, (at.duration_since(start).as_secs_f64() / most).min(1.0));
         self.sample();
-        self.advance(end)?;
+        self.advance(end, &mut observe)?;
         self.report.dollars = self.driver.world().ec2().spent();
         let (faults, killed) = self.fault_injection.injected();
         (self.report.faults, self.report.killed) = (faults, killed);
-        if self.report.violations.len() < MAX_VIOLATIONS {
-            self.become_quiescent(end)?;
+        if self.report.violations.len() < MAX_VIOLATIONS && self.report.interrupted.is_none() {
+            self.become_quiescent(end, &mut observe)?;
         }
         self.conclude();
         Ok(self.report)
@@ -163,8 +183,8 @@ impl Run {
         &self.driver
     }
 
-    /// Advances to a time, from action to action.
-    fn advance(&mut self, target: Timestamp) -> Result<(), SimulationError> {
+    /// Advances to a time, from action to action, unless the observer ends the run.
+    fn advance(&mut self, target: Timestamp, observe: Observer<'_>) -> Result<(), SimulationError> {
         loop {
             let now = self.driver.world().now();
             for entry in self.timeline.take(now) {
@@ -175,6 +195,10 @@ impl Run {
             let sample = after(self.sampled, SAMPLE);
             if sample <= now {
                 self.sample();
+                if observe(now).is_break() {
+                    self.report.interrupted = Some(now);
+                    return Ok(());
+                }
             }
             if now >= target || self.report.violations.len() >= MAX_VIOLATIONS {
                 return Ok(());
@@ -204,7 +228,7 @@ impl Run {
     }
 
     /// Stops all faults and actions, and checks that the cluster becomes quiescent, and stays so.
-    fn become_quiescent(&mut self, end: Timestamp) -> Result<(), SimulationError> {
+    fn become_quiescent(&mut self, end: Timestamp, observe: Observer<'_>) -> Result<(), SimulationError> {
         self.timeline = Timeline::default();
         self.active.end(&mut self.driver, end, true);
         self.fault_injection.set_rates(Rates::default());
@@ -216,7 +240,7 @@ impl Run {
             let now = self.driver.world().now();
             let revision = self.driver.world().api().revision();
             self.effects.observed().effects.clear();
-            self.advance(after(now, SAMPLE))?;
+            self.advance(after(now, SAMPLE), observe)?;
             // A pod whose node never became ready is pending until the node is repaired, which takes half an hour.
             let waits =
                 self.oracle.unexplained().pop().map(|pod| format!("pod {pod} is pending, and no plan gives a reason"));
@@ -224,7 +248,7 @@ impl Run {
                 Some(what) => (quiet, last) = (SignedDuration::ZERO, Some(what)),
                 None => quiet += SAMPLE,
             }
-            if self.report.violations.len() >= MAX_VIOLATIONS {
+            if self.report.violations.len() >= MAX_VIOLATIONS || self.report.interrupted.is_some() {
                 return Ok(());
             }
         }

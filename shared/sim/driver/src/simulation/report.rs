@@ -20,6 +20,9 @@ pub struct Report {
     pub seed: u64,
     /// The duration in hours, without the time at the end in which it becomes quiescent.
     pub hours: u32,
+    /// The simulated time when the run was ended early, if it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interrupted: Option<Timestamp>,
     /// The dollars spent on instances in these hours.
     pub dollars: f64,
     /// How long pods waited for a node.

@@ -61,7 +61,7 @@ objects:
 fn calm() -> Run {
     let mut run = Run::new(Scenario::parse(CALM).unwrap(), 1, None, Arc::new(Null)).unwrap();
     let until = after(run.scenario.start, SignedDuration::from_mins(5));
-    run.advance(until).unwrap();
+    run.advance(until, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
     assert_eq!((claims(&run).len(), run.report.violations.len()), (3, 0), "{:?}", run.report.violations);
     assert!(claims(&run).iter().all(|claim| claim.phase == Phase::Initialized));
     run
