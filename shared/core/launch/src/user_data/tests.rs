@@ -166,7 +166,7 @@ fn bottlerocket_keeps_user_settings_that_nodeless_does_not_set() {
     assert_eq!(kubernetes["node-taints"]["gpu"][0].as_str(), Some("yes:NoSchedule"));
     assert_eq!(document["settings"]["host-containers"]["admin"]["enabled"].as_bool(), Some(true));
     assert!(document["settings"]["bootstrap-commands"].get("000-mount-instance-storage").is_some());
-    assert!(build(AmiFamily::Bottlerocket, Some("not toml")).unwrap_err().to_string().contains("no TOML"));
+    assert!(build(AmiFamily::Bottlerocket, Some("not toml")).unwrap_err().to_string().contains("not TOML"));
 }
 
 #[test]
