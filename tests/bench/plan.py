@@ -1,10 +1,10 @@
-"""How long `nodeless plan` takes as a process, and how much memory.
+"""Measures the time and memory of `nodeless plan` as a process.
 
     python3 tests/bench/plan.py NODELESS EXPORT [PART OF A NAME...]
 
 NODELESS is a release build of the command line, EXPORT one of the example `export` of nodeless-workloads. Processor time is user
-and system time together, of all threads, as wait4 reports it; the best of three runs counts. A run that takes more than MOST
-seconds of it is ended and printed as "no answer".
+and system time of all threads, as reported by wait4, the best of three runs. A run that takes more than MOST seconds is killed and
+printed as "no answer".
 """
 
 import os
@@ -59,7 +59,7 @@ def limit() -> None:
 
 
 def run(command: list[str]) -> Run | None:
-    """Runs a command that reports nothing; nothing where it was ended."""
+    """Runs a command without output. Returns None if it was killed."""
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=limit)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)

@@ -1,4 +1,4 @@
-"""What the tests against a real Kubernetes control plane share. Logs stay under pytest's base directory, which is printed when a test fails."""
+"""Fixtures of the tests with a real Kubernetes control plane. Logs are kept in pytest's base directory, which is printed when a test fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tools.terraform import plugin_mirror  # noqa: E402
 
 
 def pytest_configure() -> None:
-    """A test run that is terminated ends what it has started, as one that is interrupted does."""
+    """A terminated test run stops the processes that it has started, like an interrupted one."""
     signal.signal(signal.SIGTERM, lambda *_: pytest.exit("terminated", returncode=143))
 
 
@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def programs() -> Binaries:
-    """The control plane's programs. Where they cannot be built nothing here can run, and every test reports that."""
+    """The programs of the control plane. If they cannot be built, no test can run, and every test reports that."""
     if shutil.which("kubectl") is None:
         pytest.skip("SKIPPED, not passed: there is no `kubectl` on PATH")
     try:
@@ -49,7 +49,7 @@ def session_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def plane(programs: Binaries, session_logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane in which nodeless does not run, for tests of definitions and of the API server's answers."""
+    """A control plane without nodeless, for tests of definitions and of the responses of the API server."""
     with Authenticator(CLUSTER, SECRET) as authenticator:
         with ControlPlane(programs, tmp_path_factory.mktemp("control-plane"), session_logs, authenticator, nodes=False) as running:
             yield running
@@ -77,14 +77,14 @@ def deployment_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def deployment(inputs: Inputs, deployment_logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    """nodeless, applied. Applying takes longer than any scenario, so all scenarios share it and each leaves it empty."""
+    """nodeless, applied. Applying takes longer than any scenario, so all scenarios share it, and each removes its objects."""
     with Deployment(inputs, tmp_path_factory.mktemp("deployment"), deployment_logs) as running:
         yield running
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Names the log directories, and shows the ends of the logs, when a test fails."""
+    """Prints the log directories and the ends of the logs when a test fails."""
     report = yield
     if report.failed:
         for fixture in ("session_logs", "deployment_logs"):

@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions of nodeless, and what those of Karpenter's last minor versions are to an API server."""
+"""The CustomResourceDefinitions of nodeless, and those of Karpenter's last minor versions without schemas."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ FILES = ROOT / "infra/crds"
 
 @dataclass(frozen=True)
 class Definition:
-    """What decides whether a definition can replace another: names, scope, versions and subresources. A schema of Karpenter's is not here;
-    the objects that the tests store are ones that Karpenter's own schema accepts (validation.py)."""
+    """The properties that determine whether a definition can replace another: names, scope, versions and subresources. Karpenter's schemas
+    are not included; Karpenter's schema accepts the objects that the tests store (validation.py)."""
 
     group: str
     kind: str
@@ -72,7 +72,7 @@ def established(plane: ControlPlane, definitions: Iterable[Definition] = ALL) ->
     names = [f"customresourcedefinition/{definition.name}" for definition in definitions]
     plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
     for definition in definitions:
-        # The server publishes a definition a moment after it is established.
+        # The API server serves a definition shortly after it is established.
         wait_for(f"{definition.name} to be served", lambda d=definition: served(plane, d), 30)
 
 
@@ -81,7 +81,7 @@ def served(plane: ControlPlane, definition: Definition) -> bool:
 
 
 def remove_all(plane: ControlPlane) -> None:
-    """Deletes the definitions and with them every object. No controller runs, so finalizers are taken away first."""
+    """Deletes the definitions and all their objects. No controller runs, so finalizers are removed first."""
     present = {item["metadata"]["name"] for item in plane.items("customresourcedefinitions")}
     for definition in (d for d in ALL if d.name in present):
         for item in plane.items(definition.plural):

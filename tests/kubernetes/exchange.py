@@ -1,4 +1,4 @@
-"""The requests that are played to the real API server and to the simulated one, and what of the answers may differ."""
+"""The requests that are sent to the real and to the simulated API server, and the permitted differences of the responses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Call = Callable[..., Answer]
 
 @dataclass(frozen=True)
 class Request:
-    """One request. The value of a name in `{}` is taken from earlier answers: `{revision}` is the last resourceVersion seen."""
+    """One request. A name in `{}` is replaced by a value of earlier responses: `{revision}` is the last resourceVersion."""
 
     name: str
     method: str
@@ -75,7 +75,7 @@ BINDING = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "ta
 
 REQUESTS = [
     Request("a namespace is created", "POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
-    # Nodes, as kubelets, nodeless and kubectl write them.
+    # Nodes, as written by kubelets, nodeless and kubectl.
     Request("a node is created", "POST", "/api/v1/nodes", node("one")),
     Request("a node is created twice", "POST", "/api/v1/nodes", node("one")),
     Request("a node is tainted", "PATCH", "/api/v1/nodes/one", {"spec": {"taints": [TAINT]}}, MERGE),
@@ -87,7 +87,7 @@ REQUESTS = [
     Request("an old revision is refused", "PATCH", "/api/v1/nodes/one", {"metadata": {"resourceVersion": "1", "labels": {"a": "b"}}}, MERGE),
     Request("a node that is missing", "GET", "/api/v1/nodes/two"),
     Request("a label that is invalid", "PATCH", "/api/v1/nodes/one", {"metadata": {"labels": {"a b": "c"}}}, MERGE),
-    # Pods, as users, the scheduler and nodeless write them.
+    # Pods, as written by users, the scheduler and nodeless.
     Request("a pod is created", "POST", f"{IN}/pods", pod("a", nodeSelector={"never": "there"})),
     Request("a pod without containers", "POST", f"{IN}/pods", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {}}),
     Request("a pod with an unknown field", "POST", f"{IN}/pods?fieldValidation=Strict", pod("x", unknown=1)),
@@ -143,12 +143,12 @@ REQUESTS = [
     Request("the node is gone", "GET", "/api/v1/nodes/one"),
 ]  # fmt: skip
 
-# What every answer may differ in: identities, times, and what only one of the two keeps.
+# Fields that may differ in every response: identities, times, and fields that only one of the servers stores.
 ANYWHERE = {"uid", "resourceVersion", "creationTimestamp", "managedFields", "selfLink", "deletionTimestamp", "lastTransitionTime", "startTime", "continue", "rowHash"}
 
 
 def simulated(url: str) -> Call:
-    """Calls the API server of `nodeless local`, which takes every caller."""
+    """Calls the API server of `nodeless local`, which accepts every caller."""
 
     def call(method: str, path: str, body: Any = None, content_type: str = "application/json", accept: str = "application/json") -> Answer:
         headers = {"Content-Type": content_type, "Accept": accept}
@@ -167,7 +167,7 @@ def play(call: Call) -> dict[str, Answer]:
 
 
 def differences(real: Answer, other: Answer) -> list[str]:
-    """Where two answers differ, as paths. Messages are compared only by their presence; their words are those of each server."""
+    """The paths of the differences of two responses. Of messages only the presence is compared, because their texts differ."""
     if real.status != other.status:
         return [f"status: {real.status} and {other.status}"]
     return compare(real.body, other.body, "")

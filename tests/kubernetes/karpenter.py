@@ -1,7 +1,7 @@
-"""A cluster as Karpenter leaves it: its definitions, a NodePool, and nodes with their NodeClaims and tagged instances.
+"""A cluster after Karpenter was stopped: its definitions, a NodePool, and nodes with their NodeClaims and tagged instances.
 
-The names and values are those that Karpenter 1.14 and its provider for AWS write: labels, annotations, finalizers, conditions and tags.
-The instances come from EC2 as Karpenter requests them, and join by their user data."""
+The names and values are those of Karpenter 1.14 and its provider for AWS: labels, annotations, finalizers, conditions and tags.
+The instances are launched in EC2 with the requests of Karpenter, and join with their user data."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tools.control_plane.deployment import CLUSTER, Deployment
 
 RELEASE = "1.14.1"
 HELM_RELEASE = "karpenter-crd"
-# A field of EC2NodeClasses that the definition in the cluster does not have.
+# A field of EC2NodeClasses that is missing in the definition in the cluster.
 ADDED_LATER = "detailedMonitoring"
 POOL, NODE_CLASS = "shop", "default"
 ROLE, PROFILE = f"{CLUSTER}-node", f"{CLUSTER}_karpenter"
 INSTANCE_TYPE = "m5.large"
-# Hashes that only Karpenter computes, in the version of its releases 1.x.
+# Hashes of Karpenter, in the version of its releases 1.x.
 POOL_HASHES = {"karpenter.sh/nodepool-hash": "11225813741226138712", "karpenter.sh/nodepool-hash-version": "v3"}
 CLASS_HASHES = {"karpenter.k8s.aws/ec2nodeclass-hash": "8071532983407210461", "karpenter.k8s.aws/ec2nodeclass-hash-version": "v4"}
 TERMINATION = "karpenter.sh/termination"
@@ -33,16 +33,16 @@ WAIT = 300
 
 @dataclass
 class Left:
-    """What there was when Karpenter was stopped."""
+    """The objects that existed when Karpenter was stopped."""
 
     claims: dict[str, str]
-    """Names of NodeClaims, and their instances."""
+    """The names of NodeClaims, with their instances."""
     pods: dict[str, str]
-    """The uids of the running pods, and their nodes."""
+    """The uids of the running pods, with their nodes."""
 
 
 def leave(running: Deployment, nodes: int = 2) -> Left:
-    """Does what Karpenter did before it was stopped."""
+    """Creates the objects that Karpenter created before it was stopped."""
     plane = running.plane
     plane.apply(*definitions())
     established(plane, KARPENTER[RELEASE])
@@ -62,8 +62,8 @@ def leave(running: Deployment, nodes: int = 2) -> Left:
 
 
 def definitions() -> list[dict[str, Any]]:
-    """The definitions as Karpenter's chart karpenter-crd installs them: those of nodeless have the same fields. One lacks a field, as in a
-    release before the one that added it."""
+    """The definitions as installed by Karpenter's chart karpenter-crd: those of nodeless have the same fields. In one of them a field is
+    missing, as in a release before the one that added it."""
     found = [yaml.safe_load(file.read_text()) for file in sorted(FILES.glob("*.yaml"))]
     for definition in found:
         definition["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "Helm"}
@@ -79,7 +79,7 @@ def spec_fields(definition: dict[str, Any]) -> dict[str, Any]:
 
 
 def running_pods(running: Deployment) -> dict[str, str]:
-    """The uids of the pods that run, and their nodes."""
+    """The uids of the running pods, and their nodes."""
     pods = running.plane.items("pods", f"app={POOL}")
     return {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in pods if pod["status"].get("phase") == "Running"}
 
@@ -137,7 +137,7 @@ def user_data() -> str:
 
 
 def join(running: Deployment, name: str, instance: str) -> None:
-    """The NodeClaim, and what Karpenter does to the Node once it has registered."""
+    """Creates the NodeClaim, and changes the Node like Karpenter at its registration."""
     plane = running.plane
     node = running.wait(f"the node of {instance}", lambda: node_of(running, instance), WAIT)
     plane.kubectl("taint", "node", node["metadata"]["name"], "karpenter.sh/unregistered-")

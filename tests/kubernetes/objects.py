@@ -1,4 +1,4 @@
-"""Manifests of the scenarios. Each scenario has a NodePool of its own name, and its pods select the nodes of that NodePool."""
+"""Manifests of the scenarios. Each scenario has its own NodePool, and its pods select the nodes of that NodePool."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def node_pool(name: str, node_class_name: str = "default", labels: dict[str, str
     ]
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": node_class_name}
     template = {"metadata": {"labels": labels or {}}, "spec": {"nodeClassRef": reference, "requirements": requirements}}
-    # Nodes are disrupted only where a scenario asks for it.
+    # Nodes are disrupted only if a scenario enables it.
     disruption = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "Never"}
     return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": {"template": template, "disruption": disruption} | spec}
 
@@ -56,7 +56,7 @@ def budget(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def storage_class() -> dict[str, Any]:
-    """A class whose volumes are provisioned where the first pod is scheduled, as those of the EBS CSI driver."""
+    """A StorageClass whose volumes are provisioned in the zone of the first pod, as with the EBS CSI driver."""
     return {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
@@ -68,7 +68,7 @@ def storage_class() -> dict[str, Any]:
 
 
 def stateful_set(name: str, replicas: int) -> dict[str, Any]:
-    """One pod a node and zone, each with a volume."""
+    """One pod for each node and zone, each with a volume."""
     spread = [{"topologyKey": ZONE_LABEL, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": name}}}]
     volume = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "zonal", "resources": {"requests": {"storage": "1Gi"}}}}
     template = pod_spec(name, topologySpreadConstraints=spread)

@@ -1,5 +1,5 @@
-"""The order of the tests: what has a deployment of its own runs before the one that the others share is started, and what reads the audit
-log runs after all that writes it."""
+"""The order of the tests: those with their own deployment run before the shared one is started, and those that read the audit log run
+last."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 FIRST, LAST = "test_migration.py", "test_rights.py"
 SCENARIOS = ("test_scenarios.py", "test_api_server.py", "test_clocks.py")
-# Whether this run has all scenarios.
+# Whether this run includes all scenarios.
 WHOLE_RUN = pytest.StashKey[bool]()
 
 

@@ -1,4 +1,4 @@
-"""What the scenarios look at and wait for."""
+"""Observations and waits of the scenarios."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from tools.control_plane.server import Unanswered
 from tools.processes import wait_for
 from tools.terraform import ROOT
 
-# Waits end when the condition holds. The longest things that nodeless waits for are the minute of its schedules and the 15 seconds
-# before a command is validated; a busy machine makes both longer.
+# Waits end when the condition is true. The longest waits of nodeless are the minute of its schedules and the 15 seconds before the
+# validation of a command; on a busy machine both take longer.
 PATIENCE = 300
 WORKLOADS = "deployments,statefulsets,daemonsets,poddisruptionbudgets,persistentvolumeclaims,persistentvolumes"
 
 
 class Scenario:
-    """A NodePool of its own and what runs on it. Use as a context manager.
+    """A NodePool with its workloads. Use as a context manager.
 
-    In the end its objects are deleted, and nodeless removes the nodes while the next scenario runs; `nothing_is_left` waits for all of them."""
+    At the end its objects are deleted, and nodeless removes the nodes while the next scenario runs; `nothing_is_left` waits for all of them."""
 
     def __init__(self, running: Deployment, name: str, **pool: Any) -> None:
         self.running, self.plane, self.name = running, running.plane, name
         self.pool = node_pool(name, **pool)
 
     def __enter__(self) -> Scenario:
-        # The plan that evaluates the first pods evaluates the NodePool too; its conditions alone would wait for the schedule.
+        # The plan for the first pods evaluates the NodePool too; without pods, its conditions are written only by the next scheduled plan.
         self.plane.apply(self.pool)
         return self
 
@@ -70,7 +70,7 @@ class Scenario:
         return {i["InstanceId"] for i in self.running.instances() if {"Key": POOL_LABEL, "Value": self.name} in i["Tags"]}
 
     def initialized(self, count: int | None = None) -> list[dict[str, Any]]:
-        """Waits until all claims are initialized, and there are as many as given."""
+        """Waits until there is this number of claims, all initialized."""
 
         def ready() -> list[dict[str, Any]]:
             claims = self.claims()
@@ -79,7 +79,7 @@ class Scenario:
         return self.wait("initialized NodeClaims", ready)
 
     def summary(self) -> str:
-        """What a reader of a failed test needs first."""
+        """The state of the cluster, for the message of a failed test."""
         parts = ["nodepools", "nodeclaims", "nodes", "pods", "poddisruptionbudgets"]
         shown = [self.plane.kubectl("get", part, "-A", "-o", "wide", check=False) for part in parts]
         events = self.plane.kubectl("get", "events", "-A", "--sort-by=.lastTimestamp", check=False).splitlines()[-25:]
@@ -87,7 +87,7 @@ class Scenario:
 
 
 def answered(condition: Callable[[], Any]) -> Callable[[], Any]:
-    """The condition, which does not hold while the API server gives no answer."""
+    """The condition, which is false while the API server does not respond."""
 
     def holds() -> Any:
         try:
@@ -105,26 +105,26 @@ def ready_class(running: Deployment) -> None:
 
 
 def nothing_is_left(running: Deployment) -> None:
-    """Waits until nodeless has removed every trace of the nodes of all scenarios, and no message was given up."""
+    """Waits until nodeless has removed all objects of the nodes of all scenarios, and checks that no message is in a dead-letter queue."""
 
     def left() -> dict[str, list[str]]:
         found = {kind: names(running.plane.items(kind)) for kind in ("nodepools", "nodeclaims", "nodes", "pods")}
         found["instances"] = [instance["InstanceId"] for instance in running.instances()]
         return {kind: rest for kind, rest in found.items() if rest}
 
-    wait_for("everything to be gone", answered(lambda: not (rest := left()) or Rest(rest)), 2 * PATIENCE, every=1)
-    assert not running.dead_letters(), "a message was given up; the functions' logs have the reason"
+    wait_for("all objects to be removed", answered(lambda: not (rest := left()) or Rest(rest)), 2 * PATIENCE, every=1)
+    assert not running.dead_letters(), "a message is in a dead-letter queue; the logs of the functions contain the reason"
 
 
 class Rest(dict):
-    """The remaining objects: falsy, so that waiting continues, and shown when it times out."""
+    """The remaining objects: falsy, so that waiting continues, and printed after a timeout."""
 
     def __bool__(self) -> bool:
         return False
 
 
 def interrupt(running: Deployment, instance: str) -> None:
-    """What EventBridge sends when EC2 is about to take an instance."""
+    """The event of EventBridge before EC2 interrupts a spot instance."""
     body = json.loads(json.loads((ROOT / "events/interruption.spot-warning.json").read_text())["Records"][0]["body"])
     body["detail"]["instance-id"] = instance
     sqs = running.ministack.client("sqs")
@@ -137,7 +137,7 @@ def instance_of(claim: dict[str, Any]) -> str:
 
 
 def condition(item: dict[str, Any], kind: str) -> bool:
-    """Whether an object has this condition, for its present spec."""
+    """Whether an object has this condition, for its current generation."""
     generation = item.get("metadata", {}).get("generation")
     return any(
         c["type"] == kind and c["status"] == "True" and c.get("observedGeneration", generation) == generation

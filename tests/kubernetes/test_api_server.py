@@ -1,4 +1,4 @@
-"""What API servers and other people's configuration do to nodeless, in a real control plane."""
+"""Faults of the API server, and configuration of users that affects nodeless, in a real control plane."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_api_server_restarts_while_nodes_are_launched(deployment: Deployment
 
 
 def test_the_api_server_restarts_while_nodes_are_replaced_and_removed(deployment: Deployment) -> None:
-    """Each scenario has begun, and none of it has ended as a rule, when the API server restarts."""
+    """The API server restarts when each scenario has begun and usually has not ended."""
     empty = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5s"}
     with ExitStack() as entered:
         drift, spot, deletion = (entered.enter_context(Scenario(deployment, f"restart-{name}")) for name in ("drift", "spot", "deletion"))
@@ -70,8 +70,8 @@ def test_the_api_server_restarts_while_nodes_are_replaced_and_removed(deployment
 
 
 def test_a_watch_is_resumed_after_its_revision_is_compacted(deployment: Deployment) -> None:
-    """The planner keeps its view of the cluster and the revision that it has read. Compaction and a restart remove that revision from
-    etcd and from the API server's memory, so the watch ends with 410 and the view has to be read anew."""
+    """The planner caches the view of the cluster and its revision. Compaction and a restart remove that revision from etcd and from the
+    API server's memory, so the watch ends with 410 and the view has to be listed again."""
     with Scenario(deployment, "compaction") as scenario:
         scenario.apply(objects.deployment("compaction", 1))
         scenario.all_run(1)
@@ -92,7 +92,7 @@ def test_an_api_server_that_rejects_calls_is_asked_again(deployment: Deployment)
 
 
 def test_a_webhook_of_the_user_that_rejects_nodeclaims_is_outlasted(deployment: Deployment) -> None:
-    """An instance without a NodeClaim object is still launched, kept track of, and shown once the webhook allows it."""
+    """An instance is launched and tracked without a NodeClaim object, which is created when the webhook allows it."""
     with Scenario(deployment, "rejected") as scenario:
         with rejecting(deployment, "karpenter.sh", "nodeclaims", "CREATE"):
             scenario.apply(objects.deployment("rejected", 1))
@@ -100,11 +100,11 @@ def test_a_webhook_of_the_user_that_rejects_nodeclaims_is_outlasted(deployment: 
             assert not scenario.claims()
         scenario.all_run(1)
         scenario.initialized(1)
-        assert len(scenario.instances()) == 1, "the launch was not repeated"
+        assert len(scenario.instances()) == 1, "the launch was repeated"
 
 
 def test_a_slow_webhook_delays_no_event_for_longer_than_its_timeout(deployment: Deployment) -> None:
-    """The API server waits two seconds for wake and then stores the event all the same."""
+    """The API server waits two seconds for wake, and then stores the event."""
     with Scenario(deployment, "slow") as scenario:
         deployment.relay.delay = 5
         try:
@@ -122,7 +122,7 @@ def test_a_token_that_is_no_longer_valid_is_renewed(deployment: Deployment) -> N
         deployment.authenticator.not_before = datetime.now(timezone.utc)
         scenario.plane.kubectl("scale", "deployment/token", "--replicas=4")
         scenario.all_run(4)
-        assert any("expired" in why for why in deployment.authenticator.refused), "no token was refused, so this proves nothing"
+        assert any("expired" in why for why in deployment.authenticator.refused), "no token was rejected, so the test has no effect"
 
 
 @pytest.mark.parametrize("kind", ["nodes", "nodeclaims"])
@@ -146,7 +146,7 @@ def test_nothing_is_left(deployment: Deployment) -> None:
     nothing_is_left(deployment)
 
 
-# What is done to the cluster
+# Changes of the cluster
 
 
 @contextmanager
@@ -172,7 +172,7 @@ def starved(running: Deployment) -> Iterator[None]:
 
 @contextmanager
 def rejecting(running: Deployment, group: str, resource: str, operation: str) -> Iterator[None]:
-    """A policy of the user's admits no object of this kind."""
+    """A policy of the user rejects all objects of this kind."""
     name = "nodeless-tests-reject"
     rule = {"apiGroups": [group], "apiVersions": ["*"], "resources": [resource], "operations": [operation]}
     policy = {
@@ -199,22 +199,22 @@ def rejecting(running: Deployment, group: str, resource: str, operation: str) ->
 
 
 def changed(scenario: Scenario, before: dict[str, Any]) -> bool:
-    """Whether the only NodeClaim that there was is being deleted, or is not the only one any more."""
+    """Whether the single NodeClaim is being deleted, or there are others."""
     found = {claim["metadata"]["name"]: claim for claim in scenario.claims()}
     earlier = found.get(before["metadata"]["name"])
     return earlier is None or len(found) > 1 or "deletionTimestamp" in earlier["metadata"]
 
 
-# What the API server answered
+# Responses of the API server
 
 
 def answered(running: Deployment, code: int) -> int:
-    """How many calls of the functions the API server answered with this code."""
+    """The number of calls of the functions with this status code."""
     return sum(call.code == code and "nodeless:controllers" in call.groups for call in running.plane.audit.calls())
 
 
 def refused(running: Deployment, resource: str) -> bool:
-    """Whether a write of nodeless to a resource was refused by admission."""
+    """Whether admission rejected a write of nodeless to a resource."""
     return any(
         call.code in (403, 422) and call.right is not None and call.right.resource == resource and "nodeless:controllers" in call.groups
         for call in running.plane.audit.calls()

@@ -1,6 +1,6 @@
 """Functions whose clocks differ from those of the API server, of EC2 and of each other.
 
-Only differences count: functions that are behind are also functions of which the API server and EC2 are ahead."""
+Only differences matter: a clock of a function that is behind is the same as clocks of the API server and EC2 that are ahead."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from scenario import Scenario, nothing_is_left, ready_class
 from tools.control_plane.deployment import Deployment
 
 ALL = ("planner", "lifecycle", "catalog", "interruption", "wake")
-# How many seconds the clock of each function is ahead. EKS refuses tokens of the future and those older than 15 minutes, and AWS signatures that are more than 5 minutes off.
+# The number of seconds by which the clock of each function is ahead. EKS rejects tokens from the future and those older than 15 minutes,
+# and AWS rejects signatures that differ by more than 5 minutes.
 OFFSETS = {
     "ahead": dict.fromkeys(ALL, 180),
     "behind": dict.fromkeys(ALL, -180),
     "apart": {"planner": -15, "lifecycle": 15},
-    # A claim is due at once by the clock of the planner, and so after this difference by that of lifecycle; the sweep then finds it.
+    # A claim is due immediately by the clock of the planner, and later by that of lifecycle; the sweep then finds it.
     "apart-the-other-way": {"planner": 15, "lifecycle": -15},
 }
 
@@ -36,7 +37,7 @@ def test_nodes_are_launched_and_removed_by_functions_whose_clocks_differ(deploym
         scenario.apply(objects.deployment(name, 3))
         scenario.all_run(3)
         claims = scenario.initialized()
-        assert len(scenario.instances()) == len(claims), "a launch was repeated, or an instance was taken for an orphan"
+        assert len(scenario.instances()) == len(claims), "a launch was repeated, or an instance was treated as an orphan"
         scenario.plane.kubectl("scale", f"deployment/{name}", "--replicas=0")
         scenario.wait("no nodes", lambda: not scenario.nodes() and not scenario.claims() and not scenario.instances())
         for function in ("planner", "lifecycle"):
@@ -48,8 +49,8 @@ def test_nothing_is_left(deployment: Deployment) -> None:
 
 
 def check_moved(running: Deployment, since: int, function: str, seconds: int) -> None:
-    """A function signed tokens by its own clock; otherwise the scenario proves nothing."""
+    """The function signed tokens with its own clock; otherwise the scenario has no effect."""
     deployed, offset = running.functions()[function], timedelta(seconds=seconds)
     signed = [after for key, after in running.authenticator.signed_after[since:] if key == deployed]
     moved = [after for after in signed if (after > offset / 2 if seconds > 0 else after <= offset)]
-    assert moved, f"no token of {function} was signed {seconds} s off: {sorted(set(signed))}"
+    assert moved, f"no token of {function} was signed with a difference of {seconds} s: {sorted(set(signed))}"

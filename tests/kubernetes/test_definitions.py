@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions in a real API server: applied in each way that users apply them, and over those of Karpenter."""
+"""The CustomResourceDefinitions in a real API server: applied in all ways that users use, and over those of Karpenter."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_server_side_apply_creates_them_and_changes_nothing_the_second_time(plan
 
 
 def test_the_installer_and_a_user_may_both_apply_them(plane: ControlPlane, nodeless: Path) -> None:
-    """The installer takes over from a user who applied the files client-side, and the user can still apply them."""
+    """The installer takes over the fields of a user who applied the files client-side, and the user can still apply them."""
     plane.kubectl("apply", "-f", str(FILES))
     established(plane)
     install(plane, nodeless)
@@ -42,14 +42,14 @@ def test_the_installer_and_a_user_may_both_apply_them(plane: ControlPlane, nodel
     assert again and all(line.endswith((" unchanged", " configured")) for line in again), again
     before = revisions(plane)
     install(plane, nodeless)
-    assert revisions(plane) == before, "the installer writes what has not changed"
+    assert revisions(plane) == before, "the installer writes unchanged definitions"
 
 
 @pytest.mark.parametrize("release", KARPENTER)
 @pytest.mark.parametrize("how", ["client-side", "server-side", "installer"])
 def test_they_replace_those_of_karpenter_and_keep_every_object(plane: ControlPlane, nodeless: Path, release: str, how: str) -> None:
     for definition in KARPENTER[release]:
-        # The installer meets definitions that Helm or kubectl made.
+        # The definitions were created by Helm or kubectl.
         plane.kubectl("apply", *(["--server-side"] if how == "server-side" else []), "-f", "-", stdin=json.dumps(definition.manifest()))
     established(plane, KARPENTER[release])
     stored = store(plane)
@@ -63,7 +63,7 @@ def test_they_replace_those_of_karpenter_and_keep_every_object(plane: ControlPla
 
 
 def install(plane: ControlPlane, nodeless: Path) -> None:
-    """What the installer function does, by the command that shares its code; and takes back all but the definitions."""
+    """Installs with the command that shares its code with the installer function; afterwards removes everything except the definitions."""
     for command in (["install", "--no-wake"], ["uninstall"]):
         done = subprocess.run([nodeless, *command, f"--kubeconfig={plane.kubeconfig}"], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -86,7 +86,7 @@ def store(plane: ControlPlane) -> dict[str, list[dict]]:
 
 
 def check_kept(plane: ControlPlane, kind: str, stored: list[dict]) -> None:
-    """Nothing that a user wrote is lost, and each object can still be changed in its metadata, as controllers do all the time."""
+    """No field of a user is lost, and the metadata of each object can still be changed, as controllers do."""
     for before in stored:
         name = before["metadata"]["name"]
         after = plane.client.call("GET", f"{path(kind)}/{name}").body
@@ -99,7 +99,7 @@ def check_kept(plane: ControlPlane, kind: str, stored: list[dict]) -> None:
 
 
 def lost(before: object, after: object, place: str = "spec") -> list[str]:
-    """What `after` lacks of `before`. Defaults may be added."""
+    """The fields of `before` that are missing in `after`. Defaults may be added."""
     if isinstance(before, dict) and isinstance(after, dict):
         return [rest for key in before for rest in lost(before[key], after.get(key), f"{place}.{key}")]
     if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):

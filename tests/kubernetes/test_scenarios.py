@@ -170,7 +170,7 @@ def test_nothing_is_left(deployment: Deployment) -> None:
 
 
 def check_joined(scenario: Scenario) -> None:
-    """Each instance is one NodeClaim and one Node, and nodeless has taken its taints off the Nodes."""
+    """Each instance has one NodeClaim and one Node, and nodeless has removed its taints from the Nodes."""
     claims, nodes = scenario.initialized(), scenario.nodes()
     assert {n["spec"]["providerID"].rsplit("/", 1)[-1] for n in nodes} == scenario.instances()
     assert {c["status"]["nodeName"] for c in claims} == set(names(nodes))
@@ -194,20 +194,20 @@ def check_webhook(running: Deployment, before: int) -> None:
     assert {r["object"]["reason"] for r in called} == {"FailedScheduling"}
     assert {r["userInfo"]["username"] for r in called} == {"system:kube-scheduler"}
     others = {e["reason"] for e in running.plane.items("events")} - {"FailedScheduling"}
-    assert others, "there were no events of other reasons, so the conditions were not put to the test"
+    assert others, "there were no events with other reasons, so the conditions were not tested"
     delays = sorted(milliseconds(call) for call in running.relay.calls[before:] if call.review["request"]["operation"] == "CREATE")
     print(f"\nwake was called {len(called)} times, {delays[0]:.0f} to {delays[-1]:.0f} ms after the event")
 
 
 def milliseconds(call: Any) -> float:
-    """From the scheduler's event to the call of the webhook."""
+    """The time from the scheduler's event to the call of the webhook."""
     at = call.review["request"]["object"].get("eventTime") or call.review["request"]["object"]["firstTimestamp"]
     return (call.at - datetime.fromisoformat(at.replace("Z", "+00:00")).astimezone(timezone.utc)).total_seconds() * 1000
 
 
 @contextmanager
 def without_webhook(running: Deployment) -> Iterator[None]:
-    """Takes the webhook's configuration away for a while, as if the function's URL could not be reached."""
+    """Removes the webhook's configuration temporarily, as if the function's URL could not be reached."""
     kept = json.loads(running.plane.kubectl("get", "validatingwebhookconfiguration", WEBHOOK, "-o", "json"))
     running.plane.kubectl("delete", "validatingwebhookconfiguration", WEBHOOK)
     try:
@@ -222,7 +222,7 @@ def tainted(scenario: Scenario, node: str) -> bool:
 
 
 def evictions(running: Deployment, code: int) -> int:
-    """How many evictions the API server answered with this code."""
+    """The number of evictions with this status code."""
     return sum(call.right is not None and call.right.resource == "pods/eviction" and call.code == code for call in running.plane.audit.calls())
 
 

@@ -1,4 +1,4 @@
-"""The simulated API server of `nodeless local` answers as the real one does; what may differ is listed with the reason."""
+"""The simulated API server of `nodeless local` has the same responses as the real one; permitted differences are listed with the reason."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tools.control_plane.deployment import CLUSTER
 from tools.control_plane.server import ControlPlane
 from tools.world import World
 
-# Requests by name (a pattern), paths in the answer (a pattern), and why the two may differ there.
+# Requests by name (a pattern), paths in the response (a pattern), and why these may differ.
 MAY_DIFFER = (
-    (".*", r"\.status\.(nodeInfo|daemonEndpoints)", "facts of a kubelet that nothing here has reported"),
+    (".*", r"\.status\.(nodeInfo|daemonEndpoints)", "facts of a kubelet that no kubelet in this test has reported"),
     (".*", r"\.metadata\.annotations", "the node lifecycle controller marks nodes for which it attaches volumes"),
-    (".*node.*|a finalizer .*|the last finalizer .*", r"\.spec\.taints", "admission and controllers add taints at other moments, in another order"),
+    (".*node.*|a finalizer .*|the last finalizer .*", r"\.spec\.taints", "admission and controllers add taints at different times, in a different order"),
     (".*", r".*\.metadata\.generation", "newer API servers count the generations of Pods"),
     (".*", r".*\.spec\.(enableServiceLinks|serviceAccount)", "fields of Pods that no client of the simulation reads"),
     ("pods by label|pages", r"\.items\[0\]\.(apiVersion|kind)", "clients decode items of a list with and without their kind"),
     (".*", r".*\.status\.conditions.*", "the scheduler of either server may have written its condition already"),
-    (".*", r"\.details.*", "details of an error, which clients do not decide by"),
+    (".*", r"\.details.*", "details of an error that clients do not use"),
     ("pods as a table", r"\.columnDefinitions\[\d\]\.description", "explanations for people"),
     ("an event .*", r"\.(eventTime|firstTimestamp|lastTimestamp)", "null or missing"),
     (".* (deployment|budget) is created", r"\.status", "empty until its controller has run"),
@@ -66,5 +66,5 @@ def explained(request: str, difference: str) -> bool:
 
 
 def test_a_status_is_never_explained() -> None:
-    """A request that one server refuses and the other does not is always a fault of the simulated one."""
+    """A request that only one server rejects is always a fault of the simulated one."""
     assert not any(explained(request.name, "status: 400 and 200") for request in REQUESTS)

@@ -1,4 +1,4 @@
-"""Each case that Karpenter's own tests of validation cover has the same verdict here, in a real API server."""
+"""Each case of Karpenter's validation tests has the same result here, in a real API server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_verdicts_are_those_of_karpenter(installed: ControlPlane, kind: str) -> 
     assert {case.accepted for case in tried} == {True, False}
     for case in tried:
         answer = verdict(installed, case)
-        assert answer.status in (200, 201, 422), f"{case.id}: this is no verdict: {answer}"
+        assert answer.status in (200, 201, 422), f"{case.id}: neither accepted nor rejected: {answer}"
         if (answer.status < 300) != case.accepted:
             different.append(f"{case.id}: Karpenter {word(case.accepted)}, here {word(answer.status < 300)} {reason(answer)}")
     print(f"\n{kind}: {len(tried) - len(different)} of {len(tried)} verdicts are those of Karpenter")
@@ -40,7 +40,7 @@ def verdict(plane: ControlPlane, case: Case) -> Answer:
     if before is None:
         return plane.client.call("POST", f"{path}?dryRun=All", case.object())
     stored = plane.client.call("POST", path, before)
-    assert stored.status == 201, f"{case.id}: the earlier object was refused: {reason(stored)}"
+    assert stored.status == 201, f"{case.id}: the earlier object was rejected: {reason(stored)}"
     changed = case.object()
     changed["metadata"]["resourceVersion"] = stored.body["metadata"]["resourceVersion"]
     name = stored.body["metadata"]["name"]

@@ -1,4 +1,4 @@
-"""What Karpenter 1.14 accepts and refuses: the cases that its own tests of validation cover, as objects with a verdict.
+"""Objects that Karpenter 1.14 accepts or rejects: the cases of its validation tests, each with the result.
 
 Each file of `verdicts/` has a kind, a base object, and cases: a JSON merge patch of the base, and whether a real API server with Karpenter's
 definition accepts the result. A case with `from` is an update from the base with that patch.
@@ -19,7 +19,7 @@ KINDS = ("NodePool", "NodeClaim", "EC2NodeClass")
 
 @dataclass(frozen=True)
 class Case:
-    """One object and the verdict on it."""
+    """One object, and whether Karpenter accepts it."""
 
     kind: str
     number: int
@@ -42,7 +42,7 @@ class Case:
 
     def _named(self, patch: dict[str, Any]) -> dict[str, Any]:
         merged = merge(self.base, patch)
-        # A case about the name keeps its own.
+        # A case about the name keeps its name.
         if "name" not in patch.get("metadata", {}):
             merged["metadata"]["name"] = f"case-{self.number}"
         return merged

@@ -12,6 +12,7 @@ use aws_sdk_dynamodb::types::{
 };
 use aws_sdk_sqs::types::QueueAttributeName;
 use jiff::{SignedDuration, Timestamp};
+use nodeless_api::test_support::ec2_node_class_manifest;
 use nodeless_fake_aws::aws_router_with_clock;
 use nodeless_fake_kubernetes::{ApiServer, CreateOptions, ListOptions, Resource, resource};
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
@@ -325,14 +326,7 @@ pub fn node_pool(name: &str) -> Value {
 /// An EC2NodeClass for the simulated account.
 #[must_use]
 pub fn node_class(name: &str) -> Value {
-    let discovery = json!([{ "tags": { "karpenter.sh/discovery": CLUSTER } }]);
-    json!({
-        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": name },
-        "spec": {
-            "role": format!("{CLUSTER}-node"), "amiSelectorTerms": [{ "alias": "al2023@latest" }],
-            "subnetSelectorTerms": discovery, "securityGroupSelectorTerms": discovery,
-        },
-    })
+    ec2_node_class_manifest(name, CLUSTER, &json!({}))
 }
 
 /// The deployment that everybody tries autoscalers with.

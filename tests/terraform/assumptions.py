@@ -1,5 +1,5 @@
-"""docs/aws.md, checked without AWS: each row names files that exist, has a status, and an address where it is documented;
-and what tests/aws observes is in it.
+"""Checks docs/aws.md without AWS: each row has existing files, a status, and an address if it is documented; and everything that
+tests/aws observes has a row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TABLE = "docs/aws.md"
 HEADER = ["id", "claim", "relied on in", "status", "source", "simulation"]
 STATUSES = ("documented", "inferred", "unknown")
 SIMULATIONS = ("enforced", "stricter", "more generous", "absent")
-# Files of other projects that rows cite are paths too; ours begin like this.
+# Rows also contain paths of other projects; paths of this project begin like this.
 OUR_FOLDERS = ("shared/", "functions/", "cli/", "terraform/", "infra/", "events/", "tests/", "docs/", "ARCHITECTURE.md")
 
 
@@ -34,7 +34,7 @@ class Row:
 
 
 def rows(text: str) -> list[Row]:
-    """The rows of all tables whose header is ours. A row with another number of cells is an error."""
+    """The rows of all tables with HEADER. A row with another number of cells is an error."""
     found: list[Row] = []
     ours = False
     for number, line in enumerate(text.splitlines(), 1):
@@ -51,7 +51,7 @@ def rows(text: str) -> list[Row]:
 
 
 def files(text: str) -> list[str]:
-    """The files of ours that a text names."""
+    """The files of this project in a text."""
     return [name for name in re.findall(r"`([\w./-]+)`", text) if name.startswith(OUR_FOLDERS)]
 
 
@@ -59,29 +59,29 @@ def check_row(row: Row) -> None:
     where = f"{TABLE}: {row.name}"
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", row.name), f"{where}: an id is small letters, digits and dashes"
     assert row.claim.endswith("."), f"{where}: the claim is one sentence"
-    assert files(row.relied_on), f"{where} names no file that relies on it"
+    assert files(row.relied_on), f"{where} has no file that relies on it"
     for file in files(" ".join((row.relied_on, row.source, row.simulation))):
-        assert (ROOT / file).is_file(), f"{where}: there is no {file}"
+        assert (ROOT / file).is_file(), f"{where}: {file} does not exist"
     assert row.status in STATUSES, f"{where}: its status is {row.status!r}, not one of {', '.join(STATUSES)}"
     assert row.source, f"{where}: the source is missing: what it is inferred from, or why it is unknown"
     if row.status == "documented":
         assert re.search(r"https://[\w.-]+/\S+", row.source), f"{where} is documented, but has no address"
-    assert row.simulation.startswith(SIMULATIONS), f"{where}: simulation states {row.simulation!r}, which begins with none of {', '.join(SIMULATIONS)}"
+    assert row.simulation.startswith(SIMULATIONS), f"{where}: simulation is {row.simulation!r}, which does not begin with any of {', '.join(SIMULATIONS)}"
 
 
 def check_rows() -> None:
-    """Each row, and that no id stands twice."""
+    """Checks each row, and that ids are unique."""
     found = rows((ROOT / TABLE).read_text())
     assert found, f"{TABLE} has no table with the header {HEADER}"
     for row in found:
         check_row(row)
     names = [row.name for row in found]
     doubled = sorted({name for name in names if names.count(name) > 1})
-    assert not doubled, f"{TABLE} has twice: {', '.join(doubled)}"
+    assert not doubled, f"{TABLE} has duplicate ids: {', '.join(doubled)}"
 
 
 def check_observed() -> None:
-    """What the first hour observes, by its code, is in the table under the same id."""
+    """Every observation in the code of the first hour has a row with the same id."""
     names = {row.name for row in rows((ROOT / TABLE).read_text())}
     code = "".join(file.read_text() for file in sorted((ROOT / "tests/aws").glob("*.py")))
     observed = set(re.findall(r'\bobserve\(\s*"([^"]+)"', code)) | set(re.findall(r'^    "([a-z0-9-]+)": \w+,$', code, re.M))

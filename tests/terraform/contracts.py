@@ -1,5 +1,6 @@
-"""Names and numbers that Terraform shares with others, checked without Terraform: metrics, environment variables, RBAC groups, the
-conditions of the webhook, sample events, how often a message is handled, what stays when a cluster moves back to Karpenter.
+"""Checks names and numbers that Terraform shares with other parts, without Terraform: metrics, environment variables, RBAC groups, the
+conditions of the webhook, sample events, the number of attempts for a message, and the resources that stay after a migration back to
+Karpenter.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ def check_rbac() -> None:
     bindings = [d for d in documents("infra/rbac") if d["kind"] == "ClusterRoleBinding"]
     bound = {subject["name"]: b["roleRef"]["name"] for b in bindings for subject in b["subjects"]}
     expected = set(re.findall(r'"(nodeless:\w+)"', (ROOT / "terraform/access.tf").read_text()))
-    assert "nodeless:controllers" in expected, "terraform/access.tf no longer names its groups"
-    assert set(bound) == expected, f"infra/rbac binds {sorted(bound)}, access entries name {sorted(expected)}"
-    assert set(bound.values()) <= set(roles), "a binding names a role that infra/rbac does not have"
+    assert "nodeless:controllers" in expected, "terraform/access.tf no longer contains its groups"
+    assert set(bound) == expected, f"infra/rbac binds {sorted(bound)}, access entries have {sorted(expected)}"
+    assert set(bound.values()) <= set(roles), "a binding has a role that infra/rbac does not contain"
     for name, role in roles.items():
         for rule in role["rules"]:
             granted = rule["apiGroups"] + rule["resources"] + rule["verbs"]
             assert "*" not in granted, f"ClusterRole {name} has a wildcard in {rule}"
-            assert not {"secrets", "configmaps"} & set(rule["resources"]), f"ClusterRole {name} reads what nothing needs: {rule}"
+            assert not {"secrets", "configmaps"} & set(rule["resources"]), f"ClusterRole {name} has an unnecessary rule: {rule}"
 
 
 def admits(webhook: dict[str, Any], request: dict[str, Any]) -> bool:
@@ -49,7 +50,7 @@ def admits(webhook: dict[str, Any], request: dict[str, Any]) -> bool:
 
 
 def check_webhook() -> None:
-    """No webhook can refuse or hold up anything, and a dry run causes nothing."""
+    """No webhook can reject or delay a request, and dry runs have no effect."""
     (configuration,) = documents("infra/webhook")
     events, classes = configuration["webhooks"]
     for webhook in (events, classes):
@@ -60,7 +61,7 @@ def check_webhook() -> None:
 
 
 def check_events(webhook: dict[str, Any]) -> None:
-    """The first lets through what the scheduler states about pods, in both forms of Event, and nothing else."""
+    """The first webhook matches only Events of the scheduler about pods, in both forms of Event."""
     groups = {group for rule in webhook["rules"] for group in rule["apiGroups"]}
     assert groups == {"", "events.k8s.io"} and all(rule["resources"] == ["events"] for rule in webhook["rules"])
     sample = json.loads((ROOT / "events/wake.failed-scheduling.json").read_text())
@@ -83,11 +84,11 @@ def check_events(webhook: dict[str, Any]) -> None:
     ]
     for expected, what, event in cases:
         assert admits(webhook, {**request, "object": event}) == expected, f"wake should {'' if expected else 'not '}be called for {what}"
-    assert not admits(webhook, {**request, "dryRun": True}), "a dry run must cause nothing"
+    assert not admits(webhook, {**request, "dryRun": True}), "a dry run must have no effect"
 
 
 def check_node_classes(webhook: dict[str, Any]) -> None:
-    """The second lets through an EC2NodeClass that is created, changed or deleted, and nothing that nodeless itself writes."""
+    """The second webhook matches EC2NodeClasses that are created, changed or deleted, and no writes of nodeless."""
     (rule,) = webhook["rules"]
     assert rule["apiGroups"] == ["karpenter.k8s.aws"] and rule["resources"] == ["ec2nodeclasses"], "not the status, which nodeless writes"
     assert rule["operations"] == ["CREATE", "UPDATE", "DELETE"]
@@ -107,23 +108,23 @@ def check_node_classes(webhook: dict[str, Any]) -> None:
 
 
 def check_samples() -> None:
-    """Every sample is JSON and described, and every description has its sample."""
+    """Every sample is JSON and has a description, and every description has a sample."""
     described = (ROOT / "events/README.md").read_text()
     names = sorted(f.name for f in (ROOT / "events").glob("*.json"))
     for name in names:
         event = json.loads((ROOT / "events" / name).read_text())
         covered = name in described or (name.startswith("interruption.") and "interruption.*.json" in described)
-        assert covered, f"events/README.md does not report what {name} is"
+        assert covered, f"events/README.md does not describe {name}"
         for record in event.get("Records", []):
             assert record["eventSource"] == "aws:sqs", f"{name}: {record['eventSource']}"
             fifo = record["eventSourceARN"].endswith(".fifo")
             assert fifo == ("MessageGroupId" in record["attributes"]), f"{name}: only messages of a FIFO queue have a group"
     for name in re.findall(r"`([a-z.-]+\.json)`", described):
-        assert name in names, f"events/README.md describes {name}, which is not there"
+        assert name in names, f"events/README.md describes {name}, which does not exist"
 
 
 def check_metrics() -> None:
-    """The dashboard shows every metric that the functions publish, and none that they do not."""
+    """The dashboard shows exactly the metrics that the functions publish."""
     block = re.search(r"^metrics! \{\n(.*?)^\}", (ROOT / "shared/adapters/telemetry/src/metric.rs").read_text(), re.S | re.M)
     assert block, "shared/adapters/telemetry/src/metric.rs no longer lists its metrics in metrics! { }"
     published = set(re.findall(r"^ +([A-Z]\w+): \w+, \w+;", block[1], re.M))
@@ -132,7 +133,7 @@ def check_metrics() -> None:
     assert dashboard, "terraform/observability.tf no longer lists its metrics in local.metrics"
     shown = set(re.findall(r"^      (\w+) += ", dashboard[1], re.M))
     assert published == shown, f"published and not shown: {sorted(published - shown)}; shown and not published: {sorted(shown - published)}"
-    assert len(published) <= 40, f"{len(published)} metrics; CloudWatch charges for each, and 40 is the most we allow"
+    assert len(published) <= 40, f"{len(published)} metrics; CloudWatch charges for each, and the maximum is 40"
 
 
 def check_environment() -> None:
@@ -145,9 +146,9 @@ def check_environment() -> None:
 
 
 def check_moving_back() -> None:
-    """docs/moving.md has Terraform forget all that running nodes need, and nothing else."""
+    """The command in docs/moving.md removes exactly the resources that running nodes need from the Terraform state."""
     command = re.search(r"terraform state list \| grep -E '(.+?)'", (ROOT / "docs/moving.md").read_text())
-    assert command, "docs/moving.md no longer lists what Terraform forgets before it destroys"
+    assert command, "docs/moving.md no longer lists the resources that are removed from the state before `terraform destroy`"
     forgotten = re.compile(command[1])
     files = sorted((ROOT / "terraform").glob("*.tf"))
     resources = [found for file in files for found in re.findall(r'^resource "(\w+)" "(\w+)"', file.read_text(), re.M)]
@@ -157,24 +158,25 @@ def check_moving_back() -> None:
         for instance in ("", "[0]", '["arn:aws:iam::111122223333:role/windows"]'):
             address = f"module.nodeless.{kind}.{name}{instance}"
             should = (kind, name) in needed
-            assert bool(forgotten.search(address)) == should, f"docs/moving.md: Terraform should {'' if should else 'not '}forget {address}"
+            assert bool(forgotten.search(address)) == should, f"docs/moving.md should {'' if should else 'not '}remove {address} from the state"
 
 
 def check_attempts() -> None:
-    """The interruption function gives a message up before SQS makes it a dead letter, and while a spot instance may still run."""
+    """The last attempt of the interruption function is before SQS moves the message to the dead-letter queue, and while a spot instance may
+    still run."""
     attempts = re.search(r"^const ATTEMPTS: u32 = (\d+);", (ROOT / "functions/interruption/src/main.rs").read_text(), re.M)
     queues = (ROOT / "terraform/queues.tf").read_text()
     queue = re.search(r'^resource "aws_sqs_queue" "interruption" \{\n(.*?)^\}', queues, re.S | re.M)
     timeout = re.search(r"interruption = optional\(.*?timeout += optional\(number, (\d+)\)", (ROOT / "terraform/variables.tf").read_text(), re.S)
-    assert attempts and queue and timeout, "the interruption function, its queue or its timeout is no longer where this check looks"
+    assert attempts and queue and timeout, "this check no longer finds the interruption function, its queue or its timeout"
     receives = re.search(r"maxReceiveCount += (\d+)", queue[1])
     above = re.search(r"visibility_timeout_seconds = var\.functions\.interruption\.timeout \+ (\d+)", queue[1])
     retention = re.search(r"message_retention_seconds = (\d+)", queue[1])
     assert receives and above and retention, "terraform/queues.tf no longer sets how often and for how long the interruption queue delivers a message"
-    assert attempts[1] == receives[1], f"interruption handles a message {attempts[1]} times, and SQS gives it up after {receives[1]}"
+    assert attempts[1] == receives[1], f"interruption handles a message {attempts[1]} times, and SQS moves it to the dead-letter queue after {receives[1]}"
     visibility = int(timeout[1]) + int(above[1])
-    assert (int(attempts[1]) - 1) * visibility <= 120, f"the last attempt comes {(int(attempts[1]) - 1) * visibility} s after the first, the end of a spot instance after 120 s"
-    assert int(attempts[1]) * visibility <= int(retention[1]), "SQS drops interruption messages before they are given up"
+    assert (int(attempts[1]) - 1) * visibility <= 120, f"the last attempt is {(int(attempts[1]) - 1) * visibility} s after the first, and a spot instance ends after 120 s"
+    assert int(attempts[1]) * visibility <= int(retention[1]), "SQS deletes interruption messages before the last attempt"
 
 
 def check_all() -> None:

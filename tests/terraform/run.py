@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Checks the Terraform module without an account: names it shares with others, fmt, validate, `terraform test` with a mocked
-provider, and checkov. Also what needs no emulator and no provider: the table of docs/aws.md.
+"""Checks the Terraform module without an account: names that it shares with other parts, fmt, validate, `terraform test` with a mocked
+provider, and checkov. Also checks the table of docs/aws.md, which needs no emulator and no provider.
 
     .venv/bin/python tests/terraform/run.py
 
-What needs the AWS provider is skipped, loudly, where no mirror of it is found on the machine.
+Checks that need the AWS provider are skipped with a message if no mirror of it is found on the machine.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def check_with_provider(mirror: Path) -> None:
 
 
 def check_order(directory: Path) -> None:
-    """What must come before what, when applied; destroying goes the other way round."""
+    """Checks the order in which resources are applied, which is reversed by destroy."""
     step("terraform graph")
     edges: dict[str, set[str]] = {}
     for line in terraform(directory, "graph").splitlines():
@@ -57,7 +57,7 @@ def check_order(directory: Path) -> None:
             edges.setdefault(found[1], set()).add(found[2])
 
     def before(resource: str) -> set[str]:
-        """All that a resource waits for."""
+        """All resources on which a resource depends."""
         seen: set[str] = set()
         left = [resource]
         while left:
@@ -71,7 +71,7 @@ def check_order(directory: Path) -> None:
         ("aws_cloudwatch_event_rule.schedule", "aws_lambda_invocation.catalog", "a plan without a catalog fails"),
         ("aws_lambda_function.function", "aws_iam_role_policy_attachment.vpc", "Lambda could not delete the network interfaces"),
         ("aws_lambda_invocation.remove_nodes", "aws_lambda_event_source_mapping.claims", "lifecycle must work while nodes are removed"),
-        ("aws_lambda_invocation.remove_nodes", "aws_cloudwatch_event_rule.schedule", "sweeps must come while nodes are removed"),
+        ("aws_lambda_invocation.remove_nodes", "aws_cloudwatch_event_rule.schedule", "sweeps must run while nodes are removed"),
         ("aws_lambda_invocation.remove_nodes", "aws_eks_access_entry.node", "nodes must be in the cluster to be drained"),
     ]:
         assert earlier in before(later), f"{later} must depend on {earlier}: {why}"
@@ -90,7 +90,7 @@ def check_policies() -> None:
         check=False,
     )
     if done.returncode != 0:
-        raise SystemExit("checkov found what is listed above")
+        raise SystemExit("checkov found the problems above")
 
 
 def main() -> None:

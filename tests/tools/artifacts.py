@@ -18,14 +18,14 @@ def profile() -> str:
 
 
 def build(*packages: str) -> dict[str, Path]:
-    """Builds these packages with cargo and returns their executables by name. NODELESS_BINARIES names a folder where they are
-    built already: after the Rust tests that is target/debug, and building them alone would compile the AWS SDK once more."""
+    """Builds these packages with cargo and returns their executables by name. NODELESS_BINARIES is a folder with existing
+    executables: after the Rust tests that is target/debug, and a separate build would compile the AWS SDK again."""
     given = os.environ.get("NODELESS_BINARIES")
     if given:
         executables = {package: Path(given).resolve() / package for package in packages}
         missing = [name for name, path in executables.items() if not path.is_file()]
         if missing:
-            raise RuntimeError(f"NODELESS_BINARIES={given} holds no {', '.join(missing)}")
+            raise RuntimeError(f"NODELESS_BINARIES={given} does not contain {', '.join(missing)}")
         return executables
     command = ["cargo", "build", "--locked", "--profile", profile(), "--message-format=json-render-diagnostics"]
     for package in packages:
@@ -45,13 +45,13 @@ def build(*packages: str) -> dict[str, Path]:
 
 
 def command() -> Path:
-    """The `nodeless` command; NODELESS_BINARY names one that is built already."""
+    """The `nodeless` command; NODELESS_BINARY is the path of an existing one."""
     given = os.environ.get("NODELESS_BINARY")
     return Path(given) if given else build("nodeless")["nodeless"]
 
 
 def function_zips(destination: Path) -> Path:
-    """A directory with NAME/bootstrap.zip for each function; NODELESS_ARTIFACTS names one that is there already."""
+    """A directory with NAME/bootstrap.zip for each function; NODELESS_ARTIFACTS is the path of an existing one."""
     given = os.environ.get("NODELESS_ARTIFACTS")
     if given:
         return Path(given).resolve()
@@ -59,7 +59,7 @@ def function_zips(destination: Path) -> Path:
         raise RuntimeError("functions are built for this machine and ministack is started for x86_64; set NODELESS_ARTIFACTS elsewhere")
     for name, executable in build(*FUNCTIONS).items():
         (destination / name).mkdir(parents=True, exist_ok=True)
-        # As they ship: without symbols, which are two thirds of what is packed, sent and unpacked here.
+        # Without symbols, as in a release: they are two thirds of the size.
         stripped = destination / name / "stripped"
         subprocess.run(["strip", "-o", stripped, executable], check=True)
         with zipfile.ZipFile(destination / name / "bootstrap.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:

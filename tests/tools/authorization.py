@@ -1,20 +1,20 @@
-"""Which questions an AWS API call puts to IAM: actions, resources, condition keys.
+"""The authorization of AWS API calls by IAM: actions, resources, condition keys.
 
 From the Service Authorization Reference, https://docs.aws.amazon.com/service-authorization/latest/reference/, pages list_amazonec2,
 list_amazondynamodb, list_amazonsqs, list_awssystemsmanager, list_awspricelist, list_awsidentityandaccessmanagementiam,
 list_amazonelastickubernetesservice and list_applicationrecoverycontroller-zonalshift; and, below https://docs.aws.amazon.com/:
 
-- what EC2 asks for a launch: AWSEC2/latest/UserGuide/ExamplePolicies_EC2.html#iam-example-runinstances, and from a launch template
-  use-launch-templates-to-control-launching-instances.html: for all that the template names, beside the template itself
+- the permissions for a launch: AWSEC2/latest/UserGuide/ExamplePolicies_EC2.html#iam-example-runinstances, and with a launch template
+  use-launch-templates-to-control-launching-instances.html: those for the template and for all resources in it
 - tags on creation: AWSEC2/latest/UserGuide/supported-iam-actions-tagging.html
 - passing roles: IAM/latest/UserGuide/id_roles_use_passrole.html
 - transactions: amazondynamodb/latest/developerguide/transaction-apis-iam.html
 - partition keys: amazondynamodb/latest/developerguide/specifying-conditions.html
-- which function a call comes from: lambda/latest/dg/permissions-source-function-arn.html
-- an SQS batch needs the right of the single call: AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-api-permissions-reference.html
+- the function that makes a call: lambda/latest/dg/permissions-source-function-arn.html
+- an SQS batch needs the permission of the single call: AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-api-permissions-reference.html
 
-Where AWS does not report which of two questions it asks, both are asked here, so that a right that is proven is proven in either case.
-A call of an operation that is not listed here is an error.
+If the documentation allows two interpretations, both permissions are required here. A call of an operation that is not listed here is
+an error.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from .iam import Request
 Context = dict[str, str | tuple[str, ...]]
 Tags = Mapping[str, str]
 
-# EC2's ids by prefix, for the kinds of resource whose tags we ask about.
+# The prefixes of EC2's ids, for the kinds of resources whose tags are evaluated.
 KINDS = {"i": "instance", "lt": "launch-template", "vol": "volume", "eni": "network-interface", "fleet": "fleet", "sg": "security-group",
          "subnet": "subnet", "vpc": "vpc", "ami": "image", "snap": "snapshot", "sir": "spot-instances-request"}  # fmt: skip
-# These belong to AWS or to any account, and their ARNs name none.
+# These belong to AWS or to any account, and their ARNs contain no account.
 WITHOUT_ACCOUNT = ("image", "snapshot")
 DYNAMODB_ITEMS = ("GetItem", "PutItem", "UpdateItem", "DeleteItem")
 DYNAMODB_TRANSACTED = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "Get": "GetItem", "ConditionCheck": "ConditionCheckItem"}
@@ -44,12 +44,12 @@ class Unknown(Exception):
 
 
 class Gone(Exception):
-    """A call names a launch template or an instance profile that does not exist; a caller with the rights gets that error."""
+    """A call with a launch template or an instance profile that does not exist; a caller with the permissions gets that error."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """An instance profile as IAM has it."""
+    """An instance profile in IAM."""
 
     arn: str
     role_arn: str | None
@@ -57,12 +57,12 @@ class Profile:
 
 
 class Account(Protocol):
-    """What is in the account at the time of a call."""
+    """The resources of the account at the time of a call."""
 
     id: str
 
     def tags(self, resource_id: str) -> Tags:
-        """The tags of an EC2 resource; none where there is no such resource."""
+        """The tags of an EC2 resource; none if the resource does not exist."""
         ...
 
     def template(self, name_or_id: str) -> tuple[str, Mapping[str, Any]]:
@@ -83,14 +83,14 @@ class Account(Protocol):
 
 
 def request_tags(tags: Tags) -> Context:
-    """What a request that sets tags states about them. Without tags the keys are absent."""
+    """The condition keys of the tags in a request. Without tags the keys are absent."""
     if not tags:
         return {}
     return {f"aws:requesttag/{key.lower()}": value for key, value in tags.items()} | {"aws:tagkeys": tuple(tags)}
 
 
 def resource_tags(tags: Tags) -> Context:
-    """What is known of the tags that a resource carries."""
+    """The condition keys of the tags of a resource."""
     return {f"aws:resourcetag/{key.lower()}": value for key, value in tags.items()}
 
 
@@ -99,12 +99,12 @@ def ec2_arn(region: str, account: str, kind: str, name: str) -> str:
 
 
 def requests(call: Call, account: Account) -> list[Request]:
-    """All that AWS asks IAM about a call; every one has to be allowed."""
+    """The IAM requests of a call, all of which have to be allowed."""
     of_operation = OPERATIONS.get(f"{call.service}:{call.operation}")
     if of_operation is None and call.service == "ec2" and call.operation.startswith("Describe"):
         of_operation = _everything
     if of_operation is None:
-        raise Unknown(f"{call}: state in tests/tools/authorization.py what AWS asks IAM about it")
+        raise Unknown(f"{call}: add its IAM actions and resources to tests/tools/authorization.py")
     of_every_call: Context = {
         "aws:requestedregion": call.region,
         "lambda:sourcefunctionarn": f"arn:aws:lambda:{call.region}:{account.id}:function:{call.caller}",
@@ -119,7 +119,7 @@ def _everything(call: Call, account: Account) -> Iterator[Request]:  # noqa: ARG
 
 @dataclass
 class Launch:
-    """What instances are launched from, and what they come with."""
+    """The resources from which instances are launched, and those that are created with them."""
 
     uses: set[tuple[str, str]] = field(default_factory=set)
     tags: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -152,7 +152,7 @@ class Launch:
             self.tags.setdefault(kind, {}).update(tags)
 
     def requests(self, actions: Iterable[str], region: str, account: Account) -> Iterator[Request]:
-        """What EC2 asks about the launch, for each of these actions."""
+        """The IAM requests of a launch, for each of these actions."""
         created = ["instance", "volume", *([] if self._has_interface() else ["network-interface"])]
         created += ["spot-instances-request"] if self.spot else []
         for action in actions:
@@ -179,12 +179,12 @@ def tag_specifications(data: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 
 def tagging(kind: str, tags: Tags, action: str, region: str, account: Account) -> Request:
-    """What EC2 asks about the tags of something that a call creates."""
+    """The IAM requests for the tags of a resource that a call creates."""
     return Request("ec2:CreateTags", ec2_arn(region, account.id, kind, "*"), request_tags(tags) | {"ec2:createaction": action})
 
 
 def pass_role(arn: str) -> Request:
-    """What IAM authorizes about a role that a call passes to EC2."""
+    """The IAM requests for a role that a call passes to EC2."""
     return Request("iam:PassRole", arn, {"iam:passedtoservice": "ec2.amazonaws.com"})
 
 
@@ -195,7 +195,7 @@ def _use_template(launch: Launch, named: Mapping[str, str], account: Account) ->
 
 
 def _create_fleet(call: Call, account: Account) -> Iterator[Request]:
-    """EC2 launches an instant fleet with the caller's rights, so both actions need them."""
+    """EC2 launches an instant fleet with the permissions of the caller, so both actions need them."""
     launch = Launch()
     for config in call.parameters["LaunchTemplateConfigs"]:
         _use_template(launch, config["LaunchTemplateSpecification"], account)
@@ -241,7 +241,7 @@ def _change_tags(call: Call, account: Account) -> Iterator[Request]:
     for name in call.parameters["ResourceId"]:
         prefix = name.rsplit("-", 1)[0]
         if prefix not in KINDS:
-            raise Unknown(f"{call}: what kind of resource {name} is")
+            raise Unknown(f"{call}: unknown kind of resource {name}")
         context = resource_tags(account.tags(name)) | request_tags(tags)
         yield Request(f"ec2:{call.operation}", ec2_arn(call.region, account.id, KINDS[prefix], name), context)
 
@@ -288,23 +288,23 @@ def _query(call: Call, account: Account) -> Iterator[Request]:
             value = str(next(iter(call.parameters["ExpressionAttributeValues"][placeholder].values())))
             yield Request("dynamodb:Query", _table_arn(call, account, table, index), {"dynamodb:leadingkeys": (value,)})
             return
-    raise Unknown(f"{call}: which partition {call.parameters['KeyConditionExpression']!r} is about")
+    raise Unknown(f"{call}: no partition in {call.parameters['KeyConditionExpression']!r}")
 
 
 def _scan(call: Call, account: Account) -> Iterator[Request]:
-    """A scan names no partition."""
+    """A scan has no partition."""
     yield Request("dynamodb:Scan", _table_arn(call, account, call.parameters["TableName"], call.parameters.get("IndexName")))
 
 
 def _queue(call: Call, account: Account) -> Iterator[Request]:  # noqa: ARG001 the URL names the owner
     owner, name = call.parameters["QueueUrl"].rstrip("/").rsplit("/", 2)[-2:]
     if not owner.isdigit():
-        raise Unknown(f"{call}: whose queue {call.parameters['QueueUrl']} is")
+        raise Unknown(f"{call}: no account in the queue URL {call.parameters['QueueUrl']}")
     yield Request(f"sqs:{call.operation.removesuffix('Batch')}", f"arn:aws:sqs:{call.region}:{owner}:{name}")
 
 
 def _parameter(call: Call, account: Account) -> Iterator[Request]:
-    """Amazon's public parameters belong to no account: their ARNs name no account."""
+    """Amazon's public parameters belong to no account, and their ARNs contain none."""
     for name in call.parameters.get("Names") or [call.parameters["Name"]]:
         owner = "" if name.startswith("/aws/service/") else account.id
         yield Request(f"ssm:{call.operation}", f"arn:aws:ssm:{call.region}:{owner}:parameter/{name.lstrip('/')}")
@@ -320,8 +320,8 @@ def _zonal_shifts(call: Call, account: Account) -> Iterator[Request]:  # noqa: A
 
 
 def _create_profile(call: Call, account: Account) -> Iterator[Request]:
-    """IAM asks about the tags too, and does not report what their resource carries then. Karpenter's policy, whose calls are these, asks
-    for the new tags there as well, so a new profile counts as tagged with what the call gives it."""
+    """IAM authorizes the tags too; it is not documented which tags the resource has then. Karpenter's policy, for the same calls, requires
+    the new tags of the resource too, so a new profile is treated as having the tags of the call."""
     name, path = call.parameters["InstanceProfileName"], call.parameters.get("Path", "/")
     arn = f"arn:aws:iam::{account.id}:instance-profile{path}{name}"
     tags = {tag["Key"]: tag.get("Value", "") for tag in call.parameters.get("Tags", ())}

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 QUERY = ("ec2", "iam", "sts")
 JSON = ("dynamodb", "sqs", "ssm", "pricing")
-# method, path, operation, and the parameter that the path holds.
+# Method, path, operation, and the parameter in the path.
 REST = {
     "eks": ("GET", re.compile(r"/clusters/([^/]+)"), "DescribeCluster", "name"),
     "arc-zonal-shift": ("GET", re.compile(r"/managedresources/(.+)"), "GetManagedResource", "resourceIdentifier"),
@@ -25,7 +25,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class Call:
-    """An API call. `caller` is the access key that signed it; parameters are named as on the wire."""
+    """An API call. `caller` is the access key that signed it; parameters have the names of the request."""
 
     caller: str
     service: str
@@ -64,7 +64,7 @@ def read(method: str, target: str, headers: Mapping[str, str], body: bytes) -> C
     else:
         raise Unreadable(f"service {service}: {method} {target}")
     if not operation:
-        raise Unreadable(f"{service}: {method} {target} names no operation")
+        raise Unreadable(f"{service}: {method} {target} has no operation")
     return Call(caller, service, region, operation, parameters)
 
 

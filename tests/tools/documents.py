@@ -1,4 +1,4 @@
-"""The commands of documents, as a reader would run them: taken out of the text word for word, and given to bash."""
+"""Runs the commands of documents: extracts them from the text unchanged, and executes them with bash."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pathlib import Path
 
 from .terraform import ROOT, environment
 
-# Lines that begin like this are commands; an indented block with others is something else.
+# Lines that begin like this are commands; an indented block with other lines is not a block of commands.
 COMMANDS = ("make ", "cargo ", "cd ", "terraform ", "aws ", "kubectl ", "sed ")
 
 
 @dataclass(frozen=True)
 class Block:
-    """Commands that stand together."""
+    """A block of commands."""
 
     file: str
     heading: str
@@ -64,12 +64,12 @@ def blocks(file: str) -> list[Block]:
 
 
 class Reader:
-    """A reader who follows a document at a shell. Some commands are not what they would be elsewhere:
+    """A shell in which the commands of a document run. Some commands are replaced:
 
-    - `terraform` finds its provider on this machine, and gets a yes where it would ask;
-    - `make zips` and `cargo lambda build` give functions that are built already, for this machine;
-    - `nodeless` and `cargo run -p nodeless` run the command that is built already;
-    - `aws` is a few lines over boto3, and `aws eks update-kubeconfig` writes the kubeconfig of the local world.
+    - `terraform` uses the provider on this machine, and runs without confirmation;
+    - `make zips` and `cargo lambda build` copy functions that have already been built for this machine;
+    - `nodeless` and `cargo run -p nodeless` run the command that has already been built;
+    - `aws` is implemented with boto3, and `aws eks update-kubeconfig` writes the kubeconfig of the local world.
     """
 
     def __init__(self, directory: Path, mirror: Path, log: Path) -> None:
@@ -98,11 +98,11 @@ class Reader:
             self.environment[f"READER_{name.upper()}"] = json.dumps(value) if isinstance(value, dict) else str(value)
 
     def run(self, block: Block, directory: str = ".", seconds: float = 900) -> str:
-        """Runs a block and returns what it printed."""
+        """Runs a block and returns its output."""
         return self.shell(block.text, directory, seconds)
 
     def shell(self, text: str, directory: str = ".", seconds: float = 900) -> str:
-        """Runs commands and returns what they printed; an AssertionError with it when they fail."""
+        """Runs commands and returns their output; raises AssertionError with the output if they fail."""
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", text],
             cwd=self.checkout / directory,

@@ -1,17 +1,17 @@
-"""How AWS IAM would decide a call, by its documented rules, for the identity policy of one role.
+"""Evaluates the identity policy of a role for a call, by the documented rules of AWS IAM.
 
-Where each rule comes from, all below https://docs.aws.amazon.com/IAM/latest/UserGuide/:
+The sources of the rules, all below https://docs.aws.amazon.com/IAM/latest/UserGuide/:
 
-- an explicit Deny goes before every Allow, and what nothing allows is denied: reference_policies_evaluation-logic.html
+- an explicit Deny overrides every Allow, and the default is an implicit deny: reference_policies_evaluation-logic.html
 - elements of a statement, wildcards in actions and resources: reference_policies_elements.html and the pages below it
-- operators, `IfExists`, `Null`, and what a key that the request lacks comes to: reference_policies_elements_condition_operators.html
+- operators, `IfExists`, `Null`, and keys that are missing in the request: reference_policies_elements_condition_operators.html
 - AND over operators and keys, OR over values, NOR over values of negated operators:
   reference_policies_condition-logic-multiple-context-keys-or-values.html
 - `ForAllValues` and `ForAnyValue`: reference_policies_condition-single-vs-multi-valued-context-keys.html
 
-What is not known here is an error and never an Allow: an element, an operator, a condition key, a policy variable.
-Not looked at: resource policies (the module's let EventBridge send to queues and everyone call wake's URL; they give no role
-anything), and permissions boundaries, session policies and policies of the organization, which the module does not have.
+Unknown elements, operators, condition keys and policy variables are errors and never an Allow. Not evaluated: resource policies (those
+of the module allow EventBridge to send to queues and everyone to call the URL of wake, and grant nothing to roles), and permissions
+boundaries, session policies and policies of the organization, which the module does not have.
 """
 
 from __future__ import annotations
@@ -38,29 +38,29 @@ KEYS = (
 )
 # Resources whose tags are evaluated; the tags of queues, tables, clusters, roles and parameters are not read.
 KNOW_RESOURCE_TAGS = re.compile(r"ec2:.*|iam:.*InstanceProfile")
-# Keys that a request may hold several values of: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
+# Multivalued keys: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
 # and the pages of the services in the Service Authorization Reference, where their type is ArrayOfString.
 MULTIVALUED = frozenset({"aws:tagkeys", "dynamodb:leadingkeys"})
 ELEMENTS = frozenset({"Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Condition"})
 
 
 class Unsupported(Exception):
-    """The policy holds something that this evaluator has no rule for."""
+    """The policy contains something that this evaluator does not implement."""
 
 
 class Decision(Enum):
-    """What comes of a request."""
+    """The result of a request."""
 
     ALLOWED = "allowed"
-    DENIED = "denied, because nothing allows it"
-    FORBIDDEN = "denied by a Deny statement"
+    DENIED = "denied implicitly, because no statement allows it"
+    FORBIDDEN = "denied explicitly by a Deny statement"
 
 
 @dataclass(frozen=True)
 class Request:
-    """One of the questions that an API call puts to IAM: an action on a resource, and what is known of both.
+    """One of the IAM requests of an API call: an action on a resource, with its context.
 
-    Keys of the context are in lower case. A key with several values (MULTIVALUED) holds a tuple, any other a string.
+    Keys of the context are in lower case. The value of a multivalued key (MULTIVALUED) is a tuple, that of any other key a string.
     """
 
     action: str
@@ -72,7 +72,7 @@ class Request:
             if not is_known(key):
                 raise Unsupported(f"context key {key}: list it in KEYS, in lower case")
             if isinstance(value, tuple) != (key in MULTIVALUED):
-                raise Unsupported(f"context key {key} holds {value!r}; keys of several values hold a tuple, others a string")
+                raise Unsupported(f"context key {key} is {value!r}; multivalued keys need a tuple, others a string")
 
     def __str__(self) -> str:
         context = ", ".join(f"{key}={value}" for key, value in sorted(self.context.items()))
@@ -96,7 +96,7 @@ def like(glob: str, value: str, any_case: bool = False) -> bool:
 
 
 def arn_like(glob: str, value: str) -> bool:
-    """Each of the six parts of an ARN is matched for itself; ArnEquals and ArnLike are the same."""
+    """Each of the six parts of an ARN is matched separately; ArnEquals and ArnLike are the same."""
     patterns, parts = glob.split(":", 5), value.split(":", 5)
     return len(patterns) == len(parts) == 6 and all(map(like, patterns, parts))
 
@@ -107,7 +107,7 @@ def _boolean(expected: str, value: str) -> bool:
     return expected.lower() == value.lower()
 
 
-# Each operator by name: how a value of the policy compares with one of the request, and whether the operator is negated.
+# Each operator by name: the comparison of a value of the policy with one of the request, and whether the operator is negated.
 OPERATORS: dict[str, tuple[Callable[[str, str], bool], bool]] = {
     "StringEquals": (lambda expected, value: expected == value, False),
     "StringNotEquals": (lambda expected, value: expected == value, True),
@@ -149,7 +149,7 @@ class Condition:
         return any(map(matches, values)) if self.quantifier == "ForAnyValue" else all(map(matches, values))
 
     def _without_value(self, negated: bool) -> bool:
-        """What a key that the request lacks comes to: none of no values matches, all of them do."""
+        """The result for a key that the request does not have: no value matches ForAnyValue, and ForAllValues is true."""
         if self.quantifier:
             return self.quantifier == "ForAllValues" or self.if_exists
         return self.if_exists or negated
@@ -173,13 +173,13 @@ class Statement:
         if action == self.not_actions or resource == self.not_resources:
             return False
         if any(c.key.startswith("aws:resourcetag/") for c in self.conditions) and not KNOW_RESOURCE_TAGS.fullmatch(request.action):
-            raise Unsupported(f"statement {self.name} asks for tags of {request.resource}, which were not read")
+            raise Unsupported(f"statement {self.name} has a condition on tags of {request.resource}, which were not read")
         return all(condition.holds(request.context) for condition in self.conditions)
 
 
 @dataclass(frozen=True)
 class Policy:
-    """An identity policy, or all those of a role together."""
+    """An identity policy, or all policies of a role."""
 
     statements: tuple[Statement, ...]
 
@@ -197,19 +197,19 @@ class Policy:
         return cls(tuple(statements))
 
     def decide(self, request: Request) -> Decision:
-        """How IAM decides a request."""
+        """The decision for a request."""
         applying = [statement for statement in self.statements if statement.applies(request)]
         if any(not statement.allow for statement in applying):
             return Decision.FORBIDDEN
         return Decision.ALLOWED if applying else Decision.DENIED
 
     def denied(self, requests: Sequence[Request]) -> list[tuple[Request, Decision]]:
-        """The requests of a call that are not allowed; the call is allowed where there are none."""
+        """The requests of a call that are not allowed; the call is allowed if there are none."""
         decisions = ((request, self.decide(request)) for request in requests)
         return [(request, decision) for request, decision in decisions if decision is not Decision.ALLOWED]
 
     def allowed_actions(self) -> set[str]:
-        """The actions that Allow statements name. A pattern would name actions that are not listed, so it is an error."""
+        """The actions in Allow statements. A pattern would include actions that are not listed, so it is an error."""
         allowing = [statement for statement in self.statements if statement.allow]
         for statement in allowing:
             if statement.not_actions or any(c in action for action in statement.actions for c in "*?"):
@@ -219,7 +219,7 @@ class Policy:
 
 def _texts(value: object, where: str) -> tuple[str, ...]:
     values = value if isinstance(value, list) else [value]
-    # JSON's true and false stand for their texts, as in AWS's own examples of Bool and Null.
+    # JSON's true and false are equal to their texts, as in AWS's examples of Bool and Null.
     texts = [json.dumps(v) if isinstance(v, bool) else v for v in values]
     for text in texts:
         if not isinstance(text, str):
@@ -230,7 +230,7 @@ def _texts(value: object, where: str) -> tuple[str, ...]:
 
 
 def _one_of(statement: Mapping[str, object], element: str, where: str) -> tuple[tuple[str, ...], bool]:
-    """The values of an element or of its Not form, and whether it is that."""
+    """The values of an element or of its Not form, and whether it is the Not form."""
     names = [name for name in (element, f"Not{element}") if name in statement]
     if len(names) != 1:
         raise Unsupported(f"{where} needs one of {element} and Not{element}")
@@ -264,7 +264,7 @@ def _condition(written: str, written_key: str, values: tuple[str, ...], where: s
         raise Unsupported(f"statement {where}: condition operator {written}")
     key = written_key.lower()
     if not is_known(key):
-        raise Unsupported(f"statement {where}: condition key {written_key}, which no recorded call has a value for")
+        raise Unsupported(f"statement {where}: condition key {written_key}, for which no recorded call has a value")
     if operator != "Null" and (key in MULTIVALUED) != bool(quantifier):
-        raise Unsupported(f"statement {where}: {written} of {written_key}; ForAllValues and ForAnyValue are for keys of several values")
+        raise Unsupported(f"statement {where}: {written} of {written_key}; ForAllValues and ForAnyValue are for multivalued keys")
     return Condition(quantifier, operator, if_exists, key, values)

@@ -1,4 +1,4 @@
-"""ministack: an AWS in a process, which runs the functions' zips as child processes."""
+"""ministack: an AWS emulator, which runs the functions' zips as child processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REGION = "us-east-1"
 
 
 class Ministack:
-    """A running ministack with nothing in it. Use as a context manager."""
+    """A running, empty ministack. Use as a context manager."""
 
     def __init__(self, logs: Path, variables: dict[str, str] | None = None) -> None:
         """`variables` are environment variables for all functions."""
@@ -29,18 +29,18 @@ class Ministack:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         kept = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
-        # Where it unpacks the zips, half a gigabyte of them, and leaves them when it ends.
+        # It unpacks the zips here, half a gigabyte, and does not delete them when it ends.
         self._scratch = tempfile.TemporaryDirectory(prefix="nodeless-ministack-")
         self._process = Process(
             "ministack",
-            # Isolated, since a module of this directory is called ministack, too.
+            # Isolated, because a module of this directory is called ministack too.
             [sys.executable, "-I", Path(__file__).with_name("ministack_process.py")],
             logs,
             kept
             | {
                 "BIND_HOST": "127.0.0.1",
                 "GATEWAY_PORT": str(self.port),
-                # What the functions find AWS at; per-service endpoints in their own environment go before it.
+                # The AWS endpoint of the functions; per-service endpoints in their environment take precedence.
                 "AWS_ENDPOINT_URL": self.url,
                 "AWS_ACCESS_KEY_ID": "test",
                 "AWS_SECRET_ACCESS_KEY": "test",
@@ -85,7 +85,7 @@ class Ministack:
         )
 
     def call_function_url(self, url: str, body: object, seconds: float = 10) -> tuple[int, bytes]:
-        """POSTs to a Function URL as the API server would. Its host name does not resolve; ministack uses the Host header."""
+        """POSTs to a Function URL like the API server. Its host name does not resolve; ministack uses the Host header."""
         parts = urlsplit(url)
         request = urllib.request.Request(
             f"{self.url}{parts.path}?timeout=2s",
@@ -105,12 +105,12 @@ class Ministack:
         return f"{self.url}/_aws/lambda-url/{parts.netloc.split('.', 1)[0]}{parts.path}"
 
     def invocations(self, function: str) -> int:
-        """How often a function was invoked, by its log."""
+        """The number of invocations of a function, from its log."""
         pages = self.client("logs").get_paginator("filter_log_events").paginate(logGroupName=f"/aws/lambda/{function}")
         return sum(event["message"].startswith("START RequestId") for page in pages for event in page["events"])
 
     def leftovers(self) -> dict[str, list[str]]:
-        """Everything that exists, by kind, other than what an empty account has."""
+        """All resources, by kind, except those of an empty account."""
         client = self.client
         found = {
             "functions": [f["FunctionName"] for f in client("lambda").list_functions()["Functions"]],
@@ -133,10 +133,10 @@ class Ministack:
         return {kind: names for kind, names in found.items() if names}
 
     def drop_doubled_mappings(self, state: Path) -> None:
-        """Deletes event source mappings that double one of Terraform's state.
+        """Deletes event source mappings that duplicate one in Terraform's state.
 
-        ministack_process.py makes it rare that the provider sends a request twice. Lambda refuses a second mapping of one queue
-        to one function with ResourceConflictException; ministack makes it, and it would never be deleted.
+        Because of ministack_process.py the provider rarely sends a request twice. Lambda rejects a second mapping of one queue to one
+        function with ResourceConflictException; ministack creates it, and it would never be deleted.
         """
         resources = json.loads(state.read_text())["resources"]
         ours = {
@@ -152,7 +152,7 @@ class Ministack:
                 self.client("lambda").delete_event_source_mapping(UUID=mapping["UUID"])
 
     def save_function_logs(self) -> None:
-        """Writes what the functions logged to files beside ministack's own log."""
+        """Writes the logs of the functions to files next to ministack's log."""
         logs = self.client("logs")
         for group in logs.describe_log_groups()["logGroups"]:
             lines = [

@@ -1,10 +1,10 @@
-"""Runs ministack in this process, and delays its answers to Terraform, as a network would.
+"""Runs ministack in this process, and delays its responses to Terraform like a network.
 
 If an answer arrives before Go's HTTP client has finished the request, the client closes the connection and the AWS SDK sends the
-request again. Over loopback this happened in six of fourteen applies: the second CreateInstanceProfile was refused, and ministack
-created a second event source mapping, which Lambda would have refused.
+request again. Over loopback this happened in six of fourteen applies: the second CreateInstanceProfile failed, and ministack created a
+second event source mapping, which Lambda would have rejected.
 
-Functions whose clock is moved (control_plane/clock.py) get deadlines by that clock.
+Functions with a changed clock (control_plane/clock.py) get deadlines of that clock.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ App = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], A
 
 
 def with_delayed_answers(app: App) -> App:
-    """The same application, whose answers to Terraform start after MIN_SECONDS."""
+    """The same application, whose responses to Terraform start after MIN_SECONDS."""
 
     async def serve(scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]) -> None:
         agent = dict(scope.get("headers") or ()).get(b"user-agent", b"")
@@ -47,7 +47,7 @@ def with_delayed_answers(app: App) -> App:
 
 
 class MovedTime:
-    """The module `time`, with another time of day in the threads that set `seconds`."""
+    """The module `time`, with another time in threads that set `seconds`."""
 
     def __init__(self) -> None:
         self.moved = threading.local()

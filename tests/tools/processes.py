@@ -1,4 +1,4 @@
-"""Child processes of tests: free ports, logs in files, and an end for certain."""
+"""Child processes of tests: free ports, logs in files, and reliable termination."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ T = TypeVar("T")
 
 
 def free_port() -> int:
-    """A port that is free now. Another process may take it before we do; starting then fails and reports it."""
+    """A free port. Another process may use it first; starting then fails with an error."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 def wait_for(what: str, condition: Callable[[], T], seconds: float, every: float = 0.25) -> T:
-    """The first true value of `condition`; an AssertionError that names `what` and the last value when none comes."""
+    """The first true value of `condition`; raises AssertionError with `what` and the last value after the timeout."""
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited {seconds:.0f} s in vain for: {what}; last seen: {value!r}")
+            raise AssertionError(f"timed out after {seconds:.0f} s waiting for: {what}; last value: {value!r}")
         time.sleep(every)
 
 
 class Process:
-    """A child in a process group of its own, whose output goes to a file. Use as a context manager."""
+    """A child in its own process group, with its output in a file. Use as a context manager."""
 
     def __init__(self, name: str, command: Sequence[str | Path], logs: Path, environment: Mapping[str, str] | None = None) -> None:
         self.name = name
@@ -72,7 +72,7 @@ class Process:
         return None if self._child is None else self._child.poll()
 
     def wait_until_answers(self, url: str, seconds: float = 30) -> None:
-        """Until an HTTP server of the child answers at all, with whatever status."""
+        """Waits until an HTTP server of the child responds with any status."""
 
         def answers() -> bool:
             if self.ended() is not None:

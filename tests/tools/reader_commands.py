@@ -1,4 +1,4 @@
-"""What `terraform`, `make`, `cargo` and `aws` are for a Reader (documents.py). Run as a program, with the command's name first."""
+"""Replacements of `terraform`, `make`, `cargo` and `aws` for a Reader (documents.py). Run as a program; the first argument is the command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def refuse(why: str) -> NoReturn:
 
 def given(name: str) -> str:
     value = os.environ.get(f"READER_{name.upper()}")
-    return value if value is not None else refuse(f"the test did not state {name}")
+    return value if value is not None else refuse(f"the test did not set {name}")
 
 
 def terraform(arguments: list[str]) -> None:
@@ -31,7 +31,7 @@ def terraform(arguments: list[str]) -> None:
 
 
 def build_zips() -> None:
-    """Puts the zips where cargo lambda would."""
+    """Copies the zips to the location of cargo lambda."""
     target = Path(given("checkout")) / "target/lambda"
     shutil.copytree(given("zips"), target, dirs_exist_ok=True)
     missing = [name for name in FUNCTIONS if not (target / name / "bootstrap.zip").is_file()]
@@ -41,7 +41,7 @@ def build_zips() -> None:
 
 def make(arguments: list[str]) -> None:
     if arguments != ["zips"]:
-        refuse("the documents name no such target")
+        refuse("the documents do not contain this target")
     build_zips()
 
 
@@ -55,9 +55,9 @@ def cargo(arguments: list[str]) -> None:
         os.execv(given("nodeless"), [given("nodeless"), "demo"])
     before, _, after = " ".join(arguments).partition(" -- ")
     if not re.fullmatch(r"run --release -p nodeless( --features aws)?", before) or not after:
-        refuse("the documents name no such command")
+        refuse("the documents do not contain this command")
     binary = given("nodeless")
-    # A day takes minutes in a debug build, and an hour shows as much.
+    # A day takes minutes in a debug build, and an hour is sufficient.
     hours = ["--hours", "1"] if after.startswith("simulate ") else []
     os.execv(binary, [binary, *arguments[arguments.index("--") + 1 :], *hours])
 
@@ -69,7 +69,7 @@ def options(arguments: list[str]) -> dict[str, Any]:
     while rest:
         name = rest.pop(0)
         if not name.startswith("--"):
-            refuse(f"{name!r} is no option")
+            refuse(f"{name!r} is not an option")
         name = name.removeprefix("--")
         if name.startswith("no-"):
             found[name.removeprefix("no-")] = False
@@ -87,7 +87,7 @@ def value(service: Any, operation: str, parameter: str, text: Any) -> Any:
 
 
 def printed(part: Any) -> str:
-    """Binary values as the AWS CLI prints them."""
+    """Binary values in the form of the AWS CLI."""
     return base64.b64encode(part).decode() if isinstance(part, bytes) else str(part)
 
 
@@ -102,12 +102,12 @@ def aws(arguments: list[str]) -> None:
     if (service, operation) == ("eks", "update-kubeconfig"):
         if chosen.get("region") != "us-east-1":
             refuse("the cluster is in us-east-1")
-        # Refuses a cluster that is not there, as the real one does.
+        # Fails if the cluster does not exist, like the real command.
         client("eks").describe_cluster(name=chosen["name"])
         shutil.copyfile(given("kubeconfig"), os.environ["KUBECONFIG"])
         return
     if chosen.pop("output", "json") != "json":
-        refuse("only JSON is known here")
+        refuse("only JSON is supported here")
     api, method = client(service), operation.replace("-", "_")
     parameters = {"".join(part.capitalize() for part in name.split("-")): text for name, text in chosen.items()}
     answer = getattr(api, method)(**{name: value(api, method, name, text) for name, text in parameters.items()})

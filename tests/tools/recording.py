@@ -1,7 +1,7 @@
-"""A proxy between the deployed functions and the emulated AWS, which notes what each call asks of IAM.
+"""A proxy between the deployed functions and the emulated AWS, which records the IAM requests of each call.
 
 A function signs with an access key that is its own name (see `signed_by_name`), so the proxy identifies the role of a call.
-What a call asks is worked out before it is passed on, because it depends on the tags that its resources have then.
+The IAM requests of a call are computed before it is forwarded, because they depend on the tags of its resources at that time.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from .ministack import Ministack
 from .terraform import FUNCTIONS
 from .world import SERVICES, World
 
-# Services by their name in a signature's scope that the world speaks; the rest is ministack's.
+# The services of the world, by their name in the scope of a signature; ministack has the others.
 OF_WORLD = tuple(service.lower() for service in SERVICES)
 ENDPOINTS = (*SERVICES, "DYNAMODB", "SQS", "STS", "ARC_ZONAL_SHIFT")
-# What a proxy writes itself.
+# Headers that the proxy sets.
 NOT_PASSED_ON = ("connection", "transfer-encoding", "content-length", "keep-alive")
 
 
 class EmulatedAccount:
-    """The account as the tests see it: EC2 and instance profiles in the world, roles and tables in ministack."""
+    """The account of the tests: EC2 and instance profiles in the world, roles and tables in ministack."""
 
     def __init__(self, world: World, ministack: Ministack) -> None:
         self._ec2 = world.client("ec2")
@@ -65,7 +65,7 @@ class EmulatedAccount:
     def role_arn(self, name: str) -> str:
         return self._iam.get_role(RoleName=name)["Role"]["Arn"]
 
-    @cache  # noqa: B019 lives as long as its test
+    @cache  # noqa: B019 exists as long as its test
     def partition_key(self, table: str, index: str | None) -> str:
         described = self._dynamodb.describe_table(TableName=table)["Table"]
         schemas = {i["IndexName"]: i["KeySchema"] for i in described.get("GlobalSecondaryIndexes", ())} | {None: described["KeySchema"]}
@@ -74,7 +74,7 @@ class EmulatedAccount:
 
 @contextmanager
 def gone(code: str) -> Iterator[None]:
-    """Raises Gone for an error whose code begins like this."""
+    """Raises Gone for an error whose code has this prefix."""
     try:
         yield
     except ClientError as error:
@@ -85,7 +85,7 @@ def gone(code: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A call, with all that it asks of IAM."""
+    """A call with its IAM requests."""
 
     call: Call
     requests: tuple[Request, ...]
@@ -93,39 +93,39 @@ class Recorded:
 
 @dataclass
 class Recording:
-    """What the functions did."""
+    """The calls of the functions."""
 
     calls: list[Recorded] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
 
     def note(self, account: Account, method: str, target: str, headers: Mapping[str, str], body: bytes) -> None:
-        """Notes a call. One that cannot be evaluated is noted as such and fails the test in the end, not the function now."""
+        """Records a call. A call that cannot be evaluated is recorded as such, and fails the test at its end instead of the function."""
         try:
             call = read(method, target, headers, body)
             try:
                 asked = tuple(requests(call, account))
             except Gone:
-                # Others were quicker. The answer is "not found", and no right was needed for anything.
+                # The resource has been deleted: the response is "not found", and no permission was needed.
                 asked = ()
             self.calls.append(Recorded(call, asked))
-        except Exception as problem:  # noqa: BLE001 whatever it is, the test has to hear of it
+        except Exception as problem:  # noqa: BLE001 the test has to report every error
             self.unread.append(f"{method} {target} {headers.get('X-Amz-Target', '')} {body[:300]!r}: {type(problem).__name__}: {problem}")
 
     def lines(self) -> list[str]:
-        """The calls, each with what it asked."""
+        """The calls, each with its IAM requests."""
         return [f"{r.call}: {'; '.join(map(str, r.requests))}" for r in self.calls] + self.unread
 
     def used(self, caller: str) -> set[str]:
-        """The actions that a function asked for."""
+        """The IAM actions of a function."""
         return {request.action for recorded in self.calls if recorded.call.caller == caller for request in recorded.requests}
 
     def denied(self, policies: Mapping[str, Policy]) -> list[str]:
-        """Every question to which the policy of the caller's role does not answer yes, once each."""
+        """Every IAM request that the policy of the caller's role does not allow, once each."""
         found = dict.fromkeys(self.unread)
         for recorded in self.calls:
             policy = policies.get(recorded.call.caller)
             if policy is None:
-                found[f"{recorded.call}: there is no function of that name"] = None
+                found[f"{recorded.call}: there is no function with that name"] = None
                 continue
             for request, decision in policy.denied(recorded.requests):
                 found[f"{recorded.call} needs {request}: {decision.value}"] = None
@@ -133,7 +133,7 @@ class Recording:
 
 
 class Proxy:
-    """Takes the functions' calls on a port of this machine, notes them and passes them on. Use as a context manager."""
+    """Receives the functions' calls on a port of this machine, records and forwards them. Use as a context manager."""
 
     def __init__(self, account: Account, world_url: str, ministack_url: str, logs: Path) -> None:
         self.recording = Recording()
@@ -183,7 +183,7 @@ def _handler(take: Take) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             try:
                 status, headers, content = take(self.command, self.path, self.headers, body)
-            except Exception as problem:  # noqa: BLE001 an answer in any case, or the SDK waits
+            except Exception as problem:  # noqa: BLE001 without a response the SDK would wait
                 status, headers, content = 502, [], f"the tests' proxy: {problem}".encode()
             self.send_response_only(status)
             for name, value in headers:
@@ -202,8 +202,8 @@ def _handler(take: Take) -> type[BaseHTTPRequestHandler]:
 
 
 def signed_by_name(zips: Path, destination: Path) -> Path:
-    """The functions' zips, each started by a script that makes the function's name its access key. In AWS every function has the keys
-    of its own role; ministack gives all of them the same, and lets no environment of a function replace them."""
+    """The functions' zips, each with a start script that sets the access key to the function's name. In AWS every function has the keys of
+    its own role. In ministack all functions have the same keys, which environment variables of a function cannot override."""
     start = '#!/bin/sh\nhere=$(dirname "$0")\nchmod +x "$here/function"\nexport AWS_ACCESS_KEY_ID=$AWS_LAMBDA_FUNCTION_NAME\nexec "$here/function"\n'
     for name in FUNCTIONS:
         (destination / name).mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What docs/security.md states about the functions' rights, for tests that hold it to the policies."""
+"""The permissions of the functions in docs/security.md, for tests that compare them with the policies."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""moto's server, whose DynamoDB answers one request after the other: `python serve_moto.py PORT`.
+"""moto's server, whose DynamoDB handles one request after the other: `python serve_moto.py PORT`.
 
-moto answers in threads and takes no lock: two DynamoDB transactions may both find their conditions true, and one that is
-cancelled puts back a copy of the table that lacks what others wrote meanwhile. DynamoDB's transactions are serializable,
-and the tests rely on that. Other services keep their threads: a long poll of a queue must not hold up the rest.
+moto handles requests in threads without locks: the conditions of two concurrent DynamoDB transactions may both be true, and a cancelled
+one restores a copy of the table without the writes of others since then. DynamoDB's transactions are serializable, and the tests rely on
+that. Other services keep their threads, because a long poll of a queue must not block other requests.
 """
 
 import os
@@ -16,7 +16,7 @@ HOST = "127.0.0.1"
 
 
 class SerialDynamoDb:
-    """A WSGI application in which calls to DynamoDB wait for each other. moto has done all work when it returns."""
+    """A WSGI application that runs calls to DynamoDB one after the other. moto has finished a call when it returns."""
 
     def __init__(self, application):
         self.application = application
@@ -31,7 +31,7 @@ class SerialDynamoDb:
 
 def main():
     port = int(sys.argv[1])
-    # moto writes its own address into some answers.
+    # moto writes its address into some responses.
     os.environ["MOTO_PORT"] = str(port)
     application = DomainDispatcherApplication(create_backend_app)
     run_simple(HOST, port, SerialDynamoDb(application), threaded=True, request_handler=MotoRequestHandler)

@@ -17,13 +17,13 @@ SEARCH_PREFIX = "tf-plugins"
 
 
 class Unavailable(Exception):
-    """What is needed to run Terraform offline is not on this machine; the message reports what and where we looked."""
+    """Terraform cannot run offline on this machine; the message contains what is missing and where it was searched."""
 
 
 def plugin_mirror() -> Path:
-    """The directory of an unpacked provider mirror that holds hashicorp/aws.
+    """The directory of an unpacked provider mirror that contains hashicorp/aws.
 
-    NODELESS_TERRAFORM_PLUGINS names it; else Terraform's own plugin directories are tried, then folders called tf-plugins*
+    The value of NODELESS_TERRAFORM_PLUGINS, if set; otherwise Terraform's plugin directories are searched, then folders tf-plugins*
     in the usual places.
     """
     if shutil.which("terraform") is None:
@@ -31,7 +31,7 @@ def plugin_mirror() -> Path:
     named = os.environ.get("NODELESS_TERRAFORM_PLUGINS")
     if named:
         if not (Path(named) / PROVIDER).is_dir():
-            raise SystemExit(f"NODELESS_TERRAFORM_PLUGINS is {named}, which holds no {PROVIDER}")
+            raise SystemExit(f"NODELESS_TERRAFORM_PLUGINS is {named}, which does not contain {PROVIDER}")
         return Path(named)
     home = Path.home()
     candidates = [home / ".terraform.d/plugins", home / ".local/share/terraform/plugins", Path("/usr/share/terraform/plugins")]
@@ -45,12 +45,12 @@ def plugin_mirror() -> Path:
     looked = ", ".join(str(c) for c in candidates[:4])
     raise Unavailable(
         f"no unpacked provider mirror with {PROVIDER}; looked at {looked} and for {SEARCH_PREFIX}* below {', '.join(SEARCH_PLACES)}. "
-        "Make one with `terraform providers mirror DIR`, unpack the zip, and set NODELESS_TERRAFORM_PLUGINS=DIR"
+        "Create one with `terraform providers mirror DIR`, unpack the zip, and set NODELESS_TERRAFORM_PLUGINS=DIR"
     )
 
 
 def environment(**extra: str) -> dict[str, str]:
-    """Terraform's environment: no user configuration, no credentials but fake ones, no waiting for input."""
+    """Terraform's environment: no user configuration, only fake credentials, no prompts."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "TF_"))}
     return kept | {
         "TF_CLI_CONFIG_FILE": os.devnull,
@@ -65,7 +65,7 @@ def environment(**extra: str) -> dict[str, str]:
 
 
 def terraform(directory: Path, *arguments: str, env: dict[str, str] | None = None, log: Path | None = None) -> str:
-    """Runs Terraform; its output goes to `log` too. Raises with the end of the output when it fails."""
+    """Runs Terraform, with its output also in `log`. If it fails, raises an error with the end of the output."""
     command = ["terraform", f"-chdir={directory}", *arguments]
     if arguments[0] not in ("fmt", "output"):
         command.append("-no-color")
@@ -79,8 +79,8 @@ def terraform(directory: Path, *arguments: str, env: dict[str, str] | None = Non
 
 
 def copy_module(destination: Path) -> Path:
-    """A copy of terraform/ to work in, so that no run leaves state, locks or providers in the checkout; and beside it what the
-    example reads of infra/."""
+    """A copy of terraform/, so that no run leaves state, locks or providers in the checkout; and next to it the files of infra/ that
+    the example reads."""
     shutil.copytree(ROOT / "terraform", destination, ignore=shutil.ignore_patterns(".terraform*", "*.tfstate*", "artifacts"))
     shutil.copytree(ROOT / "infra/nodepools", destination.parent / "infra/nodepools", dirs_exist_ok=True)
     return destination

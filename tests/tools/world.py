@@ -1,4 +1,4 @@
-"""The local world: a cluster without nodes and an EC2, served by `nodeless local`."""
+"""The local world: a cluster without nodes, and EC2, served by `nodeless local`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from botocore.config import Config
 from .ministack import REGION, Ministack
 from .processes import Process, wait_for
 
-# Which of AWS's services the world speaks. Everything else that the functions call is ministack's.
+# The AWS services of the world. ministack serves all others that the functions call.
 SERVICES = ("EC2", "EKS", "SSM", "PRICING", "IAM")
 
 
@@ -31,7 +31,7 @@ class World:
     def __enter__(self) -> World:
         self._process.__enter__()
         try:
-            announced = wait_for("the world to state where it is", self._announcement, 60)
+            announced = wait_for("the world to print its addresses", self._announcement, 60)
             self.aws_url, self.kubernetes_url = announced["aws"], announced["kubernetes"]
             self._process.wait_until_answers(self.aws_url)
             wait_for("the world's API server", lambda: self.kubectl("get", "--raw", "/version", check=False), 30)
@@ -57,7 +57,7 @@ class World:
         return ["kubectl", f"--kubeconfig={self.kubeconfig}", *arguments]
 
     def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
-        """Runs kubectl and returns what it printed; empty when it fails and `check` is off."""
+        """Runs kubectl and returns its output; empty if it fails and `check` is false."""
         done = subprocess.run(self.kubectl_command(*arguments), input=stdin, text=True, capture_output=True, check=False)
         if done.returncode != 0:
             if check:
@@ -66,12 +66,12 @@ class World:
         return done.stdout
 
     def items(self, resource: str, *arguments: str) -> list[dict[str, Any]]:
-        """Objects of a kind, in all namespaces; none while the kind is not there yet."""
+        """Objects of a kind, in all namespaces; none while the kind does not exist yet."""
         out = self.kubectl("get", resource, "--all-namespaces", "-o", "json", *arguments, check=False)
         return json.loads(out)["items"] if out else []
 
     def client(self, service: str) -> Any:
-        """A boto3 client of the AWS services that the world speaks."""
+        """A boto3 client of the AWS services of the world."""
         return boto3.client(
             service,
             endpoint_url=self.aws_url,
@@ -82,7 +82,7 @@ class World:
         )
 
     def add_instance_profile(self, name: str, role: str) -> None:
-        """Makes known here what Terraform made in ministack's IAM; in AWS there is only one."""
+        """Copies the roles and instance profiles of Terraform from ministack's IAM; in AWS there is only one IAM."""
         iam = self.client("iam")
         try:
             iam.create_role(RoleName=role, AssumeRolePolicyDocument="{}")
@@ -103,16 +103,16 @@ class World:
         ]
 
     def webhook_url(self) -> str | None:
-        """Where the API server calls wake, if it does."""
+        """The URL at which the API server calls wake, if the webhook exists."""
         for configuration in self.items("validatingwebhookconfigurations"):
             if configuration["metadata"]["name"] == "nodeless-wake":
                 return configuration["webhooks"][0]["clientConfig"]["url"]
         return None
 
     def redirect_webhook(self, ministack: Ministack) -> None:
-        """Points the installed webhook at the same function by a URL of this machine: the real one's host does not resolve."""
+        """Changes the URL of the installed webhook to one of this machine for the same function, because the real host does not resolve."""
         url = self.webhook_url()
-        assert url is not None, "the installer has installed no webhook"
+        assert url is not None, "the installer has not installed a webhook"
         local = ministack.local_function_url(url)
         change = [{"op": "replace", "path": f"/webhooks/{index}/clientConfig/url", "value": local} for index in range(2)]
         self.kubectl("patch", "validatingwebhookconfiguration", "nodeless-wake", "--type=json", "-p", json.dumps(change))

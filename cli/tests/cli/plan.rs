@@ -358,7 +358,7 @@ fn a_pod_is_explained_for_every_outcome() {
     let outcome = |index: usize| plan["explanations"][index]["outcome"].as_str().unwrap().to_owned();
     let outcomes: Vec<String> = (0..5).map(outcome).collect();
     assert_eq!(outcomes, ["notPending", "notPending", "placement", "launch", "unschedulable"]);
-    assert_eq!(plan["explanations"][1]["why"], "scheduling gates hold it back: wait");
+    assert_eq!(plan["explanations"][1]["why"], "it has the scheduling gates wait");
     assert_eq!(plan["explanations"][2]["node"], "n");
 
     let text = piped(&input, &explain).stdout;

@@ -325,7 +325,7 @@ fn invalid_input_is_reported_on_the_object_and_blocks_only_its_nodes() {
         assert!(pool.contains(expected), "{expected}: {pool}");
     }
     assert!(events(&plan, "PodDisruptionBudget", "never").contains("never allows an eviction"));
-    assert!(events(&plan, "PodDisruptionBudget", "single").contains("It wants as many pods as there are"));
+    assert!(events(&plan, "PodDisruptionBudget", "single").contains("It requires as many pods as there are"));
     assert!(events(&plan, "Pod", "odd").starts_with("InvalidDoNotDisruptAnnotation: "));
     assert!(
         kept(&plan, "unsold").contains(

@@ -31,6 +31,8 @@ pub mod nodepool;
 pub mod resources;
 mod rules;
 pub mod slim;
+#[cfg(feature = "test-support")]
+pub mod test_support;
 pub mod view;
 
 pub use capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};

@@ -1,6 +1,7 @@
 //! What the API server takes and refuses, by the generated definitions, rule for rule.
 #![allow(clippy::unwrap_used)]
 
+use nodeless_api::test_support::ec2_node_class_manifest;
 use nodeless_fake_kubernetes::schema::{FieldError, Schema};
 use serde_json::{Value, json};
 
@@ -59,15 +60,7 @@ fn node_pool() -> Value {
 }
 
 fn node_class() -> Value {
-    json!({
-        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": "default" },
-        "spec": {
-            "role": "nodes",
-            "amiSelectorTerms": [{ "alias": "al2023@latest" }],
-            "subnetSelectorTerms": [{ "tags": { "discovery": "cluster" } }],
-            "securityGroupSelectorTerms": [{ "tags": { "discovery": "*" } }],
-        },
-    })
+    ec2_node_class_manifest("default", "example", &json!({}))
 }
 
 fn requirement(key: &str, operator: &str, values: &[&str]) -> Value {

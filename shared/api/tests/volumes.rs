@@ -137,7 +137,7 @@ fn what_cannot_be_mounted_is_named() {
         assert!(found.topologies.is_empty());
     }
     let found = resolve(Storage::default(), [&pod("front-scratch", true)], |_| None);
-    assert!(found.faults["web/front-scratch"].contains("Kubernetes makes it"), "{found:?}");
+    assert!(found.faults["web/front-scratch"].contains("Kubernetes creates it"), "{found:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-"""The audit log of kube-apiserver: who called what, and whether it was allowed."""
+"""The audit log of kube-apiserver: the calls, their users, and whether they were allowed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Right:
-    """A verb on a resource, as a rule of RBAC grants it."""
+    """A verb on a resource, as in an RBAC rule."""
 
     group: str
     resource: str
@@ -45,7 +45,7 @@ class Audit:
         """The calls that were answered, oldest first. A watch is logged when it begins and when it ends, and is one call."""
         if not self.path.exists():
             return
-        # The last line may still be being written.
+        # The last line may be incomplete.
         for line in self.path.read_text().split("\n")[:-1]:
             event = json.loads(line)
             started = event["stage"] == "ResponseStarted"

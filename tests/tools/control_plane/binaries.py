@@ -1,7 +1,7 @@
-"""Builds kube-apiserver, kube-controller-manager, kube-scheduler, etcd and kwok from Go modules, and keeps them for later runs.
+"""Builds kube-apiserver, kube-controller-manager, kube-scheduler, etcd and kwok from Go modules, and caches them for later runs.
 
-A build is kept under the user's cache folder by the content of its go.mod and go.sum and by the version of Go, so a second run takes no time
-and a changed pin builds again.
+A build is stored in the user's cache folder, with a key from its go.mod and go.sum and the version of Go, so a second run takes no time
+and a changed version is built again.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ..terraform import ROOT
 
 MODULES = ROOT / "tests/kubernetes"
 VERSIONS = MODULES / "versions"
-# The packages of each module that are programs, by the name of the program.
+# The packages of the programs in each module, by the name of the program.
 KUBERNETES = {name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")}
 ETCD = {"etcd": "go.etcd.io/etcd/server/v3"}
 KWOK = {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}
 
 
 class Unavailable(Exception):
-    """The control plane cannot be built on this machine; the message names what is missing."""
+    """The control plane cannot be built on this machine; the message contains what is missing."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Binaries:
 
     @property
     def minor(self) -> str:
-        """The minor version as EKS names it, such as `1.36`."""
+        """The minor version in the format of EKS, such as `1.36`."""
         return minor_of(self.version)
 
 
@@ -54,7 +54,7 @@ def offered() -> list[str]:
 
 
 def selected() -> str:
-    """The minor version that KUBERNETES names, or the newest that is pinned."""
+    """The minor version in KUBERNETES, or the newest that is pinned."""
     named = os.environ.get("KUBERNETES")
     if named and named not in offered():
         raise SystemExit(f"KUBERNETES is {named}, and tests/kubernetes/versions has {', '.join(offered())}")
@@ -62,7 +62,7 @@ def selected() -> str:
 
 
 def binaries() -> Binaries:
-    """Builds what is not built yet. The first run takes about 15 minutes on two cores."""
+    """Builds the programs that are not cached. The first run takes about 15 minutes on two cores."""
     if shutil.which("go") is None:
         raise Unavailable("there is no `go` on PATH; install Go 1.26 or newer")
     folder = VERSIONS / f"v{selected()}"
@@ -105,7 +105,7 @@ def compile_one(folder: Path, package: str, program: Path, stamp: str) -> None:
 
 
 def go_environment() -> dict[str, str]:
-    # The Go that is installed, and no download of another; no C compiler is needed.
+    # Uses the installed Go instead of downloading another version; no C compiler is needed.
     return os.environ | {"GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"}
 
 
@@ -114,7 +114,7 @@ def cache() -> Path:
 
 
 def key(folder: Path) -> str:
-    """What a build depends on, as a short name."""
+    """The key of a build: a short hash of everything that it depends on."""
     digest = hashlib.sha256(subprocess.run(["go", "env", "GOVERSION", "GOOS", "GOARCH"], stdout=subprocess.PIPE, check=True).stdout)
     for name in ("go.mod", "go.sum"):
         digest.update((folder / name).read_bytes())

@@ -25,7 +25,7 @@ class Pair:
     key: Path
 
     def certificate_data(self) -> str:
-        """The certificate as kubeconfigs and EKS give it."""
+        """The certificate in the form of kubeconfigs and EKS."""
         return base64.b64encode(self.certificate.read_bytes()).decode()
 
 
@@ -52,7 +52,7 @@ class Authority:
         return self._issue(file, name(file, ()), ExtendedKeyUsageOID.SERVER_AUTH, x509.SubjectAlternativeName(names))
 
     def client(self, file: str, user: str, groups: tuple[str, ...] = ()) -> Pair:
-        """For a client: Kubernetes takes the common name as the user and organizations as groups."""
+        """For a client: in Kubernetes the common name is the user, and organizations are groups."""
         return self._issue(file, name(user, groups), ExtendedKeyUsageOID.CLIENT_AUTH)
 
     def signing_key(self, file: str) -> Path:

@@ -1,4 +1,4 @@
-"""A client of kube-apiserver that does what a test asks and nothing more: no discovery, no retries, no validation."""
+"""A client of kube-apiserver for tests, without discovery, retries and validation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .certificates import Pair
 
 @dataclass(frozen=True)
 class Answer:
-    """What the API server answered; `body` is decoded where it is JSON."""
+    """A response of the API server; `body` is decoded if it is JSON."""
 
     status: int
     headers: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Moves the clock that a function reads, without that of the machine: a library that is loaded before the C library."""
+"""Changes the clock of a function without changing that of the machine, by a library that is loaded before the C library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OFFSET = "NODELESS_TESTS_CLOCK_SECONDS"
 
 
 def library(directory: Path) -> Path:
-    """Compiles it. Rust needs a C compiler as its linker, so there is one."""
+    """Compiles the library. A C compiler is installed, because Rust needs one as its linker."""
     built = directory / "clock.so"
     if not built.exists():
         done = subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", built, SOURCE], capture_output=True, text=True, check=False)
@@ -20,5 +20,5 @@ def library(directory: Path) -> Path:
 
 
 def moved(directory: Path, seconds: int) -> dict[str, str]:
-    """The environment of a process whose clock differs by so many seconds."""
+    """The environment of a process whose clock differs by this number of seconds."""
     return {"LD_PRELOAD": str(library(directory)), OFFSET: str(seconds)}

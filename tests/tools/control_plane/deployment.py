@@ -1,7 +1,7 @@
-"""nodeless deployed for a real control plane: the module applied on ministack, EC2 of `nodeless local`, and a Kubernetes of this test.
+"""nodeless deployed for a real control plane: the module applied on ministack, EC2 of `nodeless local`, and the Kubernetes of this test.
 
 `nodeless local` serves EC2, SSM, IAM and the price list, and starts a kubelet for each instance from its user data; its own API server is only
-used to read what those kubelets register (nodes.py). EKS describes the real control plane instead of it.
+used to read the Nodes that those kubelets register (nodes.py). EKS describes the real control plane instead.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from .server import ControlPlane
 from .tokens import Authenticator, Identity
 
 CLUSTER = "local"
-# What ministack and the proxy take from every caller.
+# The credentials that ministack and the proxy accept from every caller.
 SECRET = "test"
 CLUSTER_ADMIN = "AmazonEKSClusterAdminPolicy"
 WEBHOOK = "nodeless-wake"
 
 
 class RealClusterProxy(Proxy):
-    """The functions' AWS. EKS describes the real control plane, but with the version of `nodeless local`, which has images for that one only."""
+    """The AWS of the functions. EKS describes the real control plane, but with the version of `nodeless local`, which has images only for it."""
 
     def __init__(self, plane: ControlPlane, account: EmulatedAccount, world: World, ministack: Ministack, logs: Path) -> None:
         super().__init__(account, world.aws_url, ministack.url, logs)
@@ -54,7 +54,7 @@ class RealClusterProxy(Proxy):
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a deployment is made of."""
+    """The parts of a deployment."""
 
     binaries: Binaries
     nodeless: Path
@@ -66,7 +66,7 @@ class Deployment:
     """nodeless, applied, in a cluster with a real control plane. Use as a context manager."""
 
     def __init__(self, inputs: Inputs, directory: Path, logs: Path, prepare: Callable[[Deployment], None] = lambda _: None) -> None:
-        """`prepare` puts into the cluster what is there before nodeless is applied."""
+        """`prepare` creates the objects that exist before nodeless is applied."""
         self.inputs, self.directory, self.logs, self._prepare = inputs, directory, logs, prepare
         self._identities: dict[str, Identity] = {}
         self._stack = ExitStack()
@@ -98,7 +98,7 @@ class Deployment:
         return dict(self.outputs["function_names"])
 
     def dead_letters(self) -> dict[str, str]:
-        """How many messages were given up, by queue, where there are any."""
+        """The number of messages in dead-letter queues, for each queue that has any."""
         sqs = self.ministack.client("sqs")
         counts = {
             name: sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"])["Attributes"]["ApproximateNumberOfMessages"]
@@ -153,10 +153,10 @@ class Deployment:
         """Calls wake by its Function URL, at the path that the API server called."""
         return self.ministack.call_function_url(self._function_url + path.partition("?")[0], review)
 
-    # Who a token belongs to
+    # The identity of a token
 
     def _identity(self, access_key: str) -> Identity | None:
-        """The user and groups of the access entry of a function's role. Nothing is remembered: Terraform makes them while it applies."""
+        """The user and groups of the access entry of a function's role. Not cached, because Terraform creates the entries while it applies."""
         function = self.ministack.client("lambda").get_function_configuration(FunctionName=access_key)
         role, eks = function["Role"], self.ministack.client("eks")
         if role not in eks.list_access_entries(clusterName=CLUSTER)["accessEntries"]:
@@ -164,17 +164,17 @@ class Deployment:
         entry = eks.describe_access_entry(clusterName=CLUSTER, principalArn=role)["accessEntry"]
         groups = [*entry["kubernetesGroups"], "system:authenticated"]
         attached = eks.list_associated_access_policies(clusterName=CLUSTER, principalArn=role)["associatedAccessPolicies"]
-        # EKS authorizes what an access policy allows by an authorizer of its own; system:masters is the nearest that Kubernetes has.
+        # EKS has its own authorizer for access policies; system:masters is the closest equivalent in Kubernetes.
         if any(policy["policyArn"].endswith(f"/{CLUSTER_ADMIN}") for policy in attached):
             groups.append("system:masters")
         account, name = role.split(":")[4], role.rsplit("/", 1)[-1]
         return Identity(f"arn:aws:sts::{account}:assumed-role/{name}/{access_key}", tuple(groups))
 
-    # What is changed about functions for a while
+    # Temporary changes of functions
 
     @contextmanager
     def environment(self, function: str, variables: Mapping[str, str]) -> Iterator[None]:
-        """Runs a function with more environment variables. Its execution environments are new at the beginning and at the end."""
+        """Runs a function with more environment variables. Its execution environments are replaced at the beginning and at the end."""
         client, name = self.ministack.client("lambda"), self.functions()[function]
         before = client.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
         client.update_function_configuration(FunctionName=name, Environment={"Variables": before | dict(variables)})
@@ -185,7 +185,7 @@ class Deployment:
 
     @contextmanager
     def moved_clocks(self, seconds: Mapping[str, int]) -> Iterator[None]:
-        """Runs functions with clocks that differ from all others by so many seconds."""
+        """Runs functions with clocks that differ from all others by this number of seconds."""
         with ExitStack() as moved:
             for function, offset in seconds.items():
                 moved.enter_context(self.environment(function, clock.moved(self.directory, offset)))

@@ -1,8 +1,8 @@
-"""Instances join the cluster: each Node that `nodeless local` makes of an instance's user data is registered with the real API server.
+"""Lets instances join the cluster: each Node that `nodeless local` creates from an instance's user data is registered with the real API server.
 
 `nodeless local` reads the user data as nodeadm does and starts a kubelet, which registers with its own API server: providerID, labels,
-taints, capacity. The same Node is created here, and from then on kwok is its kubelet. When the instance is gone the Node is deleted, as
-the cloud controller manager does.
+taints, capacity. The same Node is created here, and then kwok is its kubelet. When the instance is terminated, the Node is deleted, as by
+the cloud controller manager.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Any
 from ..world import World
 from .server import ControlPlane
 
-# What a kubelet sends when it registers; the rest of a Node is the API server's and the controllers'.
+# The fields that a kubelet sends when it registers; the API server and the controllers set the others.
 CLOUD_PROVIDER = {"node.cloudprovider.kubernetes.io/shutdown"}
 
 
 class Joining:
-    """Registers instances as Nodes, while it is entered."""
+    """Registers instances as Nodes. Use as a context manager."""
 
     def __init__(self, world: World, plane: ControlPlane, every: float = 0.5) -> None:
         self._world, self._plane, self._every = world, plane, every
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        # Names of Nodes that were registered, and their instances.
+        # The names of registered Nodes, with their instances.
         self.joined: dict[str, str] = {}
         self._deleted: set[str] = set()
 
@@ -43,7 +43,7 @@ class Joining:
         while not self._stop.wait(self._every):
             try:
                 self._look()
-            except Exception as problem:  # noqa: BLE001 the API server may be restarting; the next look repeats
+            except Exception as problem:  # noqa: BLE001 the API server may be restarting; the next round repeats
                 logging.getLogger(__name__).warning("trying again: %s", problem)
 
     def _look(self) -> None:
@@ -59,7 +59,7 @@ class Joining:
                 self._deleted.add(name)
 
     def _simulated(self) -> list[dict[str, Any]]:
-        """The Nodes of `nodeless local`. Not by kubectl, which takes more of the processor than all else here when it is run twice a second."""
+        """The Nodes of `nodeless local`. Read without kubectl, which would use most of the processor time if it ran twice a second."""
         with urllib.request.urlopen(f"{self._world.kubernetes_url}/api/v1/nodes", timeout=10) as answer:
             return json.load(answer)["items"]
 

@@ -1,4 +1,4 @@
-"""Takes the API server's webhook calls over TLS, which it insists on, and passes them to a function of ministack."""
+"""Receives the API server's webhook calls over TLS, which it requires, and forwards them to a function of ministack."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Reviewed:
 
 @dataclass
 class Relay:
-    """The server. Use as a context manager. `forward` takes the path and the review and returns status and body."""
+    """The server. Use as a context manager. `forward` gets the path and the review and returns status and body."""
 
     certificate: Pair
     forward: Callable[[str, dict], tuple[int, bytes]]
     calls: list[Reviewed] = field(default_factory=list)
-    # Seconds before an answer, for tests of a webhook that is slow.
+    # The delay of a response in seconds, for tests of a slow webhook.
     delay: float = 0
 
     def __enter__(self) -> Relay:
@@ -70,6 +70,6 @@ def handler(relay: Relay) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True  # the API server waits no longer than the webhook's timeout
 
         def log_message(self, *_: object) -> None:
-            """Prints nothing; `calls` has the calls."""
+            """Prints nothing; `calls` contains the calls."""
 
     return Handler

@@ -1,4 +1,4 @@
-"""What the functions may do in Kubernetes, by the roles in infra/rbac and the groups of their access entries, and what they did."""
+"""The permissions of the functions in Kubernetes, from the roles in infra/rbac and the groups of their access entries, and their calls."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..terraform import ROOT
 from .audit import Audit, Right
 
 HEADING = "## Allowed in Kubernetes, and not used by every scenario"
-# The installer runs as cluster-admin while it installs; its own role is for later runs.
+# The installer runs as cluster-admin while it installs; its role is for later runs.
 FUNCTIONS = ("planner", "lifecycle", "catalog", "interruption")
 
 
 def granted(groups: Mapping[str, Iterable[str]]) -> dict[str, set[Right]]:
-    """The rights of each function, by the groups that it is in."""
+    """The permissions of each function, from its groups."""
     roles: dict[str, set[Right]] = {}
     bound: dict[str, set[str]] = {}
     for file in sorted((ROOT / "infra/rbac").glob("*.yaml")):
@@ -34,7 +34,7 @@ def rights_of(rule: Mapping[str, list[str]]) -> Iterable[Right]:
 
 
 def used(audit: Audit, names: Mapping[str, str]) -> dict[str, set[Right]]:
-    """What each function was allowed to do. `names` are the functions by the names that they are deployed under."""
+    """The allowed calls of each function. `names` are the functions by the names of their deployment."""
     found: dict[str, set[Right]] = {name: set() for name in names.values()}
     for call in audit.calls():
         function = names.get(call.user.rsplit("/", 1)[-1])
@@ -44,7 +44,7 @@ def used(audit: Audit, names: Mapping[str, str]) -> dict[str, set[Right]]:
 
 
 def forbidden(audit: Audit, names: Mapping[str, str]) -> dict[str, set[Right]]:
-    """What each function asked for and was not allowed to do."""
+    """The rejected calls of each function."""
     found: dict[str, set[Right]] = {name: set() for name in names.values()}
     for call in audit.calls():
         function = names.get(call.user.rsplit("/", 1)[-1])
@@ -54,7 +54,7 @@ def forbidden(audit: Audit, names: Mapping[str, str]) -> dict[str, set[Right]]:
 
 
 def documented_as_unused() -> dict[str, set[str]]:
-    """Rights by function, from the table of docs/security.md, in the words of `str(Right)`. There `get,list pods,nodes` is four rights."""
+    """Permissions by function, from the table of docs/security.md, in the form of `str(Right)`. There `get,list pods,nodes` means four."""
     _, found, rest = (ROOT / "docs/security.md").read_text().partition(f"{HEADING}\n")
     assert found, f"docs/security.md has no section {HEADING!r}"
     rights: dict[str, set[str]] = {name: set() for name in FUNCTIONS}

@@ -1,4 +1,4 @@
-"""A Kubernetes control plane of a test's own: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and kwok for nodes and pods."""
+"""A Kubernetes control plane for tests: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and kwok for nodes and pods."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .client import Client
 from .tokens import Authenticator
 
 ADMIN = "tests"
-# Where the API server serves the kinds that tests look at.
+# The API paths of the kinds that tests read.
 PATHS = {
     **dict.fromkeys(("nodes", "pods", "events", "persistentvolumes", "persistentvolumeclaims", "namespaces"), "/api/v1"),
     **dict.fromkeys(("deployments", "daemonsets", "statefulsets", "replicasets"), "/apis/apps/v1"),
@@ -39,14 +39,14 @@ AUDIT_POLICY = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"l
 
 
 class Unanswered(AssertionError):
-    """The API server gave no answer, which must not look like an object that is gone."""
+    """The API server did not respond, which must not look like a deleted object."""
 
 
 class ControlPlane:
     """A running control plane. Use as a context manager; all its processes end with it."""
 
     def __init__(self, binaries: Binaries, directory: Path, logs: Path, authenticator: Authenticator, nodes: bool = True) -> None:
-        """`nodes` is whether kwok keeps Nodes ready and runs Pods."""
+        """`nodes`: whether kwok keeps Nodes ready and runs Pods."""
         self.binaries, self.directory, self.logs, self.authenticator = binaries, directory, logs, authenticator
         self._nodes = nodes
         self.port = free_port()
@@ -58,7 +58,7 @@ class ControlPlane:
         self.audit = Audit(logs / "audit.jsonl")
         self._stack = ExitStack()
         self._server: Process | None = None
-        # Flags that a test adds to those of kube-apiserver.
+        # Additional flags of kube-apiserver.
         self.server_flags: dict[str, str] = {}
 
     def __enter__(self) -> ControlPlane:
@@ -104,7 +104,7 @@ class ControlPlane:
         return ["kubectl", f"--kubeconfig={self.kubeconfig}", *arguments]
 
     def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
-        """Runs kubectl and returns what it printed; empty when it fails and `check` is off."""
+        """Runs kubectl and returns its output; empty if it fails and `check` is false."""
         done = self.try_kubectl(*arguments, stdin=stdin)
         if done.returncode != 0:
             if check:
@@ -128,12 +128,12 @@ class ControlPlane:
         return found.get("items", [])
 
     def get(self, resource: str, name: str) -> dict[str, Any]:
-        """An object of a kind that has no namespace, or of the namespace `default`; empty when there is none."""
+        """An object of a cluster-scoped kind, or in the namespace `default`; empty if it does not exist."""
         namespace = "/namespaces/default" if resource in NAMESPACED else ""
         return self._found(f"{PATHS[resource]}{namespace}/{resource}/{name}")
 
     def _found(self, path: str) -> dict[str, Any]:
-        """What is at a path; empty when there is nothing. Raises Unanswered while the API server does not answer."""
+        """The object at a path; empty if it does not exist. Raises Unanswered while the API server does not respond."""
         try:
             answer = self.client.call("GET", path)
         except (OSError, http.client.HTTPException) as problem:
@@ -154,7 +154,7 @@ class ControlPlane:
             "listen-peer-urls": f"http://127.0.0.1:{peer}",
             "initial-advertise-peer-urls": f"http://127.0.0.1:{peer}",
             "initial-cluster": f"default=http://127.0.0.1:{peer}",
-            # The data lives as long as the test.
+            # The data exists as long as the test.
             "unsafe-no-fsync": "true",
         }
         process = started.enter_context(Process("etcd", flags(self.binaries.programs["etcd"], etcd), self.logs))
@@ -171,7 +171,7 @@ class ControlPlane:
             "etcd-servers": self.etcd_url,
             "bind-address": "127.0.0.1",
             "advertise-address": "127.0.0.1",
-            # There is no Service network whose endpoints could be reached.
+            # There is no Service network, so its endpoints cannot be reached.
             "endpoint-reconciler-type": "none",
             "secure-port": self.port,
             "tls-cert-file": self._server_pair.certificate,

@@ -1,8 +1,9 @@
 """Authenticates EKS tokens for kube-apiserver (its webhook token authentication), as EKS does with access entries.
 
-A token is a presigned URL of STS GetCallerIdentity. EKS lets STS answer it; here the signature is computed again, since all keys of the
-emulators have the same secret. The access key is the name of a function (tools.recording.signed_by_name), which gives its role, and the role's
-access entry gives the groups. Facts: aws-iam-authenticator's README and pkg/token; https://docs.aws.amazon.com/eks/latest/userguide/access-entries.html.
+A token is a presigned URL of STS GetCallerIdentity, which EKS calls. Here the signature is computed again, because all keys of the
+emulators have the same secret. The access key is the name of a function (tools.recording.signed_by_name), which determines its role, and
+the role's access entry determines the groups. Sources: aws-iam-authenticator's README and pkg/token;
+https://docs.aws.amazon.com/eks/latest/userguide/access-entries.html.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, quote, urlsplit
 
 PREFIX = "k8s-aws-v1."
-# A token is accepted this long after it was signed, whatever X-Amz-Expires is.
+# How long a token is accepted after it was signed, independent of X-Amz-Expires.
 LIFETIME = timedelta(minutes=15)
 CLUSTER_HEADER = "x-k8s-aws-id"
 
@@ -31,7 +32,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Identity:
-    """Who a token belongs to, as the API server sees it."""
+    """The identity of a token in the API server."""
 
     user: str
     groups: tuple[str, ...]
@@ -39,7 +40,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Signed:
-    """A token, read: who signed it and when."""
+    """A decoded token: its signer and the time of its signature."""
 
     access_key: str
     at: datetime
@@ -101,16 +102,16 @@ def sign(query: dict[str, str], headers: dict[str, str], secret: str, day: str, 
 
 @dataclass
 class Authenticator:
-    """The server that the API server asks. Use as a context manager.
+    """The server that authenticates tokens for the API server. Use as a context manager.
 
-    `resolve` maps an access key to an identity, or to None where there is no access entry."""
+    `resolve` maps an access key to an identity, or to None if there is no access entry."""
 
     cluster: str
     secret: str
     resolve: Callable[[str], Identity | None] = lambda _: None
     accepted: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
-    # By how much each accepted token was signed after it was checked, with its access key.
+    # For each accepted token, the difference between the times of its signature and of its check, with its access key.
     signed_after: list[tuple[str, timedelta]] = field(default_factory=list)
     # Tokens signed before this are refused, for tests of a token that has expired.
     not_before: datetime = datetime.min.replace(tzinfo=timezone.utc)
@@ -165,6 +166,6 @@ def handler(review: Callable[[str], dict[str, object]]) -> type[BaseHTTPRequestH
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Prints nothing; `accepted` and `refused` have the answers."""
+            """Prints nothing; `accepted` and `refused` contain the results."""
 
     return Handler

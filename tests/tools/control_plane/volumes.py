@@ -1,4 +1,4 @@
-"""Provisions volumes as the EBS CSI driver does: in the zone of the node that the scheduler selected for the first pod."""
+"""Provisions volumes as the EBS CSI driver: in the zone of the node that the scheduler selected for the first pod."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 class Provisioner:
-    """Works while it is entered."""
+    """Provisions volumes until it is exited. Use as a context manager."""
 
     def __init__(self, plane: ControlPlane, every: float = 0.5) -> None:
         self._plane, self._every = plane, every
@@ -47,7 +47,7 @@ class Provisioner:
 
 
 def volume(claim: dict[str, Any], zone: str) -> dict[str, Any]:
-    """A volume in this zone that only this claim can have."""
+    """A volume in this zone for this claim."""
     metadata = claim["metadata"]
     reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]}
     term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
@@ -62,7 +62,7 @@ def volume(claim: dict[str, Any], zone: str) -> dict[str, Any]:
             "claimRef": reference,
             "csi": {"driver": DRIVER, "volumeHandle": f"vol-{metadata['uid'][:8]}", "fsType": "ext4"},
             "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
-            # Nothing here deletes volumes.
+            # No controller in these tests deletes volumes.
             "persistentVolumeReclaimPolicy": "Retain",
         },
     }

@@ -1,6 +1,7 @@
 //! The objects of a cluster to plan for.
 
 use super::{Ended, nodeless};
+use nodeless_api::test_support::ec2_node_class_manifest;
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::process::Stdio;
@@ -33,14 +34,7 @@ impl Objects {
                 }
             }
         }));
-        objects.0.push(json!({
-            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": "default" },
-            "spec": {
-                "role": "node", "amiSelectorTerms": [{ "alias": "al2023@latest" }],
-                "subnetSelectorTerms": [{ "tags": { "a": "b" } }],
-                "securityGroupSelectorTerms": [{ "tags": { "a": "b" } }]
-            }
-        }));
+        objects.0.push(ec2_node_class_manifest("default", "example", &json!({})));
         objects
     }
 

@@ -52,7 +52,7 @@ fn built(operation: &str, request: http::Result<Request<Vec<u8>>>) -> Result<Req
     request.map_err(|error| CallError::other(ErrorKind::Invalid, operation, format!("no valid request: {error}")))
 }
 
-/// Decodes an answer.
+/// Decodes a response body.
 pub(crate) fn decode<T: DeserializeOwned>(operation: &str, text: &str) -> Result<T, CallError> {
     serde_json::from_str(text).map_err(|error| {
         CallError::other(ErrorKind::Unavailable, operation, format!("the answer is malformed: {error}"))
@@ -60,15 +60,15 @@ pub(crate) fn decode<T: DeserializeOwned>(operation: &str, text: &str) -> Result
 }
 
 impl Connection {
-    /// Reads one object; `None` if the API server has none with this name. A missing path is a different answer: if a CRD is not
-    /// served for a moment, its objects must not look deleted.
+    /// Reads one object; `None` if it does not exist. A path that the API server does not serve is an error instead: while a CRD
+    /// is not served, its objects must not look deleted.
     pub(crate) async fn get(&self, operation: &str, path: &str) -> Result<Option<Value>, CallError> {
         match self.read(operation, built(operation, Request::get(path).body(Vec::new()))?).await {
             Ok(text) => decode(operation, &text).map(Some),
             Err(failed) if failed.names_missing_object() => Ok(None),
             Err(failed) if failed.is(404) => {
                 let message = format!(
-                    "the API server does not serve {path}; if that lasts, install the definitions of infra/crds"
+                    "the API server does not serve {path}; if this persists, install the CRDs with `nodeless install`"
                 );
                 Err(CallError::other(ErrorKind::Unavailable, operation, message))
             }
@@ -107,14 +107,14 @@ impl Connection {
         let request = Request::delete(path).header(CONTENT_TYPE, "application/json").body(body(operation, options)?);
         match self.call(operation, built(operation, request)?).await {
             Ok(_) => Ok(true),
-            // 409: the uid of the precondition is not that of the object; the requested one is gone.
+            // 409: the object has another uid than the precondition, so the requested object is gone.
             Err(failed) if failed.is(404) || failed.is(409) => Ok(false),
             Err(failed) => Err(failed),
         }
     }
 }
 
-/// Decodes an answer that borrows from its text.
+/// Decodes a response body into a value that borrows from it.
 pub(crate) fn borrowed<'a, T: serde::Deserialize<'a>>(operation: &str, text: &'a str) -> Result<T, CallError> {
     serde_json::from_str(text).map_err(|error| {
         CallError::other(ErrorKind::Unavailable, operation, format!("the answer is malformed: {error}"))

@@ -46,7 +46,7 @@ async fn shape(
         BufferSource::PodTemplate { .. } => decode::<slim::StoredPodTemplate>(object),
         BufferSource::Workload { .. } => decode::<slim::Scalable>(object),
     };
-    Ok(shape.map_err(|error| BufferError::Resolution(format!("{kind} cannot be understood: {error}"))))
+    Ok(shape.map_err(|error| BufferError::Resolution(format!("{kind} cannot be decoded: {error}"))))
 }
 
 fn decode<S: DeserializeOwned>(object: Value) -> Result<BufferShape, String>

@@ -94,8 +94,8 @@ impl KubeCluster {
         self
     }
 
-    /// Resumes watches above this many objects of a kind; up to as many a kind is listed again each time. The default of
-    /// 250 is about where the two cost the same.
+    /// Resumes watches above this number of objects of a kind; up to it, the kind is listed each time. At the default of 250 the
+    /// costs are about equal.
     #[must_use]
     pub fn watching_above(mut self, few: usize) -> Self {
         self.nodes = Mutex::new(Store::watching_above(few));
@@ -113,7 +113,7 @@ impl KubeCluster {
         Ok((store.objects().cloned().collect(), store.invalid().collect()))
     }
 
-    /// As [`current`](Self::current); nothing if the CRD is not installed, because the kind is optional.
+    /// The same as [`current`](Self::current) for an optional kind: empty if its CRD is not installed.
     async fn current_if_known<K: Kind>(
         &self,
         store: &Mutex<Store<K>>,
@@ -124,8 +124,8 @@ impl KubeCluster {
         }
     }
 
-    /// The nodes of instances whose nodes have not been initialized. They alone are listed, however many nodes there are, and are kept
-    /// for the changes that follow.
+    /// The nodes of instances whose nodes have not been initialized. Only nodes that are not initialized are listed, and they are
+    /// cached for the changes that follow.
     async fn joining_nodes(&self, sought: &[&SoughtNode]) -> Result<(Vec<Node>, Vec<InvalidObject>), PortError> {
         let (mut nodes, mut invalid) = (Vec::new(), Vec::new());
         if sought.is_empty() {
@@ -156,7 +156,7 @@ impl KubeCluster {
         Ok(nodes)
     }
 
-    /// Where volumes can be used, if any pod mounts one.
+    /// The topology of volumes, if any pod mounts one.
     async fn read_volumes(&self, view: &mut ClusterView) -> Result<(), PortError> {
         if !view.mounts_volumes() {
             return Ok(());
@@ -245,7 +245,7 @@ impl PlanningView for KubeCluster {
                 let change = match timeout_at(quiet.min(limit), next(&mut changes)).await {
                     Err(_) => break,
                     Ok(None | Some(Err(_))) => {
-                        // Closed or broken off: the next watch resumes where this one ended, or fails.
+                        // The watch was closed or interrupted: the next one resumes where this one ended, or fails.
                         tokio::time::sleep(REOPEN).await;
                         break;
                     }
@@ -284,7 +284,7 @@ impl NodesAndPods for KubeCluster {
         let (joining, others): (Vec<&SoughtNode>, Vec<&SoughtNode>) = sought.iter().partition(|node| node.joining);
         let (mut nodes, mut invalid) = self.joining_nodes(&joining).await?;
         let is_found = |node: &SoughtNode| nodes.iter().any(|it| it.provider_id.as_ref() == Some(&node.provider_id));
-        // One that has joined before and is not listed is initialized by now, or gone.
+        // A node that joined before and is not in the list has been initialized or deleted.
         let missed = joining.into_iter().filter(|node| node.name.is_some() && !is_found(node));
         let mut left: Vec<&SoughtNode> = missed.chain(others).collect();
         if left.len() <= FEW_NODES {
@@ -441,7 +441,7 @@ impl Events for KubeCluster {
                 None => times.push((event, 1)),
             }
         }
-        // The same event twice is counted up by reading and writing, so one waits for the other.
+        // A repeated event is read and written to increase its count, so equal events are published one after the other.
         let posts = times.into_iter().map(async |(event, count)| {
             for _ in 0..count {
                 events::publish(&self.connection, event, now).await?;
@@ -449,19 +449,19 @@ impl Events for KubeCluster {
             Ok(())
         });
         let posts: Vec<_> = posts.collect();
-        // Several at a time: an interruption of many nodes publishes many Events at once.
+        // Several concurrently, because an interruption of many nodes publishes many Events at once.
         let results: Vec<Result<(), PortError>> = stream::iter(posts).buffered(EVENTS_AT_ONCE).collect().await;
         results.into_iter().collect()
     }
 }
 
-/// Fails when an answer that cannot contain faulty objects would hide one: a pod that cannot be read would look like a
-/// pod that is gone, and its node like an empty one.
+/// Fails if a list has an object that cannot be decoded and the result cannot contain it: the pod would look deleted, and its
+/// node empty.
 fn refuse_doubt(hides: bool, invalid: &[InvalidObject]) -> Result<(), PortError> {
     match invalid.first().filter(|_| hides) {
         Some(faulty) => {
             let message = format!(
-                "{} {} cannot be read: {}; fix or delete it; until then nothing that depends on it is done",
+                "{} {} cannot be decoded: {}; fix or delete it; until then no operation that needs it runs",
                 faulty.kind, faulty.name, faulty.message
             );
             Err(PortError::new(ErrorKind::Invalid, format!("Kubernetes list {}", faulty.kind), message))

@@ -1,4 +1,4 @@
-//! One API server: how to reach it, who we are, and how long a call may take.
+//! A connection to an API server: its address, the credentials, and the time limits of calls.
 
 use crate::error::{CallError, chain, from_kube};
 use futures::AsyncBufRead;
@@ -15,7 +15,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How long the API server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long one call may take. A function lives a minute and makes several; a page of 500 pods takes well below a second.
+/// How long one call may take. A function runs for at most a minute and makes several calls; a page of 500 pods takes much less
+/// than a second.
 const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 /// How often a read is tried when the API server is busy or cannot be reached.
 const READ_ATTEMPTS: u32 = 3;
@@ -25,7 +26,7 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(200);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_DOUBLING: u32 = 5;
 
-/// Gives the token to send; if it is given a token, that one was refused.
+/// Returns the token to send. Its argument is the token that the API server rejected, if any.
 type TokenSource = Arc<dyn Fn(Option<String>) -> BoxFuture<'static, Result<String, PortError>> + Send + Sync>;
 
 /// The address of an API server and the authority of its certificate, from DescribeCluster.
@@ -33,7 +34,7 @@ type TokenSource = Arc<dyn Fn(Option<String>) -> BoxFuture<'static, Result<Strin
 pub struct ApiServer {
     /// Its URL. `http://` works too, for emulators.
     pub url: String,
-    /// The certificates that sign its own: PEM in base64, as in a kubeconfig. `None` means those that the system trusts.
+    /// The certificate authority: PEM in base64, as in a kubeconfig. `None` means the authorities that the system trusts.
     pub certificate_authority: Option<String>,
 }
 
@@ -51,9 +52,9 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Connects to an API server that takes bearer tokens. `token` is asked before every call and is expected to keep the
-    /// token for as long as it is valid. When the API server does not accept a token, `token` is asked once more, with the one that
-    /// was refused, and the call is repeated. Nothing is sent yet.
+    /// Connects to an API server with bearer tokens. `token` is called before every call and should cache the token while it is
+    /// valid. When the API server rejects a token, `token` is called once more with the rejected one, and the call is repeated.
+    /// This function sends nothing.
     ///
     /// # Errors
     /// When the URL or the certificates cannot be used.
@@ -85,8 +86,8 @@ impl Connection {
         Self::connect(kubeconfig, &KubeConfigOptions::default(), Some(tokens)).await
     }
 
-    /// Connects by a kubeconfig: the file at `path`, else those in `KUBECONFIG`, else `~/.kube/config`; with
-    /// `context`, else its current one.
+    /// Connects with a kubeconfig: the file at `path`, else those in `KUBECONFIG`, else `~/.kube/config`; with
+    /// `context`, else its current context.
     ///
     /// # Errors
     /// When there is no such file or context, or it cannot be used.
@@ -96,7 +97,8 @@ impl Connection {
             None => Kubeconfig::read(),
         }
         .map_err(|error| {
-            let message = format!("the kubeconfig cannot be read: {}; name another with --kubeconfig", chain(&error));
+            let message =
+                format!("the kubeconfig cannot be read: {}; specify another with --kubeconfig", chain(&error));
             PortError::new(ErrorKind::Invalid, "Kubernetes connect", message)
         })?;
         let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
@@ -113,14 +115,14 @@ impl Connection {
             invalid(format!("the API server's address or certificates cannot be used: {}", chain(&error)))
         })?;
         config.connect_timeout = Some(CONNECT_TIMEOUT);
-        // The client would try an eviction again that a disruption budget forbids, because that is a 429 as well.
+        // Without this, the client would retry an eviction that a PodDisruptionBudget rejects, because that is a 429 too.
         config.default_retry = false;
         let client = kube::Client::try_from(config)
             .map_err(|error| invalid(format!("the client cannot be set up: {}", chain(&error))))?;
         Ok(Self { client, tokens })
     }
 
-    /// Makes a call and returns the body of the answer.
+    /// Makes a call and returns the response body.
     pub(crate) async fn call(&self, operation: &str, request: Request<Vec<u8>>) -> Result<String, CallError> {
         let sent = self.authorized(request, None).await?;
         match self.text(operation, sent.request.clone()).await {
@@ -138,7 +140,7 @@ impl Connection {
         answer.map_err(|_| too_slow(operation))?.map_err(|error| from_kube(operation, error))
     }
 
-    /// Makes a call that changes nothing, again if the API server is busy or cannot be reached.
+    /// Makes a call that changes nothing. Repeats it if the API server is busy or cannot be reached.
     pub(crate) async fn read(&self, operation: &str, request: Request<Vec<u8>>) -> Result<String, CallError> {
         let mut backoff = FIRST_BACKOFF;
         for _ in 1..READ_ATTEMPTS {
@@ -152,7 +154,7 @@ impl Connection {
         self.call(operation, request).await
     }
 
-    /// Makes a call whose answer is read line by line as it comes.
+    /// Makes a call whose response is read line by line as it arrives.
     pub(crate) async fn stream(
         &self,
         operation: &str,
@@ -179,7 +181,7 @@ impl Connection {
         Ok(Box::pin(stream))
     }
 
-    /// The request with a token. `refused` is a token that the API server does not accept any more.
+    /// The request with a token. `refused` is a token that the API server has rejected.
     async fn authorized(
         &self,
         mut request: Request<Vec<u8>>,
@@ -188,38 +190,42 @@ impl Connection {
         let Some(tokens) = &self.tokens else { return Ok(Authorized { request, token: None }) };
         let token = tokens(refused).await.map_err(|error| CallError { error, status: None })?;
         let mut header = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
-            CallError::other(ErrorKind::Invalid, "EKS token", "the token has characters that no header may have")
+            CallError::other(
+                ErrorKind::Invalid,
+                "EKS token",
+                "the token has characters that are not allowed in a header",
+            )
         })?;
         header.set_sensitive(true);
         request.headers_mut().insert(AUTHORIZATION, header);
         Ok(Authorized { request, token: Some(token) })
     }
 
-    /// A request whose token was refused, with another token, if there is one. Such a request had no effect, so any may be repeated.
+    /// A request whose token was rejected, with another token if there is one. It had no effect, so it may be repeated.
     async fn with_another_token(&self, sent: Authorized) -> Result<Option<Request<Vec<u8>>>, CallError> {
         let next = self.authorized(sent.request, sent.token.clone()).await?;
         Ok((next.token != sent.token).then_some(next.request))
     }
 }
 
-/// A request, and the token that it has been given.
+/// A request and its token.
 struct Authorized {
     request: Request<Vec<u8>>,
     token: Option<String>,
 }
 
-/// Waits before an object that another process has changed is read and written anew, longer each time and never equally long:
-/// several of us that lose to each other must not meet again.
+/// Waits before an object that another process has changed is read and written again. The wait grows with each attempt and has a
+/// random part, so that processes with a conflict do not conflict again.
 pub(crate) async fn after_conflict(attempt: u32) {
     let longest = FIRST_PAUSE * 2_u32.saturating_pow(attempt.min(LAST_DOUBLING));
-    // The clock's last digits are as good as a die here.
+    // The last digits of the clock are random enough here.
     let dice = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_nanos() % 1_000);
     tokio::time::sleep(longest / 2 + longest * dice / 2_000).await;
 }
 
-/// Whether the same read may succeed in a moment. An expired continue token or resourceVersion (410) never will.
+/// Whether a repeated read may succeed. A read with an expired continue token or resourceVersion (410) never does.
 fn is_passing(failed: &CallError) -> bool {
-    // An API server that has just started has read no roles yet, and forbids everything for a fraction of a second.
+    // An API server that has just started has not read the roles yet, and forbids everything for a fraction of a second.
     let busy = matches!(failed.error.kind, ErrorKind::Unavailable | ErrorKind::Throttled) || failed.is_missing_right();
     busy && !failed.is(410)
 }

@@ -1,14 +1,14 @@
-//! From the client's errors to the port's, with how to react.
+//! Converts errors of the Kubernetes client to errors of the port, whose kind determines the reaction.
 
 use kube::core::Status;
 use nodeless_ports::{ErrorKind, PortError};
 
-/// A call that failed: for the caller of the port, and with the API server's status for callers in this crate.
+/// A failed call: an error for the caller of the port, and the API server's status for callers in this crate.
 #[derive(Debug)]
 pub(crate) struct CallError {
-    /// What the caller of the port gets.
+    /// The error for the caller of the port.
     pub(crate) error: PortError,
-    /// What the API server answered, if it did.
+    /// The API server's response, if any.
     pub(crate) status: Option<Box<Status>>,
 }
 
@@ -19,24 +19,24 @@ impl From<CallError> for PortError {
 }
 
 impl CallError {
-    /// Whether the API server answered with this HTTP code.
+    /// Whether the response has this HTTP status code.
     pub(crate) fn is(&self, code: u16) -> bool {
         self.status.as_ref().is_some_and(|status| status.code == code)
     }
 
-    /// Whether the API server answered that the object that was named does not exist. A path that it does not serve is
-    /// answered with the same code, but names no object.
+    /// Whether the object of the request does not exist. The response for a path that the API server does not serve has the same
+    /// status code, but contains no object.
     pub(crate) fn names_missing_object(&self) -> bool {
         let named = |status: &Status| status.details.as_ref().is_some_and(|details| !details.name.is_empty());
         self.status.as_ref().is_some_and(|status| status.code == 404 && status.reason == "NotFound" && named(status))
     }
 
-    /// Whether what was to be made belongs into a namespace that is being deleted.
+    /// Whether the object was to be created in a namespace that is being deleted.
     pub(crate) fn is_terminating_namespace(&self) -> bool {
         self.forbids() == Some(Forbids::TerminatingNamespace)
     }
 
-    /// Whether the API server answered that no role grants this.
+    /// Whether no role grants the request.
     pub(crate) fn is_missing_right(&self) -> bool {
         self.forbids() == Some(Forbids::MissingRight)
     }
@@ -45,13 +45,13 @@ impl CallError {
         self.status.as_ref().filter(|status| status.code == 403).map(|status| forbids(status))
     }
 
-    /// A failure that is no answer of the API server.
+    /// A failure without a response of the API server.
     pub(crate) fn other(kind: ErrorKind, operation: &str, message: impl Into<String>) -> Self {
         Self { error: PortError::new(kind, operation, message), status: None }
     }
 }
 
-/// What a failed call means.
+/// Converts an error of the client.
 pub(crate) fn from_kube(operation: &str, error: kube::Error) -> CallError {
     match error {
         kube::Error::Api(status) => from_status(operation, status),
@@ -70,9 +70,9 @@ pub(crate) fn from_kube(operation: &str, error: kube::Error) -> CallError {
     }
 }
 
-/// The reason that the client makes up for an answer that is no `Status`: plain text, or the page of a proxy.
+/// The reason that the client sets for a response that is not a `Status`: plain text, or the page of a proxy.
 const UNREADABLE: &str = "Failed to parse error data";
-/// How much of an answer is shown that is no `Status`.
+/// The maximum length of a response that is not a `Status` in an error.
 const TEXT_LENGTH: usize = 200;
 
 fn from_status(operation: &str, mut status: Box<Status>) -> CallError {
@@ -87,7 +87,7 @@ fn from_status(operation: &str, mut status: Box<Status>) -> CallError {
     CallError { error, status: Some(status) }
 }
 
-/// How to react to an answer of the API server, and what a person should do beside its message.
+/// The kind of error for a response of the API server, and what the user should do, in addition to its message.
 fn reaction(status: &Status) -> (ErrorKind, &'static str) {
     match status.code {
         401 => (
@@ -96,7 +96,7 @@ fn reaction(status: &Status) -> (ErrorKind, &'static str) {
              or, with a kubeconfig, log in again",
         ),
         403 => match forbids(status) {
-            Forbids::TerminatingNamespace => (ErrorKind::Denied, "; it goes with its namespace"),
+            Forbids::TerminatingNamespace => (ErrorKind::Denied, "; it is deleted with its namespace"),
             Forbids::NotReady => (ErrorKind::Unavailable, "; the API server has just started"),
             Forbids::MissingRight => (
                 ErrorKind::Denied,
@@ -122,23 +122,23 @@ fn reaction(status: &Status) -> (ErrorKind, &'static str) {
     }
 }
 
-/// Why an answer is a 403.
+/// Why a response is a 403.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Forbids {
-    /// No new object may be created in a namespace that is being deleted.
+    /// The namespace is being deleted, so no object may be created in it.
     TerminatingNamespace,
     /// An admission plugin has not read its configuration yet.
     NotReady,
-    /// No role grants it. An API server that has just started has read no roles yet, and answers the same.
+    /// No role grants it. An API server that has just started has not read the roles yet, and answers the same.
     MissingRight,
-    /// A role or binding grants what the caller does not hold.
+    /// A role or binding grants permissions that the caller does not have.
     Escalation,
-    /// Admission refused it.
+    /// An admission plugin or webhook rejected it.
     Policy,
 }
 
-/// Every refusal is 403, `Forbidden`; only the texts differ, which are the same in all versions. The authoriser's
-/// names the user and what they cannot do.
+/// Every rejection is 403, `Forbidden`; only the messages differ, which are the same in all versions. The message of the
+/// authorizer contains the user and the permission.
 fn forbids(status: &Status) -> Forbids {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let message = &status.message;
@@ -155,7 +155,7 @@ fn forbids(status: &Status) -> Forbids {
     }
 }
 
-/// An error with its causes, since the clients put the reason in the last one.
+/// An error with its causes, because the clients put the reason in the last one.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_has_its_reaction() {
+    fn each_response_has_an_error_kind() {
         for (code, kind) in [
             (400, ErrorKind::Invalid),
             (401, ErrorKind::Denied),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_no_status_is_shown_as_it_is() {
+    fn a_response_that_is_not_a_status_is_shown_unchanged() {
         let busy = call(429, "Too many requests, please try again later.\n", UNREADABLE).error;
         assert_eq!((busy.kind, busy.code.as_str()), (ErrorKind::Throttled, "TooManyRequests"));
         assert_eq!(busy.message, "Too many requests, please try again later.");
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unreachable_server_is_named_with_its_cause() {
+    fn the_error_of_an_unreachable_server_has_its_cause() {
         let inner = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "connection refused");
         let error = from_kube("Kubernetes list pods", kube::Error::Service(Box::new(inner))).error;
         assert_eq!(error.kind, ErrorKind::Unavailable);

@@ -1,4 +1,4 @@
-//! Events, which people read with `kubectl describe`.
+//! Events, which users read with `kubectl describe`.
 
 use crate::FIELD_MANAGER;
 use crate::api::{self, PatchKind};
@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 const OPERATION: &str = "Kubernetes publish Event";
-/// How much of an object's name goes into the name of its events; a name may have 253 characters.
+/// The maximum length of the object's name in the name of an event, which may have 253 characters.
 const NAME_LENGTH: usize = 230;
-/// How long the message of an event may be.
+/// The maximum length of the message of an event.
 const MESSAGE_LENGTH: usize = 1024;
-/// Where events about cluster-scoped objects are kept, as Kubernetes' own.
+/// The namespace of events about cluster-scoped objects, as in Kubernetes.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Publishes one event, or counts it up when it was published before. One that belongs into a namespace that is being deleted
-/// is dropped.
+/// Publishes one event, or increases its count if it was published before. An event in a namespace that is being deleted is
+/// dropped.
 pub(crate) async fn publish(connection: &Connection, event: &ObjectEvent, now: Timestamp) -> Result<(), PortError> {
     let object = render(event, now);
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or(DEFAULT_NAMESPACE);
@@ -29,13 +29,13 @@ pub(crate) async fn publish(connection: &Connection, event: &ObjectEvent, now: T
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
             count_up(connection, &api::object(&collection, name), now).await.map_err(Into::into)
         }
-        // Nothing new comes into a namespace that is being deleted, and its Events are deleted with it.
+        // Nothing can be created in a namespace that is being deleted, and its Events are deleted with it.
         Err(failed) if failed.is_terminating_namespace() => Ok(()),
         done => done.map(drop).map_err(Into::into),
     }
 }
 
-/// Counts an event up. The role may write events and not read them, so the first patch, of the time, returns the count.
+/// Increases the count of an event. The role may write events but not read them, so a first patch of the time returns the count.
 async fn count_up(connection: &Connection, path: &str, now: Timestamp) -> Result<(), CallError> {
     let seen = json!({ "lastTimestamp": seconds(now) });
     let event = connection.patch(OPERATION, path, PatchKind::Merge, &seen).await?;
@@ -69,12 +69,12 @@ fn render(event: &ObjectEvent, now: Timestamp) -> Value {
     })
 }
 
-/// A time as Kubernetes' `Time` has it: whole seconds.
+/// A time in the format of Kubernetes' `Time`: whole seconds.
 fn seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// A prefix of a text of at most this number of bytes, which does not split a character.
+/// The longest prefix of a text with at most this number of bytes that does not split a character.
 fn cut(text: &str, length: usize) -> &str {
     let end = (0..=length.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
     &text[..end]

@@ -1,4 +1,4 @@
-//! Objects as the API server has them, for those who read them themselves.
+//! Objects as the API server returns them, for callers that decode them themselves.
 
 use crate::connection::Connection;
 use crate::error::CallError;
@@ -7,7 +7,7 @@ use kube::core::params::ListParams;
 use nodeless_ports::PortError;
 use serde_json::value::RawValue;
 
-/// Lists what a path has, page by page. `kind` names it in errors.
+/// Lists the objects of a path, page by page. Errors contain `kind`.
 ///
 /// # Errors
 /// When the list cannot be read; [`NotFound`](nodeless_ports::ErrorKind::NotFound) when the CRD of the kind is not installed.
@@ -20,7 +20,7 @@ pub async fn list(connection: &Connection, kind: &str, path: &str) -> Result<Vec
         Ok::<_, CallError>(objects)
     };
     match once().await {
-        // The list took longer than the API server remembers. A second one begins at the present.
+        // The continue token expired during the list. A second list starts at the current resourceVersion.
         Err(failed) if failed.is(410) => Ok(once().await?),
         Err(mut failed) if failed.is(404) => {
             let message = &failed.error.message;

@@ -1,4 +1,4 @@
-//! The kinds of objects that a view is made of: where they are listed, and how each is reduced to what planning looks at.
+//! The kinds of objects in a view: where they are listed, and how each is reduced to the fields that planning reads.
 
 use crate::api;
 use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus, slim};
@@ -8,21 +8,21 @@ use serde::de::DeserializeOwned;
 
 /// A kind of object that is listed, watched and kept.
 pub(crate) trait Kind: Send + Sync + 'static {
-    /// The fields of it that are decoded.
+    /// The fields that are decoded.
     type Slim: DeserializeOwned;
-    /// What it is kept as.
+    /// The form in which it is kept.
     type Model: Clone + Send + Sync;
-    /// Its name.
+    /// The name of the kind.
     const NAME: &'static str;
-    /// The path of all of them.
+    /// The path of the collection.
     const PATH: &'static str;
-    /// Which of them are listed.
+    /// The field selector of the list.
     const FIELDS: Option<&'static str> = None;
 
     /// Reduces an object.
     ///
     /// # Errors
-    /// In words, naming the field, when it cannot be understood.
+    /// When the object cannot be converted; the text contains the field.
     fn reduce(object: Self::Slim) -> Result<Self::Model, String>;
 }
 
@@ -39,7 +39,7 @@ macro_rules! converted {
             const FIELDS: Option<&'static str> = $fields;
 
             fn reduce(object: Self::Slim) -> Result<Self::Model, String> {
-                // Without the object's name, which the report names anyway.
+                // Without the object's name, because the report contains it.
                 <$model>::try_from(&object).map_err(|error| format!("{}: {}", error.field, error.problem))
             }
         }
@@ -59,10 +59,10 @@ converted!(
     None,
     slim::PodDisruptionBudget => model::PodDisruptionBudget
 );
-// Only the mirror's own marks are read: the record has the rest.
+// Only the metadata of the mirror is read: the record contains the rest.
 converted!(NodeClaims, "NodeClaim", api::NODE_CLAIMS, None, slim::NodeClaim => MirroredClaim);
 
-/// A kind with a status that we write: kept with the status, so that it is written only when it changes.
+/// A kind whose status nodeless writes: kept with the status, so that it is written only when it changes.
 macro_rules! with_status {
     ($kind:ident, $name:literal, $path:expr, $object:ty => $model:ty, $status:ty) => {
         #[doc = concat!("The kind ", $name, ", with its status.")]
@@ -83,8 +83,8 @@ macro_rules! with_status {
     };
 }
 
-/// The kind NodePool, with its status. One of which a field cannot be read is kept too: its readiness has the error, and its
-/// nodes go on belonging to it.
+/// The kind NodePool, with its status. A NodePool with an invalid field is kept too: its readiness contains the error, and its
+/// nodes still belong to it.
 pub(crate) struct NodePools;
 
 impl Kind for NodePools {
@@ -132,7 +132,7 @@ whole!(StorageClasses, "StorageClass", "/apis/storage.k8s.io/v1/storageclasses",
 whole!(CsiNodes, "CSINode", "/apis/storage.k8s.io/v1/csinodes", slim::CsiNode);
 whole!(VolumeAttachments, "VolumeAttachment", "/apis/storage.k8s.io/v1/volumeattachments", slim::VolumeAttachment);
 
-/// The kind EC2NodeClass, which is kept whole: launches need all of it.
+/// The kind EC2NodeClass, which is kept completely: launches need all of it.
 pub(crate) struct NodeClasses;
 
 impl Kind for NodeClasses {

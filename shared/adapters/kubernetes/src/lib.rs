@@ -1,12 +1,13 @@
-//! The [`Cluster`](nodeless_ports::Cluster) port over the Kubernetes API, and the installation of what the cluster needs.
+//! The [`Cluster`](nodeless_ports::Cluster) port over the Kubernetes API, and the installation of CRDs, RBAC and the webhook.
 //!
 //! - [`Connection`]: one API server, reached with an EKS token or by a kubeconfig. Every call has a time limit, and every
-//!   failure is a [`PortError`](nodeless_ports::PortError) with how to react to it.
-//! - [`KubeCluster`]: the port. It keeps what it has read, and the next view asks only for what changed since.
-//! - [`export`]: objects as the API server has them, for the CLI's offline plans.
+//!   failure is a [`PortError`](nodeless_ports::PortError) whose kind determines the reaction.
+//! - [`KubeCluster`]: the port. It caches the objects that it has read, and the next view reads only the changes since then.
+//! - [`export`]: objects as the API server returns them, for the CLI's offline plans.
 //! - [`install`]: custom resource definitions, RBAC and the wake webhook.
 //!
-//! Objects are decoded one by one from slim types, page by page: one that is faulty is reported and hides nothing else.
+//! Objects are decoded one by one into slim types, page by page: an object that cannot be decoded is reported, and the others
+//! are read.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod api;
@@ -30,5 +31,5 @@ mod watch;
 pub use cluster::KubeCluster;
 pub use connection::{ApiServer, Connection};
 
-/// The field manager of everything that we write.
+/// The field manager of all writes.
 pub const FIELD_MANAGER: &str = "nodeless";

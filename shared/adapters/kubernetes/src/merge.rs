@@ -1,8 +1,8 @@
-//! Merge patches of only what differs, so that an unchanged object costs no write.
+//! Merge patches that contain only the differences, so that an unchanged object is not written.
 
 use serde_json::{Map, Value};
 
-/// The JSON merge patch that makes `current` what `desired` is; `None` when it is that already.
+/// The JSON merge patch that changes `current` to `desired`; `None` when they are equal.
 pub(crate) fn difference(current: &Value, desired: &Value) -> Option<Value> {
     match (current, desired) {
         (Value::Object(current), Value::Object(desired)) => {
@@ -26,18 +26,18 @@ pub(crate) fn difference(current: &Value, desired: &Value) -> Option<Value> {
     }
 }
 
-/// The texts in a list at this place, such as `/metadata/finalizers`.
+/// The strings in the list at a JSON pointer, such as `/metadata/finalizers`.
 pub(crate) fn strings(object: &Value, pointer: &str) -> Vec<String> {
     let list = object.pointer(pointer).and_then(Value::as_array);
     list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// The text at this place.
+/// The string at a JSON pointer.
 pub(crate) fn string<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
     object.pointer(pointer).and_then(Value::as_str)
 }
 
-/// Whether deletion of the object was asked for.
+/// Whether the object is being deleted.
 pub(crate) fn is_deleting(object: &Value) -> bool {
     string(object, "/metadata/deletionTimestamp").is_some()
 }

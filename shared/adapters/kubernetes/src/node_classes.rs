@@ -1,4 +1,4 @@
-//! Configuration objects: reading one, and writing what they came to.
+//! Configuration objects: reading one, and writing statuses, hash annotations and finalizers.
 
 use crate::api::{self, PatchKind};
 use crate::claims::as_value;
@@ -13,7 +13,7 @@ use nodeless_ports::{ErrorKind, PortError};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// How often an EC2NodeClass that changed meanwhile is read anew.
+/// How often an EC2NodeClass is read again after a conflict.
 const ATTEMPTS: u32 = 3;
 
 /// One EC2NodeClass.
@@ -29,7 +29,7 @@ fn decode(operation: &str, name: &str, object: Value) -> Result<EC2NodeClass, Ca
     })
 }
 
-/// Writes the status, the hash annotations and our finalizer.
+/// Writes the status, the hash annotations and the finalizer.
 pub(crate) async fn write(
     connection: &Connection,
     name: &str,
@@ -54,7 +54,7 @@ pub(crate) async fn write(
     Ok(())
 }
 
-/// The finalizer and hash annotations that an EC2NodeClass lacks. One that is being deleted gets neither.
+/// The missing finalizer and hash annotations of an EC2NodeClass. One that is being deleted gets neither.
 fn metadata_patch(object: &Value, class: &EC2NodeClass, ca_bundle: Option<&str>) -> Option<Value> {
     if is_deleting(object) {
         return None;
@@ -82,7 +82,7 @@ fn metadata_patch(object: &Value, class: &EC2NodeClass, ca_bundle: Option<&str>)
     if metadata.is_empty() {
         return None;
     }
-    // Hashes are of this version's spec, and a list is replaced as a whole.
+    // The hash depends on the spec of this resourceVersion, and a merge patch replaces the whole list of finalizers.
     metadata.insert("resourceVersion".to_owned(), json!(string(object, "/metadata/resourceVersion")));
     Some(json!({ "metadata": metadata }))
 }
@@ -113,7 +113,7 @@ pub(crate) async fn write_status_of<K: Kind>(
     write_status(connection, &operation, &path, &object, as_value(status)?).await
 }
 
-/// Writes the desired status where it differs: the status is ours as a whole.
+/// Writes the desired status if it differs. Only nodeless writes this status.
 async fn write_status(
     connection: &Connection,
     operation: &str,
@@ -127,7 +127,7 @@ async fn write_status(
     connection.patch(operation, &format!("{path}/status"), PatchKind::Merge, &body).await.map(drop).map_err(Into::into)
 }
 
-/// Takes our finalizer off.
+/// Removes the finalizer.
 pub(crate) async fn release(connection: &Connection, name: &str) -> Result<(), PortError> {
     let path = api::object(api::NODE_CLASSES, name);
     remove_finalizer(connection, "Kubernetes release EC2NodeClass", &path, labels::EC2_NODE_CLASS_FINALIZER).await
@@ -136,15 +136,13 @@ pub(crate) async fn release(connection: &Connection, name: &str) -> Result<(), P
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodeless_api::test_support::ec2_node_class_manifest;
 
     fn class() -> Value {
-        json!({
-            "metadata": { "name": "default", "uid": "u", "resourceVersion": "3" },
-            "spec": {
-                "subnetSelectorTerms": [{ "id": "subnet-1" }], "securityGroupSelectorTerms": [{ "id": "sg-1" }],
-                "amiSelectorTerms": [{ "alias": "al2023@latest" }], "role": "node"
-            }
-        })
+        let mut object = ec2_node_class_manifest("default", "example", &json!({}));
+        object["metadata"]["uid"] = json!("u");
+        object["metadata"]["resourceVersion"] = json!("3");
+        object
     }
 
     fn patch(object: &Value) -> Option<Value> {
@@ -152,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_gets_its_marks_once() {
+    fn finalizer_and_hash_annotations_are_added_once() {
         let mut object = class();
         let body = patch(&object).unwrap();
         assert_eq!(body["metadata"]["finalizers"], json!(["karpenter.k8s.aws/termination"]));

@@ -1,6 +1,5 @@
 //! Changes to Node objects.
 
-use crate::FIELD_MANAGER;
 use crate::api::{self, PatchKind};
 use crate::connection::{Connection, after_conflict};
 use crate::error::CallError;
@@ -13,10 +12,11 @@ use nodeless_ports::{ErrorKind, PortError};
 use serde_json::{Map, Value, json};
 
 const OPERATION: &str = "Kubernetes patch Node";
-/// How often a node that changed meanwhile is read anew. The kubelet and the node controllers write to it all the time.
+/// How often a node is read again after a conflict. The kubelet and the node controllers write to it frequently.
 const ATTEMPTS: u32 = 5;
 
-/// Changes a node on top of what is there, or of what was there a moment ago where no other process has changed it since.
+/// Patches a node. The patch is based on the cached object if no other process has changed it since, and otherwise on the
+/// current one.
 pub(crate) async fn patch(
     connection: &Connection,
     recent: &Recent,
@@ -26,7 +26,7 @@ pub(crate) async fn patch(
 ) -> Result<(), PortError> {
     let path = api::object(api::NODES, name);
     let kept = recent.get(&path).filter(|node| string(node, "/metadata/uid") == Some(uid));
-    // That there is nothing to change has to be read.
+    // Only a read of the current object shows that there is nothing to change.
     if let Some(body) = kept.and_then(|node| merge_patch(&node, patch)) {
         match connection.patch(OPERATION, &path, PatchKind::Merge, &body).await {
             Ok(patched) => {
@@ -45,7 +45,7 @@ pub(crate) async fn patch(
     for attempt in 0..ATTEMPTS {
         let node = connection.get(OPERATION, &path).await?.ok_or_else(|| gone(name))?;
         if string(&node, "/metadata/uid") != Some(uid) {
-            let message = format!("node {name} is no longer the object {uid}; another of that name has joined");
+            let message = format!("node {name} no longer has the uid {uid}; another node with that name has joined");
             return Err(PortError::new(ErrorKind::Conflict, OPERATION, message));
         }
         let Some(body) = merge_patch(&node, patch) else { return Ok(()) };
@@ -62,9 +62,9 @@ fn gone(name: &str) -> PortError {
     PortError::new(ErrorKind::NotFound, OPERATION, format!("there is no node {name}"))
 }
 
-/// The merge patch for a node as it is now; `None` when there is nothing to change.
+/// The merge patch for the current node; `None` when there is nothing to change.
 ///
-/// A merge patch replaces lists as a whole, so one that has any carries the resourceVersion that they were read at.
+/// A merge patch replaces whole lists, so a patch with a list contains the resourceVersion at which the list was read.
 fn merge_patch(node: &Value, patch: &NodePatch) -> Option<Value> {
     let mut metadata = Map::new();
     let labels = map_changes(node, "/metadata/labels", &patch.labels, &patch.remove_labels);
@@ -80,7 +80,7 @@ fn merge_patch(node: &Value, patch: &NodePatch) -> Option<Value> {
     if metadata.is_empty() && taints.is_none() {
         return None;
     }
-    // The API server refuses a patch whose uid is not that of the object.
+    // The API server rejects a patch with another uid than the object's.
     metadata.insert("uid".to_owned(), node.pointer("/metadata/uid")?.clone());
     if lists {
         metadata.insert("resourceVersion".to_owned(), node.pointer("/metadata/resourceVersion")?.clone());
@@ -120,7 +120,7 @@ fn owners(node: &Value, patch: &NodePatch) -> Option<Value> {
     if present.iter().any(|owner| owner["uid"] == *uid) {
         return None;
     }
-    // A reference to an earlier NodeClaim object of the same name would let the garbage collector delete the node.
+    // With an owner reference to an earlier NodeClaim of the same name, the garbage collector would delete the node.
     let stale = |owner: &Value| owner["kind"] == "NodeClaim" && owner["name"] == *name;
     let mut desired: Vec<Value> = present.into_iter().filter(|owner| !stale(owner)).collect();
     desired.push(json!({
@@ -148,14 +148,14 @@ fn taints(node: &Value, patch: &NodePatch) -> Option<Vec<Value>> {
     (desired != present).then_some(desired)
 }
 
-/// Deletes a node, if it still is this object.
+/// Deletes a node if it still has this uid.
 pub(crate) async fn delete(connection: &Connection, name: &str, uid: &str) -> Result<(), PortError> {
     let operation = "Kubernetes delete Node";
     let options = json!({ "preconditions": { "uid": uid } });
     connection.delete(operation, &api::object(api::NODES, name), &options).await.map(drop).map_err(Into::into)
 }
 
-/// Removes a finalizer from an object, even while others change it; an object that is gone is a success.
+/// Removes a finalizer from an object. Retries after conflicts; succeeds if the object does not exist.
 pub(crate) async fn remove_finalizer(
     connection: &Connection,
     operation: &str,
@@ -181,7 +181,13 @@ pub(crate) async fn remove_finalizer(
         after_conflict(attempt).await;
     }
     Err(last.map_or_else(
-        || PortError::new(ErrorKind::Conflict, operation, format!("{FIELD_MANAGER} lost every race for {path}")),
+        || {
+            PortError::new(
+                ErrorKind::Conflict,
+                operation,
+                format!("other clients changed {path} during every attempt to remove a finalizer"),
+            )
+        },
         CallError::into,
     ))
 }
@@ -205,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_change_is_no_patch() {
+    fn an_unchanged_node_needs_no_patch() {
         let patch = NodePatch {
             labels: StringMap::from([("a".into(), "1".into())]),
             remove_labels: vec!["c".into()],
@@ -219,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_alone_need_no_version() {
+    fn a_patch_of_labels_has_no_resource_version() {
         let patch = NodePatch {
             labels: StringMap::from([("a".into(), "3".into())]),
             remove_labels: vec!["b".into()],
@@ -232,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_keep_what_others_put_there_and_carry_the_version() {
+    fn a_patch_of_lists_keeps_foreign_entries_and_has_the_resource_version() {
         let patch = NodePatch {
             remove_taints: vec![Taint::unregistered()],
             add_taints: vec![Taint::disrupted()],

@@ -1,4 +1,4 @@
-//! Moving pods: the Eviction API, deletion, and the volumes that a node waits for.
+//! Evicting and deleting pods, and the volumes that a terminating node waits for.
 
 use crate::api;
 use crate::connection::Connection;
@@ -15,7 +15,7 @@ use nodeless_ports::cluster::{Eviction, PodRef, VolumeAttachment};
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// Asks for an eviction.
+/// Evicts a pod through the Eviction API.
 pub(crate) async fn evict(connection: &Connection, pod: &PodRef) -> Result<Eviction, PortError> {
     let body = json!({
         "apiVersion": "policy/v1", "kind": "Eviction",
@@ -29,16 +29,16 @@ pub(crate) async fn evict(connection: &Connection, pod: &PodRef) -> Result<Evict
     }
 }
 
-/// What a refused eviction means.
+/// The result of a rejected eviction.
 fn eviction_of(failed: CallError) -> Result<Eviction, PortError> {
     let blocked = |status: &Status| Ok(Eviction::Blocked { message: status.message.clone() });
     match &failed.status {
-        // 409: the uid is another pod's. 404: there is none.
+        // 409: another pod has this name. 404: no pod has it.
         Some(status) if matches!(status.code, 404 | 409) => Ok(Eviction::AlreadyGone),
         Some(status) if status.code == 429 && is_budget(status) => blocked(status),
-        // An eviction is created in the namespace of its pod. The namespace controller deletes its pods.
+        // The Eviction is created in the pod's namespace, which is terminating: the namespace controller deletes the pod.
         Some(status) if failed.is_terminating_namespace() => blocked(status),
-        // It stays blocked until a person deletes one of the budgets.
+        // The eviction is rejected until a user deletes one of the budgets.
         Some(status) if status.code == 500 && status.message.contains("more than one PodDisruptionBudget") => {
             blocked(status)
         }
@@ -46,22 +46,22 @@ fn eviction_of(failed: CallError) -> Result<Eviction, PortError> {
     }
 }
 
-/// Whether a 429 comes from a disruption budget. Without that cause it is the API server's own throttling.
+/// Whether a 429 has a PodDisruptionBudget as its cause. Otherwise the API server throttles requests.
 fn is_budget(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     causes.into_iter().any(|cause| cause.reason == "DisruptionBudget") || status.message.contains("disruption budget")
 }
 
-/// Deletes a pod, past all budgets.
+/// Deletes a pod without regard to PodDisruptionBudgets.
 pub(crate) async fn delete(connection: &Connection, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError> {
     let options = json!({ "gracePeriodSeconds": grace_seconds, "preconditions": { "uid": pod.uid } });
     let path = format!("{}/{}", api::pods(&pod.namespace), pod.name);
     connection.delete("Kubernetes delete Pod", &path, &options).await.map(drop).map_err(Into::into)
 }
 
-/// The volumes attached to a node, less those of pods that stay there to the end, as those never detach.
+/// The volumes attached to a node, without those of pods that stay on it until it is deleted, which are never detached.
 ///
-/// A volume outlives its pod for a while: that no pod uses it any more is no reason to leave it out.
+/// A volume stays attached for some time after its pod is deleted, so volumes without a pod are included.
 pub(crate) async fn volume_attachments(
     connection: &Connection,
     node: &str,
@@ -70,7 +70,7 @@ pub(crate) async fn volume_attachments(
 ) -> Result<Vec<VolumeAttachment>, PortError> {
     let (all, invalid) = list_once::<VolumeAttachments>(connection, &ListParams::default()).await?;
     if let Some(faulty) = invalid.first() {
-        // It might be attached to this node. To take it for detached could cost data.
+        // It may be attached to this node, and terminating the instance too early could lose data.
         let message = format!("VolumeAttachment {} cannot be read: {}", faulty.name, faulty.message);
         return Err(PortError::new(nodeless_ports::ErrorKind::Invalid, "Kubernetes list VolumeAttachment", message));
     }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_eviction_is_blocked_gone_or_an_error() {
+    fn a_rejected_eviction_is_blocked_gone_or_an_error() {
         assert_eq!(eviction_of(refused(404, "pods \"a\" not found")).unwrap(), Eviction::AlreadyGone);
         assert_eq!(
             eviction_of(refused(409, "the UID in the precondition does not match")).unwrap(),

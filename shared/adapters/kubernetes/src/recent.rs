@@ -1,24 +1,24 @@
-//! Objects as the API server returned them a moment ago, so that a change to one of them need not read it first.
+//! Objects that the API server returned recently, so that a change to one of them does not read it first.
 //!
-//! A change that is made on top of an object that others have changed meanwhile is refused (its patch carries the uid, and the
-//! resourceVersion where it replaces lists) and then reads the object.
+//! A patch contains the uid, and the resourceVersion if it replaces lists. The API server rejects it if the object has changed
+//! since; the change then reads the object.
 
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// For how long an object is used: one run of the operations reads it and changes it within seconds.
+/// How long an object is used: one run of the operations reads it and changes it within seconds.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// Recent objects, by their paths.
+/// Recent objects by path.
 #[derive(Default)]
 pub(crate) struct Recent {
     objects: Mutex<HashMap<String, (Instant, Value)>>,
 }
 
 impl Recent {
-    /// Keeps an object. Of a Node only what changes of it are made from: its status is large.
+    /// Keeps an object. A Node is kept without its status, which is large.
     pub(crate) fn keep(&self, path: &str, object: Value) {
         self.keep_at(path, object, Instant::now());
     }
@@ -35,7 +35,7 @@ impl Recent {
         objects.insert(path.to_owned(), (now, object));
     }
 
-    /// An object that is recent enough.
+    /// The object, if it is recent enough.
     pub(crate) fn get(&self, path: &str) -> Option<Value> {
         self.get_at(path, Instant::now())
     }
@@ -45,7 +45,7 @@ impl Recent {
         objects.get(path).filter(|(kept, _)| now.duration_since(*kept) < FRESH).map(|(_, object)| object.clone())
     }
 
-    /// Uses an object no more: it has changed.
+    /// Removes an object that has changed.
     pub(crate) fn forget(&self, path: &str) {
         self.lock().remove(path);
     }
@@ -61,7 +61,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn objects_are_kept_for_a_moment_and_nodes_without_their_status() {
+    fn objects_expire_and_nodes_are_kept_without_their_status() {
         let recent = Recent::default();
         let node = json!({ "metadata": { "uid": "u", "managedFields": [] }, "spec": {}, "status": { "images": [] } });
         recent.keep("/api/v1/nodes/a", node);

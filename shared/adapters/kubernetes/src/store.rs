@@ -1,8 +1,8 @@
-//! What was read of one kind, kept between the invocations of an execution environment.
+//! The objects of one kind, cached between the invocations of an execution environment.
 //!
-//! A kind with few objects is listed anew each time: one call, and exact. A kind with many is brought up to date by a
-//! watch that resumes where the last one ended, so that an idle cluster of any size costs next to nothing. Either way an
-//! object is decoded again only when its resourceVersion changed.
+//! A kind with few objects is listed each time: one call, and exact. A kind with many objects is updated by a watch that
+//! resumes where the last one ended, so the cost of an idle cluster does not grow with its size. In both cases an object is
+//! decoded again only when its resourceVersion changed.
 
 use crate::connection::Connection;
 use crate::error::CallError;
@@ -16,17 +16,18 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// Up to this many objects a list is one page, and cheaper than a watch.
+/// Up to this number of objects, a list is one page and cheaper than a watch.
 const FEW: usize = 250;
-/// The API server sends what happened since a version at once. When nothing has come for so long, twice in a row, we are
-/// up to date; once may mean that we ourselves were held up. What comes later is not lost: the next watch resumes before it.
+/// The API server sends all changes since a resourceVersion immediately. The store is up to date when no change arrives for this
+/// time, twice in a row; once may mean that this process was delayed. Later changes are not lost: the next watch resumes
+/// before them.
 const QUIET: Duration = Duration::from_millis(75);
-/// The first change gets longer: a busy API server takes a moment to find out what happened since.
+/// The wait for the first change is longer, because a busy API server needs time to collect the changes.
 const FIRST: Duration = Duration::from_millis(300);
-/// After so long a list is quicker than the changes.
+/// After this time, a list is faster than reading the changes.
 const CATCH_UP_LIMIT: Duration = Duration::from_secs(10);
 
-/// How an object was taken.
+/// An object in its reduced form, or why it cannot be decoded.
 type Kept<M> = Result<M, String>;
 
 #[derive(Debug)]
@@ -43,29 +44,29 @@ pub(crate) struct Store<K: Kind> {
     few: usize,
 }
 
-/// What a change did to an object that can be understood.
+/// The effect of a change on an object that can be decoded.
 pub(crate) struct Update<M> {
-    /// What it was, if it was there and understood.
+    /// The object before the change, if it existed and was decoded.
     pub(crate) before: Option<M>,
-    /// What it is, if it is there and understood.
+    /// The object after the change, if it exists and was decoded.
     pub(crate) after: Option<M>,
 }
 
 impl<K: Kind> Store<K> {
-    /// A store that has read nothing yet.
+    /// An empty store.
     pub(crate) fn new() -> Self {
         Self { objects: BTreeMap::new(), version: None, few: FEW }
     }
 
-    /// Lists anew only up to this many objects, and watches otherwise.
+    /// Lists each time up to this number of objects, and watches above it.
     pub(crate) fn watching_above(few: usize) -> Self {
         Self { few, ..Self::new() }
     }
 
-    /// Brings it up to date.
+    /// Updates the store.
     ///
     /// # Errors
-    /// When the list cannot be read; what was kept stays as it was.
+    /// When the list cannot be read; the store is then unchanged.
     pub(crate) async fn refresh(&mut self, connection: &Connection) -> Result<(), PortError> {
         if let Some(version) = self.version.clone().filter(|_| self.objects.len() > self.few) {
             match self.catch_up(connection, &version).await {
@@ -79,10 +80,10 @@ impl<K: Kind> Store<K> {
         self.relist(connection).await
     }
 
-    /// Reads the whole list.
+    /// Reads the complete list.
     pub(crate) async fn relist(&mut self, connection: &Connection) -> Result<(), PortError> {
         match self.list(connection).await {
-            // The list took longer than the API server remembers. A second one begins at the present.
+            // The continue token expired during the list. A second list starts at the current resourceVersion.
             Err(failed) if failed.is(410) => self.list(connection).await.map_err(Into::into),
             done => done.map_err(Into::into),
         }
@@ -109,7 +110,7 @@ impl<K: Kind> Store<K> {
                 Ok(())
             }
             Err(failed) => {
-                // Some of what was kept has moved into the unfinished list, and all of it is still our best knowledge.
+                // Objects that moved into the incomplete list are moved back: the cached objects are still the best available.
                 old.extend(present);
                 self.objects = old;
                 self.version = None;
@@ -138,17 +139,17 @@ impl<K: Kind> Store<K> {
                 }
             }
         }
-        // Still busy at the limit: a list is exact.
+        // Changes still arrive at the limit: a list is exact.
         if Instant::now() >= limit { Err(WatchError::Expired) } else { Ok(()) }
     }
 
-    /// Watches from the resourceVersion of this store.
+    /// Starts a watch at the resourceVersion of this store.
     pub(crate) async fn follow(&self, connection: &Connection, seconds: u32) -> Result<Changes, WatchError> {
         let version = self.version.clone().ok_or(WatchError::Expired)?;
         open::<K>(connection, &version, seconds).await
     }
 
-    /// Takes a change over.
+    /// Applies a change.
     pub(crate) fn apply(&mut self, change: &Change) -> Update<K::Model> {
         let (Change::Present(object) | Change::Absent(object) | Change::Bookmark(object)) = change;
         let (key, version) = split(watch::identity(object));
@@ -167,12 +168,12 @@ impl<K: Kind> Store<K> {
         }
     }
 
-    /// The objects that were understood, by namespace and name.
+    /// The decoded objects by namespace and name.
     pub(crate) fn objects(&self) -> impl Iterator<Item = &K::Model> {
         self.objects.values().filter_map(|entry| entry.kept.as_ref().ok())
     }
 
-    /// The objects that were not.
+    /// The objects that cannot be decoded.
     pub(crate) fn invalid(&self) -> impl Iterator<Item = InvalidObject> + '_ {
         self.objects.iter().filter_map(|((namespace, name), entry)| {
             let message = entry.kept.as_ref().err()?.clone();
@@ -198,12 +199,12 @@ fn qualified(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }
 
-/// Decodes an object and reduces it to what is kept.
+/// Decodes an object and reduces it to the cached form.
 fn take<K: Kind>(object: &RawValue) -> Kept<K::Model> {
     serde_json::from_str::<K::Slim>(object.get()).map_err(|error| error.to_string()).and_then(K::reduce)
 }
 
-/// A list of custom resources that is not found is a definition that is not installed.
+/// Adds a hint to the error of a list that is not found: the CRD is not installed.
 pub(crate) fn explain_missing<K: Kind>(mut failed: CallError) -> CallError {
     if failed.is(404) {
         let hint = format!("the API server does not serve {}; install the CRDs with `nodeless install`", K::NAME);
@@ -212,7 +213,7 @@ pub(crate) fn explain_missing<K: Kind>(mut failed: CallError) -> CallError {
     failed
 }
 
-/// Lists objects of a kind that are not kept, and returns those that were understood and those that were not.
+/// Lists objects of a kind without caching them, and returns the decoded ones and the faulty ones.
 pub(crate) async fn list_once<K: Kind>(
     connection: &Connection,
     params: &ListParams,
@@ -226,7 +227,7 @@ pub(crate) async fn list_once<K: Kind>(
     Ok((objects, invalid))
 }
 
-/// Lists objects of a kind that are not kept: `each` gets every one as it was read, and what it was understood as.
+/// Lists objects of a kind without caching them. `each` is called with every object and its decoded form.
 pub(crate) async fn list_raw<K: Kind>(
     connection: &Connection,
     params: &ListParams,
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_taken_over_and_the_version_moves_on() {
+    fn changes_update_the_objects_and_the_version() {
         let mut store = Store::<Pods>::new();
         let update = store.apply(&Change::Present(pod("a", "5", "1")));
         assert!(update.before.is_none() && update.after.is_some());
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_faulty_object_is_reported_and_hides_nothing_else() {
+    fn a_faulty_object_is_reported_and_the_others_are_kept() {
         let mut store = Store::<Pods>::new();
         store.apply(&Change::Present(pod("good", "1", "1")));
         store.apply(&Change::Present(pod("bad", "2", "many")));

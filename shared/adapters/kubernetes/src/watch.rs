@@ -1,7 +1,7 @@
 //! Lists by page and watches by line.
 //!
-//! The answers are taken apart before they are decoded: every object by itself, so that a faulty one spoils no other, and
-//! none of it stays in memory longer than its page.
+//! Every object of a response is decoded separately, so that a faulty object does not affect others, and is dropped with its
+//! page.
 
 use crate::connection::Connection;
 use crate::error::{CallError, chain, from_kube};
@@ -15,10 +15,10 @@ use nodeless_ports::ErrorKind;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// How many objects a page has: client-go's own number.
+/// The number of objects in a page, as in client-go.
 const PAGE: u32 = 500;
 
-/// What is read of every object before it is decoded: who it is, and which version of it.
+/// The metadata that is read before an object is decoded: its identity and version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Identity {
@@ -58,10 +58,10 @@ struct PageMeta {
     token: Option<String>,
 }
 
-/// Lists what a path has, page by page, and returns the resourceVersion of the list: a watch resumes from it.
+/// Lists the objects of a path, page by page, and returns the resourceVersion of the list, from which a watch resumes.
 ///
 /// # Errors
-/// When a page cannot be read. What `each` was given before that is not the whole list.
+/// When a page cannot be read. The objects that `each` received before are then not the complete list.
 pub(crate) async fn list(
     connection: &Connection,
     operation: &str,
@@ -85,27 +85,27 @@ pub(crate) async fn list(
 /// One event of a watch.
 #[derive(Debug)]
 pub(crate) enum Change {
-    /// This object is there, as it is now.
+    /// The object was added or changed.
     Present(Box<RawValue>),
-    /// This object is not there any more, or no longer among those selected.
+    /// The object was deleted, or the field selector no longer matches it.
     Absent(Box<RawValue>),
-    /// Nothing, up to this version.
+    /// A bookmark: there is no change up to this version.
     Bookmark(Box<RawValue>),
 }
 
-/// Why a watch cannot go on.
+/// Why a watch cannot continue.
 #[derive(Debug)]
 pub(crate) enum WatchError {
-    /// The API server has forgotten what happened since that version: list anew.
+    /// The API server no longer has the changes since that version. List again.
     Expired,
     /// The call failed.
     Call(CallError),
 }
 
-/// The changes as they come. The stream ends when the API server closes it.
+/// A stream of changes. It ends when the API server closes it.
 pub(crate) type Changes = BoxStream<'static, Result<Change, WatchError>>;
 
-/// Watches what a path has from a version on, for at most this many seconds.
+/// Watches the objects of a path from a version on, for at most this number of seconds.
 pub(crate) async fn watch(
     connection: &Connection,
     operation: &str,
@@ -127,11 +127,11 @@ fn read_line(operation: &str, line: std::io::Result<String>) -> Option<Result<Ch
     match line {
         Ok(line) if line.is_empty() => None,
         Ok(line) => Some(parse(operation, &line)),
-        // The connection broke: what was read so far is valid, and the next watch resumes from it.
+        // The connection was interrupted: the changes up to here are valid, and the next watch resumes after them.
         Err(error) => Some(Err(WatchError::Call(CallError::other(
             ErrorKind::Unavailable,
             operation,
-            format!("the watch broke off: {}", chain(&error)),
+            format!("the watch was interrupted: {}", chain(&error)),
         )))),
     }
 }
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_a_change_a_bookmark_or_an_error() {
+    fn a_watch_event_is_a_change_a_bookmark_or_an_error() {
         let object = r#"{"metadata":{"name":"a","namespace":"n","resourceVersion":"7"},"spec":null}"#;
         for (kind, expected) in
             [("ADDED", "Present"), ("MODIFIED", "Present"), ("DELETED", "Absent"), ("BOOKMARK", "Bookmark")]

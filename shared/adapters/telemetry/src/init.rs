@@ -1,4 +1,4 @@
-//! Logs of the libraries that we use, which write through `tracing`.
+//! The logs of libraries, which use `tracing`.
 
 use std::io::IsTerminal as _;
 use tracing_subscriber::EnvFilter;
@@ -6,18 +6,19 @@ use tracing_subscriber::EnvFilter;
 /// Why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
-    /// The filter in the environment is wrong.
-    #[error("NODELESS_LOG is no log filter: {0}; write it like warn or info,hyper=warn")]
+    /// The filter in the environment is invalid.
+    #[error("NODELESS_LOG is not a log filter: {0}; valid are for example warn and info,hyper=warn")]
     Filter(#[from] tracing_subscriber::filter::ParseError),
     /// Logging is set up already.
     #[error("logging is set up already: {0}")]
     Again(#[from] tracing_subscriber::util::TryInitError),
 }
 
-/// Sets up the logs of libraries for people, on standard error: standard output is the command's own. Filtered as by [`init`].
+/// Sets up the logs of libraries in text form on standard error, because standard output is for the command. The filter is that
+/// of [`init`].
 ///
 /// # Errors
-/// When `NODELESS_LOG` is no filter, or when this was called before.
+/// When `NODELESS_LOG` is not a filter, or when logging is set up already.
 pub fn init_for_people() -> Result<(), InitError> {
     use tracing_subscriber::util::SubscriberInitExt as _;
     let filter = filter()?;
@@ -25,8 +26,8 @@ pub fn init_for_people() -> Result<(), InitError> {
     Ok(())
 }
 
-/// What is shown without `NODELESS_LOG`. The Kubernetes client calls every answer from 500 on, and every connection that breaks,
-/// an error; the caller gets it, and logs what came of it.
+/// The filter without `NODELESS_LOG`. The Kubernetes client logs every response from 500 on, and every interrupted connection, as
+/// an error; the caller gets the error and logs its effect.
 const DEFAULT: &str = "warn,kube_client::client::builder=off";
 
 fn filter() -> Result<EnvFilter, InitError> {
@@ -34,8 +35,8 @@ fn filter() -> Result<EnvFilter, InitError> {
     Ok(EnvFilter::try_new(text)?)
 }
 
-/// Sets up the logs of libraries: for people on standard error when that is a terminal, else as JSON on standard output.
-/// The environment variable `NODELESS_LOG` filters them; without it warnings are shown.
+/// Sets up the logs of libraries: as text on standard error if that is a terminal, otherwise as JSON on standard output.
+/// The environment variable `NODELESS_LOG` filters them; without it, warnings are shown.
 ///
 /// # Errors
 /// When `NODELESS_LOG` is no filter, or when this was called before.
@@ -70,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kubernetes_client_calls_an_error_is_left_to_its_caller() {
+    fn errors_of_the_kubernetes_client_are_not_logged_by_default() {
         let written = Written::default();
         let writer = written.clone();
         let subscriber = tracing_subscriber::fmt()

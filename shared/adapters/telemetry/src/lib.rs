@@ -1,8 +1,8 @@
 //! Logs and metrics, reviewed like code: one type for each kind of log line, one enum for all metric names.
 //!
-//! A [`Line`] becomes one JSON object on one line. [`Metrics`] gathers what an operation counted and becomes one document
-//! in CloudWatch's embedded metric format, which CloudWatch Logs turns into metrics without a further call or library.
-//! Both go to a [`Sink`]: standard output in Lambda, standard error for people at a terminal, a list in tests.
+//! A [`Line`] is logged as one JSON object on one line. [`Metrics`] collects the values of an operation and is logged as one
+//! document in CloudWatch's embedded metric format, from which CloudWatch Logs creates metrics without a further call or library.
+//! Both are written to a [`Sink`]: standard output in Lambda, standard error at a terminal, a list in tests.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod init;

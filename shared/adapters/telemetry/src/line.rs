@@ -4,22 +4,22 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// How much a line matters.
+/// The severity of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Level {
     /// For the investigation of one decision.
     Debug,
-    /// Something happened as it should.
+    /// An operation succeeded.
     Info,
-    /// Something did not, and is tried again or left out.
+    /// An operation failed, and is retried or skipped.
     Warn,
-    /// Something did not, and a person has to look.
+    /// An operation failed, and needs attention.
     Error,
 }
 
 impl Level {
-    /// The name in the log, as Lambda's own log format has it.
+    /// The name in the log, as in Lambda's own log format.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -33,13 +33,13 @@ impl Level {
 
 /// One kind of log line: a struct whose fields are the line's fields.
 pub trait Line: Serialize {
-    /// What happened, in words with dashes, such as `claim-stepped`. Searches and alarms go by it.
+    /// The name of the event, in words with dashes, such as `claim-stepped`. Searches and alarms use it.
     const EVENT: &'static str;
-    /// How much it matters.
+    /// The severity.
     const LEVEL: Level;
 }
 
-/// A line as it is logged: one JSON object without line breaks. Fields that are absent are left out.
+/// The logged form of a line: one JSON object without line breaks. Absent fields are omitted.
 pub fn render<L: Line>(line: &L, at: Timestamp) -> String {
     let mut object = Map::new();
     object.insert("timestamp".to_owned(), Value::String(at.to_string()));
@@ -51,7 +51,7 @@ pub fn render<L: Line>(line: &L, at: Timestamp) -> String {
     Value::Object(object).to_string()
 }
 
-/// A line for people: time of day, level, event, and the fields as `name=value`.
+/// The text form of a line: time of day, level, event, and the fields as `name=value`.
 pub fn render_for_people<L: Line>(line: &L, at: Timestamp) -> String {
     let mut text = format!("{} {:5} {}", at.strftime("%H:%M:%S%.3f"), L::LEVEL.as_str(), L::EVENT);
     for (name, value) in fields(line) {
@@ -64,7 +64,7 @@ pub fn render_for_people<L: Line>(line: &L, at: Timestamp) -> String {
     text
 }
 
-/// The fields of a line. What serialises to no object is kept under `value`, so that nothing is lost.
+/// The fields of a line. A value that is not serialized as an object becomes the field `value`, so that nothing is lost.
 fn fields<L: Line>(line: &L) -> Map<String, Value> {
     match serde_json::to_value(line) {
         Ok(Value::Object(fields)) => fields.into_iter().filter(|(_, value)| !value.is_null()).collect(),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn people_get_it_shorter() {
+    fn the_text_form_is_shorter() {
         let noted = NodeJoined { note: Some("a word more".into()), ..joined() };
         let text = render_for_people(&noted, Timestamp::UNIX_EPOCH);
         assert!(text.starts_with("00:00:00.000 INFO  node-joined "), "{text}");

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 
 /// The CloudWatch namespace.
 pub const NAMESPACE: &str = "nodeless";
-/// The greatest number of metric names. CloudWatch charges for each, every month; detail belongs into logs.
+/// The maximum number of metric names. CloudWatch charges for each one monthly; details belong in logs.
 pub const METRIC_LIMIT: usize = 40;
 
-/// In what a metric is measured, by CloudWatch's names.
+/// The unit of a metric, with CloudWatch's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A count.
@@ -18,7 +18,7 @@ pub enum Unit {
     Milliseconds,
     /// Seconds.
     Seconds,
-    /// Something that CloudWatch has no unit for.
+    /// No unit, for values that CloudWatch has no unit for.
     None,
 }
 
@@ -35,7 +35,7 @@ impl Unit {
 
 macro_rules! metrics {
     ($($(#[doc = $doc:literal])+ $name:ident: $unit:ident, $fold:ident;)+) => {
-        /// Every metric that there is.
+        /// All metrics.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Metric {
             $($(#[doc = $doc])+ $name,)+
@@ -51,7 +51,7 @@ macro_rules! metrics {
                 match self { $(Self::$name => stringify!($name),)+ }
             }
 
-            /// In what it is measured.
+            /// The unit.
             #[must_use]
             pub const fn unit(self) -> Unit {
                 match self { $(Self::$name => Unit::$unit,)+ }
@@ -64,77 +64,77 @@ macro_rules! metrics {
     };
 }
 
-/// What becomes of several values within one operation.
+/// How several values of one operation are combined.
 #[derive(Clone, Copy)]
 enum Fold {
-    /// They are added up: things that happened.
+    /// The sum, for events.
     Sum,
-    /// The last one holds: how things stand.
+    /// The last value, for states.
     Last,
-    /// Each is kept, for percentiles: how long things took.
+    /// All values, for percentiles of durations.
     Each,
 }
 
 metrics! {
-    /// Plans that were made.
+    /// Plans that finished.
     PlansMade: Count, Sum;
-    /// Plans that were begun and did not finish, as the next ones found out.
+    /// Plans that started and did not finish, as the next plan detected.
     PlansUnfinished: Count, Sum;
     /// How long a plan took, without the batching window.
     PlanDurationMilliseconds: Milliseconds, Each;
     /// Pods that waited for a node when a plan was made.
     PendingPods: Count, Last;
-    /// Calls of the webhook that a plan answers. Published only where there are some, or pods wait.
+    /// Calls of the webhook that led to a plan. Published only if there are any, or pods are pending.
     WebhookCalls: Count, Sum;
-    /// Pods that no NodePool could serve.
+    /// Pods that no NodePool can schedule.
     UnschedulablePods: Count, Last;
     /// NodeClaims that were written.
     ClaimsCreated: Count, Sum;
     /// Instances that were launched.
     NodesLaunched: Count, Sum;
-    /// Launches that failed for another reason than capacity.
+    /// Launches that failed for a reason other than capacity.
     LaunchFailures: Count, Sum;
     /// Claims for which EC2 had no capacity.
     InsufficientCapacity: Count, Sum;
-    /// Nodes that joined and were recognised.
+    /// Nodes that joined and were registered.
     NodesRegistered: Count, Sum;
-    /// Nodes that became ready for pods.
+    /// Nodes that were initialized.
     NodesInitialized: Count, Sum;
-    /// Instances whose end is complete.
+    /// Instances that were terminated.
     NodesTerminated: Count, Sum;
-    /// Pods that were evicted or deleted to empty a node.
+    /// Pods that were evicted or deleted to drain a node.
     Evictions: Count, Sum;
-    /// NodePools whose voluntary disruption has stopped because it evicted many pods and lowered no price.
+    /// NodePools whose voluntary disruption is stopped because it evicted many pods without reducing the price.
     ChurnStopped: Count, Last;
-    /// Claims that are not going away.
+    /// Claims that are not being terminated.
     NodeCount: Count, Last;
-    /// What the instances of all claims cost in an hour, in dollars.
+    /// The price of the instances of all claims in dollars per hour.
     HourlySpendDollars: None, Last;
-    /// Claims that leave because EC2 takes their instance, once each. The log line `interruption-received` has
-    /// the kind.
+    /// Claims that are terminated because EC2 interrupts their instance, each counted once. The log line `interruption-received`
+    /// contains the kind.
     Interruptions: Count, Sum;
-    /// One for each sweep that ended. Its absence, or that of plans, is an alarm.
+    /// One for each sweep that finished. An alarm fires if it, or that of plans, is missing.
     Heartbeat: Count, Sum;
     /// Instances, nodes and records that belonged to no claim.
     OrphansCollected: Count, Sum;
-    /// Claims or objects that could not be looked after.
+    /// Claims or objects that could not be processed.
     ReconcileErrors: Count, Sum;
-    /// How old the catalog is.
+    /// The age of the catalog.
     CatalogAgeSeconds: Seconds, Last;
-    /// From a claim's creation to its launch.
+    /// The time from a claim's creation to its launch.
     LaunchLatencyMilliseconds: Milliseconds, Each;
-    /// From a claim's launch to its node's registration.
+    /// The time from a claim's launch to its node's registration.
     RegistrationLatencyMilliseconds: Milliseconds, Each;
 }
 
-/// What one operation counted. Written once, at its end.
+/// The values of one operation. Written once, at its end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metrics {
     values: BTreeMap<Metric, Vec<f64>>,
 }
 
 impl Metrics {
-    /// Nothing counted yet.
+    /// Metrics without values.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -157,7 +157,7 @@ impl Metrics {
         self.record(metric, number as f64);
     }
 
-    /// Takes over what another operation counted.
+    /// Adds the values of another operation.
     pub fn merge(&mut self, other: &Self) {
         for (metric, values) in &other.values {
             for value in values {
@@ -166,21 +166,21 @@ impl Metrics {
         }
     }
 
-    /// What was recorded of a metric.
+    /// The recorded values of a metric.
     #[must_use]
     pub fn get(&self, metric: Metric) -> &[f64] {
         self.values.get(&metric).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether nothing was recorded.
+    /// Whether there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// All of it as one document in the embedded metric format; `None` when nothing was counted.
+    /// All values as one document in the embedded metric format; `None` if there are none.
     ///
-    /// A metric has at most 100 values in a document, so of more only the first 100 are kept.
+    /// A metric may have at most 100 values in a document, so only the first 100 are written.
     #[must_use]
     pub fn render(&self, cluster: &str, at: Timestamp) -> Option<String> {
         if self.values.is_empty() {
@@ -218,14 +218,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn there_are_few_metrics_with_distinct_names() {
+    fn metrics_are_few_and_have_distinct_names() {
         assert!(Metric::ALL.len() <= METRIC_LIMIT, "{} metrics cost too much", Metric::ALL.len());
         let names: BTreeSet<&str> = Metric::ALL.iter().map(|metric| metric.name()).collect();
         assert_eq!(names.len(), Metric::ALL.len());
     }
 
     #[test]
-    fn counts_add_up_gauges_keep_the_last_and_times_are_kept() {
+    fn counts_are_added_gauges_keep_the_last_value_and_times_are_all_kept() {
         let mut metrics = Metrics::new();
         for value in [1.0, 2.0] {
             metrics.record(Metric::NodesLaunched, value);

@@ -1,4 +1,4 @@
-//! Where lines and metrics go.
+//! Destinations of lines and metrics.
 
 use crate::line::{Level, Line, render, render_for_people};
 use crate::metric::Metrics;
@@ -7,12 +7,12 @@ use serde_json::Value;
 use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 
-/// Takes finished lines. Logging never fails an operation, so it cannot fail.
+/// Writes lines and metrics. It returns no error, because logging must not make an operation fail.
 pub trait Sink: Send + Sync {
-    /// Takes a log line in both its forms; the sink prints the one that suits it.
+    /// Writes a log line, of which it gets both forms.
     fn line(&self, level: Level, json: &dyn Fn() -> String, people: &dyn Fn() -> String);
 
-    /// Takes what an operation counted.
+    /// Writes the metrics of an operation.
     fn metrics(&self, cluster: &str, at: Timestamp, metrics: &Metrics);
 }
 
@@ -21,7 +21,7 @@ pub fn emit<L: Line>(sink: &dyn Sink, at: Timestamp, line: &L) {
     sink.line(L::LEVEL, &|| render(line, at), &|| render_for_people(line, at));
 }
 
-/// Logs a line of a function to standard output, at the present time.
+/// Logs a line of a function to standard output, with the current time.
 pub fn log<L: Line>(line: &L) {
     emit(&Stdout, Timestamp::now(), line);
 }
@@ -44,15 +44,15 @@ impl Sink for Stdout {
     }
 }
 
-/// A closed standard output is no reason to stop working.
+/// Errors are ignored: an operation continues if standard output is closed.
 fn print(text: &str) {
     let _closed = writeln!(std::io::stdout().lock(), "{text}");
 }
 
-/// Short lines to standard error, for people; no metrics.
+/// Text lines to standard error; no metrics.
 #[derive(Clone, Copy, Debug)]
 pub struct Human {
-    /// The least level that is printed.
+    /// The minimum level that is printed.
     pub level: Level,
 }
 
@@ -66,7 +66,7 @@ impl Sink for Human {
     fn metrics(&self, _cluster: &str, _at: Timestamp, _metrics: &Metrics) {}
 }
 
-/// Drops everything.
+/// Drops all lines and metrics.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Null;
 
@@ -75,7 +75,7 @@ impl Sink for Null {
     fn metrics(&self, _cluster: &str, _at: Timestamp, _metrics: &Metrics) {}
 }
 
-/// Keeps everything, for tests and for programs that show progress in their own way.
+/// Keeps all lines and metrics, for tests and for programs that show progress in their own format.
 #[derive(Debug, Default)]
 pub struct Captured {
     lines: Mutex<Vec<Value>>,
@@ -88,7 +88,7 @@ impl Captured {
         std::mem::take(&mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// All that was counted so far.
+    /// All metrics so far.
     pub fn totals(&self) -> Metrics {
         self.metrics.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

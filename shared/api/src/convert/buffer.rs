@@ -57,7 +57,7 @@ impl TryFrom<&slim::StoredPodTemplate> for model::BufferShape {
     }
 }
 
-/// A pod from the template. Errors name the object by its namespace and name; the caller adds the kind.
+/// A pod from the template. Errors contain the namespace and name of the object; the caller adds the kind.
 fn pod(owner: &ObjectMeta, template: &slim::PodTemplate, field: &str) -> Result<model::Pod, ConvertError> {
     let mut metadata = template.metadata.clone();
     metadata.namespace.clone_from(&owner.namespace);

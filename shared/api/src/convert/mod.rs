@@ -1,6 +1,6 @@
-//! From API objects to the plain values of `nodeless-model`, and for NodeClaims back.
+//! Conversion of API objects to the plain values of `nodeless-model`, and of claims to NodeClaims.
 //!
-//! Each object is converted by itself, so that a faulty one is left out and named while the others count.
+//! Each object is converted separately, so that a faulty one is omitted and reported, and the others are used.
 
 mod buffer;
 mod node;
@@ -19,7 +19,7 @@ use crate::common::{self, Quantity};
 use nodeless_model as model;
 use std::collections::BTreeMap;
 
-/// What of an object cannot be understood.
+/// Why an object cannot be converted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{object}: {field}: {problem}")]
 pub struct ConvertError {
@@ -27,11 +27,11 @@ pub struct ConvertError {
     pub object: String,
     /// The field, such as `spec.limits.cpu`.
     pub field: String,
-    /// What is wrong with it.
+    /// What is wrong with the field.
     pub problem: String,
 }
 
-/// Names the field in an error; the object is added where it is known.
+/// An error with a field. The caller that knows the object adds it.
 #[derive(Debug, thiserror::Error)]
 #[error("{field}: {problem}")]
 struct FieldError {
@@ -40,7 +40,7 @@ struct FieldError {
 }
 
 impl FieldError {
-    #[allow(clippy::needless_pass_by_value, reason = "callers hand over an error or a text that they no longer need")]
+    #[allow(clippy::needless_pass_by_value, reason = "callers pass an error or a text that they no longer need")]
     fn new(field: impl Into<String>, problem: impl ToString) -> Self {
         Self { field: field.into(), problem: problem.to_string() }
     }
@@ -60,7 +60,7 @@ fn resource_list(list: &BTreeMap<String, Quantity>, field: &str) -> Result<model
         .collect()
 }
 
-/// Quantities by name, in the form in which Kubernetes writes them.
+/// Quantities by name, in Kubernetes' form.
 fn quantities(list: &model::ResourceList) -> common::ResourceList {
     list.iter()
         .map(|(name, quantity)| {
@@ -138,7 +138,7 @@ fn taints(list: &[common::Taint]) -> Vec<model::Taint> {
     list.iter().map(Into::into).collect()
 }
 
-/// Requirements as terms, and these as sets.
+/// Requirements as terms, and the terms as sets.
 fn requirements(list: &[common::Requirement], field: &str) -> Result<model::Requirements, FieldError> {
     let terms: Vec<_> = list.iter().map(term).collect();
     model::Requirements::from_terms(&terms).map_err(|error| FieldError::new(field, error))

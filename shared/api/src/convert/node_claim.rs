@@ -1,4 +1,4 @@
-//! NodeClaims: the record that leads, and the object in the cluster that mirrors it.
+//! NodeClaims: conversion between the record, which is authoritative, and the object in the cluster, which mirrors it.
 
 use super::{ConvertError, FieldError, duration, nillable_duration, quantities, requirements, resource_list, taints};
 use crate::common::{Condition, ConditionStatus, NodeClassReference, Requirement};
@@ -11,13 +11,13 @@ use model::duration::format_go_duration;
 use model::object::MirroredClaim;
 use nodeless_model as model;
 
-/// The object that mirrors a claim: `kubectl get nodeclaims` shows it, and its deletion asks for the claim's.
+/// The object that mirrors a claim: `kubectl get nodeclaims` shows it, and deleting it terminates the claim.
 ///
-/// `pool` is the NodePool, if it still exists; it then owns the object. The object carries the finalizer
-/// `karpenter.sh/termination`, and status, which is written separately through the status subresource.
+/// `pool` is the NodePool, if it still exists; it then owns the object. The object has the finalizer
+/// `karpenter.sh/termination`, and a status, which is written separately through the status subresource.
 ///
-/// Create the object with the spec, but never send the spec again: it cannot change, and for a claim that was adopted it
-/// may be written differently here (`Gt 4` as `Gte 5`) while meaning the same.
+/// Create the object with the spec, but never send the spec again: it is immutable, and the spec of an adopted claim may have
+/// another form here with the same meaning (`Gte 5` instead of `Gt 4`).
 #[must_use]
 pub fn mirror(claim: &model::NodeClaim, pool: Option<&NodePool>) -> NodeClaim {
     let mut all_labels = claim.node_labels();
@@ -158,7 +158,7 @@ fn from_condition(from: &Condition) -> claim::Condition {
     }
 }
 
-/// Ready sums up Launched, Registered and Initialized: false if one is, else unknown if one is, else true.
+/// Ready combines Launched, Registered and Initialized: false if one is false, else unknown if one is unknown, else true.
 fn ready(claim: &model::NodeClaim) -> Condition {
     let parts = [condition::LAUNCHED, condition::REGISTERED, condition::INITIALIZED];
     let of = |kind: &str| claim.condition(kind).map_or(claim::ConditionStatus::Unknown, |part| part.status);
@@ -182,9 +182,9 @@ fn ready(claim: &model::NodeClaim) -> Condition {
 impl TryFrom<&NodeClaim> for model::NodeClaim {
     type Error = ConvertError;
 
-    /// Reads a NodeClaim object as a record, to adopt a cluster or to rebuild a lost table. Fields that an object does
-    /// not have (prices, launch group, the pods that it was launched for) are left empty, the version is zero, and its
-    /// resources count as its charge.
+    /// Converts a NodeClaim object to a record, to adopt a cluster or to rebuild a lost table. Fields that the object does
+    /// not have (prices, launch group, the pods that it was launched for) are empty, the version is zero, and its resources
+    /// are its charge.
     fn try_from(object: &NodeClaim) -> Result<Self, ConvertError> {
         let name = object.metadata.name.clone().unwrap_or_default();
         adopt(object).map_err(|error| error.of(format!("NodeClaim {name}")))

@@ -10,17 +10,17 @@ use model::node_pool::{
 use nodeless_model as model;
 use std::num::IntErrorKind;
 
-/// What the keys of annotations of our own begin with.
+/// The prefix of the annotations of nodeless.
 const OWN_ANNOTATIONS: &str = "nodeless.sh/";
 
 impl From<&NodePool> for model::NodePool {
-    /// A pool that cannot be decoded completely, or that breaks a rule, has the reason in `ready`: its nodes still
-    /// belong to it, and its conditions report the reason to its owner. Whether its EC2NodeClass is ready is for the
-    /// planner to decide: the pool's own condition is what the planner wrote last.
+    /// A pool that cannot be decoded completely, or that violates a rule, has the reason in `ready`: its nodes still
+    /// belong to it, and its conditions show the reason to users. The planner determines whether its EC2NodeClass is ready: the
+    /// pool's own condition is the one that the planner wrote last.
     fn from(pool: &NodePool) -> Self {
         let mut problems = validate::node_pool(pool);
         let limits = Limits::of(pool, &mut problems);
-        // A field without a rule may be the cause of an error above, which was reported with other words then.
+        // The cause of an error above may be a field without a rule, which is then reported only here.
         let found_problems = !problems.is_empty();
         let template = template(pool).unwrap_or_else(|error| {
             if !found_problems {
@@ -50,7 +50,7 @@ impl From<&NodePool> for model::NodePool {
     }
 }
 
-/// What all nodes of a NodePool may not exceed.
+/// The limits of a NodePool.
 #[derive(Default)]
 struct Limits {
     resources: model::ResourceList,
@@ -58,7 +58,7 @@ struct Limits {
 }
 
 impl Limits {
-    /// Adds to `problems` what cannot be parsed. Such a limit is zero, since its meaning is unknown.
+    /// Adds limits that cannot be parsed to `problems`. Such a limit is zero, because its meaning is unknown.
     fn of(pool: &NodePool, problems: &mut Vec<String>) -> Self {
         let mut limits = Self::default();
         for (name, quantity) in pool.spec.limits.iter().flatten() {
@@ -79,7 +79,7 @@ impl Limits {
         limits
     }
 
-    /// Takes an amount of money over; of several the smallest holds.
+    /// Adds a limit in dollars. The smallest of several applies.
     fn dollars(&mut self, text: &str, field: &str, problems: &mut Vec<String>) {
         let dollars = match model::Quantity::parse_millionths(text) {
             #[expect(clippy::cast_precision_loss, reason = "amounts of money stay far below 2^53 millionths")]
@@ -96,7 +96,7 @@ impl Limits {
     }
 }
 
-/// The disruption settings of a NodePool whose own cannot be parsed: no voluntary disruption.
+/// The disruption settings of a NodePool whose settings cannot be parsed: no voluntary disruption.
 fn undisturbed(pool: &NodePool) -> Disruption {
     Disruption {
         consolidation_policy: ConsolidationPolicy::WhenEmpty,
@@ -158,7 +158,7 @@ fn disruption(pool: &NodePool) -> Result<Disruption, FieldError> {
 fn budget(from: &nodepool::Budget, field: &str) -> Result<Budget, FieldError> {
     let number = |text: &str| {
         text.parse::<u32>().or_else(|error| match error.kind() {
-            // More nodes than there will ever be.
+            // More nodes than any cluster has.
             IntErrorKind::PosOverflow => Ok(u32::MAX),
             _ => {
                 let message = format!("{:?} is neither a number nor a percentage", from.nodes);

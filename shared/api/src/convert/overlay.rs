@@ -7,7 +7,7 @@ use nodeless_model as model;
 impl TryFrom<&NodeOverlay> for model::NodeOverlay {
     type Error = ConvertError;
 
-    /// An overlay that can be decoded but breaks a rule is converted, with the reason in `valid` why it is not applied.
+    /// An overlay that can be decoded but violates a rule is converted; `valid` contains the reason why it is not applied.
     fn try_from(overlay: &NodeOverlay) -> Result<Self, ConvertError> {
         let name = overlay.metadata.name.clone().unwrap_or_default();
         convert(overlay).map_err(|error| error.of(format!("NodeOverlay {name}")))

@@ -207,7 +207,7 @@ fn toleration(from: &corev1::Toleration) -> Result<model::Toleration, FieldError
     })
 }
 
-/// The containers that run for as long as the pod does, sidecars among them.
+/// The containers that run as long as the pod, including sidecars.
 fn running(spec: &slim::PodSpec) -> impl Iterator<Item = &slim::Container> {
     let sidecars =
         spec.init_containers.iter().filter(|container| container.restart_policy.as_deref() == Some("Always"));

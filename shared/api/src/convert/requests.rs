@@ -1,11 +1,11 @@
-//! What a pod asks of its node, as the kube-scheduler adds it up.
+//! The resource requests of a pod, computed as in kube-scheduler.
 
 use super::{FieldError, resource_list};
 use crate::slim::{Container, ContainerStatus, PodCondition, PodResources, PodSpec, PodStatus};
 use nodeless_model::{Quantity, ResourceList};
 
-/// The larger of what its containers need together and what its init containers need one after another, with sidecars
-/// running beside them, or what is asked for the pod as a whole, and its overhead and `pods: 1` on top.
+/// The larger of the sum of its containers and the maximum of its init containers, each together with the sidecars that already
+/// run, or the pod-level requests; plus the pod overhead and `pods: 1`.
 pub(super) fn of_pod(spec: &PodSpec, status: &PodStatus) -> Result<ResourceList, FieldError> {
     let infeasible = is_infeasible(status);
     let mut running = ResourceList::new();
@@ -39,8 +39,8 @@ pub(super) fn of_pod(spec: &PodSpec, status: &PodStatus) -> Result<ResourceList,
     Ok(running)
 }
 
-/// What a container requests: the largest of its spec, the resources that the kubelet allocated and those in effect,
-/// while it is being resized. Where the node can never provide its spec (`infeasible`), only the latter two count.
+/// The requests of a container: during a resize, the maximum of its spec, the allocated resources and the actual resources.
+/// If the node can never provide its spec (`infeasible`), the maximum of the latter two.
 fn of_container(
     container: &Container,
     statuses: &[ContainerStatus],
@@ -67,8 +67,8 @@ fn is_infeasible(status: &PodStatus) -> bool {
     status.conditions.iter().any(infeasible)
 }
 
-/// Requests, with a limit standing in for a request that is missing here and in `others`. The API server does so for pods
-/// but not for the templates of DaemonSets.
+/// Requests, in which a limit replaces a request that is missing here and in `others`. The API server does this for pods, but not
+/// for the templates of DaemonSets.
 fn with_defaults(resources: &PodResources, others: &ResourceList, field: &str) -> Result<ResourceList, FieldError> {
     let mut requests = resource_list(&resources.requests, &format!("{field}.requests"))?;
     for (name, limit) in resource_list(&resources.limits, &format!("{field}.limits"))?.iter() {

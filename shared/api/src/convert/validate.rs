@@ -1,4 +1,4 @@
-//! What the API server cannot check of a NodePool: the condition ValidationSucceeded.
+//! The validation of NodePools that the API server cannot do: the condition ValidationSucceeded.
 
 use crate::common::{Operator, Requirement, Taint, TaintEffect};
 use crate::nodeoverlay::NodeOverlay;
@@ -7,9 +7,8 @@ use nodeless_model::labels;
 use nodeless_model::resources::name;
 use std::collections::BTreeSet;
 
-/// Everything that is wrong with a NodePool although the API server took it, each naming its field. The pool must not be
-/// used unless the list is empty; joined, it is the message of ValidationSucceeded with the reason
-/// `NodePoolValidationFailed`.
+/// All problems of a NodePool that the API server accepted, each with its field. The pool may be used only if the list is empty;
+/// joined, it is the message of ValidationSucceeded with the reason `NodePoolValidationFailed`.
 #[must_use]
 pub fn node_pool(pool: &NodePool) -> Vec<String> {
     let template = &pool.spec.template;
@@ -30,8 +29,8 @@ pub fn node_pool(pool: &NodePool) -> Vec<String> {
     problems
 }
 
-/// Resources that an overlay cannot add: the kubelet or an AWS device plugin specifies how much of them there is. GPUs are not
-/// among them, because EC2 reports nothing about fractions of a GPU.
+/// Resources that an overlay cannot add: the kubelet or an AWS device plugin reports their amount. They do not include GPUs,
+/// because EC2 does not report fractions of a GPU.
 const NOT_OVERLAID: [&str; 10] = [
     name::CPU,
     name::MEMORY,
@@ -45,8 +44,8 @@ const NOT_OVERLAID: [&str; 10] = [
     "habana.ai/gaudi",
 ];
 
-/// Everything that is wrong with a NodeOverlay although the API server took it, each naming its field. It must not be
-/// applied unless the list is empty; joined, it is the message of ValidationSucceeded with the reason `RuntimeValidation`.
+/// All problems of a NodeOverlay that the API server accepted, each with its field. The overlay may be applied only if the
+/// list is empty; joined, it is the message of ValidationSucceeded with the reason `RuntimeValidation`.
 #[must_use]
 pub fn node_overlay(overlay: &NodeOverlay) -> Vec<String> {
     let mut problems = Vec::new();
@@ -121,7 +120,7 @@ fn in_problems(field: &str, key: &str, requirement: &Requirement, problems: &mut
     if requirement.values.is_empty() {
         problems.push(format!("{field}: {key} In needs at least one value"));
     } else if requirement.values.len() < least {
-        problems.push(format!("{field}: {key} In needs at least the {least} values that minValues asks for"));
+        problems.push(format!("{field}: {key} In needs at least the {least} values that minValues requires"));
     }
     let known: &[&str] = match key {
         labels::CAPACITY_TYPE => &["on-demand", "reserved", "spot"],
@@ -137,7 +136,7 @@ fn in_problems(field: &str, key: &str, requirement: &Requirement, problems: &mut
         ));
     } else if valid < least {
         problems.push(format!(
-            "{field}: {valid} of {:?} are values of {key}, minValues asks for {least}",
+            "{field}: {valid} of {:?} are values of {key}, but minValues requires {least}",
             requirement.values
         ));
     }
@@ -148,7 +147,7 @@ const QUALIFIED_NAME_HELP: &str = "it must be a name of up to 63 letters, digits
 const LABEL_VALUE_HELP: &str =
     "it must be empty or up to 63 letters, digits, '-', '_' and '.', beginning and ending with a letter or digit";
 
-/// `[dns-subdomain/]name`, as Kubernetes' `IsQualifiedName` has it.
+/// `[dns-subdomain/]name`, as in Kubernetes' `IsQualifiedName`.
 pub(crate) fn is_qualified_name(text: &str) -> bool {
     let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
     !name.is_empty() && is_label_value(name) && prefix.is_none_or(is_dns_subdomain)

@@ -1,23 +1,23 @@
-//! Where the volumes of pods can be used, and which of them cannot be used at all.
+//! The topology of the volumes of pods, and why a volume cannot be used.
 
 use crate::slim::{CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass};
 use nodeless_model::requirement::{Requirement, RequirementTerm};
 use nodeless_model::{Operator, Pod, Requirements, labels};
 use std::collections::BTreeMap;
 
-/// The CSI driver of EBS, which has taken over from the in-tree volumes and StorageClasses.
+/// The CSI driver of EBS, which also serves in-tree volumes and StorageClasses.
 const EBS_DRIVER: &str = "ebs.csi.aws.com";
 const EBS_IN_TREE: &str = "kubernetes.io/aws-ebs";
-/// Set by the volume controller when claim and volume belong together for good.
+/// Set by the volume controller when claim and volume are bound.
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-/// Set by the kube-scheduler on a claim whose volume is to be made where this node is.
+/// Set by kube-scheduler on a claim whose volume is to be created for this node.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-/// The older way in which a claim names its class.
+/// The older annotation with the StorageClass of a claim.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
-/// The zones of a volume that is in several are written one after another, with this between them.
+/// The separator of the zones of a volume that is in several zones.
 const ZONE_SEPARATOR: &str = "__";
 
-/// The objects that define where volumes can be used.
+/// The objects that determine the topology of volumes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Storage<'a> {
     /// The claims.
@@ -28,22 +28,22 @@ pub struct Storage<'a> {
     pub classes: &'a [StorageClass],
 }
 
-/// What is known about the volume claims of pods. Keys are `namespace/claim`.
+/// The volume claims of pods. Keys are `namespace/claim`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VolumeFacts {
-    /// Where a volume can be used: on nodes that meet any of these; none at all means anywhere.
+    /// Where a volume can be used: on nodes that match any of these terms; without terms, on any node.
     pub topologies: BTreeMap<String, Vec<Requirements>>,
     /// The CSI driver that serves it.
     pub drivers: BTreeMap<String, String>,
-    /// Why a pod that mounts it cannot be planned for.
+    /// Why a pod that mounts it cannot be scheduled.
     pub faults: BTreeMap<String, String>,
 }
 
 /// The volume claims that these pods mount. `zone_of` returns the zone of a node by its name.
 ///
-/// Each term of a volume's node affinity, or of the allowed topologies of the class of a claim that waits for its first
-/// consumer, is an alternative. The host name of a local volume does not bind, as its node may be gone; Karpenter does the
-/// same.
+/// Each term of a volume's node affinity is an alternative. So is each term of the allowed topologies of the StorageClass,
+/// for a claim that waits for its first consumer. The hostname of a local volume is ignored, because its node may no longer
+/// exist, as in Karpenter.
 #[must_use]
 pub fn resolve<'p>(
     storage: Storage<'_>,
@@ -67,7 +67,7 @@ pub fn resolve<'p>(
         }
         let found = match claims.get(&(pod.namespace.as_str(), mounted.claim_name.as_str())) {
             Some(claim) => of_claim(claim, &volumes, &classes, &zone_of),
-            None if mounted.ephemeral => Err("does not exist yet; Kubernetes makes it for the pod".to_owned()),
+            None if mounted.ephemeral => Err("does not exist yet; Kubernetes creates it for the pod".to_owned()),
             None => Err("does not exist; create it".to_owned()),
         };
         match found {
@@ -84,7 +84,7 @@ pub fn resolve<'p>(
     facts
 }
 
-/// How many volumes of each driver a node can attach, as its CSINode reports; drivers without a limit are left out.
+/// The maximum number of volumes of each driver on a node, from its CSINode; drivers without a limit are omitted.
 #[must_use]
 pub fn limits(node: &CsiNode) -> BTreeMap<String, u32> {
     let limit = |driver: &crate::slim::CsiDriver| {
@@ -104,14 +104,16 @@ fn of_claim(
 ) -> Result<Usable, String> {
     let annotation = |key: &str| claim.metadata.annotations.as_ref().and_then(|all| all.get(key)).map(String::as_str);
     if claim.metadata.deletion_timestamp.is_some() {
-        return Err("is being deleted; create it anew under another name, or delete the pod".to_owned());
+        return Err("is being deleted; create one with another name, or delete the pod".to_owned());
     }
     if claim.status.phase.as_deref() == Some("Lost") {
-        return Err("has lost its PersistentVolume; restore the volume or create the claim anew".to_owned());
+        return Err("has lost its PersistentVolume; restore the volume or create the claim again".to_owned());
     }
     if let Some(volume) = claim.spec.volume_name.as_deref().filter(|name| !name.is_empty()) {
         if annotation(BIND_COMPLETED).is_none() {
-            return Err(format!("names PersistentVolume {volume} and is not bound to it yet; wait, or check both"));
+            return Err(format!(
+                "refers to PersistentVolume {volume} and is not bound to it yet; wait, or check both objects"
+            ));
         }
         return match volumes.get(volume) {
             Some(found) if found.metadata.deletion_timestamp.is_none() => of_volume(found),
@@ -123,7 +125,7 @@ fn of_claim(
     let Some(class_name) = class_name.filter(|name| !name.is_empty()) else {
         return Err(
             "is not bound and has no storage class; set spec.storageClassName, or mark one class as the default \
-                    and create the claim anew"
+                    and create the claim again"
                 .to_owned(),
         );
     };
@@ -138,7 +140,7 @@ fn of_claim(
     }
     let mut topology: Vec<Requirements> = class.allowed_topologies.iter().map(allowed).collect();
     if let Some(zone) = annotation(SELECTED_NODE).and_then(zone_of) {
-        // The volume is being made there already.
+        // The volume is already being created there.
         let there = Requirements::from([(labels::ZONE, Requirement::one_of([zone]))]);
         if topology.is_empty() {
             topology.push(Requirements::new());
@@ -182,7 +184,7 @@ fn of_volume(volume: &PersistentVolume) -> Result<Usable, String> {
     Ok((topology, driver))
 }
 
-/// The zones of an older volume, which has them in its labels.
+/// The zones in the labels of an older volume.
 fn zones_by_label(volume: &PersistentVolume) -> Option<Requirements> {
     let mut zones = Requirements::new();
     for (key, value) in volume.metadata.labels.iter().flatten() {

@@ -6,7 +6,7 @@
 //!     shared/core/catalog/data/us-east-1.json.zz
 //! ```
 //!
-//! The inputs: a DescribeInstanceTypes answer; `{type: [zone]}`; `{type: dollars an hour}`; `{type: VpcLimits}`;
+//! The inputs: a DescribeInstanceTypes response; `{type: [zone]}`; `{type: dollars per hour}`; `{type: VpcLimits}`;
 //! `{type: Mbps}`. Fields that [`InstanceTypeInfo`](nodeless_catalog::facts::InstanceTypeInfo) does not have are dropped.
 
 use std::error::Error;
@@ -16,7 +16,7 @@ use std::path::Path;
 use nodeless_catalog::facts::{Facts, Zone, parse_instance_types};
 use serde::de::DeserializeOwned;
 
-/// The names are an account's own; this is the mapping that most older accounts have.
+/// Zone names differ between accounts; this is the mapping of most older accounts.
 const ZONES: [(&str, &str); 6] = [
     ("us-east-1a", "use1-az6"),
     ("us-east-1b", "use1-az1"),

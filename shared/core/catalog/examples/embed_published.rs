@@ -1,5 +1,5 @@
 //! Writes the expectations of `tests/published.rs`: labels and allocatable resources that Karpenter publishes for each
-//! instance type, for those types that the embedded facts have.
+//! instance type in the embedded facts.
 //!
 //! ```sh
 //! cargo run -p nodeless-catalog --example embed_published -- \

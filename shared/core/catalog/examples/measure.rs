@@ -1,4 +1,4 @@
-//! Prints how long the catalog takes to decode and to build, and how large it is. Use a release build.
+//! Prints the times to decode and build the catalog, and its size. Use a release build.
 //!
 //! ```sh
 //! cargo run --release -p nodeless-catalog --example measure
@@ -65,8 +65,8 @@ fn rest(facts: &Facts) -> Facts {
     }
 }
 
-/// The least processor time of several rounds, in milliseconds: other programs on the machine then hardly count. A round
-/// repeats the work, because Linux counts in steps of some milliseconds.
+/// The minimum processor time of several rounds in milliseconds, which other programs on the machine hardly affect. A round
+/// repeats the work, because Linux measures in steps of some milliseconds.
 fn best(mut work: impl FnMut() -> usize) -> f64 {
     let times = (0..ROUNDS).map(|_| {
         let start = processor_time();
@@ -78,7 +78,7 @@ fn best(mut work: impl FnMut() -> usize) -> f64 {
     milliseconds(times.min().unwrap_or_default())
 }
 
-/// The time that this thread has had a processor, as Linux counts it; elsewhere the time of day.
+/// The processor time of this thread on Linux; the time of day on other systems.
 fn processor_time() -> Duration {
     let on_linux = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     match on_linux.as_deref().and_then(|text| text.split(' ').next()?.parse().ok()) {

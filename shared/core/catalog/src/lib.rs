@@ -1,9 +1,9 @@
-//! What EC2 offers, as scheduling sees it.
+//! The instance types and offerings of EC2, as input of scheduling.
 //!
-//! Raw facts come in ([`facts`]: what the EC2 API reports about a type, where it is offered, what it costs). They are
-//! condensed to what scheduling needs ([`type_facts`]), kept in a compact stored form ([`stored::Catalog`]), and made
-//! into instance types with labels, capacity, overhead and offerings for one EC2NodeClass at a time
-//! ([`instance_types`]). Where a user gives a catalog as a file, [`mod@file`] reads it. A pure crate: no I/O, no clock.
+//! The input is facts ([`facts`]: what the EC2 API reports about a type, its zones and its prices). They are reduced to the
+//! fields that scheduling needs ([`type_facts`]) and stored in a compact form ([`stored::Catalog`]). From these,
+//! [`instance_types`] creates instance types with labels, capacity, overhead and offerings for one EC2NodeClass.
+//! [`mod@file`] reads a catalog file. The crate is pure: no I/O, no clock.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod facts;

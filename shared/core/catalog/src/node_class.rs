@@ -1,4 +1,4 @@
-//! The settings of an EC2NodeClass that change what an instance type is, as plain values.
+//! The settings of an EC2NodeClass that affect instance types, as plain values.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use nodeless_model::{Quantity, ResourceList};
 
 use crate::facts::Zone;
 
-/// The family of machine images, which decides the disk layout, the density of pods and what the system reserves.
+/// The AMI family, which determines the disk layout, the maximum number of pods and the reserved resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AmiFamily {
     /// Amazon Linux 2.
@@ -44,12 +44,12 @@ impl AmiFamily {
         self.windows_build().is_some()
     }
 
-    /// Whether its network interfaces bound the number of pods. Windows nodes have a fixed default instead.
+    /// Whether network interfaces limit the number of pods. Windows nodes have a fixed default instead.
     pub(crate) const fn pods_limited_by_interfaces(self) -> bool {
         !self.is_windows()
     }
 
-    /// Whether kube-reserved memory follows the interfaces' pods even where `maxPods` states otherwise.
+    /// Whether kube-reserved memory depends on the number of pods of the network interfaces, even if `maxPods` is set.
     pub(crate) const fn reserves_memory_for_interfaces_pods(self) -> bool {
         matches!(self, Self::Al2 | Self::Al2023 | Self::Custom)
     }
@@ -69,25 +69,25 @@ impl AmiFamily {
         }
     }
 
-    /// The size of that device where the node class maps none, in GiB.
+    /// The size of that device in GiB if the EC2NodeClass does not map it.
     pub(crate) const fn default_ephemeral_gib(self) -> i64 {
         if self.is_windows() { 50 } else { 20 }
     }
 }
 
-/// How much of a resource has to be free, or else the kubelet evicts pods.
+/// The amount of a resource below which the kubelet evicts pods.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum EvictionThreshold {
     /// An amount.
     Quantity(Quantity),
-    /// A share of the capacity, in percent, from 0 to 100. 100 means that the threshold is off, as for the kubelet.
+    /// A percentage of the capacity, from 0 to 100. 100 disables the threshold, as for the kubelet.
     Percent(f64),
 }
 
-/// Why a text is no eviction threshold.
+/// Why a text is not an eviction threshold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no eviction threshold; write a percentage from 0% to 100% or a quantity that is not negative, such as 200Mi"
+    "{0:?} is not an eviction threshold; write a percentage from 0% to 100% or a quantity that is not negative, such as 200Mi"
 )]
 pub struct EvictionThresholdError(String);
 
@@ -105,16 +105,16 @@ impl FromStr for EvictionThreshold {
     }
 }
 
-/// The kubelet settings that change what pods may use. `evictionSoft` does not, as in Karpenter.
+/// The kubelet settings that affect allocatable resources. `evictionSoft` does not, as in Karpenter.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KubeletSettings {
-    /// Pods at most, instead of what the family would allow.
+    /// The maximum number of pods, instead of the default of the AMI family.
     pub max_pods: Option<u32>,
-    /// Pods per virtual CPU at most; 0 is no limit.
+    /// The maximum number of pods per vCPU; 0 means no limit.
     pub pods_per_core: Option<u32>,
-    /// Replaces the computed reservation, resource by resource.
+    /// Replaces the computed reservation of each resource in it.
     pub kube_reserved: ResourceList,
-    /// Nothing is reserved for the system unless stated here.
+    /// The resources reserved for the system; none by default.
     pub system_reserved: ResourceList,
     /// `evictionHard` for `memory.available`.
     pub eviction_memory_available: Option<EvictionThreshold>,
@@ -122,36 +122,36 @@ pub struct KubeletSettings {
     pub eviction_nodefs_available: Option<EvictionThreshold>,
 }
 
-/// A disk that the node class maps.
+/// A block device mapping of the EC2NodeClass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BlockDevice {
-    /// Such as `/dev/xvda`.
+    /// The device name, such as `/dev/xvda`.
     pub device_name: Option<String>,
-    /// Whether the node class marks it as the one that holds containers' data.
+    /// Whether it is the root volume, which stores the data of containers.
     pub root_volume: bool,
-    /// `None` where the snapshot's size holds.
+    /// `None` means the size of the snapshot.
     pub volume_size: Option<Quantity>,
 }
 
-/// What becomes of the instance's own disks.
+/// How the instance store is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InstanceStorePolicy {
-    /// One array of all of them holds containers' data.
+    /// One array of all its disks stores the data of containers.
     Raid0,
 }
 
-/// A network interface that the node class lists.
+/// A network interface in the EC2NodeClass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NetworkInterface {
-    /// Which card, from 0.
+    /// The index of the network card, from 0.
     pub network_card_index: u32,
-    /// Which interface of the card, from 0.
+    /// The index of the interface on its card, from 0.
     pub device_index: u32,
     /// Whether it is an elastic fabric adapter without IP traffic.
     pub efa_only: bool,
 }
 
-/// What kind of promise a capacity reservation is.
+/// The type of a capacity reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReservationKind {
     /// An on-demand capacity reservation.
@@ -171,64 +171,64 @@ impl ReservationKind {
     }
 }
 
-/// A capacity reservation that the node class selects.
+/// A capacity reservation that the EC2NodeClass selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapacityReservation {
-    /// `cr-…`.
+    /// The id, `cr-…`.
     pub id: String,
-    /// The type that it holds.
+    /// The reserved instance type.
     pub instance_type: String,
-    /// The zone that it holds it in, by name.
+    /// The name of its zone.
     pub zone: String,
-    /// What kind of promise it is.
+    /// The type of the reservation.
     pub kind: ReservationKind,
-    /// Whether EC2 may take its instances back.
+    /// Whether EC2 may interrupt its instances.
     pub interruptible: bool,
-    /// How many instances are left in it.
+    /// The number of available instances.
     pub remaining: u32,
-    /// Whether its end is so near that nothing new may be launched into it.
+    /// Whether it ends so soon that nothing may be launched into it.
     pub expiring: bool,
 }
 
-/// The settings of an EC2NodeClass, and of the controller, that change what an instance type is.
+/// The settings of an EC2NodeClass and of the deployment that affect instance types.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeClassSettings {
-    /// Family of machine images.
+    /// AMI family.
     pub ami_family: AmiFamily,
     /// Kubelet settings.
     pub kubelet: KubeletSettings,
-    /// Disks, in the order of the node class.
+    /// Block device mappings, in the order of the EC2NodeClass.
     pub block_devices: Vec<BlockDevice>,
-    /// What becomes of the instance's own disks; `None` leaves them alone.
+    /// How the instance store is used; `None` means that it is not.
     pub instance_store_policy: Option<InstanceStorePolicy>,
-    /// Network interfaces; empty where one primary interface does.
+    /// Network interfaces; empty means one primary interface.
     pub network_interfaces: Vec<NetworkInterface>,
-    /// `ipPrefixCount`: address prefixes given to each interface at launch. As in Karpenter it changes which types can
-    /// be launched but not how many pods fit: that stays with `maxPods`.
+    /// `ipPrefixCount`: the number of address prefixes of each interface at launch. As in Karpenter, it restricts the types
+    /// that can be launched, but does not change the number of pods, for which `maxPods` is.
     pub ip_prefix_count: u32,
-    /// Whether the node class sets connection tracking timeouts, which only Nitro types with a hypervisor support.
+    /// Whether the EC2NodeClass sets connection tracking timeouts, which only Nitro types with a hypervisor support.
     pub connection_tracking: bool,
-    /// Whether the node class enables nested virtualisation.
+    /// Whether the EC2NodeClass enables nested virtualization.
     pub nested_virtualization: bool,
     /// The placement group.
     pub placement_group: Option<PlacementGroup>,
     /// Interfaces of the default card that pods cannot use (`RESERVED_ENIS`), as with custom networking.
     pub reserved_enis: u32,
-    /// The share of memory that the hypervisor and the system take (`VM_MEMORY_OVERHEAD_PERCENT`), 0.075 for 7.5%.
+    /// The fraction of memory that the hypervisor and the system use (`VM_MEMORY_OVERHEAD_PERCENT`), 0.075 for 7.5%.
     pub vm_memory_overhead_percent: f64,
-    /// The zones that the node class has subnets in.
+    /// The zones of the subnets of the EC2NodeClass.
     pub zones: Vec<Zone>,
-    /// Capacity reservations that the node class selects.
+    /// The capacity reservations that the EC2NodeClass selects.
     pub capacity_reservations: Vec<CapacityReservation>,
-    /// Memory capacity by instance type, as nodes with this class's images reported it
-    /// ([`ReportedMemory`](crate::ReportedMemory)); it replaces the estimate.
+    /// The memory capacity by instance type that nodes with the images of this EC2NodeClass reported
+    /// ([`ReportedMemory`](crate::ReportedMemory)). It replaces the estimate.
     pub learned_memory: BTreeMap<String, Quantity>,
 }
 
-/// A placement group of a node class.
+/// The placement group of an EC2NodeClass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacementGroup {
-    /// `pg-…`.
+    /// The id, `pg-…`.
     pub id: String,
     /// `cluster`, `partition` or `spread`.
     pub strategy: String,
@@ -238,7 +238,7 @@ impl NodeClassSettings {
     /// Karpenter's default for `VM_MEMORY_OVERHEAD_PERCENT`.
     pub const DEFAULT_VM_MEMORY_OVERHEAD_PERCENT: f64 = 0.075;
 
-    /// A node class that sets nothing but its family and its subnets' zones.
+    /// Settings with only an AMI family and the zones of subnets.
     #[must_use]
     pub fn new(ami_family: AmiFamily, zones: Vec<Zone>) -> Self {
         Self {
@@ -259,7 +259,7 @@ impl NodeClassSettings {
         }
     }
 
-    /// Network interfaces that carry nothing but elastic fabric traffic.
+    /// EFA-only network interfaces.
     pub(crate) fn efa_only_interfaces(&self) -> impl Iterator<Item = &NetworkInterface> {
         self.network_interfaces.iter().filter(|interface| interface.efa_only)
     }
@@ -270,12 +270,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thresholds_are_shares_or_amounts() {
+    fn thresholds_are_percentages_or_amounts() {
         assert_eq!("5%".parse(), Ok(EvictionThreshold::Percent(5.0)));
         assert_eq!("200Mi".parse(), Ok(EvictionThreshold::Quantity(Quantity::from_mebibytes(200))));
         for bad in ["", "%", "101%", "-1%", "NaN%", "-5Mi", "a lot"] {
             let error = bad.parse::<EvictionThreshold>().unwrap_err();
-            assert!(error.to_string().contains("no eviction threshold"), "{bad}: {error}");
+            assert!(error.to_string().contains("not an eviction threshold"), "{bad}: {error}");
         }
     }
 }

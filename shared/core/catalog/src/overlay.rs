@@ -1,4 +1,4 @@
-//! NodeOverlays, put over the instance types of each NodePool.
+//! NodeOverlays, applied to the instance types of each NodePool.
 
 use nodeless_model::requirement::Requirement;
 use nodeless_model::{
@@ -7,41 +7,41 @@ use nodeless_model::{
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A NodePool and what it could launch if there were no overlays.
+/// A NodePool and its instance types without overlays.
 #[derive(Clone, Debug)]
 pub struct Plain<'a> {
     /// The NodePool.
     pub pool: &'a NodePool,
-    /// The instance types as its EC2NodeClass would launch them.
+    /// The instance types for its EC2NodeClass.
     pub instance_types: InstanceTypes,
 }
 
-/// What came of putting all overlays over the instance types of all NodePools.
+/// The instance types of all NodePools with all overlays applied.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overlaid {
     /// The instance types of each NodePool, by its name, in the order of the given ones.
     pub pools: BTreeMap<String, OverlaidTypes>,
-    /// The overlays that are not applied because they contradict others, by name, and why.
+    /// The overlays that are not applied because they conflict with others, by name, with the reason.
     pub conflicts: BTreeMap<String, String>,
 }
 
-/// Instance types with what overlays changed.
+/// Instance types with the changes of overlays.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OverlaidTypes {
-    /// The instance types. They are the given ones, not copies, where no overlay changed any.
+    /// The instance types: the given ones, not copies, if no overlay changed any.
     pub instance_types: InstanceTypes,
-    /// The names of those that have an offering whose price was changed.
+    /// The names of types with an offering whose price was changed.
     pub priced: BTreeSet<String>,
-    /// The names of those that were given resources.
+    /// The names of types to which resources were added.
     pub resourced: BTreeSet<String>,
 }
 
-/// Puts overlays over the instance types of NodePools.
+/// Applies overlays to the instance types of NodePools.
 ///
-/// The overlay of the greatest weight that sets an offering or a resource of a type decides it; among equals the last
-/// name. Two of the same weight that would both set a price, or give a type different amounts of a resource, conflict:
-/// the one that comes later is not applied to any pool. Invalid overlays are not applied either. An absolute price for
-/// types that are named one by one makes those available that lack only a price. Karpenter 1.14 does the same.
+/// An offering's price or a type's resource is set by the overlay with the greatest weight; with equal weights, by the last
+/// one in the order of names. Two overlays of the same weight conflict if both set a price, or set different amounts of a
+/// resource of a type: the later one is not applied to any pool. Invalid overlays are not applied either. An absolute price
+/// for types that are listed by name makes those available that lack only a price. Karpenter 1.14 does the same.
 #[must_use]
 pub fn apply(overlays: &[NodeOverlay], pools: &[Plain<'_>]) -> Overlaid {
     let mut ordered: Vec<&NodeOverlay> = overlays.iter().filter(|overlay| overlay.valid.is_ok()).collect();
@@ -83,8 +83,7 @@ pub fn apply(overlays: &[NodeOverlay], pools: &[Plain<'_>]) -> Overlaid {
     Overlaid { pools: finished.collect(), conflicts }
 }
 
-/// What an overlay decides: for which NodePool and type, and what. Types, pools and offerings are identified by their
-/// index.
+/// A value that an overlay sets, with the NodePool and the type. Types, pools and offerings are identified by index.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Statement {
     pool: usize,
@@ -98,7 +97,7 @@ enum About {
     Capacity { resource: String },
 }
 
-/// Which overlay sets what, by weight.
+/// The values and the overlays that set them, by weight.
 #[derive(Default)]
 struct Stated {
     by_weight: BTreeMap<(i32, Statement), (String, Option<Quantity>)>,
@@ -136,7 +135,7 @@ impl Stated {
     }
 }
 
-/// Everything that an overlay decides of what a NodePool can launch.
+/// All values that an overlay sets for the instance types of a NodePool.
 fn statements(overlay: &NodeOverlay, pool: usize, plain: &Plain<'_>) -> Vec<Statement> {
     let mut from_pool = Requirements::from_labels(&plain.pool.template.labels);
     from_pool.add(labels::NODE_POOL, Requirement::one_of([plain.pool.name.as_str()]));
@@ -157,7 +156,7 @@ fn statements(overlay: &NodeOverlay, pool: usize, plain: &Plain<'_>) -> Vec<Stat
     list
 }
 
-/// The places of the offerings of a type whose nodes an overlay is about.
+/// The indices of the offerings of a type that match an overlay.
 fn matching_offerings(overlay: &NodeOverlay, from_pool: &Requirements, kind: &InstanceType) -> Vec<usize> {
     let of_type = |key: &str| kind.requirements.get(key).or_else(|| from_pool.get(key));
     let possible =
@@ -178,8 +177,8 @@ fn matching_offerings(overlay: &NodeOverlay, from_pool: &Requirements, kind: &In
     kind.offerings.iter().enumerate().filter(|(_, offering)| matches(offering)).map(|(place, _)| place).collect()
 }
 
-/// Whether an overlay replaces the price lists: an absolute price for instance types named one by one and nothing else,
-/// as in Karpenter. An overlay for a whole family may not mean types that are not available yet.
+/// Whether an overlay replaces the price lists: an absolute price whose only requirement lists instance types by name, as in
+/// Karpenter. An overlay for a whole family may not be meant for types that are not available yet.
 fn is_price_list(overlay: &NodeOverlay) -> bool {
     let mut requirements = overlay.requirements.iter();
     let only = requirements.next().filter(|_| requirements.next().is_none());

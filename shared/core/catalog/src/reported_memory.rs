@@ -1,36 +1,36 @@
-//! How much memory nodes really have, as they reported it.
+//! The memory capacity that nodes reported.
 //!
-//! EC2 states the memory of a machine, and the system sees less of it. How much less is an estimate until the first node of a
-//! type has joined with the same image; from then on new nodes are planned by what that one reported.
+//! The memory capacity of a node is less than the memory of its instance type in EC2. The difference is estimated until the first
+//! node of a type has joined with the same image; later nodes are planned with the capacity that it reported.
 
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::Quantity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// For how long a report counts, as in Karpenter.
+/// How long a report is used, as in Karpenter.
 pub const KEEP: SignedDuration = SignedDuration::from_hours(60 * 24);
-/// A report that is repeated is only written again when it counts for no longer than this: half of the time.
+/// A repeated report is written again only when it expires within this time, which is half of the above.
 const RENEWED: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// How many reports are kept. Each takes about 60 bytes, and an item of DynamoDB holds 400 kB.
+/// The maximum number of reports. Each takes about 60 bytes, and an item of DynamoDB has at most 400 kB.
 const MOST: usize = 4_000;
 
-/// What nodes reported, by image and instance type.
+/// The reports of nodes, by image and instance type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ReportedMemory(BTreeMap<String, BTreeMap<String, Reported>>);
 
-/// The least that any node reported.
+/// The minimum of all reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Reported {
     memory: Quantity,
-    /// Until when it counts.
+    /// When it expires.
     until: Timestamp,
 }
 
 impl ReportedMemory {
-    /// Notes the memory capacity that a node reported. The least counts, so that what is planned fits on every such node.
+    /// Records the memory capacity that a node reported. The minimum is kept, so that planned pods fit on every such node.
     pub fn note(&mut self, image_id: &str, instance_type: &str, memory: Quantity, now: Timestamp) {
         let until = now.saturating_add(KEEP).unwrap_or(Timestamp::MAX);
         let of_image = self.0.entry(image_id.to_owned()).or_default();
@@ -41,7 +41,7 @@ impl ReportedMemory {
         }
     }
 
-    /// Leaves out what counts no more, and where that is too much the reports that end soonest.
+    /// Removes expired reports, and if too many remain, those that expire first.
     pub fn tidy(&mut self, now: Timestamp) {
         self.0.values_mut().for_each(|types| types.retain(|_, reported| reported.until > now));
         let mut ends: Vec<Timestamp> = self.0.values().flatten().map(|(_, reported)| reported.until).collect();
@@ -53,7 +53,7 @@ impl ReportedMemory {
         self.0.retain(|_, types| !types.is_empty());
     }
 
-    /// What nodes with any of these images have at the least, by instance type.
+    /// The minimum memory of nodes with any of these images, by instance type.
     pub fn of_images<'a>(
         &self,
         images: impl IntoIterator<Item = &'a str>,
@@ -69,7 +69,7 @@ impl ReportedMemory {
         least
     }
 
-    /// When all of it counts no more; `None` where there is nothing.
+    /// When the last report expires; `None` if there are none.
     #[must_use]
     pub fn ends(&self) -> Option<Timestamp> {
         self.0.values().flatten().map(|(_, reported)| reported.until).max()
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_counts_for_sixty_days_after_it_was_last_reported() {
+    fn the_minimum_is_used_for_sixty_days_after_the_last_report() {
         let mut memory = ReportedMemory::default();
         memory.note("ami-1", "m5.large", mib(7_700), day(0));
         memory.note("ami-1", "m5.large", mib(7_800), day(1));
@@ -102,11 +102,11 @@ mod tests {
         assert_eq!(known(&memory, &["ami-1"], day(61)), Some(mib(7_600)));
         assert_eq!(known(&memory, &["ami-1"], day(62)), None);
         memory.note("ami-1", "m5.large", mib(7_900), day(62));
-        assert_eq!(known(&memory, &["ami-1"], day(62)), Some(mib(7_900)), "what counts no more is forgotten");
+        assert_eq!(known(&memory, &["ami-1"], day(62)), Some(mib(7_900)), "expired reports are removed");
     }
 
     #[test]
-    fn the_same_report_changes_nothing_until_half_of_its_time_is_over() {
+    fn a_repeated_report_is_recorded_only_in_the_second_half_of_its_time() {
         let mut memory = ReportedMemory::default();
         memory.note("ami-1", "m5.large", mib(7_700), day(0));
         let first = memory.clone();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_are_of_one_image() {
+    fn a_report_is_used_only_for_its_image() {
         let mut memory = ReportedMemory::default();
         memory.note("ami-1", "m5.large", mib(7_700), day(0));
         memory.note("ami-2", "m5.large", mib(7_500), day(0));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_fits_into_an_item_and_is_read_as_it_was_written() {
+    fn the_reports_fit_into_an_item_and_are_read_as_written() {
         let mut memory = ReportedMemory::default();
         for image in 0..40 {
             for kind in 0..150 {
@@ -140,7 +140,7 @@ mod tests {
         assert!(written.len() < 400_000, "{}", written.len());
         assert_eq!(serde_json::from_str::<ReportedMemory>(&written).unwrap(), memory);
         let newest = memory.of_images(["ami-0123456789abcde39"], day(41));
-        assert_eq!(newest.len(), 150, "the latest stay");
+        assert_eq!(newest.len(), 150, "the latest reports are kept");
         memory.tidy(day(200));
         assert_eq!(memory, ReportedMemory::default());
     }

@@ -1,7 +1,7 @@
-//! The catalog as it is kept: the catalog function writes it, the planner reads it once per execution environment.
+//! The stored form of the catalog: the catalog function writes it, the planner reads it once per execution environment.
 //!
-//! The bytes are a format number and then zlib over [postcard](https://docs.rs/postcard). They fit into one DynamoDB
-//! item (400 kB) many times over. Zlib's checksum detects damaged bytes.
+//! The bytes are a format number, followed by [postcard](https://docs.rs/postcard) compressed with zlib. They are much
+//! smaller than a DynamoDB item may be (400 kB). Zlib's checksum detects damaged bytes.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -16,17 +16,17 @@ use serde::{Deserialize, Serialize};
 use crate::facts::{Facts, FactsError, Zone, synthetic_spot_price};
 use crate::type_facts::TypeFacts;
 
-/// Raised with every change of the shape of [`Catalog`] or what it holds, because postcard does not describe itself.
+/// Increased with every change of the fields of [`Catalog`] or their meaning, because postcard is not self-describing.
 const FORMAT: u8 = 4;
-/// What a catalog may decompress to at most: ten times a large region's. Guards memory against damaged bytes.
+/// The maximum decompressed size of a catalog, ten times that of a large region. It protects memory from damaged bytes.
 const MAXIMUM_DECOMPRESSED: u64 = 8 << 20;
 
-/// A price in millionths of a dollar an hour, the precision of the spot price history; finer prices are rounded.
+/// A price in millionths of a dollar per hour, the precision of the spot price history; more precise prices are rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Price(u64);
 
 impl Price {
-    /// `None` for what is no price: zero, negative, not a number, or beyond a million dollars an hour.
+    /// `None` for invalid prices: zero, negative, not a number, or above a million dollars per hour.
     #[must_use]
     pub fn from_dollars(dollars_an_hour: f64) -> Option<Self> {
         let micros = (dollars_an_hour * 1e6).round();
@@ -34,7 +34,7 @@ impl Price {
         (1.0..=1e12).contains(&micros).then_some(Self(micros as u64))
     }
 
-    /// Dollars an hour.
+    /// Dollars per hour.
     #[must_use]
     pub fn dollars(self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "at most 10^12")]
@@ -43,35 +43,35 @@ impl Price {
     }
 }
 
-/// Spot prices in dollars an hour, by instance type and zone name.
+/// Spot prices in dollars per hour, by instance type and zone name.
 pub type SpotPrices = BTreeMap<String, BTreeMap<String, f64>>;
 
-/// Where on-demand prices come from.
+/// The source of on-demand prices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnDemandPriceSource {
     /// The AWS Price List.
     PriceList,
-    /// The table that was compiled in, which ages.
+    /// The built-in table, which becomes outdated.
     Embedded,
     /// A catalog file that a person gave.
     File,
 }
 
-/// Where spot prices come from.
+/// The source of spot prices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SpotPriceSource {
     /// DescribeSpotPriceHistory.
     History,
-    /// None were read yet, so the on-demand price stands in for all of them, as in Karpenter.
+    /// None have been read yet, so the on-demand prices are used, as in Karpenter.
     OnDemand,
-    /// Made up; see [`synthetic_spot_price`].
+    /// Synthetic; see [`synthetic_spot_price`].
     Synthetic,
     /// A catalog file that a person gave.
     File,
 }
 
-/// The deployment's settings for the capacity of all nodes. They are kept with the catalog, so that everything that
-/// uses an instance type uses the same.
+/// The deployment's settings for the capacity of all nodes. They are stored with the catalog, so that all functions use the same
+/// settings.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapacitySettings {
     /// Karpenter's `RESERVED_ENIS`: interfaces of the default card that pods cannot use, as with custom networking.
@@ -80,13 +80,13 @@ pub struct CapacitySettings {
     pub memory_overhead: MemoryOverhead,
 }
 
-/// The share of memory that the hypervisor and the system take, in billionths: 75,000,000 for 0.075, which is 7.5%.
+/// The fraction of memory that the hypervisor and the system use, in billionths: 75,000,000 for 0.075, which is 7.5%.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryOverhead(u32);
 
-/// Why a text is no share of memory.
+/// Why a text is not a fraction of memory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("it is no share of memory from 0 up to, but not, 1; write 0.075 for 7.5%")]
+#[error("it is not a fraction of at least 0 and less than 1; write 0.075 for 7.5%")]
 pub struct MemoryOverheadError;
 
 impl Default for MemoryOverhead {
@@ -97,7 +97,7 @@ impl Default for MemoryOverhead {
 }
 
 impl MemoryOverhead {
-    /// The share, 0.075 for 7.5%.
+    /// The fraction, 0.075 for 7.5%.
     #[must_use]
     pub fn share(self) -> f64 {
         f64::from(self.0) / 1e9
@@ -117,25 +117,24 @@ impl FromStr for MemoryOverhead {
     }
 }
 
-/// What EC2 offers in a region, for every EC2NodeClass.
+/// The instance types, offerings and prices of a region, for all EC2NodeClasses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Catalog {
     /// Increases with every change, so that readers can detect it. The writer sets it.
     pub version: u64,
-    /// Such as `us-east-1`.
+    /// The region, such as `us-east-1`.
     pub region: String,
-    /// The region's zones; [`ZoneOffer::zone`] counts in this order.
+    /// The region's zones; [`ZoneOffer::zone`] is an index of this list.
     pub zones: Vec<Zone>,
     /// Where on-demand prices come from.
     pub on_demand_price_source: OnDemandPriceSource,
-    /// When instance types, offerings and spot prices were last read from EC2, all of them; `None` where they never were.
+    /// When instance types, offerings and spot prices were last read completely from EC2; `None` if never.
     pub read: Option<Timestamp>,
-    /// When on-demand prices were last read from the Price List; `None` where they never were. They are read again only
-    /// when they are old, which is why their age is kept with them.
+    /// When on-demand prices were last read from the Price List; `None` if never. They are read again only when they are old.
     pub on_demand_prices_read: Option<Timestamp>,
     /// Where spot prices come from.
     pub spot_price_source: SpotPriceSource,
-    /// How many instances are left in each active capacity reservation of the account, by its id.
+    /// The number of available instances in each active capacity reservation of the account, by id.
     pub reservations: BTreeMap<String, u32>,
     /// The account's placement groups.
     pub placement_groups: Vec<NamedPlacementGroup>,
@@ -148,7 +147,7 @@ pub struct Catalog {
 /// A placement group of the account.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct NamedPlacementGroup {
-    /// `pg-…`.
+    /// The id, `pg-…`.
     pub id: String,
     /// Its name.
     pub name: String,
@@ -159,9 +158,9 @@ pub struct NamedPlacementGroup {
 /// An instance type, its zones and its prices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CatalogType {
-    /// What it is.
+    /// Its facts.
     pub facts: TypeFacts,
-    /// The same in every zone but where [`ZoneOffer::on_demand_price`] differs; `None` where it is unknown.
+    /// The on-demand price in all zones without a [`ZoneOffer::on_demand_price`]; `None` if it is unknown.
     pub on_demand_price: Option<Price>,
     /// The zones that offer it.
     pub offers: Vec<ZoneOffer>,
@@ -170,37 +169,37 @@ pub struct CatalogType {
 /// An instance type in a zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ZoneOffer {
-    /// Position in [`Catalog::zones`].
+    /// The index in [`Catalog::zones`].
     pub zone: u8,
-    /// `None` where it is unknown.
+    /// The spot price; `None` if it is unknown.
     pub spot_price: Option<Price>,
-    /// The on-demand price where it is not the type's own, which EC2 never does but a catalog file may.
+    /// The on-demand price if it differs from that of the type, which is only possible in a catalog file.
     pub on_demand_price: Option<Price>,
-    /// How it is sold on demand here.
+    /// Whether it is sold on demand in this zone.
     pub on_demand: Listing,
-    /// How it is sold as spot here.
+    /// Whether it is sold as spot in this zone.
     pub spot: Listing,
 }
 
-/// How an instance type is sold in a zone for a capacity type.
+/// Whether an instance type is sold in a zone with a capacity type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Listing {
-    /// Wherever the type is offered, if the type's facts name the capacity type: what EC2 does.
+    /// It is sold if the facts of the type contain the capacity type, as in EC2.
     #[default]
     Open,
-    /// Listed with its price, but not available: `available: false` in a catalog file.
+    /// It has a price but is not available: `available: false` in a catalog file.
     Withheld,
-    /// Not listed, so not sold here.
+    /// It is not listed, so it is not sold in this zone.
     Absent,
 }
 
-/// Why stored bytes are no catalog, or a catalog cannot be stored.
+/// Why stored bytes are not a catalog, or a catalog cannot be stored.
 #[derive(Debug, thiserror::Error)]
 pub enum StoredCatalogError {
-    /// Nothing there.
+    /// There are no bytes.
     #[error("the stored catalog is empty; run the catalog function to write it again")]
     Empty,
-    /// Another release wrote it.
+    /// Another release wrote the catalog.
     #[error(
         "the stored catalog has format {found}, this release reads format {FORMAT}; run this release's catalog function"
     )]
@@ -208,35 +207,35 @@ pub enum StoredCatalogError {
         /// The format number found.
         found: u8,
     },
-    /// Damaged.
+    /// The bytes are damaged.
     #[error("the stored catalog is damaged ({0}); run the catalog function to write it again")]
     Compression(#[from] std::io::Error),
-    /// Damaged, or of another shape.
+    /// The bytes are damaged, or have other fields.
     #[error("the stored catalog is damaged ({0}); run the catalog function to write it again")]
     Shape(#[from] postcard::Error),
-    /// An instance type names a zone that is not listed.
+    /// An instance type has a zone that is not listed.
     #[error(
         "the stored catalog is damaged ({instance_type} is offered in zone number {zone}, which is not listed); run the catalog function to write it again"
     )]
     Zone {
         /// The type.
         instance_type: String,
-        /// The zone's position.
+        /// The index of the zone.
         zone: u8,
     },
 }
 
 impl CatalogType {
-    /// The zones that offer it, and what they offer.
+    /// The zones that offer it, with capacity types and prices.
     pub fn zones<'a>(&'a self, catalog: &'a Catalog) -> impl Iterator<Item = (&'a Zone, &'a ZoneOffer)> {
         self.offers.iter().filter_map(|offer| Some((catalog.zones.get(usize::from(offer.zone))?, offer)))
     }
 }
 
 impl Catalog {
-    /// Condenses facts and spot prices. Where there are no spot prices at all, the on-demand price stands in.
+    /// Creates a catalog from facts and spot prices. Without any spot prices, the on-demand prices are used.
     ///
-    /// Types that cannot be a node, and zones that [`Facts::zones`] does not list, are left out.
+    /// Types that cannot be nodes, and zones that are not in [`Facts::zones`], are omitted.
     #[must_use]
     pub fn new(
         version: u64,
@@ -286,30 +285,28 @@ impl Catalog {
         Self { spot_price_source: SpotPriceSource::Synthetic, ..catalog }
     }
 
-    /// The catalog that is used where a person gives none: the embedded facts of us-east-1 in its zones a, b and c, with
-    /// real on-demand prices and synthetic spot prices.
+    /// The default catalog: the embedded facts of us-east-1 in its zones a, b and c, with real on-demand prices and synthetic
+    /// spot prices.
     ///
     /// # Errors
     ///
-    /// If the data that was compiled in is damaged, which the crate's tests exclude.
+    /// If the embedded data is damaged, which the crate's tests exclude.
     pub fn embedded() -> Result<Self, &'static FactsError> {
         Ok(Self::synthetic(1, &Facts::embedded()?.within_zones(&["us-east-1a", "us-east-1b", "us-east-1c"])))
     }
 
-    /// Where its prices come from, in words for a person; one sentence for each kind of price.
+    /// The sources of its prices as text: a sentence for each capacity type.
     #[must_use]
     pub const fn price_sources(&self) -> [&'static str; 2] {
         [
             match self.on_demand_price_source {
                 OnDemandPriceSource::PriceList => "on-demand prices are the AWS Price List's",
-                OnDemandPriceSource::Embedded => {
-                    "on-demand prices are the table that was compiled in (us-east-1, July 2026)"
-                }
+                OnDemandPriceSource::Embedded => "on-demand prices are the built-in table (us-east-1, July 2026)",
                 OnDemandPriceSource::File => "on-demand prices are the catalog file's",
             },
             match self.spot_price_source {
                 SpotPriceSource::History => "spot prices are EC2's spot price history",
-                SpotPriceSource::OnDemand => "spot prices are unknown; the on-demand price stands in for each",
+                SpotPriceSource::OnDemand => "spot prices are unknown; on-demand prices are used instead",
                 SpotPriceSource::Synthetic => {
                     "spot prices are synthetic (25% to 45% of on demand); they do not reflect the market"
                 }
@@ -325,7 +322,7 @@ impl Catalog {
         self.types.get(position)
     }
 
-    /// The catalog as bytes; the same catalog always gives the same bytes.
+    /// The catalog as bytes. Equal catalogs have equal bytes.
     ///
     /// # Errors
     ///
@@ -336,7 +333,7 @@ impl Catalog {
         Ok(encoder.finish()?)
     }
 
-    /// Reads what [`Catalog::encode`] wrote.
+    /// Decodes the bytes of [`Catalog::encode`].
     ///
     /// # Errors
     ///

@@ -1,10 +1,10 @@
-//! What of a DescribeInstanceTypes entry scheduling needs, with EC2's words already read.
+//! The fields of a DescribeInstanceTypes entry that scheduling needs, in parsed form.
 
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{InstanceTypeInfo, VpcLimits};
 
-/// The processor architecture, in Kubernetes' words.
+/// The processor architecture, with the names of Kubernetes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Architecture {
     /// `x86_64`.
@@ -24,87 +24,87 @@ impl Architecture {
     }
 }
 
-/// A kind of GPU or inference accelerator and how many of it.
+/// A kind of GPU or inference accelerator, and its number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
-    /// As EC2 writes it, such as `Radeon Pro V520`.
+    /// The name in EC2, such as `Radeon Pro V520`.
     pub name: String,
-    /// As EC2 writes it, such as `NVIDIA`.
+    /// The manufacturer in EC2, such as `NVIDIA`.
     pub manufacturer: String,
-    /// How many whole ones.
+    /// The number of whole devices.
     pub count: u32,
-    /// Of one, in MiB; 0 where EC2 does not report it.
+    /// The memory of one device in MiB; 0 if EC2 does not report it.
     pub memory_mib: u64,
 }
 
-/// A kind of AWS Neuron device and how many of it.
+/// A kind of AWS Neuron device, and its number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NeuronDevice {
-    /// Such as `Trainium`.
+    /// The name, such as `Trainium`.
     pub name: String,
-    /// How many.
+    /// The number of devices.
     pub count: u32,
-    /// Cores of one device.
+    /// The number of cores of one device.
     pub cores: u32,
 }
 
 /// A network card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkCard {
-    /// From 0.
+    /// The index, from 0.
     pub index: u32,
-    /// Interfaces that it can carry.
+    /// The maximum number of interfaces.
     pub maximum_interfaces: u32,
 }
 
 /// Facts of one instance type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypeFacts {
-    /// Such as `m5.large`.
+    /// The name, such as `m5.large`.
     pub name: String,
     /// Processor architecture.
     pub architecture: Architecture,
     /// Virtual CPUs.
     pub cpus: u32,
-    /// In MiB, as EC2 states it.
+    /// The memory in EC2, in MiB.
     pub memory_mib: u64,
     /// `nitro` or `xen`; empty for bare metal.
     pub hypervisor: String,
-    /// Such as `Intel`.
+    /// The manufacturer of the processor, such as `Intel`.
     pub cpu_manufacturer: Option<String>,
-    /// Sustained clock speed; 0 where EC2 does not report it, as Karpenter labels it.
+    /// The sustained clock speed in MHz; 0 if EC2 does not report it, as in Karpenter's label.
     pub clock_mhz: u32,
-    /// Features that a launch can ask of the processor, such as `nested-virtualization`.
+    /// Features of the processor that a launch can enable, such as `nested-virtualization`.
     pub cpu_features: Vec<String>,
-    /// Whether it can be bought on demand.
+    /// Whether it is sold on demand.
     pub on_demand: bool,
-    /// Whether it can be bought as spot.
+    /// Whether it is sold as spot.
     pub spot: bool,
     /// Whether traffic between instances is encrypted by the hardware.
     pub encryption_in_transit: bool,
     /// Whether it can run Nitro Enclaves.
     pub nitro_enclaves: bool,
-    /// All its own disks together, in GB (10^9 bytes), of any kind.
+    /// The total size of its instance store in GB (10^9 bytes).
     pub local_storage_gb: Option<u64>,
-    /// Whether its own disks are NVMe.
+    /// Whether its instance store is NVMe.
     pub local_nvme: bool,
-    /// Maximum, in Mbps; only where it is EBS-optimised by default.
+    /// The maximum EBS bandwidth in Mbps, only if it is EBS-optimized by default.
     pub ebs_bandwidth_mbps: Option<u32>,
-    /// Baseline, in Mbps.
+    /// The baseline network bandwidth in Mbps.
     pub network_bandwidth_mbps: Option<u32>,
     /// Whether it has an elastic network adapter.
     pub ena: bool,
-    /// Network cards; empty where they are unknown.
+    /// Network cards; empty if they are unknown.
     pub network_cards: Vec<NetworkCard>,
-    /// The card that takes the primary interface.
+    /// The card of the primary interface.
     pub default_network_card: u32,
     /// IPv4 addresses of one interface.
     pub ipv4_per_interface: u32,
-    /// Elastic fabric adapters at most.
+    /// The maximum number of elastic fabric adapters.
     pub maximum_efa_interfaces: u32,
-    /// Branch interfaces for pods with security groups of their own; none where the type carries no trunk.
+    /// Branch interfaces for pods with their own security groups; 0 if the type supports no trunk interface.
     pub branch_interfaces: Option<u32>,
-    /// IPv4 addresses of one interface by the VPC resource controller's table, which Windows nodes go by.
+    /// IPv4 addresses of one interface in the table of the VPC resource controller, which applies to Windows nodes.
     pub vpc_ipv4_per_interface: Option<u32>,
     /// GPUs.
     pub gpus: Vec<Device>,
@@ -112,13 +112,13 @@ pub struct TypeFacts {
     pub inference_accelerators: Vec<Device>,
     /// AWS Neuron devices.
     pub neuron_devices: Vec<NeuronDevice>,
-    /// `cluster`, `partition`, `spread`.
+    /// The supported placement strategies: `cluster`, `partition`, `spread`.
     pub placement_strategies: Vec<String>,
 }
 
 impl TypeFacts {
-    /// Condenses an entry. `None` for types that cannot be a node: those that are neither x86_64 nor arm64 (Macs), or
-    /// that only run paravirtual images. Karpenter leaves them out too.
+    /// Parses an entry. `None` for types that cannot be nodes: those that are neither x86_64 nor arm64 (Macs), or that run only
+    /// paravirtual images. Karpenter omits them too.
     #[must_use]
     pub fn new(
         info: &InstanceTypeInfo,
@@ -132,7 +132,7 @@ impl TypeFacts {
                 _ => None,
             }
         })?;
-        // An entry in a file may leave it out; EC2 always reports it.
+        // An entry in a file may omit it; EC2 always reports it.
         let kinds = &info.supported_virtualization_types;
         if !kinds.is_empty() && !kinds.iter().any(|kind| kind == "hvm") {
             return None;
@@ -184,7 +184,7 @@ impl TypeFacts {
     }
 }
 
-/// GHz to the nearest MHz; 0 where EC2 does not report it.
+/// GHz, rounded to MHz; 0 if EC2 does not report it.
 fn clock_mhz(ghz: Option<f64>) -> u32 {
     let mhz = (ghz.unwrap_or_default() * 1000.0).round();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the range")]
@@ -228,14 +228,14 @@ mod tests {
     use crate::facts::Facts;
 
     #[test]
-    fn macs_are_no_nodes() {
+    fn macs_cannot_be_nodes() {
         let facts = Facts::embedded().unwrap();
         assert_eq!(TypeFacts::new(&facts.instance_types["mac2.metal"], None, None), None);
         assert_eq!(TypeFacts::new(&facts.instance_types["mac1.metal"], None, None), None);
     }
 
     #[test]
-    fn types_that_also_run_32_bit_images_are_amd64() {
+    fn types_that_support_i386_too_are_amd64() {
         let facts = Facts::embedded().unwrap();
         let info = &facts.instance_types["c1.medium"];
         assert_eq!(info.processor_info.supported_architectures[0], "i386");
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_without_a_trunk_has_no_branch_interfaces() {
+    fn a_type_without_trunk_interface_has_no_branch_interfaces() {
         let facts = Facts::embedded().unwrap();
         let limits = |trunking_compatible| VpcLimits {
             interfaces: 3,

@@ -1,4 +1,4 @@
-//! What is known to be short: offerings that EC2 has just refused.
+//! Unavailable offerings: those for which EC2 recently reported insufficient capacity.
 
 use std::collections::HashMap;
 
@@ -15,11 +15,11 @@ pub struct Unavailable {
     pub zone: Option<String>,
     /// The capacity type.
     pub capacity_type: Option<CapacityType>,
-    /// From this moment on the record does not count.
+    /// When the record expires.
     pub until: Timestamp,
 }
 
-/// The records that hold at one moment, ready for look-ups.
+/// The records that are valid at a time, prepared for lookups.
 #[derive(Debug, Clone, Default)]
 pub struct UnavailableOfferings {
     of_any_type: Vec<Scope>,
@@ -29,7 +29,7 @@ pub struct UnavailableOfferings {
 type Scope = (Option<String>, Option<CapacityType>);
 
 impl UnavailableOfferings {
-    /// The records that still hold at `now`.
+    /// The records that are valid at `now`.
     #[must_use]
     pub fn new(records: impl IntoIterator<Item = Unavailable>, now: Timestamp) -> Self {
         let mut offerings = Self::default();
@@ -54,7 +54,7 @@ impl UnavailableOfferings {
             || self.by_type.get(instance_type).is_some_and(|scopes| scopes.iter().any(covers))
     }
 
-    /// Whether nothing is known to be short.
+    /// Whether there are no records.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.of_any_type.is_empty() && self.by_type.is_empty()
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_record_leaves_open_it_covers_whole() {
+    fn an_absent_field_of_a_record_covers_all_values() {
         let short = at(0, &[record(None, Some("a"), None), record(None, None, Some(CapacityType::Spot))]);
         assert!(short.covers("m5.large", "a", CapacityType::OnDemand));
         assert!(short.covers("c5.large", "b", CapacityType::Spot));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_ends_at_its_moment() {
+    fn a_record_expires() {
         let records = [record(Some("m5.large"), Some("a"), Some(CapacityType::Spot))];
         assert!(at(179, &records).covers("m5.large", "a", CapacityType::Spot));
         assert!(at(180, &records).is_empty());

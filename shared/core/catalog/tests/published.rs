@@ -1,4 +1,4 @@
-//! Holds every instance type to the labels and allocatable resources that Karpenter publishes for it (AL2023, default
+//! Compares the labels and allocatable resources of every instance type with those that Karpenter publishes (AL2023, default
 //! block devices, default settings). `docs/instance-types.md` of this crate explains the differences listed here.
 
 #![allow(clippy::unwrap_used)]
@@ -15,13 +15,13 @@ use nodeless_model::resources::format_quantity;
 type Texts = BTreeMap<String, String>;
 type Published = BTreeMap<String, BTreeMap<String, Texts>>;
 
-/// Labels that the published tables leave out, although Karpenter sets them.
+/// Labels that the published tables do not contain, although Karpenter sets them.
 const NOT_PUBLISHED: [&str; 2] = [labels::REGION, labels::NITRO_SANDBOX];
-/// Labels that depend on the node class and the offering; the published tables have none of them.
+/// Labels that depend on the EC2NodeClass and the offering, which the published tables do not contain.
 const OF_OFFERINGS: [&str; 3] = [labels::ZONE, labels::ZONE_ID, labels::CAPACITY_TYPE];
 
-/// Types that the published tables give no `vpc.amazonaws.com/pod-eni`, though the VPC resource controller's table states
-/// that they carry a trunk interface. The controller's table decides, as it is what runs.
+/// Types without `vpc.amazonaws.com/pod-eni` in the published tables, although they support a trunk interface according to the
+/// table of the VPC resource controller. The controller's table applies, because the controller sets the resource.
 const TRUNK_NOT_PUBLISHED: [&str; 18] = [
     "c8gb.metal-24xl",
     "c8gb.metal-48xl",
@@ -49,7 +49,7 @@ fn published() -> Published {
     serde_json::from_slice(&json).unwrap()
 }
 
-/// What we make of every type: labels with one value, and allocatable resources above zero.
+/// The computed labels with one value, and allocatable resources above zero, of every type.
 fn ours() -> BTreeMap<String, (Texts, Texts)> {
     let facts = Facts::embedded().unwrap();
     let settings = NodeClassSettings::new(AmiFamily::Al2023, facts.zones.clone());
@@ -74,14 +74,14 @@ fn differences(kind: &str, ours: &Texts, theirs: &Texts) -> Vec<String> {
 }
 
 #[test]
-fn labels_and_allocatable_of_all_types_are_karpenters() {
+fn labels_and_allocatable_resources_are_those_of_karpenter() {
     let (published, mut ours) = (published(), ours());
     assert_eq!(published.len(), 1_234);
     let mut wrong = Vec::new();
     for (name, theirs) in &published {
         let (labels, mut resources) = ours.remove(name).unwrap_or_else(|| panic!("{name} is missing"));
         if TRUNK_NOT_PUBLISHED.contains(&name.as_str()) {
-            assert!(resources.remove("vpc.amazonaws.com/pod-eni").is_some(), "{name} is no exception any more");
+            assert!(resources.remove("vpc.amazonaws.com/pod-eni").is_some(), "{name} is no longer an exception");
         }
         let found = differences("label", &labels, &theirs["labels"]).into_iter().chain(differences(
             "resource",
@@ -91,17 +91,17 @@ fn labels_and_allocatable_of_all_types_are_karpenters() {
         wrong.extend(found.map(|difference| format!("{name}: {difference}")));
     }
     assert!(wrong.is_empty(), "{} differences, such as\n{}", wrong.len(), wrong[..wrong.len().min(20)].join("\n"));
-    // What is left is a type that Karpenter's tables do not list.
+    // The remaining types are not in Karpenter's tables.
     assert_eq!(ours.into_keys().collect::<Vec<_>>(), ["dl1.24xlarge"]);
 }
 
-/// The table of `docs/allocatable.md`. After a change that is meant, write it again:
+/// The table of `docs/allocatable.md`. After an intended change, write it again:
 ///
 /// ```sh
 /// NODELESS_WRITE_TABLE=1 cargo test -p nodeless-catalog --test published
 /// ```
 #[test]
-fn the_table_of_all_types_is_what_comes_out() {
+fn the_table_of_all_types_is_current() {
     const SHOWN: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
     let published = published();
     let mut table = String::from(
@@ -127,5 +127,5 @@ fn the_table_of_all_types_is_what_comes_out() {
     }
     let present = std::fs::read_to_string(&path).unwrap();
     let wrong = present.lines().zip(table.lines()).find(|(present, expected)| present != expected);
-    assert!(present == table, "docs/allocatable.md is not what comes out, such as {wrong:?}; write it again");
+    assert!(present == table, "docs/allocatable.md is outdated, for example {wrong:?}; write it again");
 }

@@ -70,7 +70,7 @@ fn homeless(cluster: &Cluster<'_>, of: &ClusterNode<'_>) -> Vec<ObjectEvent> {
 /// The event on a PodDisruptionBudget that never allows an eviction.
 const NEVER: &str = "It never allows an eviction, so the nodes of its pods are not disrupted voluntarily; allow at least one disruption";
 /// The event on a PodDisruptionBudget that requires as many pods as there are.
-const WANTS_ALL: &str = "It wants as many pods as there are, so it allows no eviction, and the nodes of its pods are not \
+const WANTS_ALL: &str = "It requires as many pods as there are, so it allows no eviction, and the nodes of its pods are not \
                          disrupted voluntarily; run more replicas, or allow at least one disruption";
 
 /// PodDisruptionBudgets that never allow an eviction, and pods with several.

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub const INITIAL: u32 = 100;
 /// The same after a shortage: enough for the usual launches of a NodePool, and few enough that a rejection costs little.
 pub const AFTER_SHORTAGE: u32 = 8;
-/// How long a result counts.
+/// How long a result is used.
 pub const KEPT_FOR: SignedDuration = SignedDuration::from_mins(30);
 /// The maximum price ratio to the cheapest offering of an offering that replaces it when its budget is used up: waiting for the
 /// next round takes seconds, and a node costs for hours.
@@ -222,21 +222,21 @@ mod tests {
         };
         assert_eq!(sizes(changes(&outcome(100, false), NOW)), (Some(200), None));
         assert_eq!(sizes(changes(&outcome(8, false), NOW)), (Some(16), None));
-        // A few launches are no evidence for many, and a partial launch is a shortage.
+        // A few successful launches do not raise the budget, and a partial launch is a shortage.
         assert_eq!(sizes(changes(&outcome(3, false), NOW)), (None, None));
         assert_eq!(sizes(changes(&outcome(60, true), NOW)), (None, Some(AFTER_SHORTAGE)));
         assert_eq!(changes(&outcome(0, true), NOW).1[0].until, NOW + KEPT_FOR);
     }
 
     #[test]
-    fn an_ordinary_scale_up_goes_in_one_call() {
+    fn an_ordinary_scale_up_is_one_call() {
         let offerings = [usable("m5.large", "a", 0.1), usable("m5.xlarge", "a", 0.2)];
         let shares = Budgets::default().shares(100, &offerings, 100);
         assert_eq!(shares, [Share { count: 100, avoided: Vec::new() }]);
     }
 
     #[test]
-    fn what_is_beyond_a_budget_goes_elsewhere_for_about_the_same_or_waits() {
+    fn launches_beyond_a_budget_use_offerings_of_about_the_same_price_or_wait() {
         let (a, b, dear) =
             (usable("m5.large", "a", 0.1), usable("m5a.large", "a", 0.11), usable("m5.4xlarge", "a", 0.8));
         let mut budgets = Budgets::default();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_shortage_a_few_are_tried_while_the_others_go_elsewhere() {
+    fn after_a_shortage_a_few_launches_are_tried_and_the_others_use_other_offerings() {
         let (a, b) = (usable("m5.large", "a", 0.1), usable("m5.large", "b", 0.1));
         let mut budgets = Budgets::new(vec![budget(&a, AFTER_SHORTAGE)]);
         let shares = budgets.shares(50, &[a, b], 100);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn launches_on_their_way_count() {
+    fn launches_in_progress_reduce_the_budget() {
         let (a, b) = (usable("m5.large", "a", 0.1), usable("m5.large", "b", 0.1));
         let mut budgets = Budgets::new(vec![budget(&a, 16)]);
         budgets.charge(10, &[a, b], &[]);

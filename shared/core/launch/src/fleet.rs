@@ -59,7 +59,7 @@ pub struct FleetOverride {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FleetError {
     /// No candidates at all.
-    #[error("no instance type and offering is left to launch")]
+    #[error("no offering is available for this launch")]
     NoCandidates,
     /// No AMI matches.
     #[error(
@@ -153,13 +153,12 @@ fn leave_out_dearest(groups: &mut BTreeMap<Variant, Vec<FleetOverride>>) -> BTre
     left_out.map(|entry| entry.instance_type).collect()
 }
 
-/// Of the candidates those of the one type that represents the class in dry runs:
-/// on demand where there is such an offering, the cheapest with an image and a subnet, with accelerators only where nothing
-/// else has. Never spot: the dry run is of RunInstances, which asks for no spot instance, and EC2 refuses tags of a spot request
-/// where there is none.
+/// The candidates of the instance type that is used in dry runs of the class: the cheapest with an image and a subnet, on
+/// demand if possible, with accelerators only if no other type has both. Never spot: the dry run is of RunInstances, which
+/// requests no spot instance, and EC2 rejects tags of a spot request without one.
 ///
 /// # Errors
-/// What the cheapest lacks, where none has an image and a subnet.
+/// What the cheapest candidate lacks, if none has an image and a subnet.
 pub fn sample(
     class: &EC2NodeClass,
     claim: &NodeClaim,
@@ -275,13 +274,13 @@ pub fn min_values_missed(claim: &NodeClaim, candidates: &[LaunchCandidate]) -> O
     }
     let all: Vec<&LaunchCandidate> = candidates.iter().collect();
     let (key, least, found) = MinValues::of(claim).first_short(&all)?;
-    Some(format!("minValues asks for {least} values of {key}, and what is available now has {found}"))
+    Some(format!("minValues requires {least} values of {key}, and the available offerings have {found}"))
 }
 
 /// The candidates of one capacity type, cheapest first, truncated to what EC2 considers.
 ///
-/// With `minValues` nothing is left out as too expensive or too special, as in Karpenter, because that is the purpose of the
-/// choice. As many types are kept as the choice requires.
+/// With `minValues`, expensive and special types are kept, as in Karpenter, because `minValues` requires a choice of types.
+/// The list is as long as `minValues` requires.
 fn choose<'a>(candidates: &[&'a LaunchCandidate], min_values: &MinValues<'_>) -> Vec<&'a LaunchCandidate> {
     let of = |kind| candidates.iter().copied().filter(move |candidate| candidate.capacity_type == kind);
     let kinds = [CapacityType::Reserved, CapacityType::Spot, CapacityType::OnDemand];

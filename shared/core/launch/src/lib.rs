@@ -22,18 +22,18 @@ pub mod user_data;
 pub struct ClusterDetails {
     /// The cluster's name in EKS.
     pub name: String,
-    /// The Kubernetes version, such as `1.33`, which images are published for.
+    /// The Kubernetes version, such as `1.33`, for which images are published.
     pub version: String,
     /// The URL of the API server.
     pub endpoint: String,
-    /// The certificate authority, as base64 of PEM, as EKS gives it.
+    /// The certificate authority in the form of EKS: PEM in base64.
     pub certificate_authority: String,
     /// The addresses of services, such as `10.100.0.0/16`; without it an AL2023 node cannot join.
     pub service_cidr: Option<String>,
 }
 
 impl ClusterDetails {
-    /// Whether pods and services have IPv6 addresses, as EKS decides once for a cluster.
+    /// Whether pods and services have IPv6 addresses, which is fixed for an EKS cluster.
     #[must_use]
     pub fn is_ipv6(&self) -> bool {
         self.service_cidr.as_deref().is_some_and(|cidr| cidr.contains(':'))

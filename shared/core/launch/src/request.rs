@@ -153,7 +153,7 @@ fn positive(number: i64) -> Option<i32> {
     i32::try_from(number).ok().filter(|number| *number > 0)
 }
 
-/// The serialised name of a value, which is also EC2's name.
+/// The serialized name of a value, which is also EC2's name.
 fn word<T: Serialize>(value: &T) -> Value {
     serde_json::to_value(value).unwrap_or_default()
 }
@@ -170,7 +170,7 @@ pub fn tag_specification(kind: &str, tags: &StringMap) -> Value {
 pub struct FleetCall<'a> {
     /// The plan of the fleet.
     pub plan: &'a FleetPlan,
-    /// The launch templates' names, by variant. A variant without one is left out.
+    /// The names of the launch templates, by variant. A variant without one is omitted.
     pub templates: &'a BTreeMap<Variant, String>,
     /// The number of instances.
     pub count: u32,

@@ -26,7 +26,7 @@ pub const NITRO_SANDBOX_RESOURCE: &str = "eks.amazonaws.com/nitro-sandbox";
 pub struct TemplateSpec {
     /// The AMI.
     pub image_id: String,
-    /// User data in base64; empty where there is none.
+    /// User data in base64; empty if there is none.
     pub user_data: String,
     /// The instance profile, by name.
     pub instance_profile: String,
@@ -34,7 +34,7 @@ pub struct TemplateSpec {
     pub security_group_ids: Vec<String>,
     /// Whether the primary interface gets a public address; `None` leaves it to the subnet.
     pub associate_public_ip_address: Option<bool>,
-    /// How many address prefixes each interface for IP traffic gets.
+    /// The number of address prefixes of each interface for IP traffic.
     pub ip_prefix_count: Option<i32>,
     /// Whether interfaces get IPv6 addresses rather than IPv4 prefixes.
     pub ipv6: bool,
@@ -121,9 +121,9 @@ pub struct Variant {
 /// A network interface of a template.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Interface {
-    /// Which card, from 0.
+    /// The index of the card, from 0.
     pub network_card_index: i32,
-    /// Which interface of the card, from 0.
+    /// The index of the interface on its card, from 0.
     pub device_index: i32,
     /// Its traffic.
     pub kind: InterfaceKind,
@@ -136,7 +136,7 @@ pub enum InterfaceKind {
     Interface,
     /// IP and elastic fabric traffic.
     Efa,
-    /// Elastic fabric traffic alone.
+    /// Only elastic fabric traffic.
     EfaOnly,
 }
 
@@ -221,7 +221,7 @@ impl TemplateSpec {
     /// crash, and changed content becomes a new template.
     #[must_use]
     pub fn name(&self) -> String {
-        // Plain data always serialises; otherwise the name would still be deterministic.
+        // Plain data can always be serialized; otherwise the name would still be deterministic.
         let content = serde_json::to_vec(self).unwrap_or_default();
         let hash = Sha256::digest(&content).iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
         format!("nodeless/{hash:016x}")

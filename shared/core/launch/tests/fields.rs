@@ -1,5 +1,5 @@
-//! Holds `docs/ec2nodeclass.md` to the CustomResourceDefinition: a row for each field, none for what is no field, and every
-//! test that a row names is there.
+//! Compares `docs/ec2nodeclass.md` with the CustomResourceDefinition: each field has a row, each row has a field, and the
+//! tests in each row exist.
 
 #![allow(clippy::unwrap_used)]
 
@@ -37,7 +37,7 @@ fn fields_of_the_definition() -> BTreeSet<String> {
     found
 }
 
-/// The rows of the first table: field, what is done with it, where it is tested.
+/// The rows of the first table: field, use, tests.
 fn rows() -> Vec<[String; 3]> {
     let text = fs::read_to_string(root().join("docs/ec2nodeclass.md")).unwrap();
     let rows = text.lines().filter(|line| line.starts_with("| `"));
@@ -53,24 +53,27 @@ fn rows() -> Vec<[String; 3]> {
 fn every_field_has_a_row_and_every_row_a_field() {
     let rows: Vec<String> = rows().into_iter().map(|[field, ..]| field).collect();
     let documented: BTreeSet<String> = rows.iter().cloned().collect();
-    assert_eq!(documented.len(), rows.len(), "a field stands twice");
+    assert_eq!(documented.len(), rows.len(), "a field has two rows");
     let defined = fields_of_the_definition();
     let missing: Vec<&String> = defined.difference(&documented).collect();
     let stale: Vec<&String> = documented.difference(&defined).collect();
-    assert!(missing.is_empty() && stale.is_empty(), "without a row: {missing:?}; no field any more: {stale:?}");
+    assert!(
+        missing.is_empty() && stale.is_empty(),
+        "fields without a row: {missing:?}; rows without a field: {stale:?}"
+    );
 }
 
 #[test]
-fn every_test_that_a_row_names_is_there() {
+fn the_tests_in_each_row_exist() {
     for [field, what, tests] in rows() {
         assert!(
             what.starts_with("supported") || what.starts_with("in part") || what.starts_with("refused"),
             "{field}: {what}"
         );
         let named: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
-        assert!(!named.is_empty(), "{field} names no test");
+        assert!(!named.is_empty(), "{field} has no test");
         for path in named {
-            assert!(root().join(path).is_file(), "{field}: there is no {path}");
+            assert!(root().join(path).is_file(), "{field}: {path} does not exist");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Holds user data, launch templates and fleet requests to the files in `tests/golden`, so that a change of what EC2 is asked
-//! for is seen in a review. After a change that is meant, write them again:
+//! Compares user data, launch templates and fleet requests with the files in `tests/golden`, so that a review shows changes
+//! of the requests to EC2. After an intended change, write the files again:
 //!
 //! ```sh
 //! NODELESS_WRITE_GOLDEN=1 cargo test -p nodeless-launch --test golden
@@ -21,7 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// One launch, described by a JSON file `tests/golden/NAME.in.json`: the class's spec, and what differs of the rest.
+/// One launch, described by a JSON file `tests/golden/NAME.in.json`: the spec of the class, and other values that are not
+/// defaults.
 struct Launch {
     name: String,
     cluster: ClusterDetails,
@@ -55,27 +56,20 @@ fn launch(name: String) -> Launch {
         certificate_authority: "Q0VSVElGSUNBVEU=".into(),
         service_cidr: Some(cidr.into()),
     };
-    let class = json!({
-        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"},
-        "spec": input["spec"],
-        "status": {
-            "subnets": [{"id": "subnet-a", "zone": "us-east-1a"}, {"id": "subnet-b", "zone": "us-east-1b"}],
-            "securityGroups": [{"id": "sg-1"}, {"id": "sg-2"}],
-            "instanceProfile": "prod_0123456789abcdef",
-            "amis": [
-                {"id": "ami-x86", "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]},
-                {"id": "ami-arm", "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}]},
-            ],
-        },
+    let status = json!({
+        "subnets": [{"id": "subnet-a", "zone": "us-east-1a"}, {"id": "subnet-b", "zone": "us-east-1b"}],
+        "securityGroups": [{"id": "sg-1"}, {"id": "sg-2"}],
+        "instanceProfile": "prod_0123456789abcdef",
+        "amis": [
+            {"id": "ami-x86", "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]},
+            {"id": "ami-arm", "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}]},
+        ],
     });
+    let read = |error| panic!("{name}.in.json: {error}");
+    let mut class = EC2NodeClass::new("default", serde_json::from_value(input["spec"].clone()).unwrap_or_else(read));
+    class.status = serde_json::from_value(status).unwrap();
     let candidates = input["candidates"].as_array().unwrap().iter().map(candidate).collect();
-    Launch {
-        cluster,
-        class: serde_json::from_value(class).unwrap_or_else(|error| panic!("{name}.in.json: {error}")),
-        claim: claim(&input, windows),
-        candidates,
-        name,
-    }
+    Launch { cluster, class, claim: claim(&input, windows), candidates, name }
 }
 
 fn candidate(input: &Value) -> LaunchCandidate {
@@ -121,7 +115,7 @@ fn claim(input: &Value, windows: bool) -> NodeClaim {
 }
 
 impl Launch {
-    /// Everything that EC2 is asked for: the templates with their user data as text beside, and the fleet.
+    /// The requests to EC2: the templates, with user data also as text, and the fleet.
     fn requests(&self) -> Value {
         let plan = fleet::plan(&self.class, &self.claim, &self.candidates).unwrap();
         let spot = plan.capacity_type == CapacityType::Spot;
@@ -129,7 +123,7 @@ impl Launch {
         let mut templates = serde_json::Map::new();
         for variant in plan.groups.keys() {
             let spec = TemplateSpec::new(&self.cluster, &self.claim, &self.class, variant, spot).unwrap();
-            // The name is a hash of the content, which stands beside it here; a stable word is easier to review.
+            // The name is a hash of the content, which is in the file too; a constant name is easier to review.
             let name = format!("template {}", names.len() + 1);
             let mut data = launch_template_data(&spec);
             let encoded = data["UserData"].take();
@@ -152,7 +146,7 @@ impl Launch {
 }
 
 #[test]
-fn ec2_is_asked_for_what_the_files_say() {
+fn the_requests_to_ec2_are_those_of_the_files() {
     let launches = launches();
     assert!(launches.len() >= 12, "{} launches", launches.len());
     let write = std::env::var_os("NODELESS_WRITE_GOLDEN").is_some();
@@ -174,7 +168,7 @@ fn ec2_is_asked_for_what_the_files_say() {
     );
 }
 
-/// The fields of `spec` that change nothing in a launch: they are looked up before, and the status has what was found.
+/// The fields of `spec` that do not affect a launch: they are resolved before, and the status contains the result.
 const RESOLVED_BEFORE: [&str; 6] = [
     "amiSelectorTerms",
     "capacityReservationSelectorTerms",

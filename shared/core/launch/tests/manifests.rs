@@ -1,9 +1,10 @@
-//! What Karpenter's examples and documentation set gets the verdict here that it gets from Karpenter: from the API server,
-//! by the generated definitions, and after that from whoever looks at the object.
+//! Manifests from Karpenter's examples and documentation have the same result as in Karpenter: in the API server, with the
+//! generated definitions, and after that in the validation of the object.
 #![allow(clippy::unwrap_used)]
 
 use nodeless_api::convert::validate;
 use nodeless_api::nodeclass::AmiFamily;
+use nodeless_api::test_support::ec2_node_class_manifest;
 use nodeless_api::{EC2NodeClass, NodePool};
 use nodeless_fake_kubernetes::schema::Schema;
 use nodeless_launch::ClusterDetails;
@@ -46,7 +47,7 @@ fn merge(base: &mut Value, over: &Value) {
     }
 }
 
-/// What the API server stores, or why it refuses.
+/// The object that the API server stores, or why it rejects the manifest.
 fn admitted(kind: &str, object: &Value) -> Result<Value, String> {
     let crd = nodeless_api::crds().unwrap().into_iter().find(|crd| crd.spec.names.kind == kind).unwrap();
     let schema = Schema::from_crd(&crd, "v1").unwrap();
@@ -70,18 +71,11 @@ fn check(case: &Case, found: &str) {
 }
 
 #[test]
-fn node_classes_get_karpenters_verdict() {
+fn node_classes_have_the_results_of_karpenter() {
     let cases = cases(include_str!("manifests/node-classes.yaml"));
     assert_eq!(cases.len(), 30);
     for case in cases {
-        let discovered = json!([{ "tags": { "karpenter.sh/discovery": "${CLUSTER_NAME}" } }]);
-        let mut object = json!({
-            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": "default" },
-            "spec": {
-                "role": "nodes", "amiSelectorTerms": [{ "alias": "al2023@latest" }],
-                "subnetSelectorTerms": discovered, "securityGroupSelectorTerms": discovered,
-            },
-        });
+        let mut object = ec2_node_class_manifest("default", "${CLUSTER_NAME}", &json!({}));
         merge(&mut object["spec"], &case.spec);
         let found = match admitted("EC2NodeClass", &object) {
             Err(why) => format!("refused: {why}"),
@@ -116,7 +110,7 @@ fn first_part(class: &EC2NodeClass) -> String {
 }
 
 #[test]
-fn node_pools_get_karpenters_verdict() {
+fn node_pools_have_the_results_of_karpenter() {
     let cases = cases(include_str!("manifests/node-pools.yaml"));
     assert_eq!(cases.len(), 17);
     for case in cases {

@@ -322,7 +322,7 @@ impl fmt::Display for Cause {
             Self::DollarLimit { limit, used, least_charge } => write!(
                 f,
                 "limit of {limit} dollars per hour reached: {used:.4} used, and a new node that fits costs up to \
-                 {least_charge:.4} in the dearest zone where it may be launched"
+                 {least_charge:.4} in the most expensive zone where it may be launched"
             ),
             Self::Limits => f.write_str("no instance type that fits is within all limits"),
         }

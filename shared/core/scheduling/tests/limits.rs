@@ -97,7 +97,7 @@ fn a_spot_launch_takes_of_a_limit_in_dollars_what_spot_can_cost() {
     }
     // What is left is less than any node takes.
     let reason = solution.unschedulable[0].reasons[0].to_string();
-    assert!(reason.contains("a new node that fits costs up to 0.0320 in the dearest zone"), "{reason}");
+    assert!(reason.contains("a new node that fits costs up to 0.0320 in the most expensive zone"), "{reason}");
     assert!(charged + 0.032 > 0.4, "{charged}");
 }
 
@@ -121,7 +121,7 @@ fn the_dearest_zone_of_a_spot_launch_counts() {
         reasons(&solve_checked(&problem)),
         [
             "NodePool default: limit of 0.06 dollars per hour reached: 0.0000 used, and a new node that fits costs up to 0.0640 in \
-          the dearest zone where it may be launched"
+          the most expensive zone where it may be launched"
         ]
     );
 }

@@ -468,7 +468,7 @@ fn the_checker_finds_faults() {
         ("no NodePool", |solution| solution.launches[0].node_pool = "none".into()),
         ("not sorted", |solution| solution.launches[0].instance_types.reverse()),
         ("more than is charged", |solution| solution.launches[0].charge.resources.set("cpu", Quantity::from_units(1))),
-        ("asked for", |solution| {
+        ("requested, ", |solution| {
             solution.launches[0].instance_types[0] =
                 nodeless_scheduling::PricedType { name: "c9.large".into(), price: 0.08 };
         }),

@@ -609,22 +609,22 @@ fn preferences_are_given_up_in_order() {
 }
 
 #[test]
-fn the_checker_finds_pods_that_are_too_near_or_too_far() {
+fn the_checker_finds_violated_topology_constraints() {
     let pools = [node_pool("default")];
     type Change = Box<dyn Fn(&mut Pod)>;
     let cases: [(&str, Change); 6] = [
         ("the spread of", Box::new(|pod| pod.topology_spread = vec![spread(labels::ZONE, "web")])),
-        ("break the spread", Box::new(|pod| pod.topology_spread = vec![spread(labels::HOSTNAME, "web")])),
-        ("wants to be away", Box::new(|pod| pod.required_pod_anti_affinity = vec![near(labels::ZONE, "web")])),
-        ("away", Box::new(|pod| pod.required_pod_anti_affinity = vec![near(labels::HOSTNAME, "web")])),
-        ("is not near", Box::new(|pod| pod.required_pod_affinity = vec![near(labels::ZONE, "web")])),
-        ("is not near", Box::new(|pod| pod.required_pod_affinity = vec![near(labels::HOSTNAME, "web")])),
+        ("violate the spread", Box::new(|pod| pod.topology_spread = vec![spread(labels::HOSTNAME, "web")])),
+        ("has anti-affinity", Box::new(|pod| pod.required_pod_anti_affinity = vec![near(labels::ZONE, "web")])),
+        ("has anti-affinity", Box::new(|pod| pod.required_pod_anti_affinity = vec![near(labels::HOSTNAME, "web")])),
+        ("the affinity of", Box::new(|pod| pod.required_pod_affinity = vec![near(labels::ZONE, "web")])),
+        ("the affinity of", Box::new(|pod| pod.required_pod_affinity = vec![near(labels::HOSTNAME, "web")])),
     ];
     for (expected, change) in cases {
         let pods = many(2, "web", &*change);
         let problem = problem(&pods, &pools);
         let good = solve_checked(&problem);
-        // Puts pods that were apart together, and those that were together apart.
+        // Moves pods on different nodes to one node, and pods on one node to different nodes.
         let mut bad = good.clone();
         if bad.launches.len() == 2 {
             bad.launches[1].pods = vec![0, 1];

@@ -1,6 +1,6 @@
-//! How long exports take to read: `cargo run --release -p nodeless-snapshot --example measure -- FILE...`
+//! Measures the time to read exports: `cargo run --release -p nodeless-snapshot --example measure -- FILE...`
 //!
-//! Prints milliseconds of this process's processor time, the best of three, so that what else runs does not count much.
+//! Prints milliseconds of processor time of this process, the best of three, which other processes hardly affect.
 
 use nodeless_snapshot::Reader;
 use std::error::Error;
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What the kernel states that this process has computed so far (Linux).
+/// The processor time of this process so far (Linux).
 fn processor_milliseconds() -> Result<f64, Box<dyn Error>> {
     let text = std::fs::read_to_string("/proc/self/schedstat")?;
     let nanoseconds: f64 = text.split_whitespace().next().ok_or("/proc/self/schedstat is empty")?.parse()?;

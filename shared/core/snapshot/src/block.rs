@@ -1,18 +1,18 @@
-//! YAML as kubectl writes it: in block style, one scalar a line.
+//! A parser of YAML in the form of kubectl: block style, one scalar per line.
 //!
-//! Large exports are nearly all of this kind, and reading them so takes a fraction of what a parser of all of YAML takes. Only
-//! what can mean one thing is read here. Whatever else there is (block and multi-line scalars, flow style, anchors, tags,
-//! comments behind values, anything that is wrong) gives `None`, and the parser reads it, or reports what is wrong with it.
+//! Most large exports have this form, and this parser takes a fraction of the time of a complete YAML parser. It reads only
+//! unambiguous text. For everything else (block and multi-line scalars, flow style, anchors, tags, comments after values, invalid
+//! text) it returns `None`, and the complete parser reads the text or reports the error.
 
 use serde_json::{Map, Value};
 
-/// How deep nodes may be nested here.
+/// The maximum nesting depth.
 const MAXIMUM_DEPTH: usize = 64;
 
-/// Words that YAML, in one version or another, takes for something else than text.
+/// Words that some version of YAML does not treat as strings.
 const WORDS: [&str; 12] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf", "infinity"];
 
-/// Reads a document. `resolve` decodes a plain scalar that may be something else than text.
+/// Reads a document. `resolve` decodes a plain scalar that may not be a string.
 pub(crate) fn tree(text: &str, resolve: &dyn Fn(&str) -> Option<Value>) -> Option<Value> {
     if !text.bytes().all(|byte| matches!(byte, b'\n' | b' '..=b'~')) {
         return None;
@@ -30,7 +30,7 @@ struct Line<'a> {
     content: &'a str,
 }
 
-/// The lines with content, the last one first.
+/// The lines with content, in reverse order.
 fn lines(text: &str) -> Vec<Line<'_>> {
     let mut lines: Vec<Line<'_>> = text
         .split('\n')
@@ -45,7 +45,7 @@ fn lines(text: &str) -> Vec<Line<'_>> {
 }
 
 struct Reader<'a, 'r> {
-    /// What is left, the last line first.
+    /// The remaining lines, in reverse order.
     lines: Vec<Line<'a>>,
     resolve: &'r dyn Fn(&str) -> Option<Value>,
 }
@@ -76,7 +76,7 @@ impl<'a> Reader<'a, '_> {
                 items.push(self.scalar(content)?);
             }
         }
-        // Anything deeper would continue the last item.
+        // A line with deeper indentation would continue the last item.
         self.peek().is_none_or(|line| line.indentation <= indentation).then_some(Value::Array(items))
     }
 
@@ -92,7 +92,7 @@ impl<'a> Reader<'a, '_> {
             let (key, rest) = entry(line.content)?;
             self.lines.pop();
             let value = if rest.is_empty() { self.below(indentation, depth)? } else { self.scalar(rest)? };
-            // A key that is there twice is an error.
+            // A duplicate key is an error.
             if fields.insert(key.to_owned(), value).is_some() {
                 return None;
             }
@@ -100,7 +100,7 @@ impl<'a> Reader<'a, '_> {
         Some(Value::Object(fields))
     }
 
-    /// The value of a key with nothing behind it. A sequence need not be indented.
+    /// The value of a key without a scalar on its line. A sequence need not be indented.
     fn below(&mut self, indentation: usize, depth: usize) -> Option<Value> {
         match self.peek() {
             Some(line) if line.indentation > indentation => self.node(line.indentation, depth + 1),
@@ -141,12 +141,12 @@ impl Line<'_> {
     }
 }
 
-/// Whether what stands behind a dash is an entry of a mapping, if it is anything that is read here.
+/// Whether the text after a dash is an entry of a mapping, if this parser can read it.
 fn is_entry(content: &str) -> bool {
     !content.starts_with(['"', '\'']) && (content.contains(": ") || content.ends_with(':'))
 }
 
-/// The key and what stands behind it.
+/// The key and the text after it.
 fn entry(content: &str) -> Option<(&str, &str)> {
     let (key, rest) = content.split_once(':')?;
     let first = key.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic());
@@ -164,17 +164,17 @@ fn is_word(text: &str) -> bool {
     text.len() <= 8 && WORDS.iter().any(|word| word.eq_ignore_ascii_case(text))
 }
 
-/// Whether it is like `--v=2`.
+/// Whether it has the form of `--v=2`.
 fn is_flag(text: &str) -> bool {
     text.strip_prefix("--").is_some_and(|name| name.starts_with(|letter: char| letter.is_ascii_alphabetic()))
 }
 
-/// Whether digits are a number that any version of YAML reads in the same way.
+/// Whether digits are a number that every version of YAML reads in the same way.
 fn is_number(bytes: &[u8]) -> bool {
     bytes.len() <= 18 && (bytes == b"0" || bytes[0] != b'0') && bytes.iter().all(u8::is_ascii_digit)
 }
 
-/// Whether something that begins with a digit can be no number: because of a letter that is in none, a sign that is not at the
+/// Whether a text that begins with a digit cannot be a number: because of a letter that no number has, a sign that is not at the
 /// beginning of an exponent, or a second point.
 fn is_no_number(bytes: &[u8]) -> bool {
     let letter = |byte: &u8| matches!(byte, b'g'..=b'z' | b'G'..=b'Z') && !matches!(byte, b'o' | b'O' | b'x' | b'X');
@@ -183,17 +183,17 @@ fn is_no_number(bytes: &[u8]) -> bool {
     bytes.iter().any(letter) || points > 1 || bytes.windows(2).any(sign)
 }
 
-/// A text in double quotes, with those escapes that JSON has too.
+/// A string in double quotes, with the escapes that JSON has too.
 fn double_quoted(text: &str) -> Option<String> {
     let inner = text.strip_prefix('"')?.strip_suffix('"')?;
     if !inner.contains(['"', '\\']) {
         return Some(inner.to_owned());
     }
-    // JSON writes characters beyond 16 bits as two.
+    // In JSON, a character beyond 16 bits is a pair of escapes.
     if inner.contains("\\u") { None } else { serde_json::from_str(text).ok() }
 }
 
-/// A text in single quotes, in which two stand for one.
+/// A string in single quotes, in which two quotes mean one.
 fn single_quoted(text: &str) -> Option<String> {
     let inner = text.strip_prefix('\'')?.strip_suffix('\'')?;
     if !inner.contains('\'') {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kubectl_writes_is_read_here() {
+    fn output_of_kubectl_is_read_by_this_parser() {
         let text = r#"- apiVersion: v1
   kind: Pod
   metadata:
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_mean_something_else_is_left_to_the_parser() {
+    fn ambiguous_text_is_left_to_the_complete_parser() {
         for text in [
             "a: |\n  b\n",
             "a: b\n  c\n",
@@ -284,7 +284,7 @@ mod tests {
         }
     }
 
-    /// Lines of which documents consist.
+    /// The lines of documents.
     fn line() -> impl Strategy<Value = String> {
         let key = prop::sample::select(vec!["a", "b", "c-d", "e.f/g", "on", "y", "1", "\"q\"", "-"]);
         let fixed = vec![
@@ -358,7 +358,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn what_is_read_here_is_what_the_parser_reads(lines in prop::collection::vec(line(), 1..7)) {
+        fn both_parsers_read_the_same_values(lines in prop::collection::vec(line(), 1..7)) {
             let text = lines.concat();
             if let Some(value) = read(&text) {
                 prop_assert_eq!(Some(value), parsed(&text).ok(), "{}", text);

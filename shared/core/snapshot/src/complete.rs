@@ -1,4 +1,4 @@
-//! What an API server or a controller would have filled in.
+//! Fields that an API server or a controller would have set.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -7,14 +7,15 @@ use nodeless_api::{ConditionStatus, NodePool, labels, slim};
 use nodeless_model as model;
 use serde_json::{Map, Value, json};
 
-/// The annotation of claims that are bound for good.
+/// The annotation of claims that are bound.
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-/// The annotations of the StorageClass that claims without a class get.
+/// The annotations of the default StorageClass.
 const DEFAULT_CLASS: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 
-/// How many pods a budget allows to be evicted, as its controller would count it: `covered` are those that it covers, and
-/// `healthy` how many of them run; and whether it wants all of them. `None` where the budget does not specify how many.
+/// The allowed disruptions of a PodDisruptionBudget, computed as in its controller, and whether it requires all pods.
+/// `covered` are the pods that it selects, and `healthy` is the number of those that run. `None` if the budget has neither
+/// minAvailable nor maxUnavailable.
 pub(crate) fn disruptions_allowed(
     spec: &slim::PodDisruptionBudgetSpec,
     covered: usize,
@@ -39,14 +40,14 @@ pub(crate) fn disruptions_allowed(
     Some((allowed, covered > 0 && required >= covered))
 }
 
-/// Pods may use everything, unless the node's status restricts it.
+/// The allocatable resources are the capacity, unless the node's status contains others.
 pub(crate) fn node(node: &mut slim::Node) {
     if node.status.allocatable.is_empty() {
         node.status.allocatable.clone_from(&node.status.capacity);
     }
 }
 
-/// A claim that names its volume is bound, unless its status differs; one that names no class has the default one.
+/// A claim with a volume is bound, unless its status differs; a claim without a class has the default class.
 pub(crate) fn volume_claim(claim: &mut slim::PersistentVolumeClaim, default_class: Option<&str>) {
     let spec = &mut claim.spec;
     if spec.volume_name.as_ref().is_some_and(|volume| !volume.is_empty()) {
@@ -59,7 +60,7 @@ pub(crate) fn volume_claim(claim: &mut slim::PersistentVolumeClaim, default_clas
     }
 }
 
-/// The class that claims without one get: of several, the newest, and among those of one age the first by name.
+/// The default StorageClass: the newest of several, and the first by name of those with the same age.
 pub(crate) fn default_class<'a>(classes: impl Iterator<Item = &'a slim::StorageClass>) -> Option<&'a str> {
     let is_default = |class: &&slim::StorageClass| {
         let annotations = class.metadata.annotations.as_ref();
@@ -72,7 +73,7 @@ pub(crate) fn default_class<'a>(classes: impl Iterator<Item = &'a slim::StorageC
     newest.and_then(|class| class.metadata.name.as_deref())
 }
 
-/// Fields of conditions that their definition requires and nothing here uses.
+/// Fields of conditions that the CRD requires and planning does not use.
 fn conditions(of: &mut Value) {
     for condition in of.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten() {
         let Some(condition) = condition.as_object_mut() else { continue };
@@ -80,7 +81,7 @@ fn conditions(of: &mut Value) {
     }
 }
 
-/// Fields of a NodePool that its definition asks for, where leaving them out can only mean one thing.
+/// Fields of a NodePool that the CRD requires and that have an obvious default.
 pub(crate) fn node_pool(pool: &mut Value) {
     conditions(pool);
     if let Some(disruption) = object(pool, "/spec/disruption") {
@@ -92,7 +93,7 @@ pub(crate) fn node_pool(pool: &mut Value) {
     }
 }
 
-/// Fields of an EC2NodeClass that its definition asks for but planning has no use for.
+/// Fields of an EC2NodeClass that the CRD requires and planning does not use.
 pub(crate) fn node_class(class: &mut Value) {
     conditions(class);
     for subnet in class.pointer_mut("/status/subnets").and_then(Value::as_array_mut).into_iter().flatten() {
@@ -110,7 +111,7 @@ pub(crate) fn node_class(class: &mut Value) {
     }
 }
 
-/// Fields of a NodeClaim that its definition asks for.
+/// Fields of a NodeClaim that the CRD requires.
 pub(crate) fn node_claim(claim: &mut Value) {
     conditions(claim);
     if let Some(spec) = object(claim, "/spec") {
@@ -120,7 +121,7 @@ pub(crate) fn node_claim(claim: &mut Value) {
     }
 }
 
-/// Fields of a NodeOverlay or CapacityBuffer that nothing here uses.
+/// Fields of a NodeOverlay or CapacityBuffer that planning does not use.
 pub(crate) fn status(object: &mut Value) {
     conditions(object);
 }
@@ -148,8 +149,8 @@ pub(crate) fn pool(pool: &NodePool) -> model::NodePool {
     converted
 }
 
-/// A NodeClaim as a record. What its labels leave out of its instance is taken from its Node, or from requirements that
-/// allow one value only; without any of them it counts as one that is not launched yet.
+/// A NodeClaim as a record. Properties of the instance that its labels do not contain are taken from its Node, or from
+/// requirements that allow only one value; without any of them, it is treated as not yet launched.
 pub(crate) fn claim(
     claim: &nodeless_api::NodeClaim,
     node: Option<&model::Node>,
@@ -193,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn budgets_without_a_status_are_counted_as_their_controller_does() {
+    fn budgets_without_a_status_are_computed_as_in_their_controller() {
         for (spec, covered, healthy, expected) in [
             (json!({ "maxUnavailable": 1 }), 3, 3, Some((1, false))),
             (json!({ "maxUnavailable": 1 }), 3, 2, Some((0, false))),

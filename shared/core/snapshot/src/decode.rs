@@ -1,12 +1,12 @@
-//! From JSON or YAML to the types of objects, with errors that name the field.
+//! Decodes JSON or YAML into the types of objects, with the field in errors.
 
 use crate::documents::Body;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// What of an object cannot be decoded.
+/// Why an object cannot be decoded.
 pub(crate) struct Undecoded {
-    /// The field; empty for the object as a whole.
+    /// The field; empty for the object itself.
     pub(crate) field: String,
     pub(crate) problem: String,
 }
@@ -23,8 +23,8 @@ pub(crate) fn decode<T: DeserializeOwned>(body: &Body<'_>) -> Result<T, Undecode
     straight.or_else(|_| decode_tree(&without_nulls(tree(body))))
 }
 
-/// Decodes a value, naming the field that is at fault. To follow the path to it takes longer than to decode, so that is done
-/// only where there is one.
+/// Decodes a value, with the invalid field in the error. Tracking the path to the field takes longer than decoding, so it is done
+/// only after an error.
 pub(crate) fn decode_tree<T: DeserializeOwned>(value: &Value) -> Result<T, Undecoded> {
     T::deserialize(value).or_else(|_| {
         serde_path_to_error::deserialize(value).map_err(|error| {
@@ -35,7 +35,7 @@ pub(crate) fn decode_tree<T: DeserializeOwned>(value: &Value) -> Result<T, Undec
     })
 }
 
-/// The object as a tree. What is no JSON at all is a text of it: it then fails where an object is expected.
+/// The object as a tree. A value that is not JSON becomes a string, which fails where an object is expected.
 pub(crate) fn tree(body: &Body<'_>) -> Value {
     match body {
         Body::Raw(raw) => serde_json::from_str(raw.get()).unwrap_or_else(|_| Value::String(raw.get().to_owned())),
@@ -43,7 +43,7 @@ pub(crate) fn tree(body: &Body<'_>) -> Value {
     }
 }
 
-/// Leaves out the fields that are `null`.
+/// Removes the fields that are `null`.
 pub(crate) fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(fields) => {

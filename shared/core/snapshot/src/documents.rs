@@ -1,4 +1,4 @@
-//! From bytes to documents: YAML, JSON, or both in turn.
+//! Splits bytes into documents: YAML, JSON, or both.
 
 use crate::block;
 use crate::fault::{Fault, Place};
@@ -7,25 +7,26 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// How deep YAML may be nested. Kubernetes' own limit for custom resources is below that.
+/// The maximum nesting depth of YAML. Kubernetes' limit for custom resources is lower.
 const MAXIMUM_DEPTH: usize = 128;
 
-/// How many items a thread reads at once: enough that starting it does not count, few enough that memory does not either.
+/// The number of items that a thread reads: large enough that the time to start it does not matter, and small enough that its
+/// memory does not either.
 const BATCH: usize = 256;
 
-/// What stands in a document, or as an item of a List.
+/// The content of a document, or an item of a List.
 pub(crate) enum Body<'a> {
-    /// JSON, not looked into yet.
+    /// JSON that has not been parsed.
     Raw(&'a RawValue),
-    /// What YAML came to.
+    /// The value of YAML.
     Tree(Value),
 }
 
-/// What is read, in the order in which it stands.
+/// A part of an export, in order.
 pub(crate) enum Found<'a> {
     /// An object or a List.
     Body(Place, Body<'a>),
-    /// An item of the YAML List that begins at the place, which has this apiVersion and kind.
+    /// An item of the YAML List at the place, which has this apiVersion and kind.
     Item(Place, Body<'a>, &'a (String, String)),
     /// Something that cannot be read.
     Fault(Fault),
@@ -70,7 +71,7 @@ fn decoded(bytes: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// A document that has content.
+/// A document with content.
 struct Chunk<'a> {
     bytes: &'a [u8],
     /// The line at which it begins, from 1.
@@ -89,7 +90,7 @@ fn split(bytes: &[u8]) -> Vec<Chunk<'_>> {
     for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
         if is_marker(line, b"---") {
             close(start, position, start_line);
-            // What follows the marker belongs to the document.
+            // Text after the marker belongs to the document.
             (start, start_line) = (position + 3, index + 1);
         } else if is_marker(line, b"...") {
             close(start, position, start_line);
@@ -111,7 +112,7 @@ fn has_content(line: &[u8]) -> bool {
     !text.is_empty() && text[0] != b'#' && line[0] != b'%'
 }
 
-/// Reads JSON values one after another, and returns how many documents they are.
+/// Reads JSON values one after another, and returns their number.
 fn json(place: &mut Place, text: &str, each: &mut dyn FnMut(Found<'_>)) -> usize {
     let mut read = 0;
     for value in serde_json::Deserializer::from_str(text).into_iter::<&RawValue>() {
@@ -134,7 +135,8 @@ fn json(place: &mut Place, text: &str, each: &mut dyn FnMut(Found<'_>)) -> usize
 }
 
 fn yaml(place: &Place, text: &str, each: &mut dyn FnMut(Found<'_>)) {
-    // Items of a long List are read one by one: one that is faulty hides nothing else, and memory is needed for one.
+    // Items of a long List are read one by one, so that an invalid item does not affect others, and memory is needed for one
+    // item.
     if let Some(list) = split_items(text)
         && let Ok(header) = tree(&list.header)
         && let Some(kind) = header.get("kind").and_then(Value::as_str).filter(|kind| kind.ends_with("List"))
@@ -150,7 +152,7 @@ fn yaml(place: &Place, text: &str, each: &mut dyn FnMut(Found<'_>)) {
                     Ok(Value::Array(mut one)) if one.len() == 1 => {
                         Found::Item(place, Body::Tree(one.swap_remove(0)), &inherited)
                     }
-                    Ok(_) => Found::Fault(place.unreadable("it is no single item of a list")),
+                    Ok(_) => Found::Fault(place.unreadable("it is not a single item of a list")),
                     Err(wrong) => Found::Fault(wrong.at(&place, item.line)),
                 });
             }
@@ -163,12 +165,12 @@ fn yaml(place: &Place, text: &str, each: &mut dyn FnMut(Found<'_>)) {
     }
 }
 
-/// How many processors there are to read with.
+/// The number of processors.
 fn workers() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Reads items, on all processors where they are many: parsing YAML takes longer than anything else that a plan does.
+/// Reads items, on all processors if they are many, because parsing YAML takes longer than the rest of a plan.
 fn trees(items: &[Item<'_>]) -> Vec<Result<Value, Syntax>> {
     let read = |part: &[Item<'_>]| -> Vec<Result<Value, Syntax>> {
         part.iter().map(|item| tree(item.text).map_err(|error| Syntax::from(&error))).collect()
@@ -178,12 +180,12 @@ fn trees(items: &[Item<'_>]) -> Vec<Result<Value, Syntax>> {
     }
     std::thread::scope(|scope| {
         let parts: Vec<_> = items.chunks(BATCH).map(|part| (part, scope.spawn(move || read(part)))).collect();
-        // A part whose thread came to nothing is read again here, so that its fault shows.
+        // If a thread failed, its part is read again here, so that the fault is reported.
         parts.into_iter().flat_map(|(part, thread)| thread.join().unwrap_or_else(|_| read(part))).collect()
     })
 }
 
-/// What is wrong with YAML, and in which line of what was read.
+/// An error of YAML, and its line in the input.
 struct Syntax {
     line: Option<usize>,
     problem: String,
@@ -194,7 +196,7 @@ impl From<&serde_saphyr::Error> for Syntax {
         let plain = error.without_snippet();
         let line = plain.location().and_then(|location| usize::try_from(location.line()).ok());
         let text = plain.to_string();
-        // Its own position counts from the beginning of the document or item.
+        // The position in the error is relative to the document or item.
         let problem = text.split(" at line ").next().unwrap_or(&text).trim_end().to_owned();
         Self { line, problem }
     }
@@ -205,21 +207,21 @@ impl Syntax {
     fn at(&self, place: &Place, before: usize) -> Fault {
         let problem = &self.problem;
         place.unreadable(match self.line {
-            Some(line) => format!("it is no YAML: line {}: {problem}", (place.line + before + line).saturating_sub(1)),
-            None => format!("it is no YAML: {problem}"),
+            Some(line) => format!("it is not YAML: line {}: {problem}", (place.line + before + line).saturating_sub(1)),
+            None => format!("it is not YAML: {problem}"),
         })
     }
 }
 
-/// What YAML comes to.
+/// The value of YAML.
 fn tree(text: &str) -> Result<Value, serde_saphyr::Error> {
     block::tree(text, &|scalar| parsed(scalar).ok()).map_or_else(|| parsed(text), Ok)
 }
 
-/// The same, by a parser of all of YAML.
+/// The same with the complete parser.
 pub(crate) fn parsed(text: &str) -> Result<Value, serde_saphyr::Error> {
-    // The limits against hostile input are made for small configurations; exports have millions of lines. What protects
-    // from small texts that grow large (depth, aliases) stays.
+    // The parser's limits against hostile input are meant for small configurations, but exports have millions of lines. The
+    // limits against small texts that expand (depth, aliases) are kept.
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: MAXIMUM_DEPTH,
@@ -227,7 +229,7 @@ pub(crate) fn parsed(text: &str) -> Result<Value, serde_saphyr::Error> {
             max_nodes: usize::MAX,
             max_total_scalar_bytes: usize::MAX,
         },
-        // A name such as `n` or `on` is a name.
+        // A name such as `n` or `on` is a string.
         strict_booleans: true,
     };
     serde_saphyr::from_str_with_options(text, options)

@@ -1,42 +1,42 @@
-//! Errors in an export, with the place where they are.
+//! Errors in an export, with their location.
 
 use std::fmt;
 
-/// Where an object stands.
+/// The location of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// The file, or what else it was read from.
+    /// The file or other source.
     pub source: String,
-    /// Which document of it, from 1; documents without content do not count.
+    /// The number of the document, from 1; documents without content are not counted.
     pub document: usize,
-    /// The line at which the document begins, from 1.
+    /// The first line of the document, from 1.
     pub line: usize,
-    /// Which items of Lists lead to it, from 0.
+    /// The indices of the items of nested Lists, from 0.
     pub items: Vec<usize>,
 }
 
-/// Something that cannot be used. Whatever else the export holds still counts.
+/// Why an object cannot be used. The rest of the export is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Where it stands.
+    /// Its location.
     pub place: Place,
-    /// Kind and name of the object, as far as they could be read.
+    /// The kind and name of the object, if they could be read.
     pub object: Option<String>,
-    /// The field, such as `spec.containers[0].resources.requests.cpu`; empty when it is the object as a whole.
+    /// The field, such as `spec.containers[0].resources.requests.cpu`; empty for the object itself.
     pub field: String,
     /// What is wrong with it.
     pub problem: String,
 }
 
 impl Place {
-    /// An item of the List that stands here.
+    /// An item of the List at this location.
     pub(crate) fn item(&self, index: usize) -> Self {
         let mut place = self.clone();
         place.items.push(index);
         place
     }
 
-    /// A fault of the text, not of an object.
+    /// A fault of the text, not of an object in it.
     pub(crate) fn unreadable(&self, problem: impl fmt::Display) -> Fault {
         Fault { place: self.clone(), object: None, field: String::new(), problem: problem.to_string() }
     }

@@ -1,10 +1,10 @@
-//! The items of a YAML List, split by their indentation alone.
+//! The items of a YAML List, split by their indentation.
 
 /// A List as text.
 pub(crate) struct Items<'a> {
-    /// Everything but the items.
+    /// The List without its items.
     pub(crate) header: String,
-    /// The items, each a YAML list of one.
+    /// The items, each as a YAML list with one item.
     pub(crate) items: Vec<Item<'a>>,
 }
 
@@ -12,16 +12,16 @@ pub(crate) struct Items<'a> {
 pub(crate) struct Item<'a> {
     /// Its lines.
     pub(crate) text: &'a str,
-    /// How many lines of the document come before it.
+    /// The number of lines of the document before it.
     pub(crate) line: usize,
 }
 
-/// Splits a document at the items of its top-level field `items`, if that is written in block style as kubectl does.
+/// Splits a document at the items of its top-level field `items`, if that is in block style, as in the output of kubectl.
 ///
-/// YAML makes the indentation sufficient: within an item everything is indented deeper than its dash, whatever it is, and
-/// the first line that is not ends the list.
+/// The indentation is sufficient in YAML: every line of an item is indented deeper than its dash, and the first line that is not
+/// ends the list.
 pub(crate) fn split_items(text: &str) -> Option<Items<'_>> {
-    // An alias may name an anchor of another item; then only the whole document makes sense.
+    // An alias may refer to an anchor of another item; then only the complete document can be parsed.
     if has_mark(text, '*') && has_mark(text, '&') {
         return None;
     }
@@ -57,7 +57,7 @@ pub(crate) fn split_items(text: &str) -> Option<Items<'_>> {
             }
             close(start, position);
             header.push_str(&text[position..]);
-            // A second list would hide behind the first.
+            // A second list would be lost.
             return Some(Items { header, items })
                 .filter(|list| !list.header.lines().any(|line| line.starts_with("items")));
         }
@@ -86,7 +86,7 @@ fn is_dash(text: &str) -> bool {
     text.strip_prefix('-').is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
 }
 
-/// Lines with their ends, each with its position and number from 0.
+/// Lines with their line ends, each with its position and its number from 0.
 struct Lines<'a> {
     text: &'a str,
     position: usize,

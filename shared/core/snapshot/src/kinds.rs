@@ -1,4 +1,4 @@
-//! Which kinds are used, and how objects are identified.
+//! The kinds that planning uses, and the identification of objects.
 
 use crate::decode::{Undecoded, decode};
 use crate::documents::Body;
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
     NodeOverlay,
     CapacityBuffer,
     PodTemplate,
-    /// What a CapacityBuffer can be about.
+    /// A kind that a CapacityBuffer can refer to.
     Workload(&'static str),
 }
 
@@ -52,7 +52,7 @@ impl Kind {
         (Self::Workload("ReplicaSet"), "apps", "ReplicaSet"),
     ];
 
-    /// The kind of this name in the group of this apiVersion; without an apiVersion the name decides.
+    /// The kind with this name in the group of this apiVersion; without an apiVersion, the kind with this name.
     pub(crate) fn of(api_version: Option<&str>, name: &str) -> Option<Self> {
         let group = api_version.map(|version| version.rsplit_once('/').map_or("", |(group, _)| group));
         let found = Self::ALL.iter().find(|(_, own, kind)| *kind == name && group.is_none_or(|group| group == *own));
@@ -64,7 +64,7 @@ impl Kind {
         Self::ALL.iter().find(|(kind, _, _)| *kind == self).map_or("", |(_, _, name)| name)
     }
 
-    /// Whether its objects belong to namespaces.
+    /// Whether it is namespaced.
     pub(crate) const fn is_namespaced(self) -> bool {
         matches!(
             self,
@@ -90,7 +90,7 @@ impl Kind {
     }
 }
 
-/// What is read of an object before its kind is known.
+/// The fields that are read before the kind of an object is known.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Head<'a> {
@@ -112,11 +112,12 @@ pub(crate) fn head<'b>(body: &'b Body<'_>) -> Result<Head<'b>, Undecoded> {
         Body::Raw(raw) => serde_json::from_str(raw.get()),
         Body::Tree(value) => Head::deserialize(value),
     };
-    let problem = |error| Undecoded { field: String::new(), problem: format!("it is no Kubernetes object: {error}") };
+    let problem =
+        |error| Undecoded { field: String::new(), problem: format!("it is not a Kubernetes object: {error}") };
     head.map_err(problem)
 }
 
-/// The items of a List, or of a plain sequence.
+/// The items of a List, or of a sequence.
 pub(crate) fn items<'a>(body: Body<'a>) -> Result<Vec<Body<'a>>, Undecoded> {
     match body {
         Body::Raw(raw) if raw.get().trim_start().starts_with('[') => {
@@ -131,7 +132,7 @@ pub(crate) fn items<'a>(body: Body<'a>) -> Result<Vec<Body<'a>>, Undecoded> {
         Body::Tree(mut value) => match value.get_mut("items").map(serde_json::Value::take) {
             None | Some(serde_json::Value::Null) => Ok(Vec::new()),
             Some(serde_json::Value::Array(items)) => Ok(items.into_iter().map(Body::Tree).collect()),
-            Some(_) => Err(Undecoded { field: "items".to_owned(), problem: "it is no sequence".to_owned() }),
+            Some(_) => Err(Undecoded { field: "items".to_owned(), problem: "it is not a sequence".to_owned() }),
         },
     }
 }
@@ -148,7 +149,7 @@ pub(crate) fn is_sequence(body: &Body<'_>) -> bool {
     }
 }
 
-/// The name of an object, as far as it can be read although the object cannot.
+/// The name of an object that cannot be decoded, if it can be read.
 pub(crate) fn identity(body: &Body<'_>) -> (String, String) {
     #[derive(Default, Deserialize)]
     #[serde(default)]

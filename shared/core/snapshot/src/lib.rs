@@ -1,13 +1,13 @@
 //! Exports of a cluster, YAML or JSON, as the input of planning.
 //!
-//! [`Reader`] takes whatever `kubectl get … -o yaml` or `-o json` prints, and manifests as people write them: documents of
-//! YAML and JSON in any mix, objects and Lists, in any order. [`Reader::finish`] gives a [`Snapshot`]: the same
-//! [`ClusterView`](nodeless_api::view::ClusterView) that an API server gives, so that a plan made from files goes the
-//! way of every other plan.
+//! [`Reader`] reads the output of `kubectl get … -o yaml` or `-o json`, and manifests: YAML and JSON documents, also mixed,
+//! with objects and Lists in any order. [`Reader::finish`] returns a [`Snapshot`] with the same
+//! [`ClusterView`](nodeless_api::view::ClusterView) as the one of an API server, so that plans from files are made like all
+//! others.
 //!
-//! Missing fields are filled in as an API server or admission would (namespace, priority, allocatable); an invalid
-//! object is a [`Fault`] that names source, document, object and field, and hides nothing else. The same objects give
-//! the same snapshot, whatever their order. A pure crate: no I/O, no clock.
+//! Missing fields are set as in an API server or admission (namespace, priority, allocatable). An invalid object is a
+//! [`Fault`] with the source, document, object and field, and does not affect others. The snapshot does not depend on the
+//! order of the objects. The crate is pure: no I/O, no clock.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod block;

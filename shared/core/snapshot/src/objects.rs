@@ -12,13 +12,13 @@ use nodeless_model as model;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Namespace, empty for objects without one, and name.
+/// The namespace, empty for cluster-scoped objects, and the name.
 pub(crate) type Key = (String, String);
 
-/// The scheduler of pods that Fargate runs; no instance is ever launched for them.
+/// The scheduler of pods on Fargate; no instance is launched for them.
 const FARGATE: &str = "fargate-scheduler";
 
-/// The objects that were read. Sorted, so that the order of files and documents makes no difference.
+/// The objects that were read. Sorted, so that the order of files and documents does not matter.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     pub(crate) nodes: BTreeMap<Key, model::Node>,
@@ -36,25 +36,26 @@ pub(crate) struct Objects {
     pub(crate) node_claims: BTreeMap<Key, (Place, nodeless_api::NodeClaim)>,
     pub(crate) node_overlays: BTreeMap<Key, (model::NodeOverlay, NodeOverlayStatus)>,
     pub(crate) capacity_buffers: BTreeMap<Key, (model::CapacityBuffer, CapacityBufferStatus)>,
-    /// What buffers may be about, by kind; or why it cannot be understood, which matters only where a buffer names it.
+    /// Objects that CapacityBuffers may refer to, by kind, or why one cannot be decoded. The error matters only if a buffer
+    /// refers to the object.
     pub(crate) shapes: BTreeMap<(&'static str, Key), Result<model::BufferShape, String>>,
-    /// PodDisruptionBudgets whose status does not report what they allow.
+    /// PodDisruptionBudgets without allowed disruptions in their status.
     pub(crate) uncounted: BTreeMap<Key, slim::PodDisruptionBudgetSpec>,
     /// The annotations of the Namespace `kube-system`.
     pub(crate) annotations: model::StringMap,
-    /// When a kubelet was last heard of.
+    /// The time of the latest kubelet heartbeat.
     pub(crate) heartbeat: Option<Timestamp>,
-    /// The claims that are made for pods from templates, each with its class.
+    /// The claims that Kubernetes creates for pods from templates, each with its class.
     pub(crate) ephemeral: BTreeMap<Key, Option<String>>,
 }
 
-/// A pod, with what the model's pod does not have.
+/// A pod, with fields that the pod of the model does not have.
 #[derive(Debug)]
 pub(crate) struct ReadPod {
     pub(crate) pod: model::Pod,
-    /// Whether its priority was left to its class.
+    /// Whether its priority is that of its PriorityClass.
     pub(crate) without_priority: bool,
-    /// Whether Fargate runs it.
+    /// Whether it runs on Fargate.
     pub(crate) on_fargate: bool,
 }
 
@@ -70,7 +71,7 @@ impl TryFrom<&slim::Pod> for ReadPod {
     }
 }
 
-/// The fields of a Node that show when its export was made.
+/// The fields of a Node that show the time of the export.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Beats {
@@ -89,7 +90,7 @@ struct Beat {
     last_heartbeat_time: Option<Timestamp>,
 }
 
-/// The fields of a PodDisruptionBudget that show whether its controller has counted.
+/// The fields of a PodDisruptionBudget that show whether its controller has computed its status.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Counted {
@@ -102,7 +103,7 @@ struct CountedStatus {
     disruptions_allowed: Option<i32>,
 }
 
-/// What is read of a Namespace beside its labels.
+/// The fields of a Namespace besides its labels.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Annotated {
@@ -115,7 +116,7 @@ struct AnnotatedMetadata {
     annotations: Option<model::StringMap>,
 }
 
-/// What is read of a pod for the claims that are made for it.
+/// The fields of a pod from which claims are created.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Templates {
@@ -141,13 +142,13 @@ struct Ephemeral {
 }
 
 impl Objects {
-    /// Remembers when the kubelet of a Node was last heard of.
+    /// Records the latest heartbeat of the kubelet of a Node.
     pub(crate) fn note_heartbeat(&mut self, body: &Body<'_>) {
         let beats = decode::<Beats>(body).unwrap_or_default().status.conditions;
         self.heartbeat = beats.into_iter().filter_map(|beat| beat.last_heartbeat_time).chain(self.heartbeat).max();
     }
 
-    /// Remembers what a budget asks for whose controller has not counted yet.
+    /// Records the settings of a budget without a computed status.
     pub(crate) fn note_budget(&mut self, key: &Key, body: &Body<'_>, spec: slim::PodDisruptionBudgetSpec) {
         if decode::<Counted>(body).unwrap_or_default().status.disruptions_allowed.is_none() {
             self.uncounted.insert(key.clone(), spec);
@@ -163,7 +164,7 @@ impl Objects {
         }
     }
 
-    /// Remembers the claims that Kubernetes makes for a pod. Their controller names them after pod and volume.
+    /// Records the claims that Kubernetes creates for a pod. Their names consist of the names of the pod and the volume.
     pub(crate) fn note_ephemeral(&mut self, (namespace, name): &Key, body: &Body<'_>) {
         let templates = decode::<Templates>(body).unwrap_or_default();
         for volume in templates.spec.volumes {
@@ -174,7 +175,7 @@ impl Objects {
         }
     }
 
-    /// All claims: those that were read, and those that will be made, each with what admission fills in.
+    /// All claims: those that were read, and those that Kubernetes will create, each with the fields that admission sets.
     pub(crate) fn take_volume_claims(&mut self) -> Vec<slim::PersistentVolumeClaim> {
         for ((namespace, name), class) in std::mem::take(&mut self.ephemeral) {
             let made = || {

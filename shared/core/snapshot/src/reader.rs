@@ -1,4 +1,4 @@
-//! From documents to objects of the kinds that are of use.
+//! Reads the objects in documents.
 
 use crate::complete;
 use crate::decode::{Undecoded, decode, decode_tree, tree, without_nulls};
@@ -17,9 +17,9 @@ use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// How deep Lists may be nested in Lists.
+/// The maximum nesting depth of Lists.
 const MAXIMUM_NESTING: usize = 16;
-/// Where objects without a namespace go, as with kubectl.
+/// The namespace of objects without one, as in kubectl.
 const DEFAULT_NAMESPACE: &str = "default";
 
 /// Reads exports of a cluster, one after another, into one [`Snapshot`].
@@ -33,7 +33,7 @@ pub struct Reader {
     generated: usize,
 }
 
-/// An object on its way in: where it stands and of which kind it is.
+/// An object that is being read: its location and kind.
 #[derive(Clone, Copy)]
 struct Incoming<'p> {
     place: &'p Place,
@@ -41,7 +41,7 @@ struct Incoming<'p> {
 }
 
 impl Reader {
-    /// Reads an export: documents of YAML or JSON in any mix, objects and Lists of them. `source` names it in faults.
+    /// Reads an export: YAML and JSON documents, also mixed, with objects and Lists. Faults contain `source`.
     pub fn read(&mut self, source: &str, bytes: &[u8]) {
         documents::read(source, bytes, &mut |found| match found {
             Found::Body(place, body) => self.body(&place, body, None, 0),
@@ -50,19 +50,19 @@ impl Reader {
         });
     }
 
-    /// Adds one item of a list from an API server. Such items do not name their kind.
+    /// Adds one item of a list from an API server. Such items have no kind.
     pub fn item(&mut self, source: &str, index: usize, api_version: &str, kind: &str, object: &RawValue) {
         let place = Place { source: source.to_owned(), document: 1, line: 1, items: vec![index] };
         let list = (api_version.to_owned(), format!("{kind}List"));
         self.body(&place, Body::Raw(object), Some(&list), 1);
     }
 
-    /// Notes something that could not be read at all, or is worth knowing.
+    /// Adds a fault or a warning of the caller.
     pub fn warn(&mut self, warning: impl Into<String>) {
         self.warnings.push(warning.into());
     }
 
-    /// Everything that was read.
+    /// The snapshot of all objects that were read.
     #[must_use]
     pub fn finish(self) -> Snapshot {
         let Self { objects, faults, warnings, invalid, skipped, generated: _ } = self;
@@ -77,14 +77,14 @@ impl Reader {
             Ok(head) => head,
             Err(undecoded) => return self.faults.push(fault(place, None, undecoded)),
         };
-        // Items of a typed list leave out what the list defines.
+        // Items of a typed list omit the fields that the list has.
         let inherited = list.and_then(|(api_version, kind)| Some((api_version.as_str(), kind.strip_suffix("List")?)));
         let inherited = inherited.filter(|(_, kind)| !kind.is_empty());
         let (api_version, kind) = match (kind, inherited) {
             (Some(kind), _) => (api_version, kind),
             (None, Some((inherited, kind))) => (api_version.or(Some(inherited.into())), kind.into()),
             (None, None) => {
-                let problem = "it is missing, so this is no Kubernetes object".to_owned();
+                let problem = "it is missing, so this is not a Kubernetes object".to_owned();
                 return self.faults.push(fault(place, None, Undecoded { field: "kind".to_owned(), problem }));
             }
         };
@@ -108,7 +108,7 @@ impl Reader {
 
     fn list(&mut self, place: &Place, body: Body<'_>, list: Option<&(String, String)>, depth: usize) {
         if depth > MAXIMUM_NESTING {
-            return self.faults.push(place.unreadable("Lists are nested too deep in Lists"));
+            return self.faults.push(place.unreadable("Lists are nested too deeply"));
         }
         match items(body) {
             Ok(bodies) => {
@@ -234,7 +234,7 @@ impl Reader {
         }
     }
 
-    /// Something that a buffer may be about. It is not reported as malformed where no buffer names it.
+    /// An object that a buffer may refer to. If it is malformed, this is reported only if a buffer refers to it.
     fn shape<T: DeserializeOwned>(
         &mut self,
         kind: &'static str,
@@ -250,7 +250,7 @@ impl Reader {
         self.objects.shapes.insert((kind, (namespace, name)), shape);
     }
 
-    /// An object of Kubernetes' own, with its key.
+    /// An object of a built-in kind, with its key.
     fn slim<T: DeserializeOwned>(
         &mut self,
         incoming: &Incoming<'_>,
@@ -266,8 +266,8 @@ impl Reader {
         }
     }
 
-    /// A custom resource with its key. Nothing but the definition's defaults may be missing in the cluster; by hand people
-    /// leave out more that planning has no use for.
+    /// A custom resource with its key. In a cluster only fields with defaults may be missing; in manifests users also omit
+    /// required fields that planning does not use.
     fn custom<T: DeserializeOwned>(
         &mut self,
         incoming: &Incoming<'_>,
@@ -286,7 +286,7 @@ impl Reader {
         }
     }
 
-    /// Gives the object the namespace that it would get, and finds its name.
+    /// Sets the namespace that the object would get, and returns its name.
     fn named<T>(
         &mut self,
         incoming: &Incoming<'_>,
@@ -303,7 +303,7 @@ impl Reader {
         meta.namespace = Some(namespace.clone()).filter(|namespace| !namespace.is_empty());
         let given = meta.name.clone().filter(|name| !name.is_empty());
         let name = given.or_else(|| {
-            // The API server would add letters by chance; a plan has to come out the same each time.
+            // The API server would add random characters, but a plan has to be deterministic.
             let prefix = meta.generate_name.as_ref().filter(|prefix| !prefix.is_empty())?;
             self.generated += 1;
             Some(format!("{prefix}{}", self.generated))
@@ -347,12 +347,12 @@ impl Reader {
                 let (namespace, name) = entry.key();
                 let what = described(incoming.kind, namespace, name);
                 entry.insert(object);
-                self.warnings.push(format!("{}: {what} is there more than once; the last one counts", incoming.place));
+                self.warnings.push(format!("{}: {what} exists more than once; the last one is used", incoming.place));
             }
         }
     }
 
-    /// Leaves an object out and reports why.
+    /// Omits an object and reports why.
     fn refuse(&mut self, incoming: &Incoming<'_>, body: &Body<'_>, undecoded: Undecoded) {
         let (namespace, name) = identity(body);
         let namespace = match namespace.as_str() {

@@ -1,4 +1,4 @@
-//! The snapshot that planning uses, from the objects that were read.
+//! The snapshot, the input of planning, from the objects that were read.
 
 use crate::complete;
 use crate::fault::Fault;
@@ -14,64 +14,64 @@ use nodeless_model::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The priorities that every cluster has.
+/// The built-in priority classes.
 const BUILT_IN: [(&str, i32); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
-/// A cluster at one moment, from exports of it.
+/// The state of a cluster at one time, from its exports.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// The cluster, as an API server would show it; pods that have ended are left out.
+    /// The cluster as an API server would show it, without terminated pods.
     pub view: ClusterView,
     /// Its NodeClaims, as records.
     pub claims: Vec<NodeClaim>,
-    /// The latest time in the export, to compute ages by: a plan must not depend on when it is made. The Unix epoch
-    /// where nothing in it has a time.
+    /// The latest time in the export, from which ages are computed, because a plan must not depend on the time at which it is
+    /// made. The Unix epoch if the export contains no time.
     pub latest: Timestamp,
-    /// Pods that are bound to no node and yet wait for none, `namespace/name`, and why.
+    /// Pods without a node that do not need one, as `namespace/name`, with the reason.
     pub held: BTreeMap<String, Held>,
-    /// What could not be used.
+    /// Objects that cannot be used.
     pub faults: Vec<Fault>,
-    /// What is worth knowing although it is no fault.
+    /// Warnings.
     pub warnings: Vec<String>,
-    /// How many objects were left out because planning has no use for their kind, by kind.
+    /// The number of objects that planning does not use, by kind.
     pub skipped: BTreeMap<String, usize>,
-    /// How many objects were read.
+    /// The number of objects that were read.
     pub objects: usize,
-    /// The names of Nodes without capacity: their kubelet has not reported yet, or the export left their status out.
+    /// The names of Nodes without capacity: their kubelet has not reported it yet, or the export does not contain their status.
     pub without_status: BTreeSet<String>,
-    /// PodDisruptionBudgets without a status, `namespace/name`, and how many evictions they allow as counted here.
+    /// PodDisruptionBudgets without a status, as `namespace/name`, with the computed number of allowed disruptions.
     pub counted: BTreeMap<String, i32>,
-    /// How many pods have ended.
+    /// The number of terminated pods.
     pub ended: usize,
 }
 
-/// Why a pod that is bound to no node waits for none.
+/// Why a pod without a node does not need one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Held {
     /// It has scheduling gates.
     Gated(Vec<String>),
     /// It is being deleted.
     Deleting,
-    /// It belongs to a DaemonSet, whose pods come with nodes.
+    /// It belongs to a DaemonSet, whose pods are created for nodes.
     DaemonSet,
-    /// A kubelet keeps it.
+    /// It is a static pod of a kubelet.
     Static,
     /// Pods are being preempted for it on a node.
     Nominated(String),
-    /// Fargate runs it.
+    /// It runs on Fargate.
     Fargate,
 }
 
 impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Gated(gates) => write!(f, "scheduling gates hold it back: {}", gates.join(", ")),
+            Self::Gated(gates) => write!(f, "it has the scheduling gates {}", gates.join(", ")),
             Self::Deleting => f.write_str("it is being deleted"),
-            Self::DaemonSet => f.write_str("it belongs to a DaemonSet, whose pods come with the nodes"),
+            Self::DaemonSet => f.write_str("it belongs to a DaemonSet, whose pods are created for nodes"),
             Self::Static => f.write_str("it is a static pod of its node"),
             Self::Nominated(node) => write!(f, "pods on node {node} are being preempted for it"),
-            Self::Fargate => f.write_str("Fargate runs it"),
+            Self::Fargate => f.write_str("it runs on Fargate"),
         }
     }
 }
@@ -143,12 +143,13 @@ impl Snapshot {
             self.view.pods.push(pod);
         }
         for (class, pods) in unknown {
-            self.warnings
-                .push(format!("PriorityClass {class} of {pods} pods is not in the export; their priority counts as 0"));
+            self.warnings.push(format!(
+                "PriorityClass {class} of {pods} pods is not in the export; their priority is assumed to be 0"
+            ));
         }
     }
 
-    /// Takes PodDisruptionBudgets over. What those without a status allow is counted here, from the pods that were read.
+    /// Adds PodDisruptionBudgets. The allowed disruptions of those without a status are computed from the pods that were read.
     fn take_budgets(
         &mut self,
         budgets: BTreeMap<Key, PodDisruptionBudget>,
@@ -194,7 +195,7 @@ impl Snapshot {
     }
 }
 
-/// A buffer with what it is about.
+/// A buffer with the object that it refers to.
 fn buffer_view(
     buffer: CapacityBuffer,
     status: CapacityBufferStatus,
@@ -209,7 +210,7 @@ fn buffer_view(
             |(known, (namespace, of)): &(&str, Key)| *known == kind && *namespace == buffer.namespace && of == name;
         match shapes.iter().find(|(key, _)| own(key)) {
             Some((_, Ok(shape))) => Ok(shape.clone()),
-            Some((_, Err(why))) => Err(BufferError::Resolution(format!("{kind} cannot be understood: {why}"))),
+            Some((_, Err(why))) => Err(BufferError::Resolution(format!("{kind} cannot be decoded: {why}"))),
             None => Err(buffer.missing_source(source)),
         }
     });
@@ -230,14 +231,14 @@ fn mirrored(claim: &NodeClaim) -> MirroredClaim {
     }
 }
 
-/// The priority that admission would give a pod of this class; `None` for an unknown class.
+/// The priority that admission would set for a pod of this class; `None` for an unknown class.
 fn priority(class: Option<&str>, classes: &BTreeMap<Key, slim::PriorityClass>) -> Option<i32> {
     match class.filter(|class| !class.is_empty()) {
         Some(name) => {
             let given = classes.get(&(String::new(), name.to_owned())).map(|class| class.value);
             given.or_else(|| BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, value)| *value))
         }
-        // Of several defaults the lowest counts, as for the API server.
+        // Of several defaults, the one with the lowest value is used, as in the API server.
         None => Some(classes.values().filter(|class| class.global_default).map(|class| class.value).min().unwrap_or(0)),
     }
 }

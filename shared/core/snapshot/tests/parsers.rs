@@ -1,4 +1,4 @@
-//! What holds for everything that is read as an export of a cluster. The fuzz target in `fuzz/` asserts the same.
+//! Properties of the parsers for every input. The fuzz target in `fuzz/` asserts the same.
 #![allow(clippy::unwrap_used)]
 
 use nodeless_snapshot::{Reader, Snapshot};
@@ -11,7 +11,7 @@ fn read(bytes: &[u8]) -> Snapshot {
     reader.finish()
 }
 
-/// An export in which some bytes are others.
+/// An export in which some bytes are changed.
 fn spoiled() -> impl Strategy<Value = Vec<u8>> {
     let whole = r#"{"apiVersion": "v1", "kind": "List", "items": [
   {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "b", "labels": {"c": "d"}},
@@ -40,7 +40,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, rng_seed: RngSeed::Fixed(7), ..ProptestConfig::default() })]
 
     #[test]
-    fn anything_can_be_read_and_always_gives_the_same(bytes in prop_oneof![spoiled(), prop::collection::vec(any::<u8>(), 0..200)]) {
+    fn every_input_is_read_and_always_has_the_same_result(bytes in prop_oneof![spoiled(), prop::collection::vec(any::<u8>(), 0..200)]) {
         let (first, second) = (read(&bytes), read(&bytes));
         prop_assert_eq!(&first.faults, &second.faults);
         prop_assert_eq!(&first.view.pods, &second.view.pods);

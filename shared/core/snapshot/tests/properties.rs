@@ -1,4 +1,4 @@
-//! Whatever bytes come, the reader does not panic; and the order of documents makes no difference.
+//! The reader does not panic for any bytes, and the order of documents does not matter.
 #![allow(clippy::unwrap_used)]
 
 use nodeless_snapshot::{Reader, Snapshot};
@@ -10,7 +10,7 @@ fn read(bytes: &[u8]) -> Snapshot {
     reader.finish()
 }
 
-/// Pieces of which exports consist, so that chance meets what the reader looks for.
+/// Parts of exports, so that random inputs contain what the reader searches for.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("---\n".to_owned()),
@@ -42,14 +42,14 @@ proptest! {
     fn any_mix_of_pieces_is_read_without_a_panic(pieces in prop::collection::vec(piece(), 0..24)) {
         let text = pieces.concat();
         let snapshot = read(text.as_bytes());
-        // Every fault states where.
+        // Every fault has a location.
         for fault in &snapshot.faults {
             prop_assert!(fault.place.document > 0 && fault.place.line > 0 && !fault.problem.is_empty(), "{fault}");
         }
     }
 
     #[test]
-    fn the_order_of_documents_makes_no_difference(order in Just((0..OBJECTS.len()).collect::<Vec<_>>()).prop_shuffle()) {
+    fn the_order_of_documents_does_not_matter(order in Just((0..OBJECTS.len()).collect::<Vec<_>>()).prop_shuffle()) {
         let ordered = read(OBJECTS.join("\n---\n").as_bytes());
         let shuffled: Vec<&str> = order.iter().map(|index| OBJECTS[*index]).collect();
         let shuffled = read(shuffled.join("\n---\n").as_bytes());

@@ -1,4 +1,4 @@
-//! Exports and manifests as people have them, and what becomes of them.
+//! Exports and manifests of users, and the snapshots of them.
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
 use nodeless_snapshot::{Held, Reader, Snapshot};
@@ -29,7 +29,7 @@ fn pod(name: &str, spec: Value) -> Value {
 const POD: &str = "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c}]}}";
 
 #[test]
-fn documents_come_in_any_form() {
+fn every_form_of_documents_is_read() {
     let a = pod("a", json!({})).to_string();
     let b = pod("b", json!({})).to_string();
     let list = |kind: &str, items: &str| format!(r#"{{"apiVersion":"v1","kind":"{kind}","items":{items}}}"#);
@@ -52,7 +52,7 @@ fn documents_come_in_any_form() {
         ("a directive", format!("%YAML 1.2\n---\n{}", yaml("a"))),
         ("flow style", POD.to_owned()),
         (
-            "a YAML List as kubectl writes it",
+            "a YAML List of kubectl",
             format!(
                 "apiVersion: v1\nitems:\n{}{}kind: List\nmetadata:\n  resourceVersion: \"\"\n",
                 block("", "a"),
@@ -60,7 +60,7 @@ fn documents_come_in_any_form() {
             ),
         ),
         (
-            "a YAML List as people write it",
+            "a YAML List of a user",
             format!(
                 "apiVersion: v1\nkind: PodList\nitems: # all\n{}\n  # between\n{}",
                 block("  ", "a"),
@@ -89,7 +89,7 @@ fn documents_come_in_any_form() {
 }
 
 #[test]
-fn a_long_list_is_read_in_its_order_and_names_what_is_wrong() {
+fn a_long_list_is_read_in_order_and_its_faults_are_reported() {
     let item = |index: usize| format!("- kind: Pod\n  metadata:\n    name: p{index:05}\n");
     let mut items: Vec<String> = (0..3_000).map(item).collect();
     items[1_000] = "- kind: [\n".to_owned();
@@ -97,7 +97,7 @@ fn a_long_list_is_read_in_its_order_and_names_what_is_wrong() {
     let snapshot = read(&format!("apiVersion: v1\nitems:\n{}kind: List\n", items.concat()));
     let reported = faults(&snapshot);
     assert_eq!(reported.len(), 2, "{reported:?}");
-    assert!(reported[0].starts_with("file: document 1, items[1000]: it is no YAML: line 3003"), "{}", reported[0]);
+    assert!(reported[0].starts_with("file: document 1, items[1000]: it is not YAML: line 3003"), "{}", reported[0]);
     assert!(
         reported[1].starts_with("file: document 1, items[2500]: Pod without a name: metadata.name"),
         "{}",
@@ -123,7 +123,7 @@ fn utf_16_is_read() {
 }
 
 #[test]
-fn a_fault_names_source_document_object_and_field_and_hides_nothing_else() {
+fn a_fault_has_source_document_object_and_field_and_affects_no_other_object() {
     let good = pod("good", json!({})).to_string();
     let faulty = |spec: Value| format!("{good}\n---\n{}", pod("bad", spec));
     let pool = |requirement: &str| {
@@ -160,13 +160,13 @@ fn a_fault_names_source_document_object_and_field_and_hides_nothing_else() {
         ),
         (format!("{good}\n---\nkind: Pod\nspec: {{}}"), "Pod without a name: metadata.name: it is missing"),
         (format!("{good}\n---\na: 1"), "file: document 2 (line 2): kind: it is missing"),
-        (format!("{good}\n---\njust text"), "file: document 2 (line 2): it is no Kubernetes object"),
-        (format!("{good}\n---\n\n\na: [1"), "file: document 2 (line 2): it is no YAML: line 5: unclosed bracket"),
-        (format!("{good}\n---\nkind: List\nitems: 5"), "file: document 2 (line 2): items: it is no sequence"),
+        (format!("{good}\n---\njust text"), "file: document 2 (line 2): it is not a Kubernetes object"),
+        (format!("{good}\n---\n\n\na: [1"), "file: document 2 (line 2): it is not YAML: line 5: unclosed bracket"),
+        (format!("{good}\n---\nkind: List\nitems: 5"), "file: document 2 (line 2): items: it is not a sequence"),
         (format!("{good}\n{{\"kind\":"), "file: document 2: EOF while parsing"),
         (
             format!("{good}\n---\nkind: List\nitems:\n- {POD}\n- kind: [\n- {{kind: Pod, metadata: {{name: b}}}}\n"),
-            "file: document 2 (line 2), items[1]: it is no YAML: line 6",
+            "file: document 2 (line 2), items[1]: it is not YAML: line 6",
         ),
         (
             format!(
@@ -185,7 +185,7 @@ fn a_fault_names_source_document_object_and_field_and_hides_nothing_else() {
 }
 
 #[test]
-fn bytes_that_are_no_text_hide_nothing_else() {
+fn bytes_that_are_not_text_affect_no_other_object() {
     let mut reader = Reader::default();
     reader.read(
         "file",
@@ -201,7 +201,7 @@ fn bytes_that_are_no_text_hide_nothing_else() {
 }
 
 #[test]
-fn what_is_of_no_use_is_counted_and_left_out() {
+fn kinds_that_planning_does_not_use_are_counted() {
     let snapshot = read(
         "kind: Service\napiVersion: v1\n---\nkind: NodePool\napiVersion: hypershift.openshift.io/v1beta1\n---\nkind: Service\n",
     );
@@ -214,17 +214,17 @@ fn what_is_of_no_use_is_counted_and_left_out() {
 }
 
 #[test]
-fn an_object_that_comes_twice_counts_once() {
+fn a_duplicate_object_is_used_once() {
     let snapshot = read(&format!("{POD}\n---\n{}", POD.replace("spec:", "status: {phase: Succeeded}, spec:")));
     assert_eq!((pods(&snapshot).len(), snapshot.ended), (0, 1));
     assert_eq!(
         snapshot.warnings,
-        ["file: document 2 (line 2): Pod default/a is there more than once; the last one counts"]
+        ["file: document 2 (line 2): Pod default/a exists more than once; the last one is used"]
     );
 }
 
 #[test]
-fn null_is_the_same_as_nothing() {
+fn null_is_the_same_as_a_missing_field() {
     let text = json!({
         "kind": "Pod", "apiVersion": "v1", "metadata": { "name": "a", "creationTimestamp": null, "labels": null },
         "spec": {
@@ -238,7 +238,7 @@ fn null_is_the_same_as_nothing() {
 }
 
 #[test]
-fn priority_is_what_admission_would_give() {
+fn the_priority_is_that_of_admission() {
     let classes = "
 {kind: PriorityClass, apiVersion: scheduling.k8s.io/v1, metadata: {name: high}, value: 1000}
 ---
@@ -253,7 +253,7 @@ fn priority_is_what_admission_would_give() {
         (json!({ "priorityClassName": "unknown" }), 0),
     ] {
         let pod = pod("a", spec.clone()).to_string();
-        // The class may come after the pod.
+        // The PriorityClass may follow the pod.
         for text in [format!("{classes}{pod}"), format!("{pod}\n---\n{classes}")] {
             let snapshot = read(&text);
             assert_eq!(snapshot.view.pods[0].priority, expected, "{spec}");
@@ -269,7 +269,7 @@ fn priority_is_what_admission_would_give() {
 }
 
 #[test]
-fn pods_without_a_node_that_wait_for_none() {
+fn pods_without_a_node_that_do_not_need_one() {
     let owned =
         |kind: &str| json!({ "ownerReferences": [{ "apiVersion": "v1", "kind": kind, "name": "o", "uid": "u" }] });
     let with = |metadata: Value, spec: Value, status: Value| {
@@ -307,7 +307,7 @@ fn pods_without_a_node_that_wait_for_none() {
 }
 
 #[test]
-fn what_controllers_would_fill_in_is_filled_in() {
+fn fields_that_controllers_would_set_are_set() {
     let snapshot = read(
         "
 kind: NodePool
@@ -347,7 +347,7 @@ metadata: {name: bare}
 }
 
 #[test]
-fn a_claim_learns_its_instance_from_its_node_or_its_requirements() {
+fn the_instance_of_a_claim_is_taken_from_its_node_or_its_requirements() {
     let claim = |rest: &str| {
         format!(
             "kind: NodeClaim\napiVersion: karpenter.sh/v1\nmetadata: {{name: c, labels: {{karpenter.sh/nodepool: default}}}}\n{rest}"

@@ -4,6 +4,7 @@
 mod support;
 
 use futures::FutureExt as _;
+use nodeless_api::test_support::ec2_node_class_manifest;
 use nodeless_driver::Driver;
 use nodeless_driver::scenarios::Scenario;
 use nodeless_driver::simulation::Run;
@@ -271,19 +272,6 @@ fn an_overlay_changes_which_type_is_launched() {
     assert_eq!(conditions.unwrap()[1]["status"], "True");
 }
 
-fn faulty_class(name: &str, fields: Value) -> Value {
-    let discovery = json!([{ "tags": { "karpenter.sh/discovery": "nodeless" } }]);
-    let mut spec = json!({
-        "role": "nodeless-node", "amiSelectorTerms": [{ "alias": "al2023@latest" }],
-        "subnetSelectorTerms": discovery, "securityGroupSelectorTerms": discovery,
-    });
-    let Value::Object(fields) = fields else { panic!("fields of a spec are an object") };
-    spec.as_object_mut().unwrap().extend(fields);
-    json!({
-        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": name }, "spec": spec,
-    })
-}
-
 #[test]
 fn each_invalid_class_gets_the_reason_and_the_others_are_processed() {
     let mut driver = start();
@@ -358,7 +346,7 @@ fn each_invalid_class_gets_the_reason_and_the_others_are_processed() {
         }),
     );
     for (name, fields, ..) in &wrong {
-        create(&driver, &NODE_CLASSES, faulty_class(name, fields.clone()));
+        create(&driver, &NODE_CLASSES, ec2_node_class_manifest(name, "nodeless", fields));
     }
     create(&driver, &DEPLOYMENTS, deployment("web", 1, "1"));
     wait(&mut driver, 600, "the pod runs", |driver| running(driver) == 1);

@@ -1,7 +1,7 @@
-//! Checks whether a plan is valid, by a much simpler method than the one that made it.
+//! Checks whether a plan is valid, by a much simpler method than the engine's.
 //!
-//! No code is shared with the engine: pods are checked one by one, and their requirements are evaluated as the
-//! kube-scheduler does it, expression by expression. Slow, and only for tests and benches.
+//! It shares no code with the engine: pods are checked one by one, and their requirements are evaluated as in kube-scheduler,
+//! expression by expression. It is slow, and only for tests and benches.
 
 mod topology;
 
@@ -15,7 +15,7 @@ use nodeless_model::{
 use nodeless_scheduling::{Launch, MinValuesPolicy, Options, PoolOffer, Problem, Solution};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Everything that is wrong with a solution, in sentences; nothing when it is valid.
+/// All errors of a solution, as sentences; none if it is valid.
 #[must_use]
 pub fn violations(problem: &Problem<'_>, solution: &Solution, options: &Options) -> Vec<String> {
     let mut wrong = each_pod_once(problem, solution);
@@ -48,8 +48,7 @@ pub fn violations(problem: &Problem<'_>, solution: &Solution, options: &Options)
     wrong
 }
 
-/// Whether a pod could be put on a new node of its own beside everything that a solution launches: the NodePool and the
-/// instance type, if so.
+/// The NodePool and instance type of a new node for a single pod, in addition to the launches of a solution, if that is possible.
 #[must_use]
 pub fn fresh_node<'p>(
     problem: &'p Problem<'p>,
@@ -81,8 +80,8 @@ pub fn fresh_node<'p>(
     })
 }
 
-/// Goes through the new nodes of a NodePool that hold a pod, limits and other pods aside: the instance type, and the labels
-/// that the node would have. Where `take` agrees, the next instance type follows.
+/// Visits the possible new nodes of a NodePool for a pod, without regard to limits and other pods: the instance type, and the
+/// labels of the node. If `take` returns true, it continues with the next instance type.
 fn fits_fresh<'p>(
     problem: &Problem<'_>,
     offer: &'p PoolOffer<'_>,
@@ -114,11 +113,11 @@ fn each_pod_once(problem: &Problem<'_>, solution: &Solution) -> Vec<String> {
     (0..problem.pods.len())
         .filter(|pod| seen.get(pod) != Some(&1))
         .map(|pod| format!("pod {} occurs {} times", problem.pods[pod].key(), seen.get(&pod).unwrap_or(&0)))
-        .chain(unexplained.map(|pod| format!("pod {} is left out without a reason", problem.pods[pod.pod].key())))
+        .chain(unexplained.map(|pod| format!("pod {} has neither a node nor a reason", problem.pods[pod.pod].key())))
         .collect()
 }
 
-/// A node as far as pods care.
+/// The properties of a node that affect pods.
 struct Place<'p> {
     name: String,
     labels: &'p Requirements,
@@ -135,21 +134,21 @@ impl Place<'_> {
         for pod in pods {
             total.add(&pod.requests);
             if pod.host_ports.iter().any(|port| ports.iter().any(|taken| taken.conflicts_with(port))) {
-                wrong.push(format!("{}: a host port of pod {} is taken", self.name, pod.key()));
+                wrong.push(format!("{}: a host port of pod {} is already used", self.name, pod.key()));
             }
             ports.extend(&pod.host_ports);
             if let Some(taint) = first_untolerated(self.taints, pod) {
                 wrong.push(format!("{}: pod {} does not tolerate {taint}", self.name, pod.key()));
             }
             if !accepts_labels(pod, self.labels) {
-                wrong.push(format!("{}: labels are not what pod {} requires", self.name, pod.key()));
+                wrong.push(format!("{}: its labels do not match the requirements of pod {}", self.name, pod.key()));
             }
             if !accepts_volumes(problem, pod, self.labels) {
                 wrong.push(format!("{}: the volumes of pod {} cannot be used there", self.name, pod.key()));
             }
         }
         if let Some((name, asked)) = total.iter().find(|(name, asked)| *asked > self.room.get(name)) {
-            wrong.push(format!("{}: {asked} of {name} asked for, {} left", self.name, self.room.get(name)));
+            wrong.push(format!("{}: {asked} of {name} requested, {} available", self.name, self.room.get(name)));
         }
         wrong
     }
@@ -171,7 +170,7 @@ fn accepts_labels(pod: &Pod, labels: &Requirements) -> bool {
     selector && affinity
 }
 
-/// Whether labels could turn out to be what a pod requires. What new nodes have in any case is only not known of them yet.
+/// Whether labels can match the requirements of a pod. A label that new nodes always have may be missing here.
 fn may_accept_labels(pod: &Pod, node: &Requirements, exists: bool) -> bool {
     let possible = |expression: &RequirementTerm| match node.get(&expression.key) {
         None => (!exists && labels::is_well_known(&expression.key)) || matches_value(expression, None),
@@ -193,13 +192,13 @@ fn expression(key: &str, operator: Operator, values: &[String]) -> RequirementTe
     RequirementTerm { key: key.to_owned(), operator, values: values.to_vec(), min_values: None }
 }
 
-/// Whether an expression holds whatever a label may turn out to be.
+/// Whether an expression matches for every possible value of a label.
 fn matches(expression: &RequirementTerm, labels: &Requirements) -> bool {
     let Some(requirement) = labels.get(&expression.key) else { return matches_value(expression, None) };
     match requirement.values() {
         Some(values) if !values.is_empty() => values.iter().all(|value| matches_value(expression, Some(value))),
         Some(_) => matches_value(expression, None),
-        // Not known exactly: only an equal expression is certain to hold.
+        // The value is not exactly known: only an equal expression certainly matches.
         None => {
             Requirement::from_term(expression).is_ok_and(|required| requirement.intersection(&required) == *requirement)
         }
@@ -234,7 +233,7 @@ fn accepts_volumes(problem: &Problem<'_>, pod: &Pod, labels: &Requirements) -> b
     })
 }
 
-/// Whether more nodes may come into a capacity reservation than it has left.
+/// The capacity reservations with more possible launches than available instances.
 fn reservation_violations(problem: &Problem<'_>, solution: &Solution) -> Vec<String> {
     let mut left: BTreeMap<&str, u32> = BTreeMap::new();
     let mut used: BTreeMap<&str, u32> = BTreeMap::new();
@@ -251,10 +250,11 @@ fn reservation_violations(problem: &Problem<'_>, solution: &Solution) -> Vec<Str
         }
     }
     let over = used.into_iter().filter(|(id, count)| left.get(id).is_none_or(|left| count > left));
-    over.map(|(id, count)| format!("{count} launches may use reservation {id}, which has fewer left")).collect()
+    over.map(|(id, count)| format!("{count} launches may use reservation {id}, which has fewer available instances"))
+        .collect()
 }
 
-/// Whether a node can attach the volumes of its pods and of those placed there.
+/// Whether a node can attach the volumes of its pods and of those that are placed on it.
 fn volume_violations(problem: &Problem<'_>, node: &str, placed: &[&Pod]) -> Vec<String> {
     let Some(limits) = problem.facts.volume_limits.get(node) else { return Vec::new() };
     let driver_of = |claim: &String| problem.facts.volume_drivers.get(claim);
@@ -283,7 +283,7 @@ fn usable(offer: &PoolOffer<'_>) -> bool {
     offer.pool.ready.is_ok() && !offer.pool.deleting && offer.pool.replicas.is_none()
 }
 
-/// The labels that every node of a NodePool has or may have.
+/// The labels that nodes of a NodePool have or can have.
 fn template_labels(offer: &PoolOffer<'_>) -> Requirements {
     let mut all = offer.pool.template.requirements.with(&Requirements::from_labels(&offer.pool.template.labels));
     all.add(labels::NODE_POOL, Requirement::one_of([offer.pool.name.as_str()]));
@@ -291,8 +291,8 @@ fn template_labels(offer: &PoolOffer<'_>) -> Requirements {
     all
 }
 
-/// The labels of a node of this type and offering, if the NodePool allows it and, for labels of the user's own of which
-/// the NodePool leaves the value open, with a value that the pod asks for.
+/// The labels of a node of this type and offering, if the NodePool allows it. User-defined labels for which the NodePool allows
+/// several values have one that the pod requires.
 fn own_labels(
     problem: &Problem<'_>,
     offer: &PoolOffer<'_>,
@@ -332,8 +332,7 @@ fn own_labels(
     Some(node)
 }
 
-/// Evaluates a question about a new node: its capacity is that of its type without the requests of the DaemonSets that
-/// run there.
+/// Evaluates a function on a new node, whose capacity is that of its type without the requests of its DaemonSets.
 fn launched(
     problem: &Problem<'_>,
     offer: &PoolOffer<'_>,
@@ -364,10 +363,10 @@ fn launch_violations(problem: &Problem<'_>, launch: &Launch, options: &Options) 
     };
     let mut wrong = Vec::new();
     if !usable(offer) {
-        wrong.push(format!("NodePool {} may not launch anything", offer.pool.name));
+        wrong.push(format!("NodePool {} may not launch nodes", offer.pool.name));
     }
     if launch.pods.is_empty() {
-        wrong.push("it is for no pod".to_owned());
+        wrong.push("it has no pods".to_owned());
     }
     if launch.instance_types.len() > options.max_instance_types
         && offer.pool.template.requirements.iter().all(|(_, r)| r.min_values().is_none())
@@ -390,17 +389,17 @@ fn launch_violations(problem: &Problem<'_>, launch: &Launch, options: &Options) 
     if launch.instance_types.first().map(|first| (&first.name, first.price))
         != Some((&launch.offering.instance_type, launch.offering.price))
     {
-        wrong.push("the chosen offering is not the cheapest instance type's".to_owned());
+        wrong.push("the chosen offering is not that of the cheapest instance type".to_owned());
     }
     if let Some(key) = short_of(offer, &kinds)
         && (options.min_values == MinValuesPolicy::Strict || !launch.min_values_relaxed)
     {
-        wrong.push(format!("minValues of {key} is not reached"));
+        wrong.push(format!("minValues of {key} is not satisfied"));
     }
     wrong
 }
 
-/// Whatever the launch becomes, all its pods have to fit, and its charge has to cover it.
+/// For every instance type of the launch, all its pods have to fit, and its charge has to be sufficient.
 fn type_violations(
     problem: &Problem<'_>,
     offer: &PoolOffer<'_>,
@@ -435,7 +434,7 @@ fn type_violations(
     wrong
 }
 
-/// The first key of which `minValues` is not reached.
+/// The first key whose `minValues` is not satisfied.
 fn short_of(offer: &PoolOffer<'_>, kinds: &[&InstanceType]) -> Option<String> {
     offer.pool.template.requirements.iter().find_map(|(key, requirement)| {
         let listed = kinds.iter().filter_map(|kind| kind.requirements.get(key)?.values()).flatten();
@@ -444,7 +443,7 @@ fn short_of(offer: &PoolOffer<'_>, kinds: &[&InstanceType]) -> Option<String> {
     })
 }
 
-/// What a NodePool's nodes amount to with a solution: resources and dollars per hour.
+/// The total of a NodePool's nodes with a solution: resources and dollars per hour.
 fn used_by(offer: &PoolOffer<'_>, solution: &Solution) -> (ResourceList, f64) {
     let mut used = (offer.usage.resources.clone(), offer.usage.dollars_per_hour);
     for launch in solution.launches.iter().filter(|launch| launch.node_pool == offer.pool.name) {
@@ -454,7 +453,7 @@ fn used_by(offer: &PoolOffer<'_>, solution: &Solution) -> (ResourceList, f64) {
     used
 }
 
-/// The first limit that is passed.
+/// The first limit that is exceeded.
 fn passed(offer: &PoolOffer<'_>, used: &(ResourceList, f64)) -> Option<String> {
     let resource = offer.pool.limits.iter().find(|(name, limit)| used.0.get(name) > *limit);
     let dollars = offer.pool.limit_dollars_per_hour.filter(|limit| used.1 > limit + 1e-6);
@@ -462,10 +461,10 @@ fn passed(offer: &PoolOffer<'_>, used: &(ResourceList, f64)) -> Option<String> {
 }
 
 fn limit_violations(offer: &PoolOffer<'_>, solution: &Solution) -> Option<String> {
-    // A limit that was passed before, by no fault of this plan, is not passed by it as long as it launches nothing.
+    // A limit that was already exceeded is not an error of the plan if it launches nothing.
     if !solution.launches.iter().any(|launch| launch.node_pool == offer.pool.name) {
         return None;
     }
     passed(offer, &used_by(offer, solution))
-        .map(|limit| format!("NodePool {}: limit {limit} is passed", offer.pool.name))
+        .map(|limit| format!("NodePool {}: limit {limit} is exceeded", offer.pool.name))
 }

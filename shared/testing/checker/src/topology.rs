@@ -1,4 +1,4 @@
-//! Topology constraints, pod by pod, as the kube-scheduler reads them.
+//! Topology constraints, evaluated for each pod as in kube-scheduler.
 
 use super::{accepts_labels, first_untolerated, may_accept_labels, own_labels, template_labels, usable};
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread};
@@ -16,7 +16,7 @@ struct Site<'p> {
     placed: Vec<&'p Pod>,
 }
 
-/// All nodes with all their pods, after a solution is carried out.
+/// All nodes with all their pods after a solution has been carried out.
 pub(super) struct World<'p> {
     problem: &'p Problem<'p>,
     sites: Vec<Site<'p>>,
@@ -71,7 +71,7 @@ impl<'p> World<'p> {
                 for spread in pod.topology_spread.iter().filter(|spread| spread.hard && is_host(&spread.topology_key)) {
                     let here = site.pods().filter(|other| spread_selects(spread, pod, other)).count();
                     if here > spread.max_skew.max(1) as usize {
-                        wrong.push(format!("{}: {here} pods break the spread of {}", site.name, pod.key()));
+                        wrong.push(format!("{}: {here} pods violate the spread of {}", site.name, pod.key()));
                     }
                 }
             }
@@ -81,7 +81,7 @@ impl<'p> World<'p> {
         wrong
     }
 
-    /// Whether a further pod may be on a further node.
+    /// Whether another pod may be on another node.
     pub(super) fn accepts(&self, pod: &'p Pod, node: &Requirements, offer: &'p PoolOffer<'p>) -> bool {
         let mut sites: Vec<Site<'p>> = self
             .sites
@@ -116,7 +116,7 @@ impl<'p> World<'p> {
         for term in &pod.required_pod_anti_affinity {
             let mut near = others().filter(|(other, _)| self.may_share(place, *other, &term.topology_key));
             if let Some((_, other)) = near.find(|(_, other)| self.selects(term, pod, other)) {
-                wrong.push(format!("{name}: pod {} wants to be away from {}", pod.key(), other.key()));
+                wrong.push(format!("{name}: pod {} has anti-affinity to {}", pod.key(), other.key()));
             }
         }
         for (other_place, other) in others() {
@@ -125,14 +125,14 @@ impl<'p> World<'p> {
                 .iter()
                 .find(|term| self.may_share(place, other_place, &term.topology_key) && self.selects(term, other, pod));
             if term.is_some() {
-                wrong.push(format!("{name}: pod {} wants {} away", other.key(), pod.key()));
+                wrong.push(format!("{name}: pod {} has anti-affinity to {}", other.key(), pod.key()));
             }
         }
         wrong
     }
 
-    /// Whether pods are near what they want, in some order: where nothing that a term selects runs yet, one pod that it
-    /// selects itself may come first, wherever it is; the others have to be near those that are there then.
+    /// Whether the affinity of pods is satisfied in some order. If no pod that a term selects runs yet, a pod that selects
+    /// itself may be placed anywhere first; the affinity of the others has to be satisfied by the pods placed until then.
     fn affinity_violations(&self) -> Vec<String> {
         let mut terms: Vec<(&'p Pod, &'p PodAffinityTerm)> = Vec::new();
         for pod in self.sites.iter().flat_map(|site| &site.placed) {
@@ -145,7 +145,7 @@ impl<'p> World<'p> {
         terms.into_iter().flat_map(|(owner, term)| self.far_from(owner, term)).collect()
     }
 
-    /// The pods with a term that are not near what it selects.
+    /// The pods whose affinity is not satisfied.
     fn far_from(&self, owner: &'p Pod, term: &'p PodAffinityTerm) -> Vec<String> {
         let has = |pod: &'p Pod| pod.required_pod_affinity.iter().any(|one| same_term((owner, term), (pod, one)));
         let selected = |pod: &Pod| self.selects(term, owner, pod);
@@ -176,8 +176,10 @@ impl<'p> World<'p> {
             return Vec::new();
         }
         let far = waiting.iter();
-        far.map(|(place, pod)| format!("{}: pod {} is not near what it wants", self.sites[*place].name, pod.key()))
-            .collect()
+        far.map(|(place, pod)| {
+            format!("{}: the affinity of pod {} is not satisfied", self.sites[*place].name, pod.key())
+        })
+        .collect()
     }
 
     fn domain(&self, place: usize, key: &str) -> Option<String> {
@@ -192,14 +194,14 @@ impl<'p> World<'p> {
         self.domain(a, key).is_some_and(|domain| Some(domain) == self.domain(b, key))
     }
 
-    /// Whether a node that is launched can turn out to lie in a domain.
+    /// Whether a launched node can be in a domain.
     fn may_lie_in(&self, place: usize, key: &str, domain: &str) -> bool {
         let site = &self.sites[place];
         let known = site.labels.get(key).map(|label| label.has(domain));
         site.is_new() && known.unwrap_or_else(|| labels::is_well_known(key))
     }
 
-    /// Whether two nodes can turn out to lie in one domain.
+    /// Whether two nodes can be in the same domain.
     fn may_share(&self, a: usize, b: usize, key: &str) -> bool {
         if a == b || is_host(key) {
             return a == b;
@@ -221,12 +223,12 @@ impl<'p> World<'p> {
             && term.mismatch_label_keys.iter().all(differs)
     }
 
-    /// Looks for an order in which the kube-scheduler could place all pods.
+    /// Searches for an order in which kube-scheduler can place all pods.
     ///
-    /// Equal pods with the same node are one step each. A few orders are tried as they are, each pod as soon as
-    /// possible. If none of them works, orders are searched depth first, the pods that fill the emptiest domains first;
-    /// states that turned out unsatisfiable are not tried again. After [`MAX_ORDER_STEPS`] the search ends, and the
-    /// spread counts as violated.
+    /// Equal pods with the same node are one step. First some heuristic orders are tried, in which each pod is placed as soon
+    /// as possible. If none of them succeeds, orders are searched depth first, with the pods in the emptiest domains first;
+    /// unsatisfiable states are not tried again. After [`MAX_ORDER_STEPS`] the search ends, and the spread is treated as
+    /// violated.
     fn spread_violations(&self) -> Vec<String> {
         let mut kinds: Vec<(usize, &'p Pod, usize)> = Vec::new();
         let mut counted: Vec<(usize, &'p Pod)> = Vec::new();
@@ -239,7 +241,7 @@ impl<'p> World<'p> {
             }
             counted.extend(site.running.iter().map(|pod| (place, *pod)));
         }
-        // Pods that no spread counts may be placed at any time.
+        // Pods that no spread selects may be placed at any time.
         let matters = |pod: &Pod| {
             let spreads = |one: &&'p Pod| one.topology_spread.iter().any(|spread| spread_selects(spread, one, pod));
             !pod.topology_spread.is_empty() || kinds.iter().map(|(_, one, _)| one).any(spreads)
@@ -257,11 +259,11 @@ impl<'p> World<'p> {
         let stuck = search.best.unwrap_or(waiting);
         let broken = steps.iter().zip(stuck).filter(|(_, waiting)| *waiting > 0);
         broken
-            .map(|((place, pod, _), _)| format!("{}: the spread of {} is broken", self.sites[*place].name, pod.key()))
+            .map(|((place, pod, _), _)| format!("{}: the spread of {} is violated", self.sites[*place].name, pod.key()))
             .collect()
     }
 
-    /// Goes through the pods in an order again and again, and places what may be placed.
+    /// Visits the pods in an order repeatedly, and places those that may be placed.
     fn place_in(
         &self,
         order: &[usize],
@@ -287,7 +289,7 @@ impl<'p> World<'p> {
         }
     }
 
-    /// Places what waits in some order. Leaves `counted` as it was where there is none.
+    /// Places the waiting pods in some order. `counted` is not changed if there is none.
     fn place_all(
         &self,
         steps: &[(usize, &'p Pod, usize)],
@@ -331,7 +333,7 @@ impl<'p> World<'p> {
         false
     }
 
-    /// How full the domain of a pod is, by the spreads that count it.
+    /// The number of pods in the domain of a pod, for the spreads that select it.
     fn fullness(
         &self,
         place: usize,
@@ -360,9 +362,9 @@ impl<'p> World<'p> {
         hard.into_iter().all(|spread| {
             let key = &spread.topology_key;
             let Some(here) = self.domain(place, key) else { return false };
-            // By domain, the pods that count for sure, and those that may.
+            // By domain: the pods that certainly count, and those that may.
             let mut counts: BTreeMap<String, (i32, i32)> = BTreeMap::new();
-            // What is launched that counts lies only where something that counts can be launched, which is counted below.
+            // Launched nodes that count are only in domains in which such nodes can be launched, which are counted below.
             let existing = (0..self.sites.len()).filter(|site| !self.sites[*site].is_new());
             for site in existing.filter(|site| self.counts(*site, spread, pod) == Some(true)) {
                 counts.extend(self.domain(site, key).map(|domain| (domain, (0, 0))));
@@ -374,7 +376,7 @@ impl<'p> World<'p> {
                 let standing = self.counts(*site, spread, pod);
                 let known = self.domain(*site, key);
                 for (domain, count) in &mut counts {
-                    // Where a node that is launched may lie in several domains, it may be any of them.
+                    // A launched node that may be in several domains is possible in each of them.
                     let sure = known.as_ref() == Some(domain);
                     let perhaps = sure || (known.is_none() && self.may_lie_in(*site, key, domain));
                     count.0 += i32::from(sure && standing == Some(true));
@@ -388,7 +390,7 @@ impl<'p> World<'p> {
         })
     }
 
-    /// Whether a node counts for a pod's spread; `None` where that depends on what it turns out to be.
+    /// Whether a node counts for a pod's spread; `None` if that depends on the labels with which it is launched.
     fn counts(&self, place: usize, spread: &TopologySpread, pod: &Pod) -> Option<bool> {
         let site = &self.sites[place];
         if spread.honor_node_taints && first_untolerated(site.taints, pod).is_some() {
@@ -400,8 +402,8 @@ impl<'p> World<'p> {
         if may_accept_labels(pod, &site.labels, !site.is_new()) { None } else { Some(false) }
     }
 
-    /// The domains in which a node can be launched, for whatever pods, that counts for a pod's spread. Those that the pod
-    /// itself rules out count only once a node is there.
+    /// The domains in which a node that counts for a pod's spread can be launched, for any pods. Those that the pod excludes
+    /// count only if they have a node.
     fn offered(&self, pod: &Pod, spread: &TopologySpread) -> BTreeSet<String> {
         let mut domains = BTreeSet::new();
         for offer in self.problem.node_pools.iter().filter(|offer| usable(offer)) {
@@ -421,7 +423,7 @@ impl<'p> World<'p> {
         domains
     }
 
-    /// Whether a pod and its volumes allow a node in a domain, as far as its label alone goes.
+    /// Whether the pod and its volumes allow a node with the label of a domain.
     fn may_use(&self, pod: &Pod, key: &str, domain: &str) -> bool {
         let mut alone = pod.clone();
         let of_key = |other: &str| labels::normalize(other) == labels::normalize(key);
@@ -444,10 +446,10 @@ impl<'p> World<'p> {
     }
 }
 
-/// By pod, key and what a spread leaves out, the domains in which nodes can be launched.
+/// The domains in which nodes can be launched, by pod, key and the node inclusion policies of a spread.
 type Offered = BTreeMap<(String, String, bool, bool), BTreeSet<String>>;
 
-/// The domains in which a node may lie: where its NodePool leaves the value of a label open, all that it lists.
+/// The domains in which a node may be: if its NodePool allows several values of a label, all of them.
 fn possible_domains(node: &Requirements, offer: &PoolOffer<'_>, key: &str) -> Vec<String> {
     let of_pool = template_labels(offer).get(key).and_then(Requirement::values).cloned();
     match node.get(key).and_then(Requirement::values) {
@@ -466,18 +468,18 @@ fn same_term((a, one): (&Pod, &PodAffinityTerm), (b, other): (&Pod, &PodAffinity
 /// The number of evaluations of a pod after which the search for an order ends.
 const MAX_ORDER_STEPS: usize = 10_000;
 
-/// How far the search for an order has come.
+/// The progress of the search for an order.
 struct Search {
     offered: Offered,
-    /// What waits where nothing leads on.
+    /// The waiting pods of unsatisfiable states.
     dead: BTreeSet<Vec<usize>>,
     left: usize,
-    /// What waited when least did.
+    /// The smallest set of waiting pods so far.
     best: Option<Vec<usize>>,
 }
 
-/// Orders worth a try: the largest pods first, those that count for their own spread first, those that do so last, and
-/// those that do not spread last.
+/// Heuristic orders: the largest pods first, those that count for their own spread first, those that do so last, and those
+/// without spread last.
 fn plain_orders(steps: &[(usize, &Pod, usize)]) -> [Vec<usize>; 4] {
     let hard = |pod: &Pod, itself: bool| {
         let own = pod.topology_spread.iter().filter(|one| one.hard && !is_host(&one.topology_key));

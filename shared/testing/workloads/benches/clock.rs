@@ -1,4 +1,4 @@
-//! How long something takes.
+//! Measures processor time.
 #![allow(unreachable_pub, reason = "shared by benchmarks")]
 
 use std::time::{Duration, Instant};

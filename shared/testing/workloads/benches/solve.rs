@@ -1,8 +1,8 @@
-//! How long plans take, on mixes of pods that Karpenter's own scheduling benchmark uses, and on some larger ones.
+//! Measures plans, for the mixes of pods of Karpenter's scheduling benchmark and some larger ones.
 //!
-//! `cargo bench -p nodeless-workloads --bench solve` prints a table; the best of three runs of each case counts, in time on the cpu of one thread. The
-//! numbers are drawn by a fixed rule, so that every run plans the same. With an argument, only the cases are run whose
-//! name has it in it.
+//! `cargo bench -p nodeless-workloads --bench solve` prints a table of the processor time of one thread, the best of three
+//! runs of each case. The numbers are generated from a fixed seed, so every run makes the same plans. With an argument, only
+//! the cases run whose names contain it.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 mod clock;
@@ -18,7 +18,7 @@ use nodeless_workloads::catalog::{ZONES, embedded, one_shape, sized};
 use nodeless_workloads::{Draw, Mix};
 use std::time::Duration;
 
-/// Types as EC2 has them: families of three ratios of memory to cpu, in sizes that double.
+/// Types as in EC2: families with three ratios of memory to cpu, in sizes that double.
 fn families(count: usize) -> InstanceTypes {
     let sizes = [2_i64, 4, 8, 16, 32, 48, 64, 96, 128, 192];
     (0..count)
@@ -42,7 +42,7 @@ fn diverse(count: usize) -> Vec<Pod> {
 
 const VALUES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 
-/// Pods with preferred node affinity and preferred anti-affinity, of which most has to be given up.
+/// Pods with preferred node affinity and preferred anti-affinity, most of which cannot be satisfied.
 fn preferring(count: usize) -> Vec<Pod> {
     let mut draw = Draw::new(7);
     let prefer = |weight, zone: &str| Weighted {
@@ -161,11 +161,11 @@ fn main() {
         run(&Case { name, pods, types, nodes });
     }
     if let Some(peak) = peak_memory() {
-        println!("peak memory of the process, pods and nodes of the cases among it: {peak}");
+        println!("peak memory of the process, including the pods and nodes of the cases: {peak}");
     }
 }
 
-/// Makes the pods and types of a case; only those of the cases that run are made.
+/// Creates the pods and types of a case, only for the cases that run.
 type Make = fn() -> (Vec<Pod>, InstanceTypes);
 
 const ON_NODES: &str = "1,000 diverse onto 5,000 nodes, 100,000 run";

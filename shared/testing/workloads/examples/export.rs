@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release -p nodeless-workloads --example export -- MIX PENDING [NODES PODS_PER_NODE WASTE] > cluster.json
 //!
-//! With `--as-kubectl` pods are as long as kubectl prints them.
+//! With `--as-kubectl`, pods have the size of the output of kubectl.
 #![allow(clippy::unwrap_used)]
 
 use nodeless_workloads::export::{Fullness, export};

@@ -1,4 +1,4 @@
-//! Times one workload once, for profilers and for a quick look:
+//! Measures one workload once, for profilers:
 //!
 //!     cargo run --release -p nodeless-workloads --example measure -- MIX PENDING [NODES PODS_PER_NODE WASTE]
 #![allow(unreachable_pub, clippy::unwrap_used)]
@@ -20,7 +20,7 @@ fn main() {
     }
     let found = path::pipeline(&workload);
     println!(
-        "plan {:.3} s, disruption {:.3} s; {} launches, {} pods left, {} nodes go",
+        "plan {:.3} s, disruption {:.3} s; {} launches, {} pods left, {} nodes removed",
         found.planned.as_secs_f64(),
         found.decided.as_secs_f64(),
         found.launches,

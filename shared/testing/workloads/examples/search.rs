@@ -1,15 +1,14 @@
-//! Looks for inputs that take more work than plain pods of their size.
+//! Searches for inputs that take more work than plain pods of the same size.
 //!
 //!     cargo run --release -p nodeless-workloads --example search -- climb PART PODS SECONDS SEED [FIELD...]
 //!     cargo run --release -p nodeless-workloads --example search -- table PART [FILE]
 //!     cargo run --release -p nodeless-workloads --example search -- one PART LINE
 //!
-//! `climb` prints the worst inputs that it finds, with how many times the work of plain pods each takes; fields that
-//! are named after the seed stay as plain pods have them, to find what else is slow. `table` measures the stored
-//! inputs, or the lines of a file; `one` measures one line in this process, for profilers. PART is `plan`, `disruption` for
-//! the decision about existing nodes, or `all` for both and refinement. The work of a plan is counted, so that every
-//! machine finds the same; the other parts count processor time. Each input is measured in a process of its own, which
-//! is ended where it takes too long.
+//! `climb` prints the worst inputs that it finds, with the ratio of their work to that of plain pods. FIELDs after the seed
+//! keep the values of plain pods, to find other slow inputs. `table` measures the stored inputs, or the lines of a file;
+//! `one` measures one line in this process, for profilers. PART is `plan`, `disruption` for the decision about existing
+//! nodes, or `all` for both and refinement. For `plan` the result is the counted work, which is the same on every machine,
+//! for the others it is processor time. Each input is measured in its own process, which is killed if it takes too long.
 #![allow(unreachable_pub, clippy::unwrap_used)]
 
 #[path = "../benches/pipeline/guard.rs"]
@@ -22,7 +21,7 @@ use nodeless_workloads::{Draw, NOW};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// The maximum processor time of an input: in the search, which only has to detect what is far too slow, and in the table.
+/// The maximum processor time of an input: in the search, which only has to detect very slow inputs, and in the table.
 const MOST: [(&str, u64); 4] = [("plan", 3), ("disruption", 20), ("all", 60), ("table", 60)];
 
 /// After this number of changes without a slower input, the search starts elsewhere.
@@ -63,7 +62,7 @@ fn one(part: &str, input: &Combination) {
             let options = nodeless_disruption::Options::default();
             let decision = nodeless_disruption::decide(&workload.cluster(), NOW, &options);
             let (commands, missed) = (decision.commands.len(), decision.not_evaluated.len());
-            println!("{:.3}: {commands} commands, {missed} not looked at", (path::spent() - start).as_secs_f64());
+            println!("{:.3}: {commands} commands, {missed} not evaluated", (path::spent() - start).as_secs_f64());
         }
         _ => {
             let found = path::pipeline(&workload);
@@ -77,11 +76,11 @@ fn one(part: &str, input: &Combination) {
     }
 }
 
-/// Measures inputs, and remembers plain ones.
+/// Measures inputs, and caches the results of plain ones.
 struct Measure<'p> {
     part: &'p str,
     most: Duration,
-    /// By input of plain pods, their work.
+    /// The work of plain pods by input.
     plain: BTreeMap<String, f64>,
 }
 
@@ -91,8 +90,8 @@ impl<'p> Measure<'p> {
         Self { part, most: Duration::from_secs(seconds), plain: BTreeMap::new() }
     }
 
-    /// How many times the work of plain pods of that size it takes, and its result. One that is ended counts as more
-    /// than any other.
+    /// The ratio of the work of an input to that of plain pods of the same size, and its result. The ratio of an input that
+    /// was killed is infinite.
     fn ratio(&mut self, input: &Combination) -> (f64, String) {
         let plain = input.plain_of_its_size();
         if !self.plain.contains_key(&plain.to_string()) {
@@ -104,7 +103,7 @@ impl<'p> Measure<'p> {
         (work / self.plain[&plain.to_string()], stated)
     }
 
-    /// The counted work of a plan, or the seconds of the other parts.
+    /// The counted work of a plan, or the seconds for the other parts.
     fn work(&self, input: &Combination) -> (f64, String) {
         let most = self.most;
         let stated = guard::run(&["one", self.part, &input.to_string()], most);
@@ -117,7 +116,7 @@ impl<'p> Measure<'p> {
     }
 }
 
-/// From many beginnings, changes one input as long as that makes it worse.
+/// From many random inputs, changes an input as long as it becomes worse.
 fn climb(measure: &mut Measure<'_>, plain: &Combination, fixed: &[&str], end: Instant, seed: u64) {
     let mut draw = Draw::new(seed);
     let held = |mut input: Combination| {
@@ -142,7 +141,7 @@ fn climb(measure: &mut Measure<'_>, plain: &Combination, fixed: &[&str], end: In
     }
 }
 
-/// Leaves out what does not make it bad.
+/// Removes the fields that do not make an input slow.
 fn simpler(measure: &mut Measure<'_>, mut worst: Combination, ratio: f64) -> Combination {
     let plain = Combination::plain(worst.pods);
     for (name, _) in nodeless_workloads::search::FIELDS {

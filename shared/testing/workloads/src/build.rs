@@ -1,12 +1,12 @@
-//! Short ways to write pods and what they ask for.
+//! Builders of pods and their constraints.
 
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread, Weighted};
 use nodeless_model::{DaemonSet, LabelSelector, Pod, StringMap, test_support};
 
-/// The namespace of all pods without another one.
+/// The default namespace of pods.
 pub const NAMESPACE: &str = "default";
 
-/// A pod of a ReplicaSet that waits, with these requests in thousandths of a cpu and in MiB.
+/// A pending pod of a ReplicaSet, with these requests in millicores and MiB.
 #[must_use]
 pub fn pod(name: String, cpu_milli: i64, memory_mib: i64) -> Pod {
     Pod {
@@ -60,7 +60,7 @@ pub fn soft_spread(topology_key: &str, labels: StringMap) -> TopologySpread {
     TopologySpread { hard: false, ..spread(topology_key, labels) }
 }
 
-/// Five DaemonSets as clusters on EKS have them: network, proxy, volumes, logs and metrics.
+/// Five DaemonSets of typical EKS clusters: network, proxy, volumes, logs and metrics.
 #[must_use]
 pub fn five_daemon_sets() -> Vec<DaemonSet> {
     let sizes = [

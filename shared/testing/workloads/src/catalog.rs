@@ -1,4 +1,4 @@
-//! What there is to launch.
+//! Instance types of workloads.
 
 use nodeless_catalog::node_class::AmiFamily;
 use nodeless_catalog::{Catalog, Facts, NodeClassSettings, UnavailableOfferings};
@@ -10,8 +10,8 @@ use nodeless_model::{
 /// The zones of every workload.
 pub const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
 
-/// The embedded catalog of us-east-1, all types in three zones, as an EC2NodeClass of Amazon Linux 2023 launches them. Its spot
-/// prices are synthetic. Empty where what is embedded cannot be read, which a test of the catalog rules out.
+/// The embedded catalog of us-east-1: all types in three zones, for an EC2NodeClass of Amazon Linux 2023. Its spot prices are
+/// synthetic. Empty if the embedded data cannot be read, which a test of the catalog excludes.
 #[must_use]
 pub fn embedded() -> InstanceTypes {
     let Ok(facts) = Facts::embedded() else { return InstanceTypes::from([]) };
@@ -21,14 +21,13 @@ pub fn embedded() -> InstanceTypes {
     InstanceTypes::from(catalog.instance_types(&settings, &UnavailableOfferings::default()))
 }
 
-/// Types of one shape and of every size, as in Karpenter's own benchmark.
+/// Types with one ratio of memory to cpu in all sizes, as in Karpenter's benchmark.
 #[must_use]
 pub fn one_shape(count: i64) -> InstanceTypes {
     (1..=count).map(|cpu| sized(format!("size-{cpu:04}"), (cpu, cpu * 2048, cpu * 10), 0.25 * cpu as f64)).collect()
 }
 
-/// A type with these cpus, MiB and pods that is available in all zones: on-demand at this price, as spot at three
-/// fifths of it.
+/// A type with these cpus, MiB and pods that is available in all zones: on-demand at this price, as spot at three fifths of it.
 #[must_use]
 pub fn sized(name: String, (cpu, memory_mib, pods): (i64, i64, i64), price: f64) -> InstanceType {
     let one = |value: &str| Requirement::one_of([value]);

@@ -1,11 +1,11 @@
-//! Numbers that look random and are always the same.
+//! Deterministic pseudorandom numbers.
 
-/// A small generator of numbers (SplitMix64).
+/// A small generator (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Draw(u64);
 
 impl Draw {
-    /// A generator that always gives the same numbers for the same seed.
+    /// A generator that returns the same numbers for the same seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
@@ -20,23 +20,23 @@ impl Draw {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`; 0 where there is none.
+    /// A number less than `end`; 0 if there is none.
     pub fn below(&mut self, end: usize) -> usize {
         let end = u64::try_from(end).unwrap_or(u64::MAX).max(1);
         usize::try_from(self.any() % end).unwrap_or(0)
     }
 
-    /// A number of this range, its ends included.
+    /// A number in this range, including both ends.
     pub fn between(&mut self, first: usize, last: usize) -> usize {
         first + self.below(last.saturating_sub(first) + 1)
     }
 
-    /// One of these values; there has to be one.
+    /// One of these values, of which there must be at least one.
     pub fn one_of<T: Copy>(&mut self, values: &[T]) -> T {
         values[self.below(values.len())]
     }
 
-    /// True with a probability in per cent.
+    /// True with this probability in percent.
     pub fn percent(&mut self, percent: u32) -> bool {
         self.any() % 100 < u64::from(percent)
     }
@@ -46,7 +46,7 @@ impl Draw {
         ((self.any() >> 32) as f64 + 0.5) / 4_294_967_296.0
     }
 
-    /// With this median and this standard deviation of the logarithm.
+    /// A log-normal number with this median and this standard deviation of the logarithm.
     pub fn log_normal(&mut self, median: f64, sigma: f64) -> f64 {
         let (radius, angle) = ((-2.0 * self.share().ln()).sqrt(), self.share() * std::f64::consts::TAU);
         median * (sigma * radius * angle.cos()).exp()

@@ -1,8 +1,8 @@
-//! Pods, running clusters and NodePools to measure and test with: for tests, benches and examples only.
+//! Pods, running clusters and NodePools for tests, benches and examples.
 //!
-//! Everything is drawn by seed, so the same call always makes the same workload, on every machine. A [`Workload`] can be asked
-//! for the [`Problem`](nodeless_scheduling::Problem) and the [`Cluster`](nodeless_disruption::Cluster) that the planner would
-//! make of it, and for the export that `nodeless plan` reads.
+//! Workloads are generated from a seed, so the same call returns the same workload on every machine. A [`Workload`] can be
+//! converted to the [`Problem`](nodeless_scheduling::Problem) and the [`Cluster`](nodeless_disruption::Cluster) of the
+//! planner, and to an export for `nodeless plan`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod build;

@@ -4,8 +4,8 @@ use nodeless_model::node_pool::BudgetNodes;
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::{CapacityType, NodePool, Operator, Requirement, Requirements, labels, test_support};
 
-/// A NodePool as in Karpenter's first steps: these categories of the generations above 2, bought in these ways. Its budgets let
-/// all nodes go at once.
+/// A NodePool as in Karpenter's getting started guide: these categories, generations above 2, and these capacity types. Its
+/// budgets allow the disruption of all nodes.
 #[must_use]
 pub fn node_pool(name: &str, categories: &[&str], bought: &[CapacityType]) -> NodePool {
     let generation = RequirementTerm {

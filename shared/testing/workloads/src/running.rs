@@ -1,4 +1,4 @@
-//! Clusters that run.
+//! Running clusters.
 
 use crate::catalog::ZONES;
 use crate::draw::Draw;
@@ -15,28 +15,29 @@ use nodeless_model::{
     ResourceList, StringMap, labels,
 };
 
-/// A cluster of which some pods have gone since its nodes were launched.
+/// A cluster in which some pods were deleted since its nodes were launched.
 #[derive(Clone, Copy, Debug)]
 pub struct Running {
-    /// What its pods are like.
+    /// The mix of its pods.
     pub mix: Mix,
-    /// How many nodes it has.
+    /// The number of nodes.
     pub nodes: usize,
-    /// How many pods run on each of them, without those of DaemonSets.
+    /// The number of pods on each of them, without those of DaemonSets.
     pub pods_per_node: usize,
-    /// How many in a hundred of the pods that the nodes were launched for have gone.
+    /// The percentage of the pods that the nodes were launched for that were deleted.
     pub waste: u32,
-    /// By what it is drawn.
+    /// The seed.
     pub seed: u64,
 }
 
-/// The families that nodes are of.
+/// The instance families of nodes.
 const FAMILIES: [&str; 9] = ["c5", "m5", "r5", "c6i", "m6i", "r6i", "c7i", "m7i", "r7i"];
 
 impl Running {
-    /// The cluster, in which no pod waits. Each node is the cheapest on-demand type, of a few common families, that held all pods
-    /// that it was launched for. Pods of one group are on nodes next to each other, which keeps them on different hosts and evenly in
-    /// the zones. The NodePool buys on demand only, as everything would be replaced by spot otherwise.
+    /// The cluster, without pending pods. Each node is the cheapest on-demand type of a few common families that fits all
+    /// pods that it was launched for. Pods of a group are on consecutive nodes, so they are on different hosts and evenly
+    /// distributed over the zones. The NodePool allows only on-demand, because otherwise all nodes would be replaced with
+    /// spot.
     #[must_use]
     pub fn workload(&self) -> Workload {
         let mut draw = Draw::new(self.seed ^ 0x5eed);
@@ -72,7 +73,7 @@ fn common(kind: &InstanceType) -> bool {
     family.is_some_and(|family| FAMILIES.contains(&family)) && !kind.name.ends_with(".metal")
 }
 
-/// The cheapest type that holds all these pods, and its price.
+/// The cheapest type that fits all these pods, and its price.
 fn cheapest<'k>(
     choice: &[&'k InstanceType],
     zone: &str,
@@ -154,7 +155,7 @@ pub(crate) fn place(
     Place { node, claim, pods: pods.into_iter().map(|pod| bound(pod, &name)).collect() }
 }
 
-/// The pod as it runs on a node.
+/// The pod, running on a node.
 pub(crate) fn bound(pod: Pod, node: &str) -> Pod {
     Pod {
         node_name: Some(node.into()),

@@ -25,9 +25,9 @@ pub struct Place {
 pub struct Workload {
     /// The NodePools, all of one EC2NodeClass.
     pub node_pools: Vec<NodePool>,
-    /// What each of them can launch.
+    /// The instance types of each of them.
     pub instance_types: InstanceTypes,
-    /// The pods that wait.
+    /// The pending pods.
     pub pending: Vec<Pod>,
     /// The nodes.
     pub places: Vec<Place>,
@@ -46,7 +46,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// The plan to make for the pods that wait.
+    /// The problem of the pending pods.
     #[must_use]
     pub fn problem(&self) -> Problem<'_> {
         let room = |place: &Place| {
@@ -86,7 +86,7 @@ impl Workload {
         }
     }
 
-    /// How many pods wait and run.
+    /// The number of pending and running pods.
     #[must_use]
     pub fn pods(&self) -> usize {
         self.pending.len() + self.places.iter().map(|place| place.pods.len()).sum::<usize>()

@@ -1,4 +1,4 @@
-//! What the generators promise.
+//! Properties of the generators.
 #![allow(clippy::unwrap_used)]
 
 use nodeless_model::{CapacityType, labels};
@@ -9,7 +9,7 @@ use nodeless_workloads::{Mix, Running, Workload, node_pool};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
-fn the_same_seed_makes_the_same_pods_and_another_seed_makes_others() {
+fn pods_depend_only_on_the_seed() {
     for mix in Mix::ALL {
         let pods = mix.pods(200, 7);
         assert_eq!(pods.len(), 200, "{mix:?}");
@@ -30,7 +30,7 @@ fn all_pods_of_a_mix_can_be_placed() {
 }
 
 #[test]
-fn what_users_run_plans_every_mix_validly() {
+fn plans_with_refinement_are_valid_for_every_mix() {
     let few = ["m6i.", "c6i.", "r6i.", "g5.", "size-000", "size-001"];
     for mix in Mix::ALL {
         let mut workload = mix.pending(40, 5);
@@ -46,7 +46,7 @@ fn what_users_run_plans_every_mix_validly() {
 }
 
 #[test]
-fn a_running_cluster_has_its_pods_apart_and_within_its_nodes() {
+fn pods_of_a_running_cluster_fit_and_satisfy_anti_affinity() {
     let running = Running { mix: Mix::Stateful, nodes: 60, pods_per_node: 14, waste: 30, seed: 1 };
     let workload = running.workload();
     assert_eq!((workload.places.len(), workload.pods()), (60, 60 * 14));
@@ -94,7 +94,7 @@ fn an_export_is_a_list_with_each_pod_as_in_the_model() {
 }
 
 #[test]
-fn a_combination_is_written_in_one_line_and_makes_the_same_workload_again() {
+fn a_combination_is_written_in_one_line_and_read_again() {
     let mut draw = nodeless_workloads::Draw::new(5);
     for _ in 0..50 {
         let input = Combination::any(60, &mut draw);
@@ -110,14 +110,14 @@ fn a_combination_is_written_in_one_line_and_makes_the_same_workload_again() {
 }
 
 #[test]
-fn every_field_makes_a_workload_that_solves_validly() {
+fn plans_are_valid_for_every_field() {
     for (name, choice) in FIELDS {
         let mut input = Combination::plain(12);
         for (name, value) in [("hard_zone", 10), ("apart_host", 10), ("pools", 2), (name, choice[1])] {
             input.set(name, value);
         }
         let mut workload = input.workload();
-        // A few types are enough to be valid with, and all of them take the checker long.
+        // A few types are enough for a valid plan, and the checker takes long with all of them.
         let few = ["m6i.", "c6i.", "g5."];
         let types =
             workload.instance_types.iter().filter(|kind| few.iter().any(|family| kind.name.starts_with(family)));

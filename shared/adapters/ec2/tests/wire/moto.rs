@@ -48,7 +48,7 @@ async fn instances_are_launched_tagged_and_terminated_in_moto() {
     iam.create_role().role_name("node").assume_role_policy_document(policy).send().await.unwrap();
 
     let source = AwsCatalogSource::new(&config, details(), None, false).unwrap();
-    let mut class = class(json!({
+    let mut class = class(&json!({
         "role": "node",
         "amiFamily": "AL2023",
         "amiSelectorTerms": [{ "id": image.image_id() }],

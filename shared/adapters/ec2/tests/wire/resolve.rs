@@ -23,7 +23,7 @@ fn fails(status: &EC2NodeClassStatus, name: &str, reason: &str, stated: &str) {
 }
 
 async fn resolve(world: &World, fields: Value) -> EC2NodeClassStatus {
-    world.source().resolve(&class(fields)).await.unwrap()
+    world.source().resolve(&class(&fields)).await.unwrap()
 }
 
 fn names(status: &EC2NodeClassStatus) -> Vec<&str> {
@@ -54,7 +54,7 @@ async fn a_class_as_people_write_it_becomes_ready() {
     assert_eq!(world.ec2.call_counts().keys().filter(|call| call.starts_with("iam:")).count(), 0);
 
     // Resolved again, nothing moves.
-    let again = EC2NodeClass { status: Some(status.clone()), ..class(json!({})) };
+    let again = EC2NodeClass { status: Some(status.clone()), ..class(&json!({})) };
     assert_eq!(world.source().resolve(&again).await.unwrap(), status);
 }
 

@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use jiff::Timestamp;
-use nodeless_api::EC2NodeClass;
+use nodeless_api::{EC2NodeClass, test_support};
 use nodeless_catalog::Facts;
 use nodeless_ec2::{AwsCatalogSource, ClusterDetails, Ec2Cloud, NodeProfile};
 use nodeless_fake_aws::{Account, Ec2, RegionFacts, aws_router};
@@ -17,7 +17,7 @@ use nodeless_model::claim::LaunchGroup;
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, StringMap};
 use nodeless_ports::CatalogSource;
 use nodeless_ports::cloud::LaunchCandidate;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -110,7 +110,7 @@ impl World {
 
     /// The class of these fields, resolved.
     pub(crate) async fn resolved(&self, fields: Value) -> EC2NodeClass {
-        let mut class = class(fields);
+        let mut class = class(&fields);
         class.status = Some(self.source().resolve(&class).await.unwrap());
         class
     }
@@ -122,26 +122,12 @@ impl World {
 }
 
 /// An EC2NodeClass that selects what [`World::new`] makes, with these fields in its spec; null removes one.
-pub(crate) fn class(fields: Value) -> EC2NodeClass {
-    let discovery = json!([{ "tags": { "karpenter.sh/discovery": CLUSTER } }]);
-    let mut spec = json!({
-        "role": format!("{CLUSTER}-node"),
-        "amiSelectorTerms": [{ "alias": "al2023@latest" }],
-        "subnetSelectorTerms": discovery,
-        "securityGroupSelectorTerms": discovery,
-        "tags": { "team": "a" },
-    });
-    let members = spec.as_object_mut().unwrap();
-    let Value::Object(fields) = fields else { panic!("fields of a spec are an object, not {fields}") };
-    members.extend(fields);
-    members.retain(|_, value| !value.is_null());
-    serde_json::from_value(json!({
-        "apiVersion": "karpenter.k8s.aws/v1",
-        "kind": "EC2NodeClass",
-        "metadata": { "name": "default", "uid": "11111111-2222-3333-4444-555555555555", "generation": 4 },
-        "spec": spec,
-    }))
-    .unwrap()
+pub(crate) fn class(fields: &Value) -> EC2NodeClass {
+    let mut class = test_support::ec2_node_class("default", CLUSTER, fields);
+    class.spec.tags.entry("team".to_owned()).or_insert_with(|| "a".to_owned());
+    class.metadata.uid = Some("11111111-2222-3333-4444-555555555555".to_owned());
+    class.metadata.generation = Some(4);
+    class
 }
 
 /// A member of a launch group.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const OPERATION: &str = "Kubernetes install";
 
-/// The kind and name of an object, for people.
+/// The kind and name of an object, for messages.
 pub(super) fn title(object: &Value) -> String {
     let part = |pointer| string(object, pointer).unwrap_or("?");
     format!("{} {}", part("/kind"), part("/metadata/name"))
@@ -33,12 +33,12 @@ pub(super) fn path(object: &Value) -> Result<String, InstallError> {
     Ok(api::object(&format!("/apis/{group}/{plural}"), name))
 }
 
-/// What is there now under an object's name.
+/// The existing object of this kind and name.
 pub(super) async fn present(connection: &Connection, object: &Value) -> Result<Option<Value>, InstallError> {
     Ok(connection.get(OPERATION, &path(object)?).await.map_err(PortError::from)?)
 }
 
-/// Makes an object what it is to be, and returns whether that changed anything.
+/// Applies an object, and returns whether that changed anything.
 pub(super) async fn apply(connection: &Connection, object: &Value, note: String) -> Result<Step, InstallError> {
     let version = |object: &Value| string(object, "/metadata/resourceVersion").map(str::to_owned);
     let before = present(connection, object).await?;
@@ -51,7 +51,7 @@ pub(super) async fn apply(connection: &Connection, object: &Value, note: String)
     Ok(Step { object: title(object), outcome, note })
 }
 
-/// Removes an object.
+/// Deletes an object.
 pub(super) async fn remove(connection: &Connection, object: &Value) -> Result<Step, InstallError> {
     let removed = connection.delete(OPERATION, &path(object)?, &json!({})).await.map_err(PortError::from)?;
     let outcome = if removed { Outcome::Removed } else { Outcome::Absent };

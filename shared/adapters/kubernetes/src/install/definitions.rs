@@ -1,7 +1,7 @@
-//! The custom resource definitions, beside those that Karpenter may have brought.
+//! The CustomResourceDefinitions, in a cluster that may have those of Karpenter.
 //!
-//! A cluster that ran Karpenter has definitions of the same names, and objects in them. Fields may be added to such a
-//! definition, as that loses nothing; one that has more fields than ours, or just as many, is left as it is.
+//! A cluster that ran Karpenter has CRDs of the same names, with objects. The installation adds missing fields to such a CRD,
+//! which loses nothing. A CRD that has all fields, or more, is not changed.
 
 use super::apply::{apply, path, present, title};
 use super::{InstallError, Outcome, Step};
@@ -14,22 +14,22 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Kinds that a cluster can do without, and that other autoscalers may have brought too: what stands in their way is stated,
-/// and hinders nothing else.
+/// Optional kinds, whose CRDs other autoscalers may also install. A conflict with one of these is reported, and the installation
+/// continues.
 const OPTIONAL: [&str; 2] = [resources::NODE_OVERLAYS.definition, resources::CAPACITY_BUFFERS.definition];
 const MANAGED_BY: &str = "/metadata/labels/app.kubernetes.io~1managed-by";
 /// How long the API server may take to serve a new definition; it takes about a second.
 const SERVED_WITHIN: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(250);
-/// The maximum number of fields that a note names; the rest is counted.
+/// The maximum number of fields in a note; the others are counted.
 const NAMED_FIELDS: usize = 4;
 
-/// What is to be done about one definition.
+/// The action for one definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Decision {
-    /// Apply ours; with `label`, as ours alone.
+    /// Apply the built-in definition; with `label`, nodeless is its only owner.
     Apply { label: bool, note: String },
-    /// Leave what is there.
+    /// Keep the existing definition.
     Keep { note: String },
     /// Do nothing at all.
     Refuse { reason: String },
@@ -86,12 +86,12 @@ pub(super) async fn install(connection: &Connection) -> Result<Vec<Step>, Instal
     Ok(steps)
 }
 
-/// What is to be done about a definition, given what is there.
+/// The action for a definition, given the existing one.
 fn decide(present: Option<&Value>, ours: &Value) -> Decision {
     let Some(present) = present else { return Decision::Apply { label: true, note: String::new() } };
     if let Some(reason) = obstacle(present, ours) {
         return if is_optional(ours) {
-            Decision::Keep { note: format!("left as it is, and its objects are not used: {reason}") }
+            Decision::Keep { note: format!("not changed, and its objects are not used: {reason}") }
         } else {
             Decision::Refuse { reason }
         };
@@ -132,15 +132,15 @@ fn is_optional(crd: &Value) -> bool {
     string(crd, "/metadata/name").is_some_and(|name| OPTIONAL.contains(&name))
 }
 
-/// The version that we read and write: the only one of a definition of ours.
+/// The version that nodeless reads and writes: the only one of a built-in definition.
 fn target(ours: &Value) -> &str {
     string(ours, "/spec/versions/0/name").unwrap_or("v1")
 }
 
-/// What about a definition that is there keeps us from using it.
+/// Why an existing definition cannot be used.
 fn obstacle(present: &Value, ours: &Value) -> Option<String> {
     if is_deleting(present) {
-        return Some("it is being deleted, and all its objects with it; wait until it is gone".to_owned());
+        return Some("it is being deleted with all its objects; wait until it no longer exists".to_owned());
     }
     if string(present, "/spec/conversion/strategy") == Some("Webhook") {
         return Some(
@@ -176,14 +176,15 @@ fn version<'a>(crd: &'a Value, name: &str) -> Option<&'a Value> {
 /// The fields of a definition's version.
 #[derive(Debug, Default)]
 struct Fields {
-    /// Those with a name, as paths.
+    /// The named fields, as paths.
     named: BTreeSet<String>,
-    /// The paths of objects that take any field.
+    /// The paths of objects that accept any field.
     open: BTreeSet<String>,
 }
 
 impl Fields {
-    /// What another definition takes and this one would drop. Below an object that takes any field nothing is dropped.
+    /// The fields that another definition accepts and this one would prune. Nothing is pruned below an object that accepts any
+    /// field.
     fn lacks(&self, other: &Self) -> Vec<String> {
         let named = other.named.iter().filter(|path| !self.named.contains(*path) && !self.takes(path));
         let open = other.open.iter().filter(|path| !self.takes(path));
@@ -242,8 +243,8 @@ fn helm_warning(crd: &Value) -> String {
     let Some(release) = helm_release(crd) else { return String::new() };
     let (namespace, name) = release.split_once('/').unwrap_or(("default", &release));
     format!(
-        "; never uninstall that release, Helm would delete the definition and every object of it: to part from it, let \
-         Helm forget it (kubectl -n {namespace} delete secret -l owner=helm,name={name})"
+        "; never uninstall that release, because Helm would delete the definition and all its objects: to remove only the \
+        release, delete its record (kubectl -n {namespace} delete secret -l owner=helm,name={name})"
     )
 }
 
@@ -255,7 +256,7 @@ async fn wait_until_served(connection: &Connection, crd: &Value) -> Result<(), I
         let reason = match object.as_ref().map(condition) {
             Some(Ok(())) => return Ok(()),
             Some(Err(reason)) => reason,
-            None => "it is gone again".to_owned(),
+            None => "it was deleted again".to_owned(),
         };
         if Instant::now() >= deadline {
             return Err(InstallError::NotServed { object: title(crd), reason });
@@ -264,7 +265,7 @@ async fn wait_until_served(connection: &Connection, crd: &Value) -> Result<(), I
     }
 }
 
-/// Whether a definition is served; otherwise why not.
+/// Whether a definition is served; the error is the reason if not.
 fn condition(crd: &Value) -> Result<(), String> {
     let conditions = crd.pointer("/status/conditions").and_then(Value::as_array);
     let find = |kind: &str| conditions.into_iter().flatten().find(|condition| condition["type"] == kind);
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn karpenters_own_definition_is_kept_when_equal_and_extended_when_older() {
+    fn a_definition_of_karpenter_is_kept_if_equal_and_extended_if_older() {
         let ours = node_pools();
         let Decision::Keep { note } = decide(Some(&helm(ours.clone())), &ours) else { panic!("must be kept") };
         assert!(note.contains("never uninstall") && note.contains("name=karpenter-crd"), "{note}");
@@ -351,9 +352,9 @@ mod tests {
         assert!(note.contains("spec.replicas") && note.contains("spec.shape"), "{note}");
     }
 
-    /// `spec.kubelet` as Karpenter's definitions have had it: first with fixed fields, then as an open map.
+    /// `spec.kubelet` in Karpenter's definitions: fixed fields in older ones, an open map in newer ones.
     #[test]
-    fn fields_below_an_object_that_takes_any_are_not_counted() {
+    fn fields_below_an_object_that_accepts_any_are_not_counted() {
         let name = "ec2nodeclasses.karpenter.k8s.aws";
         let ours = ours().unwrap().into_iter().find(|crd| string(crd, "/metadata/name") == Some(name)).unwrap();
         assert!(fields(&ours, "v1").open.contains("spec.kubelet"));
@@ -380,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_lose_objects_is_refused() {
+    fn a_change_that_would_lose_objects_is_refused() {
         let ours = node_pools();
         let with = |pointer: &str, value: Value| {
             let mut crd = ours.clone();
@@ -403,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn another_autoscalers_older_buffers_hinder_nothing() {
+    fn an_older_buffer_definition_of_another_autoscaler_is_kept() {
         let name = OPTIONAL[1];
         let ours = ours().unwrap().into_iter().find(|crd| string(crd, "/metadata/name") == Some(name)).unwrap();
         assert!(fields(&ours, target(&ours)).named.contains("spec.percentage"));
@@ -414,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_whose_names_are_taken_reports_it() {
+    fn names_that_are_already_in_use_are_reported() {
         let taken = json!({ "status": { "conditions": [
             { "type": "NamesAccepted", "status": "False", "message": "\"np\" is already in use" },
             { "type": "Established", "status": "False" }

@@ -32,21 +32,21 @@ pub(super) fn rbac() -> Result<Vec<Value>, InstallError> {
     RBAC.into_iter().map(parse).collect::<Result<Vec<_>, _>>().map(|files| files.concat())
 }
 
-/// The webhook, calling the placeholder.
+/// The webhook, with the placeholder as its URL.
 pub(super) fn webhook_template() -> Result<Value, InstallError> {
     let malformed = |reason: &str| InstallError::Embedded { object: WEBHOOK.0.to_owned(), reason: reason.to_owned() };
     match <[Value; 1]>::try_from(parse(WEBHOOK)?) {
         Ok([webhook]) => Ok(webhook),
-        Err(_) => Err(malformed("it is not one object")),
+        Err(_) => Err(malformed("it is not a single object")),
     }
 }
 
-/// The webhook that calls the wake function, if it is to.
+/// The webhook that calls the wake function, if it is enabled.
 pub(super) fn webhook(wake: &Wake) -> Result<Option<Value>, InstallError> {
     let Wake::Url(url) = wake else { return Ok(None) };
     if !url.starts_with("https://") || url.contains(['?', '#', '@', ' ']) {
         return Err(InstallError::Invalid(format!(
-            "wakeUrl {url:?} cannot be called by an API server: it must be https:// with host and path, and nothing else"
+            "the API server cannot call wakeUrl {url:?}: it must be https:// with a host and a path, and nothing else"
         )));
     }
     let mut object = webhook_template()?;
@@ -72,7 +72,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_manifest_is_ours_and_known_to_the_installer() {
+    fn the_installer_can_install_every_manifest() {
         let objects = rbac().unwrap();
         assert!(objects.len() > RBAC.len());
         for object in objects.iter().chain([&webhook_template().unwrap()]) {
@@ -82,9 +82,9 @@ mod tests {
         }
     }
 
-    /// Every kind that is listed, and what is got by name: where CapacityBuffers point to. Nothing else.
+    /// Every kind that is listed, and the kinds that are read by name, which CapacityBuffers refer to. Nothing else.
     #[test]
-    fn the_functions_may_read_what_they_read_and_no_more() {
+    fn the_functions_may_read_only_the_kinds_that_they_read() {
         use crate::kinds::*;
         let listed = [
             Nodes::PATH,
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(granted, used);
     }
 
-    /// Every right as group, resource, name (`*` for all) and verb.
+    /// Every permission as group, resource, name (`*` for all) and verb.
     fn rights(role: &Value) -> BTreeSet<(String, String, String, String)> {
         let mut rights = BTreeSet::new();
         for rule in role["rules"].as_array().into_iter().flatten() {
@@ -148,9 +148,9 @@ mod tests {
         rights
     }
 
-    /// Kubernetes lets a user grant only rights that the user has, unless it may escalate.
+    /// Kubernetes lets a user grant only permissions that the user has, unless the user has the verb `escalate`.
     #[test]
-    fn the_installer_holds_what_it_grants_and_may_not_escalate() {
+    fn the_installer_has_the_permissions_that_it_grants_and_not_escalate() {
         let objects = rbac().unwrap();
         let (own, others): (Vec<&Value>, Vec<&Value>) = objects
             .iter()

@@ -1,8 +1,7 @@
-//! What a cluster needs of nodeless: custom resource definitions, RBAC, and the webhook that wakes the planner.
+//! The objects of nodeless in a cluster: CustomResourceDefinitions, RBAC, and the webhook that wakes the planner.
 //!
-//! Installing again changes nothing that is right already. Nothing that a user made is touched: definitions that another
-//! tool manages are only ever extended, and uninstalling leaves every definition, because with a definition go all its
-//! objects.
+//! A repeated installation changes only what differs. Objects of users are not changed: definitions that another tool manages are
+//! only extended, and uninstalling keeps every definition, because deleting a definition deletes all its objects.
 
 mod apply;
 mod definitions;
@@ -17,26 +16,26 @@ use nodeless_ports::{ErrorKind, PortError};
 use serde::Serialize;
 use std::fmt;
 
-/// Whether the API server is to wake the planner, and where.
+/// Whether the API server wakes the planner, and its URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Wake {
-    /// Leave the webhook as it is.
+    /// Keep the webhook unchanged.
     #[default]
     Keep,
-    /// Remove the webhook: the heartbeat alone drives.
+    /// Remove the webhook: only the heartbeat wakes the planner.
     Off,
-    /// Call this URL, its secret path included.
+    /// Call this URL, which contains the secret path.
     Url(String),
 }
 
-/// What was done, object by object.
+/// The result for each object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// The objects, in the order in which they were dealt with.
+    /// The objects, in the order in which they were processed.
     pub steps: Vec<Step>,
 }
 
-/// What was done about one object.
+/// The result for one object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
@@ -49,21 +48,21 @@ pub struct Step {
     pub note: String,
 }
 
-/// What was done about an object.
+/// What was done with an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
-    /// It was not there.
+    /// It was created.
     Created,
-    /// It was there and something about it was changed.
+    /// It existed and was changed.
     Updated,
-    /// It was right already.
+    /// It existed and was not changed.
     Unchanged,
-    /// Another owner installed it, and it was left alone.
+    /// Another owner installed it, and it was not changed.
     Kept,
-    /// It was there and is not any more.
+    /// It was deleted.
     Removed,
-    /// It was not there, and is not to be.
+    /// It did not exist, and was not created.
     Absent,
 }
 
@@ -81,7 +80,7 @@ impl fmt::Display for Outcome {
 }
 
 impl fmt::Display for Report {
-    /// A line an object, and a line for its note.
+    /// A line for each object, and a line for its note.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for step in &self.steps {
             writeln!(f, "{:9} {}", step.outcome, step.object)?;
@@ -93,13 +92,13 @@ impl fmt::Display for Report {
     }
 }
 
-/// Why the cluster could not be prepared.
+/// Why the installation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InstallError {
-    /// The API server did not do what was asked.
+    /// The API server rejected a request.
     #[error("{0}")]
     Api(#[from] PortError),
-    /// What is there already must not be overwritten. Nothing was changed.
+    /// An existing object must not be overwritten. Nothing was changed.
     #[error("{object} conflicts with the installation: {reason}")]
     Refused {
         /// Its kind and name.
@@ -115,22 +114,22 @@ pub enum InstallError {
         /// The API server's message.
         reason: String,
     },
-    /// Objects that were deleted are not gone yet.
+    /// Deleted objects still exist.
     #[error(
-        "{count} objects of kind {kind} are still there: {objects}; see what holds them up (kubectl describe), and do this again"
+        "{count} objects of kind {kind} still exist: {objects}; find out why with kubectl describe, and repeat this command"
     )]
     Left {
-        /// How many.
+        /// Their number.
         count: usize,
         /// Their kind.
         kind: &'static str,
-        /// Some of them, with what they wait for.
+        /// Some of them, with the reasons why they still exist.
         objects: String,
     },
-    /// What was asked for makes no sense.
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// What is built in is faulty.
+    /// A built-in manifest is malformed.
     #[error("{object} as built in is malformed: {reason}; this is a bug in nodeless")]
     Embedded {
         /// The file or object.
@@ -140,7 +139,7 @@ pub enum InstallError {
     },
 }
 
-/// Prepares a cluster: definitions first, as nothing works without them, then RBAC, then the webhook.
+/// Installs the objects of nodeless: definitions first, because the others need them, then RBAC, then the webhook.
 ///
 /// # Errors
 /// When an existing CRD conflicts (then nothing was changed), or the API server rejects a request.
@@ -158,21 +157,21 @@ pub async fn install(connection: &Connection, wake: &Wake) -> Result<Report, Ins
     Ok(Report { steps })
 }
 
-/// Takes back what [`install`] did, but for the definitions: the NodePools, NodeClaims and EC2NodeClasses stay.
+/// Reverts [`install`] except for the definitions: the NodePools, NodeClaims and EC2NodeClasses are kept.
 ///
 /// # Errors
 /// When the API server refuses.
 pub async fn uninstall(connection: &Connection) -> Result<Report, InstallError> {
     let mut steps = vec![apply::remove(connection, &manifests::webhook_template()?).await?];
-    // Bindings before roles: the other way round a binding names for a moment a role that is gone.
+    // Bindings before roles: otherwise a binding would refer to a deleted role for a moment.
     for object in manifests::rbac()?.iter().rev() {
         let is_own = string(object, "/metadata/name") == Some(manifests::INSTALLER);
         match apply::remove(connection, object).await {
-            // With its binding went the right to remove its role.
+            // Without its binding the installer may not remove its role.
             Err(InstallError::Api(error)) if is_own && error.kind == ErrorKind::Denied => steps.push(Step {
                 object: apply::title(object),
                 outcome: Outcome::Kept,
-                note: "the installer is not cluster-admin and cannot remove the last of its own rights; do it with kubectl delete"
+                note: "the installer is not cluster-admin and cannot remove its own role; use kubectl delete"
                     .to_owned(),
             }),
             removed => steps.push(removed?),
@@ -193,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_reads_as_a_list() {
+    fn a_report_is_printed_as_a_list() {
         let step = |outcome, note: &str| Step { object: "ClusterRole a".into(), outcome, note: note.into() };
         let report = Report { steps: vec![step(Outcome::Created, ""), step(Outcome::Kept, "why")] };
         assert_eq!(report.to_string(), "created   ClusterRole a\nkept      ClusterRole a\n          why\n");

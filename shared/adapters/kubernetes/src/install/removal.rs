@@ -1,4 +1,5 @@
-//! Removing every node before nodeless itself goes: what runs when the functions are gone keeps running, and costs.
+//! Removing every node before nodeless is uninstalled, because instances that run without the functions would keep running and
+//! cost money.
 
 use super::{InstallError, Outcome, Report, Step};
 use crate::api;
@@ -11,16 +12,17 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 const OPERATION: &str = "Kubernetes remove nodes";
-/// How often it is looked whether objects are gone. Nodes take minutes.
+/// The interval at which the objects are listed until they are deleted. Nodes take minutes.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// How many objects an error names.
+/// The maximum number of objects in an error.
 const NAMED: usize = 5;
 
 /// Deletes all NodePools, so that nothing is launched any more, then all NodeClaims, whose nodes are drained and whose instances
-/// are terminated, and at last all EC2NodeClasses. Waits until each kind is gone: the functions have to be at work meanwhile.
+/// are terminated, and finally all EC2NodeClasses. Waits until all objects of a kind are deleted, which requires that the
+/// functions run.
 ///
 /// # Errors
-/// When the API server refuses, or something is still there when `patience` ends. Calling it again continues.
+/// When the API server rejects a request, or objects still exist after `patience`. A repeated call continues.
 pub async fn remove_nodes(connection: &Connection, patience: Duration) -> Result<Report, InstallError> {
     let deadline = Instant::now() + patience;
     let mut steps = Vec::new();
@@ -38,7 +40,7 @@ async fn definition(connection: &Connection, resource: &CustomResource) -> Resul
     Ok(connection.get(OPERATION, &api::object(definitions, resource.definition)).await?)
 }
 
-/// Deletes all objects of a kind and waits until they are gone. One that comes meanwhile goes, too.
+/// Deletes all objects of a kind, also those that are created in the meantime, and waits until none exists.
 async fn remove_all(
     connection: &Connection,
     resource: &CustomResource,
@@ -73,7 +75,7 @@ async fn list(connection: &Connection, resource: &CustomResource) -> Result<Vec<
     Ok(if let Some(Value::Array(items)) = items { items } else { Vec::new() })
 }
 
-/// What is still there, and what it waits for as far as its conditions state.
+/// The error for the remaining objects, with the reasons from their conditions.
 fn left(resource: &CustomResource, present: &[Value]) -> InstallError {
     let named: Vec<String> = present.iter().take(NAMED).map(waits).collect();
     let more = if present.len() > NAMED { ", and others" } else { "" };
@@ -107,7 +109,7 @@ mod tests {
         let mut objects = vec![held];
         objects.extend((0..7).map(|number| json!({ "metadata": { "name": format!("other-{number}") } })));
         let message = left(&NODE_CLAIMS, &objects).to_string();
-        assert!(message.starts_with("8 objects of kind NodeClaim are still there"), "{message}");
+        assert!(message.starts_with("8 objects of kind NodeClaim still exist"), "{message}");
         assert!(
             message.contains("default-abc12 (pod default/web-0 is held by a PodDisruptionBudget), other-0"),
             "{message}"

@@ -43,7 +43,7 @@ async fn a_claim_is_mirrored_kept_up_to_date_and_removed() {
     assert_eq!(object["metadata"]["ownerReferences"][0]["uid"], pool["metadata"]["uid"]);
 
     assert_eq!(cluster.mirror_claim(&claim).await.unwrap(), uid);
-    assert_eq!(version(&get().unwrap()), version(&object), "an unchanged claim costs no write");
+    assert_eq!(version(&get().unwrap()), version(&object), "an unchanged claim is not written");
 
     claim.set_condition(condition::LAUNCHED, ConditionStatus::True, "Launched", "", Timestamp::UNIX_EPOCH);
     claim.status.node_name = Some("n1".into());
@@ -51,13 +51,17 @@ async fn a_claim_is_mirrored_kept_up_to_date_and_removed() {
     assert_eq!(get().unwrap()["status"]["nodeName"], "n1");
     claim.status.node_name = None;
     cluster.mirror_claim(&claim).await.unwrap();
-    assert!(get().unwrap()["status"].get("nodeName").is_none(), "what is no longer so must go");
+    assert!(get().unwrap()["status"].get("nodeName").is_none(), "a field that the claim no longer has must be removed");
 
     let mirrored = cluster.mirrored_claims().await.unwrap();
     assert_eq!((mirrored.len(), mirrored[0].record_uid.as_deref()), (1, Some("record")));
 
     world.server.delete(&NODE_CLAIMS, "", "default-abcde", &DeleteOptions::default()).unwrap();
-    assert_eq!(cluster.mirror_claim(&claim).await.unwrap(), uid, "one that is being deleted is not made anew");
+    assert_eq!(
+        cluster.mirror_claim(&claim).await.unwrap(),
+        uid,
+        "an object that is being deleted is not created again"
+    );
     assert!(cluster.mirrored_claims().await.unwrap()[0].deletion_timestamp.is_some());
     cluster.remove_claim("default-abcde").await.unwrap();
     assert!(get().is_none());
@@ -65,7 +69,7 @@ async fn a_claim_is_mirrored_kept_up_to_date_and_removed() {
 }
 
 #[tokio::test]
-async fn a_new_claim_is_mirrored_with_writes_alone() {
+async fn a_new_claim_is_mirrored_without_being_read() {
     let world = World::installed().await;
     world.create(&NODE_POOLS, node_pool("default"));
     let cluster = world.cluster();
@@ -84,11 +88,11 @@ async fn a_new_claim_is_mirrored_with_writes_alone() {
     claims[0].status.node_name = Some("n1".into());
     cluster.mirror_claim(&claims[0]).await.unwrap();
     assert_eq!(methods(), ["PATCH"]);
-    // Another process has no memory of it, and finds it there.
+    // Another process has not cached it, and finds it.
     claims[0].status.node_name = Some("n2".into());
     world.cluster().mirror_claim(&claims[0]).await.unwrap();
     assert_eq!(world.server.get(&NODE_CLAIMS, "", "a").unwrap()["status"]["nodeName"], "n2");
-    // One that is gone meanwhile is created again.
+    // An object that was deleted in the meantime is created again.
     let release = serde_json::json!({ "metadata": { "finalizers": [] } });
     let options = PatchOptions::default();
     world.server.patch(&NODE_CLAIMS, "", "b", None, PatchType::Merge, &release, &options).unwrap();
@@ -99,7 +103,7 @@ async fn a_new_claim_is_mirrored_with_writes_alone() {
 }
 
 #[tokio::test]
-async fn a_claim_that_karpenter_made_becomes_ours() {
+async fn a_node_claim_of_karpenter_is_adopted() {
     let world = World::installed().await;
     let cluster = world.cluster();
     cluster.mirror_claim(&NodeClaim { uid: "lost".into(), ..claim() }).await.unwrap();
@@ -108,7 +112,7 @@ async fn a_claim_that_karpenter_made_becomes_ours() {
 }
 
 #[tokio::test]
-async fn a_claim_whose_instance_left_its_reservation_shows_nothing_of_it_any_more() {
+async fn a_claim_loses_its_reservation_labels_when_its_instance_leaves_the_reservation() {
     let world = World::installed().await;
     let cluster = world.cluster();
     let mut claim = claim();

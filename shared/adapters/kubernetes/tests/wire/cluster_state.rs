@@ -1,4 +1,4 @@
-//! Volumes, namespaces, overlays and buffers: read only where they matter, and their status.
+//! Volumes, namespaces, overlays and buffers: when they are read, and their status.
 
 use super::{World, node, pod};
 use nodeless_fake_kubernetes::resource::{
@@ -94,7 +94,10 @@ async fn namespaces_are_read_only_when_a_pod_selects_them_by_label() {
     selecting["spec"]["affinity"] = term(json!({}));
     world.create(&PODS, selecting.clone());
     let cluster = world.cluster();
-    assert!(cluster.view().await.unwrap().namespaces.is_empty(), "all of them are meant, whatever their labels");
+    assert!(
+        cluster.view().await.unwrap().namespaces.is_empty(),
+        "an empty selector selects all namespaces, so their labels are not read"
+    );
     selecting["metadata"]["name"] = json!("picky");
     selecting["spec"]["affinity"] = term(json!({ "matchLabels": { "team": "blue" } }));
     world.create(&PODS, selecting);
@@ -130,7 +133,7 @@ async fn overlays_and_buffers_are_read_and_get_a_status() {
     let view = cluster.view().await.unwrap();
     assert_eq!(view.node_overlays[0].0.price, Some(PriceChange::Percent(-10.0)));
     let names: Vec<&str> = view.capacity_buffers.iter().map(|view| view.buffer.name.as_str()).collect();
-    assert_eq!(names, ["lost", "spare"], "another strategy is somebody else's");
+    assert_eq!(names, ["lost", "spare"], "a buffer with another strategy belongs to another autoscaler");
     assert_eq!(view.capacity_buffers[0].shape.as_ref().unwrap_err().reason(), "PodTemplateNotFound");
     let shape = view.capacity_buffers[1].shape.as_ref().unwrap();
     assert_eq!((shape.replicas, view.capacity_buffers[1].buffer.chunks(shape).unwrap()), (3, 2));
@@ -154,7 +157,7 @@ async fn overlays_and_buffers_are_read_and_get_a_status() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_knows_neither_overlays_nor_buffers_has_none() {
+async fn without_their_crds_there_are_no_overlays_and_no_buffers() {
     let world = World::installed().await;
     for name in ["nodeoverlays.karpenter.sh", "capacitybuffers.autoscaling.x-k8s.io"] {
         world.server.delete(&CUSTOM_RESOURCE_DEFINITIONS, "", name, &Default::default()).unwrap();
@@ -164,7 +167,7 @@ async fn a_cluster_that_knows_neither_overlays_nor_buffers_has_none() {
 }
 
 #[tokio::test]
-async fn one_object_is_got_by_name() {
+async fn an_object_is_read_by_name() {
     let world = World::installed().await;
     world.create(&NODE_POOLS, super::node_pool("default"));
     let cluster = world.cluster();
@@ -176,7 +179,7 @@ async fn one_object_is_got_by_name() {
 }
 
 #[tokio::test]
-async fn a_definition_that_is_not_served_hides_objects_and_deletes_none() {
+async fn objects_of_a_crd_that_is_not_served_are_an_error_and_not_deleted() {
     let cluster = World::bare().await.cluster();
     for error in [
         cluster.node_pool("default").await.unwrap_err(),
@@ -184,6 +187,6 @@ async fn a_definition_that_is_not_served_hides_objects_and_deletes_none() {
         cluster.node_class("default").await.unwrap_err(),
     ] {
         assert_eq!(error.kind, ErrorKind::Unavailable);
-        assert!(error.message.contains("infra/crds"), "{error}");
+        assert!(error.message.contains("nodeless install"), "{error}");
     }
 }

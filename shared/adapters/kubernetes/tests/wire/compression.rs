@@ -1,4 +1,4 @@
-//! Long answers are compressed, as kube-apiserver compresses what has 128 KiB or more for clients that accept gzip.
+//! Long responses are compressed, as kube-apiserver does for clients that accept gzip when a response has 128 KiB or more.
 
 use crate::{Stopped, World, connect, pod};
 use axum::body::{Body, to_bytes};
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const COMPRESSED_FROM: usize = 128 * 1024;
 
-/// Compresses a long answer if the request accepts that, and counts it.
+/// Compresses a long response if the request accepts it, and counts it.
 async fn compress(request: Request, next: Next, compressed: Arc<AtomicUsize>) -> Response {
     let accepts = request.headers().get(ACCEPT_ENCODING).is_some_and(|value| value.to_str().unwrap().contains("gzip"));
     let watches = request.uri().query().is_some_and(|query| query.contains("watch="));
@@ -40,7 +40,7 @@ async fn compress(request: Request, next: Next, compressed: Arc<AtomicUsize>) ->
 }
 
 #[tokio::test]
-async fn long_answers_are_read_compressed() {
+async fn long_responses_are_read_compressed() {
     let world = World::installed().await;
     for index in 0..600 {
         let mut pending = pod(&format!("pod-{index}"), None);

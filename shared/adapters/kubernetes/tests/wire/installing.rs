@@ -1,4 +1,4 @@
-//! Installation, and what a wrong address or identity looks like.
+//! Installation, and the errors of a wrong address or identity.
 
 use super::{Stopped, World, connect, node_class, node_pool, serve};
 use nodeless_fake_kubernetes::ListOptions;
@@ -13,7 +13,7 @@ use std::time::Duration;
 const URL: &str = "https://abc.lambda-url.us-east-1.on.aws/secret";
 
 #[tokio::test]
-async fn installs_once_and_uninstalls_all_but_the_definitions() {
+async fn a_second_installation_changes_nothing_and_removal_keeps_the_definitions() {
     let world = World::bare().await;
     let first = install(&world.connection, &Wake::Url(URL.into())).await.unwrap();
     assert!(first.steps.iter().all(|step| step.outcome == Outcome::Created), "{first}");
@@ -39,9 +39,9 @@ async fn installs_once_and_uninstalls_all_but_the_definitions() {
     assert!(nothing.steps.iter().all(|step| matches!(step.outcome, Outcome::Absent | Outcome::Kept)), "{nothing}");
 }
 
-/// No catalog function runs here that would remove the finalizer of the EC2NodeClass.
+/// No catalog function runs in this test, so the finalizer of the EC2NodeClass stays.
 #[tokio::test]
-async fn nodes_are_removed_in_order_and_what_stays_is_named() {
+async fn nodes_are_removed_in_order_and_remaining_objects_are_listed() {
     let world = World::bare().await;
     let none = remove_nodes(&world.connection, Duration::ZERO).await.unwrap();
     assert!(none.steps.is_empty(), "without definitions there is nothing to remove: {none}");
@@ -59,7 +59,7 @@ async fn nodes_are_removed_in_order_and_what_stays_is_named() {
 }
 
 #[tokio::test]
-async fn the_webhook_is_removed_when_wake_is_off_and_stays_when_it_is_not_specified() {
+async fn the_webhook_is_removed_when_wake_is_off_and_kept_when_wake_is_not_specified() {
     let world = World::bare().await;
     install(&world.connection, &Wake::Url(URL.into())).await.unwrap();
     let kept = install(&world.connection, &Wake::Keep).await.unwrap();

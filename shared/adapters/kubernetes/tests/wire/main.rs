@@ -13,6 +13,7 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::IntoResponse as _;
+use nodeless_api::test_support::ec2_node_class_manifest;
 use nodeless_fake_kubernetes::{ApiServer, CreateOptions, Options, Resource};
 use nodeless_kubernetes::install::{self, Wake};
 use nodeless_kubernetes::{ApiServer as Address, Connection, KubeCluster};
@@ -29,10 +30,10 @@ pub(crate) struct World {
     faults: Faults,
 }
 
-/// The requests that an API server got: method, path and query.
+/// The requests that an API server received: method, path and query.
 type Requests = Arc<Mutex<Vec<String>>>;
 
-/// A clock that stands at [`Stopped::TIME`].
+/// A clock that always shows [`Stopped::TIME`].
 pub(crate) struct Stopped;
 
 impl Stopped {
@@ -48,11 +49,11 @@ impl Clock for Stopped {
     async fn sleep(&self, _duration: std::time::Duration) {}
 }
 
-/// What requests are answered instead of by the API server: how one begins, and the code and the body of its answer.
+/// Requests that the API server does not get: the prefix of a request, and the status code and body of its response.
 type Faults = Arc<Mutex<Vec<(&'static str, u16, String)>>>;
 
 impl World {
-    /// An empty cluster, without our definitions.
+    /// An empty cluster without the CRDs.
     pub(crate) async fn bare() -> Self {
         let mut options = Options::with_clock(Arc::new(jiff::Timestamp::now));
         options.token = Some("right".to_owned());
@@ -62,7 +63,7 @@ impl World {
         Self { server, connection, url, requests, faults }
     }
 
-    /// A cluster with our definitions.
+    /// A cluster with the CRDs.
     pub(crate) async fn installed() -> Self {
         let world = Self::bare().await;
         install::install(&world.connection, &Wake::Keep).await.unwrap();
@@ -73,12 +74,12 @@ impl World {
         KubeCluster::new(self.connection.clone(), Arc::new(Stopped))
     }
 
-    /// The requests since the last call of this.
+    /// The requests since the last call of this function.
     pub(crate) fn requests(&self) -> Vec<String> {
         std::mem::take(&mut self.requests.lock().unwrap())
     }
 
-    /// Answers the next requests that begin like this, such as `GET /api/v1/nodes`, with these codes and bodies.
+    /// Answers the next requests with this prefix, such as `GET /api/v1/nodes`, with these status codes and bodies.
     pub(crate) fn answer(&self, request: &'static str, answers: impl IntoIterator<Item = (u16, String)>) {
         self.faults.lock().unwrap().extend(answers.into_iter().map(|(code, body)| (request, code, body)));
     }
@@ -146,11 +147,5 @@ pub(crate) fn node_pool(name: &str) -> Value {
 }
 
 pub(crate) fn node_class(name: &str) -> Value {
-    json!({
-        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": name },
-        "spec": {
-            "subnetSelectorTerms": [{ "id": "subnet-1" }], "securityGroupSelectorTerms": [{ "id": "sg-1" }],
-            "amiSelectorTerms": [{ "alias": "al2023@latest" }], "role": "node"
-        }
-    })
+    ec2_node_class_manifest(name, "example", &json!({}))
 }

@@ -1,4 +1,4 @@
-//! Nodes and pods that are changed, moved and deleted.
+//! Changes, evictions and deletions of nodes and pods.
 
 use super::{Stopped, World, node, pod};
 use nodeless_fake_kubernetes::resource::{EVENTS, NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, VOLUME_ATTACHMENTS};
@@ -53,7 +53,7 @@ async fn an_eviction_honours_the_budget() {
 }
 
 #[tokio::test]
-async fn a_pod_is_deleted_only_if_it_is_the_one_that_was_meant() {
+async fn a_pod_with_another_uid_is_not_deleted() {
     let world = World::installed().await;
     let p1 = world.create(&PODS, pod("p1", None));
     let cluster = world.cluster();
@@ -64,7 +64,7 @@ async fn a_pod_is_deleted_only_if_it_is_the_one_that_was_meant() {
 }
 
 #[tokio::test]
-async fn a_node_is_patched_on_top_of_what_is_there_and_deleted() {
+async fn a_patch_keeps_foreign_fields_of_a_node_and_a_node_is_deleted_by_uid() {
     let world = World::installed().await;
     let mut fresh = node("n1");
     fresh["spec"]["taints"] = json!([{ "key": "team", "value": "a", "effect": "NoSchedule" }]);
@@ -100,7 +100,7 @@ async fn a_node_is_patched_on_top_of_what_is_there_and_deleted() {
 }
 
 #[tokio::test]
-async fn the_same_event_is_counted_up() {
+async fn a_repeated_event_increases_the_count() {
     let world = World::installed().await;
     let event = failed_draining(ObjectRef::node("n1", "u"), "a pod stays");
     let other = ObjectEvent { message: "another pod stays".into(), ..event.clone() };
@@ -111,11 +111,11 @@ async fn the_same_event_is_counted_up() {
     assert_eq!(counts, [1, 3]);
     let times: Vec<_> = events.iter().map(|event| event["lastTimestamp"].as_str().unwrap()).collect();
     let time = Stopped::TIME.to_string();
-    assert_eq!(times, [time.as_str(); 2], "events carry the time of the clock");
+    assert_eq!(times, [time.as_str(); 2], "events have the time of the clock");
 }
 
 #[tokio::test]
-async fn volumes_hold_a_node_until_they_are_detached() {
+async fn volumes_are_attached_until_they_are_detached() {
     let world = World::installed().await;
     for (name, node) in [("va-1", "n1"), ("va-2", "n2")] {
         world.create(
@@ -133,7 +133,7 @@ async fn volumes_hold_a_node_until_they_are_detached() {
 }
 
 #[tokio::test]
-async fn what_belongs_into_a_namespace_that_goes_is_no_error() {
+async fn rejections_in_a_terminating_namespace_are_not_errors() {
     let world = World::installed().await;
     world.create(&NAMESPACES, json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "web" } }));
     let mut held = pod("p1", None);
@@ -159,7 +159,7 @@ async fn what_belongs_into_a_namespace_that_goes_is_no_error() {
 }
 
 #[tokio::test]
-async fn a_patch_that_meets_newer_versions_is_made_anew() {
+async fn a_patch_is_created_again_after_a_conflict() {
     let world = World::installed().await;
     let uid = uid(&world.create(&NODES, node("n1")));
     let conflict = json!({

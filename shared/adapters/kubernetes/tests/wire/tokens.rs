@@ -1,4 +1,4 @@
-//! Tokens that the API server no longer accepts.
+//! Tokens that the API server rejects.
 
 use crate::{Stopped, World, connect, node};
 use nodeless_fake_kubernetes::resource::NODES;
@@ -7,7 +7,7 @@ use nodeless_ports::{ErrorKind, PlanningView as _};
 use std::sync::{Arc, Mutex};
 
 #[tokio::test]
-async fn a_call_whose_token_is_refused_is_repeated_with_a_new_one() {
+async fn a_call_with_a_rejected_token_is_repeated_with_a_new_token() {
     let world = World::installed().await;
     world.create(&NODES, node("a"));
     let asked = Arc::new(Mutex::new(Vec::new()));
@@ -25,12 +25,12 @@ async fn a_call_whose_token_is_refused_is_repeated_with_a_new_one() {
     let again = asked.iter().filter(|refused| refused.as_deref() == Some("expired")).count();
     assert!(
         first > 0 && first == again && asked.len() == 2 * first,
-        "each call asks for a token, and for another: {asked:?}"
+        "each call requests a token, and a new one after the rejection: {asked:?}"
     );
 }
 
 #[tokio::test]
-async fn a_token_that_cannot_be_replaced_is_sent_once() {
+async fn a_call_is_not_repeated_without_a_new_token() {
     let world = World::installed().await;
     let cluster = KubeCluster::new(connect(&world.url, "wrong").await, Arc::new(Stopped));
     let _installing = world.requests();

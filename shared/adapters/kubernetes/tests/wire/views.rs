@@ -1,4 +1,4 @@
-//! Views: complete, warm, and honest about what cannot be read.
+//! Views: complete, updated from the cache, and with errors for objects that cannot be read.
 
 use super::{World, node, node_class, node_pool, pod};
 use nodeless_fake_kubernetes::resource::{NODES, PODS};
@@ -39,7 +39,7 @@ async fn a_view_has_everything_and_reports_what_cannot_be_read() {
     let pool = |name: &str| view.node_pools.iter().find(|pool| pool.name == name).unwrap();
     assert_eq!((view.node_pools.len(), view.invalid.len()), (2, 0));
     assert_eq!(pool("good").ready, Ok(()));
-    // Its nodes go on belonging to it, and it states in its conditions what is wrong.
+    // Its nodes still belong to it, and its conditions contain the error.
     let why = pool("faulty").ready.clone().unwrap_err();
     assert!(why.contains("dollars-per-hour") && why.contains("cheap"), "{why}");
     assert!(view.node_pool_statuses.contains_key("faulty") && view.node_classes.contains_key("default"));
@@ -58,7 +58,7 @@ async fn a_list_of_several_pages_is_complete() {
     assert_eq!(cluster.our_nodes().await.unwrap().len(), 1_050);
 }
 
-/// How often nodes were listed and watched since this was last asked.
+/// How often nodes were listed and watched since the last call.
 fn node_reads(world: &World) -> (usize, usize) {
     let requests = world.requests();
     let of_nodes = requests.iter().filter(|request| request.starts_with("GET /api/v1/nodes?"));
@@ -66,7 +66,7 @@ fn node_reads(world: &World) -> (usize, usize) {
     (lists.len(), watches.len())
 }
 
-/// Takes a cluster through changes, and specifies how nodes were read for the first, second and third view.
+/// Changes a cluster, and returns how nodes were read for the first, second and third view.
 async fn follows_changes(world: &World, cluster: &KubeCluster) -> [(usize, usize); 3] {
     let names = |view: nodeless_ports::cluster::ClusterView| {
         view.nodes.into_iter().map(|node| (node.name, node.unschedulable)).collect::<Vec<_>>()
@@ -92,21 +92,21 @@ async fn follows_changes(world: &World, cluster: &KubeCluster) -> [(usize, usize
 }
 
 #[tokio::test]
-async fn a_warm_view_follows_by_watch_and_lists_when_that_expired() {
+async fn a_cached_view_is_updated_by_a_watch_and_listed_when_the_version_expired() {
     let world = World::installed().await;
     let reads = follows_changes(&world, &world.cluster().watching_above(0)).await;
     assert_eq!(reads, [(1, 0), (0, 1), (1, 1)], "(lists, watches) of each view");
 }
 
 #[tokio::test]
-async fn a_warm_view_of_few_objects_lists() {
+async fn a_cached_view_of_few_objects_is_listed() {
     let world = World::installed().await;
     let reads = follows_changes(&world, &world.cluster()).await;
     assert_eq!(reads, [(1, 0), (1, 0), (1, 0)], "(lists, watches) of each view");
 }
 
 #[tokio::test]
-async fn pods_that_ended_leave_the_view_and_stay_on_their_node() {
+async fn terminated_pods_are_not_in_the_view_and_are_among_the_pods_of_their_node() {
     let world = World::installed().await;
     world.create(&PODS, pod("p1", Some("n1")));
     let cluster = world.cluster().watching_above(0);
@@ -120,7 +120,7 @@ async fn pods_that_ended_leave_the_view_and_stay_on_their_node() {
 }
 
 #[tokio::test]
-async fn a_node_is_found_by_its_instance() {
+async fn a_node_is_found_by_its_provider_id() {
     let world = World::installed().await;
     world.create(&NODES, node("n1"));
     let cluster = world.cluster();
@@ -137,7 +137,7 @@ fn sought(name: &str, joining: bool) -> SoughtNode {
 }
 
 #[tokio::test]
-async fn nodes_that_join_are_listed_once_and_patched_without_being_read() {
+async fn joining_nodes_are_listed_once_and_patched_without_being_read() {
     let world = World::installed().await;
     for name in ["n1", "n2", "other"] {
         world.create(&NODES, node(name));
@@ -153,7 +153,7 @@ async fn nodes_that_join_are_listed_once_and_patched_without_being_read() {
     names.sort_unstable();
     assert_eq!((names, invalid.len()), (vec!["done", "n1", "n2"], 0));
     let made = world.requests();
-    assert_eq!(made.len(), 2, "one list of those that join, and one node by its name: {made:?}");
+    assert_eq!(made.len(), 2, "one list of joining nodes, and one node by its name: {made:?}");
 
     let patch = NodePatch { add_taints: vec![Taint::disrupted()], ..NodePatch::default() };
     let uid = |name: &str| nodes.iter().find(|node| node.name == name).unwrap().uid.clone();
@@ -169,7 +169,7 @@ async fn nodes_that_join_are_listed_once_and_patched_without_being_read() {
     assert_eq!(made, ["PATC", "GET ", "PATC"]);
     let taints = world.server.get(&NODES, "", "n2").unwrap()["spec"]["taints"].clone();
     assert_eq!(taints.as_array().unwrap().len(), 2, "{taints}");
-    // What this process has put there and another has removed is put there again.
+    // This process adds its entry again after another process removed it.
     let none = json!({ "spec": { "taints": [] } });
     world.server.patch(&NODES, "", "n1", None, PatchType::Merge, &none, &options).unwrap();
     cluster.patch_node("n1", &uid("n1"), &patch).await.unwrap();
@@ -177,7 +177,7 @@ async fn nodes_that_join_are_listed_once_and_patched_without_being_read() {
 }
 
 #[tokio::test]
-async fn a_node_that_was_initialized_meanwhile_is_found_by_its_name() {
+async fn a_node_that_has_been_initialized_is_found_by_its_name() {
     let world = World::installed().await;
     let mut done = node("n1");
     done["metadata"]["labels"]["karpenter.sh/initialized"] = json!("true");
@@ -207,9 +207,9 @@ async fn the_batch_window_extends_only_while_pods_arrive() {
     assert_eq!(pending, 2);
 }
 
-/// As a real API server answers: in plain text when it is too busy, and with a missing right when it has just started.
+/// A real API server answers in plain text when it is too busy, and with a missing right when it has just started.
 #[tokio::test]
-async fn a_busy_or_starting_api_server_is_asked_again() {
+async fn a_call_to_a_busy_or_starting_api_server_is_repeated() {
     let world = World::installed().await;
     world.create(&NODE_POOLS, super::node_pool("default"));
     let cluster = world.cluster();

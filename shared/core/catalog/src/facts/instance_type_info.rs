@@ -1,21 +1,21 @@
-//! One entry of a DescribeInstanceTypes answer, as the EC2 API prints it in JSON.
+//! One entry of a DescribeInstanceTypes response, in the JSON form of the EC2 API.
 //!
-//! Field names are EC2's own. Fields that neither instance types nor the simulated EC2 need are left out, and unknown
-//! ones are skipped when reading, so a plain `aws ec2 describe-instance-types` answer can be read as it is.
-//! Quantities whose unit is not in the name follow EC2: memory in MiB, disks in GB (10^9 bytes).
+//! The field names are those of EC2. Fields that neither instance types nor the simulated EC2 need are omitted, and unknown
+//! fields are ignored, so the output of `aws ec2 describe-instance-types` can be read unchanged.
+//! Quantities without a unit in the name have EC2's units: memory in MiB, disks in GB (10^9 bytes).
 
 use serde::{Deserialize, Serialize};
 
-/// An instance type as DescribeInstanceTypes describes it.
+/// An instance type in DescribeInstanceTypes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct InstanceTypeInfo {
     /// The type's name, such as `m5.large`.
     pub instance_type: String,
-    /// False for types of a previous generation.
+    /// Whether the type is of the current generation.
     #[serde(default)]
     pub current_generation: bool,
-    /// Whether the free tier covers it.
+    /// Whether the free tier includes it.
     #[serde(default)]
     pub free_tier_eligible: bool,
     /// `on-demand`, `spot`, `capacity-block`.
@@ -40,10 +40,10 @@ pub struct InstanceTypeInfo {
     pub v_cpu_info: VCpuInfo,
     /// Memory.
     pub memory_info: MemoryInfo,
-    /// Whether it has disks of its own.
+    /// Whether it has an instance store.
     #[serde(default)]
     pub instance_storage_supported: bool,
-    /// Its own disks.
+    /// Its instance store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_storage_info: Option<InstanceStorageInfo>,
     /// Elastic Block Store.
@@ -73,7 +73,7 @@ pub struct InstanceTypeInfo {
     /// Whether it runs on dedicated hosts.
     #[serde(default)]
     pub dedicated_hosts_supported: bool,
-    /// Whether EC2 recovers it by itself.
+    /// Whether EC2 recovers it automatically.
     #[serde(default)]
     pub auto_recovery_supported: bool,
     /// `legacy-bios`, `uefi`.
@@ -91,7 +91,7 @@ pub struct InstanceTypeInfo {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ProcessorInfo {
-    /// `x86_64`, `arm64`, `i386`, `arm64_mac`, `x86_64_mac`; the first one decides.
+    /// `x86_64`, `arm64`, `i386`, `arm64_mac`, `x86_64_mac`; the first one is the architecture of the node.
     pub supported_architectures: Vec<String>,
     /// In GHz.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,7 +118,7 @@ pub struct VCpuInfo {
     pub default_threads_per_core: u32,
 }
 
-/// An amount of memory: a type's, or one GPU's.
+/// An amount of memory: that of a type, or of one GPU.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MemoryInfo {
     /// In MiB.
@@ -126,11 +126,11 @@ pub struct MemoryInfo {
     pub size_in_mib: u64,
 }
 
-/// The disks that a type brings along.
+/// The instance store of a type.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct InstanceStorageInfo {
-    /// Of all disks together, in GB (10^9 bytes).
+    /// The total size of all disks in GB (10^9 bytes).
     #[serde(rename = "TotalSizeInGB", default, skip_serializing_if = "Option::is_none")]
     pub total_size_in_gb: Option<u64>,
     /// Kinds of disk.
@@ -144,11 +144,11 @@ pub struct InstanceStorageInfo {
     pub encryption_support: String,
 }
 
-/// A kind of disk and how many of it.
+/// A kind of disk, and its number.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct DiskInfo {
-    /// Of one disk, in GB (10^9 bytes).
+    /// The size of one disk in GB (10^9 bytes).
     #[serde(rename = "SizeInGB", default)]
     pub size_in_gb: u64,
     /// How many.
@@ -175,7 +175,7 @@ pub struct EbsInfo {
     /// `required`, `supported` or `unsupported`.
     #[serde(default)]
     pub nvme_support: String,
-    /// Volumes that may be attached at most.
+    /// The maximum number of attached volumes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maximum_ebs_attachments: Option<u32>,
     /// `shared` (with network interfaces and NVMe disks) or `dedicated`.
@@ -211,16 +211,16 @@ pub struct EbsOptimizedInfo {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NetworkInfo {
-    /// In words, such as `Up to 10 Gigabit`.
+    /// The performance as text, such as `Up to 10 Gigabit`.
     #[serde(default)]
     pub network_performance: String,
-    /// On all cards together.
+    /// The maximum number of interfaces on all cards.
     #[serde(default)]
     pub maximum_network_interfaces: u32,
-    /// How many cards.
+    /// The number of cards.
     #[serde(default)]
     pub maximum_network_cards: u32,
-    /// The card that takes the primary interface.
+    /// The card of the primary interface.
     #[serde(default)]
     pub default_network_card_index: u32,
     /// The cards.
@@ -232,7 +232,7 @@ pub struct NetworkInfo {
     /// IPv6 addresses of one interface.
     #[serde(rename = "Ipv6AddressesPerInterface", default)]
     pub ipv6_addresses_per_interface: u32,
-    /// Whether it speaks IPv6.
+    /// Whether it supports IPv6.
     #[serde(rename = "Ipv6Supported", default)]
     pub ipv6_supported: bool,
     /// `required`, `supported` or `unsupported`.
@@ -259,10 +259,10 @@ pub struct NetworkCardInfo {
     /// From 0.
     #[serde(default)]
     pub network_card_index: u32,
-    /// In words, such as `100 Gigabit`.
+    /// The performance as text, such as `100 Gigabit`.
     #[serde(default)]
     pub network_performance: String,
-    /// On this card.
+    /// The maximum number of interfaces on this card.
     #[serde(default)]
     pub maximum_network_interfaces: u32,
     /// In Gbps.
@@ -289,12 +289,12 @@ pub struct GpuInfo {
     /// Kinds of GPU.
     #[serde(default)]
     pub gpus: Vec<GpuDeviceInfo>,
-    /// Of all GPUs together, in MiB.
+    /// The total memory of all GPUs in MiB.
     #[serde(rename = "TotalGpuMemoryInMiB", default)]
     pub total_gpu_memory_in_mib: u64,
 }
 
-/// A kind of GPU and how many of it.
+/// A kind of GPU, and its number.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct GpuDeviceInfo {
@@ -304,10 +304,10 @@ pub struct GpuDeviceInfo {
     /// `NVIDIA`, `AMD`, `Habana`.
     #[serde(default)]
     pub manufacturer: String,
-    /// Whole GPUs: 0 where the type has a fraction of one.
+    /// The number of whole GPUs: 0 if the type has a fraction of one.
     #[serde(default)]
     pub count: u32,
-    /// Of one GPU.
+    /// The memory of one GPU.
     #[serde(default)]
     pub memory_info: MemoryInfo,
 }
@@ -321,7 +321,7 @@ pub struct InferenceAcceleratorInfo {
     pub accelerators: Vec<InferenceDeviceInfo>,
 }
 
-/// A kind of inference accelerator and how many of it.
+/// A kind of inference accelerator, and its number.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct InferenceDeviceInfo {
@@ -345,7 +345,7 @@ pub struct NeuronInfo {
     pub neuron_devices: Vec<NeuronDeviceInfo>,
 }
 
-/// A kind of Neuron device and how many of it.
+/// A kind of Neuron device, and its number.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NeuronDeviceInfo {
@@ -358,7 +358,7 @@ pub struct NeuronDeviceInfo {
     /// Cores of one device.
     #[serde(default)]
     pub core_info: NeuronCoreInfo,
-    /// Of one device.
+    /// The memory of one device.
     #[serde(default)]
     pub memory_info: MemoryInfo,
 }

@@ -1,4 +1,4 @@
-//! Raw facts about EC2 in one region, as AWS publishes them.
+//! Facts about EC2 in one region, as AWS publishes them.
 
 mod instance_type_info;
 mod spot;
@@ -18,18 +18,18 @@ pub use spot::synthetic_spot_price;
 /// The facts of us-east-1, written by `examples/embed_facts.rs`: JSON of [`Facts`], compressed with zlib.
 static EMBEDDED: &[u8] = include_bytes!("../../data/us-east-1.json.zz");
 
-/// What is known about EC2 in one region.
+/// Facts about EC2 in one region.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
-    /// Such as `us-east-1`.
+    /// The region, such as `us-east-1`.
     pub region: String,
     /// The region's zones, by name.
     pub zones: Vec<Zone>,
-    /// Instance types as DescribeInstanceTypes describes them, by name.
+    /// Instance types from DescribeInstanceTypes, by name.
     pub instance_types: BTreeMap<String, InstanceTypeInfo>,
-    /// Instance type to the names of the zones that offer it, as DescribeInstanceTypeOfferings lists them.
+    /// The names of the zones that offer an instance type, from DescribeInstanceTypeOfferings.
     pub offerings: BTreeMap<String, Vec<String>>,
-    /// Linux on-demand price by instance type, in dollars an hour.
+    /// Linux on-demand price by instance type, in dollars per hour.
     pub on_demand_prices: BTreeMap<String, f64>,
     /// The limits of the VPC CNI and the VPC resource controller for a type's interfaces, by instance type.
     pub vpc_limits: BTreeMap<String, VpcLimits>,
@@ -55,39 +55,39 @@ pub struct VpcLimits {
     /// IPv4 addresses of one interface.
     #[serde(rename = "ipv4PerInterface")]
     pub ipv4_per_interface: u32,
-    /// Whether the type can carry a trunk interface, which security groups for pods need.
+    /// Whether the type supports a trunk interface, which security groups for pods need.
     pub trunking_compatible: bool,
-    /// Branch interfaces of the trunk, one a pod.
+    /// Branch interfaces of the trunk, one for each pod.
     pub branch_interfaces: u32,
 }
 
 /// Why facts could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum FactsError {
-    /// The bytes are no zlib stream, or a damaged one.
+    /// The bytes are not a zlib stream, or are damaged.
     #[error(
         "cannot decompress the EC2 facts: {0}; write the file again with `cargo run -p nodeless-catalog --example embed_facts`"
     )]
     Compression(#[from] std::io::Error),
-    /// The decompressed text is no JSON of facts.
+    /// The decompressed text is not JSON of facts.
     #[error(
         "cannot read the EC2 facts: {0}; write the file again with `cargo run -p nodeless-catalog --example embed_facts`"
     )]
     Json(#[from] serde_json::Error),
 }
 
-/// Why a DescribeInstanceTypes answer could not be read.
+/// Why a DescribeInstanceTypes response could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum InstanceTypesFileError {
     /// It is neither an array of entries nor an object with `InstanceTypes`.
     #[error(
-        "not a DescribeInstanceTypes answer: {0}; expected a JSON array of entries, or an object with the array `InstanceTypes`"
+        "not a DescribeInstanceTypes response: {0}; expected a JSON array of entries, or an object with the array `InstanceTypes`"
     )]
     Shape(serde_json::Error),
     /// One entry cannot be read.
-    #[error("entry {index} ({instance_type}) of the DescribeInstanceTypes answer: {source}")]
+    #[error("entry {index} ({instance_type}) of the DescribeInstanceTypes response: {source}")]
     Entry {
-        /// Position in the array, from 0.
+        /// The index in the array, from 0.
         index: usize,
         /// The entry's own name, or `no InstanceType`.
         instance_type: String,
@@ -99,18 +99,18 @@ pub enum InstanceTypesFileError {
 impl Facts {
     /// Real facts of us-east-1 (1,243 instance types in six zones, Linux on-demand prices of July 2026).
     ///
-    /// Decoded on the first call, which takes some tens of milliseconds; later calls are free. The names of zones are
-    /// an account's own, so their mapping to zone ids is one of many: `us-east-1e` is use1-az3, which EKS does not use.
+    /// The first call decodes them, which takes some tens of milliseconds; later calls return the result. The mapping of zone
+    /// names to zone ids differs between accounts; this is one of many: `us-east-1e` is use1-az3, which EKS does not support.
     ///
     /// # Errors
     ///
-    /// If the data that was compiled in is damaged, which the crate's tests exclude.
+    /// If the embedded data is damaged, which the crate's tests exclude.
     pub fn embedded() -> Result<&'static Self, &'static FactsError> {
         static FACTS: OnceLock<Result<Facts, FactsError>> = OnceLock::new();
         FACTS.get_or_init(|| Self::decode(EMBEDDED)).as_ref()
     }
 
-    /// The zones, types and prices of these zones alone; unknown names are left out.
+    /// The zones, types and prices of only these zones; unknown names are ignored.
     #[must_use]
     pub fn within_zones(&self, names: &[&str]) -> Self {
         let mut facts = self.clone();
@@ -121,18 +121,18 @@ impl Facts {
         facts
     }
 
-    /// Reads facts that [`Facts::encode`] wrote.
+    /// Decodes the bytes of [`Facts::encode`].
     ///
     /// # Errors
     ///
-    /// When the bytes are damaged or of another shape.
+    /// When the bytes are damaged or have another format.
     pub fn decode(bytes: &[u8]) -> Result<Self, FactsError> {
         let mut json = Vec::new();
         ZlibDecoder::new(bytes).read_to_end(&mut json)?;
         Ok(serde_json::from_slice(&json)?)
     }
 
-    /// Writes the facts as compressed JSON; the same facts always give the same bytes.
+    /// Encodes the facts as compressed JSON. Equal facts have equal bytes.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl Facts {
     }
 }
 
-/// The two shapes of a DescribeInstanceTypes answer.
+/// The two forms of a DescribeInstanceTypes response.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Answer {
@@ -155,13 +155,13 @@ pub(crate) enum Answer {
     },
 }
 
-/// Reads a DescribeInstanceTypes answer: a plain array of entries, or the object that the AWS CLI prints.
+/// Reads a DescribeInstanceTypes response: an array of entries, or the object that the AWS CLI prints.
 ///
 /// # Errors
 ///
-/// When the text is no such answer; names the entry that is wrong.
+/// When the text is not such a response; the error contains the invalid entry.
 pub fn parse_instance_types(json: &[u8]) -> Result<BTreeMap<String, InstanceTypeInfo>, InstanceTypesFileError> {
-    // A good array, the usual case, is read in one pass. Anything else takes the slower way that can name the entry.
+    // A valid array, the usual case, is read in one pass. Otherwise it is read entry by entry, to report the invalid one.
     if let Ok(entries) = serde_json::from_slice::<Vec<InstanceTypeInfo>>(json) {
         return Ok(entries.into_iter().map(|entry| (entry.instance_type.clone(), entry)).collect());
     }

@@ -1,17 +1,17 @@
-//! Made-up spot prices.
+//! Synthetic spot prices.
 //!
-//! Real spot prices belong to an account, a moment and a zone, so none are checked in. Demonstrations, simulations and
-//! benchmarks need some: these are steady, differ between types and zones, and are never to be used for money.
+//! Real spot prices depend on the time and the zone, so none are embedded. Demonstrations, simulations and benchmarks use these
+//! prices, which are constant and differ between types and zones. Do not use them to estimate real costs.
 
-/// The lowest synthetic spot price, as a share of the on-demand price.
+/// The lowest synthetic spot price, as a fraction of the on-demand price.
 const LOWEST_SHARE: f64 = 0.25;
-/// The width of the band of synthetic spot prices, as a share of the on-demand price.
+/// The range of synthetic spot prices, as a fraction of the on-demand price.
 const BAND: f64 = 0.20;
-/// Steps within the band.
+/// The number of steps in the range.
 const STEPS: u64 = 1_000;
 
-/// A made-up spot price in dollars an hour: 25% to 45% of the on-demand price, the same share for the same type and
-/// zone every time. It is rounded to a ten-thousandth of a dollar, as EC2 prints spot prices, and never below that.
+/// A synthetic spot price in dollars per hour: 25% to 45% of the on-demand price, always the same for a type and a zone. It is
+/// rounded to a ten-thousandth of a dollar, as EC2 prints spot prices, and at least that.
 #[must_use]
 pub fn synthetic_spot_price(instance_type: &str, zone: &str, on_demand_dollars_an_hour: f64) -> f64 {
     let step = fnv1a(instance_type.bytes().chain([b'/']).chain(zone.bytes())) % STEPS;
@@ -20,8 +20,8 @@ pub fn synthetic_spot_price(instance_type: &str, zone: &str, on_demand_dollars_a
     ((on_demand_dollars_an_hour * share * 10_000.0).round() / 10_000.0).max(0.000_1)
 }
 
-/// The 64-bit Fowler-Noll-Vo hash (variant 1a): unlike the standard library's hasher it is the same on every machine
-/// and in every release, which replays depend on. The final mix spreads names that differ only in their last letter.
+/// The 64-bit Fowler-Noll-Vo hash (variant 1a). Unlike the standard library's hasher, it is the same on every machine and in
+/// every release, which replays depend on. The final mix separates names that differ only in their last letter.
 fn fnv1a(bytes: impl Iterator<Item = u8>) -> u64 {
     let hash =
         bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
@@ -33,14 +33,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_synthetic_spot_price_stays_in_its_band_and_never_changes() {
+    fn a_synthetic_spot_price_is_in_its_range_and_constant() {
         for zone in ["us-east-1a", "us-east-1b", "us-east-1c"] {
             for instance_type in ["m5.large", "c7g.16xlarge", "p4d.24xlarge"] {
                 let price = synthetic_spot_price(instance_type, zone, 10.0);
                 assert!((2.5..=4.5).contains(&price), "{instance_type} in {zone}: {price}");
             }
         }
-        // Pinned, so that recorded plans can be replayed later.
+        // Constants, so that recorded plans can be replayed later.
         assert_eq!(synthetic_spot_price("m5.large", "us-east-1a", 0.096), 0.0317);
     }
 
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn even_the_cheapest_price_is_above_zero() {
+    fn the_lowest_price_is_above_zero() {
         assert!(synthetic_spot_price("t4g.nano", "us-east-1a", 0.000_01) > 0.0);
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn embedded_facts_are_whole() {
+fn embedded_facts_are_complete() {
     let facts = Facts::embedded().unwrap();
     assert_eq!(facts.region, "us-east-1");
     assert_eq!(facts.instance_types.len(), 1_243);
@@ -21,7 +21,7 @@ fn embedded_facts_are_whole() {
 }
 
 #[test]
-fn embedded_facts_keep_the_answers_of_ec2() {
+fn embedded_facts_are_those_of_ec2() {
     let facts = Facts::embedded().unwrap();
     let m5 = &facts.instance_types["m5.large"];
     assert_eq!(m5.v_cpu_info.default_v_cpus, 2);
@@ -38,14 +38,14 @@ fn embedded_facts_keep_the_answers_of_ec2() {
 }
 
 #[test]
-fn facts_come_back_as_they_went() {
+fn encoded_facts_are_decoded_unchanged() {
     let facts = Facts::embedded().unwrap().within_zones(&["us-east-1a"]);
     assert_eq!(facts.zones.len(), 1);
     assert_eq!(Facts::decode(&facts.encode().unwrap()).unwrap(), facts);
 }
 
 #[test]
-fn damaged_facts_are_refused() {
+fn damaged_facts_are_an_error() {
     let mut bytes = Facts::default().encode().unwrap();
     bytes.truncate(bytes.len() - 3);
     let error = Facts::decode(&bytes).unwrap_err();
@@ -53,7 +53,7 @@ fn damaged_facts_are_refused() {
 }
 
 #[test]
-fn both_shapes_of_an_answer_are_read() {
+fn both_forms_of_a_response_are_read() {
     let entry = serde_json::to_string(&Facts::embedded().unwrap().instance_types["c7g.xlarge"]).unwrap();
     for answer in [format!("[{entry}]"), format!("{{\"InstanceTypes\":[{entry}],\"NextToken\":null}}")] {
         let types = parse_instance_types(answer.as_bytes()).unwrap();
@@ -62,7 +62,7 @@ fn both_shapes_of_an_answer_are_read() {
 }
 
 #[test]
-fn a_bad_entry_is_named() {
+fn an_invalid_entry_is_reported() {
     let error = parse_instance_types(br#"[{"InstanceType":"m5.large","MemoryInfo":{"SizeInMiB":1}}]"#).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("entry 0 (m5.large)") && text.contains("missing field"), "{text}");

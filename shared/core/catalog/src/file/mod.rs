@@ -1,21 +1,21 @@
-//! The catalog file that a person gives: `nodeless plan --catalog FILE`, `nodeless catalog show --catalog FILE`.
+//! The catalog file of a user: `nodeless plan --catalog FILE`, `nodeless catalog show --catalog FILE`.
 //!
 //! ```json
 //! {
 //!   "region": "us-east-1",
 //!   "zones": ["us-east-1a", "us-east-1b"],
-//!   "instanceTypes": [ entries of a DescribeInstanceTypes answer ],
+//!   "instanceTypes": [ entries of a DescribeInstanceTypes response ],
 //!   "offerings": [
 //!     {"instanceType": "m5.large", "zone": "us-east-1a", "capacityType": "spot", "pricePerHour": 0.035, "available": true}
 //!   ]
 //! }
 //! ```
 //!
-//! What stands in `offerings` is sold and nothing else is; `available` is true where it is left out. A zone is a name, or
-//! `{"name", "id"}`. Interfaces that carry a trunk and baseline bandwidths are no part of a DescribeInstanceTypes answer:
-//! they come from the embedded tables, by the type's name.
+//! Only the entries of `offerings` are sold; the default of `available` is true. A zone is a name, or `{"name", "id"}`. Trunk
+//! interfaces and baseline bandwidths are not in a DescribeInstanceTypes response: they are read from the embedded tables by the
+//! name of the type.
 //!
-//! One bad entry never hides the others: it is left out, and a [`Note`] names it and its field.
+//! An invalid entry does not affect the others: it is omitted, and a [`Note`] contains it and its field.
 
 mod offerings;
 mod types;
@@ -33,26 +33,26 @@ use crate::type_facts::TypeFacts;
 
 pub use write::write;
 
-/// Zones that a catalog may have: [`ZoneOffer::zone`](crate::stored::ZoneOffer::zone) is a byte.
+/// The maximum number of zones: [`ZoneOffer::zone`](crate::stored::ZoneOffer::zone) is a byte.
 const MAXIMUM_ZONES: usize = 256;
 
-/// A catalog as a file describes it.
+/// A catalog from a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CatalogFile {
-    /// What could be read.
+    /// The valid entries.
     pub catalog: Catalog,
-    /// What could not be read, or had to be assumed, in the order of the file.
+    /// Entries that are invalid or incomplete, in the order of the file.
     pub notes: Vec<Note>,
-    /// Types that cannot be a node, such as Macs; neither they nor their offerings are in the catalog.
+    /// Types that cannot be nodes, such as Macs; neither they nor their offerings are in the catalog.
     pub left_out: BTreeSet<String>,
 }
 
-/// Something in the file that is not as it should be.
+/// A problem of an entry of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Which entry, such as `offerings[3] (m5.large in us-east-1a)`.
+    /// The entry, such as `offerings[3] (m5.large in us-east-1a)`.
     pub place: String,
-    /// What is wrong with it, naming the field, and what became of it.
+    /// The field, what is wrong with it, and how it is handled.
     pub message: String,
 }
 
@@ -62,31 +62,31 @@ impl fmt::Display for Note {
     }
 }
 
-/// Why a file is no catalog at all.
+/// Why a file is not a catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogFileError {
-    /// It is no JSON.
+    /// It is not JSON.
     #[error("not JSON: {0}")]
     Json(#[source] serde_json::Error),
-    /// It is a DescribeInstanceTypes answer, which has neither zones nor prices.
+    /// It is a DescribeInstanceTypes response, which has neither zones nor prices.
     #[error(
-        "this is a DescribeInstanceTypes answer, not a catalog: it has no zones and no prices; give it with --instance-types"
+        "this is a DescribeInstanceTypes response, not a catalog: it has no zones and no prices; pass it with --instance-types"
     )]
     InstanceTypesAnswer,
-    /// It is a catalog where a DescribeInstanceTypes answer was expected.
+    /// It is a catalog instead of a DescribeInstanceTypes response.
     #[error(
-        "not a DescribeInstanceTypes answer: expected a JSON array of entries, or an object with the array `InstanceTypes`"
+        "not a DescribeInstanceTypes response: expected a JSON array of entries, or an object with the array `InstanceTypes`"
     )]
     NoInstanceTypesAnswer,
-    /// It is JSON of another kind.
+    /// It is other JSON.
     #[error(
         "not a catalog: expected a JSON object with `region`, `zones`, `instanceTypes` and `offerings`, found {found}"
     )]
     Shape {
-        /// What stands there instead.
+        /// The kind of JSON value.
         found: &'static str,
     },
-    /// A field of the file itself is missing or wrong.
+    /// A field of the file is missing or invalid.
     #[error("`{field}`: {message}")]
     Field {
         /// Its name.
@@ -99,7 +99,7 @@ pub enum CatalogFileError {
     Facts(#[from] &'static FactsError),
 }
 
-/// The whole file where every entry is good: read in one pass. Anything else takes the slower way that names entries.
+/// The file if every entry is valid, which is read in one pass. Other files are read entry by entry, to report the invalid ones.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct GoodFile {
@@ -125,7 +125,7 @@ impl From<GoodZone> for Zone {
     }
 }
 
-/// The parts of a file before they are put together.
+/// The parts of a file.
 struct Parts {
     region: Option<String>,
     zones: Option<Vec<Zone>>,
@@ -136,15 +136,15 @@ struct Parts {
 /// Reads a catalog file.
 ///
 /// # Errors
-/// When it is no catalog at all, or its region or zones are unknown. A bad entry is no error but a [`Note`].
+/// When it is not a catalog, or its region or zones are unknown. An invalid entry is a [`Note`], not an error.
 pub fn parse(json: &[u8]) -> Result<CatalogFile, CatalogFileError> {
     parse_with_types(json, None)
 }
 
-/// Reads a catalog file; entries of a DescribeInstanceTypes answer, where given, stand for its `instanceTypes`.
+/// Reads a catalog file. Entries of a DescribeInstanceTypes response, if given, replace its `instanceTypes`.
 ///
 /// # Errors
-/// As [`parse`], and when the second text is no DescribeInstanceTypes answer.
+/// As [`parse`], and when the second text is not a DescribeInstanceTypes response.
 pub fn parse_with_types(json: &[u8], answer: Option<&[u8]>) -> Result<CatalogFile, CatalogFileError> {
     let mut notes = Vec::new();
     let mut parts = read(json, &mut notes)?;
@@ -154,11 +154,11 @@ pub fn parse_with_types(json: &[u8], answer: Option<&[u8]>) -> Result<CatalogFil
     assemble(parts, notes)
 }
 
-/// Reads a plain DescribeInstanceTypes answer: an array of entries, or the output of the AWS CLI. Zones, offerings and prices are
+/// Reads a DescribeInstanceTypes response: an array of entries, or the output of the AWS CLI. Zones, offerings and prices are
 /// those of the embedded catalog. A type that is not in it has no offering, and a [`Note`] reports it.
 ///
 /// # Errors
-/// When the text is no such answer.
+/// When the text is not such a response.
 pub fn from_instance_types(json: &[u8]) -> Result<CatalogFile, CatalogFileError> {
     let embedded = Catalog::embedded()?;
     let mut notes = Vec::new();
@@ -175,7 +175,7 @@ pub fn from_instance_types(json: &[u8]) -> Result<CatalogFile, CatalogFileError>
             let zones: Vec<&str> = embedded.zones.iter().map(|zone| zone.name.as_str()).collect();
             notes.push(Note {
                 place: name,
-                message: format!("no offering of it is known in {}; it is listed without any", zones.join(", ")),
+                message: format!("it has no known offering in {}; it is listed without offerings", zones.join(", ")),
             });
         }
         catalog.types.push(match known {
@@ -218,7 +218,7 @@ fn read(json: &[u8], notes: &mut Vec<Note>) -> Result<Parts, CatalogFileError> {
     let region = match fields.remove("region") {
         None | Some(Value::Null) => None,
         Some(Value::String(region)) => Some(region),
-        Some(other) => return Err(field("region", &format!("expected a text such as \"us-east-1\", found {other}"))),
+        Some(other) => return Err(field("region", &format!("expected a string such as \"us-east-1\", found {other}"))),
     };
     let zones = list(&mut fields, "zones")?.map(read_zones).transpose()?;
     let types = list(&mut fields, "instanceTypes")?.map(|entries| types::read(entries, "instanceTypes", notes));
@@ -287,7 +287,7 @@ fn assemble(parts: Parts, mut notes: Vec<Note>) -> Result<CatalogFile, CatalogFi
     Ok(CatalogFile { catalog, notes, left_out })
 }
 
-/// If the file describes no types: the types of its offerings that the embedded facts contain.
+/// The types of a file without `instanceTypes`: those of its offerings that the embedded facts contain.
 fn embedded_types(
     embedded: &Facts,
     offerings: &[(usize, offerings::Entry)],
@@ -344,7 +344,7 @@ fn region_of(zones: &[Zone]) -> Result<String, CatalogFileError> {
         [Some(region)] => Ok(region.clone()),
         _ => Err(field(
             "region",
-            "missing, and the names of the zones do not contain it; expected a text such as \"us-east-1\"",
+            "missing, and the names of the zones do not contain it; expected a string such as \"us-east-1\"",
         )),
     }
 }
@@ -364,7 +364,7 @@ const fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Deserialises one entry; the error names the field.
+/// Deserializes one entry; the error contains the field.
 fn entry<T: for<'de> Deserialize<'de>>(value: Value) -> Result<T, String> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();

@@ -11,7 +11,7 @@ use crate::facts::Zone;
 use crate::stored::{CatalogType, Listing, Price, ZoneOffer};
 use crate::type_facts::TypeFacts;
 
-/// One way to buy an instance type.
+/// An offering of an instance type.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Entry {
@@ -24,10 +24,10 @@ pub(super) struct Entry {
     pub available: Option<bool>,
 }
 
-/// A price is a number, or a text that holds one, as AWS' own price lists print it.
+/// A price is a number, or a string with a number, as in the price lists of AWS.
 fn price<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged, expecting = "expected a number of dollars an hour")]
+    #[serde(untagged, expecting = "expected a number of dollars per hour")]
     enum Written {
         Number(f64),
         Text(String),
@@ -38,11 +38,11 @@ fn price<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::E
         Some(Written::Text(text)) => text
             .parse()
             .map(Some)
-            .map_err(|_| serde::de::Error::custom(format!("{text:?} is no number of dollars an hour"))),
+            .map_err(|_| serde::de::Error::custom(format!("{text:?} is not a number of dollars per hour"))),
     }
 }
 
-/// Reads entries one by one. A bad one is noted and left out.
+/// Reads entries one by one. An invalid one is reported and omitted.
 pub(super) fn read(entries: Vec<Value>, notes: &mut Vec<Note>) -> Vec<(usize, Entry)> {
     let mut good = Vec::with_capacity(entries.len());
     for (index, value) in entries.into_iter().enumerate() {
@@ -50,7 +50,7 @@ pub(super) fn read(entries: Vec<Value>, notes: &mut Vec<Note>) -> Vec<(usize, En
         let place = place(index, &named("instanceType"), &named("zone"));
         match entry::<Entry>(value) {
             Ok(offering) => good.push((index, offering)),
-            Err(error) => notes.push(Note { place, message: format!("{error}; the offering is left out") }),
+            Err(error) => notes.push(Note { place, message: format!("{error}; the offering is omitted") }),
         }
     }
     good
@@ -60,14 +60,14 @@ fn place(index: usize, instance_type: &str, zone: &str) -> String {
     format!("offerings[{index}] ({instance_type} in {zone})")
 }
 
-/// What one zone sells of a type: for each capacity type the price, where it is known, and whether it can be had.
+/// The offerings of a type in a zone: for each capacity type the price, if known, and whether it is available.
 #[derive(Default)]
 struct Sold {
     on_demand: Option<(Option<Price>, Listing)>,
     spot: Option<(Option<Price>, Listing)>,
 }
 
-/// Gives the types their offerings. One that names what is not there is noted and left out.
+/// Adds the offerings to the types. One with an unknown type or zone is reported and omitted.
 pub(super) fn attach(
     types: BTreeMap<String, TypeFacts>,
     left_out: &BTreeSet<String>,
@@ -84,31 +84,31 @@ pub(super) fn attach(
             continue;
         }
         if !types.contains_key(&entry.instance_type) {
-            note(format!("instanceType: {} is not among instanceTypes; the offering is left out", entry.instance_type));
+            note(format!("instanceType: {} is not in instanceTypes; the offering is omitted", entry.instance_type));
             continue;
         }
         let Some(zone) = position.get(entry.zone.as_str()) else {
-            note(format!("zone: {} is not among zones; the offering is left out", entry.zone));
+            note(format!("zone: {} is not in zones; the offering is omitted", entry.zone));
             continue;
         };
         if entry.capacity_type == CapacityType::Reserved {
             note(
                 "capacityType: reserved; reservations come from status.capacityReservations of an EC2NodeClass; the \
-                 offering is left out"
+                 offering is omitted"
                     .to_owned(),
             );
             continue;
         }
         let price = entry.price_per_hour.and_then(Price::from_dollars);
         if price.is_none() {
-            let written = entry.price_per_hour.map_or("missing".to_owned(), |price| format!("{price} is no price"));
+            let written = entry.price_per_hour.map_or("missing".to_owned(), |price| format!("{price} is not a price"));
             note(format!("pricePerHour: {written}; the offering counts as not available"));
         }
         let listing = if entry.available == Some(false) { Listing::Withheld } else { Listing::Open };
         let here = sold.entry(entry.instance_type).or_default().entry(*zone).or_default();
         let slot = if entry.capacity_type == CapacityType::Spot { &mut here.spot } else { &mut here.on_demand };
         if slot.is_some() {
-            note("listed twice; the first entry holds".to_owned());
+            note("duplicate; the first entry is used".to_owned());
         } else {
             *slot = Some((price, listing));
         }
@@ -120,7 +120,7 @@ fn catalog_type(mut facts: TypeFacts, sold: BTreeMap<u8, Sold>) -> CatalogType {
     facts.on_demand = sold.values().any(|here| here.on_demand.is_some());
     facts.spot = sold.values().any(|here| here.spot.is_some());
     let on_demand_price = sold.values().find_map(|here| here.on_demand?.0);
-    // A zone without its own price would use the type's: without a price it must not be available.
+    // A zone without its own price would use the price of the type, so it must not be available.
     let listing = |sold: Option<(Option<Price>, Listing)>| match sold {
         None => Listing::Absent,
         Some((None, _)) => Listing::Withheld,

@@ -33,7 +33,7 @@ fn instance_types(catalog: &Catalog) -> Vec<InstanceType> {
     catalog.instance_types(&settings, &UnavailableOfferings::default())
 }
 
-/// Zone, capacity type, price and availability of a type's offerings.
+/// The zone, capacity type, price and availability of the offerings of a type.
 fn offerings_of(catalog: &Catalog, name: &str) -> Vec<(String, CapacityType, f64, bool)> {
     let types = instance_types(catalog);
     let kind = types.iter().find(|kind| kind.name == name).unwrap();
@@ -44,7 +44,7 @@ fn offerings_of(catalog: &Catalog, name: &str) -> Vec<(String, CapacityType, f64
 }
 
 #[test]
-fn what_is_listed_is_sold_and_nothing_else() {
+fn only_listed_offerings_are_sold() {
     let mut withheld = offering("m5.large", "us-east-1b", "spot", 0.04);
     withheld["available"] = json!(false);
     let file = read(&file(
@@ -68,14 +68,14 @@ fn what_is_listed_is_sold_and_nothing_else() {
     assert_eq!(offerings_of(&file.catalog, "c5.large").len(), 1);
     let c5 = instance_types(&file.catalog).remove(0);
     assert_eq!(c5.requirements.get("karpenter.sh/capacity-type").unwrap().single(), Some("on-demand"));
-    // Zone ids of well-known zones, trunk interfaces and bandwidth come from the embedded tables.
+    // The ids of known zones, trunk interfaces and bandwidth are read from the embedded tables.
     assert_eq!(file.catalog.zones[0].id, "use1-az6");
     assert_eq!(file.catalog.get("m5.large").unwrap().facts.branch_interfaces, Some(9));
     assert_eq!(Catalog::decode(&file.catalog.encode().unwrap()).unwrap(), file.catalog);
 }
 
 #[test]
-fn a_bad_entry_is_named_and_does_not_hide_the_others() {
+fn an_invalid_entry_is_reported_and_the_others_are_used() {
     let mut no_memory = entry_of("r5.large");
     no_memory["MemoryInfo"] = json!({"SizeInMiB": "much"});
     let file = read(&file(
@@ -92,25 +92,25 @@ fn a_bad_entry_is_named_and_does_not_hide_the_others() {
     ));
     let notes = notes(&file);
     let expected = [
-        ["instanceTypes[1] (r5.large)", "MemoryInfo.SizeInMiB", "left out"],
-        ["instanceTypes[2]", "invalid type", "left out"],
-        ["instanceTypes[3] (x.large)", "missing field `ProcessorInfo`", "left out"],
-        ["offerings[1] (m5.large in us-east-1b)", "missing field `capacityType`", "left out"],
+        ["instanceTypes[1] (r5.large)", "MemoryInfo.SizeInMiB", "omitted"],
+        ["instanceTypes[2]", "invalid type", "omitted"],
+        ["instanceTypes[3] (x.large)", "missing field `ProcessorInfo`", "omitted"],
+        ["offerings[1] (m5.large in us-east-1b)", "missing field `capacityType`", "omitted"],
         ["offerings[2] (m5.large in us-east-1b)", "capacityType", "cheap"],
-        ["offerings[3]", "us-east-1z", "not among zones"],
-        ["offerings[4]", "m9.large", "not among instanceTypes"],
+        ["offerings[3]", "us-east-1z", "not in zones"],
+        ["offerings[4]", "m9.large", "not in instanceTypes"],
         ["offerings[5]", "reserved", "EC2NodeClass"],
-        ["offerings[6]", "listed twice", "first"],
+        ["offerings[6]", "duplicate", "first"],
     ];
     assert_eq!(notes.len(), expected.len(), "{notes:#?}");
     for (note, words) in notes.iter().zip(expected) {
-        assert!(words.iter().all(|word| note.contains(word)), "{note} lacks one of {words:?}");
+        assert!(words.iter().all(|word| note.contains(word)), "{note} does not contain all of {words:?}");
     }
     assert_eq!(offerings_of(&file.catalog, "m5.large"), [("us-east-1a".into(), CapacityType::OnDemand, 0.096, true)]);
 }
 
 #[test]
-fn a_price_of_zero_or_none_counts_as_not_available() {
+fn an_offering_without_a_price_is_not_available() {
     let file = read(&file(
         &[entry_of("m5.large")],
         &[
@@ -124,19 +124,19 @@ fn a_price_of_zero_or_none_counts_as_not_available() {
         offerings_of(&file.catalog, "m5.large").into_iter().map(|(_, _, _, available)| available).collect();
     assert_eq!(available, [true, false, false, true]);
     let notes = notes(&file);
-    assert!(notes[0].contains("offerings[1]") && notes[0].contains("pricePerHour: 0 is no price"), "{notes:?}");
+    assert!(notes[0].contains("offerings[1]") && notes[0].contains("pricePerHour: 0 is not a price"), "{notes:?}");
     assert!(notes[1].contains("offerings[2]") && notes[1].contains("pricePerHour: missing"), "{notes:?}");
 }
 
 #[test]
-fn types_that_cannot_be_a_node_are_left_out_with_their_offerings() {
+fn types_that_cannot_be_nodes_are_omitted_with_their_offerings() {
     let file = read(&file(&[entry_of("mac2.metal")], &[offering("mac2.metal", "us-east-1a", "on-demand", 0.65)]));
     assert_eq!(file.left_out, BTreeSet::from(["mac2.metal".to_owned()]));
     assert!(file.catalog.types.is_empty() && file.notes.is_empty(), "{:?}", file.notes);
 }
 
 #[test]
-fn an_entry_without_network_cards_still_makes_a_node() {
+fn an_entry_without_network_cards_is_used() {
     let bare = |name: &str| {
         json!({"InstanceType": name, "VCpuInfo": {"DefaultVCpus": 4}, "MemoryInfo": {"SizeInMiB": 16_384},
                "ProcessorInfo": {"SupportedArchitectures": ["x86_64"]}})
@@ -164,7 +164,7 @@ fn region_and_zones_may_be_inferred() {
         (read_file.catalog.region.as_str(), read_file.catalog.zones[0].name.as_str()),
         ("eu-west-1", "eu-west-1c")
     );
-    // The ids of its zones are unknown, so its nodes have no label for one.
+    // The ids of its zones are unknown, so its nodes have no label with the zone id.
     let m5 = instance_types(&read_file.catalog).remove(0);
     assert!(m5.requirements.get("topology.k8s.aws/zone-id").unwrap().is_empty());
     assert!(m5.cheapest_offering(&Requirements::new()).is_some());
@@ -175,7 +175,7 @@ fn region_and_zones_may_be_inferred() {
 }
 
 #[test]
-fn without_instance_types_the_embedded_ones_stand_in() {
+fn without_instance_types_the_embedded_ones_are_used() {
     let mut file =
         file(&[], &[offering("m5.large", "us-east-1a", "spot", 0.03), offering("x.y", "us-east-1a", "spot", 1.0)]);
     file.as_object_mut().unwrap().remove("instanceTypes");
@@ -185,7 +185,7 @@ fn without_instance_types_the_embedded_ones_stand_in() {
 }
 
 #[test]
-fn what_is_no_catalog_is_refused_with_the_field() {
+fn a_file_that_is_not_a_catalog_is_rejected_with_the_field() {
     assert!(parse(b"{").unwrap_err().to_string().contains("not JSON"));
     assert!(error(&json!([entry_of("m5.large")])).contains("--instance-types"));
     assert!(error(&json!({"InstanceTypes": []})).contains("--instance-types"));
@@ -198,7 +198,7 @@ fn what_is_no_catalog_is_refused_with_the_field() {
 }
 
 #[test]
-fn a_plain_answer_takes_the_embedded_offerings() {
+fn a_describe_instance_types_response_gets_the_embedded_offerings() {
     let answer = json!([entry_of("m5.large"), entry_of("mac2.metal"), {
         "InstanceType": "new.large", "VCpuInfo": {"DefaultVCpus": 2}, "MemoryInfo": {"SizeInMiB": 4096},
         "ProcessorInfo": {"SupportedArchitectures": ["arm64"]}}]);
@@ -206,13 +206,17 @@ fn a_plain_answer_takes_the_embedded_offerings() {
         let file = from_instance_types(answer.to_string().as_bytes()).unwrap();
         assert_eq!(file.catalog.types.len(), 2);
         assert_eq!(file.catalog.get("m5.large"), Catalog::embedded().unwrap().get("m5.large"));
-        assert!(notes(&file).iter().any(|note| note.contains("new.large: no offering")), "{:?}", file.notes);
+        assert!(
+            notes(&file).iter().any(|note| note.contains("new.large: it has no known offering")),
+            "{:?}",
+            file.notes
+        );
     }
     assert!(matches!(from_instance_types(b"{}"), Err(CatalogFileError::NoInstanceTypesAnswer)));
 }
 
 #[test]
-fn types_given_beside_the_file_stand_for_its_own() {
+fn separate_instance_types_replace_those_of_the_file() {
     let mut bigger = entry_of("m5.large");
     bigger["MemoryInfo"]["SizeInMiB"] = json!(1_048_576);
     let catalog = file(&[entry_of("m5.large")], &[offering("m5.large", "us-east-1a", "on-demand", 0.096)]);
@@ -222,7 +226,7 @@ fn types_given_beside_the_file_stand_for_its_own() {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn a_written_file_can_be_read() {
     let facts = Facts::embedded().unwrap().within_zones(&["us-east-1a", "us-east-1b"]);
     let catalog = Catalog::synthetic(1, &facts);
     let read = parse(write(&facts, &catalog).unwrap().as_bytes()).unwrap();

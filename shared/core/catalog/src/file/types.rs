@@ -8,10 +8,10 @@ use super::{Note, entry};
 use crate::facts::{Facts, FactsError, InstanceTypeInfo, NetworkCardInfo};
 use crate::type_facts::TypeFacts;
 
-/// Instance types by name, and the names of those that cannot be a node.
+/// Instance types by name, and the names of those that cannot be nodes.
 pub(super) type Condensed = (BTreeMap<String, TypeFacts>, BTreeSet<String>);
 
-/// A list of entries: what it is called, and the entries with their positions.
+/// A list of entries: the name of the list, and the entries with their indices.
 pub(super) struct List {
     pub name: &'static str,
     pub entries: Vec<(usize, InstanceTypeInfo)>,
@@ -21,7 +21,7 @@ fn place(list: &str, index: usize, instance_type: &str) -> String {
     format!("{list}[{index}] ({instance_type})")
 }
 
-/// Reads entries one by one. A bad one is noted and left out.
+/// Reads entries one by one. An invalid one is reported and omitted.
 pub(super) fn read(entries: Vec<Value>, list: &'static str, notes: &mut Vec<Note>) -> List {
     let mut good = Vec::with_capacity(entries.len());
     for (index, value) in entries.into_iter().enumerate() {
@@ -29,13 +29,13 @@ pub(super) fn read(entries: Vec<Value>, list: &'static str, notes: &mut Vec<Note
         let place = place(list, index, name);
         match entry::<InstanceTypeInfo>(value) {
             Ok(info) => good.push((index, info)),
-            Err(error) => notes.push(Note { place, message: format!("{error}; the type is left out") }),
+            Err(error) => notes.push(Note { place, message: format!("{error}; the type is omitted") }),
         }
     }
     List { name: list, entries: good }
 }
 
-/// Condenses entries to what scheduling needs, checking what a DescribeInstanceTypes answer always has.
+/// Parses entries, and checks the fields that a DescribeInstanceTypes response always has.
 pub(super) fn condense(list: List, notes: &mut Vec<Note>) -> Result<Condensed, &'static FactsError> {
     let embedded = Facts::embedded()?;
     let mut types = BTreeMap::new();
@@ -49,7 +49,7 @@ pub(super) fn condense(list: List, notes: &mut Vec<Note>) -> Result<Condensed, &
             continue;
         }
         if types.contains_key(&info.instance_type) {
-            note("InstanceType: listed twice; the first entry holds");
+            note("InstanceType: duplicate; the first entry is used");
             continue;
         }
         complete_network(&mut info, embedded, &mut note);
@@ -63,21 +63,21 @@ pub(super) fn condense(list: List, notes: &mut Vec<Note>) -> Result<Condensed, &
 
 fn unusable(info: &InstanceTypeInfo) -> Option<&'static str> {
     if info.instance_type.is_empty() {
-        return Some("InstanceType: empty; the type is left out");
+        return Some("InstanceType: empty; the type is omitted");
     }
     if info.v_cpu_info.default_v_cpus == 0 {
-        return Some("VCpuInfo.DefaultVCpus: 0; the type is left out");
+        return Some("VCpuInfo.DefaultVCpus: 0; the type is omitted");
     }
     if info.processor_info.supported_architectures.is_empty() {
         return Some(
-            "ProcessorInfo.SupportedArchitectures: empty; expected \"x86_64\" or \"arm64\"; the type is left out",
+            "ProcessorInfo.SupportedArchitectures: empty; expected \"x86_64\" or \"arm64\"; the type is omitted",
         );
     }
-    (info.memory_info.size_in_mib == 0).then_some("MemoryInfo.SizeInMiB: 0; the type is left out")
+    (info.memory_info.size_in_mib == 0).then_some("MemoryInfo.SizeInMiB: 0; the type is omitted")
 }
 
-/// Network cards bound the pods of a node. Where an entry names none, the interfaces that it states, else the cards of
-/// the type in the embedded facts.
+/// Network cards limit the number of pods of a node. For an entry without cards, they are derived from its interfaces, or else
+/// taken from the embedded facts of the type.
 fn complete_network(info: &mut InstanceTypeInfo, embedded: &Facts, note: &mut impl FnMut(&str)) {
     let network = &mut info.network_info;
     if !network.network_cards.is_empty() {
@@ -91,9 +91,9 @@ fn complete_network(info: &mut InstanceTypeInfo, embedded: &Facts, note: &mut im
         }];
     } else if let Some(known) = embedded.instance_types.get(&info.instance_type) {
         *network = known.network_info.clone();
-        note("NetworkInfo.NetworkCards: missing; the embedded facts' cards of this type are used");
+        note("NetworkInfo.NetworkCards: missing; those of the embedded facts are used");
     } else {
-        note("NetworkInfo.NetworkCards: missing; its nodes count with the kubelet's default of 110 pods");
+        note("NetworkInfo.NetworkCards: missing; its nodes have the kubelet's default of 110 pods");
     }
 }
 

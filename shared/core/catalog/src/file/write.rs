@@ -1,4 +1,4 @@
-//! A catalog file from what EC2 answered.
+//! A catalog file from the responses of EC2.
 
 use nodeless_model::CapacityType;
 use serde::Serialize;
@@ -27,11 +27,11 @@ struct WrittenOffering<'a> {
     available: Option<bool>,
 }
 
-/// The text of a catalog file: the types that can be a node, as `facts` describes them, with the offerings and prices of
-/// the catalog that was made from them. Offerings without a known price are left out. [`parse`](super::parse) reads it.
+/// The text of a catalog file: the types in `facts` that can be nodes, with the offerings and prices of the catalog that was
+/// created from them. Offerings without a known price are omitted. [`parse`](super::parse) reads it.
 ///
 /// # Errors
-/// Only where a number of the facts has no JSON form.
+/// Only if a number of the facts has no JSON form.
 pub fn write(facts: &Facts, catalog: &Catalog) -> Result<String, serde_json::Error> {
     let mut offerings = Vec::new();
     for entry in &catalog.types {

@@ -1,4 +1,4 @@
-//! What an instance type has.
+//! The capacity of an instance type.
 
 use nodeless_model::resources::name;
 use nodeless_model::{Quantity, ResourceList};
@@ -7,9 +7,9 @@ use super::resource;
 use crate::node_class::{AmiFamily, BlockDevice, InstanceStorePolicy, NodeClassSettings};
 use crate::type_facts::{Architecture, TypeFacts};
 
-/// Pods of a node whose family has no limit by interfaces and whose node class states none: the kubelet's default.
+/// The number of pods of a node without a limit by interfaces or `maxPods`: the kubelet's default.
 const DEFAULT_MAX_PODS: u32 = 110;
-/// Memory in MiB that EC2 counts on arm64 but that never reaches the system.
+/// Memory of arm64 types in MiB that EC2 reports but that is not available to the system.
 const ARM64_HIDDEN_MEMORY_MIB: u64 = 64;
 const BYTES_PER_MIB: f64 = 1_048_576.0;
 const BYTES_PER_GB: i64 = 1_000_000_000;
@@ -29,8 +29,8 @@ pub(super) fn capacity(facts: &TypeFacts, settings: &NodeClassSettings) -> Resou
     capacity
 }
 
-/// What nodes of this type reported before, else what EC2 states less what the hypervisor and the system take. Floating
-/// point in the same order as Karpenter's, for the sake of the last MiB.
+/// The memory that nodes of this type reported, or else the memory in EC2 minus the overhead of the hypervisor and the
+/// system. The floating-point operations have the same order as in Karpenter, so that the result is equal to the MiB.
 fn memory(facts: &TypeFacts, settings: &NodeClassSettings) -> Quantity {
     if let Some(learned) = settings.learned_memory.get(&facts.name) {
         return *learned;
@@ -44,7 +44,7 @@ fn memory(facts: &TypeFacts, settings: &NodeClassSettings) -> Quantity {
     Quantity::from_mebibytes(left)
 }
 
-/// The disk that holds containers' data.
+/// The disk for the data of containers.
 fn ephemeral_storage(facts: &TypeFacts, settings: &NodeClassSettings) -> Quantity {
     if settings.instance_store_policy == Some(InstanceStorePolicy::Raid0)
         && let Some(gigabytes) = facts.local_storage_gb
@@ -55,7 +55,7 @@ fn ephemeral_storage(facts: &TypeFacts, settings: &NodeClassSettings) -> Quantit
         .unwrap_or_else(|| Quantity::from_mebibytes(settings.ami_family.default_ephemeral_gib().saturating_mul(1024)))
 }
 
-/// The size that the node class' own mappings give that disk, if they do.
+/// The size of that disk in the block device mappings of the EC2NodeClass, if any.
 fn mapped_size(settings: &NodeClassSettings) -> Option<Quantity> {
     let size = |device: &BlockDevice| device.volume_size;
     let devices = &settings.block_devices;
@@ -69,7 +69,7 @@ fn mapped_size(settings: &NodeClassSettings) -> Option<Quantity> {
     devices.iter().find(|device| device.device_name.as_deref() == ephemeral).and_then(size)
 }
 
-/// Pods that fit on a node of this type.
+/// The maximum number of pods on a node of this type.
 #[must_use]
 pub fn pods(facts: &TypeFacts, settings: &NodeClassSettings) -> u32 {
     let family = settings.ami_family;
@@ -86,9 +86,9 @@ pub fn pods(facts: &TypeFacts, settings: &NodeClassSettings) -> u32 {
     }
 }
 
-/// Pods that the VPC CNI can give an address without prefix delegation: on each usable interface of the default card
-/// one address is the interface's own, and two pods use the host's network. 0 when no interface is left. The kubelet's own
-/// default where nothing is known about the type's cards.
+/// The number of pods that get an address from the VPC CNI without prefix delegation. One address of each usable interface of
+/// the default card is its primary address, and two pods use the host network. 0 if there is no usable interface; the
+/// kubelet's default if the cards of the type are unknown.
 #[must_use]
 pub fn interface_limited_pods(facts: &TypeFacts, settings: &NodeClassSettings, reserved_enis: u32) -> u32 {
     if facts.network_cards.is_empty() {
@@ -103,7 +103,7 @@ pub fn interface_limited_pods(facts: &TypeFacts, settings: &NodeClassSettings, r
     if usable == 0 { 0 } else { usable.saturating_mul(facts.ipv4_per_interface.saturating_sub(1)).saturating_add(2) }
 }
 
-/// Extended resources, with 0 for those that the type lacks.
+/// Extended resources, with 0 for those that the type does not have.
 fn devices(facts: &TypeFacts, settings: &NodeClassSettings) -> [(&'static str, u32); 8] {
     let gpus = |manufacturer: &str| {
         let gpus = facts.gpus.iter().filter(|gpu| gpu.manufacturer.eq_ignore_ascii_case(manufacturer));

@@ -1,28 +1,28 @@
-//! Types that a node class' settings cannot be launched on. They stay listed, but none of their offerings is available.
+//! Instance types that cannot be launched with the settings of an EC2NodeClass. They are listed without available offerings.
 
 use std::fmt;
 
 use crate::node_class::{AmiFamily, NodeClassSettings};
 use crate::type_facts::TypeFacts;
 
-/// Why a node class cannot be launched on a type.
+/// Why a type cannot be launched with an EC2NodeClass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Incompatibility {
     /// AL2023 does not boot on a1.
     AmiFamilyWithoutA1,
     /// Windows needs an amd64 type.
     WindowsNeedsAmd64,
-    /// `cpuOptions.nestedVirtualization` is enabled and the processor cannot do it.
+    /// `cpuOptions.nestedVirtualization` is enabled and the processor does not support it.
     NestedVirtualization,
-    /// The placement group's strategy is not among the type's.
+    /// The type does not support the placement group's strategy.
     PlacementStrategy(String),
     /// `connectionTracking` is set and the type has no Nitro hypervisor.
     ConnectionTracking,
     /// `networkInterfaces` is set and the type has no elastic network adapter.
     NoEna,
-    /// `networkInterfaces` names a card that the type does not have.
+    /// `networkInterfaces` has a card that the type does not have.
     NetworkCard(u32),
-    /// `networkInterfaces` names more interfaces on a card than it carries.
+    /// `networkInterfaces` has more interfaces on a card than it supports.
     DeviceIndex {
         /// The card.
         card: u32,
@@ -31,16 +31,16 @@ pub enum Incompatibility {
     },
     /// `networkInterfaces` has more EFA-only interfaces than the type has elastic fabric adapters.
     EfaInterfaces {
-        /// Asked for.
+        /// The requested number.
         requested: usize,
-        /// On the type.
+        /// The maximum of the type.
         maximum: u32,
     },
-    /// `ipPrefixCount` is beyond the addresses of one interface.
+    /// `ipPrefixCount` exceeds the addresses of one interface.
     IpPrefixCount {
-        /// Asked for.
+        /// The requested number.
         requested: u32,
-        /// On the type, beside the interface's own address.
+        /// The maximum of the type, without the primary address of the interface.
         maximum: u32,
     },
 }
@@ -51,26 +51,28 @@ impl fmt::Display for Incompatibility {
             Self::AmiFamilyWithoutA1 => f.write_str("amiFamily AL2023 does not boot on a1 types"),
             Self::WindowsNeedsAmd64 => f.write_str("Windows runs on amd64 types only"),
             Self::NestedVirtualization => {
-                f.write_str("cpuOptions.nestedVirtualization is enabled, and its processor cannot nest")
+                f.write_str("cpuOptions.nestedVirtualization is enabled, and its processor does not support it")
             }
             Self::PlacementStrategy(strategy) => write!(f, "it does not support the placement strategy {strategy}"),
             Self::ConnectionTracking => f.write_str("connectionTracking is set, and it has no Nitro hypervisor"),
             Self::NoEna => f.write_str("networkInterfaces is set, and it has no elastic network adapter"),
-            Self::NetworkCard(card) => write!(f, "networkInterfaces names network card {card}, which it does not have"),
+            Self::NetworkCard(card) => {
+                write!(f, "networkInterfaces has network card {card}, which the type does not have")
+            }
             Self::DeviceIndex { card, device } => {
-                write!(f, "networkInterfaces names device {device} on network card {card}, which carries fewer")
+                write!(f, "networkInterfaces has device {device} on network card {card}, which supports fewer")
             }
             Self::EfaInterfaces { requested, maximum } => {
-                write!(f, "networkInterfaces has {requested} EFA-only interfaces, and it has {maximum} adapters")
+                write!(f, "networkInterfaces has {requested} EFA-only interfaces, and the type has {maximum} adapters")
             }
             Self::IpPrefixCount { requested, maximum } => {
-                write!(f, "ipPrefixCount is {requested}, and an interface of it takes {maximum}")
+                write!(f, "ipPrefixCount is {requested}, and an interface of the type supports {maximum}")
             }
         }
     }
 }
 
-/// The first reason, if any, why a node class cannot be launched on a type.
+/// The first reason, if any, why a type cannot be launched with an EC2NodeClass.
 #[must_use]
 pub fn incompatibility(facts: &TypeFacts, settings: &NodeClassSettings) -> Option<Incompatibility> {
     family(facts, settings).or_else(|| hardware(facts, settings)).or_else(|| network(facts, settings))

@@ -1,6 +1,6 @@
-//! The labels that an instance type's nodes may have.
+//! The labels that nodes of an instance type may have.
 //!
-//! A label that nodes of the type do not get is listed as absent, so that a pod that asks for it never lands there.
+//! A label that nodes of the type do not get is listed as absent, so that a pod that requires it is not scheduled to them.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +42,7 @@ fn operating_system(facts: &TypeFacts, settings: &NodeClassSettings) -> Option<&
     }
 }
 
-/// Labels that follow from the type alone.
+/// Labels that depend only on the type.
 fn type_labels(facts: &TypeFacts) -> Vec<(&'static str, Option<String>)> {
     let name = Name::parse(&facts.name);
     let gpu = only(&facts.gpus);
@@ -88,7 +88,7 @@ struct Accelerator<'a> {
     count: u32,
 }
 
-/// The accelerator that labels describe. Neuron devices come first: newer types list nothing else, older ones both.
+/// The accelerator of the labels. Neuron devices take precedence: newer types list only these, older ones both.
 fn accelerator(facts: &TypeFacts) -> Option<Accelerator<'_>> {
     let neuron = only(&facts.neuron_devices);
     neuron.map(|device| Accelerator { name: &device.name, manufacturer: "aws", count: device.count }).or_else(|| {
@@ -97,7 +97,7 @@ fn accelerator(facts: &TypeFacts) -> Option<Accelerator<'_>> {
     })
 }
 
-/// The one item. Labels cannot describe several kinds of device at once.
+/// The only item. Labels cannot describe several kinds of device.
 fn only<T>(items: &[T]) -> Option<&T> {
     match items {
         [item] => Some(item),
@@ -142,7 +142,7 @@ fn split_where(text: &str, ends: impl Fn(u8) -> bool) -> (&str, &str) {
     text.split_at(text.bytes().position(ends).unwrap_or(text.len()))
 }
 
-/// Zones, zone ids and capacity types that any offering of the type has within the node class.
+/// The zones, zone ids and capacity types of all offerings of the type for the EC2NodeClass.
 fn add_places(requirements: &mut Requirements, catalog: &Catalog, entry: &CatalogType, settings: &NodeClassSettings) {
     let offered: BTreeSet<&str> = entry.zones(catalog).map(|(zone, _)| zone.name.as_str()).collect();
     let zones = || settings.zones.iter().filter(|zone| offered.contains(zone.name.as_str()));
@@ -173,7 +173,7 @@ fn add_reservations(requirements: &mut Requirements, facts: &TypeFacts, settings
     );
 }
 
-/// The node class' reservations of this type.
+/// The reservations of this type that the EC2NodeClass selects.
 pub(super) fn reservations<'a>(
     facts: &'a TypeFacts,
     settings: &'a NodeClassSettings,
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn names_say_category_generation_family_and_size() {
+    fn labels_are_derived_from_names() {
         assert_eq!(Name::parse("m5.large"), name("m", "5", "m5", "large"));
         assert_eq!(Name::parse("u-6tb1.56xlarge"), name("u", "1", "u-6tb1", "56xlarge"));
         assert_eq!(Name::parse("u7in-16tb.224xlarge"), name("u", "7", "u7in-16tb", "224xlarge"));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_names_say_less() {
+    fn unusual_names_have_fewer_labels() {
         assert_eq!(Name::parse("large"), Name::default());
         assert_eq!(
             Name::parse("mac-m4.metal"),

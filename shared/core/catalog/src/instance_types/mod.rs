@@ -1,7 +1,7 @@
-//! From facts to instance types, for the settings of one EC2NodeClass.
+//! Instance types from facts, for the settings of one EC2NodeClass.
 //!
-//! The numbers are Karpenter's, so that a cluster can switch without a node changing size. `tests/published.rs` holds
-//! them to what Karpenter publishes for every type.
+//! The figures are those of Karpenter, so that the allocatable resources are the same after a migration. `tests/published.rs`
+//! compares them with the tables that Karpenter publishes.
 
 mod capacity;
 mod compatibility;
@@ -19,7 +19,7 @@ pub use capacity::{interface_limited_pods, pods};
 pub use compatibility::{Incompatibility, incompatibility};
 pub use overhead::{kube_reserved_cpu_milli, kube_reserved_memory_mib};
 
-/// Names of resources that AWS' device plugins and VPC controllers announce.
+/// Names of the resources of AWS device plugins and VPC controllers.
 pub mod resource {
     /// NVIDIA GPUs.
     pub const NVIDIA_GPU: &str = "nvidia.com/gpu";
@@ -31,7 +31,7 @@ pub mod resource {
     pub const AWS_NEURON: &str = "aws.amazon.com/neuron";
     /// Cores of AWS Neuron devices.
     pub const AWS_NEURON_CORE: &str = "aws.amazon.com/neuroncore";
-    /// Branch interfaces for pods with security groups of their own.
+    /// Branch interfaces for pods with their own security groups.
     pub const AWS_POD_ENI: &str = "vpc.amazonaws.com/pod-eni";
     /// Addresses for Windows pods.
     pub const AWS_PRIVATE_IPV4: &str = "vpc.amazonaws.com/PrivateIPv4Address";
@@ -40,7 +40,7 @@ pub mod resource {
 }
 
 impl Catalog {
-    /// Every instance type as a node class would launch it, by name.
+    /// All instance types for an EC2NodeClass, by name.
     #[must_use]
     pub fn instance_types(
         &self,
@@ -51,7 +51,7 @@ impl Catalog {
     }
 }
 
-/// One instance type as a node class would launch it, with every offering, in the order zone and capacity type.
+/// One instance type for an EC2NodeClass, with all offerings in the order of zone and capacity type.
 ///
 /// Unavailable offerings are listed too, because nodes that run on them still have a price. An offering whose price is
 /// unknown is unavailable and its price is 0.

@@ -1,4 +1,4 @@
-//! Where an instance type can be bought, how, and for how much.
+//! The offerings of an instance type, with prices.
 
 use nodeless_model::instance_type::{Offering, Reservation};
 use nodeless_model::{CapacityType, Requirement, Requirements, labels};
@@ -9,7 +9,8 @@ use crate::node_class::{CapacityReservation, NodeClassSettings};
 use crate::stored::{Catalog, CatalogType, Listing, Price};
 use crate::unavailable::UnavailableOfferings;
 
-/// A reservation is paid for anyway, so its offerings cost next to nothing; but the share keeps their order by size.
+/// Reservations are already paid for, so their offerings have a very low price: a fraction of the on-demand price, which
+/// keeps their order.
 const RESERVED_SHARE_OF_ON_DEMAND: f64 = 1e-7;
 
 pub(super) fn offerings(
@@ -20,7 +21,7 @@ pub(super) fn offerings(
 ) -> Vec<Offering> {
     let facts = &entry.facts;
     let compatible = incompatibility(facts, settings).is_none();
-    // Nodes outside a reservation are distinguished from those inside only where the type has any.
+    // Nodes in a reservation are distinguished from others only if the type has a reservation.
     let unreserved = reservations(facts, settings).next().is_some();
     let open = |zone: &Zone| compatible && settings.zones.iter().any(|subnet| subnet.name == zone.name);
     let mut offerings = Vec::with_capacity(2 * catalog.zones.len());
@@ -51,7 +52,7 @@ pub(super) fn offerings(
 }
 
 fn own_labels(zone: &Zone, outside_reservations: bool) -> Requirements {
-    // A zone with an unknown id has no label for it, rather than an empty one.
+    // A zone with an unknown id has no label with the id, instead of an empty one.
     let id = Some(zone.id.as_str()).filter(|id| !id.is_empty());
     let mut requirements = Requirements::from([(labels::ZONE_ID, Requirement::one_of(id))]);
     if outside_reservations {

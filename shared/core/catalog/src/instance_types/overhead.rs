@@ -1,4 +1,4 @@
-//! What a node keeps for Kubernetes and the system, and what the kubelet keeps free by evicting pods.
+//! The resources that are reserved for Kubernetes and the system, and the eviction thresholds of the kubelet.
 
 use nodeless_model::instance_type::Overhead;
 use nodeless_model::resources::name;
@@ -8,14 +8,14 @@ use super::capacity::{interface_limited_pods, pods};
 use crate::node_class::{EvictionThreshold, NodeClassSettings};
 use crate::type_facts::TypeFacts;
 
-/// Disk that kube-reserved keeps, in MiB.
+/// The kube-reserved disk in MiB.
 const KUBE_RESERVED_EPHEMERAL_MIB: i64 = 1024;
-/// The kubelet's own `memory.available` threshold on EKS images, in MiB.
+/// The default `memory.available` threshold of EKS images in MiB.
 const EVICTION_MEMORY_MIB: i64 = 100;
-/// The kubelet's own `nodefs.available` threshold, as a share of the disk.
+/// The default `nodefs.available` threshold, as a fraction of the disk.
 const EVICTION_STORAGE_SHARE: f64 = 0.1;
 
-/// Bands of cpu in milli-cores (from, to) and the share that is reserved of each.
+/// Ranges of cpu in millicores (from, to), and the reserved fraction of each.
 const CPU_BANDS: [(u64, u64, f64); 4] =
     [(0, 1_000, 0.06), (1_000, 2_000, 0.01), (2_000, 4_000, 0.005), (4_000, 1 << 31, 0.002_5)];
 
@@ -44,22 +44,22 @@ fn kube_reserved(facts: &TypeFacts, settings: &NodeClassSettings) -> ResourceLis
     reserved
 }
 
-/// Milli-cores that kube-reserved reserves for a number of cpus: 6% of the first, 1% of the second, 0.5% of the next two and
-/// 0.25% of the rest, each band cut to whole milli-cores, as EKS images compute it.
+/// The kube-reserved millicores for a number of cpus: 6% of the first, 1% of the second, 0.5% of the next two and 0.25% of
+/// the others, each rounded down to whole millicores, as in EKS images.
 #[must_use]
 pub fn kube_reserved_cpu_milli(cpus: u32) -> i64 {
     let milli = u64::from(cpus) * 1000;
     let reserved_of = |(from, to, share): (u64, u64, f64)| {
         #[expect(clippy::cast_precision_loss, reason = "bands are far below 2^53")]
         let reserved = milli.min(to).saturating_sub(from) as f64 * share;
-        #[expect(clippy::cast_possible_truncation, reason = "cut to whole milli-cores on purpose")]
+        #[expect(clippy::cast_possible_truncation, reason = "rounded down to whole millicores on purpose")]
         let whole = reserved as i64;
         whole
     };
     CPU_BANDS.into_iter().map(reserved_of).sum()
 }
 
-/// MiB that kube-reserved reserves for a number of pods, as EKS images compute it.
+/// The kube-reserved memory in MiB for a number of pods, as in EKS images.
 #[must_use]
 pub fn kube_reserved_memory_mib(pods: u32) -> i64 {
     11 * i64::from(pods) + 255
@@ -82,13 +82,13 @@ fn eviction_threshold(settings: &NodeClassSettings, capacity: &ResourceList) -> 
 fn amount(threshold: EvictionThreshold, capacity: Quantity) -> Quantity {
     match threshold {
         EvictionThreshold::Quantity(quantity) => quantity,
-        // The kubelet reads 100% as "no threshold".
+        // For the kubelet, 100% means no threshold.
         EvictionThreshold::Percent(percent) if percent >= 100.0 => Quantity::ZERO,
         EvictionThreshold::Percent(percent) => whole_units(capacity.as_f64() / 100.0 * percent),
     }
 }
 
-/// Rounded up, as Karpenter rounds shares of the capacity.
+/// Rounded up, as Karpenter rounds percentages of the capacity.
 fn whole_units(units: f64) -> Quantity {
     #[expect(clippy::cast_possible_truncation, reason = "float-to-integer casts saturate")]
     let whole = units.ceil() as i64;

@@ -1,4 +1,4 @@
-//! Settings of node classes, each with numbers worked out by hand.
+//! Settings of EC2NodeClasses, with figures that were computed by hand.
 
 use jiff::Timestamp;
 use nodeless_model::resources::name;
@@ -39,9 +39,9 @@ fn label(instance_type: &InstanceType, key: &str) -> Option<String> {
 }
 
 #[test]
-fn m5_large_has_what_the_formulas_say() {
+fn m5_large_has_the_figures_of_the_formulas() {
     let m5 = build("m5.large", &settings(AmiFamily::Al2023));
-    // 3 interfaces x (10 - 1) + 2 = 29 pods; 8192 - ceil(614.4) = 7577 MiB; 11 x 29 + 255 = 574 MiB kept.
+    // 3 interfaces x (10 - 1) + 2 = 29 pods; 8192 - ceil(614.4) = 7577 MiB; 11 x 29 + 255 = 574 MiB reserved.
     assert_eq!(m5.capacity.get(name::PODS).units(), 29);
     assert_eq!(mebibytes(&m5.capacity, name::MEMORY), 7_577);
     assert_eq!(mebibytes(&m5.overhead.kube_reserved, name::MEMORY), 574);
@@ -54,13 +54,13 @@ fn m5_large_has_what_the_formulas_say() {
 }
 
 #[test]
-fn arm64_hides_64_mebibytes() {
+fn arm64_has_64_mebibytes_less() {
     // 8128 - ceil(609.6) = 7518.
     assert_eq!(mebibytes(&build("m6g.large", &settings(AmiFamily::Al2023)).capacity, name::MEMORY), 7_518);
 }
 
 #[test]
-fn learned_memory_replaces_the_estimate() {
+fn reported_memory_replaces_the_estimate() {
     let mut settings = settings(AmiFamily::Al2023);
     settings.learned_memory.insert("m5.large".into(), Quantity::from_mebibytes(7_600));
     assert_eq!(mebibytes(&build("m5.large", &settings).capacity, name::MEMORY), 7_600);
@@ -68,7 +68,7 @@ fn learned_memory_replaces_the_estimate() {
 }
 
 #[test]
-fn reserved_enis_lower_pods_but_on_al2023_not_the_memory_kept_for_them() {
+fn reserved_enis_reduce_pods_but_not_the_reserved_memory_of_al2023() {
     for (family, kept) in [(AmiFamily::Al2023, 574), (AmiFamily::Bottlerocket, 475)] {
         let mut settings = settings(family);
         settings.reserved_enis = 1;
@@ -82,7 +82,7 @@ fn reserved_enis_lower_pods_but_on_al2023_not_the_memory_kept_for_them() {
 }
 
 #[test]
-fn max_pods_and_pods_per_core_bound_the_pods() {
+fn max_pods_and_pods_per_core_limit_the_pods() {
     let pods = |family, max_pods, pods_per_core| {
         let mut settings = settings(family);
         settings.kubelet.max_pods = max_pods;
@@ -98,14 +98,14 @@ fn max_pods_and_pods_per_core_bound_the_pods() {
 }
 
 #[test]
-fn max_pods_does_not_move_the_memory_kept_on_al2023() {
+fn max_pods_does_not_change_the_reserved_memory_of_al2023() {
     let mut settings = settings(AmiFamily::Al2023);
     settings.kubelet.max_pods = Some(110);
     assert_eq!(mebibytes(&build("m5.large", &settings).overhead.kube_reserved, name::MEMORY), 574);
 }
 
 #[test]
-fn reservations_of_the_kubelet_replace_ours_resource_by_resource() {
+fn kube_reserved_replaces_the_computed_value_of_each_resource() {
     let mut settings = settings(AmiFamily::Al2023);
     settings.kubelet.kube_reserved = ResourceList::from([(name::CPU, Quantity::from_milli(200))]);
     settings.kubelet.system_reserved = ResourceList::from([(name::MEMORY, Quantity::from_mebibytes(50))]);
@@ -115,7 +115,7 @@ fn reservations_of_the_kubelet_replace_ours_resource_by_resource() {
 }
 
 #[test]
-fn eviction_thresholds_are_shares_of_the_capacity_or_amounts() {
+fn eviction_thresholds_are_percentages_of_the_capacity_or_amounts() {
     let threshold = |memory: &str, nodefs: &str| {
         let mut settings = settings(AmiFamily::Al2023);
         settings.kubelet.eviction_memory_available = Some(memory.parse().unwrap());
@@ -140,7 +140,7 @@ fn disk(device_name: &str, gib: i64, root_volume: bool) -> BlockDevice {
 }
 
 #[test]
-fn the_disk_for_containers_is_the_familys_or_the_one_that_is_mapped() {
+fn the_disk_for_containers_is_the_default_of_the_family_or_a_mapping() {
     let gib = |family, block_devices: Vec<BlockDevice>| {
         let mut settings = settings(family);
         settings.block_devices = block_devices;
@@ -157,7 +157,7 @@ fn the_disk_for_containers_is_the_familys_or_the_one_that_is_mapped() {
 }
 
 #[test]
-fn raid0_takes_the_instances_own_disks_where_there_are_any() {
+fn raid0_uses_the_instance_store_if_there_is_one() {
     let mut settings = settings(AmiFamily::Al2023);
     settings.instance_store_policy = Some(InstanceStorePolicy::Raid0);
     let storage = |name: &str| build(name, &settings).capacity.get(name::EPHEMERAL_STORAGE).units();
@@ -175,17 +175,17 @@ fn devices_are_counted() {
     assert_eq!(has("trn1.32xlarge", resource::AWS_NEURON_CORE), 32);
     assert_eq!(has("p5.48xlarge", resource::AWS_EFA), 32);
     assert_eq!(has("m5.large", resource::AWS_POD_ENI), 9);
-    // A fraction of a GPU is no GPU that a pod could ask for.
+    // A pod cannot request a fraction of a GPU.
     assert!(!build("g6f.large", &settings(AmiFamily::Al2023)).capacity.contains(resource::NVIDIA_GPU));
 }
 
 #[test]
-fn windows_nodes_count_addresses_and_know_their_build() {
+fn windows_nodes_have_addresses_and_a_build_label() {
     let m5 = build("m5.large", &settings(AmiFamily::Windows2022));
     assert_eq!(m5.capacity.get(resource::AWS_PRIVATE_IPV4).units(), 9);
     assert_eq!(label(&m5, labels::OS).as_deref(), Some("windows"));
     assert_eq!(label(&m5, labels::WINDOWS_BUILD).as_deref(), Some("10.0.20348"));
-    // P is the actual maximum, 110.
+    // The maximum number of pods is 110.
     assert_eq!(mebibytes(&m5.overhead.kube_reserved, name::MEMORY), 11 * 110 + 255);
     let arm = build("m6g.large", &settings(AmiFamily::Windows2022));
     assert!(arm.requirements.get(labels::OS).unwrap().is_empty());
@@ -193,7 +193,7 @@ fn windows_nodes_count_addresses_and_know_their_build() {
 }
 
 #[test]
-fn a_label_that_nodes_do_not_get_is_absent_rather_than_open() {
+fn a_label_that_nodes_do_not_get_is_listed_as_absent() {
     let m5 = build("m5.large", &settings(AmiFamily::Al2023));
     for key in [
         labels::INSTANCE_GPU_COUNT,
@@ -210,7 +210,7 @@ fn a_label_that_nodes_do_not_get_is_absent_rather_than_open() {
 }
 
 #[test]
-fn zones_are_those_with_subnets_that_offer_the_type() {
+fn zones_are_those_with_subnets_and_offerings() {
     let mut settings = settings(AmiFamily::Al2023);
     settings.zones = vec![zone('a'), zone('e')];
     let m5 = build("m5.large", &settings);
@@ -219,12 +219,12 @@ fn zones_are_those_with_subnets_that_offer_the_type() {
     let available: Vec<_> = m5.offerings.iter().filter(|offering| offering.available).collect();
     assert_eq!(available.len(), 2);
     assert!(available.iter().all(|offering| offering.zone == "us-east-1a"));
-    // Nodes in zones that lost their subnet still have a price.
+    // Nodes in zones without a subnet still have a price.
     assert!(m5.offerings.iter().any(|offering| offering.zone == "us-east-1d" && offering.price > 0.0));
 }
 
 #[test]
-fn spot_costs_less_and_each_type_is_sold_as_ec2_sells_it() {
+fn spot_is_cheaper_and_each_type_has_the_capacity_types_of_ec2() {
     let m5 = build("m5.large", &settings(AmiFamily::Al2023));
     assert_eq!(m5.cheapest_offering(&Requirements::new()).unwrap().capacity_type, CapacityType::Spot);
     let on_demand = m5.offerings.iter().filter(|offering| offering.capacity_type == CapacityType::OnDemand);
@@ -253,7 +253,7 @@ fn an_offering_without_a_price_is_not_available() {
 }
 
 #[test]
-fn what_is_short_is_not_available_and_everything_else_is() {
+fn only_offerings_without_a_record_are_available() {
     let record = Unavailable {
         instance_type: Some("m5.large".into()),
         zone: Some("us-east-1a".into()),
@@ -281,7 +281,7 @@ fn reservation(id: &str, remaining: u32, expiring: bool) -> CapacityReservation 
 }
 
 #[test]
-fn a_reservation_is_an_offering_next_to_free() {
+fn a_reservation_is_an_offering_with_a_very_low_price() {
     let mut settings = settings(AmiFamily::Al2023);
     settings.capacity_reservations =
         vec![reservation("cr-1", 3, false), reservation("cr-2", 0, false), reservation("cr-3", 2, true)];
@@ -292,7 +292,7 @@ fn a_reservation_is_an_offering_next_to_free() {
     assert!(cheapest.price < 1e-7 && cheapest.price > 0.0);
     let reserved = Requirements::from([(labels::CAPACITY_TYPE, Requirement::one_of(["reserved"]))]);
     assert_eq!(m5.available_offerings(&reserved).count(), 1);
-    // Who asks for one reservation gets neither another one nor plain capacity.
+    // A requirement for one reservation matches neither another one nor on-demand capacity.
     let other = Requirements::from([(labels::CAPACITY_RESERVATION_ID, Requirement::one_of(["cr-2"]))]);
     assert_eq!(m5.available_offerings(&other).count(), 0);
     assert!(build("m5.xlarge", &settings).offerings.iter().all(|offering| offering.reservation.is_none()));
@@ -305,7 +305,7 @@ fn reason(name: &str, change: impl FnOnce(&mut NodeClassSettings)) -> Option<Inc
 }
 
 #[test]
-fn settings_that_a_type_cannot_meet_are_named() {
+fn settings_that_a_type_does_not_support_are_reported() {
     assert_eq!(reason("a1.large", |_| ()), Some(Incompatibility::AmiFamilyWithoutA1));
     assert_eq!(reason("a1.large", |settings| settings.ami_family = AmiFamily::Al2), None);
     let nested = |settings: &mut NodeClassSettings| settings.nested_virtualization = true;
@@ -346,21 +346,21 @@ fn network_interfaces_need_cards_and_adapters() {
     settings.network_interfaces = vec![primary, interface(0, 1, true)];
     let c5n = build("c5n.18xlarge", &settings);
     assert_eq!(c5n.capacity.get(resource::AWS_EFA).units(), 1);
-    // One of 15 interfaces carries no pods: 14 x 49 + 2.
+    // One of 15 interfaces has no pods: 14 x 49 + 2.
     assert_eq!(c5n.capacity.get(name::PODS).units(), 14 * 49 + 2);
 }
 
 proptest! {
-    /// More cpus never leave fewer of them for pods, and what is kept never exceeds 7% of what is there.
+    /// More cpus never mean fewer allocatable cpus, and the reserved part never exceeds 7%.
     #[test]
-    fn kept_cpu_grows_slowly(cpus in 1_u32..2_000) {
+    fn reserved_cpu_is_at_most_seven_percent(cpus in 1_u32..2_000) {
         let kept = kube_reserved_cpu_milli(cpus);
         prop_assert!(kept >= 60 && kept * 100 <= i64::from(cpus) * 1000 * 7);
         let next = kube_reserved_cpu_milli(cpus + 1);
         prop_assert!((0..1000).contains(&(next - kept)));
     }
 
-    /// Whatever pods a node class allows, what pods may use is within the capacity and not negative.
+    /// For every `maxPods`, allocatable resources are within the capacity and not negative.
     #[test]
     fn allocatable_is_within_capacity(index in 0_usize..1_200, max_pods in proptest::option::of(0_u32..1_000),
                                       share in 0.0_f64..0.5, bottlerocket: bool) {

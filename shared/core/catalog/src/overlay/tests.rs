@@ -69,7 +69,7 @@ fn apply_to(overlays: &[NodeOverlay], pools: &[&NodePool]) -> Overlaid {
 }
 
 #[test]
-fn without_overlays_the_types_are_the_very_same() {
+fn without_overlays_the_types_are_unchanged() {
     let (pool, types) = (pool("default", &[]), types());
     let overlaid = apply(
         &[overlay("none", 0, &[(labels::INSTANCE_FAMILY, "x9")])],
@@ -91,7 +91,7 @@ fn a_price_changes_where_type_zone_and_capacity_type_match() {
 }
 
 #[test]
-fn the_heavier_overlay_decides_and_the_lighter_fills_in() {
+fn an_overlay_with_a_lower_weight_sets_only_the_remaining_values() {
     let pool = pool("default", &[]);
     let heavy = priced("heavy", 10, &[(labels::INSTANCE_FAMILY, "m5")], PriceChange::Absolute(1.0));
     let light = priced("light", 1, &[], PriceChange::Absolute(2.0));
@@ -105,7 +105,11 @@ fn conflicting_overlays_of_equal_weight_are_ordered_by_name() {
     let first = priced("zz", 5, &[(labels::INSTANCE_FAMILY, "m5")], PriceChange::Absolute(1.0));
     let second = priced("aa", 5, &[], PriceChange::Absolute(2.0));
     let overlaid = apply_to(&[second, first], &[&pools[0], &pools[1]]);
-    assert_eq!(overlaid.conflicts.keys().collect::<Vec<_>>(), ["aa"], "the last name goes first");
+    assert_eq!(
+        overlaid.conflicts.keys().collect::<Vec<_>>(),
+        ["aa"],
+        "the overlay with the last name is applied first"
+    );
     let why = &overlaid.conflicts["aa"];
     assert!(why.contains("NodeOverlay zz") && why.contains("m5.large"), "{why}");
     for pool in ["one", "two"] {
@@ -114,7 +118,7 @@ fn conflicting_overlays_of_equal_weight_are_ordered_by_name() {
 }
 
 #[test]
-fn contradictions_count_below_a_heavier_overlay_too() {
+fn overlays_conflict_even_if_one_with_a_greater_weight_sets_the_value() {
     let pool = pool("default", &[]);
     let heavy = priced("heavy", 10, &[], PriceChange::Absolute(1.0));
     let a = priced("a", 5, &[], PriceChange::Absolute(2.0));
@@ -123,7 +127,7 @@ fn contradictions_count_below_a_heavier_overlay_too() {
 }
 
 #[test]
-fn capacity_is_added_and_only_different_amounts_contradict() {
+fn capacity_is_added_and_only_different_amounts_conflict() {
     let pool = pool("default", &[]);
     let fuse = |name: &str, weight, amount| NodeOverlay {
         capacity: ResourceList::from([("example.com/fuse", Quantity::from_units(amount))]),
@@ -142,28 +146,28 @@ fn capacity_is_added_and_only_different_amounts_contradict() {
 }
 
 #[test]
-fn labels_of_the_node_pool_and_its_name_count() {
+fn overlays_match_the_labels_and_the_name_of_the_node_pool() {
     let pools = [pool("blue", &[("team", "blue")]), pool("red", &[])];
     let by_label = priced("label", 0, &[("team", "blue")], PriceChange::Absolute(1.0));
     let overlaid = apply_to(&[by_label], &[&pools[0], &pools[1]]);
     assert_eq!(prices(&overlaid, "blue")[0], 1.0);
-    assert_eq!(prices(&overlaid, "red")[0], 0.40, "a label that the pool does not set is no match");
+    assert_eq!(prices(&overlaid, "red")[0], 0.40, "a label that the pool does not set does not match");
     let by_name = priced("name", 0, &[(labels::NODE_POOL, "red")], PriceChange::Percent(-50.0));
     let overlaid = apply_to(&[by_name], &[&pools[0], &pools[1]]);
     assert_eq!((prices(&overlaid, "blue")[0], prices(&overlaid, "red")[0]), (0.40, 0.20));
 }
 
 #[test]
-fn a_faulty_overlay_is_left_out() {
+fn an_invalid_overlay_is_not_applied() {
     let pool = pool("default", &[]);
     let faulty = NodeOverlay { valid: Err("no".into()), ..priced("faulty", 0, &[], PriceChange::Absolute(9.0)) };
     let overlaid = apply_to(&[faulty], &[&pool]);
     assert_eq!(prices(&overlaid, "default")[0], 0.40);
-    assert!(overlaid.conflicts.is_empty(), "what is wrong with it is stated elsewhere");
+    assert!(overlaid.conflicts.is_empty(), "its error is reported elsewhere");
 }
 
 #[test]
-fn a_price_for_named_types_makes_those_available_that_the_price_lists_lack() {
+fn a_price_for_listed_types_makes_those_without_price_available() {
     let pool = pool("default", &[]);
     let preview = |lacks_price| {
         let mut preview = kind("m9.large", "m9");
@@ -179,7 +183,7 @@ fn a_price_for_named_types_makes_those_available_that_the_price_lists_lack() {
     };
     let named = [(labels::INSTANCE_TYPE, "m9.large")];
     assert_eq!(available(priced("o", 0, &named, PriceChange::Absolute(0.5)), true), 3);
-    // Not those that are short or have no subnet, and not by a change of an unknown price.
+    // Types without capacity or subnet stay unavailable, and an adjustment of an unknown price makes none available.
     assert_eq!(available(priced("o", 0, &named, PriceChange::Absolute(0.5)), false), 0);
     assert_eq!(available(priced("o", 0, &named, PriceChange::Add(0.5)), true), 0);
     let family = [(labels::INSTANCE_FAMILY, "m9")];

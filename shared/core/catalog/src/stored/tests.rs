@@ -5,14 +5,14 @@ fn catalog() -> Catalog {
 }
 
 #[test]
-fn a_catalog_comes_back_as_it_went() {
+fn an_encoded_catalog_is_decoded_unchanged() {
     let at = |second| Timestamp::from_second(second).ok();
     let catalog = Catalog { read: at(1_800_000_000), on_demand_prices_read: at(1_700_000_000), ..catalog() };
     assert_eq!(Catalog::decode(&catalog.encode().unwrap()).unwrap(), catalog);
 }
 
 #[test]
-fn a_whole_region_is_stored_in_less_than_300_kb() {
+fn the_catalog_of_a_region_is_smaller_than_300_kb() {
     let catalog = catalog();
     assert!(catalog.types.len() > 1_200 && catalog.zones.len() == 6);
     let size = catalog.encode().unwrap().len();
@@ -20,7 +20,7 @@ fn a_whole_region_is_stored_in_less_than_300_kb() {
 }
 
 #[test]
-fn damaged_bytes_are_refused() {
+fn damaged_bytes_are_an_error() {
     let bytes = catalog().encode().unwrap();
     assert!(matches!(Catalog::decode(&[]), Err(StoredCatalogError::Empty)));
     assert!(matches!(Catalog::decode(&[9, 1, 2]), Err(StoredCatalogError::Format { found: 9 })));
@@ -33,7 +33,7 @@ fn damaged_bytes_are_refused() {
 }
 
 #[test]
-fn an_unlisted_zone_is_refused() {
+fn an_unlisted_zone_is_an_error() {
     let mut catalog = catalog();
     catalog.types[0].offers[0].zone = 200;
     let error = Catalog::decode(&catalog.encode().unwrap()).unwrap_err();
@@ -41,7 +41,7 @@ fn an_unlisted_zone_is_refused() {
 }
 
 #[test]
-fn prices_keep_their_cents() {
+fn prices_are_stored_with_their_precision() {
     let catalog = catalog();
     for (name, dollars) in &Facts::embedded().unwrap().on_demand_prices {
         if let Some(entry) = catalog.get(name) {
@@ -54,7 +54,7 @@ fn prices_keep_their_cents() {
 }
 
 #[test]
-fn without_spot_prices_the_on_demand_price_stands_in() {
+fn without_spot_prices_on_demand_prices_are_used() {
     let facts = Facts::embedded().unwrap();
     let catalog = Catalog::new(1, facts, OnDemandPriceSource::Embedded, None);
     assert_eq!(catalog.spot_price_source, SpotPriceSource::OnDemand);
@@ -75,7 +75,7 @@ fn a_zone_without_a_spot_price_has_none() {
 }
 
 #[test]
-fn the_embedded_catalog_has_three_zones_and_notes_that_its_spot_prices_are_synthetic() {
+fn the_embedded_catalog_has_three_zones_and_reports_that_its_spot_prices_are_synthetic() {
     let catalog = Catalog::embedded().unwrap();
     let zones: Vec<&str> = catalog.zones.iter().map(|zone| zone.name.as_str()).collect();
     assert_eq!((catalog.region.as_str(), zones), ("us-east-1", vec!["us-east-1a", "us-east-1b", "us-east-1c"]));

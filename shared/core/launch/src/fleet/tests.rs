@@ -1,20 +1,15 @@
 use super::*;
+use nodeless_api::test_support::ec2_node_class_manifest;
 use nodeless_model::StringMap;
 use serde_json::json;
 
 fn class(amis: &serde_json::Value) -> EC2NodeClass {
-    serde_json::from_value(json!({
-        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"},
-        "spec": {
-            "role": "node", "amiSelectorTerms": [{"alias": "al2023@latest"}],
-            "subnetSelectorTerms": [{"id": "subnet-1"}], "securityGroupSelectorTerms": [{"id": "sg-1"}],
-        },
-        "status": {
-            "subnets": [{"id": "subnet-a2", "zone": "a"}, {"id": "subnet-a1", "zone": "a"}, {"id": "subnet-b", "zone": "b"}],
-            "amis": amis,
-        },
-    }))
-    .unwrap()
+    let mut class = ec2_node_class_manifest("default", "example", &json!({}));
+    class["status"] = json!({
+        "subnets": [{"id": "subnet-a2", "zone": "a"}, {"id": "subnet-a1", "zone": "a"}, {"id": "subnet-b", "zone": "b"}],
+        "amis": amis,
+    });
+    serde_json::from_value(class).unwrap()
 }
 
 fn images() -> serde_json::Value {
@@ -78,7 +73,7 @@ fn spot_comes_before_on_demand_unless_it_costs_more() {
 }
 
 #[test]
-fn each_image_gets_its_own_template() {
+fn each_image_has_its_own_template() {
     let candidates = [
         candidate("m5.large", "a", CapacityType::OnDemand, 0.10),
         candidate("m6g.large", "b", CapacityType::OnDemand, 0.08),
@@ -91,8 +86,9 @@ fn each_image_gets_its_own_template() {
 }
 
 #[test]
-fn a_fleet_has_no_more_launch_templates_than_ec2_takes() {
-    // Each type has a number of pods of its own, and so a template of its own; the dearer, the earlier in the order of templates.
+fn a_fleet_has_no_more_launch_templates_than_ec2_accepts() {
+    // Each type has another number of pods, and therefore another template. In the order of templates, more expensive types come
+    // first.
     let candidates: Vec<LaunchCandidate> = (1..=52_u32)
         .map(|index| LaunchCandidate {
             max_pods: 100 - index,
@@ -108,7 +104,7 @@ fn a_fleet_has_no_more_launch_templates_than_ec2_takes() {
 }
 
 #[test]
-fn metal_is_launched_only_when_nothing_else_will_do() {
+fn metal_is_launched_only_if_no_other_type_matches() {
     let metal = candidate("m5.metal", "a", CapacityType::OnDemand, 4.0);
     let both = [metal.clone(), candidate("m5.24xlarge", "a", CapacityType::OnDemand, 4.6)];
     assert_eq!(names(&plan(&class(&images()), &claim(&[]), &both).unwrap()), ["m5.24xlarge/a/subnet-a2"]);
@@ -116,7 +112,7 @@ fn metal_is_launched_only_when_nothing_else_will_do() {
 }
 
 #[test]
-fn a_launch_goes_into_one_reservation() {
+fn a_launch_uses_one_reservation() {
     let reserved = |id: &str, price| LaunchCandidate {
         reservation_id: Some(id.into()),
         ..candidate("m5.large", "a", CapacityType::Reserved, price)
@@ -127,7 +123,7 @@ fn a_launch_goes_into_one_reservation() {
 }
 
 #[test]
-fn the_list_is_cut_to_the_cheapest_types() {
+fn the_list_is_truncated_to_the_cheapest_types() {
     let many: Vec<LaunchCandidate> = (0..80)
         .map(|index| candidate(&format!("m{index}.large"), "a", CapacityType::OnDemand, f64::from(100 - index)))
         .collect();
@@ -145,7 +141,7 @@ fn choosy(key: &str, least: u32) -> NodeClaim {
 }
 
 #[test]
-fn min_values_keep_what_is_special_or_dear_in_the_choice() {
+fn min_values_keep_special_and_expensive_types() {
     let candidates = [
         candidate("m5.large", "a", CapacityType::Spot, 0.05),
         candidate("m5.metal", "a", CapacityType::Spot, 4.0),
@@ -159,7 +155,7 @@ fn min_values_keep_what_is_special_or_dear_in_the_choice() {
 }
 
 #[test]
-fn the_list_is_as_long_as_min_values_ask_for() {
+fn the_list_is_as_long_as_min_values_require() {
     let candidates: Vec<LaunchCandidate> = (0..80)
         .map(|number| candidate(&format!("m5.{number}xlarge"), "a", CapacityType::OnDemand, f64::from(number + 1)))
         .collect();
@@ -187,7 +183,7 @@ fn reports_when_available_types_do_not_satisfy_min_values() {
     let mut relaxed = choosy(labels::INSTANCE_TYPE, 2);
     let reported = min_values_missed(&relaxed, &candidates).unwrap();
     assert!(
-        reported.contains("asks for 2 values of node.kubernetes.io/instance-type") && reported.contains("has 1"),
+        reported.contains("requires 2 values of node.kubernetes.io/instance-type") && reported.contains("have 1"),
         "{reported}"
     );
     relaxed.spec.annotations.insert(labels::MIN_VALUES_RELAXED.into(), "true".into());
@@ -195,7 +191,7 @@ fn reports_when_available_types_do_not_satisfy_min_values() {
 }
 
 #[test]
-fn reports_what_the_class_lacks() {
+fn a_missing_subnet_or_image_of_the_class_is_reported() {
     let only = [candidate("m5.large", "c", CapacityType::OnDemand, 0.1)];
     let error = plan(&class(&images()), &claim(&[]), &only).unwrap_err().to_string();
     assert!(error.contains("no subnet in any of the zones c"), "{error}");
@@ -209,7 +205,7 @@ fn reports_what_the_class_lacks() {
 }
 
 #[test]
-fn those_who_ask_for_efa_get_types_that_have_it() {
+fn a_request_for_efa_selects_types_with_efa() {
     let efa = LaunchCandidate { efa_interfaces: 2, ..candidate("c5n.18xlarge", "a", CapacityType::OnDemand, 4.0) };
     let candidates = [candidate("m5.large", "a", CapacityType::OnDemand, 0.1), efa];
     let asked = plan(&class(&images()), &claim(&[EFA_RESOURCE]), &candidates).unwrap();
@@ -222,7 +218,7 @@ fn those_who_ask_for_efa_get_types_that_have_it() {
 }
 
 #[test]
-fn a_capacity_block_is_bought_in_its_own_market() {
+fn a_capacity_block_has_its_own_market_type() {
     let block = |name: &str, price| LaunchCandidate {
         reservation_id: Some("cr-1".into()),
         labels: StringMap::from([(labels::CAPACITY_RESERVATION_TYPE.to_owned(), "capacity-block".to_owned())]),
@@ -235,7 +231,7 @@ fn a_capacity_block_is_bought_in_its_own_market() {
 }
 
 #[test]
-fn prices_that_an_overlay_changed_are_ec2s_priorities() {
+fn prices_changed_by_an_overlay_are_priorities_of_the_request() {
     let candidates = [candidate("m5.large", "a", CapacityType::OnDemand, 0.02)];
     let class = class(&images());
     let call = |claim: &NodeClaim| {
@@ -264,7 +260,7 @@ fn prices_that_an_overlay_changed_are_ec2s_priorities() {
 }
 
 #[test]
-fn an_account_without_spot_is_a_lack_of_capacity_and_a_missing_right_is_not() {
+fn an_account_without_spot_lacks_capacity_and_a_missing_permission_is_an_error() {
     for code in [
         "InsufficientInstanceCapacity",
         "ReservationCapacityExceeded",
@@ -278,7 +274,7 @@ fn an_account_without_spot_is_a_lack_of_capacity_and_a_missing_right_is_not() {
 }
 
 #[test]
-fn dry_runs_are_about_on_demand_or_reserved_instances_and_never_about_spot() {
+fn dry_runs_use_on_demand_or_reserved_instances_and_never_spot() {
     let class = class(&images());
     let spot = candidate("m5.large", "a", CapacityType::Spot, 0.04);
     let on_demand = candidate("m5.xlarge", "a", CapacityType::OnDemand, 0.2);

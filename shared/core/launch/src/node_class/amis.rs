@@ -198,23 +198,23 @@ pub fn image_queries(terms: &[AmiSelectorTerm], ids: &[String]) -> Vec<ImageQuer
     queries
 }
 
-/// An AMI as EC2 describes it.
+/// An AMI in DescribeImages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// `ami-…`.
+    /// The id, `ami-…`.
     pub id: String,
     /// Its name.
     pub name: String,
-    /// In EC2's format, in UTC with a fixed number of digits, so that the texts sort by time.
+    /// The creation time in EC2's format: UTC with a fixed number of digits, so that the order of the texts is that of the times.
     pub created: String,
     /// Whether AWS or its owner deprecated it.
     pub deprecated: bool,
-    /// `x86_64`, `arm64` or another.
+    /// The architecture: `x86_64`, `arm64` or another.
     pub architecture: String,
 }
 
-/// The images for the status: for each kind of node the best one, newest first. `variants` reports what an image is for, no
-/// variants that it is for all nodes of its architecture.
+/// The images for the status: the best one for each kind of node, newest first. `variants` returns the kinds of nodes that an
+/// image supports; none means all nodes of its architecture.
 pub fn select(images: Vec<(Image, Vec<Variant>)>) -> Vec<Ami> {
     let mut candidates: Vec<(Image, Vec<AmiRequirement>)> = Vec::new();
     for (image, variants) in images {
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alias_names_the_parameters_of_its_family() {
+    fn an_alias_has_the_parameters_of_its_family() {
         let names = |family, version| -> Vec<String> {
             alias_parameters(Some(family), version, "1.33").unwrap().into_iter().map(|p| p.name).collect()
         };
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_looked_for_where_karpenter_looks() {
+    fn names_are_searched_among_the_owners_of_karpenter() {
         let term = AmiSelectorTerm::default;
         let terms = [
             AmiSelectorTerm { id: Some("ami-1".into()), ..term() },

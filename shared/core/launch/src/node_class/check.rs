@@ -1,7 +1,7 @@
-//! Whether EC2 would launch from an EC2NodeClass: when to ask it by dry runs, and what the answer makes of the status.
+//! The validation of an EC2NodeClass by EC2 dry runs: when to make them, and the conditions of the class that result from them.
 //!
-//! The catalog function resolves a class and may not launch; the lifecycle function launches, so it is the one that asks.
-//! What came of it is kept by class, with a key of everything that the answer depends on.
+//! The catalog function resolves a class and may not launch. The lifecycle function launches, so it makes the dry runs, with the
+//! permissions of a launch. The result is stored for each class, with a key of everything that it depends on.
 
 use crate::fleet::{FleetError, lacks_capacity};
 use jiff::{SignedDuration, Timestamp};
@@ -18,10 +18,10 @@ const READY: &str = "Ready";
 const PROFILE_NOT_FOUND: &str = "InstanceProfileNotFound";
 const REFUSED: &str = "RequestRefused";
 const AMI_NOT_FOUND: &str = "AMINotFound";
-/// The reason of a rejection that names neither a permission nor a field of the class: it may be about the requested instance
-/// type, or about dry runs. [`asked`] evaluates it, and it is never stored.
+/// The reason of a rejection without a permission or a field of the class: its cause may be the requested instance type, or
+/// the dry run. [`asked`] evaluates it, and it is never stored.
 const UNCLEAR: &str = "RequestUnclear";
-/// How EC2's codes begin that name something of the class:
+/// The prefixes of EC2's error codes for fields of the class:
 /// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 const OF_THE_CLASS: [&str; 12] = [
     "InvalidAMIID.",
@@ -37,7 +37,7 @@ const OF_THE_CLASS: [&str; 12] = [
     "InvalidUserData.",
     "InvalidVolumeType",
 ];
-/// The reasons of ValidationSucceeded that come of dry runs. Whatever else makes it false was found without asking EC2.
+/// The reasons of ValidationSucceeded that result from dry runs. All other reasons are found without EC2.
 const REASONS: [&str; 6] = [
     "CreateLaunchTemplateAuthCheckFailed",
     "CreateFleetAuthCheckFailed",
@@ -46,16 +46,17 @@ const REASONS: [&str; 6] = [
     REFUSED,
     AMI_NOT_FOUND,
 ];
-/// For how long it holds that EC2 would launch, as in Karpenter.
+/// How long a successful dry run is valid, as in Karpenter.
 const ACCEPTED_FOR: SignedDuration = SignedDuration::from_mins(30);
-/// For how long a refusal holds: whoever has granted what was missing should not wait for half an hour.
+/// How long a rejection is valid. It is shorter, so that a user who grants a missing permission does not wait for half an hour.
 const REFUSED_FOR: SignedDuration = SignedDuration::from_mins(5);
-/// The least between two questions: a profile that was just made is known everywhere by then, and a throttled call is let in.
+/// The minimum time between two dry runs: by then a new instance profile is visible in all of EC2, and throttling has ended.
 pub const PAUSE: SignedDuration = SignedDuration::from_secs(20);
-/// The longest message of a refusal, in characters. EC2 adds a kilobyte of encoded detail to what it may not do.
+/// The maximum length of the message of a rejection, in characters. EC2 adds a kilobyte of encoded details to missing
+/// permissions.
 const MESSAGE_LENGTH: usize = 400;
 
-/// The time of an answer that a launch has contradicted.
+/// The time of a result that a rejected launch has contradicted.
 const DOUBTED: Timestamp = Timestamp::MIN;
 
 /// The calls that a launch makes.
@@ -65,16 +66,16 @@ pub enum Call {
     CreateLaunchTemplate,
     /// CreateFleet.
     CreateFleet,
-    /// RunInstances, which CreateFleet makes in our name.
+    /// RunInstances, which CreateFleet calls with the permissions of its caller.
     RunInstances,
 }
 
-/// What the error of a call means, be it a dry run or not: `None` where EC2 would have done it.
+/// The rejection in the error of a call or of its dry run; `None` if EC2 would have accepted it.
 ///
 /// # Errors
-/// The error itself, where trying again may help: nothing is known then.
+/// The error, if a retry may succeed: the result is then unknown.
 pub fn refusal(call: Call, error: PortError) -> Result<Option<Refusal>, PortError> {
-    // Allowed in principle, if not here and now; and a dry run that went well is an error too.
+    // A lack of capacity is temporary, and a successful dry run is an error too.
     if error.code == "DryRunOperation" || lacks_capacity(&error.code) {
         return Ok(None);
     }
@@ -93,7 +94,7 @@ pub fn refusal(call: Call, error: PortError) -> Result<Option<Refusal>, PortErro
     Ok(Some(Refusal { reason: reason.to_owned(), message }))
 }
 
-/// That nothing can be asked, because no AMI of the class runs on any instance type that its NodePools allow.
+/// The rejection if no AMI of the class supports any instance type that its NodePools allow, so that no dry run is possible.
 #[must_use]
 pub fn no_image(error: &FleetError) -> Refusal {
     Refusal { reason: AMI_NOT_FOUND.to_owned(), message: error.to_string() }
@@ -109,8 +110,8 @@ struct Subject<'a> {
     instance_profile: Option<&'a str>,
 }
 
-/// The key of what EC2 is asked about: a hash of everything that the answer depends on, and of the annotations, so that
-/// changing any asks anew, as in Karpenter.
+/// The key of a dry run: a hash of everything that its result depends on, and of the annotations, so that changing any of them
+/// repeats the dry run, as in Karpenter.
 #[must_use]
 pub fn key(class: &EC2NodeClass, status: &EC2NodeClassStatus) -> String {
     let ours = [labels::EC2_NODE_CLASS_HASH, labels::EC2_NODE_CLASS_HASH_VERSION];
@@ -126,16 +127,16 @@ pub fn key(class: &EC2NodeClass, status: &EC2NodeClassStatus) -> String {
         amis: &status.amis,
         instance_profile: status.instance_profile.as_deref(),
     };
-    // Sorted by their numbers of free addresses.
+    // They are ordered by free addresses, which must not change the key.
     subject.subnets.sort_unstable();
     subject.security_groups.sort_unstable();
-    // Plain data always serialises; were it ever not to, the key would still be the same each time.
+    // Plain data can always be serialized; otherwise the key would still be deterministic.
     let text = serde_json::to_vec(&subject).unwrap_or_default();
     let hash = Sha256::digest(&text).iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
     format!("{hash:016x}")
 }
 
-/// Whether EC2 can be asked at all: everything that the class names was found, and nothing else is wrong with it.
+/// Whether a dry run is possible: everything that the class selects was found, and it has no other problem.
 #[must_use]
 pub fn can_be_asked(status: &EC2NodeClassStatus) -> bool {
     let good = |condition: &Condition| match condition.type_.as_str() {
@@ -146,7 +147,7 @@ pub fn can_be_asked(status: &EC2NodeClassStatus) -> bool {
     find(status, VALIDATION).is_some() && status.conditions.iter().all(good)
 }
 
-/// Whether EC2 should be asked now.
+/// Whether a dry run should be made now.
 #[must_use]
 pub fn is_due(check: Option<&LaunchCheck>, key: &str, now: Timestamp) -> bool {
     let Some(check) = check else { return true };
@@ -162,10 +163,10 @@ pub fn is_due(check: Option<&LaunchCheck>, key: &str, now: Timestamp) -> bool {
     now.duration_since(answer.at) >= holds
 }
 
-/// What is remembered once EC2 has been asked. Where it did not answer, the last answer is kept.
+/// The record after a dry run. If EC2 did not answer, the last result is kept.
 ///
-/// A refusal that reports nothing about rights or of the class takes no class out of service, as in Karpenter: launches find out. Only
-/// where one was refused, too ([`doubted`]), the class is to blame.
+/// A rejection without a permission or a field of the class does not make the class unready, as in Karpenter, unless a launch was
+/// rejected too ([`doubted`]).
 #[must_use]
 pub fn asked(
     before: Option<LaunchCheck>,
@@ -192,27 +193,27 @@ pub fn asked(
     LaunchCheck { node_class: node_class.to_owned(), asked: key.to_owned(), asked_at: now, problem, answer }
 }
 
-/// Whether a launch was refused since EC2 answered.
+/// Whether a launch was rejected since the last dry run.
 fn is_doubted(check: &LaunchCheck) -> bool {
     check.answer.as_ref().is_some_and(|answer| answer.at == DOUBTED)
 }
 
-/// The same, with the question open again: a real launch was refused, whatever a dry run stated before.
+/// The record after a rejected launch: the dry run is repeated, whatever its result was.
 #[must_use]
 pub fn doubted(check: LaunchCheck) -> LaunchCheck {
     let answer = check.answer.map(|answer| LaunchAnswer {
-        // Due at once, and in force until there is another.
+        // A dry run is due, and this result is valid until then.
         at: DOUBTED,
         ..answer
     });
     LaunchCheck { answer, ..check }
 }
 
-/// What is known, by the last answer and by the class's present status.
+/// The state of the validation, from the last result and the current status of the class.
 enum Verdict<'a> {
     Launchable,
     Refused(&'a Refusal),
-    /// As the condition that the class has.
+    /// The current condition of the class is kept.
     AsBefore(&'a Condition),
     Open(String),
 }
@@ -224,22 +225,22 @@ fn verdict<'a>(class: &'a EC2NodeClass, check: Option<&'a LaunchCheck>, key: &st
         return of(answer);
     }
     if let Some(problem) = check.filter(|check| check.asked == key).and_then(|check| check.problem.as_ref()) {
-        // That EC2 cannot be asked takes nothing from those who could launch.
-        let open = || Verdict::Open(format!("whether EC2 would launch is not known yet: {problem}"));
+        // A dry run that failed for another reason does not make a class unready.
+        let open = || Verdict::Open(format!("the EC2 dry runs have not finished yet: {problem}"));
         return answer.map_or_else(open, of);
     }
-    // Another image or subnet of the same class is no reason to stop until EC2 has answered.
+    // After a change of an image or a subnet, the class stays ready until the next dry run.
     let present = class.status.as_ref().and_then(|status| find(status, VALIDATION));
     let present = present.filter(|condition| {
         condition.observed_generation == class.metadata.generation
             && (condition.status == ConditionStatus::True || REASONS.contains(&condition.reason.as_str()))
     });
-    let open = || Verdict::Open("EC2 is being asked by dry runs whether it would launch".to_owned());
+    let open = || Verdict::Open("waiting for the EC2 dry runs".to_owned());
     present.map_or_else(open, Verdict::AsBefore)
 }
 
-/// The status with the conditions ValidationSucceeded and Ready as the last answer has them. Where something else is wrong
-/// with the class, that stays.
+/// The status with the conditions ValidationSucceeded and Ready of the last result. If the class has another problem, the
+/// status is not changed.
 #[must_use]
 pub fn apply(
     class: &EC2NodeClass,
@@ -254,7 +255,7 @@ pub fn apply(
     with_verdict(class, status, verdict, now)
 }
 
-/// The same where EC2 is not asked by dry runs: a class with which nothing else is wrong is ready.
+/// The same without dry runs: a class without other problems is ready.
 #[must_use]
 pub fn unasked(class: &EC2NodeClass, status: EC2NodeClassStatus, now: Timestamp) -> EC2NodeClassStatus {
     if can_be_asked(&status) { with_verdict(class, status, Verdict::Launchable, now) } else { status }

@@ -1,15 +1,15 @@
-//! Conditions of an EC2NodeClass: what stands, what does not, and since when.
+//! Conditions of an EC2NodeClass.
 
 use jiff::Timestamp;
 use nodeless_api::{Condition, ConditionStatus, EC2NodeClass};
 use nodeless_model::{ErrorKind, PortError};
 
-/// Why something that an EC2NodeClass names does not stand.
+/// A problem of an EC2NodeClass, for a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// One CamelCase word.
+    /// The reason in CamelCase.
     pub reason: &'static str,
-    /// For a person: the field, what was looked for, what to do.
+    /// The message: the field, what was searched, and what to do.
     pub message: String,
 }
 
@@ -20,27 +20,27 @@ impl Problem {
     }
 }
 
-/// Something that was looked for, and what is wrong with it.
+/// The result of a search, and its problem.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Section<T> {
-    /// What was found.
+    /// The objects found.
     pub value: T,
-    /// What is wrong with it.
+    /// The problem, if any.
     pub problem: Option<Problem>,
 }
 
 impl<T> Section<T> {
-    /// Something that is as it should be.
+    /// A result without a problem.
     pub fn ready(value: T) -> Self {
         Self { value, problem: None }
     }
 }
 
-/// Handles a failed look-up. A temporary error leaves the whole status unchanged. An error that a user has to fix becomes a
-/// condition and keeps the previous result, because an unreadable resource may still exist.
+/// Handles a failed search. After a temporary error, the whole status is kept. An error that a user has to fix becomes a
+/// condition, and the previous result is kept, because an unreadable resource may still exist.
 ///
 /// # Errors
-/// The error itself, where trying again may help.
+/// The error, if a retry may succeed.
 pub fn or_previous<T>(field: &str, found: Result<Section<T>, PortError>, before: T) -> Result<Section<T>, PortError> {
     match found {
         Ok(section) => Ok(section),
@@ -53,8 +53,8 @@ pub fn or_previous<T>(field: &str, found: Result<Section<T>, PortError>, before:
     }
 }
 
-/// The conditions of a class. `sections` are the conditions that Ready and ValidationSucceeded depend on, `validation` what
-/// is wrong with the class by itself. Times of conditions that stay as they were are kept.
+/// The conditions of a class. `sections` are the conditions that Ready and ValidationSucceeded depend on, `validation` is a
+/// problem of the class itself. Unchanged conditions keep their times.
 pub fn conditions(
     class: &EC2NodeClass,
     sections: &[(&'static str, Option<Problem>)],
@@ -94,14 +94,16 @@ pub fn conditions(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodeless_api::{EC2NodeClassSpec, EC2NodeClassStatus};
+    use nodeless_api::EC2NodeClassStatus;
+    use nodeless_api::test_support::ec2_node_class;
+    use serde_json::json;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
     }
 
     fn class(conditions: Vec<Condition>) -> EC2NodeClass {
-        let mut class = EC2NodeClass::new("default", EC2NodeClassSpec::default());
+        let mut class = ec2_node_class("default", "example", &json!({}));
         class.metadata.generation = Some(3);
         class.status = Some(EC2NodeClassStatus { conditions, ..EC2NodeClassStatus::default() });
         class
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn all_well_is_ready() {
+    fn a_class_without_problems_is_ready() {
         let conditions = conditions(&class(Vec::new()), &[("SubnetsReady", None)], None, at(5));
         assert!(conditions.iter().all(|condition| condition.status == ConditionStatus::True), "{conditions:?}");
         let names: Vec<&str> = conditions.iter().map(|condition| condition.type_.as_str()).collect();
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_makes_the_class_not_ready() {
+    fn a_class_with_a_problem_is_not_ready() {
         let problem = Problem::new("SubnetsNotFound", "none");
         let conditions =
             conditions(&class(Vec::new()), &[("SubnetsReady", Some(problem)), ("AMIsReady", None)], None, at(5));
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_a_person_must_end_keeps_what_was_known() {
+    fn an_error_that_a_user_has_to_fix_keeps_the_previous_result() {
         let error = |kind| PortError::new(kind, "EC2 DescribeSubnets", "no");
         let kept = or_previous("spec.subnetSelectorTerms", Err(error(ErrorKind::Denied)), vec![1]).unwrap();
         assert_eq!(kept.value, [1]);

@@ -1,4 +1,4 @@
-//! What an EC2NodeClass resolves to.
+//! Resolving, validating and checking EC2NodeClasses.
 
 pub mod amis;
 pub mod check;

@@ -1,11 +1,11 @@
-//! Selector terms as EC2 filters, and in words.
+//! Selector terms as EC2 filters, and as text.
 
 use nodeless_api::nodeclass::selectors::SelectorTags;
 
 /// Filters of one describe call: names and values.
 pub type Query = Vec<(String, Vec<String>)>;
 
-/// Filters for all of these tags. `*` asks only that the key is there.
+/// Filters for all of these tags. `*` matches every value of the key.
 pub fn tag_filters(tags: &SelectorTags) -> Query {
     tags.iter()
         .map(|(key, value)| match value.as_str() {
@@ -15,7 +15,7 @@ pub fn tag_filters(tags: &SelectorTags) -> Query {
         .collect()
 }
 
-/// What was looked for: each term's tags, id and name.
+/// The text of the terms: the tags, id and name of each.
 pub fn terms_in_words<'a>(
     terms: impl Iterator<Item = (Option<&'a SelectorTags>, Option<&'a str>, Option<&'a str>)>,
 ) -> String {
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terms_are_described_in_words() {
+    fn terms_are_described_as_text() {
         let tags = SelectorTags::from([("a".to_owned(), "1".to_owned()), ("b".to_owned(), "*".to_owned())]);
         let words = terms_in_words([(Some(&tags), None, Some("x")), (None, Some("sg-1"), None)].into_iter());
         assert_eq!(words, "name x and tags a=1 b=*, or id sg-1");

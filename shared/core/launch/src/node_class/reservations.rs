@@ -7,14 +7,14 @@ use nodeless_api::nodeclass::{
     CapacityReservation, CapacityReservationSelectorTerm, InstanceMatchCriteria, ReservationState, ReservationType,
 };
 
-/// EC2 takes the instances of a capacity block back half an hour before its end. Ten minutes before that nothing new is
+/// EC2 terminates the instances of a capacity block half an hour before its end. From ten minutes before that, nothing is
 /// launched into it.
 const BLOCK_EXPIRES_BEFORE_END: SignedDuration = SignedDuration::from_mins(40);
 
-/// A reservation as EC2 describes it.
+/// A reservation in DescribeCapacityReservations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Described {
-    /// `cr-…`.
+    /// The id, `cr-…`.
     pub id: String,
     /// The type of its instances.
     pub instance_type: String,
@@ -22,22 +22,22 @@ pub struct Described {
     pub zone: String,
     /// The account that owns it.
     pub owner_id: String,
-    /// `open` or `targeted`.
+    /// The match criteria: `open` or `targeted`.
     pub match_criteria: String,
-    /// `default` or `capacity-block`.
+    /// The type: `default` or `capacity-block`.
     pub reservation_type: String,
-    /// Whether its owner may take the capacity back.
+    /// Whether its owner may interrupt its instances.
     pub interruptible: bool,
-    /// When it ends, if it does by itself.
+    /// When it ends, if it has an end date.
     pub end: Option<Timestamp>,
-    /// How many instances are left in it.
+    /// The number of available instances.
     pub available: u32,
 }
 
 /// One DescribeCapacityReservations call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReservationQuery {
-    /// The reservation to ask for by its id, for which there is no filter.
+    /// The id of the reservation, for which there is no filter.
     pub id: Option<String>,
     /// The filters.
     pub filters: Query,
@@ -58,7 +58,7 @@ pub fn queries(terms: &[CapacityReservationSelectorTerm]) -> Vec<ReservationQuer
     for term in terms {
         let mut selected = ReservationQuery::active();
         let query = &mut selected.filters;
-        // An id counts alone, whatever stands beside it.
+        // With an id, the other fields of the term are not used.
         if term.id.is_some() {
             selected.id.clone_from(&term.id);
         } else {
@@ -77,10 +77,10 @@ pub fn queries(terms: &[CapacityReservationSelectorTerm]) -> Vec<ReservationQuer
     queries
 }
 
-/// The reservations for the status, each once, by id; those that have ended are left out.
+/// The reservations for the status, each once, by id, without those that have ended.
 ///
 /// # Errors
-/// Never: what EC2 reports in words that are not known here is left out and returned as the second part, in sentences.
+/// None: reservations with unknown values are omitted, and the second part contains a message for each.
 #[must_use]
 pub fn select(found: Vec<Described>, now: Timestamp) -> (Vec<CapacityReservation>, Vec<String>) {
     let mut unknown = Vec::new();
@@ -91,7 +91,7 @@ pub fn select(found: Vec<Described>, now: Timestamp) -> (Vec<CapacityReservation
         }
         match status(&described, now) {
             Ok(reservation) => chosen.push(reservation),
-            Err(why) => unknown.push(format!("capacity reservation {}: {why}; it is left out", described.id)),
+            Err(why) => unknown.push(format!("capacity reservation {}: {why}; it is ignored", described.id)),
         }
     }
     chosen.sort_by(|a, b| a.id.cmp(&b.id));
@@ -102,12 +102,12 @@ fn status(described: &Described, now: Timestamp) -> Result<CapacityReservation, 
     let instance_match_criteria = match described.match_criteria.as_str() {
         "open" => InstanceMatchCriteria::Open,
         "targeted" => InstanceMatchCriteria::Targeted,
-        other => return Err(format!("the instance match criteria {other:?} are not known")),
+        other => return Err(format!("unknown instance match criteria {other:?}")),
     };
     let reservation_type = match described.reservation_type.as_str() {
         "" | "default" => ReservationType::Default,
         "capacity-block" => ReservationType::CapacityBlock,
-        other => return Err(format!("the reservation type {other:?} is not known")),
+        other => return Err(format!("unknown reservation type {other:?}")),
     };
     let expiring = reservation_type == ReservationType::CapacityBlock
         && described.end.is_some_and(|end| end.duration_since(now) <= BLOCK_EXPIRES_BEFORE_END);
@@ -124,8 +124,8 @@ fn status(described: &Described, now: Timestamp) -> Result<CapacityReservation, 
     })
 }
 
-/// What is wrong with the terms or with what they select. That they select nothing is no problem, as in Karpenter: then
-/// there is nothing reserved to launch into.
+/// The problem of the terms or of the selected reservations, if any. Terms that select nothing are not a problem, as in
+/// Karpenter: then nothing is launched into a reservation.
 #[must_use]
 pub fn problem(selected: &[CapacityReservation]) -> Option<Problem> {
     let interruptible = selected.iter().find(|reservation| reservation.interruptible == Some(true))?;
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_ask_for_active_reservations() {
+    fn terms_select_active_reservations() {
         let terms = [
             CapacityReservationSelectorTerm { id: Some("cr-1".into()), ..CapacityReservationSelectorTerm::default() },
             CapacityReservationSelectorTerm {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_near_its_end_is_expiring_and_what_has_ended_is_gone() {
+    fn a_block_near_its_end_is_expiring_and_ended_reservations_are_omitted() {
         let block = |id: &str, end| Described {
             reservation_type: "capacity-block".into(),
             end: Some(at(end)),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_reservations_are_left_out_and_reported() {
+    fn unknown_reservations_are_ignored_and_reported() {
         let odd = Described { reservation_type: "future".into(), ..described("cr-x") };
         let (chosen, unknown) = select(vec![odd, described("cr-y")], at(0));
         assert_eq!(chosen.len(), 1);

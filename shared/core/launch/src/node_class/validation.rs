@@ -97,7 +97,8 @@ fn user_data_problem(
 fn kubelet_problem(spec: &EC2NodeClassSpec, family: AmiFamily, kubelet: &KubeletConfiguration) -> Option<Problem> {
     let takes_all = matches!(family, AmiFamily::AL2023 | AmiFamily::Custom);
     let refused = |field: &str| {
-        let message = format!("spec.kubelet.{field}: nodes of amiFamily {} cannot take it; remove it", family.name());
+        let message =
+            format!("spec.kubelet.{field}: nodes of amiFamily {} do not support it; remove it", family.name());
         Some(Problem::new("UnsupportedKubeletConfiguration", message))
     };
     if let Some(field) = spec.kubelet.keys().find(|field| !takes_all && !MANAGED.contains(&field.as_str())) {
@@ -108,7 +109,7 @@ fn kubelet_problem(spec: &EC2NodeClassSpec, family: AmiFamily, kubelet: &Kubelet
     }
     if family != AmiFamily::AL2023 && kubelet.cluster_dns.as_ref().is_some_and(|addresses| addresses.len() > 1) {
         let message = format!(
-            "spec.kubelet.clusterDNS: nodes of amiFamily {} take one address; only AL2023 takes more",
+            "spec.kubelet.clusterDNS: nodes of amiFamily {} support one address; only AL2023 supports more",
             family.name()
         );
         return Some(Problem::new("UnsupportedKubeletConfiguration", message));
@@ -134,6 +135,7 @@ fn tag_problem(spec: &EC2NodeClassSpec) -> Option<Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodeless_api::test_support::ec2_node_class;
     use serde_json::json;
 
     fn cluster() -> ClusterDetails {
@@ -147,19 +149,12 @@ mod tests {
     }
 
     fn reason(fields: &serde_json::Value) -> Option<&'static str> {
-        let mut spec = json!({
-            "subnetSelectorTerms": [{ "id": "subnet-1" }],
-            "securityGroupSelectorTerms": [{ "id": "sg-1" }],
-            "amiSelectorTerms": [{ "alias": "al2023@latest" }],
-            "role": "node",
-        });
-        spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        let problem = validate(&cluster(), &serde_json::from_value(spec).unwrap());
+        let problem = validate(&cluster(), &ec2_node_class("default", "prod", fields).spec);
         problem.map(|problem| problem.reason)
     }
 
     #[test]
-    fn what_cannot_be_launched_is_reported_before_it_is_tried() {
+    fn an_invalid_class_is_reported_before_a_launch() {
         assert_eq!(reason(&json!({})), None);
         let long = "#!/bin/sh\n".repeat(2000);
         for (fields, expected) in [
@@ -190,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_placement_group_must_be_there_and_of_a_known_kind() {
+    fn a_placement_group_must_exist_and_have_a_supported_strategy() {
         let groups = || [("pg-1", "close", "cluster"), ("pg-2", "parts", "partition")].into_iter();
         let by_name = |name: &str| PlacementGroupSelector { name: Some(name.into()), id: None };
         let by_id = |id: &str| PlacementGroupSelector { name: None, id: Some(id.into()) };
@@ -202,9 +197,9 @@ mod tests {
     }
 
     #[test]
-    fn al2023_needs_the_clusters_addresses() {
-        let spec = EC2NodeClassSpec { ami_family: Some(AmiFamily::AL2023), ..EC2NodeClassSpec::default() };
-        let problem = validate(&ClusterDetails { service_cidr: None, ..cluster() }, &spec).unwrap();
+    fn al2023_needs_the_service_addresses_of_the_cluster() {
+        let class = ec2_node_class("default", "prod", &json!({}));
+        let problem = validate(&ClusterDetails { service_cidr: None, ..cluster() }, &class.spec).unwrap();
         assert_eq!(problem.reason, "ClusterCIDRResolutionFailed");
     }
 }

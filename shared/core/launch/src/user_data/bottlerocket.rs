@@ -9,7 +9,7 @@ use toml::{Table, Value};
 pub(super) fn user_data(input: &UserDataInput<'_>) -> Result<String, UserDataError> {
     let custom = |why: String| UserDataError::Custom { why };
     let mut document: Table = input.custom.unwrap_or_default().parse().map_err(|error: toml::de::Error| {
-        custom(format!("it is no TOML, which Bottlerocket needs: {}", error.message()))
+        custom(format!("it is not TOML, which Bottlerocket requires: {}", error.message()))
     })?;
     let settings = table(&mut document, "settings").map_err(custom)?;
     if input.instance_store == Some(InstanceStorePolicy::Raid0) {
@@ -68,7 +68,7 @@ fn kubernetes(input: &UserDataInput<'_>, settings: &mut Table) -> Result<(), Str
     Ok(())
 }
 
-/// Local disks become one array for the data of containers and the kubelet.
+/// Combines local disks into one array for the data of containers and the kubelet.
 fn bind_local_disks(settings: &mut Table) -> Result<(), String> {
     let commands = vec![vec!["apiclient", "ephemeral-storage", "init"], vec!["apiclient", "ephemeral-storage", "bind"]];
     let command = BTreeMap::from([

@@ -43,10 +43,10 @@ pub(super) fn parts(text: &str) -> Result<Vec<String>, String> {
         ended = true;
     }
     if parts.is_empty() {
-        return Err(format!("the MIME document has no part: no line states {delimiter} before one"));
+        return Err(format!("the MIME document has no part: the line {delimiter} is missing before it"));
     }
     if !ended {
-        return Err(format!("the last part of the MIME document has no end: add a line that states {end}"));
+        return Err(format!("the last part of the MIME document has no end: add the line {end}"));
     }
     Ok(parts.into_iter().map(|lines| lines.join("\n").trim_end().to_owned()).collect())
 }
@@ -63,7 +63,8 @@ fn boundary(text: &str) -> Result<String, String> {
     let parameters = content_type.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
     let named = parameters.into_iter().find(|(key, _)| key.trim().eq_ignore_ascii_case("boundary"));
     let name = named.map(|(_, value)| value.trim().trim_matches('"').to_owned());
-    name.filter(|name| !name.is_empty()).ok_or_else(|| "the MIME document's Content-Type names no boundary".to_owned())
+    name.filter(|name| !name.is_empty())
+        .ok_or_else(|| "the Content-Type of the MIME document has no boundary".to_owned())
 }
 
 /// The value of the header Content-Type. A header may continue on the next line, which then begins with white space.

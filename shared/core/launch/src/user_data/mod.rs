@@ -1,7 +1,7 @@
 //! User data: how an instance becomes a node of the cluster, by the family of its image.
 //!
 //! The node gets the settings of its claim (labels, taints) and of its EC2NodeClass (kubelet settings, disks), merged
-//! with the user's own data so that both take effect and nodeless wins where they conflict, as in Karpenter.
+//! with the user's data. If they conflict, the settings of nodeless take precedence, as in Karpenter.
 
 mod al2;
 mod al2023;
@@ -45,14 +45,14 @@ pub struct UserDataInput<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UserDataError {
     /// Windows does not support an array of local disks.
-    #[error("spec.instanceStorePolicy: nodes of amiFamily {family} leave local disks alone; remove it")]
+    #[error("spec.instanceStorePolicy: nodes of amiFamily {family} do not support it; remove it")]
     InstanceStore {
         /// The family's name.
         family: &'static str,
     },
     /// A value contains the quotation mark that the family's script puts around it.
     #[error(
-        "{what} holds a quotation mark ('), which the bootstrap script of amiFamily {family} cannot carry; remove it"
+        "{what} contains a quotation mark ('), which the bootstrap script of amiFamily {family} does not support; remove it"
     )]
     Quote {
         /// The field with the value.
@@ -75,7 +75,9 @@ pub enum UserDataError {
         why: String,
     },
     /// It is too large.
-    #[error("user data has {bytes} bytes with what nodeless adds, EC2 takes {MAXIMUM_BYTES}; shorten spec.userData")]
+    #[error(
+        "user data has {bytes} bytes together with the settings that nodeless adds, and EC2 accepts {MAXIMUM_BYTES}; shorten spec.userData"
+    )]
     TooLong {
         /// Its size.
         bytes: usize,
@@ -85,7 +87,7 @@ pub enum UserDataError {
 /// The user data as text; EC2 requires base64.
 ///
 /// # Errors
-/// See [`UserDataError`]: each error names what the user can change.
+/// See [`UserDataError`]: each error contains the field that the user can change.
 pub fn user_data(input: &UserDataInput<'_>) -> Result<String, UserDataError> {
     let text = match input.family {
         AmiFamily::AL2023 => al2023::user_data(input)?,

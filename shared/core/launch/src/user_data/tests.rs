@@ -54,7 +54,7 @@ fn al2023_gets_a_node_config() {
 }
 
 #[test]
-fn al2023_keeps_what_the_user_wrote_and_comes_last() {
+fn al2023_keeps_the_user_data_and_adds_its_own_part_last() {
     let script = build(AmiFamily::AL2023, Some("#!/bin/bash\necho hello\n")).unwrap();
     assert!(
         script.contains("Content-Type: text/x-shellscript; charset=\"us-ascii\"\n\n#!/bin/bash\necho hello\n--//"),
@@ -75,7 +75,7 @@ fn al2023_keeps_what_the_user_wrote_and_comes_last() {
 const HEAD: &str = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"XX\"\n\n";
 const SCRIPT: &str = "--XX\nContent-Type: text/x-shellscript\n\necho a\n";
 
-/// What Karpenter's parser makes of each was tried with it.
+/// The results were verified with Karpenter's parser.
 #[test]
 fn a_mime_document_ends_at_its_last_delimiter() {
     for end in ["--XX--\n", "--XX--", "--XX\n", "--XX", "--XX  \n\n", "\n--XX--\nwhat follows is not read\n--XX\n"] {
@@ -103,11 +103,11 @@ fn the_headers_of_a_mime_document_may_be_written_differently() {
 #[test]
 fn a_broken_mime_document_is_refused() {
     for (document, why) in [
-        (format!("{HEAD}{SCRIPT}"), "has no end: add a line that states --XX--"),
-        (format!("{HEAD}echo a\n"), "no line states --XX"),
-        (format!("{HEAD}--XX\n"), "no line states --XX"),
+        (format!("{HEAD}{SCRIPT}"), "has no end: add the line --XX--"),
+        (format!("{HEAD}echo a\n"), "the line --XX is missing"),
+        (format!("{HEAD}--XX\n"), "the line --XX is missing"),
         ("MIME-Version: 1.0\n\necho a\n".to_owned(), "no header Content-Type"),
-        ("Content-Type: multipart/mixed\n\n--XX\n".to_owned(), "names no boundary"),
+        ("Content-Type: multipart/mixed\n\n--XX\n".to_owned(), "has no boundary"),
         ("Content-Type: text/x-shellscript\n\necho a\n".to_owned(), "its Content-Type is text/x-shellscript"),
     ] {
         for family in [AmiFamily::AL2023, AmiFamily::AL2] {
@@ -118,7 +118,7 @@ fn a_broken_mime_document_is_refused() {
 }
 
 #[test]
-fn al2023_knows_a_node_config_however_it_is_written() {
+fn al2023_recognizes_every_form_of_a_node_config() {
     for config in [
         "---\napiVersion: \"node.eks.aws/v1alpha1\"\nkind: 'NodeConfig' # ours\nspec: {}",
         "\"kind\": NodeConfig\nspec: {}",
@@ -128,7 +128,7 @@ fn al2023_knows_a_node_config_however_it_is_written() {
         let parts = mime::parts(&build(AmiFamily::AL2023, Some(config)).unwrap()).unwrap();
         assert_eq!(parts[0], format!("Content-Type: application/node.eks.aws\n\n{config}"));
     }
-    // Scripts, though one of them writes a NodeConfig and the other could be read as YAML.
+    // Scripts, although one of them writes a NodeConfig and the other is valid YAML.
     for script in ["#!/bin/bash\ncat > /tmp/config <<EOF\nkind: NodeConfig\nspec: {}\nEOF\nnodeadm init", "echo a: b"] {
         let parts = mime::parts(&build(AmiFamily::AL2023, Some(script)).unwrap()).unwrap();
         assert_eq!(parts[0], format!("Content-Type: text/x-shellscript; charset=\"us-ascii\"\n\n{script}"));
@@ -153,7 +153,7 @@ fn al2023_needs_the_service_addresses() {
 }
 
 #[test]
-fn bottlerocket_keeps_the_users_settings_under_ours() {
+fn bottlerocket_keeps_user_settings_that_nodeless_does_not_set() {
     let custom = "[settings.kubernetes]\napi-server = \"https://wrong\"\nstandalone-mode = false\n[settings.kubernetes.node-labels]\nmine = \"1\"\n[settings.host-containers.admin]\nenabled = true\n";
     let text = build(AmiFamily::Bottlerocket, Some(custom)).unwrap();
     let document: toml::Table = text.parse().unwrap();
@@ -166,18 +166,18 @@ fn bottlerocket_keeps_the_users_settings_under_ours() {
     assert_eq!(kubernetes["node-taints"]["gpu"][0].as_str(), Some("yes:NoSchedule"));
     assert_eq!(document["settings"]["host-containers"]["admin"]["enabled"].as_bool(), Some(true));
     assert!(document["settings"]["bootstrap-commands"].get("000-mount-instance-storage").is_some());
-    assert!(build(AmiFamily::Bottlerocket, Some("not toml")).unwrap_err().to_string().contains("no TOML"));
+    assert!(build(AmiFamily::Bottlerocket, Some("not toml")).unwrap_err().to_string().contains("not TOML"));
 }
 
 #[test]
-fn custom_data_is_passed_on_as_it_is() {
+fn custom_data_is_not_changed() {
     assert_eq!(build(AmiFamily::Custom, Some("anything")).unwrap(), "anything");
     let long = "x".repeat(MAXIMUM_BYTES + 1);
     assert!(build(AmiFamily::Custom, Some(&long)).unwrap_err().to_string().contains("16384"));
 }
 
 #[test]
-fn al2_calls_the_bootstrap_script_after_the_users_own() {
+fn al2_calls_the_bootstrap_script_after_the_script_of_the_user() {
     let text = build(AmiFamily::AL2, Some("echo hello")).unwrap();
     let parts = mime::parts(&text).unwrap();
     assert!(parts[0].ends_with("\n\necho hello"), "{text}");
@@ -195,7 +195,7 @@ fn al2_calls_the_bootstrap_script_after_the_users_own() {
 }
 
 #[test]
-fn windows_runs_the_users_commands_and_leaves_local_disks_alone() {
+fn windows_runs_the_commands_of_the_user_and_rejects_instance_store_policies() {
     let input = UserDataInput {
         cluster: &cluster(),
         family: AmiFamily::Windows2022,
@@ -216,7 +216,7 @@ fn windows_runs_the_users_commands_and_leaves_local_disks_alone() {
 }
 
 #[test]
-fn a_quotation_mark_does_not_end_the_scripts_own() {
+fn a_quotation_mark_in_a_value_is_rejected() {
     let kubelet = KubeletConfiguration { cluster_dns: Some(vec!["10.0.0.1'; reboot".into()]), ..Default::default() };
     let input = UserDataInput {
         cluster: &cluster(),

@@ -1,4 +1,4 @@
-//! Windows: one PowerShell block, the user's commands first, then the image's own bootstrap script.
+//! Windows: one PowerShell block with the user's commands, followed by the bootstrap script of the image.
 
 use super::{UserDataError, UserDataInput, kubelet_arguments};
 use nodeless_api::nodeclass::InstanceStorePolicy;

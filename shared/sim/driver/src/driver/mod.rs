@@ -10,6 +10,8 @@
 mod functions;
 mod invocation;
 mod schedule;
+#[cfg(test)]
+mod terraform;
 
 pub use functions::{Functions, Outcome};
 pub use schedule::Schedule;
@@ -32,8 +34,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// The visibility timeouts of the queues, with the defaults of `terraform/queues.tf`: a message that is returned, or whose
-/// process was killed, is delivered again after this time. Messages in flight block the plan queue, which is FIFO.
+/// The visibility timeouts of the queues: a message that is returned, or whose process was killed, is delivered again after this
+/// time. Messages in flight block the plan queue, which is FIFO. They repeat the defaults of `terraform/queues.tf`, which the
+/// tests in `terraform.rs` compare.
 const PLAN_VISIBILITY: SignedDuration = SignedDuration::from_secs(45);
 const CLAIMS_VISIBILITY: SignedDuration = SignedDuration::from_secs(120);
 const INTERRUPTION_VISIBILITY: SignedDuration = SignedDuration::from_secs(40);

@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use jiff::{SignedDuration, Timestamp};
+use nodeless_api::test_support::ec2_node_class_manifest;
 use nodeless_driver::{Driver, Outcome, Schedule};
 use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{CreateOptions, ListOptions, Resource};
@@ -36,18 +37,7 @@ pub fn start_counted() -> Driver {
 }
 
 fn configure(driver: &Driver) {
-    create(
-        driver,
-        &NODE_CLASSES,
-        json!({
-            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": "default" },
-            "spec": {
-                "role": "nodeless-node", "amiSelectorTerms": [{ "alias": "al2023@latest" }],
-                "subnetSelectorTerms": [{ "tags": { "karpenter.sh/discovery": "nodeless" } }],
-                "securityGroupSelectorTerms": [{ "tags": { "karpenter.sh/discovery": "nodeless" } }],
-            },
-        }),
-    );
+    create(driver, &NODE_CLASSES, ec2_node_class_manifest("default", "nodeless", &json!({})));
     create(
         driver,
         &NODE_POOLS,

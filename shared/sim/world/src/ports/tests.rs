@@ -3,7 +3,7 @@
 use super::{MemoryCatalogSource, MemoryCloud, MemoryCluster};
 use crate::world::{World, WorldOptions};
 use futures::FutureExt as _;
-use nodeless_api::{ConditionStatus, EC2NodeClass};
+use nodeless_api::{ConditionStatus, EC2NodeClass, test_support};
 use nodeless_fake_aws::{CapacityReservation, CapacityType as Ec2CapacityType, Offering};
 use nodeless_fake_kubernetes::resource::{NODES, POD_DISRUPTION_BUDGETS, PODS};
 use nodeless_fake_kubernetes::{CreateOptions, ListOptions, Resource, UpdateOptions};
@@ -29,15 +29,9 @@ fn create(world: &World, resource: &Resource, object: Value) -> Arc<Value> {
 }
 
 fn class(spec: &Value) -> EC2NodeClass {
-    let mut object = json!({ "metadata": { "name": "default", "generation": 1 }, "spec": {
-        "role": "nodeless-node", "amiSelectorTerms": [{ "alias": "al2023@latest" }],
-        "subnetSelectorTerms": [{ "tags": { "karpenter.sh/discovery": "nodeless" } }],
-        "securityGroupSelectorTerms": [{ "tags": { "karpenter.sh/discovery": "*" } }],
-    } });
-    for (key, value) in spec.as_object().unwrap() {
-        object["spec"][key] = value.clone();
-    }
-    serde_json::from_value(object).unwrap()
+    let mut class = test_support::ec2_node_class("default", "nodeless", spec);
+    class.metadata.generation = Some(1);
+    class
 }
 
 fn source(world: &World) -> MemoryCatalogSource {

@@ -2,7 +2,7 @@
 
 use crate::path::Outcome;
 
-/// Seconds of the two parts, then counts, then MiB.
+/// The seconds of the two parts, counts, and MiB.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer([f64; 6]);
 
@@ -26,7 +26,7 @@ impl Answer {
         numbers.try_into().ok().map(Self)
     }
 
-    /// As the table shows it.
+    /// The cells of the table.
     pub fn cells(&self) -> String {
         let [planned, decided, launches, left, going, peak] = self.0;
         let seconds = self.seconds();
@@ -34,7 +34,7 @@ impl Answer {
     }
 }
 
-/// The most memory that this process has had, in MiB.
+/// The peak memory of this process in MiB.
 fn peak() -> f64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = text.lines().find(|line| line.starts_with("VmHWM")).unwrap();

@@ -1,4 +1,4 @@
-//! The cases and what they are to reach.
+//! The cases and their targets.
 
 use nodeless_workloads::search::{Combination, worst};
 use nodeless_workloads::{Mix, Running, Workload};
@@ -29,7 +29,7 @@ impl Case {
     }
 }
 
-/// Pods that wait in empty clusters.
+/// Pending pods in empty clusters.
 fn pending() -> Vec<Case> {
     let rows = [
         (Mix::Stateful, 50, None),
@@ -53,7 +53,7 @@ fn pending() -> Vec<Case> {
     rows.into_iter().map(case).collect()
 }
 
-/// Clusters that run, of which some part is waste, and a thousand pods that wait.
+/// Running clusters with wasted capacity, and a thousand pending pods.
 fn running() -> Vec<Case> {
     let rows = [
         (Mix::Enterprise, 1000, 15, 30, 1000, Some(1.5), None),
@@ -76,14 +76,14 @@ fn running() -> Vec<Case> {
     rows.into_iter().map(case).collect()
 }
 
-/// Inputs beyond any budget: they have to end all the same.
+/// Inputs that exceed every work budget and still have to finish.
 fn beyond() -> Vec<Case> {
     let many = |mix: Mix| {
         let make = move || mix.pending(200_000, 1);
         Case::new(format!("beyond: 200000 {}", mix.name()), None, make)
     };
     let lines = [
-        // 500 NodePools, alike and not.
+        // 500 NodePools, equal and different ones.
         "seed=1 pods=2000 pools=500",
         "seed=1 pods=2000 pools=500 weights=1 taints=3 tolerates=50",
         "seed=1 pods=2000 pools=500 weights=1 limits=20",

@@ -1,21 +1,21 @@
-//! Processes that are ended where they take too long.
+//! Processes with a time limit.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// How often is looked whether a process has taken too long.
+/// The interval at which the time of a process is checked.
 const STEP: Duration = Duration::from_millis(20);
 
-/// The output of another process of this program until it ended or was ended.
+/// The output of another process of this program until it ended or was killed.
 pub struct Stated {
     pub lines: Vec<String>,
     pub in_time: bool,
 }
 
-/// Runs this program with other arguments, and ends it where it takes more processor time than this, or, as it might sleep,
-/// ten times as much time.
+/// Runs this program with other arguments, and kills it if it takes more than this processor time, or more than ten times
+/// this wall time, because it may sleep.
 pub fn run(arguments: &[&str], most: Duration) -> Stated {
     let program = std::env::current_exe().unwrap();
     let mut child = Command::new(program).args(arguments).stdout(Stdio::piped()).spawn().unwrap();

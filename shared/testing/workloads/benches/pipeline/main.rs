@@ -1,8 +1,8 @@
-//! How long a whole plan takes: the plan itself with its refinement, and the decision about existing nodes.
+//! Measures complete plans: provisioning with refinement, and disruption.
 //!
-//! `cargo bench -p nodeless-workloads` prints a table, in processor time of one thread, the best of three; the workloads are drawn by
-//! seed, so every run plans the same. With arguments, only the cases are run whose names have all of them in it. Each case
-//! runs in a process of its own, which is ended where it gives no answer in time.
+//! `cargo bench -p nodeless-workloads` prints a table of the processor time of one thread, the best of three runs. The
+//! workloads are generated from a seed, so every run makes the same plans. With arguments, only the cases run whose names
+//! contain all of them. Each case runs in its own process, which is killed if it does not finish in time.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 mod answer;
@@ -14,13 +14,13 @@ use answer::Answer;
 use cases::Case;
 use std::time::Duration;
 
-/// How often a case is run.
+/// The number of runs of a case.
 const RUNS: usize = 3;
 
-/// How much processor time all runs of a case may take together, with the making of its workload.
+/// The maximum processor time of all runs of a case, including the generation of its workload.
 const MOST: Duration = Duration::from_secs(60);
 
-/// The argument with which this program runs one case itself.
+/// The argument with which this program runs one case in this process.
 const ONE: &str = "--one-case=";
 
 fn main() {
@@ -29,7 +29,7 @@ fn main() {
         return measure(&Case::all().into_iter().find(|case| case.name == name).unwrap());
     }
     let filters: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
-    println!("| case | seconds | plan | disruption | launches | left | nodes that go | peak MiB | reach |");
+    println!("| case | seconds | plan | disruption | launches | left | removed nodes | peak MiB | target |");
     println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|");
     for case in Case::all() {
         if filters.iter().all(|part| case.name.contains(part.as_str())) {
@@ -38,7 +38,7 @@ fn main() {
     }
 }
 
-/// Runs one case and prints a line after each run, so that one that takes too long for all of them has its best yet.
+/// Runs one case and prints a line after each run, so that a case that is killed still has its best time.
 fn measure(case: &Case) {
     let workload = (case.make)();
     for _ in 0..RUNS {

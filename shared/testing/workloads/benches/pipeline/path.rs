@@ -1,11 +1,11 @@
-//! The whole path of a plan, in one place.
+//! The complete path of a plan.
 
 use nodeless_disruption::{decide, plan};
 use nodeless_scheduling::Options;
 use nodeless_workloads::{NOW, Workload};
 use std::time::Duration;
 
-/// What came of a workload, and how long each part took.
+/// The result of a workload, and the time of each part.
 pub struct Outcome {
     pub planned: Duration,
     pub decided: Duration,
@@ -14,7 +14,7 @@ pub struct Outcome {
     pub going: usize,
 }
 
-/// Plans for pending pods, refinement included, and decides about existing nodes.
+/// Plans for pending pods with refinement, and decides about existing nodes.
 pub fn pipeline(workload: &Workload) -> Outcome {
     let start = spent();
     let options = Options::default();

@@ -1,9 +1,9 @@
-//! First-fit-decreasing in Karpenter's manner.
+//! First-fit-decreasing as in Karpenter.
 //!
-//! Pods come by cpu, then memory, the largest first. Each goes to the first NodeClaim that was opened before, those with
-//! the fewest pods first, whose remaining instance types still hold it, or else to a new one. Topology narrows a NodeClaim
-//! as in Karpenter: a spread takes the emptiest zone that it may, affinity the zones where its like are. In the end each
-//! NodeClaim is the cheapest of its remaining instance types.
+//! Pods are sorted by cpu, then memory, the largest first. Each is assigned to the first existing NodeClaim, in the order of
+//! the number of pods, whose remaining instance types fit it, or else to a new one. Topology restricts a NodeClaim as in
+//! Karpenter: a spread uses the emptiest allowed zone, affinity the zones of the selected pods. Finally each NodeClaim
+//! becomes the cheapest of its remaining instance types.
 
 use crate::world::{Amounts, FlatPod, RESOURCES, Rule, World};
 use std::collections::{BTreeSet, HashMap};
@@ -18,7 +18,7 @@ struct Claim {
     pods: u32,
 }
 
-/// Dollars per hour and how many nodes.
+/// Dollars per hour, and the number of nodes.
 pub fn plan(world: &World) -> (f64, usize) {
     let mut order: Vec<&FlatPod> = world.pods.iter().collect();
     let size = |pod: &FlatPod| (-pod.amounts[0], -pod.amounts[1]);
@@ -29,7 +29,7 @@ pub fn plan(world: &World) -> (f64, usize) {
     let mut claims: Vec<Claim> = Vec::new();
     let mut by_pods: BTreeSet<(u32, usize)> = BTreeSet::new();
     let mut zones: Vec<[u32; 3]> = vec![[0; 3]; world.groups.len()];
-    // Pods that have to wait for others come again.
+    // Pods that have to wait for others are tried again.
     while !order.is_empty() {
         let before = order.len();
         order.retain(|pod| !place(world, pod, &mut claims, &mut by_pods, &mut zones));
@@ -105,7 +105,7 @@ fn fits(asked: &Amounts, room: &Amounts) -> bool {
     asked.iter().zip(room).all(|(asked, room)| *asked <= *room + 1e-6)
 }
 
-/// The zones and types that are left when the pod joins; `None` when it cannot.
+/// The remaining zones and types if the pod is added; `None` if it cannot be added.
 fn admit(world: &World, pod: &FlatPod, claim: &Claim, counts: &[[u32; 3]]) -> Option<(u8, Vec<usize>)> {
     let used = sum(&claim.used, &pod.amounts);
     let mut zones = claim.zones & pod.zones;
@@ -137,7 +137,7 @@ fn holds(world: &World, kind: usize, used: &Amounts, zones: u8) -> bool {
     fits(used, &world.kinds[kind].room) && cheapest(world, kind, zones).is_finite()
 }
 
-/// The zones that a rule leaves.
+/// The zones that a rule allows.
 fn allowed(rule: &Rule, counts: &[u32; 3], zones: u8, of_pod: u8, itself: u32) -> Option<u8> {
     let within = |mask: u8| (0..3_usize).filter(move |zone| mask & (1 << zone) != 0);
     let left = match rule {

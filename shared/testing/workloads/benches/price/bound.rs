@@ -1,37 +1,36 @@
-//! What no plan can cost less than.
+//! A lower bound of the price of every plan.
 //!
-//! Two linear programs. The plain one requires only that the purchase covers all requests together. The better one also
-//! assigns pods to types, in fractions: a type bought for a pod has to fit it. Anti-affinity and spread over hosts are
-//! resources there, of which each node has as much as it may hold pods. Pods with similar proportions of requests are
-//! combined, rounded down to common proportions, so that it stays a bound.
+//! Two linear programs. The plain one requires only that the capacity covers the sum of all requests. The better one also
+//! assigns fractions of pods to types: a type for a pod has to fit it. Anti-affinity and spread over hosts are resources in
+//! it, of which each node has the number of pods that it may run. Pods with similar proportions of requests are combined, and
+//! rounded down to common proportions, so that the result is still a bound.
 //!
-//! Both hold for every plan that keeps all preferences, and for many that do not: whatever a plan buys and wherever it puts
-//! pods meets every row of the programmes, in whole numbers. Of what pods ask of zones the better one has only where they
-//! can be at all, and how much each zone holds at the least where all pods of a spread own it; what is left out can only make
-//! a bound lower.
+//! Both are bounds of every plan that satisfies all preferences, and of many that do not, because every such plan satisfies
+//! all constraints of the programs, with integers. Of the zone constraints of pods, the better one contains only the allowed
+//! zones, and the minimum in each zone if all pods of a spread own it. Omitted constraints only make a bound lower.
 
 use crate::world::{Amounts, FlatPod, Group, RESOURCES, Rule, World};
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
 use std::collections::BTreeMap;
 
-/// A type at the price of a zone, or of the cheapest where zones do not matter.
+/// A type with the price of a zone, or of the cheapest zone if zones do not matter.
 struct Column {
     room: Amounts,
     price: f64,
     zones: u8,
 }
 
-/// Pods of the same proportions.
+/// Pods with the same proportions of requests.
 struct Lump {
     amounts: Amounts,
-    /// What the smallest of them asks for: types that do not hold it are out.
+    /// The requests of the smallest of them: types that do not fit it are excluded.
     least: Amounts,
     pods: f64,
     zones: u8,
     groups: Vec<usize>,
 }
 
-/// Dollars per hour at the least, by what is bought alone.
+/// The lower bound in dollars per hour of the plain program.
 pub fn plain(world: &World) -> f64 {
     let columns = columns(world, world.pods.iter().any(|pod| pod.zones != 0b111));
     let mut problem = Problem::new(OptimizationDirection::Minimize);
@@ -71,7 +70,7 @@ fn columns(world: &World, zonal: bool) -> Vec<Column> {
     kept
 }
 
-/// More make the programme too large; where each type is there once for each zone, a third of them does.
+/// The maximum number of groups for which the program is small enough; a third of it if each type occurs once for each zone.
 const MAX_INTEGER_NODES: usize = 500;
 
 /// Rounds a proportion down to a step of the scale.
@@ -83,11 +82,11 @@ fn step(value: f64, steps: f64) -> (i64, f64) {
     (place as i64, (place / steps).exp2())
 }
 
-/// Groups of fewer pods than this share of all are left out, since they require few nodes and would each add an integer
-/// variable. Leaving them out can only lower the bound.
+/// Groups with a smaller fraction of all pods are omitted, because they require few nodes and would each add an integer variable.
+/// Omitting them only lowers the bound.
 const MIN_GROUP_SHARE: f64 = 1.0 / 40.0;
 
-/// The groups over hosts that may force more nodes than the resources ask for.
+/// The groups over hosts that may require more nodes than the resources.
 fn forcing(world: &World) -> Vec<bool> {
     let mut pods = vec![0.0; world.groups.len()];
     for pod in &world.pods {
@@ -107,7 +106,7 @@ fn lumps(world: &World, steps: f64) -> Vec<Lump> {
         let mut key = [0; 3];
         let mut rounded = pod.amounts;
         for (place, (rounded, key)) in rounded.iter_mut().skip(1).zip(&mut key).enumerate() {
-            // The number of pods binds least, so it is rounded most.
+            // The number of pods rarely limits a node, so its rounding is the coarsest.
             let fine = if place == 1 { steps / 8.0 } else { steps };
             let (number, proportion) = step(*rounded / cpu, fine);
             (*key, *rounded) = (number, cpu * proportion);
@@ -132,7 +131,7 @@ fn lumps(world: &World, steps: f64) -> Vec<Lump> {
     lumps.into_values().collect()
 }
 
-/// The pods that a group selects, where those are just the ones that own it.
+/// The pods that a group selects, if these are exactly its owners.
 fn members(world: &World, group: usize) -> Option<Vec<&FlatPod>> {
     let concerned = |pod: &&FlatPod| pod.owned.contains(&group) || pod.selected.contains(&group);
     let members: Vec<&FlatPod> = world.pods.iter().filter(concerned).collect();
@@ -140,7 +139,7 @@ fn members(world: &World, group: usize) -> Option<Vec<&FlatPod>> {
     all.then_some(members)
 }
 
-/// How many nodes the largest group over hosts needs: its pods by how many of them a node may hold.
+/// The number of nodes for the largest group over hosts: its pods divided by the number that a node may run.
 fn forced_nodes(world: &World) -> u32 {
     let forced = |(place, group): (usize, &Group)| {
         let most = match group.rule {
@@ -154,12 +153,12 @@ fn forced_nodes(world: &World) -> u32 {
     world.groups.iter().enumerate().map(forced).max().unwrap_or(0)
 }
 
-/// What has to be in each zone at the least, because it is spread over all three.
+/// The minimum in each zone of pods that are spread over all three.
 ///
-/// Where all pods that a spread selects own it and may be in every zone, the last that went to a zone found it with fewer
-/// than `maxSkew` more than the emptiest, which has lost none since. So no zone has more than `maxSkew` more than the
-/// emptiest in the end: of `n` pods that has at least `(n - 2 maxSkew) / 3`. Each asks for what the smallest of them does.
-/// Zones count as domains where a node can be launched there, as for Karpenter and the plans themselves.
+/// If all pods that a spread selects own it and may be in every zone, each pod was placed in a zone that had fewer than
+/// `maxSkew` pods more than the emptiest zone, and no zone has lost pods since. So in the result no zone has more than
+/// `maxSkew` pods more than the emptiest, which has at least `(n - 2 maxSkew) / 3` of `n` pods. The requests of the smallest
+/// pod are assumed for each. Zones in which a node can be launched are domains, as in Karpenter and in the plans.
 fn least_in_each_zone(world: &World) -> Option<Amounts> {
     let mut least = [0.0; RESOURCES.len()];
     for (place, group) in world.groups.iter().enumerate() {
@@ -177,7 +176,7 @@ fn least_in_each_zone(world: &World) -> Option<Amounts> {
     least.iter().any(|amount| *amount > 0.0).then_some(least)
 }
 
-/// Dollars per hour at the least, by what may go where, how many nodes are needed, and what each zone has to hold.
+/// The lower bound in dollars per hour of the better program.
 pub fn better(world: &World) -> f64 {
     let in_each_zone = least_in_each_zone(world);
     let zonal = in_each_zone.is_some() || world.pods.iter().any(|pod| pod.zones != 0b111);

@@ -1,10 +1,10 @@
-//! What plans cost, beside what they cannot cost less than and what first-fit-decreasing in Karpenter's manner pays.
+//! The prices of plans, compared with a lower bound and with first-fit-decreasing as in Karpenter.
 //!
-//! The plans are those that users get: [`nodeless_disruption::plan`] with refinement and the default options. Bound and
-//! baseline keep the same preferences as the plans do, namely all of them.
+//! The plans are those of users: [`nodeless_disruption::plan`] with refinement and the default options. The bound and the
+//! baseline satisfy the same preferences as the plans: all of them.
 //!
 //! `cargo bench -p nodeless-workloads --bench price` prints a table, over the embedded catalog of us-east-1. Spot prices
-//! there are synthetic. With arguments, only the lines are made whose name has all of them in it.
+//! there are synthetic. With arguments, only the lines are printed whose names contain all of them.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 mod baseline;
@@ -21,11 +21,11 @@ use nodeless_disruption::plan;
 use nodeless_model::CapacityType;
 use nodeless_scheduling::Options;
 
-/// Plans for at most this number of pods are also given to the independent checker, except for those with spread constraints: it
-/// takes too long to find an order in which they could be placed. Tests give it small plans of all mixes.
+/// Plans for at most this number of pods are also validated by the independent checker, except those with spread constraints, for
+/// which it takes too long to find an order of the pods. Tests validate small plans of all mixes.
 const CHECKED: usize = 1000;
 
-/// Up to this ratio to the plain bound, no better one is looked for.
+/// Up to this ratio to the plain bound, the better one is not computed.
 const EXPLAINED: f64 = 1.05;
 
 fn main() {
@@ -65,7 +65,7 @@ fn line(mix: &Priced, count: usize, bought: &str, ways: &[CapacityType]) {
     let world = world::world(&strict);
     let (theirs, nodes) = baseline::plan(&world);
     let plain = bound::plain(&world);
-    // The better bound takes long, and is for what the plain one does not explain.
+    // The better bound takes long, and is computed only if the plain one is far from the price.
     let better = if ours > plain * EXPLAINED { bound::better(&world).max(plain) } else { plain };
     println!(
         "| {} | {count} | {bought} | {plain:.2} | {better:.2} | {:.3} | {:.3} | {:.3} | {} | {nodes} | {seconds:.3} |",

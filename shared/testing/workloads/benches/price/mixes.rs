@@ -1,4 +1,4 @@
-//! The mixes of pods whose plans are priced: those of the library, and some that ask for what it has none of.
+//! The mixes of pods: those of the library, and some with other constraints.
 
 use nodeless_model::pod::VolumeClaim;
 use nodeless_model::{CapacityType, DaemonSet, Pod, Requirement, Requirements, labels};
@@ -7,10 +7,10 @@ use nodeless_workloads::catalog::ZONES;
 use nodeless_workloads::{Draw, Mix, Workload, node_pool};
 use std::collections::BTreeMap;
 
-/// By what each mix is drawn.
+/// The seed of each mix.
 const SEED: u64 = 1;
 
-/// Pods and what belongs to them.
+/// Pods with their volumes and DaemonSets.
 pub struct Priced {
     pub name: &'static str,
     pub categories: &'static [&'static str],
@@ -32,7 +32,7 @@ impl Priced {
         Self { daemon_sets, ..self }
     }
 
-    /// An empty cluster in which the pods wait, and one NodePool for the embedded catalog.
+    /// An empty cluster with the pods pending, and one NodePool for the embedded catalog.
     pub fn workload(&self, bought: &[CapacityType]) -> Workload {
         Workload {
             node_pools: vec![node_pool("default", self.categories, bought)],
@@ -60,7 +60,7 @@ pub fn all(count: usize) -> Vec<Priced> {
     ]
 }
 
-/// Half of them ask for much cpu, half for much memory.
+/// Half of the pods request much cpu, half much memory.
 fn lopsided(count: usize) -> Vec<Pod> {
     let mut draw = Draw::new(SEED);
     let pods = (0..count).map(|index| {
@@ -74,7 +74,7 @@ fn lopsided(count: usize) -> Vec<Pod> {
     pods.collect()
 }
 
-/// Nearly all different.
+/// Pods that are nearly all different.
 fn log_normal(count: usize) -> Vec<Pod> {
     let mut draw = Draw::new(SEED);
     let pods = (0..count).map(|index| {
@@ -94,14 +94,14 @@ fn small_services(count: usize) -> Vec<Pod> {
     pods.collect()
 }
 
-/// Four, of which one takes a good part of a small node.
+/// Four DaemonSets, of which one uses a large part of a small node.
 fn heavy_daemon_sets() -> Vec<DaemonSet> {
     let sizes = [("network", 50, 64), ("logs", 200, 512), ("metrics", 100, 256), ("security", 500, 1024)];
     sizes.map(|(name, cpu, memory)| daemon_set(name, cpu, memory)).into()
 }
 
-/// Web pods, and as many of StatefulSets of three, each with a volume in a zone of its own; half the sets keep their pods on
-/// nodes apart, which the zones do anyway.
+/// Web pods, and the same number of pods of StatefulSets with three pods, each with a volume in another zone. Half of the
+/// StatefulSets also have anti-affinity over hosts, which the zones satisfy.
 fn with_volumes(count: usize) -> Priced {
     let mut pods = Mix::Plain.pods(count.div_ceil(2), SEED);
     let mut volumes = BTreeMap::new();

@@ -3,8 +3,8 @@
 use nodeless_model::Pod;
 use nodeless_workloads::Workload;
 
-/// The workload with every preference about other pods required. A plan that keeps all preferences is a plan for this, so what
-/// no plan for this can cost less than, no plan that keeps them can either.
+/// The workload with all preferences about other pods as requirements. A plan that satisfies all preferences is a plan for this
+/// workload, so a lower bound for this workload is one for those plans.
 pub fn strict(workload: &Workload) -> Workload {
     let mut strict = workload.clone();
     strict.pending.iter_mut().for_each(require);

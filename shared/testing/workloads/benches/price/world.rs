@@ -1,15 +1,15 @@
-//! A workload as plain numbers, for the bound and the baseline. Nothing of the engine is in it.
+//! A workload as plain numbers, for the bound and the baseline. It uses nothing of the engine.
 
 use nodeless_model::{LabelSelector, Pod, ResourceList, labels};
 use nodeless_workloads::Workload;
 use nodeless_workloads::catalog::ZONES;
 
-/// What is counted: thousandths of cpus, mebibytes, pods, GPUs.
+/// The resources: millicores, mebibytes, pods, GPUs.
 pub const RESOURCES: [&str; 4] = ["cpu", "memory", "pods", "nvidia.com/gpu"];
 
 pub type Amounts = [f64; RESOURCES.len()];
 
-/// By which topology pods are kept together or apart.
+/// A topology constraint.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rule {
     /// The maximum skew.
@@ -21,7 +21,7 @@ pub enum Rule {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     pub rule: Rule,
-    /// Over zones, or else over hosts.
+    /// Whether it is over zones; otherwise over hosts.
     pub zonal: bool,
     pub selector: LabelSelector,
 }
@@ -30,17 +30,17 @@ pub struct Group {
 pub struct FlatPod {
     pub index: usize,
     pub amounts: Amounts,
-    /// A bit for each zone where it may be.
+    /// A bit for each allowed zone.
     pub zones: u8,
-    /// Groups whose rule it has to keep.
+    /// The groups whose rules apply to it.
     pub owned: Vec<usize>,
-    /// Groups that count it.
+    /// The groups that select it.
     pub selected: Vec<usize>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Kind {
-    /// What the DaemonSets leave.
+    /// The capacity without DaemonSets.
     pub room: Amounts,
     /// The cheapest offering in each zone.
     pub prices: [f64; 3],
@@ -100,7 +100,7 @@ pub fn world(workload: &Workload) -> World {
     World { pods, groups, kinds: kinds.collect() }
 }
 
-/// What a pod of the mixes asks of topology.
+/// The topology constraints of a pod of the mixes.
 fn rules(pod: &Pod) -> Vec<Group> {
     let rule = |rule, key: &str, selector: &Option<LabelSelector>| Group {
         rule,

@@ -1,4 +1,4 @@
-//! What kubectl prints of pods and planning has no use for.
+//! The fields of pods in the output of kubectl that planning does not use.
 
 use serde_json::{Value, json};
 

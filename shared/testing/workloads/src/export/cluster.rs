@@ -1,6 +1,7 @@
-//! NodePools, Nodes and what else a cluster has, as manifests.
+//! NodePools, Nodes and other objects of a cluster, as manifests.
 
 use super::pods;
+use nodeless_api::test_support::ec2_node_class_manifest;
 use nodeless_model::node_pool::BudgetNodes;
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::resources::format_quantity;
@@ -8,14 +9,7 @@ use nodeless_model::{Budget, DaemonSet, Node, NodePool, PodDisruptionBudget, Res
 use serde_json::{Value, json};
 
 pub(super) fn node_class() -> Value {
-    json!({
-        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": "default" },
-        "spec": {
-            "role": "node", "amiSelectorTerms": [{ "alias": "al2023@latest" }],
-            "subnetSelectorTerms": [{ "tags": { "a": "b" } }],
-            "securityGroupSelectorTerms": [{ "tags": { "a": "b" } }]
-        }
-    })
+    ec2_node_class_manifest("default", "example", &json!({}))
 }
 
 pub(super) fn node_pool(pool: &NodePool) -> Value {

@@ -1,4 +1,4 @@
-//! Workloads as Kubernetes manifests: one JSON List, as kubectl exports it and `nodeless plan` reads it.
+//! Workloads as Kubernetes manifests: one JSON List, as in the output of kubectl, which `nodeless plan` reads.
 
 mod bulk;
 mod cluster;
@@ -8,13 +8,13 @@ mod volumes;
 use crate::Workload;
 use serde_json::Value;
 
-/// How much of a pod is written.
+/// Which fields of a pod are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fullness {
-    /// The objects that planning uses.
+    /// The fields that planning uses.
     #[default]
     Sparse,
-    /// What kubectl prints of a pod of two containers as well: about five kilobytes more that planning has no use for.
+    /// All fields that kubectl prints for a pod with two containers: about five kilobytes more, which planning does not use.
     AsKubectl,
 }
 
@@ -45,7 +45,7 @@ pub fn export(workload: &Workload, fullness: Fullness) -> String {
     list.end()
 }
 
-/// Written item by item: the values of a large cluster would take gigabytes.
+/// Items are written one by one, because all values of a large cluster would take gigabytes.
 struct List(String);
 
 impl Default for List {

@@ -1,4 +1,4 @@
-//! Volumes as manifests: for each claim a PersistentVolume that defines where it can be used.
+//! Volumes as manifests: a PersistentVolume with node affinity for each claim.
 
 use crate::Workload;
 use nodeless_model::Requirements;

@@ -6,7 +6,8 @@ use nodeless_model::{Pod, labels};
 
 const VALUES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 
-/// A fifth each: plain, spread over zones, spread over hosts, affine to themselves in a zone, and one on each host.
+/// A fifth each: plain, spread over zones, spread over hosts, with affinity to themselves in a zone, and with anti-affinity over
+/// hosts.
 pub(super) fn pods(count: usize, seed: u64) -> Vec<Pod> {
     let mut draw = Draw::new(seed);
     (0..count)

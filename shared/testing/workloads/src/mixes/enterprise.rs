@@ -12,7 +12,7 @@ pub(super) fn pods(count: usize, seed: u64) -> Vec<Pod> {
         if pods.len() == count {
             break;
         }
-        // The limits keep every pod on types of middling size.
+        // The limits keep every pod small enough for medium-sized types.
         let cpu = draw.log_normal(250.0, 1.0).clamp(10.0, 8000.0) as i64;
         let memory = draw.log_normal(512.0, 1.1).clamp(16.0, 32_768.0) as i64;
         let name = format!("svc-{seed}-{group:05}");

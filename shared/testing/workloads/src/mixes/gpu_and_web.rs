@@ -1,4 +1,4 @@
-//! Web pods and a few that want GPUs.
+//! Web pods and a few pods with GPUs.
 
 use super::plain::web;
 use crate::build::pod;

@@ -11,31 +11,31 @@ use crate::catalog;
 use crate::{Workload, build, node_pool};
 use nodeless_model::{CapacityType, Pod, test_support};
 
-/// What kinds of pods there are.
+/// A mix of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
-    /// Web pods that ask for nothing but cpu and memory.
+    /// Web pods that request only cpu and memory.
     Plain,
-    /// Web pods, and one in a hundred that wants a GPU.
+    /// Web pods, of which one in a hundred requests a GPU.
     GpuAndWeb,
     /// StatefulSets of 3 to 9 pods: hard zone spread with `maxSkew` 1, required anti-affinity over hostname.
     Stateful,
     /// Deployments with `ScheduleAnyway` zone spread and preferred anti-affinity over hostname, and five DaemonSets.
     Soft,
-    /// Groups of 2 to 20 pods with log-normal sizes, and five DaemonSets: three fifths as in [`Mix::Soft`], a fifth with hard zone
-    /// spread, a tenth with required anti-affinity over hostname, the others plain.
+    /// Groups of 2 to 20 pods with log-normal sizes, and five DaemonSets: three fifths as in [`Mix::Soft`], a fifth with hard
+    /// zone spread, a tenth with required anti-affinity over hostname, the others plain.
     Enterprise,
-    /// Karpenter's own benchmark: a fifth each plain, spread over zones, spread over hosts, affine to themselves in a zone, and
-    /// one on each host.
+    /// Karpenter's benchmark: a fifth each plain, spread over zones, spread over hosts, with affinity to themselves in a
+    /// zone, and with anti-affinity over hosts.
     Diverse,
 }
 
 impl Mix {
-    /// All of them.
+    /// All mixes.
     pub const ALL: [Self; 6] =
         [Self::Plain, Self::GpuAndWeb, Self::Stateful, Self::Soft, Self::Enterprise, Self::Diverse];
 
-    /// What it is called.
+    /// The name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -48,7 +48,7 @@ impl Mix {
         }
     }
 
-    /// The mix of this name.
+    /// The mix with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mix| mix.name() == name)

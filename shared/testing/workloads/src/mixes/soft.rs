@@ -1,4 +1,4 @@
-//! Deployments that would rather be spread.
+//! Deployments with spread preferences.
 
 use crate::build::{labelled, pod, preferably_near, soft_spread};
 use crate::draw::Draw;
@@ -24,7 +24,7 @@ pub(super) fn pods(count: usize, seed: u64) -> Vec<Pod> {
     pods
 }
 
-/// Spread over zones if possible, and not with its like on a host if possible.
+/// Preferred spread over zones, and preferred anti-affinity over hosts.
 pub(super) fn prefer_apart(pod: &mut Pod) {
     pod.topology_spread = vec![soft_spread(labels::ZONE, pod.labels.clone())];
     pod.preferred_pod_anti_affinity = vec![preferably_near(labels::HOSTNAME, pod.labels.clone())];

@@ -1,4 +1,4 @@
-//! StatefulSets whose pods stay apart.
+//! StatefulSets with spread and anti-affinity.
 
 use crate::build::{labelled, near, pod, spread};
 use crate::draw::Draw;

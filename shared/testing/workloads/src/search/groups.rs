@@ -12,7 +12,7 @@ use nodeless_model::{Operator, Pod, Quantity, Toleration, labels};
 /// The key of the taints of NodePools.
 pub(super) const TAINT: &str = "example.com/team";
 
-/// A number of pods of the combination. Running pods have the same groups as pending ones, and other names.
+/// A number of pods of the combination. Running pods have the groups of pending ones, and other names.
 pub(super) fn pods(of: &Combination, count: usize, prefix: &str) -> Vec<Pod> {
     let each = of.get("group").max(1) as usize;
     let mut sizes = Draw::new(of.seed ^ 0x512e);
@@ -35,7 +35,7 @@ pub(super) fn pods(of: &Combination, count: usize, prefix: &str) -> Vec<Pod> {
     pods
 }
 
-/// What all pods of a group are.
+/// The common properties of the pods of a group.
 fn template(of: &Combination, group: usize) -> Pod {
     let mut draw = Draw::new(of.seed.wrapping_mul(0x1_0001).wrapping_add(group as u64));
     let mut pod = pod(String::new(), 100, 128);

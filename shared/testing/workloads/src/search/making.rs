@@ -1,4 +1,4 @@
-//! From a combination to a workload.
+//! Creates the workload of a combination.
 
 use super::Combination;
 use super::groups::{self, TAINT};
@@ -14,7 +14,7 @@ use nodeless_model::{
 };
 use std::collections::BTreeMap;
 
-/// What runs on each node that exists.
+/// The pods on each existing node.
 const KIND: &str = "m6i.4xlarge";
 
 impl Combination {

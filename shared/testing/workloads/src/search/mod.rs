@@ -1,6 +1,7 @@
 //! Combinations of constraints, for the search for inputs that take more work than others of their size.
 //!
-//! A [`Combination`] is a seed and a number for each of [`FIELDS`], written in one line, so that an input is kept without its pods.
+//! A [`Combination`] is a seed and a number for each of [`FIELDS`], written in one line, so that an input is stored without
+//! its pods.
 
 mod groups;
 mod making;
@@ -10,20 +11,20 @@ use crate::draw::Draw;
 use std::fmt;
 use std::str::FromStr;
 
-/// The fields of a combination, and the values that the search chooses from; the first is that of plain pods. A
-/// percentage is that of the groups of pods concerned.
+/// The fields of a combination, and the values from which the search chooses; the first is that of plain pods. Percentages
+/// are those of groups of pods.
 pub const FIELDS: [(&str, &[u32]); 44] = [
-    // How many pods a group has: a Deployment or StatefulSet.
+    // The number of pods in a group, which is a Deployment or StatefulSet.
     ("group", &[10, 1, 2, 3, 5, 20, 50, 200, 2000]),
     // Sizes of pods: a few; one for all; log-normal for each group; log-normal for each pod.
     ("sizes", &[0, 1, 2, 3]),
-    // By how much pods are larger.
+    // The factor of the size of pods.
     ("scale", &[1, 4, 16, 64]),
-    // Percent of groups that want a GPU.
+    // Percent of groups with a GPU.
     ("gpu", &[0, 5, 50]),
     // Which pods selectors select: the group, the next group, one of seven shares of all, all.
     ("selects", &[0, 1, 2, 3]),
-    // How many terms each kind of affinity has, each of the next group.
+    // The number of terms of each kind of affinity, each of which selects the next group.
     ("terms", &[1, 2, 5, 20]),
     ("max_skew", &[1, 2, 5]),
     ("min_domains", &[0, 2, 3, 10]),
@@ -50,14 +51,14 @@ pub const FIELDS: [(&str, &[u32]); 44] = [
     ("rather_apart_zone", PERCENT),
     ("rather_apart_host", PERCENT),
     ("rather_apart_rack", PERCENT),
-    // Percent with required and preferred node affinity, and how many alternatives or preferences.
+    // Percent with required and preferred node affinity, and the number of alternatives or preferences.
     ("node_affinity", PERCENT),
     ("rather_node_affinity", PERCENT),
     ("alternatives", &[1, 3, 10]),
-    // Percent with a volume for each pod, and in how many zones a volume can be used.
+    // Percent with a volume for each pod, and the number of zones in which a volume can be used.
     ("volumes", PERCENT),
     ("volume_zones", &[1, 2]),
-    // Percent with a host port, and how many ports there are.
+    // Percent with a host port, and the number of ports.
     ("ports", PERCENT),
     ("port_numbers", &[1, 3, 100]),
     // NodePools; 1: each has its own weight.
@@ -67,27 +68,27 @@ pub const FIELDS: [(&str, &[u32]); 44] = [
     ("taints", &[0, 1, 2, 3]),
     // Percent that tolerate the taint of one pool.
     ("tolerates", PERCENT),
-    // Percent of what pods ask for that the limits of each NodePool allow; 0: no limits.
+    // The limits of each NodePool in percent of the requests of all pods; 0: no limits.
     ("limits", &[0, 20, 60, 150]),
     // minValues of instance types that NodePools require.
     ("min_values", &[0, 5, 30]),
-    // How many values the custom topology key has.
+    // The number of values of the custom topology key.
     ("racks", &[3, 10, 50]),
-    // 1: prices are changed as NodeOverlays do it.
+    // 1: prices are changed as by NodeOverlays.
     ("overlays", &[0, 1]),
-    // Nodes that run, and how many pods of the same groups each has.
+    // The number of running nodes, and of pods of the same groups on each.
     ("nodes", &[0, 20, 200, 1000]),
     ("bound", &[0, 5, 15]),
 ];
 
 const PERCENT: &[u32] = &[0, 10, 50, 100];
 
-/// A seed, how many pods wait, and a number for each of [`FIELDS`].
+/// A seed, the number of pending pods, and a number for each of [`FIELDS`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Combination {
-    /// By what it is drawn.
+    /// The seed.
     pub seed: u64,
-    /// How many pods wait.
+    /// The number of pending pods.
     pub pods: u32,
     values: Vec<u32>,
 }
@@ -99,7 +100,7 @@ impl Combination {
         Self { seed: 1, pods, values: FIELDS.iter().map(|(_, choice)| choice[0]).collect() }
     }
 
-    /// Plain pods of the same number, with as many nodes and pods that run.
+    /// The same number of plain pods, with the same number of running nodes and pods.
     #[must_use]
     pub fn plain_of_its_size(&self) -> Self {
         let mut plain = Self::plain(self.pods);
@@ -109,7 +110,7 @@ impl Combination {
         plain
     }
 
-    /// Any combination: about a quarter of its fields are other than those of plain pods.
+    /// A random combination: about a quarter of its fields differ from those of plain pods.
     #[must_use]
     pub fn any(pods: u32, draw: &mut Draw) -> Self {
         let mut found = Self { seed: draw.any() >> 40, ..Self::plain(pods) };
@@ -132,7 +133,7 @@ impl Combination {
         found
     }
 
-    /// The value of a field; 0 where there is none of that name.
+    /// The value of a field; 0 if there is no field with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> u32 {
         place(name).map_or(0, |place| self.values[place])
@@ -151,7 +152,7 @@ fn place(name: &str) -> Option<usize> {
 }
 
 impl fmt::Display for Combination {
-    /// What is other than for plain pods, as `seed=1 pods=2000 hard_zone=50`.
+    /// The fields that differ from those of plain pods, in the form `seed=1 pods=2000 hard_zone=50`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "seed={} pods={}", self.seed, self.pods)?;
         for (value, (name, choice)) in self.values.iter().zip(FIELDS) {
@@ -175,14 +176,14 @@ impl FromStr for Combination {
                 "seed" => found.seed = number.into(),
                 "pods" => found.pods = number,
                 _ if place(name).is_some() => found.set(name, number),
-                _ => return Err(format!("{name:?} is no field")),
+                _ => return Err(format!("{name:?} is not a field")),
             }
         }
         Ok(found)
     }
 }
 
-/// The inputs that the search has found to take the most work for their size.
+/// The inputs with the most work for their size that the search has found.
 #[must_use]
 pub fn worst() -> Vec<Combination> {
     include_str!("worst.txt")

@@ -1,4 +1,4 @@
-//! Which pods a group wants near it, away from it, or spread.
+//! The affinity, anti-affinity and spread of a group.
 
 use super::Combination;
 use crate::build::{labelled, near};
@@ -10,7 +10,7 @@ use nodeless_model::{LabelSelector, Pod, StringMap, labels};
 /// The custom topology key.
 pub(super) const RACK: &str = "example.com/rack";
 
-/// The topology keys, and the values that are known beforehand.
+/// The topology keys, with their values if they are known.
 pub(super) fn topologies(of: &Combination) -> [(&'static str, Vec<String>); 3] {
     let racks = (0..of.get("racks")).map(|rack| format!("rack-{rack}")).collect();
     [(labels::ZONE, ZONES.map(str::to_owned).into()), (labels::HOSTNAME, Vec::new()), (RACK, racks)]
@@ -41,7 +41,7 @@ fn weighted(terms: Vec<PodAffinityTerm>) -> impl Iterator<Item = Weighted<PodAff
     (1..).zip(terms).map(|(place, preference)| Weighted { weight: place * 13 % 100 + 1, preference })
 }
 
-/// The labels that the selectors of a group ask for.
+/// The labels in the selectors of a group.
 fn selected(of: &Combination, group: usize) -> StringMap {
     match of.get("selects") {
         0 => labelled("app", &format!("g-{group:05}")),

@@ -1,6 +1,8 @@
 use super::*;
 use crate::node_class::{Problem, conditions};
 use nodeless_api::nodeclass::{SecurityGroup, Subnet};
+use nodeless_api::test_support::ec2_node_class;
+use serde_json::json;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -19,7 +21,7 @@ fn resolved(class: &EC2NodeClass, problem: Option<Problem>, now: Timestamp) -> E
 }
 
 fn class() -> EC2NodeClass {
-    let mut class = EC2NodeClass::new("default", EC2NodeClassSpec::default());
+    let mut class = ec2_node_class("default", "example", &json!({}));
     class.metadata.generation = Some(1);
     class
 }
@@ -33,7 +35,7 @@ fn throttled() -> PortError {
     PortError::new(ErrorKind::Throttled, "EC2 CreateFleet", "slow down").with_code("RequestLimitExceeded")
 }
 
-/// Status, reason and message of ValidationSucceeded, and status of Ready.
+/// The status, reason and message of ValidationSucceeded, and the status of Ready.
 fn reported(status: &EC2NodeClassStatus) -> (ConditionStatus, &str, &str, ConditionStatus) {
     let validation = find(status, VALIDATION).unwrap();
     (validation.status, &validation.reason, &validation.message, find(status, READY).unwrap().status)
@@ -63,9 +65,9 @@ fn errors_of_dry_runs_have_karpenters_reasons() {
     assert!(of(Call::CreateFleet, ErrorKind::Unavailable, "", "no route").is_err());
 }
 
-/// The sampled type, a parameter of the dry run, a parameter that EC2 learnt lately: none is the fault of the class.
+/// The cause may be the instance type of the dry run, one of its parameters, or a parameter that is new in EC2.
 #[test]
-fn a_refusal_that_names_no_right_and_nothing_of_the_class_leaves_it_in_service() {
+fn a_rejection_without_a_permission_or_a_field_of_the_class_keeps_it_ready() {
     let class = class();
     let status = resolved(&class, None, at(5));
     let key = key(&class, &status);
@@ -75,7 +77,7 @@ fn a_refusal_that_names_no_right_and_nothing_of_the_class_leaves_it_in_service()
         let check = asked(None, "default", &key, &outcome, at(7));
         assert_eq!(reported(&apply(&class, status.clone(), Some(&check), at(7))).3, ConditionStatus::True, "{code}");
         assert!(check.problem.as_ref().is_some_and(|problem| problem.contains("odd")), "{check:?}");
-        // A launch was refused, too: now it is the class.
+        // A launch was rejected too, so the class is not ready.
         let again = asked(Some(doubted(check)), "default", &key, &outcome, at(30));
         let refused = apply(&class, status.clone(), Some(&again), at(30));
         let (validation, reason, message, ready) = reported(&refused);
@@ -104,7 +106,7 @@ fn a_new_class_is_not_ready_before_ec2_has_answered() {
 }
 
 #[test]
-fn what_is_wrong_without_asking_stays_and_is_not_asked_about() {
+fn a_class_with_another_problem_keeps_its_status_without_dry_runs() {
     let class = class();
     let broken = resolved(&class, Some(Problem::new("SubnetsNotFound", "none")), at(5));
     assert!(!can_be_asked(&broken));
@@ -113,7 +115,7 @@ fn what_is_wrong_without_asking_stays_and_is_not_asked_about() {
 }
 
 #[test]
-fn another_image_is_asked_about_while_the_class_goes_on() {
+fn a_class_with_another_image_stays_ready_until_the_next_dry_run() {
     let mut class = class();
     let mut status = resolved(&class, None, at(5));
     let accepted = asked(None, "default", &key(&class, &status), &Ok(None), at(5));
@@ -124,7 +126,7 @@ fn another_image_is_asked_about_while_the_class_goes_on() {
     assert_eq!(reported(&apply(&class, status.clone(), Some(&accepted), at(6))).3, ConditionStatus::True);
     let refused = asked(Some(accepted), "default", &new, &Ok(Some(denied())), at(7));
     assert_eq!(reported(&apply(&class, status.clone(), Some(&refused), at(7))).3, ConditionStatus::False);
-    // Another spec waits for its own answer.
+    // Another spec waits for its own dry run.
     class.metadata.generation = Some(2);
     class.spec.detailed_monitoring = Some(true);
     status.conditions = conditions(&class, &[("SubnetsReady", None)], None, at(8));
@@ -132,7 +134,7 @@ fn another_image_is_asked_about_while_the_class_goes_on() {
 }
 
 #[test]
-fn that_ec2_cannot_be_asked_takes_nothing_from_a_class_that_could_launch() {
+fn a_throttled_dry_run_keeps_a_class_ready() {
     let mut class = class();
     let status = resolved(&class, None, at(5));
     let accepted = asked(None, "default", &key(&class, &status), &Ok(None), at(5));
@@ -143,14 +145,14 @@ fn that_ec2_cannot_be_asked_takes_nothing_from_a_class_that_could_launch() {
     let new = key(&class, &status);
     let unanswered = asked(Some(accepted), "default", &new, &Err(throttled()), at(9));
     assert_eq!(reported(&apply(&class, status.clone(), Some(&unanswered), at(9))).3, ConditionStatus::True);
-    // Where nothing was known, it explains why.
+    // Without an earlier result, the condition contains the error.
     let never = asked(None, "default", &new, &Err(throttled()), at(9));
     let open = apply(&class, status, Some(&never), at(9));
     assert!(reported(&open).2.contains("slow down") && reported(&open).0 == ConditionStatus::Unknown);
 }
 
 #[test]
-fn questions_come_again_at_karpenters_pace() {
+fn dry_runs_are_repeated_at_the_intervals_of_karpenter() {
     let due = |check: &LaunchCheck, second| is_due(Some(check), "k", at(second));
     assert!(is_due(None, "k", at(0)));
     let accepted = asked(None, "default", "k", &Ok(None), at(0));
@@ -161,11 +163,11 @@ fn questions_come_again_at_karpenters_pace() {
     assert!(!due(&unanswered, 19) && due(&unanswered, 20));
     let doubted = doubted(accepted);
     assert!(!due(&doubted, 19) && due(&doubted, 20));
-    assert!(doubted.answer.is_some_and(|answer| answer.refusal.is_none()), "it holds until there is another");
+    assert!(doubted.answer.is_some_and(|answer| answer.refusal.is_none()), "it is valid until the next result");
 }
 
 #[test]
-fn the_key_knows_annotations_but_neither_our_own_nor_the_order_of_subnets() {
+fn the_key_depends_on_annotations_but_not_on_hashes_or_the_order_of_subnets() {
     let mut class = class();
     let mut status = resolved(&class, None, at(0));
     let before = key(&class, &status);

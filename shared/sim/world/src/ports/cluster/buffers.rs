@@ -40,7 +40,7 @@ fn shape(api: &ApiServer, buffer: &CapacityBuffer) -> Result<Result<BufferShape,
         BufferSource::PodTemplate { .. } => decode::<slim::StoredPodTemplate>(&object),
         BufferSource::Workload { .. } => decode::<slim::Scalable>(&object),
     };
-    Ok(shape.map_err(|error| BufferError::Resolution(format!("{} cannot be understood: {error}", resource.kind))))
+    Ok(shape.map_err(|error| BufferError::Resolution(format!("{} cannot be decoded: {error}", resource.kind))))
 }
 
 fn decode<S: DeserializeOwned>(object: &Value) -> Result<BufferShape, String>
