@@ -18,7 +18,7 @@ OFFSETS = {
     "ahead": dict.fromkeys(ALL, 180),
     "behind": dict.fromkeys(ALL, -180),
     "apart": {"planner": -15, "lifecycle": 15},
-    # A claim is due at once by the clock of the planner, and so after this difference by that of lifecycle; the sweep then finds it.
+    # A claim is due at once by the clock of the planner, and so after this difference by that of lifecycle, which sends the message again.
     "apart-the-other-way": {"planner": 15, "lifecycle": -15},
 }
 

@@ -5,7 +5,7 @@ use nodeless_model::claim::Charge;
 use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, ResourceList};
 use nodeless_ports::claims::{Created, PoolLimits};
 use nodeless_ports::plans::{Commit, Committed, Leaving};
-use nodeless_ports::queue::WakeSource;
+use nodeless_ports::queue::{ShardMessage, WakeSource};
 use nodeless_ports::{Claims, ErrorKind, Plans, Queue};
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,13 +88,14 @@ async fn what_a_plan_decides_is_written_while_no_other_plan_decides_anything() {
 async fn messages_come_when_they_are_due() {
     let clock = WorldClock::new(Timestamp::UNIX_EPOCH);
     let queue = MemoryQueue::new(Arc::new(clock.clone()));
-    queue.wake_shard(7, Duration::from_secs(9)).await.unwrap();
-    queue.wake_shard(0, Duration::ZERO).await.unwrap();
-    queue.wake_shard(0, Duration::ZERO).await.unwrap();
-    assert_eq!((queue.waiting(), queue.take_shards()), (2, vec![0]));
+    let message = |shard| ShardMessage { shard, number: 1 };
+    queue.wake_shard(message(7), Duration::from_secs(9)).await.unwrap();
+    queue.wake_shard(message(0), Duration::ZERO).await.unwrap();
+    queue.wake_shard(message(0), Duration::ZERO).await.unwrap();
+    assert_eq!((queue.waiting(), queue.take_shards()), (2, vec![message(0)]));
     assert_eq!(queue.next_due(), Some(Timestamp::from_second(9).unwrap()));
     clock.advance_to(Timestamp::from_second(9).unwrap());
-    assert_eq!(queue.take_shards(), [7]);
+    assert_eq!(queue.take_shards(), [message(7)]);
     queue.wake_planner(WakeSource::Webhook).await.unwrap();
     queue.wake_planner(WakeSource::Lifecycle).await.unwrap();
     assert_eq!(queue.next_due(), Some(clock.time()));
