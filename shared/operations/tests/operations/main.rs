@@ -14,6 +14,7 @@ mod launch_groups;
 mod lifecycle;
 mod limits;
 mod not_yet_evaluated;
+mod quotas;
 mod registrations;
 mod reported_memory;
 mod reservations;
