@@ -6,6 +6,7 @@ mod cluster_state;
 mod commands;
 mod common;
 mod crash_points;
+mod deletions;
 mod drift;
 mod events;
 mod graceful_expiration;
