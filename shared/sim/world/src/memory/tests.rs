@@ -6,7 +6,7 @@ use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity,
 use nodeless_ports::claims::{Created, PoolLimits};
 use nodeless_ports::plans::{Commit, Committed, Leaving};
 use nodeless_ports::queue::{ShardMessage, WakeSource};
-use nodeless_ports::{Claims, ErrorKind, Plans, Queue};
+use nodeless_ports::{Claims, ErrorKind, Plans, Queue, RecordKind, Records, StoredRecord};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -82,6 +82,19 @@ async fn what_a_plan_decides_is_written_while_no_other_plan_decides_anything() {
     assert_eq!(conflict.kind, ErrorKind::Conflict);
     assert_eq!((written.len(), claims.plan_revision().await), (1, Ok(current + 1)));
     assert_eq!(claims.usage().await.unwrap()["default"].resources, charge(3, 0.0).resources);
+}
+
+#[tokio::test]
+async fn limits_of_dynamodb_are_those_of_the_table() {
+    let claims = MemoryClaims::default();
+    let many = |count: usize| (0..count).map(|number| claim(&format!("a-{number}"), 1)).collect::<Vec<_>>();
+    let refused = claims.create_together(&many(98), None).await.unwrap_err();
+    assert!(refused.kind == ErrorKind::Invalid && refused.message.contains("but 1 to 97"), "{refused}");
+    assert_eq!(claims.create_together(&many(97), None).await, Ok(Created::Written));
+    let record = |bytes: usize| StoredRecord { encoded: "x".repeat(bytes), ..StoredRecord::default() };
+    let refused = claims.put_record(RecordKind::ReportedMemory, &record(409_601)).await.unwrap_err();
+    assert!(refused.kind == ErrorKind::Invalid && refused.message.contains("409600"), "{refused}");
+    assert_eq!(claims.put_record(RecordKind::ReportedMemory, &record(409_600)).await, Ok(1));
 }
 
 #[tokio::test]
