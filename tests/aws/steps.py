@@ -48,9 +48,8 @@ def apply(hour: Hour, step: Step) -> None:
     # An hour is short: in the NodePool of infra/nodepools a node is spared for a minute.
     place.kubectl("patch", "nodepool/default", "--type=merge", "-p", '{"spec":{"disruption":{"consolidateAfter":"20s"}}}')
     place.kubectl("apply", "-f", str(MANIFEST))
-    look_at_classes(hour)
-    for kind in ("ec2nodeclass", "nodepool"):
-        hour.wait(f"the {kind} to be ready", lambda kind=kind: all_have(place.items(kind), "Ready"), 9)
+    class_is_ready(hour, step, "the new EC2NodeClass")
+    hour.wait("the nodepool to be ready", lambda: all_have(place.items("nodepool"), "Ready"), 9)
     # The add-ons of a new cluster have waited for the first node.
     hour.wait("the pods of kube-system to run", lambda: not [p for p in place.items("pods") if p["status"].get("phase") != "Running"], 12)
     step.seen.append(f"{len(place.items('pods'))} pods of the cluster's own run on {len(place.items('nodes'))} nodes")
@@ -101,7 +100,7 @@ def drift(hour: Hour, step: Step) -> None:
     old = {i["InstanceId"] for i in hour.look()}
     mark = datetime.now(timezone.utc).strftime("%H%M%S")
     place.kubectl("patch", "ec2nodeclass/default", "--type=merge", "-p", json.dumps({"spec": {"tags": {"first-hour": mark}}}))
-    look_at_classes(hour)
+    class_is_ready(hour, step, "the changed EC2NodeClass")
     hour.wait("all nodes to be replaced", lambda: not old & {i["InstanceId"] for i in place.instances()} and bool(place.instances()), 25)
     converge(hour, 2)
     tags = [tags_of(i).get("first-hour") for i in hour.look()]
@@ -186,10 +185,18 @@ def destroy(hour: Hour, step: Step) -> None:
     step.seen.append("nothing is left, by tag and by name" + (f"; not asked for, because the emulators cannot list it: {', '.join(hour.unasked)}" if hour.unasked else ""))
 
 
-def look_at_classes(hour: Hour) -> None:
-    """Has the catalog function look at EC2NodeClasses now, as its schedule does every five minutes: an hour is short."""
-    answer = hour.place.client("lambda").invoke(FunctionName=f"nodeless-{hour.place.cluster}-catalog", Payload=b"{}")
-    assert "FunctionError" not in answer, f"the catalog function failed: {answer['Payload'].read()[:400]!r}"
+def class_is_ready(hour: Hour, step: Step, which: str) -> None:
+    """The EC2NodeClass is ready for its present spec. The API server calls wake, and the planner the catalog function; the schedule of the
+    catalog function would take up to five minutes."""
+    begun = time.monotonic()
+    hour.wait(f"{which} to be ready", lambda: ready_now(hour.place.items("ec2nodeclass")), 9)
+    step.seen.append(f"{which} was ready {time.monotonic() - begun:.0f} s after it was applied")
+
+
+def ready_now(classes: list[dict[str, Any]]) -> bool:
+    """Whether every object is ready for its present generation."""
+    ready = [(c["metadata"]["generation"], k) for c in classes for k in c.get("status", {}).get("conditions", []) if k["type"] == "Ready"]
+    return len(ready) == len(classes) > 0 and all(k["status"] == "True" and k.get("observedGeneration") == generation for generation, k in ready)
 
 
 def converge(hour: Hour, replicas: int) -> None:

@@ -19,7 +19,7 @@ OFFSETS = {
     "ahead": dict.fromkeys(ALL, 180),
     "behind": dict.fromkeys(ALL, -180),
     "apart": {"planner": -15, "lifecycle": 15},
-    # A claim is due immediately by the clock of the planner, and later by that of lifecycle; the sweep then finds it.
+    # A claim is due immediately by the clock of the planner, and later by that of lifecycle, which sends the message again.
     "apart-the-other-way": {"planner": 15, "lifecycle": -15},
 }
 

@@ -36,7 +36,11 @@ pub struct Proxy {
     pub url: String,
     counts: Arc<Mutex<Counts>>,
     outage: Current,
+    lost: Lost,
 }
+
+/// The name of the calls whose answers are lost, if any.
+type Lost = Arc<Mutex<Option<String>>>;
 
 /// What becomes of every call instead of being passed on, if anything.
 type Current = Arc<Mutex<Option<Outage>>>;
@@ -56,6 +60,7 @@ struct Forward {
     client: Client<HttpConnector, Body>,
     counts: Arc<Mutex<Counts>>,
     outage: Current,
+    lost: Lost,
     /// Whether DynamoDB is asked what each call consumes.
     measures: bool,
 }
@@ -80,23 +85,31 @@ impl Proxy {
     async fn starting(upstream: &str, measures: bool) -> Self {
         let counts: Arc<Mutex<Counts>> = Arc::default();
         let outage = Current::default();
+        let lost = Lost::default();
         let forward = Forward {
             upstream: upstream.trim_end_matches('/').to_owned(),
             client: Client::builder(TokioExecutor::new()).build_http(),
             counts: Arc::clone(&counts),
             outage: Arc::clone(&outage),
+            lost: Arc::clone(&lost),
             measures,
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
         let url = format!("http://{}", listener.local_addr().expect("a bound listener has an address"));
         let router = Router::new().fallback(pass).with_state(forward);
         tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { url, counts, outage }
+        Self { url, counts, outage, lost }
     }
 
     /// From now on fails every call like this, or passes calls on again.
     pub fn fail(&self, outage: Option<Outage>) {
         *self.outage.lock().unwrap_or_else(PoisonError::into_inner) = outage;
+    }
+
+    /// From now on the answers to calls of this name, such as `EC2 CreateFleet`, are lost: the call takes effect, and the
+    /// connection breaks before the answer is complete. `None` ends that.
+    pub fn lose_answers(&self, name: Option<&str>) {
+        *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = name.map(str::to_owned);
     }
 
     /// The calls since the start or the last [`Self::take`].
@@ -204,6 +217,7 @@ async fn pass(State(forward): State<Forward>, request: Request) -> Response {
     };
     let name = name(&parts.method, &parts.uri, &parts.headers, &body, watches);
     let operation = name.strip_prefix("DynamoDB ").map(str::to_owned);
+    let lost = forward.lost.lock().unwrap_or_else(PoisonError::into_inner).as_ref() == Some(&name);
     forward.add(name, 1);
     let sent = body.clone();
     let body = match operation.as_deref().and_then(|operation| request_units(operation, &sent, 0)) {
@@ -219,12 +233,19 @@ async fn pass(State(forward): State<Forward>, request: Request) -> Response {
     parts.headers.remove(header::TRANSFER_ENCODING);
     parts.headers.remove(header::CONTENT_LENGTH);
     match forward.client.request(Request::from_parts(parts, Body::from(body))).await {
+        Ok(_) if lost => broken(),
         Ok(answer) => match operation {
             Some(operation) => forward.weigh(&operation, &sent, answer.map(Body::new)).await,
             None => answer.map(Body::new).into_response(),
         },
         Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
     }
+}
+
+/// An answer that breaks off after its headers.
+fn broken() -> Response {
+    let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+    Response::new(Body::from_stream(futures::stream::iter([Err::<Bytes, _>(reset)])))
 }
 
 /// What a call is, in the words of its service.

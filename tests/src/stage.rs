@@ -132,12 +132,20 @@ impl Stage {
 
     /// Has a service fail every call like this from now on, or work again.
     pub fn fail(&self, service: Service, outage: Option<Outage>) {
-        let proxy = match service {
+        self.proxy(service).fail(outage);
+    }
+
+    /// Loses the answers to calls of this name, such as `EC2 CreateFleet`, from now on, or no more.
+    pub fn lose_answers(&self, service: Service, name: Option<&str>) {
+        self.proxy(service).lose_answers(name);
+    }
+
+    fn proxy(&self, service: Service) -> &Proxy {
+        match service {
             Service::Tables => &self.moto_proxy,
             Service::Ec2 => &self.aws_proxy,
             Service::Kubernetes => &self.kubernetes_proxy,
-        };
-        proxy.fail(outage);
+        }
     }
 
     /// The Kubernetes API, in the process.

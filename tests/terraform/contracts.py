@@ -52,12 +52,13 @@ def admits(webhook: dict[str, Any], request: dict[str, Any]) -> bool:
 def check_webhook() -> None:
     """No webhook can reject or delay a request, and dry runs have no effect."""
     (configuration,) = documents("infra/webhook")
-    events, classes = configuration["webhooks"]
-    for webhook in (events, classes):
+    events, classes, deletions = configuration["webhooks"]
+    for webhook in (events, classes, deletions):
         assert webhook["clientConfig"] == {"url": "WAKE_URL"} and webhook["failurePolicy"] == "Ignore" and webhook["timeoutSeconds"] <= 2
         assert webhook["sideEffects"] == "None"
     check_events(events)
     check_node_classes(classes)
+    check_deletions(deletions)
 
 
 def check_events(webhook: dict[str, Any]) -> None:
@@ -102,6 +103,36 @@ def check_node_classes(webhook: dict[str, Any]) -> None:
         (True, "one that is deleted", {**request, "operation": "DELETE", "object": None}),
         (False, "an annotation and a finalizer", {**request, "object": annotated}),
         (False, "a change that is only tried", {**request, "dryRun": True}),
+    ]
+    for expected, what, review in cases:
+        assert admits(webhook, review) == expected, f"wake should {'' if expected else 'not '}be called for {what}"
+
+
+def check_deletions(webhook: dict[str, Any]) -> None:
+    """The third lets through the first request to delete a Node of a NodePool, a NodeClaim or a NodePool, unless nodeless makes it."""
+    covered = {(group, resource) for rule in webhook["rules"] for group in rule["apiGroups"] for resource in rule["resources"]}
+    assert covered == {("", "nodes"), ("karpenter.sh", "nodeclaims"), ("karpenter.sh", "nodepools")}
+    assert all(rule["operations"] == ["DELETE"] for rule in webhook["rules"])
+
+    def request(resource: str, metadata: dict[str, Any], groups: list[str]) -> dict[str, Any]:
+        return {
+            "operation": "DELETE", "resource": {"group": "", "version": "v1", "resource": resource}, "object": None, "dryRun": False,
+            "oldObject": {"metadata": {"name": "a", **metadata}}, "userInfo": {"username": "someone", "groups": groups},
+        }  # fmt: skip
+
+    people, ours = ["system:authenticated"], ["nodeless:controllers", "nodeless:lifecycle", "system:authenticated"]
+    of_pool = {"labels": {"karpenter.sh/nodepool": "default"}}
+    being_deleted = {**of_pool, "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    cases = [
+        (True, "a Node of a NodePool", request("nodes", of_pool, people)),
+        (True, "a NodeClaim", request("nodeclaims", {}, people)),
+        (True, "a NodePool", request("nodepools", {}, people)),
+        (True, "a user without groups", {**request("nodepools", {}, people), "userInfo": {"username": "someone"}}),
+        (False, "a Node of no NodePool", request("nodes", {"labels": {"a": "b"}}, people)),
+        (False, "a Node without labels", request("nodes", {}, people)),
+        (False, "a Node that nodeless deletes", request("nodes", of_pool, ours)),
+        (False, "a NodeClaim that is being deleted", request("nodeclaims", being_deleted, people)),
+        (False, "a deletion that is only tried", {**request("nodeclaims", {}, people), "dryRun": True}),
     ]
     for expected, what, review in cases:
         assert admits(webhook, review) == expected, f"wake should {'' if expected else 'not '}be called for {what}"

@@ -9,7 +9,7 @@ use nodeless_fake_kubernetes::{PatchOptions, PatchType, resource};
 use nodeless_tests::lambda::{Function, binary, sample};
 use nodeless_tests::proxy::Outage;
 use nodeless_tests::stage::{Service, Stage, node_class};
-use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES};
+use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -65,11 +65,10 @@ impl Functions {
     }
 }
 
-/// The functions in a cluster in which a number of pods run on nodes of nodeless.
-async fn running_pods(stage: &Stage, count: u32) -> Functions {
+/// The functions in a cluster in which a number of pods wait for nodes, and whose EC2NodeClass is ready.
+async fn waiting_pods(stage: &Stage, count: u32) -> Functions {
     stage.create_inflate(count);
-    let count = usize::try_from(count).unwrap();
-    unschedulable_pods(stage, count).await;
+    unschedulable_pods(stage, usize::try_from(count).unwrap()).await;
 
     let mut catalog = stage.function(&binary("catalog")).await;
     catalog.invoke_sample("catalog.schedule.json").await.unwrap();
@@ -81,7 +80,13 @@ async fn running_pods(stage: &Stage, count: u32) -> Functions {
     assert!(has_condition(&stage.list(&NODE_CLASSES)[0], "ValidationSucceeded", "Unknown"));
     functions.claims(stage).await;
     assert!(has_condition(&stage.list(&NODE_CLASSES)[0], "Ready", "True"), "{:?}", stage.list(&NODE_CLASSES));
+    functions
+}
 
+/// The functions in a cluster in which a number of pods run on nodes of nodeless.
+async fn running_pods(stage: &Stage, count: u32) -> Functions {
+    let mut functions = waiting_pods(stage, count).await;
+    let count = usize::try_from(count).unwrap();
     functions.plan().await;
     // A doubled wake-up launches nothing twice.
     functions.plan().await;
@@ -121,6 +126,66 @@ async fn from_pending_pods_to_nodes_and_back() {
         functions.claims(&stage).await;
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
+}
+
+/// EC2 launches a group, its answer is lost, and the repeated call differs: meanwhile another subnet has the most free addresses.
+/// EC2 then describes the instances late, one after another, and their tags later still.
+#[tokio::test(flavor = "multi_thread")]
+async fn instances_of_a_launch_whose_answer_is_lost_are_found_by_their_tag() {
+    let Some(stage) = Stage::start().await else { return };
+    let ec2 = stage.world.lock().unwrap().ec2().clone();
+    ec2.change_account(|account| {
+        let seconds: Vec<_> = account.subnets.iter().map(|subnet| (subnet.clone(), subnet.id.clone())).collect();
+        for (mut second, first) in seconds {
+            second.id = first.replace("subnet-0a", "subnet-0b");
+            second.cidr = second.cidr.replace("10.0.", "10.1.");
+            account.tags.insert(second.id.clone(), account.tags[&first].clone());
+            account.subnets.push(second);
+        }
+        account.timing.visibility_delay = SignedDuration::from_secs(6);
+        account.timing.visibility_spread = SignedDuration::from_secs(4);
+        account.timing.tags_delay = SignedDuration::from_secs(3);
+    });
+    let mut functions = waiting_pods(&stage, 6).await;
+    functions.lifecycle.expect_any_problem();
+    let sizes = json!({ "spec": { "template": { "spec": { "requirements": [
+        { "key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"] },
+        { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"] },
+        { "key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"] },
+        { "key": "karpenter.k8s.aws/instance-cpu", "operator": "In", "values": ["4"] },
+    ] } } } });
+    let options = PatchOptions::default();
+    stage.api().patch(&NODE_POOLS, "", "default", None, PatchType::Merge, &sizes, &options).unwrap();
+
+    stage.lose_answers(Service::Ec2, Some("EC2 CreateFleet"));
+    functions.plan().await;
+    stage.forget_calls();
+    while ec2.instances().is_empty() {
+        functions.claims(&stage).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    stage.lose_answers(Service::Ec2, None);
+    let mut launched: Vec<String> = ec2.instances().into_iter().map(|instance| instance.id).collect();
+    launched.sort_unstable();
+    assert!(launched.len() >= 2, "{launched:?}");
+
+    while running(&stage.list(&resource::PODS)) < 6 {
+        functions.claims(&stage).await;
+        functions.sweep().await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let refused: Vec<_> =
+        ec2.calls().into_iter().filter(|call| call.api == "CreateFleet" && call.error.is_some()).collect();
+    let refused: Vec<_> = refused.into_iter().filter_map(|call| call.error).collect();
+    assert!(refused.contains(&"IdempotentParameterMismatch".to_owned()), "the answer was not repeated: {refused:?}");
+    let instances = ec2.instances();
+    assert!(instances.iter().all(|instance| instance.state.is_alive()), "a healthy instance was terminated");
+    assert_eq!(instances.len(), launched.len(), "nothing was launched twice");
+    let claims = stage.list(&NODE_CLAIMS);
+    let mut owned: Vec<&str> =
+        claims.iter().filter_map(|claim| claim["status"]["providerID"].as_str()?.rsplit('/').next()).collect();
+    owned.sort_unstable();
+    assert_eq!(owned, launched, "each instance has one claim");
 }
 
 #[tokio::test(flavor = "multi_thread")]

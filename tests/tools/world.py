@@ -114,5 +114,5 @@ class World:
         url = self.webhook_url()
         assert url is not None, "the installer has not installed a webhook"
         local = ministack.local_function_url(url)
-        change = [{"op": "replace", "path": f"/webhooks/{index}/clientConfig/url", "value": local} for index in range(2)]
+        change = [{"op": "replace", "path": f"/webhooks/{index}/clientConfig/url", "value": local} for index in range(3)]
         self.kubectl("patch", "validatingwebhookconfiguration", "nodeless-wake", "--type=json", "-p", json.dumps(change))

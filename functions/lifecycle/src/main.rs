@@ -52,8 +52,8 @@ impl Lifecycle {
         let message = serde_json::from_str(&body)
             .map_err(|error| Failure::Unreadable(format!("{body:?} is not a message of the claims queue: {error}")))?;
         match message {
-            ClaimMessage::Shard { shard } => {
-                self.reconciler.run_shard(shard).await.map(drop).map_err(|error| asked_again(&error))
+            ClaimMessage::Shard(message) => {
+                self.reconciler.run_shard(message).await.map(drop).map_err(|error| asked_again(&error))
             }
             ClaimMessage::Claim { name } => {
                 self.reconciler.run(&name).await.map(drop).map_err(|error| asked_again(&error))

@@ -9,9 +9,10 @@ use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
 use nodeless_catalog::{NodeClassSettings, ReportedMemory};
 use nodeless_model::claim::LaunchedInstance;
-use nodeless_model::{Node, NodeClaim, resources};
+use nodeless_model::{Node, NodeClaim, labels, resources};
+use nodeless_ports::cluster::ClusterView;
 use nodeless_ports::{PortError, RecordKind, StoredRecord};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The reported memory in the table and of the present Nodes.
 pub(crate) struct Known {
@@ -63,10 +64,45 @@ fn note(memory: &mut ReportedMemory, nodes: &[Node], claims: &[NodeClaim], now: 
     }
 }
 
+/// The record for an export, which has no claims table. Without a NodeClaim, or without AMIs in the status of the EC2NodeClass, it is
+/// unknown whether a Node has an AMI of its EC2NodeClass. It is assumed to: its report counts for the EC2NodeClass.
+pub(crate) fn of_export(view: &ClusterView, claims: &[NodeClaim], now: Timestamp) -> Result<StoredRecord, String> {
+    let mut memory = ReportedMemory::default();
+    note(&mut memory, &view.nodes, claims, now);
+    let with_image = claims.iter().filter_map(|claim| claim.status.instance.as_ref());
+    let with_image = with_image.filter(|instance| !instance.image_id.is_empty());
+    let with_image: HashSet<&str> = with_image.map(|instance| instance.id.as_str()).collect();
+    for node in &view.nodes {
+        let reported = node.capacity.get(resources::name::MEMORY);
+        let (Some(class), Some(instance_type)) = (class_of(node, view), node.labels.get(labels::INSTANCE_TYPE)) else {
+            continue;
+        };
+        let has_images = view.node_classes.get(class).and_then(|class| class.status.as_ref());
+        let has_images = has_images.is_some_and(|status| !status.amis.is_empty());
+        let image_known = node.instance_id().is_some_and(|id| with_image.contains(id));
+        if reported.milli() > 0 && !(has_images && image_known) {
+            memory.note(&any_image_of(class), instance_type, reported, now);
+        }
+    }
+    encode(&memory, 1, now).map_err(|error| error.to_string())
+}
+
+/// The EC2NodeClass of a Node of a NodePool.
+fn class_of<'a>(node: &'a Node, view: &'a ClusterView) -> Option<&'a str> {
+    let pool = view.node_pools.iter().find(|pool| Some(pool.name.as_str()) == node.node_pool())?;
+    Some(node.labels.get(labels::EC2_NODE_CLASS).map_or(pool.template.node_class.as_str(), String::as_str))
+}
+
+/// Takes the place of an image in the reports that count for all images of an EC2NodeClass.
+fn any_image_of(class: &str) -> String {
+    format!("ec2nodeclass/{class}")
+}
+
 /// Makes an EC2NodeClass use the memory that nodes with its images reported.
 pub(crate) fn apply(settings: &mut NodeClassSettings, class: &EC2NodeClass, memory: &ReportedMemory, now: Timestamp) {
-    let images = class.status.iter().flat_map(|status| &status.amis);
-    settings.learned_memory = memory.of_images(images.map(|image| image.id.as_str()), now);
+    let images = class.status.iter().flat_map(|status| &status.amis).map(|image| image.id.as_str());
+    let any = any_image_of(class.metadata.name.as_deref().unwrap_or_default());
+    settings.learned_memory = memory.of_images(images.chain([any.as_str()]), now);
 }
 
 /// Decodes a record of the table.

@@ -5,6 +5,7 @@
 //! sweep sends another message.
 
 use jiff::Timestamp;
+use nodeless_ports::queue::ShardMessage;
 use nodeless_ports::{ErrorKind, PortError, Queue, Shards, StoredShard};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,6 +21,8 @@ pub(crate) const TAKEN_FOR: Duration = Duration::from_mins(1);
 const MESSAGE_LATE: Duration = Duration::from_secs(2);
 /// After this time, due claims are assumed to have no message.
 const OVERDUE: Duration = Duration::from_secs(10);
+/// No claim is scheduled later than this, the longest delay of a message in SQS. If one is, the clock of its writer is wrong.
+const LATEST: Duration = Duration::from_mins(15);
 /// How many times a write of a shard is retried when other processes write it too.
 const ATTEMPTS: u32 = 16;
 
@@ -60,7 +63,24 @@ fn next_message(shard: &mut StoredShard, now: Timestamp) -> Option<Duration> {
         return None;
     }
     shard.message = Some(at);
+    shard.messages += 1;
     Some(until(now, at))
+}
+
+/// The delay of the message that replaces one that arrived before a claim is due; `None` if the arrived message is not the
+/// shard's last one, or no claim is due.
+///
+/// The last message arrives early if the clock of its writer is ahead of this one, or if the claims that it was sent for are
+/// reconciled already. Only the last message is replaced, and the replacement has another number. So copies of a message, and
+/// messages that others replaced, cause no messages.
+fn replace_early(shard: &mut StoredShard, number: u64, now: Timestamp) -> Option<Duration> {
+    if shard.message.is_none() || shard.messages != number {
+        return None;
+    }
+    let latest = after(now, LATEST);
+    shard.due.values_mut().for_each(|at| *at = (*at).min(latest));
+    shard.message = None;
+    next_message(shard, now)
 }
 
 /// Leases the claims that are due, so that no other process takes them. Returns them with the end of the lease.
@@ -159,7 +179,7 @@ async fn enqueue_in(
         add(&mut stored, claims);
         let message = next_message(&mut stored, now);
         if write(table, &before, &mut stored).await? {
-            return send(queue, shard, message).await;
+            return send(queue, &stored, message).await;
         }
     }
     Err(contended(shard))
@@ -173,24 +193,28 @@ pub(crate) struct Taken {
     pub(crate) claims: BTreeMap<String, Timestamp>,
 }
 
-/// Leases the due claims of a shard. `None` if there are none, because the message was delivered twice or another process was
-/// earlier.
+/// Leases the due claims of a shard. `None` if there are none, because the message was delivered twice, another process was
+/// earlier, or the message arrived early; then it is sent again for the remaining time.
 ///
 /// # Errors
-/// If the shard cannot be read or written.
-pub(crate) async fn take_due(table: &dyn Shards, shard: u32, now: Timestamp) -> Result<Option<Taken>, PortError> {
+/// If the shard cannot be read or written, or the message cannot be sent again.
+pub(crate) async fn take_due(
+    table: &dyn Shards,
+    queue: &dyn Queue,
+    now: Timestamp,
+    message: ShardMessage,
+) -> Result<Option<Taken>, PortError> {
     for _ in 0..ATTEMPTS {
-        let Some(mut stored) = table.shard(shard).await? else { return Ok(None) };
+        let Some(mut stored) = table.shard(message.shard).await? else { return Ok(None) };
         let before = stored.clone();
         let claims = take(&mut stored, now);
-        if claims.is_empty() {
-            return Ok(None);
-        }
+        let again = if claims.is_empty() { replace_early(&mut stored, message.number, now) } else { None };
         if write(table, &before, &mut stored).await? {
-            return Ok(Some(Taken { shard: stored, claims }));
+            send(queue, &stored, again).await?;
+            return Ok((!claims.is_empty()).then_some(Taken { shard: stored, claims }));
         }
     }
-    Err(contended(shard))
+    Err(contended(message.shard))
 }
 
 /// Returns leased claims to a shard, or adds claims that follow from them, and sends the next message of the shard.
@@ -217,7 +241,7 @@ pub(crate) async fn put_reconciled(
         let message = next_message(&mut stored, now);
         if write(table, &before, &mut stored).await? {
             taken.shard = stored;
-            return send(queue, number, message).await;
+            return send(queue, &taken.shard, message).await;
         }
     }
     Err(contended(number))
@@ -244,7 +268,7 @@ pub(crate) async fn repair(
             let message = next_message(&mut shard, now);
             // If another process writes the shard, that process sends the message.
             if write(table, &before, &mut shard).await? {
-                send(queue, shard.shard, message).await?;
+                send(queue, &shard, message).await?;
             }
         }
     }
@@ -270,9 +294,9 @@ async fn write(table: &dyn Shards, before: &StoredShard, shard: &mut StoredShard
     }
 }
 
-async fn send(queue: &dyn Queue, shard: u32, message: Option<Duration>) -> Result<(), PortError> {
+async fn send(queue: &dyn Queue, shard: &StoredShard, message: Option<Duration>) -> Result<(), PortError> {
     match message {
-        Some(delay) => queue.wake_shard(shard, delay).await,
+        Some(delay) => queue.wake_shard(ShardMessage { shard: shard.shard, number: shard.messages }, delay).await,
         None => Ok(()),
     }
 }
@@ -337,6 +361,28 @@ mod tests {
         assert_eq!(message(&[("a", 0)], Some(0), 1), (None, Some(at(0))), "it arrives at any moment");
         assert_eq!(message(&[("a", 0)], Some(0), 2), (Some(0), Some(at(2))), "it is late");
         assert_eq!(message(&[], Some(5), 0), (None, None));
+    }
+
+    #[test]
+    fn a_message_that_arrives_early_is_replaced_once() {
+        let early = |claims: &[(&str, i64)], message: Option<i64>, number: u64| {
+            let mut stored = StoredShard { messages: 4, ..shard(claims, message) };
+            let delay = replace_early(&mut stored, number, at(0));
+            (seconds(delay), stored.messages, stored)
+        };
+        let (delay, number, stored) = early(&[("a", 15), ("b", 20)], Some(15), 4);
+        assert_eq!((delay, number, stored.message), (Some(15), 5, Some(at(15))));
+        let mut copied = stored.clone();
+        assert_eq!(replace_early(&mut copied, 4, at(0)), None, "a copy of the replaced message");
+        assert_eq!(copied, stored);
+        let (delay, number, stored) = early(&[("a", 60)], Some(0), 4);
+        assert_eq!((delay, number, stored.message), (Some(60), 5, Some(at(60))), "its claims were put back meanwhile");
+        assert_eq!(early(&[("a", 15)], Some(15), 3).0, None, "another message replaced it");
+        assert_eq!(early(&[("a", 15)], Some(15), 0).0, None, "an earlier version sent it");
+        assert_eq!(early(&[("a", 60)], None, 4).0, None, "a process has taken the claims and sends the next message");
+        assert_eq!(early(&[], Some(15), 4).0, None, "no claim is due");
+        let (delay, _, stored) = early(&[("a", 86_400)], Some(86_400), 4);
+        assert_eq!((delay, stored.due), (Some(900), due(&[("a", 900)])), "a claim is due when the message arrives");
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub(crate) async fn a_shard_is_written_only_over_the_version_that_was_read(table
     // The maximum number of claims of a shard, with names of maximum length.
     let due: BTreeMap<String, Timestamp> =
         (0..256).map(|number| (format!("{}{number:05}", "a".repeat(58)), at(1_800_000_000_123 + number))).collect();
-    let mut shard = StoredShard { shard: 10, version: 0, due, message: Some(at(1_800_000_001_000)) };
+    let mut shard = StoredShard { shard: 10, version: 0, due, message: Some(at(1_800_000_001_000)), messages: 3 };
     shard.version = table.put_shard(&shard).await.unwrap();
     assert_eq!(shard.version, 1);
     assert_eq!(table.shard(10).await.unwrap().as_ref(), Some(&shard));

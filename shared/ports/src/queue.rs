@@ -49,10 +49,7 @@ pub enum ClaimMessage {
     },
     /// Reconcile the claims of this shard that are due now.
     #[serde(rename = "shard")]
-    Shard {
-        /// The shard's number.
-        shard: u32,
-    },
+    Shard(ShardMessage),
     /// A plan is due now: wake the planner. A FIFO queue cannot delay single messages, so the request for a later plan waits in
     /// this queue.
     #[serde(rename = "plan")]
@@ -72,6 +69,17 @@ pub enum ClaimMessage {
         /// When it was requested.
         at: jiff::Timestamp,
     },
+}
+
+/// A message about a shard of claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShardMessage {
+    /// The shard's number.
+    pub shard: u32,
+    /// The number of the message, counted from 1 for each shard. A message of an earlier version has none.
+    #[serde(default)]
+    pub number: u64,
 }
 
 /// A message of the catalog queue: "look now". One refresh runs for a cluster at a time.
@@ -125,7 +133,7 @@ pub trait Queue: Send + Sync {
     ///
     /// # Errors
     /// When the queue cannot be reached. The sweep then finds the shard within a minute.
-    async fn wake_shard(&self, shard: u32, delay: Duration) -> Result<(), PortError>;
+    async fn wake_shard(&self, message: ShardMessage, delay: Duration) -> Result<(), PortError>;
 
     /// Requests the validation of an EC2NodeClass after a delay of at most 15 minutes. A longer delay is shortened.
     ///

@@ -25,6 +25,15 @@ pub struct StoredShard {
     /// When the last message was due to arrive, if no process has taken the claims since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Timestamp>,
+    /// The number of messages that were sent, which is the number of the last one. A message with another number is a copy, or
+    /// another message replaced it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub messages: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The shards of one cluster.

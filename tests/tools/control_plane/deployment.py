@@ -142,7 +142,7 @@ class Deployment:
         parts = urlsplit(url)
         self._function_url = f"{parts.scheme}://{parts.netloc}"
         here = {"url": self.relay.url + parts.path, "caBundle": self.plane.authority.pair.certificate_data()}
-        change = [{"op": "replace", "path": f"/webhooks/{index}/clientConfig", "value": here} for index in range(2)]
+        change = [{"op": "replace", "path": f"/webhooks/{index}/clientConfig", "value": here} for index in range(3)]
         self.plane.kubectl("patch", "validatingwebhookconfiguration", WEBHOOK, "--type=json", "-p", json.dumps(change))
 
     def _webhook_url(self) -> str:

@@ -5,7 +5,7 @@ use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
 use jiff::Timestamp;
 use nodeless_aws::port_error;
-use nodeless_ports::queue::{CatalogMessage, ClaimMessage, NodeClassGeneration, PlanMessage, WakeSource};
+use nodeless_ports::queue::{CatalogMessage, ClaimMessage, NodeClassGeneration, PlanMessage, ShardMessage, WakeSource};
 use nodeless_ports::{ErrorKind, PortError, Queue};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
@@ -94,8 +94,8 @@ impl Queue for SqsQueue {
         self.send_claim_message(&ClaimMessage::NodeClass { name: name.to_owned() }, delay).await
     }
 
-    async fn wake_shard(&self, shard: u32, delay: Duration) -> Result<(), PortError> {
-        self.send_claim_message(&ClaimMessage::Shard { shard }, delay).await
+    async fn wake_shard(&self, message: ShardMessage, delay: Duration) -> Result<(), PortError> {
+        self.send_claim_message(&ClaimMessage::Shard(message), delay).await
     }
 
     async fn resolve_node_classes(&self, changed: &[NodeClassGeneration]) -> Result<(), PortError> {

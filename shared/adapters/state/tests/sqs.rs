@@ -5,7 +5,7 @@ use aws_config::{BehaviorVersion, Region};
 use aws_credential_types::Credentials;
 use aws_sdk_sqs::types::QueueAttributeName;
 use nodeless_ports::Queue;
-use nodeless_ports::queue::{ClaimMessage, PlanMessage, WakeSource};
+use nodeless_ports::queue::{ClaimMessage, PlanMessage, ShardMessage, WakeSource};
 use nodeless_state::SqsQueue;
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ async fn messages_arrive_in_the_form_that_the_functions_read() {
     let message: PlanMessage = serde_json::from_str(received.messages()[0].body().unwrap()).unwrap();
     assert!(matches!(message, PlanMessage::Wake { source: WakeSource::Webhook, .. }));
 
-    queue.wake_shard(4, Duration::from_secs(600)).await.unwrap();
-    queue.wake_shard(3, Duration::ZERO).await.unwrap();
+    queue.wake_shard(ShardMessage { shard: 4, number: 1 }, Duration::from_secs(600)).await.unwrap();
+    queue.wake_shard(ShardMessage { shard: 3, number: 2 }, Duration::ZERO).await.unwrap();
     queue.wake_planner_after(Duration::ZERO).await.unwrap();
     queue.check_node_class("default", Duration::ZERO).await.unwrap();
     let (mut shards, mut later_plans, mut checked) = (Vec::new(), 0, Vec::new());
@@ -41,7 +41,7 @@ async fn messages_arrive_in_the_form_that_the_functions_read() {
         }
         for message in received.messages() {
             match serde_json::from_str(message.body().unwrap()).unwrap() {
-                ClaimMessage::Shard { shard } => shards.push(shard),
+                ClaimMessage::Shard(message) => shards.push(message),
                 ClaimMessage::Plan { .. } => later_plans += 1,
                 ClaimMessage::NodeClass { name } => checked.push(name),
                 other @ (ClaimMessage::Claim { .. } | ClaimMessage::Sweep { .. }) => panic!("{other:?}"),
@@ -54,9 +54,16 @@ async fn messages_arrive_in_the_form_that_the_functions_read() {
                 .unwrap();
         }
     }
-    assert_eq!((shards, later_plans, checked), (vec![3], 1, vec!["default".to_owned()]));
+    assert_eq!(
+        (shards, later_plans, checked),
+        (vec![ShardMessage { shard: 3, number: 2 }], 1, vec!["default".to_owned()])
+    );
 
     let without_claims_queue = SqsQueue::new(&config, "test", &plan, None);
-    let refused = without_claims_queue.wake_shard(0, Duration::ZERO).await.unwrap_err().to_string();
+    let refused = without_claims_queue
+        .wake_shard(ShardMessage { shard: 0, number: 1 }, Duration::ZERO)
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(refused.contains("NODELESS_CLAIMS_QUEUE_URL"), "{refused}");
 }

@@ -77,7 +77,8 @@ impl DryRun {
         let (kept, catalog) = (OfferCache::default(), Arc::new(catalog));
         let mut assumptions = Vec::new();
         assume_node_classes(&mut view, &catalog, &mut assumptions);
-        let memory = reported_memory::known(&Ok(StoredRecord::default()), &view.nodes, &records, now).memory;
+        let reported_memory = reported_memory::of_export(&view, &records, now);
+        let memory = reported_memory::known(&reported_memory, &[], &[], now).memory;
         let types = kept.instance_types(&catalog, &view.node_classes, &[], &shifted, &memory, now);
         let known = Known { types: &types, catalog: &catalog };
         known.fill_nodes(&mut view, &mut assumptions);
@@ -90,7 +91,7 @@ impl DryRun {
         let with_static_capacity = disruption.is_some();
         let churn = disruption.map(Ok);
         let bare = Snapshot::bare(now, catalog);
-        let snapshot = Snapshot { view, claims: records, usage, shifted, settings, churn, ..bare };
+        let snapshot = Snapshot { view, claims: records, usage, shifted, settings, churn, reported_memory, ..bare };
         let offered = Offered::of(&snapshot, &kept);
         let (static_claims, stated) = with_static_capacity.then(|| static_capacity(&snapshot, &offered)).unzip();
         let stated = stated.unwrap_or_default();

@@ -12,6 +12,7 @@ mod claim_updates;
 mod cluster_state;
 mod command_records;
 mod conditions;
+mod deletions;
 mod dry_disruption;
 mod dry_run;
 mod execute;

@@ -17,6 +17,7 @@ use crate::shards;
 use batch::Progress;
 use nodeless_lifecycle::{Effect, Registration, Settings, Step, charge_when_written, step};
 use nodeless_model::{NodeClaim, Phase};
+use nodeless_ports::queue::ShardMessage;
 use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue, State};
 use nodeless_telemetry::{Metric, Metrics};
 use std::sync::Arc;
@@ -80,14 +81,15 @@ pub struct ReconcileError {
 
 impl Reconciler {
     /// Reconciles the claims of a shard that are due, and sends the message for the next due time. If no claim is due, because
-    /// the message was delivered twice or another process was earlier, nothing happens.
+    /// the message was delivered twice or another process was earlier, nothing happens. A message that arrives before the claims
+    /// are due is sent again for the remaining time.
     ///
     /// # Errors
-    /// If the claims table cannot be read or written. The sweep then finds the claims.
-    pub async fn run_shard(&self, shard: u32) -> Result<Vec<Reconciled>, ReconcileError> {
-        let failed = |source| ReconcileError { of: format!("shard {shard}"), source };
-        let Some(taken) = shards::take_due(self.claims.as_ref(), shard, self.context.now()).await.map_err(failed)?
-        else {
+    /// If the claims table cannot be read or written, or the message cannot be sent again. The sweep then finds the claims.
+    pub async fn run_shard(&self, message: ShardMessage) -> Result<Vec<Reconciled>, ReconcileError> {
+        let failed = |source| ReconcileError { of: format!("shard {}", message.shard), source };
+        let (table, queue, now) = (self.claims.as_ref(), self.queue.as_ref(), self.context.now());
+        let Some(taken) = shards::take_due(table, queue, now, message).await.map_err(failed)? else {
             return Ok(Vec::new());
         };
         let names: Vec<String> = taken.claims.keys().cloned().collect();

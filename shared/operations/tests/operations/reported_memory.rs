@@ -1,11 +1,15 @@
 //! What the claims table keeps of the memory that nodes reported.
 
-use crate::common::{Harness, pod, running_cluster};
+use crate::common::{Harness, pod, running_cluster, small_catalog};
 use nodeless_catalog::ReportedMemory;
 use nodeless_fake_kubernetes::resource::NODES;
-use nodeless_model::Quantity;
 use nodeless_model::claim::condition;
+use nodeless_model::{NodeClaim, Quantity};
+use nodeless_operations::plan::PlanSettings;
+use nodeless_operations::{DryRun, DryRunInput};
+use nodeless_ports::cluster::ClusterView;
 use nodeless_ports::{ErrorKind, RecordKind, Records, StoredRecord};
+use nodeless_scheduling::Launch;
 use serde_json::json;
 
 /// A node reports so much memory, in MiB.
@@ -96,4 +100,51 @@ async fn a_plan_without_the_record_goes_by_the_nodes_and_overwrites_nothing() {
     assert!(named, "{:?}", report.problems);
     let after = harness.claims.record(RecordKind::ReportedMemory, "").await.unwrap().unwrap_or_default();
     assert_eq!((after.version, read(&after).ends().is_some()), (3, true));
+}
+
+/// What `nodeless plan` launches for the pods of this cluster, by the names of instance types.
+fn planned(harness: &Harness, view: ClusterView, claims: Vec<NodeClaim>) -> Vec<Vec<String>> {
+    let dry_run = DryRun::new(DryRunInput {
+        view,
+        claims,
+        catalog: small_catalog(),
+        now: harness.clock.time(),
+        shifted: Vec::new(),
+        settings: PlanSettings::default(),
+        disruption: None,
+    });
+    let (_, solution) = dry_run.place();
+    assert!(solution.unschedulable.is_empty(), "{:?}", solution.unschedulable);
+    let names = |launch: &Launch| launch.instance_types.iter().map(|one| one.name.to_string()).collect();
+    solution.launches.iter().map(names).collect()
+}
+
+#[tokio::test]
+async fn a_plan_of_an_export_goes_by_what_its_nodes_report() {
+    let harness = running_cluster(1).await;
+    let node = harness.cluster.nodes().into_values().next().unwrap();
+    let own = node.labels["node.kubernetes.io/instance-type"].clone();
+    let estimate = node.capacity.get("memory").units() / (1 << 20);
+    // It fits on a node with the estimated memory, and not on one with what this node reports.
+    let mut pod = pod("large", 3000);
+    let memory = format!("{}Mi", estimate - 1_400);
+    pod["spec"]["containers"][0]["resources"]["requests"]["memory"] = json!(memory);
+    harness.cluster.add_pods([pod]);
+    let claims = harness.records().await;
+    let launches = planned(&harness, harness.cluster.view(), claims.clone());
+    assert!(launches.len() == 1 && launches[0].contains(&own), "{launches:?}");
+
+    set_memory(&harness, &node.name, estimate - 700);
+    let whole = harness.cluster.view();
+    let mut without_images = whole.clone();
+    without_images.node_classes.values_mut().for_each(|class| class.status.as_mut().unwrap().amis.clear());
+    let exports = [
+        ("all objects", whole.clone(), claims.clone()),
+        ("no NodeClaims", whole, Vec::new()),
+        ("an EC2NodeClass as it was applied", without_images, claims),
+    ];
+    for (export, view, claims) in exports {
+        let launches = planned(&harness, view, claims);
+        assert!(launches.len() == 1 && !launches[0].contains(&own), "{export}: {launches:?}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Claims are reconciled by shards: one message and one read for many, and none waits for another.
 
-use crate::common::{Harness, pod, running_cluster};
+use crate::common::{Harness, message, pod, running_cluster};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_lifecycle::{Settings, begin_termination};
@@ -100,7 +100,9 @@ async fn launched_cluster(nodes: usize) -> Harness {
     let mut harness = Harness::new().await;
     harness.cluster.add_pods((0..nodes).map(|number| pod(&format!("web-{number}"), 3000)));
     harness.planner().run().await.unwrap();
-    harness.process(async |harness| harness.reconciler().run_shard(0).await.unwrap()).await;
+    for message in harness.queue.take_shards() {
+        harness.process(async |harness| harness.reconciler().run_shard(message).await.unwrap()).await;
+    }
     assert_eq!(harness.cloud.launched(), nodes);
     harness
 }
@@ -117,9 +119,9 @@ async fn nodes_that_join_are_read_once_and_have_one_message() {
         harness.cluster.converge();
         later(&harness, 1);
         drop(harness.faults.take_calls());
-        let shards = harness.queue.take_shards();
-        assert_eq!((shards.as_slice(), harness.queue.waiting()), (&[0][..], 0), "one message");
-        let done = harness.reconciler().run_shard(0).await.unwrap();
+        let sent: Vec<u32> = harness.queue.take_shards().into_iter().map(|message| message.shard).collect();
+        assert_eq!((sent.as_slice(), harness.queue.waiting()), (&[0][..], 0), "one message");
+        let done = harness.reconciler().run_shard(message(0)).await.unwrap();
         assert_eq!(done.len(), nodes);
         assert!(done.iter().all(|one| one.phase >= Some(Phase::Registered)), "{done:?}");
         calls.push(harness.faults.take_calls());
@@ -140,10 +142,10 @@ async fn nodes_that_join_are_read_once_and_have_one_message() {
 async fn a_message_that_comes_twice_reads_the_shard_and_does_nothing() {
     let harness = launched_cluster(2).await;
     later(&harness, 1);
-    assert_eq!(harness.reconciler().run_shard(0).await.unwrap().len(), 2);
+    assert_eq!(harness.reconciler().run_shard(message(0)).await.unwrap().len(), 2);
     drop(harness.faults.take_calls());
-    assert_eq!(harness.reconciler().run_shard(0).await.unwrap(), []);
-    assert_eq!(harness.reconciler().run_shard(7).await.unwrap(), [], "a shard that was never written");
+    assert_eq!(harness.reconciler().run_shard(message(0)).await.unwrap(), []);
+    assert_eq!(harness.reconciler().run_shard(message(7)).await.unwrap(), [], "a shard that was never written");
     assert_eq!(harness.faults.take_calls(), BTreeMap::from([("claims shard", 2)]));
 }
 
@@ -157,7 +159,7 @@ async fn a_launch_without_an_answer_holds_up_no_other_claim() {
     harness.cluster.converge();
     later(&harness, 1);
     let (slow, answers) = reluctant(&harness, None);
-    let running = tokio::spawn(async move { slow.run_shard(0).await });
+    let running = tokio::spawn(async move { slow.run_shard(message(0)).await });
     // Everything that can be done is done, and then time passes.
     for _ in 0..200 {
         tokio::task::yield_now().await;
@@ -182,7 +184,7 @@ async fn a_claim_whose_steps_do_not_end_is_tried_again() {
     harness.cluster.add_pods([pod("web", 1000)]);
     harness.planner().run().await.unwrap();
     let (slow, _answers) = reluctant(&harness, None);
-    let running = tokio::spawn(async move { slow.run_shard(0).await });
+    let running = tokio::spawn(async move { slow.run_shard(message(0)).await });
     for _ in 0..30 {
         for _ in 0..50 {
             tokio::task::yield_now().await;
@@ -205,7 +207,7 @@ async fn instances_are_terminated_together_and_one_that_is_not_holds_up_no_other
     }
     let kept = harness.cloud.alive()[0].id.clone();
     let (reconciler, _) = reluctant(&harness, Some(kept.clone()));
-    let done = reconciler.run_shard(0).await.unwrap();
+    let done = reconciler.run_shard(message(0)).await.unwrap();
     let states =
         |harness: &Harness| harness.cloud.alive().into_iter().map(|it| (it.id, it.state)).collect::<BTreeMap<_, _>>();
     let alive = states(&harness);
@@ -213,7 +215,7 @@ async fn instances_are_terminated_together_and_one_that_is_not_holds_up_no_other
     assert_eq!(done.iter().filter(|one| !one.waits_for.is_empty()).count(), 1, "{done:?}");
     later(&harness, 20);
     drop(harness.faults.take_calls());
-    harness.reconciler().run_shard(0).await.unwrap();
+    harness.reconciler().run_shard(message(0)).await.unwrap();
     assert_eq!(harness.faults.take_calls()["cloud instances"], 1, "all of them are read by one call");
 }
 
@@ -224,14 +226,15 @@ async fn the_sweep_finds_claims_of_a_process_that_ended_and_claims_that_no_shard
     // The process ends after it has taken the claims, and the message is lost.
     harness.faults.take_writes();
     harness.faults.kill_at(0, true);
-    assert!(harness.process(async |harness| harness.reconciler().run_shard(0).await).await.is_none());
+    assert!(harness.process(async |harness| harness.reconciler().run_shard(message(0)).await).await.is_none());
     harness.queue.clear();
     let taken = due(&harness).await;
     assert!(taken.values().all(|seconds| (59..=60).contains(seconds)), "{taken:?}");
     later(&harness, 71);
     harness.sweeper().run().await.unwrap();
-    assert_eq!(harness.queue.take_shards(), [0]);
-    assert_eq!(harness.reconciler().run_shard(0).await.unwrap().len(), 3);
+    let sent = harness.queue.take_shards();
+    assert_eq!(sent.iter().map(|message| message.shard).collect::<Vec<_>>(), [0]);
+    assert_eq!(harness.reconciler().run_shard(message(0)).await.unwrap().len(), 3);
 
     let mut shard = harness.claims.shard(0).await.unwrap().unwrap();
     shard.due.clear();
@@ -239,7 +242,26 @@ async fn the_sweep_finds_claims_of_a_process_that_ended_and_claims_that_no_shard
     harness.queue.clear();
     let report = harness.sweeper().run().await.unwrap();
     assert_eq!(report.requeued.len(), 3, "{report:?}");
-    assert_eq!(harness.queue.take_shards(), [0]);
+    assert_eq!(harness.queue.waiting(), 1);
+}
+
+#[tokio::test]
+async fn a_message_that_arrives_before_its_claims_are_due_is_sent_again_once() {
+    let mut harness = Harness::new().await;
+    harness.cluster.add_pods((0..3).map(|number| pod(&format!("web-{number}"), 3000)));
+    harness.planner_ahead(Duration::from_secs(15)).run().await.unwrap();
+    let sent = harness.queue.take_shards();
+    assert_eq!(sent.len(), 1);
+    for copy in [1, 2] {
+        assert_eq!(harness.reconciler().run_shard(sent[0]).await.unwrap(), [], "by this clock they are not due");
+        assert_eq!(harness.queue.waiting(), 1, "after copy {copy}");
+    }
+    later(&harness, 15);
+    let again = harness.queue.take_shards();
+    assert_eq!(again.len(), 1);
+    harness.process(async |harness| harness.reconciler().run_shard(again[0]).await.unwrap()).await;
+    assert_eq!(harness.cloud.launched(), 3);
+    assert_eq!(harness.queue.waiting(), 1, "the one for the next steps");
 }
 
 #[tokio::test]
@@ -247,13 +269,13 @@ async fn what_cannot_be_read_is_tried_again_for_all_claims() {
     let harness = launched_cluster(2).await;
     later(&harness, 1);
     harness.faults.fail("claims get all", ErrorKind::Unavailable);
-    let done = harness.reconciler().run_shard(0).await.unwrap();
+    let done = harness.reconciler().run_shard(message(0)).await.unwrap();
     assert!(done.iter().all(|one| one.waits_for.len() == 1), "{done:?}");
     let waiting = due(&harness).await;
     assert!(waiting.len() == 2 && waiting.values().all(|seconds| (9..=10).contains(seconds)), "{waiting:?}");
     harness.faults.end_outages();
     later(&harness, 10);
-    assert_eq!(harness.reconciler().run_shard(0).await.unwrap().len(), 2);
+    assert_eq!(harness.reconciler().run_shard(message(0)).await.unwrap().len(), 2);
 }
 
 #[tokio::test]

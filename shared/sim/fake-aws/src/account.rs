@@ -7,6 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::facts::RegionFacts;
+use super::instance::CapacityType;
+use super::quotas::QuotaFamily;
 
 /// Tags of one resource.
 pub type Tags = BTreeMap<String, String>;
@@ -210,6 +212,8 @@ pub struct Account {
     pub roles: Vec<String>,
     /// Capacity reservations.
     pub capacity_reservations: Vec<CapacityReservation>,
+    /// The quotas of vCPUs. A family without an entry has no quota.
+    pub vcpu_quotas: BTreeMap<(CapacityType, QuotaFamily), u64>,
     /// Placement groups.
     pub placement_groups: Vec<PlacementGroup>,
     /// EKS clusters.
@@ -238,6 +242,7 @@ impl Account {
             instance_profiles: Vec::new(),
             roles: Vec::new(),
             capacity_reservations: Vec::new(),
+            vcpu_quotas: BTreeMap::new(),
             placement_groups: Vec::new(),
             clusters: Vec::new(),
             parameters: BTreeMap::new(),

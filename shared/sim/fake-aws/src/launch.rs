@@ -221,7 +221,7 @@ impl State {
     }
 
     /// The reservation that the launch would use: the specified one, or an open one that matches.
-    fn reservation(&self, plan: &LaunchPlan) -> Result<Option<&CapacityReservation>, Ec2Error> {
+    pub(super) fn reservation(&self, plan: &LaunchPlan) -> Result<Option<&CapacityReservation>, Ec2Error> {
         let base = "/CapacityReservationSpecification";
         let preference = plan.member(&format!("{base}/CapacityReservationPreference"));
         let target = plan.member(&format!("{base}/CapacityReservationTarget/CapacityReservationId"));
@@ -260,8 +260,10 @@ impl State {
             let plain = error.message.is_empty() && error.code == "InsufficientInstanceCapacity";
             return Err(if plain { no_capacity(&plan.offering) } else { error.clone() });
         }
+        let quota = self.room_in_quota(&plan.offering)?;
         let scarce = self.faults.scarce.iter().filter(|(pattern, _)| pattern.matches(&plan.offering));
-        match scarce.map(|(_, left)| *left).chain(self.capacity.get(&plan.offering).copied()).min() {
+        let limits = scarce.map(|(_, left)| *left).chain(self.capacity.get(&plan.offering).copied()).chain(quota);
+        match limits.min() {
             Some(0) => Err(no_capacity(&plan.offering)),
             depth => Ok(depth),
         }

@@ -86,6 +86,7 @@ impl State {
         }
         let subnet = self.account.subnets.iter().find(|subnet| subnet.id == plan.subnet_id);
         let addresses = subnet.map_or(0, |subnet| subnet.free_addresses);
+        self.check_quota(&plan, most)?;
         let depth = self.depth(&plan)?.unwrap_or(u64::MAX);
         let possible = u64::from(most).min(depth);
         if possible < u64::from(least) {

@@ -6,7 +6,7 @@ use crate::plan::pools::{self, Offered};
 use crate::plan::registration_health::{self, PoolRegistrations, Registrations};
 use crate::plan::report::Outcome;
 use crate::plan::snapshot::Snapshot;
-use crate::plan::{hashes, overlays};
+use crate::plan::{deletions, hashes, overlays};
 use nodeless_model::NodeClaim;
 use nodeless_model::object::ObjectEvent;
 use nodeless_ports::RecordKind;
@@ -131,8 +131,11 @@ impl Noting {
                 outcome.report.problems.push(format!("NodeClaim {}: {why}", claim.name));
             }
         }
-        let behind = hashes::behind(&claims, &snapshot.view);
-        let wake = if behind.is_empty() { Vec::new() } else { vec![Action::WakeClaims(behind)] };
+        let mut due = hashes::behind(&claims, &snapshot.view);
+        due.extend(deletions::deleted(&claims, &snapshot.view));
+        due.sort();
+        due.dedup();
+        let wake = if due.is_empty() { Vec::new() } else { vec![Action::WakeClaims(due)] };
         Kept { batch: Batch::each(Stage::Bookkeeping, wake), claims, outcome }
     }
 }

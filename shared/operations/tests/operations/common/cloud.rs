@@ -6,7 +6,7 @@ use nodeless_fake_aws::requests::{
     CreateLaunchTemplate, Describe, InstanceMarketOptions, LaunchTemplateData, RunInstances, Tag, TagSpecification,
     TerminateInstances,
 };
-use nodeless_fake_aws::{CapacityType, Ec2, LaunchFault, Offering, OfferingPattern, SecurityGroup};
+use nodeless_fake_aws::{CapacityType, Ec2, LaunchFault, Offering, OfferingPattern, QuotaFamily, SecurityGroup};
 use nodeless_model::instance::{Instance, InstanceState};
 use nodeless_model::labels;
 use nodeless_world::WorldClock;
@@ -50,6 +50,15 @@ impl TestCloud {
         if let Some(left) = left {
             self.ec2.run_short(OfferingPattern::default(), left);
         }
+    }
+
+    /// The account may have so many vCPUs of standard instances; `None` removes the quota.
+    pub fn set_quota(&self, capacity_type: CapacityType, vcpus: Option<u64>) {
+        let key = (capacity_type, QuotaFamily::Standard);
+        self.ec2.change_account(|account| match vcpus {
+            Some(vcpus) => drop(account.vcpu_quotas.insert(key, vcpus)),
+            None => drop(account.vcpu_quotas.remove(&key)),
+        });
     }
 
     /// EC2 lists none of its instances any more, as if all had just been launched.

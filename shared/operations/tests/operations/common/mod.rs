@@ -17,14 +17,15 @@ pub use watched::{
     phases, running_cluster, watched,
 };
 
+use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_catalog::{Catalog, Facts};
 use nodeless_lifecycle::Settings;
 use nodeless_model::NodeClaim;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{CatalogCache, Context, EventRate, Interrupter, Planner, Reconciler, Sweeper};
-use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{Claims, Cloud, Cluster, Queue, Shards, State, StoredCatalog, ZonalShifts};
+use nodeless_ports::queue::{ShardMessage, WakeSource};
+use nodeless_ports::{Claims, Clock, Cloud, Cluster, Queue, Shards, State, StoredCatalog, ZonalShifts};
 use nodeless_telemetry::Captured;
 use nodeless_world::WorldClock;
 use nodeless_world::fault_injection::{
@@ -130,6 +131,12 @@ impl Harness {
         self.planner = self.cold_planner();
     }
 
+    /// A planner whose clock is ahead of that of the other processes.
+    pub fn planner_ahead(&self, by: Duration) -> Planner {
+        let clock = Arc::new(Ahead { clock: self.clock.clone(), by });
+        planner(&Context { clock, ..self.context() }, &self.ports, &self.settings)
+    }
+
     pub async fn claims_named(&self, names: &[String]) -> Vec<NodeClaim> {
         self.records().await.into_iter().filter(|claim| names.contains(&claim.name)).collect()
     }
@@ -196,7 +203,7 @@ impl Harness {
         let mut shard = self.claims.shard(0).await.unwrap().unwrap_or_default();
         shard.due.insert(name.to_owned(), self.clock.time());
         self.claims.put_shard(&shard).await.unwrap();
-        self.queue.wake_shard(0, Duration::ZERO).await.unwrap();
+        self.queue.wake_shard(message(0), Duration::ZERO).await.unwrap();
     }
 
     /// Wakes the planner, as the webhook does for pods that wait.
@@ -253,6 +260,28 @@ impl Harness {
             self.tick().await;
         }
     }
+}
+
+/// A clock that is ahead of another.
+struct Ahead {
+    clock: WorldClock,
+    by: Duration,
+}
+
+#[async_trait]
+impl Clock for Ahead {
+    fn now(&self) -> Timestamp {
+        self.clock.time() + self.by
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        self.clock.sleep(duration).await;
+    }
+}
+
+/// A message about a shard that is not the shard's last one.
+pub fn message(shard: u32) -> ShardMessage {
+    ShardMessage { shard, number: 0 }
 }
 
 fn planner(context: &Context, ports: &Ports, settings: &PlanSettings) -> Planner {

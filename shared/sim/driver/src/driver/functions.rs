@@ -8,6 +8,7 @@ use nodeless_operations::{
     CapacitySettings, CatalogCache, Context, EventRate, Interrupter, PlanError, PlanReport, Planner, ReconcileError,
     Reconciled, Reconciler, RefreshError, RefreshReport, Refresher, SweepError, SweepReport, Sweeper, Validator,
 };
+use nodeless_ports::queue::ShardMessage;
 use nodeless_ports::{CatalogSource, Cloud, Cluster, PortError, Queue, State, ZonalShifts};
 use nodeless_telemetry::Sink;
 use nodeless_world::World;
@@ -159,8 +160,8 @@ impl Functions {
         Outcome::Planned(self.planner.run().await)
     }
 
-    pub(crate) async fn reconcile(&self, shard: u32) -> Outcome {
-        Outcome::Reconciled(self.reconciler.run_shard(shard).await)
+    pub(crate) async fn reconcile(&self, message: ShardMessage) -> Outcome {
+        Outcome::Reconciled(self.reconciler.run_shard(message).await)
     }
 
     pub(crate) async fn sweep(&self) -> Outcome {

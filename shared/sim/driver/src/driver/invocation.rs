@@ -20,7 +20,7 @@ impl Invocation {
         let future = Box::pin(async move {
             match &own {
                 Work::Plan => functions.plan().await,
-                Work::Shard(shard) => functions.reconcile(*shard).await,
+                Work::Shard(message) => functions.reconcile(*message).await,
                 Work::Sweep => functions.sweep().await,
                 Work::Refresh => functions.refresh().await,
                 Work::Validate(name) => functions.validate(name).await,
@@ -47,6 +47,14 @@ impl Future for Invocation {
 }
 
 impl Work {
+    /// Whether this is the same work as another, for the same object.
+    pub(crate) fn has_subject_of(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Shard(one), Self::Shard(other)) => one.shard == other.shard,
+            _ => self == other,
+        }
+    }
+
     fn name(&self) -> &'static str {
         match self {
             Self::Plan => "a plan",

@@ -23,6 +23,7 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_fake_kubernetes::resource::EVENTS;
 use nodeless_fake_kubernetes::{Change, ChangeKind};
 use nodeless_operations::gates::FeatureGates;
+use nodeless_ports::queue::ShardMessage;
 use nodeless_telemetry::{Sink, emit};
 use nodeless_world::fault_injection::{Fate, FaultInjection};
 use nodeless_world::memory::{MemoryClaims, MemoryQueue};
@@ -49,11 +50,11 @@ const ROUNDS: usize = 10_000;
 /// The maximum number of outcomes that are kept.
 const OUTCOMES: usize = 1_000;
 
-/// A unit of work, by its subject.
+/// A unit of work.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Work {
     Plan,
-    Shard(u32),
+    Shard(ShardMessage),
     Sweep,
     Refresh,
     Validate(String),
@@ -339,9 +340,13 @@ impl Driver {
     /// Starts due work that is not running already. Returns whether there was any.
     fn start(&mut self) -> bool {
         let plans_held = self.plans_held_until.is_some_and(|until| until > self.world.now());
-        let waits = |work: &Work| self.busy.contains(work) || (plans_held && *work == Work::Plan);
-        let ready: Vec<Work> = self.due.iter().filter(|work| !waits(work)).cloned().collect();
-        for work in &ready {
+        let mut started = false;
+        for work in &self.due.clone() {
+            let runs = self.busy.iter().any(|busy| busy.has_subject_of(work));
+            if runs || (plans_held && *work == Work::Plan) {
+                continue;
+            }
+            started = true;
             self.due.remove(work);
             if !self.may_overlap(work) {
                 self.busy.insert(work.clone());
@@ -349,7 +354,7 @@ impl Driver {
             let (functions, work) = (self.functions.clone(), work.clone());
             self.running.push(Invocation::new(functions, work, self.fault_injection.clone()));
         }
-        !ready.is_empty()
+        started
     }
 
     /// Whether the same work may run twice at once. With fault injection it may, as in AWS: the claims queue may deliver two

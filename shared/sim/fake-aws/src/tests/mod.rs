@@ -4,6 +4,7 @@ mod faults;
 mod fleet;
 mod launch_templates;
 mod life;
+mod quotas;
 
 use std::collections::BTreeMap;
 

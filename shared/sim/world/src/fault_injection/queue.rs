@@ -3,7 +3,7 @@
 use super::FaultInjection;
 use crate::random::Random;
 use async_trait::async_trait;
-use nodeless_ports::queue::{NodeClassGeneration, WakeSource};
+use nodeless_ports::queue::{NodeClassGeneration, ShardMessage, WakeSource};
 use nodeless_ports::{PortError, Queue};
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,15 +92,15 @@ impl Queue for FaultyQueue {
         self.fault_injection.write("queue check node class", name.to_owned(), |()| true, send).await
     }
 
-    async fn wake_shard(&self, shard: u32, delay: Duration) -> Result<(), PortError> {
+    async fn wake_shard(&self, message: ShardMessage, delay: Duration) -> Result<(), PortError> {
         let Fate(copies) = self.fault_injection.fate();
         let send = async {
             for late in copies {
-                self.inner.wake_shard(shard, delay + late).await?;
+                self.inner.wake_shard(message, delay + late).await?;
             }
             Ok(())
         };
-        self.fault_injection.write("queue wake shard", shard.to_string(), |()| true, send).await
+        self.fault_injection.write("queue wake shard", message.shard.to_string(), |()| true, send).await
     }
 
     async fn resolve_node_classes(&self, changed: &[NodeClassGeneration]) -> Result<(), PortError> {

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{ApiServer, CreateOptions};
 use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase};
-use nodeless_ports::queue::WakeSource;
+use nodeless_ports::queue::{ShardMessage, WakeSource};
 use nodeless_ports::{Claims, ErrorKind, PlanningView as _, Queue as _};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -154,7 +154,7 @@ fn messages_are_lost_late_and_doubled() {
     fault_injection.set_rates(Rates { late: 1.0, doubled: 1.0, latest: Duration::from_mins(1), ..Rates::default() });
     let Fate(copies) = fault_injection.fate();
     assert_eq!(copies.len(), 2);
-    queue.wake_shard(0, Duration::from_secs(5)).now_or_never().unwrap().unwrap();
+    queue.wake_shard(ShardMessage { shard: 0, number: 1 }, Duration::from_secs(5)).now_or_never().unwrap().unwrap();
     assert!(inner.next_due().unwrap() > Timestamp::from_second(5).unwrap());
 }
 

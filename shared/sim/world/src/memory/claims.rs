@@ -17,6 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// The maximum size of an item.
+const ITEM_BYTES: usize = 400 * 1024;
+
 /// The claims table of one cluster. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryClaims {
@@ -172,6 +175,15 @@ impl Table {
         self.revision += 1;
         Ok(version)
     }
+}
+
+/// DynamoDB stores at most 400 kB in an item.
+fn check_item(operation: &str, bytes: usize) -> Result<(), PortError> {
+    if bytes <= ITEM_BYTES {
+        return Ok(());
+    }
+    let message = format!("the item takes {bytes} bytes, and at most {ITEM_BYTES} can be stored");
+    Err(PortError::new(ErrorKind::Invalid, operation, message))
 }
 
 /// The operations that read and write a record, as fault injection names them.
@@ -341,6 +353,7 @@ impl Plans for MemoryClaims {
             _ if !current => return Ok(Committed::Overtaken),
             Commit::Launch(claims, limits) => Committed::created(table.create(operation, claims, Some(limits))?),
             Commit::Leave(leaving) => {
+                node_pool_of(operation, leaving.iter().map(|one| &one.claim))?;
                 if let Some(changed) = leaving.iter().find(|one| !table.is_as_read(&one.claim)) {
                     return Err(conflict(operation, &changed.claim.name));
                 }
@@ -499,6 +512,7 @@ impl Records for MemoryClaims {
 
     async fn put_record(&self, kind: RecordKind, record: &StoredRecord) -> Result<u64, PortError> {
         let operation = record_operations(kind).1;
+        check_item(operation, record.encoded.len())?;
         let mut table = self.lock();
         let key = (kind, record.node_pool.clone());
         if table.records.get(&key).map_or(0, |present| present.version) != record.version {

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use nodeless_ports::queue::{NodeClassGeneration, WakeSource};
+use nodeless_ports::queue::{NodeClassGeneration, ShardMessage, WakeSource};
 use nodeless_ports::{Clock, PortError, Queue};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,7 @@ struct State {
     planner_seconds: HashMap<WakeSource, i64>,
     /// When to wake the planner later.
     planner_later: BTreeSet<Timestamp>,
-    shards: BTreeSet<(Timestamp, u32)>,
+    shards: BTreeSet<(Timestamp, ShardMessage)>,
     node_classes: BTreeSet<(Timestamp, String)>,
     /// Whether to resolve EC2NodeClasses.
     resolve: bool,
@@ -54,9 +54,9 @@ impl MemoryQueue {
         state.planner.take().or(later)
     }
 
-    /// Takes the shards to reconcile now, the longest due first, each once.
+    /// Takes the messages about shards that are due, the longest due first, each once.
     #[must_use]
-    pub fn take_shards(&self) -> Vec<u32> {
+    pub fn take_shards(&self) -> Vec<ShardMessage> {
         take_due(&mut self.lock().shards, self.clock.now())
     }
 
@@ -136,9 +136,9 @@ impl Queue for MemoryQueue {
         Ok(())
     }
 
-    async fn wake_shard(&self, shard: u32, delay: Duration) -> Result<(), PortError> {
+    async fn wake_shard(&self, message: ShardMessage, delay: Duration) -> Result<(), PortError> {
         let at = self.clock.now().checked_add(delay.min(LONGEST_DELAY)).unwrap_or(Timestamp::MAX);
-        self.lock().shards.insert((at, shard));
+        self.lock().shards.insert((at, message));
         Ok(())
     }
 

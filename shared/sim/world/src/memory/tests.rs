@@ -5,8 +5,8 @@ use nodeless_model::claim::Charge;
 use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, ResourceList};
 use nodeless_ports::claims::{Created, PoolLimits};
 use nodeless_ports::plans::{Commit, Committed, Leaving};
-use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{Claims, ErrorKind, Plans, Queue};
+use nodeless_ports::queue::{ShardMessage, WakeSource};
+use nodeless_ports::{Claims, ErrorKind, Plans, Queue, RecordKind, Records, StoredRecord};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,16 +85,30 @@ async fn what_a_plan_decides_is_written_while_no_other_plan_decides_anything() {
 }
 
 #[tokio::test]
+async fn limits_of_dynamodb_are_those_of_the_table() {
+    let claims = MemoryClaims::default();
+    let many = |count: usize| (0..count).map(|number| claim(&format!("a-{number}"), 1)).collect::<Vec<_>>();
+    let refused = claims.create_together(&many(98), None).await.unwrap_err();
+    assert!(refused.kind == ErrorKind::Invalid && refused.message.contains("but 1 to 97"), "{refused}");
+    assert_eq!(claims.create_together(&many(97), None).await, Ok(Created::Written));
+    let record = |bytes: usize| StoredRecord { encoded: "x".repeat(bytes), ..StoredRecord::default() };
+    let refused = claims.put_record(RecordKind::ReportedMemory, &record(409_601)).await.unwrap_err();
+    assert!(refused.kind == ErrorKind::Invalid && refused.message.contains("409600"), "{refused}");
+    assert_eq!(claims.put_record(RecordKind::ReportedMemory, &record(409_600)).await, Ok(1));
+}
+
+#[tokio::test]
 async fn messages_come_when_they_are_due() {
     let clock = WorldClock::new(Timestamp::UNIX_EPOCH);
     let queue = MemoryQueue::new(Arc::new(clock.clone()));
-    queue.wake_shard(7, Duration::from_secs(9)).await.unwrap();
-    queue.wake_shard(0, Duration::ZERO).await.unwrap();
-    queue.wake_shard(0, Duration::ZERO).await.unwrap();
-    assert_eq!((queue.waiting(), queue.take_shards()), (2, vec![0]));
+    let message = |shard| ShardMessage { shard, number: 1 };
+    queue.wake_shard(message(7), Duration::from_secs(9)).await.unwrap();
+    queue.wake_shard(message(0), Duration::ZERO).await.unwrap();
+    queue.wake_shard(message(0), Duration::ZERO).await.unwrap();
+    assert_eq!((queue.waiting(), queue.take_shards()), (2, vec![message(0)]));
     assert_eq!(queue.next_due(), Some(Timestamp::from_second(9).unwrap()));
     clock.advance_to(Timestamp::from_second(9).unwrap());
-    assert_eq!(queue.take_shards(), [7]);
+    assert_eq!(queue.take_shards(), [message(7)]);
     queue.wake_planner(WakeSource::Webhook).await.unwrap();
     queue.wake_planner(WakeSource::Lifecycle).await.unwrap();
     assert_eq!(queue.next_due(), Some(clock.time()));
