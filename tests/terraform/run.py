@@ -29,7 +29,7 @@ def step(title: str) -> None:
 
 def check_format() -> None:
     step("terraform fmt")
-    for directory in ("terraform", "tests/deployed/root"):
+    for directory in ("terraform", "tests/deployed/root", "tests/deployed/root-shared"):
         terraform(ROOT / directory, "fmt", "-check", "-recursive", "-diff")
 
 

@@ -48,6 +48,9 @@ mock_provider "aws" {{
   mock_resource "aws_iam_role" {{
     defaults = {{ arn = "{NODE_ROLE}" }}
   }}
+  mock_resource "aws_iam_policy" {{
+    defaults = {{ arn = "arn:aws:iam::{ACCOUNT}:policy/mock" }}
+  }}
   mock_resource "aws_lambda_function" {{
     defaults = {{ arn = "arn:aws:lambda:{REGION}:{ACCOUNT}:function:mock" }}
   }}
@@ -72,11 +75,9 @@ INSIDE = 'run "inside" {\n  variables {\n    vpc_config = { subnet_ids = ["subne
 SHARED = f"""
 run "sibling" {{
   variables {{
-    cluster_name = "{SIBLING}"
-  }}
-  override_resource {{
-    target = aws_iam_role.node
-    values = {{ arn = "{SIBLING_NODE_ROLE}" }}
+    cluster_name     = "{SIBLING}"
+    create_node_role = false
+    node_role_arn    = "{SIBLING_NODE_ROLE}"
   }}
 }}
 
