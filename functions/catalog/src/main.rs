@@ -11,7 +11,9 @@ use lines::CatalogNotRefreshed;
 use nodeless_ec2::{AwsCatalogSource, NodeProfile, delete_launch_templates};
 use nodeless_operations::{CapacitySettings, CatalogCache, MemoryOverhead, RefreshReport, Refresher};
 use nodeless_ports::queue::CatalogMessage;
-use nodeless_runtime::{Clusters, ConnectError, Connected, Connections, Environment, EnvironmentError, Unserved, batch};
+use nodeless_runtime::{
+    Clusters, ConnectError, Connected, Connections, Environment, EnvironmentError, Unserved, batch,
+};
 use nodeless_telemetry::{log, within};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -30,13 +32,15 @@ async fn main() -> Result<(), lambda_runtime::Error> {
                         // others.
                         let _: Vec<CatalogMessage> = batch::well_formed(&messages, Some(&name));
                         match deadline.bound(Box::pin(within(&name, refreshed(&refresher)))).await {
-                            Ok(Ok(changed)) => return Ok(json!({ "batchItemFailures": [], "catalogChanged": changed })),
+                            Ok(Ok(changed)) => {
+                                return Ok(json!({ "batchItemFailures": [], "catalogChanged": changed }));
+                            }
                             Ok(Err(why)) => (Some(name), why),
                             Err(late) => (Some(name), late.to_string()),
                         }
                     }
                     Err(Unserved::Unreachable { cluster, why }) => (cluster, why),
-                    Err(Unserved::Configuration(error)) => return Err(error.into()),
+                    Err(Unserved::Configuration(error)) => return Err(error.to_string().into()),
                 };
                 if required {
                     return Err(why.into());
@@ -48,7 +52,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
             // The cluster and the table may already be deleted.
             Action::Leave => {
                 let leave = async {
-                    let environment = refreshers.environment(source).await?;
+                    let environment = refreshers.environment(source).await.map_err(|error| error.to_string())?;
                     let config = nodeless_runtime::aws_config(&environment).await;
                     Ok::<_, lambda_runtime::Error>(
                         delete_launch_templates(&config, &environment.cluster_name()?).await?,

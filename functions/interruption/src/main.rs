@@ -19,7 +19,10 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     let interrupters = Clusters::new("interruption", "NODELESS_INTERRUPTION_QUEUE_URL");
     nodeless_runtime::run_until(async |event: SqsEvent, deadline| -> Result<SqsBatchResponse, lambda_runtime::Error> {
         let late = |why| retry(&why);
-        match interrupters.connected(Source::of_event(&event)?, deadline, connect).await {
+        match interrupters
+            .connected(Source::of_event(&event).map_err(|error| error.to_string())?, deadline, connect)
+            .await
+        {
             Ok(Connected { name, state: interrupter }) => {
                 let interrupter: &Interrupter = &interrupter;
                 let handle = async |bodies: &[&str]| -> Vec<Result<Vec<String>, Failure>> {
@@ -32,7 +35,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
                 let unconnected = retry(&why);
                 Ok(batch::each(event, cluster.as_deref(), deadline, late, async |_| Err(unconnected.clone())).await)
             }
-            Err(Unserved::Configuration(error)) => Err(error.into()),
+            Err(Unserved::Configuration(error)) => Err(error.to_string().into()),
         }
     })
     .await

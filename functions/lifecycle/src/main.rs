@@ -27,7 +27,10 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     let lifecycles = Clusters::new("lifecycle", "NODELESS_CLAIMS_QUEUE_URL");
     nodeless_runtime::run_until(async |event: SqsEvent, deadline| -> Result<SqsBatchResponse, lambda_runtime::Error> {
         let late = |why| asked_again(&why);
-        match lifecycles.connected(Source::of_event(&event)?, deadline, connect).await {
+        match lifecycles
+            .connected(Source::of_event(&event).map_err(|error| error.to_string())?, deadline, connect)
+            .await
+        {
             Ok(Connected { name, state: lifecycle }) => {
                 let lifecycle: &Lifecycle = &lifecycle;
                 let handle = |body| Box::pin(lifecycle.handle(body));
@@ -37,7 +40,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
                 let unconnected = asked_again(&why);
                 Ok(batch::each(event, cluster.as_deref(), deadline, late, async |_| Err(unconnected.clone())).await)
             }
-            Err(Unserved::Configuration(error)) => Err(error.into()),
+            Err(Unserved::Configuration(error)) => Err(error.to_string().into()),
         }
     })
     .await

@@ -26,14 +26,17 @@ async fn main() -> Result<(), lambda_runtime::Error> {
         // The messages are deleted whatever the result of the plan. If they were returned, they would block their message group,
         // and with it every plan, for the visibility timeout. The planner requests the next plan itself, and the heartbeat does
         // so every minute.
-        let (cluster, problem) = match planners.connected(Source::of_event(&event)?, deadline, connect).await {
+        let (cluster, problem) = match planners
+            .connected(Source::of_event(&event).map_err(|error| error.to_string())?, deadline, connect)
+            .await
+        {
             Ok(Connected { name, state: planner }) => {
                 let woken = sources(&event, &name);
                 let planned = Box::pin(within(&name, planner.run_until(deadline.timestamp(), &woken))).await;
                 (Some(name), planned.err().map(|error| error.to_string()))
             }
             Err(Unserved::Unreachable { cluster, why }) => (cluster, Some(why)),
-            Err(Unserved::Configuration(error)) => return Err(error.into()),
+            Err(Unserved::Configuration(error)) => return Err(error.to_string().into()),
         };
         if let Some(error) = problem {
             log(cluster.as_deref(), &PlanFailed { error: &error });

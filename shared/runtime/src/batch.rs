@@ -176,16 +176,20 @@ mod tests {
     #[tokio::test]
     async fn what_nothing_else_asks_for_comes_back_a_few_times() {
         let batch = event(&["alone", "alone", "alone", "alone", "alone"]);
-        let response =
-            together(batch, None, Deadline::default(), late, async |bodies| bodies.iter().map(|body| handle(body)).collect())
-                .await;
+        let response = together(batch, None, Deadline::default(), late, async |bodies| {
+            bodies.iter().map(|body| handle(body)).collect()
+        })
+        .await;
         assert_eq!(failed(&response), ["0", "1", "2"]);
     }
 
     #[tokio::test]
     async fn messages_handled_together_fail_one_by_one() {
         let refuse = async |bodies: &[&str]| bodies.iter().map(|body| handle(body)).collect();
-        assert_eq!(failed(&together(event(&["good", "bad", "good"]), None, Deadline::default(), late, refuse).await), ["1"]);
+        assert_eq!(
+            failed(&together(event(&["good", "bad", "good"]), None, Deadline::default(), late, refuse).await),
+            ["1"]
+        );
         let forgetful = async |_: &[&str]| vec![Ok(())];
         assert_eq!(
             failed(&together(event(&["a", "b"]), None, Deadline::default(), late, forgetful).await),

@@ -275,7 +275,8 @@ mod tests {
     const PLAN: &str = "arn:aws:sqs:eu-west-1:111122223333:nodeless-blue-plan.fifo";
 
     fn event(queues: &[Option<&str>]) -> SqsEvent {
-        let record = |queue: &Option<&str>| json!({ "eventSourceARN": queue, "attributes": {}, "messageAttributes": {} });
+        let record =
+            |queue: &Option<&str>| json!({ "eventSourceARN": queue, "attributes": {}, "messageAttributes": {} });
         let records: Vec<_> = queues.iter().map(record).collect();
         serde_json::from_value(json!({ "Records": records })).unwrap()
     }

@@ -64,7 +64,11 @@ impl Connections {
         let clock = Arc::new(SystemClock);
         let cluster = KubeCluster::new(connection, clock.clone());
         Ok(Self {
-            context: Context { cluster_name: name.clone(), clock, sink: Arc::new(Stdout { cluster: Some(name.clone()) }) },
+            context: Context {
+                cluster_name: name.clone(),
+                clock,
+                sink: Arc::new(Stdout { cluster: Some(name.clone()) }),
+            },
             cluster: Arc::new(cluster.with_ca_bundle(access.certificate_authority.clone())),
             claims: Arc::new(DynamoClaims::new(&config, table, &name)),
             queue: Arc::new(queue),

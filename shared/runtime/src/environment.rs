@@ -211,7 +211,8 @@ mod tests {
 
     #[test]
     fn the_variables_of_a_cluster_are_its_own() {
-        let variables = [("CLUSTER_NAME", "green"), ("NODELESS_TABLE", "shared"), ("AWS_ENDPOINT_URL_EC2", "http://ec2")];
+        let variables =
+            [("CLUSTER_NAME", "green"), ("NODELESS_TABLE", "shared"), ("AWS_ENDPOINT_URL_EC2", "http://ec2")];
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let environment = Environment::of_cluster(variables.clone().into());
         assert_eq!((environment.cluster_name(), environment.table()), (Ok("green".into()), Ok("shared".into())));

@@ -131,7 +131,8 @@ mod tests {
         let variables = [("AWS_ENDPOINT_URL_EC2", "http://ec2"), ("AWS_ENDPOINT_URL_ARC_ZONAL_SHIFT", "http://arc")];
         let variables = variables.map(|(name, url)| (name.to_owned(), url.to_owned())).into();
         let first = with_endpoints(&own, variables);
-        let second = with_endpoints(&first, BTreeMap::from([("AWS_ENDPOINT_URL_EC2".to_owned(), "http://b".to_owned())]));
+        let second =
+            with_endpoints(&first, BTreeMap::from([("AWS_ENDPOINT_URL_EC2".to_owned(), "http://b".to_owned())]));
         let endpoint = |config: &SdkConfig, service| {
             let key = ServiceConfigKey::builder().service_id(service).env("AWS_ENDPOINT_URL").profile("endpoint_url");
             config.service_config().unwrap().load_config(key.build().unwrap())
