@@ -45,6 +45,7 @@ mod new_nodes;
 mod offered_domains;
 mod packing;
 mod pools;
+mod portions;
 mod preferences;
 mod problem;
 mod reason;

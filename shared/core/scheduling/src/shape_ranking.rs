@@ -10,7 +10,9 @@ use crate::dense::dominant_share;
 use crate::filling::Demand;
 use crate::minimum_nodes::Forced;
 use crate::pools::{BASE, Choice, Pool, SetId};
+use crate::portions::Portions;
 use crate::resource_prices::{self, Column, Values};
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// With at most this number of required nodes, the price of a node is not meaningful: fractions of nodes cannot be launched.
@@ -40,33 +42,56 @@ pub(crate) fn valued(
     forced: &Forced,
 ) -> (Values, HashMap<SetId, Vec<Try>>) {
     let classes = context.classes;
-    let width = demands.first().map_or(0, |demand| classes.list[demand.class].requests.len());
-    let mut total = vec![0.0; width];
-    for demand in demands.iter() {
-        for (total, asked) in total.iter_mut().zip(&classes.list[demand.class].requests) {
-            *total += *asked as f64 * f64::from(units[demand.unit].pending);
-        }
-    }
     let nodes = Some(forced.nodes()).filter(|nodes| *nodes > MIN_FORCED_NODES).unwrap_or(0);
-    let first = SetValues::of(pool, BASE, &total, nodes, |_| true).values;
+    let wanted = Wanted::of(pool, context, units, demands, nodes);
+    let first = SetValues::of(pool, BASE, &wanted, |_| true).values;
     // Types that are larger than the pods can fill do not determine resource prices. If required nodes cost something in addition
     // to their resources, they are as small as possible, and larger nodes take the other pods.
-    let fills: f64 = total.iter().zip(&first.resources).map(|(total, value)| total * value).sum();
+    let fills: f64 = wanted.amounts.iter().zip(&first.resources).map(|(amount, value)| amount * value).sum();
     let of_rest = if first.node > 0.0 { fills * MAX_NODE_SHARE } else { 0.0 };
     let largest = forced.largest(fills).max(of_rest);
     let usable = |room: &[i64]| sum(room, &first.resources) <= largest;
-    let common = SetValues::of(pool, BASE, &total, nodes, usable).values;
+    let common = SetValues::of(pool, BASE, &wanted, usable).values;
     let mut by_set: HashMap<SetId, SetValues> = HashMap::new();
     for demand in demands.iter_mut() {
-        let values = by_set.entry(demand.set).or_insert_with(|| SetValues::of(pool, demand.set, &total, nodes, usable));
+        let values = by_set.entry(demand.set).or_insert_with(|| SetValues::of(pool, demand.set, &wanted, usable));
         let class = &classes.list[demand.class];
+        let requests = wanted.portions.extend(&class.requests);
         demand.size = sum(&class.requests, &common.resources);
-        demand.worth = sum(&class.requests, &values.values.resources)
+        demand.worth = sum(&requests, &values.values.resources)
             + values.premium(pool, &class.requests)
             + values.values.node * forced.part_of_node(class, context.level, nodes);
     }
     let tries = by_set.into_iter().map(|(set, values)| (set, values.tries())).collect();
     (common, tries)
+}
+
+/// What all pending pods request together.
+struct Wanted {
+    portions: Portions,
+    /// By resource, and by portion after them.
+    amounts: Vec<f64>,
+    /// The number of nodes that topology requires, if it matters.
+    nodes: u32,
+}
+
+impl Wanted {
+    #[expect(clippy::cast_precision_loss, reason = "values")]
+    fn of(pool: &Pool<'_>, context: Context<'_, '_>, units: &[Unit], demands: &[Demand], nodes: u32) -> Self {
+        let requests = demands.iter().map(|demand| &context.classes.list[demand.class].requests[..]);
+        let offer = &pool.set(BASE).offer;
+        let rooms = offer.shapes.iter().map(|place| &pool.types[offer.choices[*place].kind].room[..]);
+        let portions = Portions::of(requests, rooms);
+        let mut amounts = Vec::new();
+        for demand in demands {
+            let requests = portions.extend(&context.classes.list[demand.class].requests);
+            amounts.resize(requests.len(), 0.0);
+            for (sum, asked) in amounts.iter_mut().zip(requests.iter()) {
+                *sum += *asked as f64 * f64::from(units[demand.unit].pending);
+            }
+        }
+        Self { portions, amounts, nodes }
+    }
 }
 
 /// The worth of these amounts.
@@ -97,15 +122,16 @@ struct Shape {
 }
 
 impl SetValues {
-    fn of(pool: &Pool<'_>, set: SetId, total: &[f64], nodes: u32, usable: impl Fn(&[i64]) -> bool) -> Self {
+    fn of(pool: &Pool<'_>, set: SetId, wanted: &Wanted, usable: impl Fn(&[i64]) -> bool) -> Self {
         let offer = &pool.set(set).offer;
         let choices: Vec<&Choice> = offer.shapes.iter().map(|place| &offer.choices[*place]).collect();
-        let columns: Vec<Column<'_>> = choices
-            .iter()
-            .map(|choice| Column { price: choice.price + NODE, room: &pool.types[choice.kind].room })
-            .collect();
+        let rooms: Vec<Cow<'_, [i64]>> =
+            choices.iter().map(|choice| wanted.portions.extend(&pool.types[choice.kind].room)).collect();
+        let columns: Vec<Column<'_>> =
+            choices.iter().zip(&rooms).map(|(choice, room)| Column { price: choice.price + NODE, room }).collect();
         let usable: Vec<Column<'_>> = columns.iter().filter(|column| usable(column.room)).copied().collect();
-        let values = resource_prices::values(if usable.is_empty() { &columns } else { &usable }, total, nodes);
+        let columns_used = if usable.is_empty() { &columns } else { &usable };
+        let values = resource_prices::values(columns_used, &wanted.amounts, wanted.nodes);
         let shape = |(choice, column): (&&Choice, &Column<'_>)| Shape {
             kind: choice.kind,
             price: column.price,

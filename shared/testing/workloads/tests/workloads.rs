@@ -1,11 +1,11 @@
 //! What the generators promise.
 #![allow(clippy::unwrap_used)]
 
-use nodeless_model::labels;
+use nodeless_model::{CapacityType, labels};
 use nodeless_scheduling::{Options, solve};
 use nodeless_workloads::export::{Fullness, export};
 use nodeless_workloads::search::{Combination, FIELDS, worst};
-use nodeless_workloads::{Mix, Running};
+use nodeless_workloads::{Mix, Running, Workload, node_pool};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
@@ -128,4 +128,28 @@ fn every_field_makes_a_workload_that_solves_validly() {
         let wrong = nodeless_checker::violations(&problem, &solution, &options);
         assert!(wrong.is_empty(), "{input}: {wrong:#?}");
     }
+}
+
+/// Machines with several GPUs cost more for each GPU than those with one. Pods with two GPUs need them, the others do not, even if
+/// web pods could fill the rest of a large machine.
+#[test]
+fn pods_with_one_gpu_are_on_machines_with_one() {
+    let workload = Workload {
+        node_pools: vec![node_pool(
+            "default",
+            Mix::GpuAndWeb.categories(),
+            &[CapacityType::OnDemand, CapacityType::Spot],
+        )],
+        instance_types: nodeless_workloads::catalog::embedded(),
+        pending: Mix::GpuAndWeb.pods(5000, 1),
+        ..Workload::default()
+    };
+    let problem = workload.problem();
+    let solution = solve(&problem, &Options::default());
+    assert!(solution.unschedulable.is_empty(), "{}", solution.unschedulable.len());
+    let gpus = |pod: &usize| workload.pending[*pod].requests.get("nvidia.com/gpu").milli() / 1000;
+    let large = solution.launches.iter().filter(|launch| launch.pods.iter().map(gpus).sum::<i64>() >= 4);
+    let single = large.flat_map(|launch| &launch.pods).filter(|pod| gpus(pod) == 1).count();
+    let all = workload.pending.iter().filter(|pod| pod.requests.get("nvidia.com/gpu").milli() == 1000).count();
+    assert!(single * 5 < all, "{single} of {all} pods with one GPU are on machines with four or more");
 }
