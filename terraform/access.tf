@@ -32,7 +32,7 @@ resource "aws_eks_access_entry" "controller" {
   for_each = { for name, groups in local.groups : name => groups if var.create_access_entries }
 
   cluster_name      = local.cluster
-  principal_arn     = aws_iam_role.function[each.key].arn
+  principal_arn     = local.serving[each.key].role_arn
   kubernetes_groups = each.value
   type              = "STANDARD"
   tags              = local.tags
@@ -65,7 +65,7 @@ resource "aws_eks_access_policy_association" "installer" {
 
 # A private endpoint uses the cluster security group, which only allows traffic from itself.
 resource "aws_vpc_security_group_ingress_rule" "functions" {
-  for_each = try(var.vpc_config.cluster_security_group_id, null) == null ? {} : { for i, group in var.vpc_config.security_group_ids : tostring(i) => group }
+  for_each = try(var.vpc_config.cluster_security_group_id, null) == null ? {} : { for i, group in distinct(concat(var.vpc_config.security_group_ids, local.shares_functions ? var.shared_functions.security_group_ids : [])) : tostring(i) => group }
 
   description                  = "nodeless functions reach the API server of ${local.cluster}"
   security_group_id            = var.vpc_config.cluster_security_group_id

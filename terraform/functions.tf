@@ -52,7 +52,7 @@ resource "aws_lambda_function" "function" {
 # These functions wake each other, and lifecycle itself, by messages. Lambda detects such a loop and stops it after about 16
 # invocations: https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html
 resource "aws_lambda_function_recursion_config" "function" {
-  for_each = var.recursive_loop_allowed ? toset(["planner", "lifecycle", "interruption", "catalog"]) : toset([])
+  for_each = var.recursive_loop_allowed ? toset([for name in local.shared_names : name if !local.shares_functions]) : toset([])
 
   function_name  = aws_lambda_function.function[each.key].function_name
   recursive_loop = "Allow"
@@ -60,26 +60,30 @@ resource "aws_lambda_function_recursion_config" "function" {
 
 resource "aws_lambda_event_source_mapping" "plan" {
   event_source_arn = aws_sqs_queue.plan.arn
-  function_name    = aws_lambda_function.function["planner"].arn
+  function_name    = local.serving["planner"].arn
   # One plan handles all wake-ups that arrived during the previous plan. A FIFO queue supports batches of ten at most, and no
   # batching window.
   batch_size              = 10
   function_response_types = ["ReportBatchItemFailures"]
   tags                    = local.tags
+
+  # Shared functions need the permissions and the registration of this cluster first.
+  depends_on = [aws_iam_role_policy_attachment.shared, aws_dynamodb_table_item.cluster]
 }
 
 resource "aws_lambda_event_source_mapping" "catalog" {
   event_source_arn = aws_sqs_queue.catalog.arn
-  function_name    = aws_lambda_function.function["catalog"].arn
+  function_name    = local.serving["catalog"].arn
   # One refresh handles all waiting messages.
   batch_size              = 10
   function_response_types = ["ReportBatchItemFailures"]
   tags                    = local.tags
+  depends_on              = [aws_iam_role_policy_attachment.shared, aws_dynamodb_table_item.cluster]
 }
 
 resource "aws_lambda_event_source_mapping" "claims" {
   event_source_arn        = aws_sqs_queue.claims.arn
-  function_name           = aws_lambda_function.function["lifecycle"].arn
+  function_name           = local.serving["lifecycle"].arn
   batch_size              = 10
   function_response_types = ["ReportBatchItemFailures"]
   tags                    = local.tags
@@ -89,24 +93,26 @@ resource "aws_lambda_event_source_mapping" "claims" {
   }
 
   # So that launches end first on destroy.
-  depends_on = [aws_lambda_invocation.leave]
+  depends_on = [aws_lambda_invocation.leave, aws_iam_role_policy_attachment.shared, aws_dynamodb_table_item.cluster]
 }
 
 # Lifecycle creates launch templates that are not in the Terraform state. On destroy, after lifecycle has stopped receiving
 # messages, the catalog function deletes them. On create and update it does nothing.
 resource "aws_lambda_invocation" "leave" {
-  function_name   = aws_lambda_function.function["catalog"].function_name
+  function_name   = local.serving["catalog"].name
   lifecycle_scope = "CRUD"
 
   input = jsonencode({
     action  = "leave"
     cluster = local.cluster
   })
+
+  depends_on = [aws_iam_role_policy_attachment.shared, aws_dynamodb_table_item.cluster]
 }
 
 resource "aws_lambda_event_source_mapping" "interruption" {
   event_source_arn        = aws_sqs_queue.interruption.arn
-  function_name           = aws_lambda_function.function["interruption"].arn
+  function_name           = local.serving["interruption"].arn
   batch_size              = 10
   function_response_types = ["ReportBatchItemFailures"]
   tags                    = local.tags
@@ -115,4 +121,6 @@ resource "aws_lambda_event_source_mapping" "interruption" {
     # A thousand warnings in a minute are a hundred batches.
     maximum_concurrency = 5
   }
+
+  depends_on = [aws_iam_role_policy_attachment.shared, aws_dynamodb_table_item.cluster]
 }

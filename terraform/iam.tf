@@ -71,6 +71,9 @@ locals {
     }
   }
 
+  # Shared functions write the log of the module that creates them.
+  write_own_logs = { for name in local.function_names : name => [for function, s in local.write_logs : s if function == name] }
+
   # AWS's policy for functions inside a VPC allows every network interface and log group of the account. Lambda creates and
   # deletes the interfaces of a function with its role, but the code of the function is denied it:
   # https://docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html
@@ -122,10 +125,19 @@ locals {
       "dynamodb:Query",
       "dynamodb:UpdateItem",
     ]
-    Resource = aws_dynamodb_table.state.arn
+    Resource = local.table.arn
     # Several clusters may share the table. Partition keys are the cluster's name, alone or followed by # and a suffix; EKS does
     # not allow # in names. ForAllValues is also true for no values, but every one of these actions has partition keys.
     Condition = { "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = [local.cluster, "${local.cluster}#*"] } }
+  }
+
+  # Shared functions find the settings of a cluster here. Only Terraform writes them.
+  read_clusters = {
+    Sid       = "ReadClusters"
+    Effect    = "Allow"
+    Action    = "dynamodb:Query"
+    Resource  = local.table.arn
+    Condition = { "ForAllValues:StringEquals" = { "dynamodb:LeadingKeys" = ["#clusters"] } }
   }
 
   # The index's partition key is the instance, so no condition can restrict the cluster; the index contains only keys.
@@ -133,7 +145,7 @@ locals {
     Sid      = "FindClaimsOfInstances"
     Effect   = "Allow"
     Action   = "dynamodb:Query"
-    Resource = "${aws_dynamodb_table.state.arn}/index/instance"
+    Resource = "${local.table.arn}/index/instance"
   }
 
   send = {
@@ -166,32 +178,29 @@ locals {
   }
 
   statements = {
-    planner = [
-      local.write_logs["planner"],
+    planner = concat(local.write_own_logs["planner"], [
       local.find_cluster,
       local.use_state,
       local.receive["planner"],
       local.send["planner"],
-    ]
+    ])
 
-    interruption = [
-      local.write_logs["interruption"],
+    interruption = concat(local.write_own_logs["interruption"], [
       local.find_cluster,
       local.use_state,
       local.find_claims_of_instances,
       local.receive["interruption"],
       local.send["interruption"],
-    ]
+    ])
 
-    wake = concat([for name, s in local.write_logs : s if name == "wake"], [local.send["wake"]])
+    wake = concat(local.write_own_logs["wake"], [local.send["wake"]])
 
     installer = [
       local.write_logs["installer"],
       local.find_cluster,
     ]
 
-    lifecycle = concat([for s in [local.read_zonal_shifts] : s if var.zonal_shift_enabled], [
-      local.write_logs["lifecycle"],
+    lifecycle = concat([for s in [local.read_zonal_shifts] : s if var.zonal_shift_enabled], local.write_own_logs["lifecycle"], [
       local.find_cluster,
       local.use_state,
       local.find_claims_of_instances,
@@ -286,8 +295,7 @@ locals {
       },
     ])
 
-    catalog = [
-      local.write_logs["catalog"],
+    catalog = concat(local.write_own_logs["catalog"], [
       local.find_cluster,
       local.use_state,
       local.receive["catalog"],
@@ -378,7 +386,7 @@ locals {
           StringLike   = { "aws:ResourceTag/karpenter.k8s.aws/ec2nodeclass" = "*" }
         }
       },
-    ]
+    ])
   }
 
   profile_tags = {

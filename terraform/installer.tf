@@ -29,16 +29,16 @@ resource "aws_lambda_invocation" "install" {
 resource "aws_lambda_invocation" "catalog" {
   count = var.install ? 1 : 0
 
-  function_name = aws_lambda_function.function["catalog"].function_name
+  function_name = local.serving["catalog"].name
 
-  input = jsonencode({
+  input = jsonencode(merge({
     required = true
     # Invoked again if this changes: another release may store the catalog in another format.
     version = substr(sha256(local.artifact_hashes["catalog"]), 0, 12)
-  })
+  }, local.shares_functions ? { cluster = local.cluster } : {}))
 
   # It reads EC2NodeClasses, whose CRD and permissions have to exist.
-  depends_on = [aws_lambda_invocation.install]
+  depends_on = [aws_lambda_invocation.install, aws_iam_role_policy_attachment.shared, aws_dynamodb_table_item.cluster]
 }
 
 # Removes every node before nodeless is destroyed: everything that this resource depends on is destroyed after it. Without it
@@ -74,7 +74,7 @@ check "endpoint_is_reachable" {
   }
 
   assert {
-    condition     = var.vpc_config != null || (data.aws_eks_cluster.this.vpc_config[0].endpoint_public_access && contains(data.aws_eks_cluster.this.vpc_config[0].public_access_cidrs, "0.0.0.0/0"))
+    condition     = (var.vpc_config != null && (!local.shares_functions || try(var.shared_functions.in_vpc, false))) || (data.aws_eks_cluster.this.vpc_config[0].endpoint_public_access && contains(data.aws_eks_cluster.this.vpc_config[0].public_access_cidrs, "0.0.0.0/0"))
     error_message = "The functions run outside the VPC, and the endpoint of cluster ${local.cluster} is private or restricted by public_access_cidrs. The addresses of Lambda change: set vpc_config, and endpoint_private_access on the cluster."
   }
 }

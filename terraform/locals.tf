@@ -25,7 +25,7 @@ locals {
   tags = merge(var.tags, { "nodeless/cluster" = local.cluster })
 
   function_names = toset(["planner", "lifecycle", "interruption", "catalog", "wake", "installer"])
-  functions      = { for name in local.function_names : name => var.functions[name] if name != "wake" || var.wake_enabled }
+  functions      = { for name in local.function_names : name => var.functions[name] if(name != "wake" || var.wake_enabled) && !(local.shares_functions && contains(local.shared_names, name)) }
 
   # A random value that does not change: the data source returns a new one at each read, and terraform_data keeps the first.
   wake_path = var.wake_enabled ? "/${sensitive(terraform_data.wake_path[0].output)}" : ""
@@ -35,7 +35,7 @@ locals {
   # The environment variables of the functions. The Rust code uses the same names; the tests check both.
   environment = {
     planner = {
-      NODELESS_TABLE             = aws_dynamodb_table.state.name
+      NODELESS_TABLE             = local.table.name
       NODELESS_PLAN_QUEUE_URL    = aws_sqs_queue.plan.url
       NODELESS_CLAIMS_QUEUE_URL  = aws_sqs_queue.claims.url
       NODELESS_CATALOG_QUEUE_URL = aws_sqs_queue.catalog.url
@@ -49,7 +49,7 @@ locals {
       NODELESS_BATCH_MAX_DURATION  = var.batch_max_duration
     }
     lifecycle = {
-      NODELESS_TABLE             = aws_dynamodb_table.state.name
+      NODELESS_TABLE             = local.table.name
       NODELESS_PLAN_QUEUE_URL    = aws_sqs_queue.plan.url
       NODELESS_CLAIMS_QUEUE_URL  = aws_sqs_queue.claims.url
       NODELESS_ZONAL_SHIFT       = tostring(var.zonal_shift_enabled)
@@ -57,15 +57,16 @@ locals {
       NODELESS_DISABLE_DRY_RUN   = tostring(var.disable_dry_run)
     }
     interruption = {
-      NODELESS_TABLE                  = aws_dynamodb_table.state.name
+      NODELESS_TABLE                  = local.table.name
       NODELESS_PLAN_QUEUE_URL         = aws_sqs_queue.plan.url
       NODELESS_CLAIMS_QUEUE_URL       = aws_sqs_queue.claims.url
       NODELESS_INTERRUPTION_QUEUE_URL = aws_sqs_queue.interruption.url
     }
     catalog = {
-      NODELESS_TABLE                 = aws_dynamodb_table.state.name
+      NODELESS_TABLE                 = local.table.name
       NODELESS_PLAN_QUEUE_URL        = aws_sqs_queue.plan.url
       NODELESS_CLAIMS_QUEUE_URL      = aws_sqs_queue.claims.url
+      NODELESS_CATALOG_QUEUE_URL     = aws_sqs_queue.catalog.url
       NODELESS_NODE_ROLE             = local.node_role_name
       NODELESS_NODE_INSTANCE_PROFILE = aws_iam_instance_profile.node.name
 

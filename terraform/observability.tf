@@ -93,7 +93,7 @@ resource "aws_cloudwatch_metric_alarm" "errors" {
 }
 
 resource "aws_cloudwatch_metric_alarm" "recursion" {
-  for_each = var.alarms.enabled ? toset(["planner", "lifecycle"]) : toset([])
+  for_each = var.alarms.enabled && !local.shares_functions ? toset(["planner", "lifecycle"]) : toset([])
 
   alarm_name          = "${local.name}-${each.key}-recursion"
   alarm_description   = "Lambda detected messages of nodeless as a recursive loop and dropped them: nodes are reconciled only once a minute. Set recursive_loop_allowed = true, or allow recursive loops of ${local.name}-${each.key} manually."
@@ -282,8 +282,8 @@ resource "aws_cloudwatch_dashboard" "nodeless" {
             period = 60
             stat   = "Sum"
             metrics = concat([
-              for name in sort(keys(local.functions)) : [
-                for metric in ["Errors", "Throttles"] : ["AWS/Lambda", metric, "FunctionName", "${local.name}-${name}"]
+              for name in sort(keys(local.all_function_names)) : [
+                for metric in ["Errors", "Throttles"] : ["AWS/Lambda", metric, "FunctionName", local.all_function_names[name]]
               ]
             ]...)
           }
@@ -298,7 +298,7 @@ resource "aws_cloudwatch_dashboard" "nodeless" {
             title  = "Newest warnings and errors"
             region = local.region
             view   = "table"
-            query  = "${join(" | ", [for g in values(aws_cloudwatch_log_group.function) : "SOURCE '${g.name}'"])} | fields @timestamp, @log, @message | filter level in ['WARN', 'ERROR'] | sort @timestamp desc | limit 50"
+            query  = "${join(" | ", [for name in values(local.all_log_groups) : "SOURCE '${name}'"])} | fields @timestamp, @log, @message | filter level in ['WARN', 'ERROR']${local.shares_functions ? " and (cluster = '${local.cluster}' or span.cluster = '${local.cluster}')" : ""} | sort @timestamp desc | limit 50"
           }
         },
       ],

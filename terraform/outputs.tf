@@ -14,23 +14,36 @@ output "node_instance_profile_name" {
 }
 
 output "function_names" {
-  description = "Names of the Lambda functions."
-  value       = { for name, f in aws_lambda_function.function : name => f.function_name }
+  description = "Names of the Lambda functions that serve the cluster."
+  value       = merge({ for name, f in aws_lambda_function.function : name => f.function_name }, { for name, f in local.serving : name => f.name })
+}
+
+output "shared_functions" {
+  description = "For the variable shared_functions of further instances of this module: the functions then serve their clusters too."
+  value = local.shares_functions ? var.shared_functions : {
+    cluster            = local.cluster
+    account            = local.account
+    region             = local.region
+    in_vpc             = var.vpc_config != null
+    security_group_ids = try(var.vpc_config.security_group_ids, [])
+    table              = local.table
+    functions          = local.serving
+  }
 }
 
 output "function_role_arns" {
   description = "Roles of the functions, by function: for additional policies (KMS keys, ssmParameter terms), and for access entries if the module creates none."
-  value       = { for name, role in aws_iam_role.function : name => role.arn }
+  value       = merge({ for name, role in aws_iam_role.function : name => role.arn }, { for name, f in local.serving : name => f.role_arn })
 }
 
 output "log_group_names" {
   description = "Log groups of the functions."
-  value       = { for name, group in aws_cloudwatch_log_group.function : name => group.name }
+  value       = local.all_log_groups
 }
 
 output "table_name" {
   description = "Name of the state table."
-  value       = aws_dynamodb_table.state.name
+  value       = local.table.name
 }
 
 output "plan_queue_url" {

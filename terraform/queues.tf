@@ -11,7 +11,7 @@ resource "aws_sqs_queue" "plan" {
   # EventBridge sends no deduplication id and rejects FIFO targets without this. Each body contains its time, so no two are
   # equal; a sender may still set its own id, as wake does to send at most one message a second.
   content_based_deduplication = true
-  visibility_timeout_seconds  = var.functions.planner.timeout + 5
+  visibility_timeout_seconds  = local.timeouts.planner + 5
   # Several heartbeats have replaced a wake-up that is older than this.
   message_retention_seconds = 600
   sqs_managed_sse_enabled   = true
@@ -35,7 +35,7 @@ resource "aws_sqs_queue" "plan_dead_letters" {
 # One message for each shard of claims; a shard with a later due time gets a new message with a delay.
 resource "aws_sqs_queue" "claims" {
   name                       = "${local.name}-claims"
-  visibility_timeout_seconds = var.functions.lifecycle.timeout + 30
+  visibility_timeout_seconds = local.timeouts.lifecycle + 30
   # The sweep finds every claim again within a minute.
   message_retention_seconds = 3600
   sqs_managed_sse_enabled   = true
@@ -56,7 +56,7 @@ resource "aws_sqs_queue" "claims_dead_letters" {
 
 resource "aws_sqs_queue" "interruption" {
   name                       = "${local.name}-interruption"
-  visibility_timeout_seconds = var.functions.interruption.timeout + 10
+  visibility_timeout_seconds = local.timeouts.interruption + 10
   # A spot instance is interrupted two minutes after its warning. After that the sweep detects it.
   message_retention_seconds = 300
   sqs_managed_sse_enabled   = true
@@ -81,7 +81,7 @@ resource "aws_sqs_queue" "catalog" {
   fifo_queue = true
   # EventBridge sends no deduplication id. The planner does: one message a minute for an EC2NodeClass that waits for its status.
   content_based_deduplication = true
-  visibility_timeout_seconds  = var.functions.catalog.timeout + 5
+  visibility_timeout_seconds  = local.timeouts.catalog + 5
   # The schedule has replaced older messages.
   message_retention_seconds = 600
   sqs_managed_sse_enabled   = true

@@ -1,5 +1,12 @@
+moved {
+  from = aws_dynamodb_table.state
+  to   = aws_dynamodb_table.state[0]
+}
+
 resource "aws_dynamodb_table" "state" {
   #checkov:skip=CKV_AWS_119:encrypted with the key of DynamoDB; the table holds names of nodes and no secret
+  count = local.shares_functions ? 0 : 1
+
   name                        = local.name
   billing_mode                = "PAY_PER_REQUEST"
   hash_key                    = "pk"

@@ -112,6 +112,29 @@ variable "functions" {
   }
 }
 
+variable "shared_functions" {
+  description = "The functions planner, lifecycle, interruption and catalog of another instance of this module, as its output shared_functions: they then serve this cluster too, and this module creates everything but those functions and the table. Clusters that share functions should have the same administrators (docs/security.md). null (default) creates the functions."
+  type = object({
+    cluster            = string
+    account            = string
+    region             = string
+    in_vpc             = bool
+    security_group_ids = list(string)
+    table              = object({ name = string, arn = string })
+    functions = map(object({
+      name                 = string
+      arn                  = string
+      role_name            = string
+      role_arn             = string
+      log_group_name       = string
+      artifact_hash        = string
+      timeout              = number
+      reserved_concurrency = number
+    }))
+  })
+  default = null
+}
+
 variable "vpc_config" {
   description = "Subnets and security groups to run the functions in, for a cluster whose API endpoint is private or whose public_access_cidrs do not include Lambda. null (default) runs them outside any VPC: interface endpoints or NAT cost more than everything else together. The subnets need a route to EC2, SQS, DynamoDB (a gateway endpoint is free), EKS, STS, SSM and CloudWatch Logs, for all of which there are interface endpoints; IAM and the Price List have none in most regions, and ARC (zonal_shift_enabled) none at all, so the functions need a NAT gateway for those. cluster_security_group_id adds a rule to that group by which the functions reach a private endpoint; null leaves the rule to you."
   type = object({

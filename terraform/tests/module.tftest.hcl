@@ -55,7 +55,7 @@ run "environment_contract" {
       planner      = ["CLUSTER_NAME", "NODELESS_BATCH_IDLE_DURATION", "NODELESS_BATCH_MAX_DURATION", "NODELESS_CATALOG_QUEUE_URL", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_FEATURE_GATES", "NODELESS_KEEP_SNAPSHOTS", "NODELESS_LOG", "NODELESS_MIN_VALUES_POLICY", "NODELESS_PLAN_QUEUE_URL", "NODELESS_PREFERENCE_POLICY", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
       lifecycle    = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_DISABLE_DRY_RUN", "NODELESS_LOG", "NODELESS_MIN_VALUES_POLICY", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
       interruption = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_INTERRUPTION_QUEUE_URL", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "RUST_LOG"]
-      catalog      = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_DISABLE_DRY_RUN", "NODELESS_ISOLATED_VPC", "NODELESS_LOG", "NODELESS_NODE_INSTANCE_PROFILE", "NODELESS_NODE_ROLE", "NODELESS_PLAN_QUEUE_URL", "NODELESS_RESERVED_ENIS", "NODELESS_TABLE", "NODELESS_VM_MEMORY_OVERHEAD_PERCENT", "RUST_LOG"]
+      catalog      = ["CLUSTER_NAME", "NODELESS_CATALOG_QUEUE_URL", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_DISABLE_DRY_RUN", "NODELESS_ISOLATED_VPC", "NODELESS_LOG", "NODELESS_NODE_INSTANCE_PROFILE", "NODELESS_NODE_ROLE", "NODELESS_PLAN_QUEUE_URL", "NODELESS_RESERVED_ENIS", "NODELESS_TABLE", "NODELESS_VM_MEMORY_OVERHEAD_PERCENT", "RUST_LOG"]
       wake         = ["CLUSTER_NAME", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_WAKE_PATH", "RUST_LOG"]
       installer    = ["CLUSTER_NAME", "NODELESS_LOG", "RUST_LOG"]
     })
@@ -280,11 +280,11 @@ run "with_zonal_shift" {
 run "state_table" {
   assert {
     condition = (
-      aws_dynamodb_table.state.hash_key == "pk" && aws_dynamodb_table.state.range_key == "sk" &&
-      aws_dynamodb_table.state.billing_mode == "PAY_PER_REQUEST" &&
-      [for i in aws_dynamodb_table.state.global_secondary_index : "${i.name}:${i.hash_key}"] == ["instance:instanceId"] &&
-      aws_dynamodb_table.state.ttl[0].attribute_name == "expires" && aws_dynamodb_table.state.ttl[0].enabled &&
-      aws_dynamodb_table.state.point_in_time_recovery[0].enabled && aws_dynamodb_table.state.deletion_protection_enabled
+      aws_dynamodb_table.state[0].hash_key == "pk" && aws_dynamodb_table.state[0].range_key == "sk" &&
+      aws_dynamodb_table.state[0].billing_mode == "PAY_PER_REQUEST" &&
+      [for i in aws_dynamodb_table.state[0].global_secondary_index : "${i.name}:${i.hash_key}"] == ["instance:instanceId"] &&
+      aws_dynamodb_table.state[0].ttl[0].attribute_name == "expires" && aws_dynamodb_table.state[0].ttl[0].enabled &&
+      aws_dynamodb_table.state[0].point_in_time_recovery[0].enabled && aws_dynamodb_table.state[0].deletion_protection_enabled
     )
     error_message = "Keys, index, TTL attribute or protection of the table changed. The Rust code relies on the names."
   }

@@ -15,7 +15,7 @@ import pytest
 from tools.authorization import Profile, Tags, request_tags, requests, resource_tags
 from tools.calls import Call
 from tools.iam import Decision, Policy, Request
-from tools.rendered import ACCOUNT, CLUSTER, NODE_ROLE, REGION, TABLE, Rendered, queue_arn, render
+from tools.rendered import ACCOUNT, CLUSTER, NODE_ROLE, REGION, SIBLING, TABLE, Rendered, queue_arn, render
 from tools.security import documented_as_unused
 from tools.terraform import FUNCTIONS
 
@@ -40,6 +40,7 @@ RESOURCES: dict[str, Tags] = {
     "i-ours": OURS,
     "i-theirs": THEIRS,
     "i-managed": MANAGED,
+    "i-sibling": owned_by(SIBLING),
     "i-bare": {},
     "lt-ours": OURS,
     "lt-theirs": THEIRS,
@@ -56,6 +57,7 @@ PROFILES: dict[str, tuple[str, Tags]] = {
     "bare": ("ours-node", {}),
     "classless": ("ours-node", {k: v for k, v in profile_tags(CLUSTER).items() if k != "karpenter.k8s.aws/ec2nodeclass"}),
     "admin": ("admin", {}),
+    "sibling": ("sibling-node", profile_tags(SIBLING)),
 }
 
 
@@ -459,6 +461,22 @@ NOT_HELD_BACK: dict[str, tuple[str, list[Request]]] = {
     "read an instance profile of another cluster": ("catalog", profile("GetInstanceProfile", "theirs")),
 }
 
+# The registrations of the clusters that share functions.
+REGISTRY = "#clusters"
+REGISTRATION_ATTACKS = {
+    f"{operation} of a registration": item(operation, REGISTRY) for operation in ("GetItem", "PutItem", "UpdateItem", "DeleteItem")
+}
+
+# What docs/security.md admits of functions that two clusters share, and what is denied to functions of their own.
+BETWEEN_SIBLINGS: dict[str, tuple[str, list[Request]]] = {
+    "launch a node of ours with the sibling's node role": (
+        "lifecycle",
+        launch("RunInstances", OURS, None, ImageId="ami-0a", IamInstanceProfile={"Name": "sibling"}),
+    ),
+    "terminate an instance of the sibling": ("lifecycle", call("ec2", "TerminateInstances", InstanceId=["i-sibling"])),
+    "read the items of the sibling": ("planner", query(SIBLING)),
+}
+
 
 @pytest.fixture(scope="module")
 def both(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Rendered:
@@ -541,6 +559,40 @@ def test_the_same_on_what_is_ours_is_allowed(rendered: dict[str, Policy], name: 
 def test_what_iam_does_not_prevent(rendered: dict[str, Policy], name: str) -> None:
     function, questions = NOT_HELD_BACK[name]
     assert not rendered[function].denied(questions), "IAM holds this back now: take it out of docs/security.md"
+
+
+def test_functions_that_clusters_share_attack_no_other_cluster(both: Rendered) -> None:
+    attacks = ATTACKS | REGISTRATION_ATTACKS
+    for policies in (both.shared, both.both_clusters):
+        pairs = ((name, function) for name in attacks for function in policies)
+        assert not {f"{function}: {name}" for name, function in pairs if not policies[function].denied(attacks[name])}
+
+
+def test_functions_that_clusters_share_may_do_the_same_for_each(both: Rendered) -> None:
+    for name, (function, questions) in LEGITIMATE.items():
+        if function in both.shared:
+            assert not both.shared[function].denied(questions), name
+    for name, (few, questions) in OF_FEW.items():
+        assert {function for function, policy in both.shared.items() if not policy.denied(questions)} == few & set(both.shared), name
+    assert all(not policy.denied(query(REGISTRY)) for policy in both.shared.values())
+    assert all(policy.denied(query(REGISTRY)) for policy in both.outside.values()), "one cluster alone has no registrations to read"
+
+
+def test_no_policy_for_shared_functions_can_be_weakened_unnoticed(both: Rendered) -> None:
+    unnoticed: set[str] = set()
+    for function, policy in both.shared.items():
+        foreign = {name: questions for name, (few, questions) in OF_FEW.items() if function not in few}
+        for what, weaker in weakened(policy):
+            if all(weaker.denied(questions) for questions in (ATTACKS | REGISTRATION_ATTACKS | foreign).values()):
+                unnoticed.add(f"{function}: {what}")
+    assert unnoticed == {"catalog: ReadInstanceProfiles for every resource"}
+
+
+@pytest.mark.parametrize("name", BETWEEN_SIBLINGS)
+def test_what_iam_does_not_prevent_between_clusters_that_share_functions(both: Rendered, name: str) -> None:
+    function, questions = BETWEEN_SIBLINGS[name]
+    assert not both.both_clusters[function].denied(questions), "IAM holds this back now: take it out of docs/security.md"
+    assert both.outside[function].denied(questions), "functions of its own must not do this"
 
 
 def test_an_attack_that_a_policy_allows_is_found() -> None:

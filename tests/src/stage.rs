@@ -2,13 +2,13 @@
 //! and in real time. What a function calls is counted by the [`Proxy`]s in front.
 
 use crate::Server;
-use crate::lambda::Function;
+use crate::lambda::{Function, sample};
 use crate::proxy::{Counts, Outage, Proxy};
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection, ProjectionType,
-    ScalarAttributeType,
+    AttributeDefinition, AttributeValue, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection,
+    ProjectionType, ScalarAttributeType,
 };
 use aws_sdk_sqs::types::QueueAttributeName;
 use jiff::{SignedDuration, Timestamp};
@@ -18,6 +18,7 @@ use nodeless_fake_kubernetes::{ApiServer, CreateOptions, ListOptions, Resource, 
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use nodeless_world::{JoinTiming, World, WorldOptions};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -31,14 +32,48 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Stage {
     /// The cluster and EC2.
     pub world: Arc<Mutex<World>>,
+    /// The cluster's name in EKS.
+    pub cluster: String,
     moto_proxy: Proxy,
     aws_proxy: Proxy,
     kubernetes_proxy: Proxy,
-    sqs: aws_sdk_sqs::Client,
-    plan_queue: String,
-    claims_queue: String,
-    catalog_queue: String,
-    _moto: Server,
+    config: SdkConfig,
+    queues: Queues,
+    moto: Arc<Server>,
+}
+
+/// The URLs of the queues.
+struct Queues {
+    plan: String,
+    claims: String,
+    interruption: String,
+    catalog: String,
+}
+
+impl Queues {
+    /// The queues of a cluster, as the Terraform module names them.
+    async fn create(sqs: &aws_sdk_sqs::Client, cluster: &str) -> Self {
+        let create = async |suffix: &str| create_queue(sqs, &format!("nodeless-{cluster}-{suffix}")).await;
+        Self {
+            plan: create("plan.fifo").await,
+            claims: create("claims").await,
+            interruption: create("interruption").await,
+            catalog: create("catalog.fifo").await,
+        }
+    }
+
+    /// The ARN of the queue of each function.
+    fn arns(&self) -> Value {
+        json!({
+            "planner": arn(&self.plan), "lifecycle": arn(&self.claims), "interruption": arn(&self.interruption),
+            "catalog": arn(&self.catalog),
+        })
+    }
+}
+
+/// The ARN of a queue with this URL.
+fn arn(url: &str) -> String {
+    format!("arn:aws:sqs:us-east-1:111122223333:{}", url.rsplit('/').next().unwrap_or_default())
 }
 
 /// What the functions depend on.
@@ -64,19 +99,40 @@ impl Stage {
     /// # Panics
     /// When something of it cannot be started.
     pub async fn start() -> Option<Self> {
-        let moto = crate::moto()?;
+        let moto = Arc::new(crate::moto()?);
         let moto_proxy = Proxy::start(&moto.url).await;
-        let config = config(&moto.url).await;
-        create_table(&config).await;
-        let sqs = aws_sdk_sqs::Client::new(&config);
-        let plan_queue = create_queue(&sqs, "plan.fifo").await;
-        let claims_queue = create_queue(&sqs, "claims").await;
-        let catalog_queue = create_queue(&sqs, "catalog.fifo").await;
+        create_table(&config(&moto.url).await).await;
+        Some(Self::of(CLUSTER, moto, moto_proxy).await)
+    }
 
+    /// Another cluster whose functions are those of this stage, as Terraform registers it with `shared_functions`.
+    ///
+    /// # Panics
+    /// When something of it cannot be started.
+    pub async fn beside(&self, cluster: &str) -> Self {
+        let other = Self::of(cluster, Arc::clone(&self.moto), self.moto_proxy.clone()).await;
+        let environment: BTreeMap<String, String> = other.environment().into_iter().collect();
+        let text = |value: String| AttributeValue::S(value);
+        aws_sdk_dynamodb::Client::new(&self.config)
+            .put_item()
+            .table_name(TABLE)
+            .item("pk", text("#clusters".to_owned()))
+            .item("sk", text(format!("cluster#{cluster}")))
+            .item("queues", text(other.queues.arns().to_string()))
+            .item("environment", text(json!(environment).to_string()))
+            .send()
+            .await
+            .expect("moto takes the item");
+        other
+    }
+
+    async fn of(cluster: &str, moto: Arc<Server>, moto_proxy: Proxy) -> Self {
+        let config = config(&moto.url).await;
+        let queues = Queues::create(&aws_sdk_sqs::Client::new(&config), cluster).await;
         let second = SignedDuration::from_secs(1);
         let options = WorldOptions {
             start: Timestamp::now(),
-            cluster_name: CLUSTER.to_owned(),
+            cluster_name: cluster.to_owned(),
             // Machines that start at once: what is tested is not their patience.
             join: JoinTiming { registers_after: second, ready_after: second },
             ..WorldOptions::default()
@@ -85,49 +141,59 @@ impl Stage {
         let (api, ec2) = (world.api().clone(), world.ec2().clone());
         let kubernetes_proxy = Proxy::start(&serve(api.router()).await).await;
         ec2.change_account(|account| {
-            account.add_cluster(CLUSTER, &kubernetes_proxy.url, "", "1.33", Timestamp::now());
+            account.add_cluster(cluster, &kubernetes_proxy.url, "", "1.33", Timestamp::now());
             account.timing.start_up = second;
             account.timing.shut_down = second;
         });
         let aws_proxy = Proxy::start(&serve(aws_router_with_clock(ec2, Timestamp::now)).await).await;
         let world = Arc::new(Mutex::new(world));
         drive(&world);
-        let stage = Self {
-            world,
-            moto_proxy,
-            aws_proxy,
-            kubernetes_proxy,
-            sqs,
-            plan_queue,
-            claims_queue,
-            catalog_queue,
-            _moto: moto,
-        };
+        let cluster = cluster.to_owned();
+        let stage = Self { world, cluster, moto_proxy, aws_proxy, kubernetes_proxy, config, queues, moto };
         stage.forget_calls();
-        Some(stage)
+        stage
+    }
+
+    /// The environment that Terraform would give the functions of this cluster.
+    fn environment(&self) -> Vec<(String, String)> {
+        let aws = self.aws_proxy.url.as_str();
+        let variables = [
+            ("AWS_ENDPOINT_URL_EC2", aws),
+            ("AWS_ENDPOINT_URL_EKS", aws),
+            ("AWS_ENDPOINT_URL_IAM", aws),
+            ("AWS_ENDPOINT_URL_PRICING", aws),
+            ("AWS_ENDPOINT_URL_SSM", aws),
+            ("CLUSTER_NAME", &self.cluster),
+            ("NODELESS_TABLE", TABLE),
+            ("NODELESS_PLAN_QUEUE_URL", &self.queues.plan),
+            ("NODELESS_CLAIMS_QUEUE_URL", &self.queues.claims),
+            ("NODELESS_CATALOG_QUEUE_URL", &self.queues.catalog),
+            ("NODELESS_INTERRUPTION_QUEUE_URL", &self.queues.interruption),
+            ("NODELESS_WAKE_PATH", "/secret"),
+        ];
+        variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
     }
 
     /// Starts a function binary with the environment that Terraform would give it.
     pub async fn function(&self, binary: &str) -> Function {
-        let aws = self.aws_proxy.url.as_str();
-        Function::start(
-            binary,
-            &[
-                ("AWS_ENDPOINT_URL", self.moto_proxy.url.as_str()),
-                ("AWS_ENDPOINT_URL_EC2", aws),
-                ("AWS_ENDPOINT_URL_EKS", aws),
-                ("AWS_ENDPOINT_URL_IAM", aws),
-                ("AWS_ENDPOINT_URL_PRICING", aws),
-                ("AWS_ENDPOINT_URL_SSM", aws),
-                ("CLUSTER_NAME", CLUSTER),
-                ("NODELESS_TABLE", TABLE),
-                ("NODELESS_PLAN_QUEUE_URL", self.plan_queue.as_str()),
-                ("NODELESS_CLAIMS_QUEUE_URL", self.claims_queue.as_str()),
-                ("NODELESS_CATALOG_QUEUE_URL", self.catalog_queue.as_str()),
-                ("NODELESS_WAKE_PATH", "/secret"),
-            ],
-        )
-        .await
+        let environment = self.environment();
+        let mut variables = vec![("AWS_ENDPOINT_URL", self.moto_proxy.url.as_str())];
+        variables.extend(environment.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        Function::start(binary, &variables).await
+    }
+
+    /// A file of `events/` as the queue of this cluster delivers it to a function.
+    ///
+    /// # Panics
+    /// When there is no such file, or it is not an event of a queue.
+    #[must_use]
+    pub fn delivered(&self, file: &str) -> Value {
+        let mut event = sample(file);
+        let function = file.split('.').next().unwrap_or_default();
+        for record in event["Records"].as_array_mut().expect("it is an event of a queue") {
+            record["eventSourceARN"] = self.queues.arns()[function].clone();
+        }
+        event
     }
 
     /// Has a service fail every call like this from now on, or work again.
@@ -176,7 +242,7 @@ impl Stage {
 
     /// Creates a NodePool, an EC2NodeClass and a number of pods of one CPU and one GiB.
     pub fn create_inflate(&self, replicas: u32) {
-        self.create(&NODE_CLASSES, node_class("default"));
+        self.create(&NODE_CLASSES, node_class_of(&self.cluster, "default"));
         self.create(&NODE_POOLS, node_pool("default"));
         self.create(&resource::DEPLOYMENTS, inflate(replicas));
     }
@@ -195,23 +261,24 @@ impl Stage {
 
     /// Takes all messages that are due from the plan queue, as the event that Lambda would make of them.
     pub async fn plan_messages(&self) -> Value {
-        self.take(&self.plan_queue).await
+        self.take(&self.queues.plan).await
     }
 
     /// Takes all messages that are due from the claims queue, as the event that Lambda would make of them.
     pub async fn claims_messages(&self) -> Value {
-        self.take(&self.claims_queue).await
+        self.take(&self.queues.claims).await
     }
 
     /// Takes all messages that are due from the catalog queue, as the event that Lambda would make of them.
     pub async fn catalog_messages(&self) -> Value {
-        self.take(&self.catalog_queue).await
+        self.take(&self.queues.catalog).await
     }
 
     async fn take(&self, queue: &str) -> Value {
         let mut records = Vec::new();
+        let sqs = aws_sdk_sqs::Client::new(&self.config);
         loop {
-            let request = self.sqs.receive_message().queue_url(queue).max_number_of_messages(10);
+            let request = sqs.receive_message().queue_url(queue).max_number_of_messages(10);
             let received = request.send().await.expect("moto gives messages");
             if received.messages().is_empty() {
                 return json!({ "Records": records });
@@ -219,10 +286,10 @@ impl Stage {
             for message in received.messages() {
                 records.push(json!({
                     "messageId": message.message_id(), "body": message.body(), "receiptHandle": message.receipt_handle(),
-                    "attributes": {}, "messageAttributes": {}, "eventSource": "aws:sqs",
+                    "attributes": {}, "messageAttributes": {}, "eventSource": "aws:sqs", "eventSourceARN": arn(queue),
                 }));
                 let handle = message.receipt_handle().expect("a message has a handle");
-                let delete = self.sqs.delete_message().queue_url(queue).receipt_handle(handle);
+                let delete = sqs.delete_message().queue_url(queue).receipt_handle(handle);
                 delete.send().await.expect("moto deletes a message");
             }
         }
@@ -334,7 +401,13 @@ pub fn node_pool(name: &str) -> Value {
 /// An EC2NodeClass for the simulated account.
 #[must_use]
 pub fn node_class(name: &str) -> Value {
-    ec2_node_class_manifest(name, CLUSTER, &json!({}))
+    node_class_of(CLUSTER, name)
+}
+
+/// The same for another cluster.
+#[must_use]
+pub fn node_class_of(cluster: &str, name: &str) -> Value {
+    ec2_node_class_manifest(name, cluster, &json!({}))
 }
 
 /// The deployment that everybody tries autoscalers with.

@@ -201,7 +201,7 @@ def check_attempts() -> None:
     timeout = re.search(r"interruption = optional\(.*?timeout += optional\(number, (\d+)\)", (ROOT / "terraform/variables.tf").read_text(), re.S)
     assert attempts and queue and timeout, "this check no longer finds the interruption function, its queue or its timeout"
     receives = re.search(r"maxReceiveCount += (\d+)", queue[1])
-    above = re.search(r"visibility_timeout_seconds = var\.functions\.interruption\.timeout \+ (\d+)", queue[1])
+    above = re.search(r"visibility_timeout_seconds = local\.timeouts\.interruption \+ (\d+)", queue[1])
     retention = re.search(r"message_retention_seconds = (\d+)", queue[1])
     assert receives and above and retention, "terraform/queues.tf no longer sets how often and for how long the interruption queue delivers a message"
     assert attempts[1] == receives[1], f"interruption handles a message {attempts[1]} times, and SQS moves it to the dead-letter queue after {receives[1]}"

@@ -29,7 +29,7 @@ def step(title: str) -> None:
 
 def check_format() -> None:
     step("terraform fmt")
-    for directory in ("terraform", "tests/deployed/root"):
+    for directory in ("terraform", "tests/deployed/root", "tests/deployed/root-shared"):
         terraform(ROOT / directory, "fmt", "-check", "-recursive", "-diff")
 
 
@@ -37,7 +37,7 @@ def check_with_provider(mirror: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="nodeless-terraform-") as scratch:
         module = copy_module(Path(scratch) / "terraform")
         artifacts = placeholder_artifacts(Path(scratch) / "artifacts")
-        for directory in (module, module / "examples/complete"):
+        for directory in (module, module / "examples/complete", module / "examples/many-clusters"):
             step(f"terraform validate {directory.relative_to(scratch)}")
             terraform(directory, "init", "-backend=false", f"-plugin-dir={mirror}")
             terraform(directory, "validate")

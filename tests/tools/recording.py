@@ -135,9 +135,11 @@ class Recording:
 class Proxy:
     """Receives the functions' calls on a port of this machine, records and forwards them. Use as a context manager."""
 
-    def __init__(self, account: Account, world_url: str, ministack_url: str, logs: Path) -> None:
+    def __init__(self, account: Account, world_url: str, ministack_url: str, logs: Path, name: str = "aws-calls") -> None:
         self.recording = Recording()
-        self._log = logs / "aws-calls.log"
+        # Addresses in answers that are replaced, such as that of the API server by the one of a relay.
+        self.replaced: dict[str, str] = {}
+        self._log = logs / f"{name}.log"
         self._account = account
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self._take))
         self._server.daemon_threads = True
@@ -167,7 +169,10 @@ class Proxy:
         try:
             connection.request(method, target, body, dict(headers))
             answer = connection.getresponse()
-            return answer.status, answer.getheaders(), answer.read()
+            content = answer.read()
+            for old, new in self.replaced.items():
+                content = content.replace(old.encode(), new.encode())
+            return answer.status, answer.getheaders(), content
         finally:
             connection.close()
 
@@ -224,10 +229,13 @@ def policies(ministack: Ministack, function_names: Mapping[str, str]) -> dict[st
     found: dict[str, Policy] = {}
     for deployed in function_names.values():
         role = functions.get_function_configuration(FunctionName=deployed)["Role"].rsplit("/", 1)[-1]
-        attached = iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"]
-        assert not attached, f"role {role} has policies that are not evaluated: {attached}"
+        attached = [policy["PolicyArn"] for policy in iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"]]
         inline = iam.list_role_policies(RoleName=role)["PolicyNames"]
-        found[deployed] = Policy.parse(*(_document(iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]) for policy in inline))
+        documents = [iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"] for policy in inline]
+        for arn in attached:
+            version = iam.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]
+            documents.append(iam.get_policy_version(PolicyArn=arn, VersionId=version)["PolicyVersion"]["Document"])
+        found[deployed] = Policy.parse(*map(_document, documents))
     return found
 
 

@@ -19,6 +19,8 @@ ACCOUNT = "111122223333"
 REGION = "eu-west-1"
 CLUSTER = "ours"
 NODE_ROLE = f"arn:aws:iam::{ACCOUNT}:role/ours-node"
+SIBLING = "sibling"
+SIBLING_NODE_ROLE = f"arn:aws:iam::{ACCOUNT}:role/sibling-node"
 TABLE = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/nodeless"
 QUEUES = ("plan", "plan_dead_letters", "claims", "claims_dead_letters", "interruption", "interruption_dead_letters", "catalog", "catalog_dead_letters")
 
@@ -46,6 +48,9 @@ mock_provider "aws" {{
   mock_resource "aws_iam_role" {{
     defaults = {{ arn = "{NODE_ROLE}" }}
   }}
+  mock_resource "aws_iam_policy" {{
+    defaults = {{ arn = "arn:aws:iam::{ACCOUNT}:policy/mock" }}
+  }}
   mock_resource "aws_lambda_function" {{
     defaults = {{ arn = "arn:aws:lambda:{REGION}:{ACCOUNT}:function:mock" }}
   }}
@@ -64,6 +69,24 @@ mock_provider "aws" {{
 """
 
 INSIDE = 'run "inside" {\n  variables {\n    vpc_config = { subnet_ids = ["subnet-0a"], security_group_ids = ["sg-0a"] }\n  }\n}\n'
+
+
+# The module of the sibling creates the functions, and our cluster shares them.
+SHARED = f"""
+run "sibling" {{
+  variables {{
+    cluster_name     = "{SIBLING}"
+    create_node_role = false
+    node_role_arn    = "{SIBLING_NODE_ROLE}"
+  }}
+}}
+
+run "shared" {{
+  variables {{
+    shared_functions = run.sibling.shared_functions
+  }}
+}}
+"""
 
 
 def queue_arn(name: str) -> str:
@@ -87,10 +110,13 @@ VPC_ACCESS = json.dumps({"Version": "2012-10-17", "Statement": {"Effect": "Allow
 
 @dataclass(frozen=True)
 class Rendered:
-    """The policies of all functions' roles, with every right that the module's variables can add: outside a VPC, and inside one."""
+    """The policies of all functions' roles, with every right that the module's variables can add: outside a VPC, inside one, and those
+    of the functions that our cluster shares with a sibling: for our cluster alone, and for both."""
 
     outside: dict[str, Policy]
     inside: dict[str, Policy]
+    shared: dict[str, Policy]
+    both_clusters: dict[str, Policy]
 
 
 def render(mirror: Path, scratch: Path) -> Rendered:
@@ -98,17 +124,27 @@ def render(mirror: Path, scratch: Path) -> Rendered:
     module = copy_module(scratch / "terraform")
     artifacts = placeholder_artifacts(scratch / "artifacts")
     given = f'  cluster_name = "{CLUSTER}"\n  zonal_shift_enabled = true\n'
-    test = f'{MOCKS}{"".join(map(_queue_override, QUEUES))}}}\n\nvariables {{\n{given}}}\n\nrun "outside" {{}}\n\n{INSIDE}'
+    test = f'{MOCKS}{"".join(map(_queue_override, QUEUES))}}}\n\nvariables {{\n{given}}}\n\nrun "outside" {{}}\n\n{INSIDE}{SHARED}'
     (module / "tests/rights.tftest.hcl").write_text(test)
     terraform(module, "init", "-backend=false", f"-plugin-dir={mirror}")
     command = ["terraform", f"-chdir={module}", "test", "-json", "-verbose", "-filter=tests/rights.tftest.hcl"]
     done = subprocess.run([*command, f"-var=artifacts_directory={artifacts}"], env=environment(), text=True, capture_output=True, check=False)
     messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     states = {message["@testrun"]: message["test_state"] for message in messages if message["type"] == "test_state"}
-    if done.returncode != 0 or set(states) != {"outside", "inside"}:
+    if done.returncode != 0 or set(states) != {"outside", "inside", "sibling", "shared"}:
         problems = [message.get("diagnostic", message).get("detail", message) for message in messages if message.get("@level") == "error"]
         raise RuntimeError(f"{' '.join(command)} failed with exit code {done.returncode}: {problems or done.stderr}")
-    return Rendered(_policies(states["outside"]), _policies(states["inside"]))
+    shared, sibling = _shared(states["shared"]), _policies(states["sibling"])
+    both = {name: Policy(sibling[name].statements + policy.statements) for name, policy in shared.items()}
+    return Rendered(_policies(states["outside"]), _policies(states["inside"]), shared, both)
+
+
+def _shared(state: Mapping[str, Any]) -> dict[str, Policy]:
+    """What the module of a cluster attaches to the roles of the functions that it shares."""
+    resources = [r for r in state["root_module"]["resources"] if (r["type"], r["name"]) == ("aws_iam_policy", "shared")]
+    found = {resource["index"]: Policy.parse(resource["values"]["policy"]) for resource in resources}
+    assert set(found) == {"planner", "lifecycle", "interruption", "catalog"}, sorted(found)
+    return found
 
 
 def _policies(state: Mapping[str, Any]) -> dict[str, Policy]:

@@ -26,7 +26,7 @@ class World:
         self.aws_url = ""
         self.kubernetes_url = ""
         command = [binary, "local", "--no-controllers", "--cluster-name", cluster, "--kubeconfig", self.kubeconfig, "--output", "json"]
-        self._process = Process("world", command, logs)
+        self._process = Process("world" if cluster == "local" else f"world-{cluster}", command, logs)
 
     def __enter__(self) -> World:
         self._process.__enter__()

@@ -1,10 +1,21 @@
 //! The requests of the function.
 
-use nodeless_ports::queue::CatalogMessage;
-use nodeless_runtime::batch;
-use nodeless_runtime::terraform::{Invocation, Operation, OtherCluster, same_cluster};
+use aws_lambda_events::event::sqs::SqsEvent;
+use nodeless_runtime::terraform::{Invocation, Operation};
+use nodeless_runtime::{ConfigurationError, Source};
 use serde::Deserialize;
 use serde_json::Value;
+
+/// A validated request.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Request {
+    /// The cluster of the request.
+    pub(crate) source: Source,
+    /// The requested action.
+    pub(crate) action: Action,
+    /// The messages of the queue, if they are the request.
+    pub(crate) messages: SqsEvent,
+}
 
 /// The requested action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,14 +40,18 @@ pub(crate) enum EventError {
          templates deleted"
     )]
     Malformed(String),
+    #[error("the event must name the cluster whose launch templates are deleted, in \"cluster\"")]
+    NoCluster,
     #[error(transparent)]
-    OtherCluster(#[from] OtherCluster),
+    Configuration(#[from] ConfigurationError),
 }
 
 #[derive(Deserialize)]
 struct Refresh {
     #[serde(default)]
     required: bool,
+    /// The cluster, if it is not that of the function's own deployment.
+    cluster: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -56,24 +71,30 @@ enum Verb {
 }
 
 /// Parses an event: messages of the catalog queue, or a request of Terraform or a user. A request without an action means "look
-/// now". `cluster` is the cluster that this function serves.
-pub(crate) fn read(event: Value, cluster: &str) -> Result<Action, EventError> {
+/// now".
+pub(crate) fn read(event: Value) -> Result<Request, EventError> {
     let malformed = |error: serde_json::Error| EventError::Malformed(error.to_string());
+    let request = |source, action| Request { source, action, messages: SqsEvent::default() };
     if event.get("Records").is_some() {
-        // Each message means "look now": the EC2NodeClasses that it names are read from the cluster with all others.
-        let _: Vec<CatalogMessage> = batch::well_formed(&serde_json::from_value(event).map_err(malformed)?);
-        return Ok(Action::Refresh { required: false });
+        let messages: SqsEvent = serde_json::from_value(event).map_err(malformed)?;
+        return Ok(Request {
+            source: Source::of_event(&messages)?,
+            action: Action::Refresh { required: false },
+            messages,
+        });
     }
     if event.get("action").is_none() {
-        let Refresh { required } = serde_json::from_value(event).map_err(malformed)?;
-        return Ok(Action::Refresh { required });
+        let Refresh { required, cluster } = serde_json::from_value(event).map_err(malformed)?;
+        return Ok(request(cluster.map_or(Source::Own, Source::Cluster), Action::Refresh { required }));
     }
     let leave: Leave = serde_json::from_value(event).map_err(malformed)?;
     let Verb::Leave = leave.action;
-    same_cluster(&leave.cluster, cluster)?;
+    if leave.cluster.is_empty() {
+        return Err(EventError::NoCluster);
+    }
     // Terraform sends the same input on create, update and delete, and adds which of these it performs.
     let applies = leave.tf.is_some_and(|terraform| terraform.action != Operation::Delete);
-    Ok(if applies { Action::Nothing } else { Action::Leave })
+    Ok(request(Source::Cluster(leave.cluster), if applies { Action::Nothing } else { Action::Leave }))
 }
 
 #[cfg(test)]
@@ -81,37 +102,43 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn sample(text: &str) -> Action {
-        read(serde_json::from_str(text).unwrap(), "example").unwrap()
+    fn sample(text: &str) -> (Source, Action) {
+        let request = read(serde_json::from_str(text).unwrap()).unwrap();
+        (request.source, request.action)
+    }
+
+    fn example() -> Source {
+        Source::Cluster("example".to_owned())
     }
 
     #[test]
     fn reads_what_the_queue_and_terraform_send() {
-        assert_eq!(sample(include_str!("../../../events/catalog.schedule.json")), Action::Refresh { required: false });
-        assert_eq!(
-            sample(include_str!("../../../events/catalog.node-class.json")),
-            Action::Refresh { required: false }
-        );
-        assert_eq!(sample("{}"), Action::Refresh { required: false });
-        assert_eq!(sample(include_str!("../../../events/catalog.install.json")), Action::Refresh { required: true });
-        assert_eq!(sample(include_str!("../../../events/catalog.leave.json")), Action::Leave);
+        let queue = Source::Queue("arn:aws:sqs:us-east-1:111122223333:nodeless-example-catalog.fifo".to_owned());
+        let refresh = |required| Action::Refresh { required };
+        let scheduled = sample(include_str!("../../../events/catalog.schedule.json"));
+        assert_eq!(scheduled, (queue.clone(), refresh(false)));
+        assert_eq!(sample(include_str!("../../../events/catalog.node-class.json")), (queue, refresh(false)));
+        assert_eq!(sample("{}"), (Source::Own, refresh(false)));
+        assert_eq!(sample(include_str!("../../../events/catalog.install.json")), (Source::Own, refresh(true)));
+        assert_eq!(sample(r#"{"required":true,"cluster":"example"}"#), (example(), refresh(true)));
+        assert_eq!(sample(include_str!("../../../events/catalog.leave.json")), (example(), Action::Leave));
         for action in ["create", "update"] {
             let event =
                 json!({ "action": "leave", "cluster": "example", "tf": { "action": action, "prev_input": null } });
-            assert_eq!(read(event, "example"), Ok(Action::Nothing), "{action}");
+            assert_eq!(read(event).unwrap().action, Action::Nothing, "{action}");
         }
-        assert_eq!(read(json!({ "action": "leave", "cluster": "example" }), "example"), Ok(Action::Leave));
+        let leave = read(json!({ "action": "leave", "cluster": "example" })).unwrap();
+        assert_eq!((leave.source, leave.action), (example(), Action::Leave));
     }
 
     #[test]
     fn deletes_nothing_in_doubt() {
         for (event, word) in [
-            (json!({ "action": "leave" }), "one cluster only"),
-            (json!({ "action": "leave", "cluster": "another" }), "another"),
+            (json!({ "action": "leave" }), "must name the cluster"),
             (json!({ "action": "destroy", "cluster": "example" }), "destroy"),
             (json!({ "action": "leave", "cluster": "example", "tf": {} }), "cannot be read"),
         ] {
-            let error = read(event, "example").unwrap_err().to_string();
+            let error = read(event).unwrap_err().to_string();
             assert!(error.contains(word), "{error}");
         }
     }
@@ -121,11 +148,12 @@ mod tests {
         for event in [
             json!({ "required": "true" }),
             json!({ "required": null }),
+            json!({ "required": true, "cluster": 7 }),
             json!({ "Records": "none" }),
             json!("refresh"),
             json!({ "action": "leave", "cluster": "example", "tf": { "action": "destroy" } }),
         ] {
-            let error = read(event.clone(), "example").unwrap_err().to_string();
+            let error = read(event.clone()).unwrap_err().to_string();
             assert!(error.contains("cannot be read"), "{event}: {error}");
         }
     }

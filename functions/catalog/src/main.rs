@@ -6,40 +6,58 @@
 mod event;
 mod lines;
 
-use event::Action;
+use event::{Action, Request};
 use lines::CatalogNotRefreshed;
 use nodeless_ec2::{AwsCatalogSource, NodeProfile, delete_launch_templates};
 use nodeless_operations::{CapacitySettings, CatalogCache, MemoryOverhead, RefreshReport, Refresher};
-use nodeless_runtime::{ConnectError, Connections, Environment, EnvironmentError};
-use nodeless_telemetry::log;
+use nodeless_ports::queue::CatalogMessage;
+use nodeless_runtime::{
+    Clusters, ConnectError, Connected, Connections, Environment, EnvironmentError, Unserved, batch,
+};
+use nodeless_telemetry::{log, within};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use tokio::sync::OnceCell;
 
 #[tokio::main]
 async fn main() -> Result<(), lambda_runtime::Error> {
     nodeless_telemetry::init()?;
-    let refresher = OnceCell::new();
+    let refreshers = Clusters::new("catalog", "NODELESS_CATALOG_QUEUE_URL");
     nodeless_runtime::run_until(async |event: Value, deadline| -> Result<Value, lambda_runtime::Error> {
-        let cluster = Environment::of_process().cluster_name()?;
-        match event::read(event, &cluster)? {
+        let Request { source, action, messages } = event::read(event)?;
+        match action {
             Action::Refresh { required } => {
-                let why = match deadline.bound(Box::pin(refreshed(&refresher))).await {
-                    Ok(Ok(changed)) => return Ok(json!({ "batchItemFailures": [], "catalogChanged": changed })),
-                    Ok(Err(RefreshFailure::Environment(error))) => return Err(error.into()),
-                    Ok(Err(RefreshFailure::Service(why))) => why,
-                    Err(late) => late.to_string(),
+                let (cluster, why) = match refreshers.connected(source, deadline, connect).await {
+                    Ok(Connected { name, state: refresher }) => {
+                        // Each message means "look now": the EC2NodeClasses that it names are read from the cluster with all
+                        // others.
+                        let _: Vec<CatalogMessage> = batch::well_formed(&messages, Some(&name));
+                        match deadline.bound(Box::pin(within(&name, refreshed(&refresher)))).await {
+                            Ok(Ok(changed)) => {
+                                return Ok(json!({ "batchItemFailures": [], "catalogChanged": changed }));
+                            }
+                            Ok(Err(why)) => (Some(name), why),
+                            Err(late) => (Some(name), late.to_string()),
+                        }
+                    }
+                    Err(Unserved::Unreachable { cluster, why }) => (cluster, why),
+                    Err(Unserved::Configuration(error)) => return Err(error.to_string().into()),
                 };
                 if required {
                     return Err(why.into());
                 }
                 // A failed invocation would only become a dead letter.
-                log(&CatalogNotRefreshed { error: &why });
+                log(cluster.as_deref(), &CatalogNotRefreshed { error: &why });
                 Ok(json!({ "batchItemFailures": [], "problem": why }))
             }
             // The cluster and the table may already be deleted.
             Action::Leave => {
-                let leave = async { delete_launch_templates(&nodeless_runtime::aws_config().await, &cluster).await };
+                let leave = async {
+                    let environment = refreshers.environment(source).await.map_err(|error| error.to_string())?;
+                    let config = nodeless_runtime::aws_config(&environment).await;
+                    Ok::<_, lambda_runtime::Error>(
+                        delete_launch_templates(&config, &environment.cluster_name()?).await?,
+                    )
+                };
                 let deleted = deadline.bound(Box::pin(leave)).await??;
                 Ok(json!({ "launchTemplatesDeleted": deleted }))
             }
@@ -49,33 +67,20 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     .await
 }
 
-/// Why the catalog is not up to date.
-enum RefreshFailure {
-    /// A variable is missing or invalid. Every refresh fails until it is set.
-    Environment(EnvironmentError),
-    /// A service did not answer, or rejected a request.
-    Service(String),
-}
-
 /// Refreshes once over cached connections, and returns whether the catalog changed.
-async fn refreshed(refresher: &OnceCell<Refresher>) -> Result<bool, RefreshFailure> {
-    let refresher = Box::pin(refresher.get_or_try_init(connect)).await.map_err(|error| match error {
-        ConnectError::Environment(error) => RefreshFailure::Environment(error),
-        ConnectError::Port(error) => RefreshFailure::Service(error.to_string()),
-    })?;
+async fn refreshed(refresher: &Refresher) -> Result<bool, String> {
     match Box::pin(refresher.run()).await {
-        Ok(RefreshReport { catalog_problem: Some(why), .. }) => Err(RefreshFailure::Service(why)),
+        Ok(RefreshReport { catalog_problem: Some(why), .. }) => Err(why),
         Ok(report) => Ok(report.catalog_changed),
-        Err(error) => Err(RefreshFailure::Service(error.to_string())),
+        Err(error) => Err(error.to_string()),
     }
 }
 
-async fn connect() -> Result<Refresher, ConnectError> {
-    let environment = Environment::of_process();
+async fn connect(environment: &Environment<'_>) -> Result<Refresher, ConnectError> {
     let isolated = environment.isolated_vpc()?;
     let dry_runs = !environment.disable_dry_run()?;
-    let capacity = capacity(&environment)?;
-    let connections = Connections::connect(&environment).await?;
+    let capacity = capacity(environment)?;
+    let connections = Connections::connect(environment).await?;
     let details = connections.cluster_details();
     let profile = environment
         .optional("NODELESS_NODE_ROLE")

@@ -36,12 +36,12 @@ pub(crate) async fn handle(
     let access = match nodeless_eks::describe(config, &request.cluster).await {
         // `terraform destroy` of everything: the objects were deleted with the cluster.
         Err(error) if error.kind == ErrorKind::NotFound && !matches!(request.action, Action::Install { .. }) => {
-            log(&ClusterMissing { cluster: &request.cluster });
+            log(Some(&request.cluster), &ClusterMissing {});
             return Ok(Report::default());
         }
         access => access?,
     };
-    let action = reachable(request.action, access.egress_by_aws);
+    let action = reachable(&request.cluster, request.action, access.egress_by_aws);
     let tokens = Arc::new(Tokens::new(config, &request.cluster)?);
     let server = ApiServer { url: access.endpoint, certificate_authority: access.certificate_authority };
     let connection = Connection::with_tokens(&server, move |refused| {
@@ -49,23 +49,23 @@ pub(crate) async fn handle(
         async move { tokens.token(refused.as_deref()).await }
     })
     .await?;
-    let report = perform(&connection, &action, time).await?;
+    let report = perform(&request.cluster, &connection, &action, time).await?;
     for step in &report.steps {
         let outcome = step.outcome.to_string();
         let note = Some(step.note.as_str()).filter(|note| !note.is_empty());
-        log(&ObjectInstalled { object: &step.object, outcome: &outcome, note });
+        log(Some(&request.cluster), &ObjectInstalled { object: &step.object, outcome: &outcome, note });
     }
     Ok(report)
 }
 
 /// The same without a webhook if the control plane may not reach it: otherwise each Event of an unschedulable pod would wait for
 /// the webhook's timeout of two seconds.
-fn reachable(action: Action, egress_by_aws: bool) -> Action {
+fn reachable(cluster: &str, action: Action, egress_by_aws: bool) -> Action {
     match action {
         Action::Install { wake: Wake::Url(_), own_endpoint: false } if !egress_by_aws => {
             let why = "the cluster's controlPlaneEgressMode is not AWS_MANAGED, so its API server may not reach the Function URL of wake: \
                  the webhook is left out, and pods wait for the heartbeat; set wake_endpoint in Terraform where it does";
-            log(&WebhookLeftOut { why });
+            log(Some(cluster), &WebhookLeftOut { why });
             Action::Install { wake: Wake::Off, own_endpoint: false }
         }
         other => other,
@@ -73,7 +73,12 @@ fn reachable(action: Action, egress_by_aws: bool) -> Action {
 }
 
 /// Runs the request, and waits while the API server does not accept the access entry yet.
-async fn perform(connection: &Connection, action: &Action, time: Duration) -> Result<Report, InstallError> {
+async fn perform(
+    cluster: &str,
+    connection: &Connection,
+    action: &Action,
+    time: Duration,
+) -> Result<Report, InstallError> {
     let deadline = Instant::now() + ACCESS_WITHIN;
     loop {
         let done = match action {
@@ -84,7 +89,7 @@ async fn perform(connection: &Connection, action: &Action, time: Duration) -> Re
         };
         match done {
             Err(InstallError::Api(error)) if error.kind == ErrorKind::Denied && Instant::now() < deadline => {
-                log(&WaitingForAccess { error: &error.to_string() });
+                log(Some(cluster), &WaitingForAccess { error: &error.to_string() });
                 sleep(RETRY).await;
             }
             done => return done,
@@ -100,10 +105,10 @@ mod tests {
     fn the_webhook_is_left_out_where_the_api_server_may_not_reach_it() {
         let install =
             |own_endpoint| Action::Install { wake: Wake::Url("https://a.example/secret".to_owned()), own_endpoint };
-        assert_eq!(reachable(install(false), true), install(false));
-        assert_eq!(reachable(install(true), false), install(true));
+        assert_eq!(reachable("one", install(false), true), install(false));
+        assert_eq!(reachable("one", install(true), false), install(true));
         let without = Action::Install { wake: Wake::Off, own_endpoint: false };
-        assert_eq!(reachable(install(false), false), without);
-        assert_eq!(reachable(Action::Uninstall, false), Action::Uninstall);
+        assert_eq!(reachable("one", install(false), false), without);
+        assert_eq!(reachable("one", Action::Uninstall, false), Action::Uninstall);
     }
 }

@@ -6,11 +6,9 @@ use serde::Serialize;
 /// The cluster does not exist any more, so there is nothing to remove.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ClusterMissing<'a> {
-    pub(crate) cluster: &'a str,
-}
+pub(crate) struct ClusterMissing {}
 
-impl Line for ClusterMissing<'_> {
+impl Line for ClusterMissing {
     const EVENT: &'static str = "cluster-missing";
     const LEVEL: Level = Level::Warn;
 }

@@ -5,8 +5,8 @@ use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use nodeless_operations::Interrupter;
 use nodeless_operations::interrupt::InterruptError;
 use nodeless_runtime::batch::{self, Failure};
-use nodeless_runtime::{ConnectError, Connections, Environment};
-use tokio::sync::OnceCell;
+use nodeless_runtime::{Clusters, ConnectError, Connected, Connections, Environment, Source, Unserved};
+use nodeless_telemetry::within;
 
 /// How many times a message is handled: the `maxReceiveCount` of the queue. With the queue's default visibility timeout of 40 s
 /// the last attempt is two minutes after the first. EC2 interrupts a spot instance two minutes after its warning, and from then
@@ -16,21 +16,27 @@ const ATTEMPTS: u32 = 4;
 #[tokio::main]
 async fn main() -> Result<(), lambda_runtime::Error> {
     nodeless_telemetry::init()?;
-    let interrupter = OnceCell::new();
+    let interrupters = Clusters::new("interruption", "NODELESS_INTERRUPTION_QUEUE_URL");
     nodeless_runtime::run_until(async |event: SqsEvent, deadline| -> Result<SqsBatchResponse, lambda_runtime::Error> {
-        let unconnected = match deadline.bound(Box::pin(interrupter.get_or_try_init(connect))).await {
-            Ok(Ok(interrupter)) => {
-                let interrupter: &Interrupter = interrupter;
+        let late = |why| retry(&why);
+        match interrupters
+            .connected(Source::of_event(&event).map_err(|error| error.to_string())?, deadline, connect)
+            .await
+        {
+            Ok(Connected { name, state: interrupter }) => {
+                let interrupter: &Interrupter = &interrupter;
                 let handle = async |bodies: &[&str]| -> Vec<Result<Vec<String>, Failure>> {
                     interrupter.run_all(bodies).await.into_iter().map(|result| result.map_err(failure)).collect()
                 };
-                return Ok(Box::pin(batch::together(event, deadline, |why| retry(&why), handle)).await);
+                let handled = batch::together(event, Some(&name), deadline, late, handle);
+                Ok(Box::pin(within(&name, handled)).await)
             }
-            Ok(Err(ConnectError::Port(error))) => retry(&error),
-            Ok(Err(error @ ConnectError::Environment(_))) => return Err(error.into()),
-            Err(late) => retry(&late),
-        };
-        Ok(batch::each(event, deadline, |why| retry(&why), async |_| Err(unconnected.clone())).await)
+            Err(Unserved::Unreachable { cluster, why }) => {
+                let unconnected = retry(&why);
+                Ok(batch::each(event, cluster.as_deref(), deadline, late, async |_| Err(unconnected.clone())).await)
+            }
+            Err(Unserved::Configuration(error)) => Err(error.to_string().into()),
+        }
     })
     .await
 }
@@ -47,8 +53,8 @@ fn retry(why: &dyn std::fmt::Display) -> Failure {
     Failure::Retry { why: why.to_string(), attempts: ATTEMPTS }
 }
 
-async fn connect() -> Result<Interrupter, ConnectError> {
-    let connections = Connections::connect(&Environment::of_process()).await?;
+async fn connect(environment: &Environment<'_>) -> Result<Interrupter, ConnectError> {
+    let connections = Connections::connect(environment).await?;
     Ok(Interrupter {
         context: connections.context,
         claims: connections.claims,

@@ -9,10 +9,10 @@ use nodeless_operations::{CatalogCache, EventRate, Reconciler, Sweeper, Validato
 use nodeless_ports::Queue;
 use nodeless_ports::queue::{ClaimMessage, WakeSource};
 use nodeless_runtime::batch::{self, Failure};
-use nodeless_runtime::{ConnectError, Connections, Environment};
+use nodeless_runtime::{Clusters, ConnectError, Connected, Connections, Environment, Source, Unserved};
 use nodeless_scheduling::MinValuesPolicy;
+use nodeless_telemetry::within;
 use std::sync::Arc;
-use tokio::sync::OnceCell;
 
 struct Lifecycle {
     reconciler: Reconciler,
@@ -24,19 +24,24 @@ struct Lifecycle {
 #[tokio::main]
 async fn main() -> Result<(), lambda_runtime::Error> {
     nodeless_telemetry::init()?;
-    let lifecycle = OnceCell::new();
+    let lifecycles = Clusters::new("lifecycle", "NODELESS_CLAIMS_QUEUE_URL");
     nodeless_runtime::run_until(async |event: SqsEvent, deadline| -> Result<SqsBatchResponse, lambda_runtime::Error> {
-        let unconnected = match deadline.bound(Box::pin(lifecycle.get_or_try_init(connect))).await {
-            Ok(Ok(lifecycle)) => {
-                let lifecycle: &Lifecycle = lifecycle;
+        let late = |why| asked_again(&why);
+        match lifecycles
+            .connected(Source::of_event(&event).map_err(|error| error.to_string())?, deadline, connect)
+            .await
+        {
+            Ok(Connected { name, state: lifecycle }) => {
+                let lifecycle: &Lifecycle = &lifecycle;
                 let handle = |body| Box::pin(lifecycle.handle(body));
-                return Ok(batch::each(event, deadline, |why| asked_again(&why), handle).await);
+                Ok(within(&name, batch::each(event, Some(&name), deadline, late, handle)).await)
             }
-            Ok(Err(ConnectError::Port(error))) => asked_again(&error),
-            Ok(Err(error @ ConnectError::Environment(_))) => return Err(error.into()),
-            Err(late) => asked_again(&late),
-        };
-        Ok(batch::each(event, deadline, |why| asked_again(&why), async |_| Err(unconnected.clone())).await)
+            Err(Unserved::Unreachable { cluster, why }) => {
+                let unconnected = asked_again(&why);
+                Ok(batch::each(event, cluster.as_deref(), deadline, late, async |_| Err(unconnected.clone())).await)
+            }
+            Err(Unserved::Configuration(error)) => Err(error.to_string().into()),
+        }
     })
     .await
 }
@@ -69,8 +74,7 @@ impl Lifecycle {
     }
 }
 
-async fn connect() -> Result<Lifecycle, ConnectError> {
-    let environment = Environment::of_process();
+async fn connect(environment: &Environment<'_>) -> Result<Lifecycle, ConnectError> {
     let zonal_shift = environment.zonal_shift()?;
     let dry_runs = !environment.disable_dry_run()?;
     let min_values = environment.parsed_or(
@@ -78,7 +82,7 @@ async fn connect() -> Result<Lifecycle, ConnectError> {
         "what happens where minValues cannot be reached: Strict or BestEffort",
         MinValuesPolicy::default(),
     )?;
-    let connections = Connections::connect(&environment).await?;
+    let connections = Connections::connect(environment).await?;
     let zonal_shifts = if zonal_shift { Some(connections.zonal_shifts()?) } else { None };
     let details = connections.cluster_details();
     let cloud = Arc::new(Ec2Cloud::new(&connections.config, details));

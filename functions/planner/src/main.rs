@@ -11,33 +11,35 @@ use nodeless_operations::Planner;
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_ports::queue::{PlanMessage, WakeSource};
-use nodeless_runtime::{ConnectError, Connections, Environment, EnvironmentError, batch};
+use nodeless_runtime::{
+    Clusters, ConnectError, Connected, Connections, Environment, EnvironmentError, Source, Unserved, batch,
+};
 use nodeless_scheduling::{MinValuesPolicy, Options, PreferencePolicy};
-use nodeless_telemetry::log;
+use nodeless_telemetry::{log, within};
 use std::time::Duration;
-use tokio::sync::OnceCell;
 
 #[tokio::main]
 async fn main() -> Result<(), lambda_runtime::Error> {
     nodeless_telemetry::init()?;
-    let planner = OnceCell::new();
+    let planners = Clusters::new("planner", "NODELESS_PLAN_QUEUE_URL");
     nodeless_runtime::run_until(async |event: SqsEvent, deadline| -> Result<SqsBatchResponse, lambda_runtime::Error> {
-        let woken = sources(&event);
         // The messages are deleted whatever the result of the plan. If they were returned, they would block their message group,
         // and with it every plan, for the visibility timeout. The planner requests the next plan itself, and the heartbeat does
         // so every minute.
-        let problem = match deadline.bound(Box::pin(planner.get_or_try_init(connect))).await {
-            Ok(Ok(planner)) => {
-                let planner: &Planner = planner;
-                let planned = Box::pin(planner.run_until(deadline.timestamp(), &woken)).await;
-                planned.err().map(|error| error.to_string())
+        let (cluster, problem) = match planners
+            .connected(Source::of_event(&event).map_err(|error| error.to_string())?, deadline, connect)
+            .await
+        {
+            Ok(Connected { name, state: planner }) => {
+                let woken = sources(&event, &name);
+                let planned = Box::pin(within(&name, planner.run_until(deadline.timestamp(), &woken))).await;
+                (Some(name), planned.err().map(|error| error.to_string()))
             }
-            Ok(Err(ConnectError::Port(error))) => Some(error.to_string()),
-            Ok(Err(error @ ConnectError::Environment(_))) => return Err(error.into()),
-            Err(late) => Some(late.to_string()),
+            Err(Unserved::Unreachable { cluster, why }) => (cluster, Some(why)),
+            Err(Unserved::Configuration(error)) => return Err(error.to_string().into()),
         };
         if let Some(error) = problem {
-            log(&PlanFailed { error: &error });
+            log(cluster.as_deref(), &PlanFailed { error: &error });
         }
         Ok(SqsBatchResponse::default())
     })
@@ -45,8 +47,8 @@ async fn main() -> Result<(), lambda_runtime::Error> {
 }
 
 /// The source of the plan request.
-fn sources(event: &SqsEvent) -> Vec<WakeSource> {
-    batch::well_formed(event).into_iter().map(|PlanMessage::Wake { source, .. }| source).collect()
+fn sources(event: &SqsEvent, cluster: &str) -> Vec<WakeSource> {
+    batch::well_formed(event, Some(cluster)).into_iter().map(|PlanMessage::Wake { source, .. }| source).collect()
 }
 
 /// How pods are scheduled, by Karpenter's settings with these names.
@@ -87,9 +89,8 @@ fn batching(environment: &Environment<'_>) -> Result<(Duration, Duration), Envir
     Ok((idle, most))
 }
 
-async fn connect() -> Result<Planner, ConnectError> {
-    let environment = Environment::of_process();
-    let (batch_idle, batch_max) = batching(&environment)?;
+async fn connect(environment: &Environment<'_>) -> Result<Planner, ConnectError> {
+    let (batch_idle, batch_max) = batching(environment)?;
     let gates = environment.parsed_or(
         "NODELESS_FEATURE_GATES",
         "which of Karpenter's feature gates are on, such as NodeRepair=true",
@@ -101,8 +102,8 @@ async fn connect() -> Result<Planner, ConnectError> {
         "for how long the table keeps what each plan was made from, such as 2h; not at all where it is not set",
         NillableDuration::Never,
     )?;
-    let scheduling = scheduling(&environment)?;
-    let connections = Connections::connect(&environment).await?;
+    let scheduling = scheduling(environment)?;
+    let connections = Connections::connect(environment).await?;
     Ok(Planner::new(
         connections.context,
         connections.claims,

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 const WAKE_INTERVAL: Duration = Duration::from_secs(1);
 
 struct Wake {
+    cluster: String,
     secret_path: String,
     queue: SqsQueue,
     last: Mutex<Option<Instant>>,
@@ -35,7 +36,7 @@ impl Wake {
         if self.is_due(Instant::now())
             && let Err(error) = self.queue.wake_planner(WakeSource::Webhook).await
         {
-            log(&PlannerNotWoken { error: &error.to_string() });
+            log(Some(&self.cluster), &PlannerNotWoken { error: &error.to_string() });
         }
         answer
     }
@@ -62,6 +63,6 @@ async fn connect() -> Result<Wake, EnvironmentError> {
     let environment = Environment::of_process();
     let secret_path = environment.required("NODELESS_WAKE_PATH", "the secret path of the webhook, such as /3f9c")?;
     let (cluster, plan_queue_url) = (environment.cluster_name()?, environment.plan_queue_url()?);
-    let queue = SqsQueue::new(&nodeless_aws::load_config().await, cluster, plan_queue_url, None);
-    Ok(Wake { secret_path, queue, last: Mutex::new(None) })
+    let queue = SqsQueue::new(&nodeless_aws::load_config().await, &cluster, plan_queue_url, None);
+    Ok(Wake { cluster, secret_path, queue, last: Mutex::new(None) })
 }

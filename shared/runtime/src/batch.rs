@@ -32,21 +32,22 @@ pub enum Failure {
 /// The messages of a batch that any message wakes, whatever its body. A malformed message was not sent by nodeless: it is logged
 /// and skipped, because returning it would only delay the others.
 #[must_use]
-pub fn well_formed<M: DeserializeOwned>(event: &SqsEvent) -> Vec<M> {
+pub fn well_formed<M: DeserializeOwned>(event: &SqsEvent, cluster: Option<&str>) -> Vec<M> {
     let parse = |message: &SqsMessage| {
         let body = message.body.as_deref().unwrap_or_default();
         let malformed = |error: &serde_json::Error| {
             let message_id = message.message_id.as_deref().unwrap_or_default();
-            log(&MessageMalformed { message_id, error: &error.to_string() });
+            log(cluster, &MessageMalformed { message_id, error: &error.to_string() });
         };
         serde_json::from_str(body).inspect_err(malformed).ok()
     };
     event.records.iter().filter_map(parse).collect()
 }
 
-/// Handles the messages of a batch concurrently. `late` is the failure of those that are not handled by the deadline.
+/// Handles the messages of a batch of a cluster concurrently. `late` is the failure of those that are not handled by the deadline.
 pub async fn each<H, F>(
     event: SqsEvent,
+    cluster: Option<&str>,
     deadline: Deadline,
     late: impl Fn(OutOfTime) -> Failure,
     handler: H,
@@ -62,7 +63,7 @@ where
     });
     let mut response = SqsBatchResponse::default();
     for (message, result) in join_all(handled).await {
-        conclude(message, result, &mut response);
+        conclude(message, cluster, result, &mut response);
     }
     response
 }
@@ -71,6 +72,7 @@ where
 /// are not handled by the deadline.
 pub async fn together<T>(
     event: SqsEvent,
+    cluster: Option<&str>,
     deadline: Deadline,
     late: impl Fn(OutOfTime) -> Failure,
     handler: impl AsyncFnOnce(&[&str]) -> Vec<Result<T, Failure>>,
@@ -87,29 +89,29 @@ pub async fn together<T>(
                 None => Err(Failure::Unreadable("it was not handled".to_owned())),
             },
         };
-        conclude(message, result, &mut response);
+        conclude(message, cluster, result, &mut response);
     }
     response
 }
 
-fn conclude(message: &SqsMessage, result: Result<(), Failure>, response: &mut SqsBatchResponse) {
+fn conclude(message: &SqsMessage, cluster: Option<&str>, result: Result<(), Failure>, response: &mut SqsBatchResponse) {
     let Err(failure) = result else { return };
     let id = message.message_id.clone().unwrap_or_default();
     let back = match failure {
         Failure::AskedAgain(error) => {
-            log(&MessageDropped { message_id: &id, error: &error });
+            log(cluster, &MessageDropped { message_id: &id, error: &error });
             false
         }
         Failure::Retry { why, attempts } if received(message) >= attempts => {
-            log(&MessageGivenUp { message_id: &id, error: &why, attempts });
+            log(cluster, &MessageGivenUp { message_id: &id, error: &why, attempts });
             false
         }
         Failure::Retry { why, .. } => {
-            log(&MessageRetried { message_id: &id, error: &why });
+            log(cluster, &MessageRetried { message_id: &id, error: &why });
             true
         }
         Failure::Unreadable(error) => {
-            log(&MessageUnreadable { message_id: &id, error: &error });
+            log(cluster, &MessageUnreadable { message_id: &id, error: &error });
             true
         }
     };
@@ -160,33 +162,37 @@ mod tests {
     #[tokio::test]
     async fn one_bad_message_hands_back_only_itself() {
         let response =
-            each(event(&["good", "bad", "good"]), Deadline::default(), late, async |body| handle(&body)).await;
+            each(event(&["good", "bad", "good"]), None, Deadline::default(), late, async |body| handle(&body)).await;
         assert_eq!(failed(&response), ["1"]);
     }
 
     #[tokio::test]
     async fn what_is_asked_for_again_anyway_does_not_come_back() {
         let response =
-            each(event(&["down", "good", "down"]), Deadline::default(), late, async |body| handle(&body)).await;
+            each(event(&["down", "good", "down"]), None, Deadline::default(), late, async |body| handle(&body)).await;
         assert!(failed(&response).is_empty());
     }
 
     #[tokio::test]
     async fn what_nothing_else_asks_for_comes_back_a_few_times() {
         let batch = event(&["alone", "alone", "alone", "alone", "alone"]);
-        let response =
-            together(batch, Deadline::default(), late, async |bodies| bodies.iter().map(|body| handle(body)).collect())
-                .await;
+        let response = together(batch, None, Deadline::default(), late, async |bodies| {
+            bodies.iter().map(|body| handle(body)).collect()
+        })
+        .await;
         assert_eq!(failed(&response), ["0", "1", "2"]);
     }
 
     #[tokio::test]
     async fn messages_handled_together_fail_one_by_one() {
         let refuse = async |bodies: &[&str]| bodies.iter().map(|body| handle(body)).collect();
-        assert_eq!(failed(&together(event(&["good", "bad", "good"]), Deadline::default(), late, refuse).await), ["1"]);
+        assert_eq!(
+            failed(&together(event(&["good", "bad", "good"]), None, Deadline::default(), late, refuse).await),
+            ["1"]
+        );
         let forgetful = async |_: &[&str]| vec![Ok(())];
         assert_eq!(
-            failed(&together(event(&["a", "b"]), Deadline::default(), late, forgetful).await),
+            failed(&together(event(&["a", "b"]), None, Deadline::default(), late, forgetful).await),
             ["1"],
             "what has no result comes again"
         );
@@ -201,9 +207,9 @@ mod tests {
     async fn a_message_that_hangs_fails_before_the_deadline_and_holds_up_no_other() {
         let ended = Deadline::at(jiff::Timestamp::now());
         let lost = |why: OutOfTime| Failure::Unreadable(why.to_string());
-        let response = each(event(&["good", "hangs", "good"]), ended, lost, hang).await;
+        let response = each(event(&["good", "hangs", "good"]), None, ended, lost, hang).await;
         assert_eq!(failed(&response), ["1"]);
-        let response = each(event(&["hangs"]), ended, late, hang).await;
+        let response = each(event(&["hangs"]), None, ended, late, hang).await;
         assert!(failed(&response).is_empty(), "something else asks for its work again");
     }
 
@@ -212,7 +218,7 @@ mod tests {
         let again = |why: OutOfTime| Failure::Retry { why: why.to_string(), attempts: 2 };
         let hang = async |_: &[&str]| std::future::pending::<Vec<Result<(), Failure>>>().await;
         let batch = event(&["first", "second", "third"]);
-        let response = together(batch, Deadline::at(jiff::Timestamp::now()), again, hang).await;
+        let response = together(batch, None, Deadline::at(jiff::Timestamp::now()), again, hang).await;
         assert_eq!(failed(&response), ["0", "1"], "the third was received twice already");
     }
 }

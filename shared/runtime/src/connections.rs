@@ -49,7 +49,7 @@ impl Connections {
         let table = environment.table()?;
         let plan_queue_url = environment.plan_queue_url()?;
         let claims_queue_url = environment.claims_queue_url();
-        let config = nodeless_aws::load_config().await;
+        let config = aws_config(environment).await;
         let queue = SqsQueue::new(&config, &name, plan_queue_url, claims_queue_url)
             .with_catalog_queue(environment.catalog_queue_url());
         let access = cluster_access(&config, &name).await?;
@@ -64,7 +64,11 @@ impl Connections {
         let clock = Arc::new(SystemClock);
         let cluster = KubeCluster::new(connection, clock.clone());
         Ok(Self {
-            context: Context { cluster_name: name.clone(), clock, sink: Arc::new(Stdout) },
+            context: Context {
+                cluster_name: name.clone(),
+                clock,
+                sink: Arc::new(Stdout { cluster: Some(name.clone()) }),
+            },
             cluster: Arc::new(cluster.with_ca_bundle(access.certificate_authority.clone())),
             claims: Arc::new(DynamoClaims::new(&config, table, &name)),
             queue: Arc::new(queue),
@@ -106,9 +110,9 @@ impl Connections {
     }
 }
 
-/// The AWS configuration, for functions that use neither the cluster nor the table.
-pub async fn aws_config() -> SdkConfig {
-    nodeless_aws::load_config().await
+/// The AWS configuration for a cluster.
+pub async fn aws_config(environment: &Environment<'_>) -> SdkConfig {
+    nodeless_aws::with_endpoints(&nodeless_aws::load_config().await, environment.endpoints().clone())
 }
 
 /// The endpoint of the cluster with this name.

@@ -1,6 +1,7 @@
 //! Environment variables, as Terraform sets them.
 
 use nodeless_model::duration::{format_go_duration, parse_go_duration};
+use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -34,6 +35,7 @@ type Reader<'a> = dyn Fn(&str) -> Option<String> + Send + Sync + 'a;
 /// The environment variables of a process.
 pub struct Environment<'a> {
     read: Box<Reader<'a>>,
+    endpoints: BTreeMap<String, String>,
 }
 
 impl std::fmt::Debug for Environment<'_> {
@@ -51,7 +53,22 @@ impl<'a> Environment<'a> {
 
     /// Variables from elsewhere, for tests.
     pub fn from_fn(read: impl Fn(&str) -> Option<String> + Send + Sync + 'a) -> Self {
-        Self { read: Box::new(read) }
+        Self { read: Box::new(read), endpoints: BTreeMap::new() }
+    }
+
+    /// The variables of a cluster whose functions are those of another deployment.
+    #[must_use]
+    pub fn of_cluster(variables: BTreeMap<String, String>) -> Self {
+        let endpoint = |name: &str| name.starts_with("AWS_ENDPOINT_URL");
+        let endpoints = variables.iter().filter(|(name, _)| endpoint(name));
+        let endpoints = endpoints.map(|(name, url)| (name.clone(), url.clone())).collect();
+        Self { read: Box::new(move |name| variables.get(name).cloned()), endpoints }
+    }
+
+    /// Endpoints of AWS services that differ from those of the process, by their variables.
+    #[must_use]
+    pub const fn endpoints(&self) -> &BTreeMap<String, String> {
+        &self.endpoints
     }
 
     /// A variable that may be missing. An empty one counts as missing, because Lambda does not distinguish the two.
@@ -190,6 +207,18 @@ mod tests {
         assert_eq!(environment.parsed_or("OTHER", "how many", 3_u32), Ok(3));
         assert_eq!(environment.zonal_shift(), Ok(false));
         assert_eq!((environment.isolated_vpc(), environment.disable_dry_run()), (Ok(false), Ok(false)));
+    }
+
+    #[test]
+    fn the_variables_of_a_cluster_are_its_own() {
+        let variables =
+            [("CLUSTER_NAME", "green"), ("NODELESS_TABLE", "shared"), ("AWS_ENDPOINT_URL_EC2", "http://ec2")];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let environment = Environment::of_cluster(variables.clone().into());
+        assert_eq!((environment.cluster_name(), environment.table()), (Ok("green".into()), Ok("shared".into())));
+        assert_eq!(environment.optional("PATH"), None, "nothing comes from the process");
+        assert_eq!(environment.endpoints(), &variables.into_iter().skip(2).collect());
+        assert!(Environment::of_process().endpoints().is_empty(), "the SDK reads them itself");
     }
 
     #[test]

@@ -6,6 +6,8 @@
 pub mod batch;
 mod clock;
 #[cfg(feature = "cluster")]
+mod clusters;
+#[cfg(feature = "cluster")]
 mod connections;
 mod deadline;
 mod environment;
@@ -13,6 +15,8 @@ mod lines;
 pub mod terraform;
 
 pub use clock::SystemClock;
+#[cfg(feature = "cluster")]
+pub use clusters::{Clusters, ConfigurationError, Connected, Source, Unserved};
 #[cfg(feature = "cluster")]
 pub use connections::{ConnectError, Connections, aws_config, cluster_access};
 pub use deadline::{Deadline, OutOfTime};

@@ -68,3 +68,31 @@ impl Line for MessageUnreadable<'_> {
     const EVENT: &'static str = "message-unreadable";
     const LEVEL: Level = Level::Error;
 }
+
+/// The registration of a cluster cannot be read. The cluster is not served until Terraform writes it again.
+#[cfg(feature = "cluster")]
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ClusterUnreadable<'a> {
+    pub(crate) error: &'a str,
+}
+
+#[cfg(feature = "cluster")]
+impl Line for ClusterUnreadable<'_> {
+    const EVENT: &'static str = "cluster-unreadable";
+    const LEVEL: Level = Level::Error;
+}
+
+/// The registered clusters could not be read again. Those that were read before are used.
+#[cfg(feature = "cluster")]
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ClustersNotRead<'a> {
+    pub(crate) error: &'a str,
+}
+
+#[cfg(feature = "cluster")]
+impl Line for ClustersNotRead<'_> {
+    const EVENT: &'static str = "clusters-not-read";
+    const LEVEL: Level = Level::Warn;
+}

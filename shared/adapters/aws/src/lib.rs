@@ -8,7 +8,9 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::display::DisplayErrorContext;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 use nodeless_ports::{ErrorKind, PortError};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How often the SDK tries a call. Three attempts with the SDK's jittered backoff stay within a few seconds; what still
@@ -27,6 +29,32 @@ pub async fn load_config() -> SdkConfig {
         .timeout_config(timeouts)
         .load()
         .await
+}
+
+/// The same configuration with other endpoints: environment variables such as `AWS_ENDPOINT_URL_EC2`, by name. They take precedence
+/// over those of the process.
+#[must_use]
+pub fn with_endpoints(config: &SdkConfig, endpoints: BTreeMap<String, String>) -> SdkConfig {
+    if endpoints.is_empty() {
+        return config.clone();
+    }
+    config.clone().into_builder().service_config(Endpoints { endpoints, others: config.clone() }).build()
+}
+
+/// The settings of services, with other endpoints.
+#[derive(Debug)]
+struct Endpoints {
+    endpoints: BTreeMap<String, String>,
+    others: SdkConfig,
+}
+
+impl LoadServiceConfig for Endpoints {
+    fn load_config(&self, key: ServiceConfigKey<'_>) -> Option<String> {
+        let service = key.service_id().to_uppercase().replace(' ', "_");
+        let of_service = self.endpoints.get(&format!("{}_{service}", key.env()));
+        let found = of_service.or_else(|| self.endpoints.get(key.env())).cloned();
+        found.or_else(|| self.others.service_config().and_then(|others| others.load_config(key)))
+    }
 }
 
 /// An SDK error as a [`PortError`], named after the operation (such as `EC2 CreateFleet`).
@@ -96,6 +124,26 @@ pub fn kind_of(code: &str, status: u16) -> ErrorKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn endpoints_of_a_cluster_take_precedence() {
+        let own = SdkConfig::builder().build();
+        let variables = [("AWS_ENDPOINT_URL_EC2", "http://ec2"), ("AWS_ENDPOINT_URL_ARC_ZONAL_SHIFT", "http://arc")];
+        let variables = variables.map(|(name, url)| (name.to_owned(), url.to_owned())).into();
+        let first = with_endpoints(&own, variables);
+        let second =
+            with_endpoints(&first, BTreeMap::from([("AWS_ENDPOINT_URL_EC2".to_owned(), "http://b".to_owned())]));
+        let endpoint = |config: &SdkConfig, service| {
+            let key = ServiceConfigKey::builder().service_id(service).env("AWS_ENDPOINT_URL").profile("endpoint_url");
+            config.service_config().unwrap().load_config(key.build().unwrap())
+        };
+        assert_eq!(endpoint(&first, "EC2").as_deref(), Some("http://ec2"));
+        assert_eq!(endpoint(&first, "ARC Zonal Shift").as_deref(), Some("http://arc"));
+        assert_eq!(endpoint(&first, "SQS"), None);
+        assert_eq!(endpoint(&second, "EC2").as_deref(), Some("http://b"));
+        assert_eq!(endpoint(&second, "ARC Zonal Shift").as_deref(), Some("http://arc"));
+        assert!(with_endpoints(&own, BTreeMap::new()).service_config().is_none());
+    }
 
     #[test]
     fn codes_say_how_to_react() {

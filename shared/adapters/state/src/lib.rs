@@ -29,11 +29,18 @@
 //! | `launchcheck#EC2NODECLASS` | `record` (JSON), `expires` |
 //! | `plan-revision` | `revision`: how often plans have decided something |
 //! | `zonalshifts` | `record` (JSON), `version` |
+//!
+//! Under the partition key `#clusters`, which no cluster can have, are the clusters that share the functions of another deployment:
+//!
+//! | `sk` | attributes |
+//! |---|---|
+//! | `cluster#NAME` | `queues` (JSON: the ARN of the queue of each function), `environment` (JSON: variables by name); Terraform writes them |
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod capacity;
 mod catalog;
 mod claims;
+mod clusters;
 mod commands;
 mod commits;
 mod decisions;
@@ -47,5 +54,6 @@ mod table;
 mod usage;
 mod versioned;
 
+pub use clusters::{ClusterRegistry, ServedCluster};
 pub use queue::SqsQueue;
 pub use table::DynamoClaims;

@@ -5,6 +5,7 @@ mod common;
 #[path = "../../../ports/contracts/mod.rs"]
 mod contracts;
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use common::{TABLE, charge, claim, config, instance, table};
 use jiff::Timestamp;
 use nodeless_model::claim::{LaunchGroup, OfferingKey};
@@ -18,6 +19,7 @@ use nodeless_ports::{
     Capacity, Claims, Decisions, ErrorKind, LaunchAnswer, LaunchCheck, Plans, RecordKind, Records, Refusal,
     StoredCatalog, StoredRecord,
 };
+use nodeless_state::{ClusterRegistry, ServedCluster};
 use std::time::Duration;
 
 #[tokio::test]
@@ -461,4 +463,30 @@ async fn what_a_plan_decides_is_written_while_no_other_plan_decides_anything() {
     assert_eq!(claims.commit(Commit::Command(&command), 3).await.unwrap_err().kind, ErrorKind::Conflict);
     assert_eq!(claims.commands().await.unwrap(), [StoredCommand { version: 1, ..command }]);
     assert_eq!(claims.plan_revision().await.unwrap(), 3);
+}
+
+#[tokio::test]
+async fn registered_clusters_are_read_and_a_damaged_one_affects_no_other() {
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let config = config(&dynamodb.url).await;
+    table(&config).await;
+    let registry = ClusterRegistry::new(&config, TABLE);
+    assert_eq!(registry.clusters().await.unwrap(), (vec![], vec![]));
+    let client = aws_sdk_dynamodb::Client::new(&config);
+    for (name, queues) in [("green", r#"{"planner":"arn:aws:sqs:eu-west-1:1:green-plan.fifo"}"#), ("red", "{")] {
+        let text = |value: &str| AttributeValue::S(value.to_owned());
+        let put = client.put_item().table_name(TABLE).item("pk", text("#clusters"));
+        let put = put.item("sk", text(&format!("cluster#{name}"))).item("queues", text(queues));
+        put.item("environment", text(r#"{"NODELESS_TABLE":"nodeless"}"#)).send().await.unwrap();
+    }
+    let (clusters, unreadable) = registry.clusters().await.unwrap();
+    let map = |key: &str, value: &str| std::collections::BTreeMap::from([(key.to_owned(), value.to_owned())]);
+    let green = ServedCluster {
+        name: "green".to_owned(),
+        queues: map("planner", "arn:aws:sqs:eu-west-1:1:green-plan.fifo"),
+        environment: map("NODELESS_TABLE", "nodeless"),
+    };
+    assert_eq!(clusters, [green]);
+    assert_eq!(unreadable.len(), 1);
+    assert!(unreadable[0].to_string().contains("cluster#red"), "{}", unreadable[0]);
 }

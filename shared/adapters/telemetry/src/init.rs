@@ -1,6 +1,8 @@
 //! The logs of libraries, which use `tracing`.
 
+use std::future::Future;
 use std::io::IsTerminal as _;
+use tracing::Instrument as _;
 use tracing_subscriber::EnvFilter;
 
 /// Why logging could not be set up.
@@ -51,6 +53,11 @@ pub fn init() -> Result<(), InitError> {
     Ok(())
 }
 
+/// Does the work for a cluster: log lines of libraries that are written meanwhile contain the cluster under `span`.
+pub fn within<F: Future>(cluster: &str, work: F) -> impl Future<Output = F::Output> + use<F> {
+    work.instrument(tracing::error_span!("work", cluster))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,6 +75,22 @@ mod tests {
         fn flush(&mut self) -> std::io::Result<()> {
             Ok(())
         }
+    }
+
+    #[tokio::test]
+    async fn lines_of_libraries_name_the_cluster() {
+        let written = Written::default();
+        let writer = written.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .json()
+            .flatten_event(true)
+            .with_env_filter(EnvFilter::try_new(DEFAULT).unwrap())
+            .with_writer(move || writer.clone())
+            .finish();
+        let _until_the_end = tracing::subscriber::set_default(subscriber);
+        within("prod", async { tracing::warn!(target: "hyper", "closed") }).await;
+        let line: serde_json::Value = serde_json::from_slice(&written.0.lock().unwrap()).unwrap();
+        assert_eq!((&line["message"], &line["span"]["cluster"]), (&"closed".into(), &"prod".into()));
     }
 
     #[test]

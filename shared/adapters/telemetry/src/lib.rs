@@ -10,7 +10,7 @@ mod line;
 mod metric;
 mod sink;
 
-pub use init::{InitError, init, init_for_people};
+pub use init::{InitError, init, init_for_people, within};
 pub use line::{Level, Line, render, render_for_people};
 pub use metric::{METRIC_LIMIT, Metric, Metrics, NAMESPACE, Unit};
 pub use sink::{Captured, Human, Null, Sink, Stdout, emit, log};

@@ -39,12 +39,15 @@ pub trait Line: Serialize {
     const LEVEL: Level;
 }
 
-/// The logged form of a line: one JSON object without line breaks. Absent fields are omitted.
-pub fn render<L: Line>(line: &L, at: Timestamp) -> String {
+/// The logged form of a line: one JSON object without line breaks, with the cluster that it is about. Absent fields are omitted.
+pub fn render<L: Line>(line: &L, cluster: Option<&str>, at: Timestamp) -> String {
     let mut object = Map::new();
     object.insert("timestamp".to_owned(), Value::String(at.to_string()));
     object.insert("level".to_owned(), Value::String(L::LEVEL.as_str().to_owned()));
     object.insert("event".to_owned(), Value::String(L::EVENT.to_owned()));
+    if let Some(cluster) = cluster {
+        object.insert("cluster".to_owned(), Value::String(cluster.to_owned()));
+    }
     for (name, value) in fields(line) {
         object.entry(name).or_insert(value);
     }
@@ -96,12 +99,13 @@ mod tests {
 
     #[test]
     fn a_line_is_one_json_object() {
-        let text = render(&joined(), Timestamp::UNIX_EPOCH);
-        let expected = r#"{"timestamp":"1970-01-01T00:00:00Z","level":"INFO","event":"node-joined","nodeClaim":"default-abcde","afterSeconds":31}"#;
+        let text = render(&joined(), Some("prod"), Timestamp::UNIX_EPOCH);
+        let expected = r#"{"timestamp":"1970-01-01T00:00:00Z","level":"INFO","event":"node-joined","cluster":"prod","nodeClaim":"default-abcde","afterSeconds":31}"#;
         let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap();
         assert_eq!(parse(&text), parse(expected));
+        assert!(!render(&joined(), None, Timestamp::UNIX_EPOCH).contains("cluster"));
         let broken = NodeJoined { note: Some("two\nlines".into()), ..joined() };
-        assert!(!render(&broken, Timestamp::UNIX_EPOCH).contains('\n'));
+        assert!(!render(&broken, None, Timestamp::UNIX_EPOCH).contains('\n'));
     }
 
     #[test]

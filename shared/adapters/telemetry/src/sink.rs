@@ -14,21 +14,30 @@ pub trait Sink: Send + Sync {
 
     /// Writes the metrics of an operation.
     fn metrics(&self, cluster: &str, at: Timestamp, metrics: &Metrics);
+
+    /// The cluster that all lines are about; `None` if the sink does not add it.
+    fn cluster(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// Logs a line.
 pub fn emit<L: Line>(sink: &dyn Sink, at: Timestamp, line: &L) {
-    sink.line(L::LEVEL, &|| render(line, at), &|| render_for_people(line, at));
+    sink.line(L::LEVEL, &|| render(line, sink.cluster(), at), &|| render_for_people(line, at));
 }
 
-/// Logs a line of a function to standard output, with the current time.
-pub fn log<L: Line>(line: &L) {
-    emit(&Stdout, Timestamp::now(), line);
+/// Logs a line of a function to standard output, with the current time. A line without a cluster is written before the function
+/// knows which cluster an event is for.
+pub fn log<L: Line>(cluster: Option<&str>, line: &L) {
+    emit(&Stdout { cluster: cluster.map(str::to_owned) }, Timestamp::now(), line);
 }
 
 /// JSON to standard output, which Lambda sends to CloudWatch Logs.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Stdout;
+#[derive(Clone, Debug, Default)]
+pub struct Stdout {
+    /// The cluster that all lines are about.
+    pub cluster: Option<String>,
+}
 
 impl Sink for Stdout {
     fn line(&self, level: Level, json: &dyn Fn() -> String, _people: &dyn Fn() -> String) {
@@ -41,6 +50,10 @@ impl Sink for Stdout {
         if let Some(document) = metrics.render(cluster, at) {
             print(&document);
         }
+    }
+
+    fn cluster(&self) -> Option<&str> {
+        self.cluster.as_deref()
     }
 }
 
