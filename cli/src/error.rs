@@ -167,6 +167,15 @@ pub(crate) enum CliError {
     /// A run failed.
     #[error(transparent)]
     Simulation(#[from] nodeless_driver::simulation::SimulationError),
+    /// The files contain no object that planning uses.
+    #[error(
+        "the input has no object that planning uses{}; give the output of `kubectl get nodes,pods,nodepools,ec2nodeclasses,nodeclaims,daemonsets -A -o yaml`, or manifests",
+        if found.is_empty() { String::new() } else { format!(", only {found}") }
+    )]
+    NothingToPlan {
+        /// The objects of other kinds, with their numbers.
+        found: String,
+    },
     /// The command failed and has already printed why.
     #[error("")]
     AlreadyReported,

@@ -124,6 +124,9 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let live = arguments.cluster.is_empty();
     let reader = if live { arguments.live.read().await? } else { plan::files::read(&arguments.cluster)? };
     let snapshot = reader.finish();
+    if !live && snapshot.objects == 0 && snapshot.faults.is_empty() {
+        return Err(CliError::NothingToPlan { found: plan::skipped(&snapshot) });
+    }
     let input = Input {
         at: arguments.at.unwrap_or_else(|| planned_at(&snapshot, live, arguments.disruption)),
         disruption: if arguments.disruption { Some(disruption_settings(arguments)?) } else { None },

@@ -34,6 +34,8 @@ use std::time::{Duration, Instant};
 
 /// The maximum number of errors of the input that are printed.
 const MAX_INPUT_ERRORS: usize = 50;
+/// Kinds of Karpenter's v1alpha5 API, and the kinds that replace them.
+const REPLACED: [(&str, &str); 2] = [("Provisioner", "a NodePool"), ("AWSNodeTemplate", "an EC2NodeClass")];
 /// The exit code if pods are unschedulable.
 const SOME_UNSCHEDULABLE: u8 = 2;
 
@@ -219,6 +221,12 @@ fn serialized<E: std::fmt::Display>(written: Result<String, E>) -> Result<String
     written.map_err(|error| CliError::Form(error.to_string()))
 }
 
+/// The skipped objects, such as `2 Service, 1 ConfigMap`.
+pub(crate) fn skipped(snapshot: &Snapshot) -> String {
+    let kinds = snapshot.skipped.iter().map(|(kind, count)| format!("{count} {kind}"));
+    kinds.collect::<Vec<_>>().join(", ")
+}
+
 /// Prints the errors, warnings and notes about the input. Returns whether there is an error.
 fn report_input(snapshot: &Snapshot) -> bool {
     for fault in snapshot.faults.iter().take(MAX_INPUT_ERRORS) {
@@ -228,9 +236,15 @@ fn report_input(snapshot: &Snapshot) -> bool {
         report!("error: {} more objects cannot be read", more + 1);
     }
     snapshot.warnings.iter().for_each(|warning| report!("warning: {warning}"));
+    for (kind, successor) in REPLACED {
+        if let Some(count) = snapshot.skipped.get(kind) {
+            report!(
+                "warning: {count} {kind} skipped: this API was removed in Karpenter 1.0; write {successor} instead"
+            );
+        }
+    }
     if !snapshot.skipped.is_empty() {
-        let kinds = snapshot.skipped.iter().map(|(kind, count)| format!("{count} {kind}"));
-        report!("note: skipped kinds that planning does not use: {}", kinds.collect::<Vec<_>>().join(", "));
+        report!("note: skipped kinds that planning does not use: {}", skipped(snapshot));
     }
     if !snapshot.held.is_empty() {
         let (mut held, more) = (snapshot.held.iter(), snapshot.held.len().saturating_sub(3));

@@ -156,6 +156,35 @@ fn invalid_input_prints_only_the_error() {
 }
 
 #[test]
+fn input_without_an_object_that_planning_uses_is_an_error() {
+    let service = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n";
+    for (input, found) in
+        [("", "planning uses; give"), ("# nothing\n", "planning uses; give"), (service, "only 1 Service;")]
+    {
+        let ended = piped(input, &[]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{input:?}");
+        assert!(
+            ended.stderr.contains("no object that planning uses") && ended.stderr.contains(found),
+            "{}",
+            ended.stderr
+        );
+    }
+}
+
+#[test]
+fn kinds_before_karpenter_1_are_reported_with_their_successors() {
+    let old = "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: default}\n---\n\
+               apiVersion: karpenter.k8s.aws/v1alpha1\nkind: AWSNodeTemplate\nmetadata: {name: default}\n";
+    let ended = piped(&documents(&[old, POOL, CLASS]), &[]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    for warning in
+        ["1 Provisioner skipped", "write a NodePool instead", "1 AWSNodeTemplate skipped", "write an EC2NodeClass"]
+    {
+        assert!(ended.stderr.contains(warning), "no {warning:?} in {}", ended.stderr);
+    }
+}
+
+#[test]
 fn the_plan_depends_only_on_the_objects() {
     let pods: Vec<String> =
         (0..40).map(|index| pod(&format!("p{index}"), ["100m", "2", "500m", "7"][index % 4], "")).collect();
@@ -364,7 +393,7 @@ fn a_pod_is_explained_for_every_outcome() {
     let text = piped(&input, &explain).stdout;
     for expected in [
         "Pod default/old is not pending: it is bound to node n",
-        "Pod shop/gated is not pending: scheduling gates",
+        "Pod shop/gated is not pending: it has the scheduling gates wait",
         "Pod default/small fits on node n",
         "Pod default/large is scheduled to a new node of NodePool default",
         "Pod default/huge is unschedulable",

@@ -48,12 +48,12 @@ fn timeout(function: &str) -> i64 {
     optional(block(variable("functions"), &format!("{function} = optional(object({{")), "timeout").parse().unwrap()
 }
 
-/// The visibility timeout of a queue. The attribute is the timeout of its function plus some seconds.
+/// The visibility timeout of a queue. The attribute is the timeout of its function, from `var.functions`, plus some seconds.
 fn visibility(queue: &str, function: &str) -> SignedDuration {
     let resource = block(QUEUES, &format!("resource \"aws_sqs_queue\" \"{queue}\" {{"));
     let value = attribute(resource, "visibility_timeout_seconds");
     let seconds = value
-        .strip_prefix(&format!("var.functions.{function}.timeout + "))
+        .strip_prefix(&format!("local.timeouts.{function} + "))
         .unwrap_or_else(|| panic!("visibility timeout of {queue}: {value}"));
     SignedDuration::from_secs(timeout(function) + seconds.parse::<i64>().unwrap())
 }
