@@ -27,7 +27,7 @@ pub(crate) fn print(text: impl Display) -> Result<Reader, CliError> {
 /// Prints a line to standard output.
 ///
 /// # Errors
-/// As for [`print`].
+/// As for [`print()`].
 pub(crate) fn line(text: impl Display) -> Result<Reader, CliError> {
     print(format_args!("{text}\n"))
 }
