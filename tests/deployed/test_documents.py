@@ -56,16 +56,20 @@ def test_every_block_is_run() -> None:
             assert runner in globals(), f"{file}, {block.heading!r}: no test runs\n{block.text}"
 
 
-def test_the_modules_usage_is_valid(mirror: Path, tmp_path: Path) -> None:
-    (usage,) = re.findall(r"```hcl\n(.*?)```", (ROOT / MODULE).read_text(), re.S)
-    source = 'source = "github.com/nodeless/nodeless//terraform"'
-    assert source in usage
+def usages() -> list[str]:
+    return re.findall(r"```hcl\n(.*?)```", (ROOT / MODULE).read_text(), re.S)
+
+
+@pytest.mark.parametrize("usage", usages(), ids=["one-cluster", "several-clusters"])
+def test_the_modules_usage_is_valid(usage: str, mirror: Path, tmp_path: Path) -> None:
+    source = re.search(r'source *= "github.com/nodeless/nodeless//terraform"', usage)
+    assert source
     shutil.copytree(ROOT / "terraform", tmp_path / "terraform", ignore=shutil.ignore_patterns(".terraform*", "*.tfstate*"))
     cluster = 'resource "aws_eks_cluster" "this" {\n  name     = "example"\n  role_arn = "arn:aws:iam::111122223333:role/x"\n  vpc_config {\n    subnet_ids = ["subnet-1"]\n  }\n}\n'
     root = tmp_path / "root"
     root.mkdir()
     placeholder_artifacts(root / "target/lambda")
-    (root / "main.tf").write_text(cluster + usage.replace(source, 'source = "../terraform"'))
+    (root / "main.tf").write_text(cluster + usage.replace(source[0], 'source = "../terraform"'))
     terraform(root, "init", "-backend=false", f"-plugin-dir={mirror}")
     terraform(root, "validate")
 

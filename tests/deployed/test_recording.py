@@ -112,7 +112,7 @@ def test_a_call_is_evaluated_by_the_tags_before_it(proxy: Proxy) -> None:
     assert proxy.recording.denied(allowed) == []
     client(proxy, "ec2").terminate_instances(InstanceIds=["i-0a"])
     (denied,) = proxy.recording.denied(allowed)
-    assert "ec2:TerminateInstances on arn:aws:ec2:us-east-1:111122223333:instance/i-0a" in denied and "nothing allows it" in denied
+    assert "ec2:TerminateInstances on arn:aws:ec2:us-east-1:111122223333:instance/i-0a" in denied and "no statement allows it" in denied
 
 
 def test_what_a_policy_lacks_is_reported_once(proxy: Proxy) -> None:
@@ -121,7 +121,7 @@ def test_what_a_policy_lacks_is_reported_once(proxy: Proxy) -> None:
     assert proxy.recording.denied({"planner": policy("ec2:DescribeSubnets")}) == []
     assert len(proxy.recording.denied({"planner": policy("ec2:DescribeImages")})) == 1
     (denied,) = proxy.recording.denied({"lifecycle": policy("ec2:DescribeSubnets")})
-    assert "no function of that name" in denied
+    assert "no function with that name" in denied
 
 
 def test_a_call_that_cannot_be_evaluated_is_passed_on_and_fails_the_test(servers: dict[str, Any], proxy: Proxy) -> None:
