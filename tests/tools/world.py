@@ -18,14 +18,15 @@ SERVICES = ("EC2", "EKS", "SSM", "PRICING", "IAM")
 
 
 class World:
-    """A running `nodeless local` whose controllers are the deployed functions. Use as a context manager."""
+    """A running `nodeless local`. Its controllers are the deployed functions unless it gets arguments of its own. Use as a context manager."""
 
-    def __init__(self, binary: Path, cluster: str, directory: Path, logs: Path) -> None:
+    def __init__(self, binary: Path, cluster: str, directory: Path, logs: Path, *arguments: str) -> None:
         self.cluster = cluster
         self.kubeconfig = directory / "kubeconfig"
         self.aws_url = ""
         self.kubernetes_url = ""
-        command = [binary, "local", "--no-controllers", "--cluster-name", cluster, "--kubeconfig", self.kubeconfig, "--output", "json"]
+        own = arguments or ("--no-controllers",)
+        command = [binary, "local", *own, "--cluster-name", cluster, "--kubeconfig", self.kubeconfig, "--output", "json"]
         self._process = Process("world" if cluster == "local" else f"world-{cluster}", command, logs)
 
     def __enter__(self) -> World:

@@ -30,7 +30,7 @@ fn the_yaml_reads_back_as_the_definition() {
 }
 
 #[test]
-fn names_columns_and_subresources_are_karpenters() {
+fn names_and_subresources_are_karpenters_and_so_are_columns_but_for_the_price() {
     let all = nodeless_api::crds().unwrap();
     let found: Vec<_> = all
         .iter()
@@ -54,14 +54,14 @@ fn names_columns_and_subresources_are_karpenters() {
                 "Cluster",
                 "NodePoolList",
                 String::new(),
-                "NodeClass,Nodes,Ready,Age,Weight,CPU,Memory".to_owned()
+                "NodeClass,Nodes,Ready,Age,Price,Weight,CPU,Memory".to_owned()
             ),
             (
                 "nodeclaims.karpenter.sh",
                 "Cluster",
                 "NodeClaimList",
                 String::new(),
-                "Type,Capacity,Zone,Node,Ready,Age,ImageID,ID,NodePool,NodeClass,Drifted".to_owned(),
+                "Type,Capacity,Zone,Node,Ready,Age,Price,ImageID,ID,NodePool,NodeClass,Drifted".to_owned(),
             ),
             (
                 "ec2nodeclasses.karpenter.k8s.aws",

@@ -97,7 +97,7 @@ fn a_spot_launch_takes_of_a_limit_in_dollars_what_spot_can_cost() {
     }
     // What is left is less than any node takes.
     let reason = solution.unschedulable[0].reasons[0].to_string();
-    assert!(reason.contains("a new node that fits costs up to 0.0320 in the most expensive zone"), "{reason}");
+    assert!(reason.contains("a new node that fits costs up to $0.0320/h in the most expensive zone"), "{reason}");
     assert!(charged + 0.032 > 0.4, "{charged}");
 }
 

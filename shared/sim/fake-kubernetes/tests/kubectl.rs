@@ -284,7 +284,7 @@ async fn a_watch_with_a_selector_sees_objects_come_and_go() {
     let start = cluster.server.revision();
     cluster.server.bind("default", "a", "n1").unwrap();
     let path = |node: &str| {
-        format!("/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion={start}&fieldSelector=spec.nodeName%3D{node}")
+        format!("/api/v1/pods?watch=True&timeoutSeconds=1&resourceVersion={start}&fieldSelector=spec.nodeName%3D{node}")
     };
     let (_, body) = request(&cluster.address, "GET", &path("n1"), None).await;
     assert_eq!(lines(&body)[0]["type"], "ADDED");

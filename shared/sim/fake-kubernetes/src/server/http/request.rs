@@ -49,8 +49,10 @@ impl Call {
         found.map(|(_, value)| value.as_str())
     }
 
+    /// A parameter that is true or false. As in Kubernetes, everything but `0` and `false` is true: the Python client sends `True`.
     pub(super) fn flag(&self, name: &str) -> bool {
-        self.query.iter().any(|(key, value)| key == name && matches!(value.as_str(), "true" | "1" | ""))
+        let value = self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+        value.is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
     /// A number in a query parameter.
