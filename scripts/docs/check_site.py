@@ -61,8 +61,9 @@ def problems(site: Path) -> list[str]:
 def main() -> None:
     site = Path(sys.argv[1]).resolve()
     found = problems(site)
-    if not (site / "index.html").is_file():
-        found.append(f"{site} has no index.html")
+    for needed in ("index.html", "searchindex-*.js"):
+        if not list(site.glob(needed)):
+            found.append(f"{site} has no {needed}")
     for line in sorted(set(found)):
         print(line, file=sys.stderr)
     sys.exit(1 if found else 0)
