@@ -71,10 +71,10 @@ def wait_for(what: str, condition: Any) -> None:
 
 
 @contextmanager
-def world(nodeless: Path, folder: Path) -> Iterator[Path]:
-    """A local world without nodeless; gives its kubeconfig."""
+def world(nodeless: Path, folder: Path, *flags: str) -> Iterator[Path]:
+    """A local world; gives its kubeconfig."""
     kubeconfig = folder / "nodeless.kubeconfig"
-    command = [nodeless, "local", "--no-controllers", "--kubeconfig", kubeconfig]
+    command = [nodeless, "local", *flags, "--kubeconfig", kubeconfig]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_for("kubeconfig of the local world", lambda: kubeconfig.is_file() or process.poll() is not None)
@@ -124,7 +124,7 @@ def plans(text: str, nodeless: Path) -> list[str]:
             for arguments in given:
                 (folder / arguments[arguments.index("--cluster") + 1]).write_text(manifest)
             return [table(planned(nodeless, arguments, folder)) for arguments in given]
-        with world(nodeless, folder) as kubeconfig:
+        with world(nodeless, folder, "--no-controllers") as kubeconfig:
             kubectl(kubeconfig, "apply", "-f", "-", stdin=manifest)
             expected = pods(manifest)
             wait_for(f"{expected} pods", lambda: len(kubectl(kubeconfig, "get", "pods", "-o", "name").split()) == expected)

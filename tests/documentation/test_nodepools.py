@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pages
 import plans
@@ -45,6 +47,38 @@ def test_a_page_plans_all_pods_of_its_workload(path: Path) -> None:
         assert rows or pending
     shown = set(re.findall(r"^nodeless plan (.+)$", "".join(block.text for block in pages.code(text) if block.language == "sh"), re.M))
     assert shown == {found[2] for found in plans.PLAN.finditer(text)}, "the commands of the page are those that are run"
+
+
+# Whether there are nodes at night depends on the time of day, and the local world has no Windows images. Their plans are tested above.
+PLANNED_ONLY = {"night", "windows"}
+
+
+@pytest.mark.parametrize("path", [path for path in plans.examples() if path.stem not in PLANNED_ONLY], ids=lambda path: path.stem)
+def test_nodeless_launches_the_nodes_in_the_local_world(path: Path, nodeless: Path, tmp_path: Path) -> None:
+    """Each pod gets a node of the page's NodePool, of one of the capacity types of its table."""
+    text = path.read_text()
+    manifest = plans.manifests(text)
+    node_class = (pages.ROOT / "infra/nodepools/default.yaml").read_text().split("---")[0].replace("CLUSTER", "local")
+    rows = [row for row in re.findall(r"^\| (\d+) \| ([\w-]+) \| \S+ \| ([\w-]+) \|", text, re.M)]
+    wanted = plans.pods(manifest)
+    with plans.world(nodeless, tmp_path, "--speed", "30") as kubeconfig:
+
+        def items(kind: str) -> list[dict[str, Any]]:
+            return json.loads(plans.kubectl(kubeconfig, "get", kind, "-o", "json"))["items"]
+
+        def placed() -> list[str]:
+            pods = items("pods")
+            return [pod["spec"]["nodeName"] for pod in pods if pod.get("status", {}).get("phase") in ("Running", "Succeeded")]
+
+        def nodes() -> dict[str, tuple[str, str]]:
+            labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in items("nodes")}
+            return {name: (of["karpenter.sh/nodepool"], of["karpenter.sh/capacity-type"]) for name, of in labels.items()}
+
+        plans.kubectl(kubeconfig, "apply", "-f", "-", stdin=f"{node_class}---\n{manifest}")
+        plans.wait_for(f"{wanted} pods on nodes", lambda: len(placed()) >= wanted)
+        # Without pods, the nodes are what there is to wait for.
+        plans.wait_for("nodes", lambda: wanted > 0 or len(nodes()) == sum(int(number) for number, _, _ in rows))
+        assert set(nodes().values()) <= {(pool, capacity) for _, pool, capacity in rows}
 
 
 def test_every_node_pool_has_a_limit() -> None:
