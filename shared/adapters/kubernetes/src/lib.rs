@@ -20,6 +20,7 @@ mod events;
 pub mod export;
 pub mod install;
 mod kinds;
+mod kubeconfig;
 mod merge;
 mod node_classes;
 mod nodes;
@@ -30,6 +31,7 @@ mod watch;
 
 pub use cluster::KubeCluster;
 pub use connection::{ApiServer, Connection};
+pub use kubeconfig::KubeconfigError;
 
 /// The field manager of all writes.
 pub const FIELD_MANAGER: &str = "nodeless";
