@@ -13,7 +13,7 @@ import yaml
 
 # Documents outside of docs/ whose links are checked too.
 OTHERS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "terraform/README.md", "tests/aws/README.md"]
-LANGUAGES = {"sh", "console", "yaml", "json", "hcl", "text", "rust", "python"}
+LANGUAGES = {"sh", "bash", "console", "yaml", "json", "hcl", "text", "rust", "python"}
 
 
 def relative(path: Path) -> str:
@@ -29,7 +29,9 @@ def test_the_summary_lists_every_page_once() -> None:
     # Lines of nested chapters are indented by four spaces, which elsewhere is code.
     listed += re.findall(r"^ {4,}- \[.+\]\((.+)\)$", (pages.DOCS / "SUMMARY.md").read_text(), re.M)
     present = [str(path.relative_to(pages.DOCS)) for path in pages.pages() if path.name != "SUMMARY.md"]
-    assert sorted(listed) == sorted(present)
+    missing, unknown = set(present) - set(listed), set(listed) - set(present)
+    assert not missing and not unknown, f"not in docs/SUMMARY.md: {sorted(missing)}; listed and not there: {sorted(unknown)}"
+    assert len(listed) == len(set(listed)), "a page is listed twice"
 
 
 @pytest.mark.parametrize("path", documents(), ids=relative)

@@ -27,7 +27,7 @@ WITHOUT_COMMANDS = {"SUMMARY.md", "aws.md"}
 def shell_lines(path: Path) -> list[str]:
     """The commands of a page: of blocks of a shell, and of indented blocks. A line that ends with a backslash continues."""
     text = path.read_text()
-    blocks = [block.text for block in pages.code(text) if block.language in ("sh", "console")]
+    blocks = [block.text for block in pages.code(text) if block.language in ("sh", "bash", "console")]
     # In lists, blocks of a shell are indented with their list.
     blocks += [re.sub(r"^ +", "", each, flags=re.M) for each in re.findall(r"^ +```sh\n(.*?)^ +```", text, re.S | re.M)]
     blocks += ["\n".join(line[4:] for _, line in pages.prose(text) if line.startswith("    "))]
