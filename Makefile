@@ -66,6 +66,7 @@ MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 
 $(MDBOOK):
 	cargo install mdbook --version $(MDBOOK_VERSION) --locked --no-default-features --features search --root $(dir $(@D)) --target-dir target/tools/build
+	rm -rf target/tools/build
 
 .PHONY: docs
 docs: $(MDBOOK) ## Build the documentation site into target/book and check its links; installs mdBook first, a few minutes
