@@ -60,9 +60,32 @@ shipped: ## Check each function and the command line with the features that they
 fuzz: ## Run each fuzz target for a minute (needs a nightly compiler)
 	scripts/fuzz.sh
 
+# mdBook in the version that the workflow `docs` uses. Only search: neither a server nor a watcher.
+MDBOOK_VERSION := 0.5.4
+MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
+
+$(MDBOOK):
+	cargo install mdbook --version $(MDBOOK_VERSION) --locked --no-default-features --features search --root $(dir $(@D)) --target-dir target/tools/build
+	rm -rf target/tools/build
+
+.PHONY: docs
+docs: $(MDBOOK) ## Build the documentation site into target/book and check its links; installs mdBook first, a few minutes
+	$(MDBOOK) build
+	python3 scripts/docs/check_site.py target/book
+
+.PHONY: docs-update
+docs-update: venv ## Write what is generated in docs/: reference pages, pictures, and the plans of the examples
+	python3 scripts/docs/reference.py --write
+	python3 scripts/docs/pictures.py --write
+	$(PYTHON) scripts/docs/plans.py --write
+
+.PHONY: test-docs
+test-docs: venv ## Check the documentation: links, commands, generated pages, pictures and examples
+	$(PYTHON) -m pytest tests/documentation -q
+
 .PHONY: test
 test: test-rust test-terraform ## Run every test
-	NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(MAKE) test-deployed test-kubernetes
+	NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(MAKE) test-docs test-deployed test-kubernetes
 
 .PHONY: test-fast
 test-fast: ## Run the tests of the pure crates (shared/core): no emulator
@@ -120,7 +143,7 @@ bench-plan: ## Time nodeless plan as a process, on exports of several workloads
 .PHONY: ci
 ci: fmt-check venv ## Run everything that must pass before a change lands
 	cargo test --workspace --all-features --no-run
-	NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(MAKE) --jobs=3 --output-sync=target test-rust test-deployed checks
+	NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(MAKE) --jobs=3 --output-sync=target test-rust test-deployed test-docs checks
 
 .PHONY: checks
 checks: lint doc shipped test-terraform deny-offline ## Run what needs no running process: lints, documentation, what ships, Terraform, licences

@@ -58,15 +58,15 @@ locals {
     for name, alarm in {
       node-count = {
         metric      = "NodeCount", statistic = "Maximum", period = 60, threshold = var.alarms.node_count
-        description = "More nodes than expected. Look at the NodePool limits and the newest decisions in the planner's log."
+        description = "More nodes than expected. Look at the NodePool limits and the newest decisions in the planner's log. See docs/operate/node-count.md."
       }
       hourly-spend = {
         metric      = "HourlySpendDollars", statistic = "Maximum", period = 60, threshold = var.alarms.hourly_spend_dollars
-        description = "Nodes cost more dollars an hour than expected. Look at the NodePool limits and the newest decisions."
+        description = "Nodes cost more dollars an hour than expected. Look at the NodePool limits and the newest decisions. See docs/operate/hourly-spend.md."
       }
       nodes-launched = {
         metric      = "NodesLaunched", statistic = "Sum", period = 3600, threshold = var.alarms.nodes_launched_per_hour
-        description = "More launches in an hour than expected. The cause may be nodes that never register, or a workload that scales up and down repeatedly."
+        description = "More launches in an hour than expected. The cause may be nodes that never register, or a workload that scales up and down repeatedly. See docs/operate/nodes-launched.md."
       }
     } : name => alarm if var.alarms.enabled && alarm.threshold > 0
   }
@@ -76,7 +76,7 @@ resource "aws_cloudwatch_metric_alarm" "errors" {
   for_each = var.alarms.enabled ? local.functions : {}
 
   alarm_name          = "${local.name}-${each.key}-errors"
-  alarm_description   = "nodeless ${each.key} failed as a whole in three of five minutes. Its log group is ${aws_cloudwatch_log_group.function[each.key].name}."
+  alarm_description   = "nodeless ${each.key} failed as a whole in three of five minutes. Its log group is ${aws_cloudwatch_log_group.function[each.key].name}. See docs/operate/errors.md."
   namespace           = "AWS/Lambda"
   metric_name         = "Errors"
   dimensions          = { FunctionName = aws_lambda_function.function[each.key].function_name }
@@ -96,7 +96,7 @@ resource "aws_cloudwatch_metric_alarm" "recursion" {
   for_each = var.alarms.enabled && !local.shares_functions ? toset(["planner", "lifecycle"]) : toset([])
 
   alarm_name          = "${local.name}-${each.key}-recursion"
-  alarm_description   = "Lambda detected messages of nodeless as a recursive loop and dropped them: nodes are reconciled only once a minute. Set recursive_loop_allowed = true, or allow recursive loops of ${local.name}-${each.key} manually."
+  alarm_description   = "Lambda detected messages of nodeless as a recursive loop and dropped them: nodes are reconciled only once a minute. Set recursive_loop_allowed = true, or allow recursive loops of ${local.name}-${each.key} manually. See docs/operate/recursion.md."
   namespace           = "AWS/Lambda"
   metric_name         = "RecursiveInvocationsDropped"
   dimensions          = { FunctionName = aws_lambda_function.function[each.key].function_name }
@@ -115,7 +115,7 @@ resource "aws_cloudwatch_metric_alarm" "dead_letters" {
   for_each = { for name, queue in local.dead_letter_queues : name => queue if var.alarms.enabled }
 
   alarm_name          = "${local.name}-${each.key}-dead-letters"
-  alarm_description   = "Messages failed repeatedly and are now dead letters. Read them in ${each.value}, fix the cause, then redrive or purge."
+  alarm_description   = "Messages failed repeatedly and are now dead letters. Read them in ${each.value}, fix the cause, then redrive or purge. See docs/operate/dead-letters.md."
   namespace           = "AWS/SQS"
   metric_name         = "ApproximateNumberOfMessagesVisible"
   dimensions          = { QueueName = each.value }
@@ -137,7 +137,7 @@ resource "aws_cloudwatch_metric_alarm" "stale" {
   count = var.alarms.enabled ? 1 : 0
 
   alarm_name          = "${local.name}-stale"
-  alarm_description   = "No plan or no sweep has completed for five minutes: pending pods get no nodes, or nodes are not removed. The metrics PlansMade and Heartbeat show which of the two is missing. Look at the logs of the planner and lifecycle and at their dead letters; are the API server and DynamoDB reachable, and are the schedules enabled?"
+  alarm_description   = "No plan or no sweep has completed for five minutes: pending pods get no nodes, or nodes are not removed. The metrics PlansMade and Heartbeat show which of the two is missing. Look at the logs of the planner and lifecycle and at their dead letters; are the API server and DynamoDB reachable, and are the schedules enabled? See docs/operate/stale.md."
   evaluation_periods  = 5
   threshold           = 1
   comparison_operator = "LessThanThreshold"
@@ -173,7 +173,7 @@ resource "aws_cloudwatch_metric_alarm" "churn" {
   count = var.alarms.enabled && var.alarms.churn ? 1 : 0
 
   alarm_name          = "${local.name}-churn"
-  alarm_description   = "Voluntary disruption of a NodePool has stopped: it evicted many pods within an hour and its nodes cost no less. The event DisruptionStopped on the NodePool contains the number. Disruption continues when the hour is over."
+  alarm_description   = "Voluntary disruption of a NodePool has stopped: it evicted many pods within an hour and its nodes cost no less. The event DisruptionStopped on the NodePool contains the number. Disruption continues when the hour is over. See docs/operate/churn.md."
   namespace           = local.namespace
   metric_name         = "ChurnStopped"
   dimensions          = { Cluster = local.cluster }
@@ -194,7 +194,7 @@ resource "aws_cloudwatch_metric_alarm" "wake_silent" {
   count = var.alarms.enabled && var.wake_enabled && var.schedules_enabled ? 1 : 0
 
   alarm_name          = "${local.name}-wake-silent"
-  alarm_description   = "Pods were pending for half an hour, and no call of the API server reached the planner: each pod waits up to a minute for the heartbeat. Does the webhook nodeless-wake exist, can the control plane reach the Function URL (controlPlaneEgressMode, wake_endpoint), and does the log of wake show errors?"
+  alarm_description   = "Pods were pending for half an hour, and no call of the API server reached the planner: each pod waits up to a minute for the heartbeat. Does the webhook nodeless-wake exist, can the control plane reach the Function URL (controlPlaneEgressMode, wake_endpoint), and does the log of wake show errors? See docs/operate/wake-silent.md."
   evaluation_periods  = 2
   threshold           = 1
   comparison_operator = "GreaterThanOrEqualToThreshold"

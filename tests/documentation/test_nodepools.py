@@ -1,0 +1,88 @@
+"""The NodePools of docs/nodepools: the API server of the local world accepts them, and the plans are those of the pages."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pages
+import plans
+import pytest
+import yaml
+from tools import artifacts
+
+
+@pytest.fixture(scope="session")
+def nodeless() -> Path:
+    if shutil.which("kubectl") is None:
+        assert not os.environ.get("CI"), "there is no `kubectl` on PATH"
+        pytest.skip("SKIPPED, not passed: there is no `kubectl` on PATH")
+    return artifacts.command()
+
+
+def test_every_page_but_the_overview_has_a_plan() -> None:
+    written = {path.name for path in (pages.DOCS / "nodepools").glob("*.md")} - {"README.md"}
+    assert {path.name for path in plans.examples()} == written and len(written) == 8
+
+
+@pytest.mark.parametrize("path", plans.examples(), ids=lambda path: path.stem)
+def test_the_pods_get_the_nodes_of_the_page(path: Path, nodeless: Path) -> None:
+    text = path.read_text()
+    assert plans.written(text, nodeless) == text, "run make docs-update and read what has changed"
+
+
+@pytest.mark.parametrize("path", plans.examples(), ids=lambda path: path.stem)
+def test_a_page_plans_all_pods_of_its_workload(path: Path) -> None:
+    """By the tables of the page alone: every pod is on a node that is launched, or stays pending with a reason."""
+    text = path.read_text()
+    expected = plans.pods(plans.manifests(text))
+    for found in plans.PLAN.finditer(text):
+        rows = re.findall(r"^\| (\d+) \|.* (\d+) \|$", found[0], re.M)
+        pending = sum(int(number) for number in re.findall(r"^(\d+) pods? stays? pending", found[0], re.M))
+        assert sum(int(nodes) * int(each) for nodes, each in rows) + pending == expected
+        assert rows or pending
+    shown = set(re.findall(r"^nodeless plan (.+)$", "".join(block.text for block in pages.code(text) if block.language == "sh"), re.M))
+    assert shown == {found[2] for found in plans.PLAN.finditer(text)}, "the commands of the page are those that are run"
+
+
+# Whether there are nodes at night depends on the time of day, and the local world has no Windows images. Their plans are tested above.
+PLANNED_ONLY = {"night", "windows"}
+
+
+@pytest.mark.parametrize("path", [path for path in plans.examples() if path.stem not in PLANNED_ONLY], ids=lambda path: path.stem)
+def test_nodeless_launches_the_nodes_in_the_local_world(path: Path, nodeless: Path, tmp_path: Path) -> None:
+    """Each pod gets a node of the page's NodePool, of one of the capacity types of its table."""
+    text = path.read_text()
+    manifest = plans.manifests(text)
+    node_class = (pages.ROOT / "infra/nodepools/default.yaml").read_text().split("---")[0].replace("CLUSTER", "local")
+    rows = [row for row in re.findall(r"^\| (\d+) \| ([\w-]+) \| \S+ \| ([\w-]+) \|", text, re.M)]
+    wanted = plans.pods(manifest)
+    with plans.world(nodeless, tmp_path, "--speed", "30") as kubeconfig:
+
+        def items(kind: str) -> list[dict[str, Any]]:
+            return json.loads(plans.kubectl(kubeconfig, "get", kind, "-o", "json"))["items"]
+
+        def placed() -> list[str]:
+            pods = items("pods")
+            return [pod["spec"]["nodeName"] for pod in pods if pod.get("status", {}).get("phase") in ("Running", "Succeeded")]
+
+        def nodes() -> dict[str, tuple[str, str]]:
+            labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in items("nodes")}
+            return {name: (of["karpenter.sh/nodepool"], of["karpenter.sh/capacity-type"]) for name, of in labels.items()}
+
+        plans.kubectl(kubeconfig, "apply", "-f", "-", stdin=f"{node_class}---\n{manifest}")
+        plans.wait_for(f"{wanted} pods on nodes", lambda: len(placed()) >= wanted)
+        # Without pods, the nodes are what there is to wait for.
+        plans.wait_for("nodes", lambda: wanted > 0 or len(nodes()) == sum(int(number) for number, _, _ in rows))
+        assert set(nodes().values()) <= {(pool, capacity) for _, pool, capacity in rows}
+
+
+def test_every_node_pool_has_a_limit() -> None:
+    for path in plans.examples():
+        objects = yaml.safe_load_all(plans.manifests(path.read_text()))
+        (pool,) = [each for each in objects if each["kind"] == "NodePool"]
+        assert pool["spec"]["limits"], path
