@@ -114,7 +114,7 @@ const MIN_PRICE_DROP: f64 = 0.01;
 ///
 /// # Errors
 /// When the annotation is not a whole number; the default applies then.
-pub fn most_evictions(annotations: &StringMap) -> Result<Option<u32>, String> {
+pub fn max_evictions(annotations: &StringMap) -> Result<Option<u32>, String> {
     let Some(text) = annotations.get(EVICTIONS) else { return Ok(None) };
     text.parse::<u32>().map(Some).map_err(|_| {
         format!(
@@ -127,7 +127,7 @@ pub fn most_evictions(annotations: &StringMap) -> Result<Option<u32>, String> {
 /// to justify it; `None` if its breaker is disabled. An invalid annotation leaves the default.
 #[must_use]
 pub fn threshold(annotations: &StringMap, nodes: u32) -> Option<u32> {
-    match most_evictions(annotations) {
+    match max_evictions(annotations) {
         Ok(Some(0)) => None,
         Ok(Some(most)) => Some(most),
         // At least as many as one node may run, so that a small NodePool can be consolidated at all.
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(stopped("default", &stated("200"), &hour), None);
         assert!(stopped("default", &stated("100"), &hour).is_some());
         assert!(stopped("default", &stated("few"), &hour).is_some(), "the default holds");
-        assert!(most_evictions(&stated("few")).unwrap_err().contains("\"few\""));
+        assert!(max_evictions(&stated("few")).unwrap_err().contains("\"few\""));
         assert!((price_per_load(2.0, 4.0) - 0.5).abs() < 1e-9 && price_per_load(2.0, 0.0) == 0.0);
     }
 }

@@ -99,15 +99,15 @@ pub struct Options {
     pub explain: bool,
     /// The minimum savings of a command with several nodes or several replacements, as a fraction of the price of the removed
     /// nodes. A packing is approximate; below this fraction, another packing would move pods without real savings.
-    pub least_saving: f64,
+    pub min_saving: f64,
     /// The work limit of consolidation and of the replacement of drifted nodes, in the units of
     /// [`nodeless_scheduling::Solution::work`]. Work is counted and not timed, so the same input always results in the same
     /// decision. Nodes that were not evaluated are reported.
     /// decision. Nodes that were not evaluated are reported.
-    pub most_work: u64,
+    pub max_work: u64,
 }
 
-/// The default of [`Options::least_saving`].
+/// The default of [`Options::min_saving`].
 pub(crate) const MIN_SAVING: f64 = 0.1;
 
 impl Default for Options {
@@ -118,8 +118,8 @@ impl Default for Options {
             spot_to_spot: false,
             trust_conditions: false,
             explain: false,
-            least_saving: MIN_SAVING,
-            most_work: 100_000_000,
+            min_saving: MIN_SAVING,
+            max_work: 100_000_000,
         }
     }
 }

@@ -76,7 +76,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
             pools_in_transition: pools_in_transition(cluster),
             limited: false,
             left: BTreeSet::new(),
-            work_left: options.most_work,
+            work_left: options.max_work,
         }
     }
 

@@ -48,7 +48,7 @@ fn annotations(pool: &NodePool, now: Timestamp) -> Vec<ObjectEvent> {
     if let Some(Err(why)) = all.get(schedules::SLEEP).map(|text| schedules::scheduled_off_by(text, now)) {
         wrong.push((schedules::SLEEP, why.to_string()));
     }
-    wrong.extend(churn::most_evictions(all).err().map(|why| (churn::EVICTIONS, why)));
+    wrong.extend(churn::max_evictions(all).err().map(|why| (churn::EVICTIONS, why)));
     wrong.extend(expiration::graceful_before(all).err().map(|why| (expiration::GRACEFUL_BEFORE, why)));
     wrong.extend(rebalance::replaces(all).err().map(|why| (rebalance::RECOMMENDATIONS, why)));
     wrong.into_iter().map(|(annotation, why)| misconfigured(pool, annotation, &why)).collect()

@@ -16,7 +16,7 @@ pub struct Decision {
     /// Every managed node that is in no command, in the order of names, and why it stays.
     pub kept: Vec<Kept>,
     /// Nodes that were not evaluated for drift or consolidation because the decision reached its work limit
-    /// ([`crate::Options::most_work`]); the next decision evaluates them first.
+    /// ([`crate::Options::max_work`]); the next decision evaluates them first.
     pub not_evaluated: BTreeSet<String>,
     /// Events on the objects concerned. Every decision repeats them; the publisher omits those that were published before.
     pub events: Vec<ObjectEvent>,

@@ -147,7 +147,7 @@ pub enum KeptReason {
         /// The minimum price of its pods in dollars per hour, if fractions of nodes could be launched.
         worth: f64,
     },
-    /// The savings are less than [`crate::Options::least_saving`] of its price.
+    /// The savings are less than [`crate::Options::min_saving`] of its price.
     SavingTooSmall {
         /// Dollars per hour.
         saving: f64,

@@ -62,7 +62,7 @@ pub(crate) const NODE: f64 = 0.002;
 
 /// The minimum usage of the limits by a node: `own`, the share of its shape, and with it that of the cheapest instance types that
 /// together satisfy `minValues`. `None` if those within the limits do not satisfy it.
-pub(crate) fn least_share(pool: &Pool<'_>, limits: &Limits, bin: &Bin, own: &Share) -> Option<Share> {
+pub(crate) fn min_share(pool: &Pool<'_>, limits: &Limits, bin: &Bin, own: &Share) -> Option<Share> {
     if limits.room_for(own, 1) == 0 {
         return None;
     }

@@ -57,7 +57,7 @@ impl Level {
 
 impl Class<'_> {
     /// How many of them fit on one node by their host ports.
-    pub(crate) fn most_per_node(&self) -> u32 {
+    pub(crate) fn max_per_node(&self) -> u32 {
         if self.host_ports.is_empty() { u32::MAX } else { 1 }
     }
 
@@ -290,7 +290,7 @@ fn can_come_last(
     };
     let only_counted = |group: &GroupId| match topology.kind(*group) {
         Kind::Spread { .. } => {
-            owners.least_priority(*group).is_none_or(|least| class.example.priority <= least)
+            owners.min_priority(*group).is_none_or(|least| class.example.priority <= least)
                 && topology.key(*group).is_none_or(lacks)
         }
         Kind::Affinity => false,
@@ -315,7 +315,7 @@ impl Owners {
         Self(least)
     }
 
-    fn least_priority(&self, group: GroupId) -> Option<i32> {
+    fn min_priority(&self, group: GroupId) -> Option<i32> {
         self.0.get(&group).copied()
     }
 }

@@ -227,7 +227,7 @@ impl Examination<'_, '_> {
         if let Some((limit, used)) = limits.dollars() {
             let least = choices.iter().map(|choice| choice.share.dollars).fold(f64::INFINITY, f64::min);
             if used + least > limit {
-                return Cause::DollarLimit { limit, used, least_charge: least };
+                return Cause::DollarLimit { limit, used, min_charge: least };
             }
         }
         Cause::Limits

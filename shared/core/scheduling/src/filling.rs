@@ -426,7 +426,7 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         let class = &self.context.classes.list[demand.class];
         let present = filled.units.iter().position(|unit| *unit == demand.unit);
         let taken = present.map_or(0, |place| filled.bin.contents[place].1);
-        let most = most.min(self.units[demand.unit].pending - taken).min(class.most_per_node());
+        let most = most.min(self.units[demand.unit].pending - taken).min(class.max_per_node());
         let mut count = dense::times_fitting(&class.requests, &self.scratch.room, most);
         if count > 0 && class.is_related() {
             count = count.min(filled.bin.hosts.room(class, self.context.level, self.topology));

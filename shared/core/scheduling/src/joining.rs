@@ -23,7 +23,7 @@ pub(crate) fn join(
     }
     let gathers = class.gathers(context.level, topology);
     for place in 0..unit.alternatives.len() {
-        let mut most = unit.pending.min(class.most_per_node());
+        let mut most = unit.pending.min(class.max_per_node());
         if class.is_related() {
             most = most.min(bin.hosts.room(class, context.level, topology));
         }

@@ -108,7 +108,7 @@ fn launch(
         offerings.iter().filter(|offering| cheapest.kind.offerings.iter().any(|one| std::ptr::eq(one, **offering)));
     let chosen = of_cheapest.min_by(|a, b| a.cmp_price(b))?;
     let mut requests = resources.list(&bin.used);
-    requests.add(&least_daemons(pool, choices));
+    requests.add(&min_daemons(pool, choices));
     Some(Launch {
         node_pool: pool.pool.name.clone(),
         node_class: pool.pool.template.node_class.clone(),
@@ -131,7 +131,7 @@ fn launch(
 }
 
 /// The minimum requests of the DaemonSets on any of the instance types, resource by resource.
-fn least_daemons(pool: &Pool<'_>, choices: &[Choice]) -> ResourceList {
+fn min_daemons(pool: &Pool<'_>, choices: &[Choice]) -> ResourceList {
     let mut all = choices.iter().map(|choice| &pool.types[choice.kind].daemons);
     let Some(first) = all.next() else { return ResourceList::new() };
     let mut least = first.clone();

@@ -1,6 +1,6 @@
 //! A launch of one node for given pods.
 
-use crate::bin::{Bin, holding, least_share};
+use crate::bin::{Bin, holding, min_share};
 use crate::classes::{Classes, Order};
 use crate::engine::Prepared;
 use crate::groups::Groups;
@@ -53,7 +53,7 @@ fn together(
     let mut pods = Vec::with_capacity(problem.pods.len());
     for (index, class) in classes.list.iter().enumerate() {
         let count = u32::try_from(class.pods.len()).ok()?;
-        if count > class.most_per_node() || !class.ports_free(&bin.ports) {
+        if count > class.max_per_node() || !class.ports_free(&bin.ports) {
             return None;
         }
         let alternatives = &class.levels.last()?.alternatives;
@@ -63,7 +63,7 @@ fn together(
     }
     let choice = holding(pool, &bin).find(|choice| pool.limits.room_for(&choice.share, 1) > 0)?.clone();
     bin.shape = choice.kind;
-    bin.share = least_share(pool, &pool.limits, &bin, &choice.share)?;
+    bin.share = min_share(pool, &pool.limits, &bin, &choice.share)?;
     pool.limits.charge(&bin.share, 1);
     launch::launches(pool, &[bin], vec![pods], resources, options).pop()
 }

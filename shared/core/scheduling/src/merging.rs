@@ -4,7 +4,7 @@
 //! replaces the two. Full nodes are not merged, however cheap one large node for all of them would be, because its failure would
 //! affect more pods.
 
-use crate::bin::{Bin, Context, NODE, holding, least_share};
+use crate::bin::{Bin, Context, NODE, holding, min_share};
 use crate::dense;
 use crate::dense::dominant_share;
 use crate::pools::Pool;
@@ -106,7 +106,7 @@ fn merged(
     }
     let crowded = a.contents.iter().any(|(class, count)| {
         let more = b.contents.iter().find(|(other, _)| other == class).map_or(0, |(_, more)| *more);
-        count.saturating_add(more) > context.classes.list[*class].most_per_node()
+        count.saturating_add(more) > context.classes.list[*class].max_per_node()
     });
     let ports_clash = a.ports.iter().any(|port| b.ports.iter().any(|other| port.conflicts_with(other)));
     if crowded || ports_clash {
@@ -134,6 +134,6 @@ fn merged(
     limits.refund(&b.share);
     let choice = holding(pool, &bin).find(|choice| limits.room_for(&choice.share, 1) > 0)?.clone();
     bin.shape = choice.kind;
-    bin.share = least_share(pool, &limits, &bin, &choice.share)?;
+    bin.share = min_share(pool, &limits, &bin, &choice.share)?;
     (choice.price <= together + NODE).then_some((bin, choice.price))
 }

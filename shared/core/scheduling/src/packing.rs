@@ -5,7 +5,7 @@
 //! prices of nodes ([`crate::resource_prices`], [`crate::shape_ranking`]), and is filled so that its resources run out together
 //! ([`crate::filling`]).
 
-use crate::bin::{Bin, Context, NODE, Unit, holding, least_share};
+use crate::bin::{Bin, Context, NODE, Unit, holding, min_share};
 use crate::classes::{Class, Classes};
 use crate::dense;
 use crate::filling::{Demand, Filled, Filler, Scratch, Stock};
@@ -305,7 +305,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
     fn reserve(&self, mut filled: Filled) -> Option<Filled> {
         loop {
             let own = &self.pool.set(filled.bin.set).choice(filled.bin.shape)?.share;
-            if let Some(share) = least_share(self.pool, &self.pool.limits, &filled.bin, own)
+            if let Some(share) = min_share(self.pool, &self.pool.limits, &filled.bin, own)
                 && self.context.hosts_allow(&filled.bin.hosts, filled.bin.contents.iter(), self.topology)
             {
                 filled.bin.share = share;

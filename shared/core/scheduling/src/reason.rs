@@ -192,7 +192,7 @@ pub enum Cause {
         /// The usage, including the launches of this plan.
         used: f64,
         /// The minimum usage of a node that fits: the price of the most expensive zone that it may be launched in.
-        least_charge: f64,
+        min_charge: f64,
     },
     /// The limits allow each resource alone, but no instance type as a whole.
     Limits,
@@ -319,13 +319,13 @@ impl fmt::Display for Cause {
                     _ => write!(f, ", pod needs {requested_text} (smallest node that fits: {smallest})"),
                 }
             }
-            Self::DollarLimit { limit, used, least_charge } => write!(
+            Self::DollarLimit { limit, used, min_charge } => write!(
                 f,
                 "limit of {} reached: {} used, and a new node that fits costs up to {} in the most expensive zone where it \
                  may be launched",
                 DollarsPerHour(*limit),
                 DollarsPerHour(*used),
-                DollarsPerHour(*least_charge)
+                DollarsPerHour(*min_charge)
             ),
             Self::Limits => f.write_str("no instance type that fits is within all limits"),
         }

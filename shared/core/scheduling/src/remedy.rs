@@ -100,8 +100,8 @@ impl Cause {
                 "raise limit {resource} of NodePool {node_pool} to {} or more",
                 format_quantity(resource, *used + *smallest_node)
             ),
-            Self::DollarLimit { used, least_charge, .. } => {
-                format!("raise the limit of NodePool {node_pool} to {} or more", DollarsPerHour(used + least_charge))
+            Self::DollarLimit { used, min_charge, .. } => {
+                format!("raise the limit of NodePool {node_pool} to {} or more", DollarsPerHour(used + min_charge))
             }
             Self::Limits => format!("raise the limits of NodePool {node_pool}"),
         })

@@ -42,7 +42,7 @@ pub enum Action {
     PutCommand(Box<CommandRecord>),
     /// Delete a command that has ended: id and version.
     DeleteCommand(String, u64),
-    /// Compute how much work there is time for now: [`nodeless_disruption::Options::most_work`].
+    /// Compute how much work there is time for now: [`nodeless_disruption::Options::max_work`].
     ReadWork,
     /// Read what voluntary disruption did within the last hour.
     ReadChurn,

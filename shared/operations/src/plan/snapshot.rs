@@ -89,14 +89,14 @@ impl Snapshot {
 pub struct WorkBudget {
     /// For pending pods: [`nodeless_scheduling::Options::max_work`]. `None` means that no pod is left for a later plan.
     pub provisioning: Option<u64>,
-    /// For one disruption decision: [`nodeless_disruption::Options::most_work`].
+    /// For one disruption decision: [`nodeless_disruption::Options::max_work`].
     pub disruption: u64,
 }
 
 impl Default for WorkBudget {
     /// For a planner without a deadline.
     fn default() -> Self {
-        Self { provisioning: None, disruption: nodeless_disruption::Options::default().most_work }
+        Self { provisioning: None, disruption: nodeless_disruption::Options::default().max_work }
     }
 }
 

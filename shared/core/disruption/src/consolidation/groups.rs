@@ -50,7 +50,7 @@ fn wasteful(round: &mut Round<'_, '_, '_>, spot: bool) -> Vec<usize> {
         }
         let price = candidate.price;
         let Some(worth) = worth(round, place) else { continue };
-        if price - worth >= price * round.options.least_saving {
+        if price - worth >= price * round.options.min_saving {
             found.push(((price - worth) / price, place));
         } else if round.options.explain {
             round.candidates[place].reasons.push(KeptReason::WellUtilized { price, worth });

@@ -150,7 +150,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
             candidates,
             by_leaf,
             commands: Vec::new(),
-            work_left: options.most_work,
+            work_left: options.max_work,
         }
     }
 

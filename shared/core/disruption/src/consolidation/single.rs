@@ -113,7 +113,7 @@ fn worth_asking(
         return Err(KeptReason::NotCheaper { price, replacement: bound.price, instance_types: bound.instance_types });
     }
     let several = bound.instance_types.len() > 1;
-    let least = if several { price * round.options.least_saving } else { 0.0 };
+    let least = if several { price * round.options.min_saving } else { 0.0 };
     if price - bound.price < least {
         return Err(KeptReason::SavingTooSmall { saving: price - bound.price, least });
     }
@@ -144,7 +144,7 @@ pub(super) fn accept(
     let saving = removed - added;
     // As in Karpenter, one node may replace another for any saving; several nodes have to save more.
     if places.len() > 1 || verdict.launches.len() > 1 {
-        let least = removed * round.options.least_saving;
+        let least = removed * round.options.min_saving;
         if saving < least {
             return Err(KeptReason::SavingTooSmall { saving, least });
         }

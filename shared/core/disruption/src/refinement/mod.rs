@@ -88,7 +88,7 @@ fn refine_solution(
     let mut ways =
         MIN_SAVINGS.into_iter().flat_map(|least| budgets.iter().map(move |budget| (*budget, least))).peekable();
     for _ in 0..MAX_EVALUATIONS {
-        let Some(&(budget, least_saving)) = ways.peek() else { break };
+        let Some(&(budget, min_saving)) = ways.peek() else { break };
         let Some(left) = work_left.checked_sub(pods.saturating_add(launches).saturating_mul(WORK_OF_PREPARATION))
         else {
             break;
@@ -101,8 +101,8 @@ fn refine_solution(
         let look = Options {
             scheduling: nodeless_scheduling::Options { max_work: None, ..*options },
             spot_to_spot: true,
-            least_saving,
-            most_work: left,
+            min_saving,
+            max_work: left,
             ..Options::default()
         };
         let (commands, left) =

@@ -2,7 +2,7 @@
 
 use super::pinned::Pinned;
 use super::planned_nodes::{existing, nodes};
-use super::resize::least_charge;
+use super::resize::min_charge;
 use crate::candidates::Eligible;
 use crate::cluster::{Cluster, ClusterNode};
 use nodeless_model::{CapacityType, Node, NodeClaim, Pod};
@@ -73,9 +73,8 @@ impl<'p, 'a> PlannedCluster<'p, 'a> {
     /// The launches with their minimum usage of the limits; they are extended to other instance types at the end.
     pub(super) fn charged(&self, solution: &Solution) -> Vec<Launch> {
         let offer = |name: &str| self.problem.node_pools.iter().find(|offer| offer.pool.name == name);
-        let one = |launch: &Launch| {
-            Some(Launch { charge: least_charge(offer(&launch.node_pool)?, launch), ..launch.clone() })
-        };
+        let one =
+            |launch: &Launch| Some(Launch { charge: min_charge(offer(&launch.node_pool)?, launch), ..launch.clone() });
         solution.launches.iter().filter_map(one).collect()
     }
 

@@ -41,12 +41,12 @@ impl LaunchResizer<'_, '_, '_> {
             let mut own: Vec<&mut Launch> = solution.launches.iter_mut().filter(of_pool).collect();
             let mut used = offer.usage.clone();
             for launch in &own {
-                add(&mut used, &least_charge(offer, launch));
+                add(&mut used, &min_charge(offer, launch));
             }
             let count = own.len();
             for (index, launch) in own.iter_mut().enumerate() {
                 // Its minimum usage, and its part of the remaining limits.
-                let least = least_charge(offer, launch);
+                let least = min_charge(offer, launch);
                 let usage = usage_for(offer, &used, &least, count - index);
                 let offer = PoolOffer { usage, ..offer.clone() };
                 let widened = self.together(&offer, &narrowing(launch), launch.pods.clone())?;
@@ -88,7 +88,7 @@ fn unlimited(pool: &NodePool) -> PoolUsage {
 }
 
 /// The minimum usage of a launch: its cheapest instance type, at the price of the most expensive offering of that type.
-pub(super) fn least_charge(offer: &PoolOffer<'_>, launch: &Launch) -> Charge {
+pub(super) fn min_charge(offer: &PoolOffer<'_>, launch: &Launch) -> Charge {
     let Some(kind) = offer.instance_types.iter().find(|kind| kind.name == launch.offering.instance_type) else {
         return launch.charge.clone();
     };

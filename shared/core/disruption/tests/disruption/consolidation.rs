@@ -376,7 +376,7 @@ fn what_is_too_much_work_is_reported_and_comes_first_next_time() {
     }
     let whole = world.decide();
     // Enough for the first group of nodes.
-    world.options.most_work = 400;
+    world.options.max_work = 400;
     let decision = world.decide();
     let going = |decision: &Decision| decision.commands.iter().map(|command| command.candidates.len()).sum::<usize>();
     assert!((1..60).contains(&going(&decision)) && going(&whole) == 60, "{decision:#?}");

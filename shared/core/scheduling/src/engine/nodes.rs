@@ -215,7 +215,7 @@ impl Node<'_> {
         topology: &Topology<'_>,
         most: u32,
     ) -> u32 {
-        let most = most.min(class.most_per_node());
+        let most = most.min(class.max_per_node());
         let times = if self.nominated.is_empty() {
             dense::times_fitting(&class.requests, &self.room, most)
         } else {

@@ -70,7 +70,7 @@ pub(in crate::plan) fn begin<'a>(
             outcome: Box::new(outcome),
         };
     }
-    let options = Options { most_work: work, ..facts.disruption_options() };
+    let options = Options { max_work: work, ..facts.disruption_options() };
     let not_yet_evaluated = facts.snapshot.not_yet_evaluated.clone().unwrap_or_default();
     Begun::Decided(Box::new(Deciding::of(facts, cluster_state, options, not_yet_evaluated)))
 }

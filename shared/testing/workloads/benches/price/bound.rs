@@ -159,7 +159,7 @@ fn forced_nodes(world: &World) -> u32 {
 /// `maxSkew` pods more than the emptiest zone, and no zone has lost pods since. So in the result no zone has more than
 /// `maxSkew` pods more than the emptiest, which has at least `(n - 2 maxSkew) / 3` of `n` pods. The requests of the smallest
 /// pod are assumed for each. Zones in which a node can be launched are domains, as in Karpenter and in the plans.
-fn least_in_each_zone(world: &World) -> Option<Amounts> {
+fn min_in_each_zone(world: &World) -> Option<Amounts> {
     let mut least = [0.0; RESOURCES.len()];
     for (place, group) in world.groups.iter().enumerate() {
         let Rule::Spread(skew) = group.rule else { continue };
@@ -178,7 +178,7 @@ fn least_in_each_zone(world: &World) -> Option<Amounts> {
 
 /// The lower bound in dollars per hour of the better program.
 pub fn better(world: &World) -> f64 {
-    let in_each_zone = least_in_each_zone(world);
+    let in_each_zone = min_in_each_zone(world);
     let zonal = in_each_zone.is_some() || world.pods.iter().any(|pod| pod.zones != 0b111);
     let columns = columns(world, zonal);
     let most = if zonal { MAX_INTEGER_NODES / 3 } else { MAX_INTEGER_NODES };

@@ -81,9 +81,9 @@ pub(super) fn against_spread(node: &NodeInfo, spreads: &[Spread<'_>]) -> Option<
         if !node.labels.contains_key(&spread.constraint.topology_key) {
             return Some("node(s) didn't match pod topology spread constraints (missing required label)");
         }
-        let least_domains = spread.constraint.min_domains.unwrap_or(1);
+        let min_domains = spread.constraint.min_domains.unwrap_or(1);
         let least =
-            if spread.domains.len() < least_domains { 0 } else { spread.domains.values().copied().min().unwrap_or(0) };
+            if spread.domains.len() < min_domains { 0 } else { spread.domains.values().copied().min().unwrap_or(0) };
         if spread.neighbours(node) + spread.own - least > spread.constraint.max_skew {
             return Some("node(s) didn't match pod topology spread constraints");
         }
