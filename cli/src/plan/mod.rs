@@ -8,6 +8,8 @@ pub(crate) mod files;
 #[cfg(feature = "kubernetes")]
 pub(crate) mod live;
 mod memory;
+#[cfg(feature = "kubernetes")]
+pub(crate) mod one;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod text;
