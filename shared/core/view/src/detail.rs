@@ -27,7 +27,9 @@ pub fn detail(picture: &Picture, target: &Target, explanation: &[String], width:
     for text in explanation {
         let indent = text.len() - text.trim_start().len();
         let room = width.saturating_sub(indent + 4).max(20);
-        for part in wrapped(text, room) {
+        // A line that fits keeps its columns.
+        let parts = if text.chars().count() <= room { vec![text.trim().to_owned()] } else { wrapped(text, room) };
+        for part in parts {
             lines.push(Line::new(Tone::Plain, format!("  {}{part}", " ".repeat(indent))));
         }
     }
@@ -165,7 +167,8 @@ mod tests {
             (Kind::Event, event_value("NodeClaim", "default-a", "Unconsolidatable", "It is too cheap")),
         ]);
         let picture = Picture::of(&cluster, &Catalog::embedded().unwrap(), at(5));
-        let explained = ["Node a is not disrupted".to_owned(), "  because its pods fit on no other node".to_owned()];
+        let explained = ["Node a is not disrupted", "  because its pods fit on no other node", "  drift        no"];
+        let explained = explained.map(str::to_owned);
         let lines = detail(&picture, &Target::Node("a".into()), &explained, 80);
         let text: String = lines.iter().map(|line| line.text() + "\n").collect();
         for expected in [
@@ -174,7 +177,7 @@ mod tests {
             "  expires         in 29d, at 2026-01-31T00:00:00Z\n",
             "  CPU             1 of 4 requested (25%)\n",
             "  shop/web  1 CPU, 2 GiB, Running, 5m\n",
-            "  Node a is not disrupted\n    because its pods fit on no other node\n",
+            "  Node a is not disrupted\n    because its pods fit on no other node\n    drift        no\n",
             "Unconsolidatable  NodeClaim default-a: It is too cheap\n",
         ] {
             assert!(text.contains(expected), "{expected} is missing in\n{text}");
