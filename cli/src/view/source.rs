@@ -62,7 +62,7 @@ impl Source {
     pub(crate) async fn first(&mut self, cluster: &mut Cluster) -> Result<(), CliError> {
         while self.usage_unread || !self.unread.is_empty() {
             match self.messages.recv().await {
-                Some(Message::Failed(_, error)) => return Err(error.into()),
+                Some(Message::Failed(kind, error)) if self.unread.contains(&kind) => return Err(error.into()),
                 Some(message) => self.take(message, cluster),
                 None => break,
             }

@@ -44,7 +44,9 @@ function span(seconds) {
   return `${Math.floor(whole / 86400)}d`;
 }
 
-const age = (time) => (time === null ? "-" : span((Date.parse(picture.at) - Date.parse(time)) / 1000));
+// The picture is only sent when something changed; ages grow meanwhile.
+const now = () => Date.parse(picture.at) + (performance.now() - picture.received);
+const age = (time) => (time === null ? "-" : span((now() - Date.parse(time)) / 1000));
 
 function cpuShare(load) {
   return share(load.requested.cpuMillicores, load.allocatable.cpuMillicores);
@@ -418,6 +420,7 @@ async function follow() {
       if (response.status === 204) continue;
       if (!response.ok) throw new Error(`HTTP ${response.status}`);
       picture = await response.json();
+      picture.received = performance.now();
       revision = picture.revision;
       render();
     } catch (error) {
@@ -430,3 +433,4 @@ async function follow() {
 }
 
 follow();
+setInterval(render, 10000);
