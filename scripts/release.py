@@ -102,7 +102,7 @@ def build(target: Path, time: int) -> tuple[dict[str, bytes], bytes]:
     }
     packages = [argument for name in FUNCTIONS for argument in ("--package", name)]
     run("cargo", "lambda", "build", "--locked", "--release", "--arm64", *packages, **variables)
-    run("cargo", "build", "--locked", "--release", "--package", "nodeless", **variables)
+    run("cargo", "build", "--locked", "--release", "--package", "nodeless", "--features", "aws", **variables)
     functions = {name: (target / "lambda" / name / "bootstrap").read_bytes() for name in FUNCTIONS}
     return functions, (target / "release/nodeless").read_bytes()
 

@@ -313,6 +313,13 @@ variable "zonal_shift_enabled" {
   nullable    = false
 }
 
+variable "metrics_by_nodepool" {
+  description = "Publish NodeCount, HourlySpendDollars, NodesLaunched and NodesTerminated for each NodePool too, with the dimensions Cluster and NodePool. CloudWatch charges for each of them: about $1.20 a month for each NodePool."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
 variable "preference_policy" {
   description = "Karpenter's PREFERENCE_POLICY. Respect: preferences of pods (preferred affinity and anti-affinity, ScheduleAnyway spread) are tried before they are relaxed, and consolidation keeps those that are satisfied. Ignore: they are ignored."
   type        = string

@@ -67,10 +67,21 @@ pub(crate) enum CliError {
     /// Standard output cannot be written.
     #[error("standard output cannot be written: {0}")]
     Print(#[source] std::io::Error),
+    /// The claims table could not be read.
+    #[cfg(feature = "aws")]
+    #[error(
+        "the table {table} cannot be read: {error}; check the region and the credentials of the environment, the right dynamodb:Query, and the name of the table (--table; Terraform's output table_name)"
+    )]
+    Table {
+        /// Its name.
+        table: String,
+        /// Why.
+        error: PortError,
+    },
     /// The command needs the AWS SDK, and this build does not include it.
     #[cfg(not(feature = "aws"))]
     #[error(
-        "this build does not include the AWS SDK, which `catalog export` needs; build with `cargo build --release -p nodeless --features aws` (takes some minutes)"
+        "this build does not include the AWS SDK, which `catalog export` and `decisions --cluster` need; use a released binary, or build with `cargo build --release -p nodeless --features aws` (takes some minutes)"
     )]
     WithoutAws,
     /// The command needs a cluster, and this build does not include a Kubernetes client.
@@ -168,6 +179,14 @@ pub(crate) enum CliError {
     /// The handlers of the signals that end the process could not be installed.
     #[error("signal handlers cannot be installed: {0}; the operating system does not allow it")]
     Signals(#[source] std::io::Error),
+    /// The embedded example is damaged.
+    #[error("the built-in NodePool cannot be read: {0}; this is a bug in nodeless; please report it")]
+    Example(String),
+    /// The pattern of timestamps is invalid.
+    #[error(
+        "the timestamps of the simulated cluster cannot be converted: {0}; this is a bug in nodeless; please report it"
+    )]
+    Timestamps(#[source] regex::Error),
     /// The thread of the simulated cluster could not be started.
     #[error("no thread can be started: {0}; end other programs, or raise the limit of processes (ulimit -u)")]
     Thread(#[source] std::io::Error),
@@ -209,6 +228,10 @@ pub(crate) enum CliError {
     #[cfg(feature = "kubernetes")]
     #[error(transparent)]
     Install(#[from] InstallError),
+    /// No connection could be made with the kubeconfig.
+    #[cfg(feature = "kubernetes")]
+    #[error(transparent)]
+    Kubeconfig(#[from] nodeless_kubernetes::KubeconfigError),
     /// A request to the cluster failed.
     #[error(transparent)]
     Port(#[from] PortError),

@@ -12,6 +12,7 @@ mod commands;
 mod decisions;
 mod demo;
 mod error;
+mod html;
 mod local;
 mod output;
 mod plan;
@@ -72,7 +73,7 @@ async fn main() -> ExitCode {
     let result = match cli.command {
         Command::Catalog(arguments) => catalog_command::run(&arguments).await.map(done),
         Command::Crds(arguments) => crds::run(&arguments).map(done),
-        Command::Decisions(arguments) => decisions_command::run(&arguments).map(done),
+        Command::Decisions(arguments) => decisions_command::run(&arguments).await.map(done),
         Command::Demo(arguments) => demo_command::run(&arguments).await.map(done),
         Command::Local(arguments) => local_command::run(&arguments).await.map(done),
         Command::Plan(arguments) => plan_command::run(&arguments).await,

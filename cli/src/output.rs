@@ -4,8 +4,15 @@
 //! report it, and the command ends as it would otherwise.
 
 use crate::error::CliError;
+use console::Term;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write, stderr, stdout};
+use textwrap::{Options, WordSplitter};
+
+/// A terminal with fewer columns gets lines of this length, which it breaks itself: text in narrower columns is unreadable.
+const MIN_COLUMNS: usize = 40;
+/// The maximum column at which the continuation of a line starts.
+const MAX_INDENT: usize = 24;
 
 /// Whether somebody reads standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +39,58 @@ pub(crate) fn line(text: impl Display) -> Result<Reader, CliError> {
     print(format_args!("{text}\n"))
 }
 
+/// Prints text to standard output, with long lines wrapped between words if it is a terminal. Columns of a table and what a program
+/// reads are printed with [`print()`].
+///
+/// # Errors
+/// As for [`print()`].
+pub(crate) fn text(text: &str) -> Result<Reader, CliError> {
+    match columns(&Term::stdout()) {
+        Some(columns) => print(wrapped(text, columns)),
+        None => print(text),
+    }
+}
+
+/// The columns of a terminal; `None` for a file or a pipe.
+fn columns(term: &Term) -> Option<usize> {
+    let (_, columns) = term.is_term().then(|| term.size_checked()).flatten()?;
+    Some(usize::from(columns).max(MIN_COLUMNS))
+}
+
+/// The text with lines of at most this many columns where words allow it.
+fn wrapped(text: &str, columns: usize) -> String {
+    let wrapped = text.split_inclusive('\n').map(|line| match line.strip_suffix('\n') {
+        Some(line) => wrapped_line(line, columns) + "\n",
+        None => wrapped_line(line, columns),
+    });
+    wrapped.collect()
+}
+
+fn wrapped_line(line: &str, columns: usize) -> String {
+    if console::measure_text_width(line) <= columns {
+        return line.to_owned();
+    }
+    let indent = " ".repeat(continuation(line));
+    let start = &line[..line.len() - line.trim_start().len()];
+    let options = Options::new(columns)
+        .initial_indent(start)
+        .subsequent_indent(&indent)
+        .break_words(false)
+        .word_splitter(WordSplitter::NoHyphenation);
+    textwrap::fill(line.trim_start(), options)
+}
+
+/// The column at which the continuation of a line starts: that of the text after a label, which two spaces separate from it, else
+/// two columns after the start of the line.
+fn continuation(line: &str) -> usize {
+    let start = line.len() - line.trim_start().len();
+    let label = line.trim_start().find("  ").map(|end| {
+        let rest = &line[start + end..];
+        start + end + (rest.len() - rest.trim_start().len())
+    });
+    label.filter(|column| *column <= MAX_INDENT).unwrap_or(start + 2)
+}
+
 /// Prints a formatted line to standard error.
 macro_rules! report {
     ($($text:tt)*) => { $crate::output::error_line(format_args!($($text)*)) };
@@ -40,6 +99,10 @@ pub(crate) use report;
 
 /// Prints a line to standard error. If that is not possible, there is nowhere to report it.
 pub(crate) fn error_line(text: impl Display) {
+    let text = match columns(&Term::stderr()) {
+        Some(columns) => wrapped(&text.to_string(), columns),
+        None => text.to_string(),
+    };
     let _unprintable = write(&mut stderr().lock(), format_args!("{text}\n"));
 }
 
@@ -48,5 +111,32 @@ fn write(to: &mut dyn Write, text: std::fmt::Arguments<'_>) -> std::io::Result<R
         Ok(()) => Ok(Reader::Open),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Closed),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_wrapped_between_words() {
+        let text = "error: one two three four five\nshort\n";
+        assert_eq!(wrapped(text, 20), "error: one two three\n  four five\nshort\n");
+        assert_eq!(wrapped(text, 80), text);
+    }
+
+    #[test]
+    fn the_continuation_of_a_label_starts_at_its_text() {
+        let text = "    why       no cheaper type fits\n    or  a, b, c, d, e, f, g, h, i";
+        assert_eq!(
+            wrapped(text, 26),
+            "    why       no cheaper\n              type fits\n    or  a, b, c, d, e, f,\n        g, h, i"
+        );
+    }
+
+    #[test]
+    fn words_are_never_broken() {
+        let name = "arn:aws:iam::123456789012:instance-profile/a-very-long-name";
+        assert_eq!(wrapped(&format!("at {name} now"), 40), format!("at\n  {name}\n  now"));
     }
 }

@@ -55,6 +55,14 @@ fn text_of(path: &Path) -> std::io::Result<String> {
 }
 
 impl Item {
+    /// The item in which a decision is stored.
+    #[cfg(feature = "aws")]
+    pub(crate) fn of_decision(decision: &Decision, table: &str) -> Result<Self, CliError> {
+        let record = serde_json::to_string(decision).map_err(CliError::Json)?;
+        let attributes = serde_json::json!({ "record": { "S": record } });
+        Ok(Self { key: format!("decision#{}", decision.id), attributes, path: PathBuf::from(table) })
+    }
+
     /// The recent evictions of a NodePool by voluntary disruption; `None` if the item is of another kind.
     pub(crate) fn churn(&self) -> Option<Result<StoredRecord, CliError>> {
         let node_pool = self.key.strip_prefix("churn#")?.to_owned();

@@ -3,7 +3,7 @@
 
 use jiff::{Timestamp, ToSpan};
 use libfuzzer_sys::fuzz_target;
-use nodeless_disruption::cron::Cron;
+use nodeless_model::cron::Cron;
 
 fuzz_target!(|input: (&str, u32)| {
     let (text, seconds) = input;

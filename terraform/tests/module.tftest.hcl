@@ -53,7 +53,7 @@ run "environment_contract" {
   assert {
     condition = jsonencode({ for name, f in aws_lambda_function.function : name => sort(keys(f.environment[0].variables)) }) == jsonencode({
       planner      = ["CLUSTER_NAME", "NODELESS_BATCH_IDLE_DURATION", "NODELESS_BATCH_MAX_DURATION", "NODELESS_CATALOG_QUEUE_URL", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_FEATURE_GATES", "NODELESS_KEEP_SNAPSHOTS", "NODELESS_LOG", "NODELESS_MIN_VALUES_POLICY", "NODELESS_PLAN_QUEUE_URL", "NODELESS_PREFERENCE_POLICY", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
-      lifecycle    = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_DISABLE_DRY_RUN", "NODELESS_LOG", "NODELESS_MIN_VALUES_POLICY", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
+      lifecycle    = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_DISABLE_DRY_RUN", "NODELESS_LOG", "NODELESS_METRICS_BY_NODEPOOL", "NODELESS_MIN_VALUES_POLICY", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
       interruption = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_INTERRUPTION_QUEUE_URL", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "RUST_LOG"]
       catalog      = ["CLUSTER_NAME", "NODELESS_CATALOG_QUEUE_URL", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_DISABLE_DRY_RUN", "NODELESS_ISOLATED_VPC", "NODELESS_LOG", "NODELESS_NODE_INSTANCE_PROFILE", "NODELESS_NODE_ROLE", "NODELESS_PLAN_QUEUE_URL", "NODELESS_RESERVED_ENIS", "NODELESS_TABLE", "NODELESS_VM_MEMORY_OVERHEAD_PERCENT", "RUST_LOG"]
       wake         = ["CLUSTER_NAME", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_WAKE_PATH", "RUST_LOG"]
@@ -781,6 +781,23 @@ run "china" {
 
   assert {
     condition     = alltrue([for arn in flatten([for name, policy in aws_iam_role_policy.function : [for s in jsondecode(policy.policy).Statement : flatten([s.Resource])]]) : arn == "*" || startswith(arn, "arn:aws-cn:") || startswith(arn, "arn:aws:") && strcontains(arn, "mock")])
+    error_message = "Policies must name resources of the partition."
+  }
+}
+
+run "european_sovereign_cloud" {
+  override_data {
+    target = data.aws_partition.current
+    values = { partition = "aws-eusc" }
+  }
+
+  assert {
+    condition     = jsondecode(aws_iam_role.node[0].assume_role_policy).Statement[0].Principal.Service == "ec2.amazonaws.com"
+    error_message = "Only China has a service principal of its own for EC2."
+  }
+
+  assert {
+    condition     = alltrue([for arn in flatten([for name, policy in aws_iam_role_policy.function : [for s in jsondecode(policy.policy).Statement : flatten([s.Resource])]]) : arn == "*" || startswith(arn, "arn:aws-eusc:") || startswith(arn, "arn:aws:") && strcontains(arn, "mock")])
     error_message = "Policies must name resources of the partition."
   }
 }

@@ -9,16 +9,28 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 #[command(
-    about = "Show the decisions of the planner and their reasons, from the output of `aws dynamodb query` for the claims table",
-    long_about = "Show the decisions of the planner and their reasons, from the output of `aws dynamodb query` for the claims table: which \
-nodes were disrupted, their replacements, why every other node was not disrupted, which nodes were launched for which pods, and which \
-pods were unschedulable. The table stores decisions for a week.",
-    after_long_help = "Example:
+    about = "Show the decisions of the planner and their reasons, from the claims table",
+    long_about = "Show the decisions of the planner and their reasons, from the claims table or from the output of `aws dynamodb query` for \
+it: which nodes were disrupted, their replacements, why every other node was not disrupted, which nodes were launched for which pods, and \
+which pods were unschedulable. The table stores decisions for a week. --cluster uses the AWS configuration of the environment, and needs \
+the right dynamodb:Query on the table.",
+    after_long_help = "Examples:
+  nodeless decisions --cluster CLUSTER --about ip-10-0-0-4.ec2.internal
+
   aws dynamodb query --table-name TABLE --no-scan-index-forward --limit 20 --output json \\
     --key-condition-expression 'pk = :cluster AND begins_with(sk, :kind)' \\
     --expression-attribute-values '{\":cluster\": {\"S\": \"CLUSTER\"}, \":kind\": {\"S\": \"decision#\"}}' | nodeless decisions"
 )]
 pub(crate) struct Arguments {
+    /// Read the decisions of this cluster from its claims table
+    #[arg(long, value_name = "NAME", conflicts_with = "files")]
+    cluster: Option<String>,
+    /// The claims table [default: nodeless-NAME, as the Terraform module names it]
+    #[arg(long, value_name = "TABLE", requires = "cluster")]
+    table: Option<String>,
+    /// How many decisions to read at most, the latest first
+    #[arg(long, value_name = "N", default_value_t = 100, requires = "cluster", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
     /// Files with the output of `aws dynamodb query --output json`, or - for standard input
     #[arg(value_name = "FILE", default_value = "-")]
     files: Vec<PathBuf>,
@@ -39,16 +51,31 @@ enum Format {
     Json,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
-    let items = table::read(&arguments.files)?;
+pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
+    let items = match &arguments.cluster {
+        Some(cluster) => of_cluster(arguments, cluster).await?,
+        None => table::read(&arguments.files)?,
+    };
     let selection = Selection { about: &arguments.about, kinds: &arguments.kind };
     let found = decisions::read(&items, &selection)?;
     if found.is_empty() {
         report!("note: {}", decisions::explain_empty(&items, &selection));
     }
-    output::print(match arguments.output {
-        Format::Text => decisions::text::render(&found),
-        Format::Json => decisions::json(&found)?,
-    })
+    match arguments.output {
+        Format::Text => output::text(&decisions::text::render(&found)),
+        Format::Json => output::print(decisions::json(&found)?),
+    }
     .map(drop)
+}
+
+#[cfg(feature = "aws")]
+async fn of_cluster(arguments: &Arguments, cluster: &str) -> Result<Vec<table::Item>, CliError> {
+    decisions::stored::read(cluster, arguments.table.as_deref(), arguments.limit).await
+}
+
+#[cfg(not(feature = "aws"))]
+#[expect(clippy::unused_async, reason = "with the feature `aws` it waits for DynamoDB")]
+async fn of_cluster(arguments: &Arguments, _: &str) -> Result<Vec<table::Item>, CliError> {
+    let _ = (&arguments.table, arguments.limit);
+    Err(CliError::WithoutAws)
 }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 /// The name of the cluster.
 const CLUSTER: &str = "demo";
+const REGION: &str = "us-east-1";
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -34,7 +35,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     // Ports that are not available are reported before the demo begins.
     let open = if arguments.interactive { Some(Open::new().await?) } else { None };
     let log = Arc::new(Recorder::default());
-    let world = LocalWorld::start(CLUSTER, arguments.speed, &Controllers::Work(log.clone(), FeatureGates::default()))?;
+    let world =
+        LocalWorld::start(CLUSTER, REGION, arguments.speed, &Controllers::Work(log.clone(), FeatureGates::default()))?;
     let mut open = match open {
         Some(open) => Some(open.serve(&world, arguments)?),
         None => None,
@@ -105,7 +107,7 @@ impl Open {
 
     fn serve(self, world: &LocalWorld, arguments: &Arguments) -> Result<(Shutdown, Kubeconfig), CliError> {
         let url = self.kubernetes.url();
-        world.serve(self.kubernetes, self.aws);
+        world.serve(self.kubernetes, self.aws)?;
         Ok((self.end, Kubeconfig::write(&arguments.kubeconfig, CLUSTER, &url)?))
     }
 }

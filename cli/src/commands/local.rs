@@ -20,18 +20,25 @@ pub(crate) struct Arguments {
     /// The path of the kubeconfig; the file is removed at the end
     #[arg(long, value_name = "FILE", default_value = KUBECONFIG)]
     kubeconfig: PathBuf,
-    /// The speed of simulated time as a multiple of the wall clock. Ages that kubectl computes are wrong if it is not 1
+    /// The speed of simulated time as a multiple of the wall clock. `kubectl get` shows ages in simulated time; timestamps are on the wall
+    /// clock
     #[arg(long, value_name = "N", default_value = "1", value_parser = speed)]
     speed: f64,
     /// The port of the Kubernetes API on 127.0.0.1; 0 for any free port
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// The port of the EC2, EKS, SSM, Pricing, IAM and STS APIs on 127.0.0.1; 0 for any free port
+    /// The port of the EC2, EKS, SSM, Pricing, IAM and STS APIs, and of the decisions in DynamoDB, on 127.0.0.1; 0 for any free port
     #[arg(long, default_value_t = 0, value_name = "PORT")]
     aws_port: u16,
     /// The name of the cluster; EC2 resources have the tag karpenter.sh/discovery=NAME, and the node role is NAME-node
     #[arg(long, value_name = "NAME", default_value = "local", value_parser = cluster_name)]
     cluster_name: String,
+    /// The AWS region. Instance types and prices are those of us-east-1 in every region
+    #[arg(long, value_name = "REGION", default_value = "us-east-1")]
+    region: String,
+    /// Apply a NodePool and an EC2NodeClass, both with the name default, at the start
+    #[arg(long)]
+    with_nodepool: bool,
     /// Run only the control plane, the instances and the AWS APIs, without nodeless, for functions that run elsewhere
     #[arg(long)]
     no_controllers: bool,
@@ -66,8 +73,11 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
         true => Controllers::LeftOut(log),
         false => Controllers::Work(log, arguments.feature_gates),
     };
-    let world = LocalWorld::start(&arguments.cluster_name, arguments.speed, &controllers)?;
-    world.serve(kubernetes, aws);
+    let world = LocalWorld::start(&arguments.cluster_name, &arguments.region, arguments.speed, &controllers)?;
+    world.serve(kubernetes, aws)?;
+    if arguments.with_nodepool {
+        world.apply_node_pool()?;
+    }
     let kubeconfig = Kubeconfig::write(&arguments.kubeconfig, &arguments.cluster_name, &urls.0)?;
     match arguments.output {
         Output::Json => output::line(ready_json(&urls, kubeconfig.path()))?,
@@ -135,10 +145,15 @@ fn ready_json((kubernetes, aws): &(String, String), kubeconfig: &Path) -> String
 }
 
 fn ready_text(arguments: &Arguments, (kubernetes, aws): &(String, String), kubeconfig: &Path) -> String {
-    let Arguments { cluster_name, speed, no_controllers, .. } = arguments;
+    let Arguments { cluster_name, region, speed, no_controllers, with_nodepool, .. } = arguments;
     let time = if *speed == 1.0 { String::new() } else { format!(", time runs {speed} times faster") };
     let work = if *no_controllers { "nodeless does not run (--no-controllers)" } else { "nodeless runs" };
     let kubeconfig = kubeconfig.display();
+    let node_pool = if *with_nodepool {
+        String::new()
+    } else {
+        format!("\n  sed 's/CLUSTER/{cluster_name}/' infra/nodepools/default.yaml | kubectl apply -f -")
+    };
     format!(
         "Cluster {cluster_name}: no nodes yet, {work}{time}
 
@@ -148,12 +163,19 @@ fn ready_text(arguments: &Arguments, (kubernetes, aws): &(String, String), kubec
 
 To use it, run in another terminal, for example:
 
-  export KUBECONFIG='{kubeconfig}'
-  sed 's/CLUSTER/{cluster_name}/' infra/nodepools/default.yaml | kubectl apply -f -
+  export KUBECONFIG='{kubeconfig}'{node_pool}
   kubectl create deployment inflate --image=registry.k8s.io/pause --replicas=0
   kubectl set resources deployment inflate --requests=cpu=1,memory=1Gi
   kubectl scale deployment inflate --replicas=5
   kubectl get nodepools,nodeclaims,nodes,pods
+
+To see why nodes were launched and disrupted (released binaries, or builds with --features aws):
+
+  AWS_ENDPOINT_URL={aws} AWS_REGION={region} AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local nodeless decisions --cluster {cluster_name}
+
+To see its nodes with prices in eks-node-viewer:
+
+  AWS_ENDPOINT_URL={aws} AWS_REGION={region} AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local eks-node-viewer
 
 Press Ctrl-C to end it.
 "

@@ -2,6 +2,7 @@
 
 use super::install::ClusterArguments;
 use crate::error::CliError;
+use crate::html::PageFile;
 use crate::output::report;
 use crate::plan::{self, DisruptionSettings, Input, Output};
 use crate::table;
@@ -56,6 +57,9 @@ pub(crate) struct Arguments {
     /// The output format
     #[arg(long, short, value_enum, default_value_t = Format::Text)]
     output: Format,
+    /// Write the plan also as a page to this file
+    #[arg(long, value_name = "FILE", conflicts_with = "snapshot")]
+    html: Option<PathBuf>,
     /// Explain the outcome of this pod (NAMESPACE/NAME) in full, or with --disruption of this Node or NodeClaim; may be
     /// repeated
     #[arg(long, value_name = "POD|NODE")]
@@ -121,6 +125,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     if let Some(snapshot) = &arguments.snapshot {
         return plan::replay::run(snapshot, output);
     }
+    let html = arguments.html.as_deref().map(PageFile::create).transpose()?;
     let live = arguments.cluster.is_empty();
     let reader = if live { arguments.live.read().await? } else { plan::files::read(&arguments.cluster)? };
     let snapshot = reader.finish();
@@ -145,6 +150,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         },
         explain: arguments.explain.clone(),
         shifted: arguments.zonal_shift.clone(),
+        html,
     };
     plan::run(input, output)
 }

@@ -2,6 +2,7 @@
 
 use super::local::Shutdown;
 use crate::error::CliError;
+use crate::html::PageFile;
 use crate::output::{self, Reader, report};
 use crate::simulate::{Progress, html, text};
 use clap::Args;
@@ -9,8 +10,6 @@ use nodeless_driver::scenarios::Scenario;
 use nodeless_driver::simulation::Run;
 use nodeless_operations::gates::{FeatureGates, FeatureGatesError};
 use nodeless_telemetry::{Human, Level, Null, Sink};
-use std::fs::File;
-use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -106,12 +105,7 @@ fn sink(arguments: &Arguments) -> Arc<dyn Sink> {
 
 fn run_one(arguments: &Arguments, scenario: Scenario) -> Result<(), CliError> {
     // A path that cannot be written is reported before the work.
-    let html = match &arguments.html {
-        Some(path) => {
-            Some((path, File::create(path).map_err(|source| CliError::Write { path: path.clone(), source })?))
-        }
-        None => None,
-    };
+    let target = arguments.html.as_deref().map(PageFile::create).transpose()?;
     let interrupted = interrupted()?;
     let run = Run::new(scenario, arguments.seed, arguments.hours, sink(arguments))?;
     let progress = Progress::of_run();
@@ -121,10 +115,9 @@ fn run_one(arguments: &Arguments, scenario: Scenario) -> Result<(), CliError> {
     })?;
     progress.finish();
     let replay = replay(arguments, report.seed, report.hours);
-    output::print(text::page(&report, &replay))?;
-    if let Some((path, mut file)) = html {
-        file.write_all(html::page(&report, &replay).as_bytes())
-            .map_err(|source| CliError::Write { path: path.clone(), source })?;
+    output::text(&text::page(&report, &replay))?;
+    if let Some(target) = target {
+        target.write(&html::page(&report, &replay))?;
     }
     if report.holds() && report.interrupted.is_none() { Ok(()) } else { Err(CliError::AlreadyReported) }
 }

@@ -1,5 +1,7 @@
 //! Decision records of the planner, as text and JSON.
 
+#[cfg(feature = "aws")]
+pub(crate) mod stored;
 pub(crate) mod text;
 
 use crate::error::CliError;
@@ -275,7 +277,7 @@ scale: [{ kind: Deployment, namespace: default, name: web, after: { 20m: 2 } }]
         let text = text::render(&found);
         for part in [
             "  disruption-proposed  ",
-            " $/h saved",
+            "/h saved",
             "     disrupt  ip-",
             "     for      ",
             "  default/odd is unschedulable: ",

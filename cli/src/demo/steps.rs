@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use nodeless_fake_aws::{Instance, InstanceState};
 use nodeless_fake_kubernetes::resource::DEPLOYMENTS;
 use nodeless_fake_kubernetes::{CreateOptions, PatchOptions, PatchType, Status};
+use nodeless_model::{Dollars, DollarsPerHour};
 use nodeless_ports::decisions::Decision;
 use nodeless_ports::{Decisions, PortError};
 use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};
@@ -204,7 +205,7 @@ impl<'a> Demo<'a> {
             (running == REPLICAS).then_some(())
         })
         .await?;
-        self.done(&what, &[format!("the cluster costs ${:.4} per hour", world.ec2.hourly_price())]);
+        self.done(&what, &[format!("the cluster costs {}", DollarsPerHour(world.ec2.hourly_price()))]);
         Ok(())
     }
 
@@ -279,7 +280,10 @@ impl<'a> Demo<'a> {
                     human_duration(self.world.pace.elapsed())
                 ),
             ),
-            ("Cost of EC2", format!("${:.4}, and ${:.4} per hour from now on", ec2.spent(), ec2.hourly_price())),
+            (
+                "Cost of EC2",
+                format!("{}, and {} from now on", Dollars(ec2.spent()), DollarsPerHour(ec2.hourly_price())),
+            ),
             ("Calls to EC2", calls.join(", ")),
         ];
         self.progress.print("");
@@ -350,16 +354,19 @@ fn considered(decision: &Decision, all_types: usize) -> Vec<String> {
 fn considered_for_launch(launch: &Value, all_types: usize) -> String {
     let types = launch["instanceTypes"].as_array().cloned().unwrap_or_default();
     let price = |of: &Value| of["pricePerHour"].as_f64().unwrap_or_default();
-    let named: Vec<String> =
-        types.iter().take(NAMED).map(|kind| format!("{} ${:.4}", text(kind, "/name"), price(kind))).collect();
+    let named: Vec<String> = types
+        .iter()
+        .take(NAMED)
+        .map(|kind| format!("{} {}", text(kind, "/name"), DollarsPerHour(price(kind))))
+        .collect();
     let offering = &launch["offering"];
     format!(
-        "for {}: {} {} in {} at ${:.4} per hour\n  {} of {all_types} instance types may be launched, the cheapest: {}",
+        "for {}: {} {} in {} at {}\n  {} of {all_types} instance types may be launched, the cheapest: {}",
         counted(length(launch, "/pods"), "pod"),
         text(offering, "/instanceType"),
         text(offering, "/capacityType"),
         text(offering, "/zone"),
-        price(offering),
+        DollarsPerHour(price(offering)),
         types.len(),
         named.join(", "),
     )
@@ -395,11 +402,11 @@ fn grouped(lines: impl Iterator<Item = String>) -> Vec<String> {
 fn describe(instance: &Instance) -> String {
     let offering = &instance.offering;
     format!(
-        "{} {} in {} at ${:.4} per hour",
+        "{} {} in {} at {}",
         offering.instance_type,
         offering.capacity_type.as_str(),
         offering.zone,
-        instance.price
+        DollarsPerHour(instance.price)
     )
 }
 
@@ -448,8 +455,8 @@ mod tests {
             summary: String::new(),
             detail: detail.to_string(),
         };
-        let expected = "for 2 pods: m7g.xlarge spot in us-east-1b at $0.0600 per hour\n  2 of 9 instance types may be \
-            launched, the cheapest: m7g.xlarge $0.0600, m6g.xlarge $0.0700";
+        let expected = "for 2 pods: m7g.xlarge spot in us-east-1b at $0.0600/h\n  2 of 9 instance types may be \
+            launched, the cheapest: m7g.xlarge $0.0600/h, m6g.xlarge $0.0700/h";
         assert_eq!(considered(&decision, 9), [expected]);
     }
 }

@@ -32,6 +32,11 @@ impl Pace {
         self.began.elapsed()
     }
 
+    /// The speed of simulated time as a multiple of the wall clock.
+    pub(crate) fn speed(&self) -> f64 {
+        self.speed
+    }
+
     /// The simulated time now.
     fn time(&self) -> Timestamp {
         let passed = Duration::try_from_secs_f64(self.elapsed().as_secs_f64() * self.speed).unwrap_or(Duration::MAX);

@@ -5,8 +5,12 @@ pub(crate) mod faults;
 pub(crate) mod kubeconfig;
 pub(crate) mod listen;
 pub(crate) mod log;
+mod node_pool;
+mod table;
+pub(crate) mod times;
 
 use crate::error::CliError;
+use axum::Router;
 use drive::{Pace, Worker};
 use jiff::{SignedDuration, Timestamp};
 use listen::Port;
@@ -14,6 +18,7 @@ use nodeless_driver::{Driver, Schedule};
 use nodeless_fake_aws::{Ec2, InstanceState, aws_router_with_clock};
 use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{ApiServer, ListOptions, Resource};
+use nodeless_model::Dollars;
 use nodeless_operations::gates::FeatureGates;
 use nodeless_telemetry::Sink;
 use nodeless_world::memory::MemoryClaims;
@@ -48,9 +53,18 @@ impl LocalWorld {
     ///
     /// # Errors
     /// When the embedded data is damaged.
-    pub(crate) fn start(cluster_name: &str, speed: f64, controllers: &Controllers) -> Result<Self, CliError> {
-        let options =
-            WorldOptions { start: Timestamp::now(), cluster_name: cluster_name.to_owned(), ..WorldOptions::default() };
+    pub(crate) fn start(
+        cluster_name: &str,
+        region: &str,
+        speed: f64,
+        controllers: &Controllers,
+    ) -> Result<Self, CliError> {
+        let options = WorldOptions {
+            start: Timestamp::now(),
+            cluster_name: cluster_name.to_owned(),
+            region: region.to_owned(),
+            ..WorldOptions::default()
+        };
         let world = World::new(options.clone())?;
         let (api, ec2, clock) = (world.api().clone(), world.ec2().clone(), world.clock().clone());
         let instance_types = world.catalog().types.len();
@@ -71,13 +85,27 @@ impl LocalWorld {
     }
 
     /// Serves the Kubernetes API and the AWS APIs over HTTP, each on its own port. DescribeCluster of EKS returns the endpoint.
-    pub(crate) fn serve(&self, kubernetes: Port, aws: Port) {
+    ///
+    /// # Errors
+    /// When the timestamps of the Kubernetes API cannot be converted to the wall clock.
+    pub(crate) fn serve(&self, kubernetes: Port, aws: Port) -> Result<(), CliError> {
         let WorldOptions { cluster_name, version, start, .. } = &self.options;
         let url = kubernetes.url();
         self.ec2.change_account(|account| account.add_cluster(cluster_name, &url, "", version, *start));
-        kubernetes.serve(self.api.router());
+        kubernetes.serve(self.router()?);
         let clock = self.clock.clone();
-        aws.serve(aws_router_with_clock(self.ec2.clone(), move || clock.time()));
+        let services = aws_router_with_clock(self.ec2.clone(), move || clock.time());
+        aws.serve(table::with_decisions(services, cluster_name, &self.claims));
+        Ok(())
+    }
+
+    /// The Kubernetes API, with timestamps from which clients can compute ages.
+    fn router(&self) -> Result<Router, CliError> {
+        let (router, speed) = (self.api.router(), self.pace.speed());
+        if speed == 1.0 {
+            return Ok(router);
+        }
+        times::on_the_wall_clock(router, self.options.start, speed).map_err(CliError::Timestamps)
     }
 
     /// The simulated time since the start.
@@ -91,10 +119,11 @@ impl LocalWorld {
             self.ec2.instances().iter().filter(|instance| instance.state != InstanceState::Terminated).count();
         let spent = self.ec2.spent();
         format!(
-            "{}, {} and {}; cost ${spent:.4}",
+            "{}, {} and {}; cost {}",
             counted(self.count(&NODES), "node"),
             counted(self.count(&PODS), "pod"),
             counted(instances, "instance"),
+            Dollars(spent)
         )
     }
 

@@ -175,7 +175,7 @@ fn churn(out: &mut String, churn: &[ChurnReport]) -> Result {
 }
 
 /// The disrupted nodes, grouped by instance.
-fn instances(command: &CommandReport) -> Vec<(Option<&Instance>, Vec<&str>)> {
+pub(super) fn instances(command: &CommandReport) -> Vec<(Option<&Instance>, Vec<&str>)> {
     let mut groups: BTreeMap<Option<&Instance>, Vec<&str>> = BTreeMap::new();
     for (node, instance) in command.nodes.iter().zip(&command.instances) {
         groups.entry(instance.as_ref()).or_default().push(node);
@@ -183,7 +183,7 @@ fn instances(command: &CommandReport) -> Vec<(Option<&Instance>, Vec<&str>)> {
     groups.into_iter().collect()
 }
 
-fn described(instance: &Instance) -> String {
+pub(super) fn described(instance: &Instance) -> String {
     format!("{} {} {}", instance.instance_type, instance.capacity_type, instance.zone)
 }
 
@@ -208,7 +208,7 @@ fn alike(launches: &[Launch]) -> Vec<(&Launch, usize)> {
     groups
 }
 
-fn evictions(command: &CommandReport) -> String {
+pub(super) fn evictions(command: &CommandReport) -> String {
     let to_new: usize = command.replacements.iter().map(|launch| launch.pods.len()).sum();
     moved(command.evictions, command.replacements.len(), to_new, &command.placements)
 }

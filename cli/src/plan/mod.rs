@@ -5,6 +5,7 @@ mod disruption;
 pub(crate) mod disruption_text;
 mod explain;
 pub(crate) mod files;
+mod html;
 #[cfg(feature = "kubernetes")]
 pub(crate) mod live;
 mod memory;
@@ -15,6 +16,7 @@ pub(crate) mod report;
 pub(crate) mod text;
 
 use crate::error::CliError;
+use crate::html::PageFile;
 use crate::output::{self, report};
 use catalog::LoadedCatalog;
 use disruption::{ChurnReport, DisruptionReport, RepairAction};
@@ -54,6 +56,8 @@ pub(crate) struct Input {
     pub(crate) at: Timestamp,
     /// With `--disruption`.
     pub(crate) disruption: Option<DisruptionSettings>,
+    /// Where to write the plan as a page, if requested.
+    pub(crate) html: Option<PageFile>,
 }
 
 /// The settings of `--disruption`.
@@ -85,7 +89,7 @@ pub(crate) enum Output {
 
 /// Plans and prints the plan. The exit code indicates whether all pods can be scheduled.
 pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
-    let Input { mut snapshot, catalog, options, explain, shifted, at, disruption } = input;
+    let Input { mut snapshot, catalog, options, explain, shifted, at, disruption, html: target } = input;
     let shifted = shifted_zones(&shifted, &catalog.catalog)?;
     let faulty = report_input(&snapshot);
     if faulty && snapshot.objects == 0 {
@@ -130,7 +134,8 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
         held: &snapshot.held,
     };
     let mut report = Report::new(&problem, &solution, &faulty_pods);
-    report.statistics.nodes = dry_run.node_count();
+    report.current = dry_run.current().into();
+    report.statistics.nodes = report.current.nodes;
     report.statistics.instance_types = catalog.catalog.types.len();
     report.statistics.elapsed_milliseconds = milliseconds(elapsed);
     let decided = reporting.map(|reporting| decide(&dry_run, &solution, reporting, &snapshot.counted, &mut report));
@@ -146,11 +151,14 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
     }
     report.statistics.peak_memory_bytes = memory::peak();
     let why = |place: usize| explain::why(&problem, solution.launches.get(place)?);
-    output::print(match form {
-        Output::Text => text::render(&report, &why, &catalog.described),
-        Output::Json => serialized(serde_json::to_string_pretty(&report).map(|json| json + "\n"))?,
-        Output::Yaml => serialized(serde_saphyr::to_string(&report))?,
-    })?;
+    if let Some(target) = target {
+        target.write(&html::page(&report, &why, &catalog.described))?;
+    }
+    match form {
+        Output::Text => output::text(&text::render(&report, &why, &catalog.described)),
+        Output::Json => output::print(serialized(serde_json::to_string_pretty(&report).map(|json| json + "\n"))?),
+        Output::Yaml => output::print(serialized(serde_saphyr::to_string(&report))?),
+    }?;
     Ok(match (faulty, report.unschedulable.is_empty()) {
         (true, _) => ExitCode::FAILURE,
         (false, false) => ExitCode::from(SOME_UNSCHEDULABLE),

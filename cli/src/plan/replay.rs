@@ -16,11 +16,11 @@ use std::process::ExitCode;
 pub(crate) fn run(path: &Path, form: Output) -> Result<ExitCode, CliError> {
     let (snapshot, answers) = read(path)?;
     let replay = snapshot.replay_with(answers);
-    output::print(match form {
-        Output::Text => text(&snapshot, &replay),
-        Output::Json => serialized(serde_json::to_string_pretty(&replay).map(|json| json + "\n"))?,
-        Output::Yaml => serialized(serde_saphyr::to_string(&replay))?,
-    })?;
+    match form {
+        Output::Text => output::text(&text(&snapshot, &replay)),
+        Output::Json => output::print(serialized(serde_json::to_string_pretty(&replay).map(|json| json + "\n"))?),
+        Output::Yaml => output::print(serialized(serde_saphyr::to_string(&replay))?),
+    }?;
     let all_scheduled = replay.outcome.report.unschedulable.is_empty();
     Ok(if all_scheduled { ExitCode::SUCCESS } else { ExitCode::from(super::SOME_UNSCHEDULABLE) })
 }

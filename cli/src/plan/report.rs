@@ -3,6 +3,7 @@
 use super::disruption::{DisruptionReport, NodeExplanation};
 use super::explain::Explanation;
 use nodeless_model::{CapacityType, Pod, Requirements, ResourceList};
+use nodeless_operations::plan::CurrentCluster;
 use nodeless_scheduling::{Problem, Solution};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,8 @@ pub(crate) struct Report {
     pub(crate) unschedulable: Vec<Unschedulable>,
     /// The price per hour of the offerings chosen for all launches, in dollars.
     pub(crate) price_per_hour: f64,
+    /// The cluster before the plan.
+    pub(crate) current: Current,
     /// With `--disruption`.
     #[serde(flatten)]
     pub(crate) disruption: Option<DisruptionReport>,
@@ -25,6 +28,39 @@ pub(crate) struct Report {
     /// The explanations that `--explain` asks for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) explanations: Vec<Explained>,
+}
+
+/// The nodes of the cluster before the plan.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Current {
+    /// The number of existing and in-flight nodes, those of other provisioners included.
+    pub(crate) nodes: usize,
+    /// What they cost, in dollars, without those whose price is unknown.
+    pub(crate) price_per_hour: f64,
+    /// The number of nodes whose price is unknown.
+    pub(crate) without_price: usize,
+    /// The requests of the pods on them.
+    pub(crate) requested: ResourceList,
+    /// Their allocatable resources.
+    pub(crate) allocatable: ResourceList,
+    /// For the text output.
+    #[serde(skip)]
+    pub(crate) shares: Vec<(&'static str, f64)>,
+}
+
+impl From<CurrentCluster> for Current {
+    fn from(current: CurrentCluster) -> Self {
+        let share = |resource: &'static str| Some((resource, current.share(resource)?));
+        let shares = ["cpu", "memory", "nvidia.com/gpu"].into_iter().filter_map(share).collect();
+        let CurrentCluster { nodes, price_per_hour, without_price, requested, allocatable } = current;
+        Self { nodes, price_per_hour: rounded(price_per_hour), without_price, requested, allocatable, shares }
+    }
+}
+
+/// A sum of prices. They have six decimal places, so further digits are rounding errors. An empty sum is minus zero.
+fn rounded(sum: f64) -> f64 {
+    (sum * 1e9).round() / 1e9 + 0.0
 }
 
 /// The explanations that `--explain` asks for.
@@ -171,8 +207,8 @@ impl Report {
             launches: solution.launches.iter().map(launch).collect(),
             placements: sorted(placements),
             unschedulable: sorted(refused.chain(faulty_pods)),
-            // Prices have six decimal places, so further digits are rounding errors. An empty sum is minus zero.
-            price_per_hour: (solution.price_per_hour() * 1e9).round() / 1e9 + 0.0,
+            price_per_hour: rounded(solution.price_per_hour()),
+            current: Current::default(),
             statistics: Statistics { pods: problem.pods.len() + faulty.len(), ..Statistics::default() },
             disruption: None,
             explanations: Vec::new(),

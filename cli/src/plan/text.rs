@@ -4,7 +4,8 @@
 use super::disruption::DisruptionReport;
 use super::disruption_text;
 use super::explain::{Explanation, Outcome};
-use super::report::{Explained, Launch, PricedType, Report, Unschedulable};
+use super::report::{Current, Explained, Launch, Placement, PricedType, Report, Unschedulable};
+use nodeless_model::DollarsPerHour;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -87,7 +88,7 @@ fn launches(out: &mut String, launches: &[Launch], why: &Why<'_>) -> std::fmt::R
 }
 
 /// The indexes of launches that differ only in their pods, in groups, in the order of the plan.
-fn alike(launches: &[Launch]) -> Vec<Vec<usize>> {
+pub(super) fn alike(launches: &[Launch]) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (place, launch) in launches.iter().enumerate() {
         let same = |group: &&mut Vec<usize>| {
@@ -116,11 +117,17 @@ pub(super) fn alternatives(kinds: &[PricedType]) -> String {
     }
 }
 
-fn placements(out: &mut String, report: &Report) -> std::fmt::Result {
+/// The pods of each node.
+pub(super) fn by_node(placements: &[Placement]) -> BTreeMap<&str, Vec<&str>> {
     let mut by_node: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for placement in &report.placements {
+    for placement in placements {
         by_node.entry(&placement.node).or_default().push(&placement.pod);
     }
+    by_node
+}
+
+fn placements(out: &mut String, report: &Report) -> std::fmt::Result {
+    let by_node = by_node(&report.placements);
     let (pods, nodes) = (counted(report.placements.len(), "pod"), counted(by_node.len(), "existing or in-flight node"));
     writeln!(out, "{pods} to schedule on {nodes}\n")?;
     let width = by_node.keys().map(|name| name.len()).max().unwrap_or(0);
@@ -130,8 +137,8 @@ fn placements(out: &mut String, report: &Report) -> std::fmt::Result {
     writeln!(out)
 }
 
-fn unschedulable(out: &mut String, refused: &[Unschedulable]) -> std::fmt::Result {
-    writeln!(out, "{}", counted(refused.len(), "unschedulable pod"))?;
+/// The pods with the same reasons.
+pub(super) fn by_reason(refused: &[Unschedulable]) -> Vec<(&Unschedulable, Vec<&str>)> {
     let mut groups: Vec<(&Unschedulable, Vec<&str>)> = Vec::new();
     for one in refused {
         match groups.iter_mut().find(|(first, _)| first.reasons == one.reasons) {
@@ -139,7 +146,12 @@ fn unschedulable(out: &mut String, refused: &[Unschedulable]) -> std::fmt::Resul
             None => groups.push((one, vec![&one.pod])),
         }
     }
-    for (first, pods) in groups {
+    groups
+}
+
+fn unschedulable(out: &mut String, refused: &[Unschedulable]) -> std::fmt::Result {
+    writeln!(out, "{}", counted(refused.len(), "unschedulable pod"))?;
+    for (first, pods) in by_reason(refused) {
         writeln!(out, "\n  {}", shortened(&pods))?;
         reasons(out, &first.reasons, &first.remedies)?;
     }
@@ -193,6 +205,9 @@ fn explained(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
 
 fn total(out: &mut String, report: &Report, prices: &str) -> std::fmt::Result {
     let statistics = &report.statistics;
+    if report.current.nodes > 0 {
+        writeln!(out, "{}", current(&report.current))?;
+    }
     if statistics.pods == 0 {
         writeln!(out, "No pending pods. {} evaluated.", counted(statistics.nodes, "node"))?;
     } else {
@@ -223,6 +238,22 @@ fn total(out: &mut String, report: &Report, prices: &str) -> std::fmt::Result {
     writeln!(out, "{prices}")
 }
 
+/// What the cluster costs before the plan, and how much of it pods request.
+fn current(current: &Current) -> String {
+    let unknown = match current.without_price {
+        0 => String::new(),
+        some => format!(" without {} whose price is unknown", counted(some, "node")),
+    };
+    let shares: Vec<String> =
+        current.shares.iter().map(|(resource, share)| format!("{:.0}% of {resource}", share * 100.0)).collect();
+    let requested = match &shares[..] {
+        [] => String::new(),
+        [others @ .., last] if !others.is_empty() => format!("; pods request {} and {last}", others.join(", ")),
+        all => format!("; pods request {}", all.concat()),
+    };
+    format!("Now: {} for {}{unknown}{requested}.", counted(current.nodes, "node"), dollars(current.price_per_hour))
+}
+
 pub(crate) fn shortened(names: &[&str]) -> String {
     let shown = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(SHOWN) {
@@ -236,5 +267,5 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
 }
 
 pub(super) fn dollars(price: f64) -> String {
-    format!("{price:.4} $/h")
+    DollarsPerHour(price).to_string()
 }

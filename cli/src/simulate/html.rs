@@ -1,11 +1,11 @@
 //! The report of a simulation as a self-contained HTML page with tables and inline SVG charts.
 
 use super::text::summary;
+use crate::html::{self, escaped, row};
 use jiff::Timestamp;
 use nodeless_driver::simulation::{Report, Sample};
 use std::fmt::Write as _;
 
-const STYLE: &str = include_str!("page.css");
 /// The size of a chart in its own units; the page scales it.
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 100.0;
@@ -43,14 +43,8 @@ const CHARTS: [(&str, &[Line]); 4] = [
 
 /// The page.
 pub(crate) fn page(report: &Report, replay: &str) -> String {
-    let title = format!("{}, seed {}, {} h", escaped(&report.scenario), report.seed, report.hours);
-    let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>nodeless simulate: {title}</title>\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n<style>{STYLE}</style></head><body>\n\
-         <h1>{title}</h1>\n<p>{}</p>\n<pre>{}</pre>\n",
-        escaped(&report.description),
-        escaped(replay)
-    );
+    let title = format!("{}, seed {}, {} h", report.scenario, report.seed, report.hours);
+    let mut out = format!("<p>{}</p>\n<pre>{}</pre>\n", escaped(&report.description), escaped(replay));
     if report.holds() {
         out.push_str("<p class=\"good\">Every invariant holds.</p>\n");
     } else {
@@ -75,24 +69,12 @@ pub(crate) fn page(report: &Report, replay: &str) -> String {
     if let Some(more) = report.notes.len().checked_sub(NOTES).filter(|more| *more > 0) {
         out.push_str(&format!("<p>{more} more are not shown.</p>\n"));
     }
-    out.push_str("</body></html>\n");
-    out
+    html::page("simulate", &title, &out)
 }
 
 /// To the second.
 fn moment(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S").to_string()
-}
-
-fn row(out: &mut String, cells: &[&str]) {
-    out.push_str("<tr>");
-    cells.iter().for_each(|cell| out.push_str(&format!("<td>{}</td>", escaped(cell))));
-    out.push_str("</tr>\n");
-}
-
-/// Escapes text for HTML.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 fn chart(out: &mut String, name: &str, lines: &[Line], samples: &[Sample]) {

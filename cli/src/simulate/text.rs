@@ -2,6 +2,7 @@
 
 use crate::local::counted;
 use nodeless_driver::simulation::{Report, Sample};
+use nodeless_model::Dollars;
 use std::fmt::Write as _;
 
 /// The maximum number of lines of figures over time.
@@ -61,7 +62,7 @@ pub(crate) fn summary(report: &Report) -> Vec<(&'static str, String)> {
     let why = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
     let most = report.samples.iter().map(|sample| sample.nodes).max().unwrap_or(0);
     vec![
-        ("Cost of EC2", format!("${:.2}", report.dollars)),
+        ("Cost of EC2", Dollars(report.dollars).to_string()),
         ("Pods scheduled", waits.pods.to_string()),
         ("Pods pending at the end", report.samples.last().map_or(0, |sample| sample.pending_pods).to_string()),
         (

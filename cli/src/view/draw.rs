@@ -169,9 +169,9 @@ mod tests {
             [
                 "nodeless view                                               2026-01-01T01:00:00Z",
                 "2 nodes, 1 pod, 1 pod without a node",
-                "0.2880 $/h; 38% of CPU requested, 12% of memory requested",
+                "$0.2880/h; 38% of CPU requested, 12% of memory requested",
                 " NODE            TYPE        CAP  Z   AGE    $/h CPU   MEM   PODS STATE",
-                "NodePool default  2 nodes, 1 pod, 0.2880 $/h, CPU 38%, memory 12%",
+                "NodePool default  2 nodes, 1 pod, $0.2880/h, CPU 38%, memory 12%",
                 " ip-10-0-0-1     m5.xlarge   od   1a  60m 0.1920 ███▊· █▎···    1 ready",
                 " ip-10-0-0-2     m5.large    od   1a  60m 0.0960 ····· ·····    0 ready",
                 "",

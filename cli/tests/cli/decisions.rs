@@ -45,9 +45,9 @@ fn decisions_are_printed_from_a_file() {
     let expected = "\
 2026-01-10T12:00:00Z  disruption-proposed  1 nodes may go, 2 stay
 
-  SingleNodeConsolidation (Underutilized): 0.2500 $/h saved, score 0.75
+  SingleNodeConsolidation (Underutilized): $0.2500/h saved, score 0.75
      disrupt  ip-1
-     launch   c6a.xlarge spot us-east-1a 0.1530 $/h of NodePool default
+     launch   c6a.xlarge spot us-east-1a $0.1530/h of NodePool default
               or c5.xlarge
      evict    2 pods: 1 to the new node, 1 to ip-2
 

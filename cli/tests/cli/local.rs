@@ -175,3 +175,78 @@ fn unavailable_ports_and_files_are_reported() {
     }
     assert_eq!(fs::read_to_string(folder.path().join("mine")).unwrap(), "apiVersion: v1\nkind: Config\n");
 }
+
+#[test]
+fn a_region_and_a_node_pool_are_ready_at_the_start() {
+    let world = World::start(&["--speed", "20", "--region", "eu-central-1", "--with-nodepool"]);
+    let Some(kubectl) = Kubectl::of(&world) else { return };
+    kubectl.apply(INFLATE, &[]);
+    wait_for("five pods to run", || kubectl.running_pods() == 5);
+    let zones = kubectl.run(&[
+        "get",
+        "nodes",
+        "--output",
+        "jsonpath={.items[*].metadata.labels.topology\\.kubernetes\\.io/zone}",
+    ]);
+    assert!(zones.split(' ').all(|zone| zone.starts_with("eu-central-1")), "{zones}");
+    let claims = kubectl.run(&["get", "nodeclaims,nodepools"]);
+    assert!(claims.contains("PRICE"), "{claims}");
+    let price = kubectl.run(&[
+        "get",
+        "nodeclaims",
+        "--output",
+        "jsonpath={.items[0].metadata.annotations.nodeless\\.sh/price-per-hour}",
+    ]);
+    assert!(price.parse::<f64>().unwrap() > 0.0, "{price}");
+    let refused = run(nodeless().args(["local", "--region", "mars-up-1"]));
+    assert!(refused.code == Some(1) && refused.stderr.contains("not an AWS region"), "{}", refused.stderr);
+}
+
+#[test]
+fn ages_are_valid_at_a_high_speed() {
+    let world = World::start(&["--speed", "100"]);
+    let Some(kubectl) = with_pods(&world) else { return };
+    let node = &kubectl.names("nodes")[0];
+    for arguments in [&["describe", "node", node][..], &["get", "nodes,pods,nodeclaims"], &["get", "events"]] {
+        let shown = kubectl.run(arguments);
+        assert!(!shown.contains("<invalid>"), "{shown}");
+    }
+}
+
+#[test]
+fn kinds_of_charts_exist_and_are_explained() {
+    let world = World::start(&["--with-nodepool"]);
+    let Some(kubectl) = Kubectl::of(&world) else { return };
+    kubectl.run(&["create", "deployment", "web", "--image=registry.k8s.io/pause"]);
+    kubectl.run(&["autoscale", "deployment", "web", "--min=1", "--max=3"]);
+    kubectl.run(&["create", "ingress", "web", "--rule=example.org/*=web:80"]);
+    kubectl.run(&["create", "cronjob", "nightly", "--image=registry.k8s.io/pause", "--schedule=0 3 * * *"]);
+    let policy =
+        "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: { name: web }\nspec: { podSelector: {} }\n";
+    assert!(kubectl.apply(policy, &[]).contains("networkpolicy.networking.k8s.io/web created"));
+    let shown = kubectl.run(&["get", "hpa,ingress,cronjob,netpol"]);
+    for expected in ["Deployment/web", "example.org", "0 3 * * *", "networkpolicy.networking.k8s.io/web"] {
+        assert!(shown.contains(expected), "{expected} is missing in\n{shown}");
+    }
+    let explained = kubectl.run(&["explain", "pod.spec.tolerations"]);
+    assert!(explained.contains("FIELD: tolerations") && explained.contains("tolerationSeconds"), "{explained}");
+    assert!(kubectl.run(&["explain", "nodepool.spec.disruption"]).contains("consolidateAfter"));
+}
+
+#[cfg(feature = "aws")]
+#[test]
+fn decisions_are_read_from_the_table_of_a_local_cluster() {
+    let world = World::start(&["--speed", "20"]);
+    let Some(_kubectl) = with_pods(&world) else { return };
+    let decisions = |cluster: &str| {
+        let mut command = nodeless();
+        command.args(["decisions", "--cluster", cluster]).env("AWS_ENDPOINT_URL", &world.aws);
+        command.env("AWS_REGION", "us-east-1").env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b");
+        run(&mut command)
+    };
+    let found = decisions("local");
+    assert_eq!(found.code, Some(0), "{}", found.stderr);
+    assert!(found.stdout.contains("provisioning") && found.stdout.contains("default/inflate-"), "{}", found.stdout);
+    let none = decisions("other");
+    assert!(none.code == Some(0) && none.stderr.contains("contains no items"), "{}{}", none.stdout, none.stderr);
+}

@@ -6,6 +6,7 @@ mod crds;
 mod decisions;
 mod demo;
 mod install;
+mod kubeconfig;
 #[cfg(unix)]
 mod local;
 mod plan;

@@ -1,5 +1,6 @@
 //! `nodeless plan`: its output, exit codes and errors.
 
+use crate::support::objects::Objects;
 use crate::support::{Ended, Folder, nodeless, run};
 use serde_json::{Value, json};
 use std::fs;
@@ -74,7 +75,7 @@ fn planned(code: i32, parts: &[&str]) -> Value {
 fn a_launch_has_every_documented_field() {
     let plan = planned(0, &[POOL, CLASS, &pod("web", "1", "")]);
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    assert_eq!(keys(&plan), ["launches", "placements", "pricePerHour", "statistics", "unschedulable"]);
+    assert_eq!(keys(&plan), ["current", "launches", "placements", "pricePerHour", "statistics", "unschedulable"]);
     let launch = &plan["launches"][0];
     assert_eq!(keys(launch), ["instanceTypes", "nodePool", "offering", "pods", "requests", "requirements"]);
     assert_eq!((&launch["nodePool"], &launch["pods"]), (&json!("default"), &json!(["default/web"])));
@@ -140,7 +141,7 @@ fn invalid_input_prints_only_the_error() {
         (vec!["--cluster", &good, "--catalog", &good], "good.yaml: not JSON"),
         (vec!["--cluster", &good, "--explain", "none"], "--explain none: no pod has this name"),
         (vec!["--cluster", &good, "--output", "table"], "invalid value 'table'"),
-        (vec!["--kubeconfig", "/nonexistent"], "the kubeconfig cannot be read"),
+        (vec!["--kubeconfig", "/nonexistent"], "no kubeconfig at /nonexistent"),
     ];
     for (arguments, expected) in cases {
         let ended = run(nodeless().arg("plan").args(&arguments));
@@ -563,4 +564,53 @@ fn a_zonal_shift_prevents_launches_in_its_zone() {
     let ended = piped(&input, &["--zonal-shift", "us-east-9z"]);
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains("us-east-9z") && ended.stderr.contains("us-east-1a"), "{}", ended.stderr);
+}
+
+#[test]
+fn the_plan_shows_what_the_cluster_costs_now_and_how_full_it_is() {
+    let mut objects = Objects::new();
+    objects.node("a", "m5.large", "on-demand");
+    objects.node("b", "m5.4xlarge", "on-demand");
+    objects.node("elsewhere", "x99.large", "on-demand");
+    objects.pod("web", Some("b"), "1500m");
+    let plan = objects.plan(0, &[]);
+    let current = &plan["current"];
+    assert_eq!((&current["nodes"], &current["withoutPrice"]), (&json!(3), &json!(1)), "{current:#}");
+    // The prices of m5.large and m5.4xlarge.
+    assert_eq!(current["pricePerHour"], json!(0.864));
+    assert_eq!(current["requested"]["cpu"], "1500m");
+    let text = objects.run(&[]).stdout;
+    let line = text.lines().find(|line| line.starts_with("Now: ")).unwrap();
+    assert!(
+        line.starts_with("Now: 3 nodes for $0.8640/h without 1 node whose price is unknown; pods request "),
+        "{line}"
+    );
+    let cpu = current["allocatable"]["cpu"].as_str().unwrap();
+    assert!(line.contains("% of cpu and ") && line.ends_with("% of memory."), "{line} {cpu}");
+}
+
+#[test]
+fn the_plan_is_written_as_a_page() {
+    let folder = Folder::new();
+    let path = folder.path().join("plan.html");
+    let mut objects = Objects::new();
+    objects.node("a", "m5.large", "on-demand");
+    objects.pod("web", None, "6");
+    objects.pod("huge", None, "6000");
+    let ended = objects.run(&["--html", path.to_str().unwrap()]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    let page = fs::read_to_string(&path).unwrap();
+    for part in [
+        "<td>Price now</td><td>$0.0960/h</td>",
+        "default/web",
+        "1 unschedulable pod",
+        "default/huge",
+        "<progress",
+        "Empty",
+    ] {
+        assert!(page.contains(part), "no {part} in {page}");
+    }
+    assert!(!page.contains("<script") && !page.contains("http"), "{page}");
+    let refused = objects.run(&["--html", "/no/such/folder/plan.html"]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("/no/such/folder/plan.html cannot be written"));
 }

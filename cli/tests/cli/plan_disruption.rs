@@ -21,6 +21,7 @@ fn commands_list_nodes_replacements_and_savings() {
             "at",
             "churn",
             "commands",
+            "current",
             "events",
             "kept",
             "launches",
@@ -112,8 +113,8 @@ fn every_other_node_has_the_exact_reason() {
         tight.contains("pod default/tight fits on no other node: insufficient cpu on 1, labels or taints on 5"),
         "{tight}"
     );
-    assert!(tight.contains("it costs $0.0960 an hour"), "{tight}");
-    assert!(tight.contains("m5.large would cost $0.0960, which is no less"), "{tight}");
+    assert!(tight.contains("it costs $0.0960/h"), "{tight}");
+    assert!(tight.contains("m5.large would cost $0.0960/h, which is no less"), "{tight}");
 }
 
 #[test]
@@ -505,8 +506,8 @@ fn text_lists_commands_and_reasons() {
     objects.budget("db", "db", 0);
     let ended = objects.run(&[]);
     for line in [
-        "2 of 3 nodes to disrupt, 0 replacements to launch, 0.1920 $/h saved, 0 pods to evict; as of 2026-01-10T12:00:00Z",
-        "  1. Emptiness (Empty): 0.1920 $/h saved",
+        "2 of 3 nodes to disrupt, 0 replacements to launch, $0.1920/h saved, 0 pods to evict; as of 2026-01-10T12:00:00Z",
+        "  1. Emptiness (Empty): $0.1920/h saved",
         "     disrupt  2 x m5.large on-demand us-east-1a: empty-1, empty-2",
         "     launch   nothing",
         "1 node is not disrupted",

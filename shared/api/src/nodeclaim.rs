@@ -28,6 +28,12 @@ use std::collections::BTreeMap;
     printcolumn(name = "Node", type_ = "string", json_path = ".status.nodeName"),
     printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "Price",
+        type_ = "string",
+        json_path = r".metadata.annotations.nodeless\.sh/price-per-hour",
+        description = "Dollars an hour."
+    ),
     printcolumn(name = "ImageID", type_ = "string", json_path = ".status.imageID", priority = 1),
     printcolumn(name = "ID", type_ = "string", json_path = ".status.providerID", priority = 1),
     printcolumn(

@@ -25,6 +25,12 @@ use std::collections::BTreeMap;
     printcolumn(name = "Nodes", type_ = "string", json_path = ".status.nodes"),
     printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "Price",
+        type_ = "string",
+        json_path = r".status.resources.nodeless\.sh/dollars-per-hour",
+        description = "Dollars an hour."
+    ),
     printcolumn(name = "Weight", type_ = "integer", json_path = ".spec.weight", priority = 1),
     printcolumn(name = "CPU", type_ = "string", json_path = ".status.resources.cpu", priority = 1),
     printcolumn(name = "Memory", type_ = "string", json_path = ".status.resources.memory", priority = 1)

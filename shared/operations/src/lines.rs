@@ -46,7 +46,18 @@ lines! {
     /// A disruption command could not continue in this plan.
     CommandWaits, "command-waits", Warn { command: &'a str, why: &'a str, }
     /// A claim was written.
-    ClaimStepped, "claim-stepped", Info { claim: &'a str, from: &'a str, to: &'a str, instance: Option<&'a str>, why: Option<&'a str>, }
+    ClaimStepped, "claim-stepped", Info {
+        claim: &'a str,
+        node_pool: &'a str,
+        from: &'a str,
+        to: &'a str,
+        instance: Option<&'a str>,
+        instance_type: Option<&'a str>,
+        zone: Option<&'a str>,
+        capacity_type: Option<&'a str>,
+        price_per_hour: Option<f64>,
+        why: Option<&'a str>,
+    }
     /// A claim could not be reconciled in this run.
     ClaimWaits, "claim-waits", Warn { claim: &'a str, why: &'a str, }
     /// A launch was answered.

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 /// A record that this version cannot decode.
 #[derive(Debug, thiserror::Error)]
-#[error("the item {key} of the claims table cannot be understood: {source}")]
+#[error("the item {key} of the claims table cannot be decoded: {source}")]
 pub(crate) struct RecordError {
     key: String,
     source: serde_json::Error,

@@ -163,13 +163,13 @@ impl Refresher {
         let status = self.source.resolve(class).await?;
         let now = self.context.now();
         if !self.dry_runs {
-            let status = check::unasked(class, status, now);
+            let status = check::without_check(class, status, now);
             let changed = class.status.as_ref() != Some(&status);
             self.cluster.write_node_class_status(name, &status).await?;
             return Ok(changed);
         }
         let check = self.claims.launch_check(name).await?;
-        let due = check::can_be_asked(&status) && check::is_due(check.as_ref(), &check::key(class, &status), now);
+        let due = check::can_be_checked(&status) && check::is_due(check.as_ref(), &check::key(class, &status), now);
         let status = check::apply(class, status, check.as_ref(), now);
         let changed = class.status.as_ref() != Some(&status);
         // Written even if it is unchanged: finalizer and hashes may be missing. The adapter writes only differences.

@@ -436,6 +436,7 @@ impl Sweeper {
             claims.iter().filter_map(|claim| claim.status.instance.as_ref()).map(|instance| instance.price).sum();
         metrics.count(Metric::NodeCount, claims.iter().filter(|claim| !claim.phase.is_leaving()).count());
         metrics.record(Metric::HourlySpendDollars, spend);
+        measure_node_pools(claims, metrics);
         metrics.count(Metric::OrphansCollected, report.collected.len());
         match self.claims.catalog_version().await {
             Ok(version) => {
@@ -483,6 +484,20 @@ fn is_forgotten(claim: &NodeClaim, now: Timestamp) -> bool {
     let requested = claim.status.termination.as_ref().map(|end| end.requested);
     let latest = [last, requested].into_iter().flatten().fold(claim.created, Timestamp::max);
     claim.phase != Phase::Initialized && age(latest, now) >= UNSEEN
+}
+
+/// The nodes of each NodePool that has claims, and what they cost.
+fn measure_node_pools(claims: &[NodeClaim], metrics: &mut Metrics) {
+    let mut pools: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+    for claim in claims {
+        let (nodes, dollars) = pools.entry(&claim.node_pool).or_default();
+        *nodes += if claim.phase.is_leaving() { 0.0 } else { 1.0 };
+        *dollars += claim.status.instance.as_ref().map_or(0.0, |instance| instance.price);
+    }
+    for (pool, (nodes, dollars)) in pools {
+        metrics.record_of(pool, Metric::NodeCount, nodes);
+        metrics.record_of(pool, Metric::HourlySpendDollars, dollars);
+    }
 }
 
 fn same_usage(a: &PoolUsage, b: &PoolUsage) -> bool {

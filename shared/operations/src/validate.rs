@@ -62,14 +62,14 @@ impl Validator {
         }
         let Some(class) = self.cluster.node_class(name).await? else { return Ok(false) };
         let Some(status) = class.status.clone() else { return Ok(false) };
-        if class.metadata.deletion_timestamp.is_some() || !check::can_be_asked(&status) {
+        if class.metadata.deletion_timestamp.is_some() || !check::can_be_checked(&status) {
             return Ok(false);
         }
         let key = check::key(&class, &status);
         let mut known = self.claims.launch_check(name).await?;
         if check::is_due(known.as_ref(), &key, self.context.now()) {
             let outcome = self.ask(&class).await;
-            let asked = check::asked(known, name, &key, &outcome, self.context.now());
+            let asked = check::checked(known, name, &key, &outcome, self.context.now());
             self.claims.put_launch_check(&asked, KEEP).await?;
             if asked.problem.is_some() {
                 self.queue.check_node_class(name, AGAIN).await?;

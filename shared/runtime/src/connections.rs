@@ -49,6 +49,7 @@ impl Connections {
         let table = environment.table()?;
         let plan_queue_url = environment.plan_queue_url()?;
         let claims_queue_url = environment.claims_queue_url();
+        let by_node_pool = environment.metrics_by_node_pool()?;
         let config = aws_config(environment).await;
         let queue = SqsQueue::new(&config, &name, plan_queue_url, claims_queue_url)
             .with_catalog_queue(environment.catalog_queue_url());
@@ -67,7 +68,7 @@ impl Connections {
             context: Context {
                 cluster_name: name.clone(),
                 clock,
-                sink: Arc::new(Stdout { cluster: Some(name.clone()) }),
+                sink: Arc::new(Stdout { cluster: Some(name.clone()), by_node_pool }),
             },
             cluster: Arc::new(cluster.with_ca_bundle(access.certificate_authority.clone())),
             claims: Arc::new(DynamoClaims::new(&config, table, &name)),

@@ -176,6 +176,18 @@ impl<'a> Environment<'a> {
         self.parsed_or("NODELESS_ZONAL_SHIFT", "whether zonal shifts of the cluster are honoured, true or false", false)
     }
 
+    /// Whether metrics are published for each NodePool too; not by default.
+    ///
+    /// # Errors
+    /// When it is neither `true` nor `false`.
+    pub fn metrics_by_node_pool(&self) -> Result<bool, EnvironmentError> {
+        self.parsed_or(
+            "NODELESS_METRICS_BY_NODEPOOL",
+            "whether metrics are published for each NodePool too, true or false",
+            false,
+        )
+    }
+
     /// The URL of the claims queue, for the functions that send to it.
     #[must_use]
     pub fn claims_queue_url(&self) -> Option<String> {

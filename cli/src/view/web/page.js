@@ -22,7 +22,7 @@ function element(name, properties = {}, ...children) {
 }
 
 const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
-const dollars = (price) => (price === null ? "price not known" : `${price.toFixed(4)} $/h`);
+const dollars = (price) => (price === null ? "price not known" : `$${price.toFixed(price < 100 ? 4 : 2)}/h`);
 const percent = (share) => `${Math.round(share * 100)}%`;
 const share = (part, total) => (part === 0 ? 0 : total <= 0 ? 1 : part / total);
 const cpus = (millicores) => `${millicores / 1000}`;

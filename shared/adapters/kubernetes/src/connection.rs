@@ -1,6 +1,7 @@
 //! A connection to an API server: its address, the credentials, and the time limits of calls.
 
 use crate::error::{CallError, chain, from_kube};
+use crate::kubeconfig::{self, KubeconfigError};
 use futures::AsyncBufRead;
 use futures::future::BoxFuture;
 use http::Request;
@@ -82,44 +83,31 @@ impl Connection {
             current_context: Some(name),
             ..Kubeconfig::default()
         };
+        let invalid = |message| PortError::new(ErrorKind::Invalid, "Kubernetes connect", message);
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+        let config = config.map_err(|error| {
+            invalid(format!("the API server's address or certificates cannot be used: {}", chain(&error)))
+        })?;
+        let client =
+            client(config).map_err(|error| invalid(format!("the client cannot be set up: {}", chain(&error))))?;
         let tokens: TokenSource = Arc::new(move |refused| Box::pin(token(refused)));
-        Self::connect(kubeconfig, &KubeConfigOptions::default(), Some(tokens)).await
+        Ok(Self { client, tokens: Some(tokens) })
     }
 
     /// Connects with a kubeconfig: the file at `path`, else those in `KUBECONFIG`, else `~/.kube/config`; with
     /// `context`, else its current context.
     ///
     /// # Errors
-    /// When there is no such file or context, or it cannot be used.
-    pub async fn with_kubeconfig(path: Option<&Path>, context: Option<&str>) -> Result<Self, PortError> {
-        let kubeconfig = match path {
-            Some(path) => Kubeconfig::read_from(path),
-            None => Kubeconfig::read(),
-        }
-        .map_err(|error| {
-            let message =
-                format!("the kubeconfig cannot be read: {}; specify another with --kubeconfig", chain(&error));
-            PortError::new(ErrorKind::Invalid, "Kubernetes connect", message)
-        })?;
+    /// When there is no such file or context, it cannot be used, or the command that it runs to get a token fails.
+    pub async fn with_kubeconfig(path: Option<&Path>, context: Option<&str>) -> Result<Self, KubeconfigError> {
+        let kubeconfig = kubeconfig::read(path)?;
+        let known = kubeconfig.contexts.iter().map(|named| named.name.clone()).collect();
+        let command = kubeconfig::token_command(&kubeconfig, context);
         let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
-        Self::connect(kubeconfig, &options, None).await
-    }
-
-    async fn connect(
-        kubeconfig: Kubeconfig,
-        options: &KubeConfigOptions,
-        tokens: Option<TokenSource>,
-    ) -> Result<Self, PortError> {
-        let invalid = |message| PortError::new(ErrorKind::Invalid, "Kubernetes connect", message);
-        let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, options).await.map_err(|error| {
-            invalid(format!("the API server's address or certificates cannot be used: {}", chain(&error)))
-        })?;
-        config.connect_timeout = Some(CONNECT_TIMEOUT);
-        // Without this, the client would retry an eviction that a PodDisruptionBudget rejects, because that is a 429 too.
-        config.default_retry = false;
-        let client = kube::Client::try_from(config)
-            .map_err(|error| invalid(format!("the client cannot be set up: {}", chain(&error))))?;
-        Ok(Self { client, tokens })
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
+        let config = config.map_err(|error| kubeconfig::not_loaded(&error, known))?;
+        let client = client(config).map_err(|error| kubeconfig::no_client(&error, command.as_deref()))?;
+        Ok(Self { client, tokens: None })
     }
 
     /// Makes a call and returns the response body.
@@ -206,6 +194,14 @@ impl Connection {
         let next = self.authorized(sent.request, sent.token.clone()).await?;
         Ok((next.token != sent.token).then_some(next.request))
     }
+}
+
+/// A client with the settings of every connection.
+fn client(mut config: kube::Config) -> Result<kube::Client, kube::Error> {
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    // Without this, the client would retry an eviction that a PodDisruptionBudget rejects, because that is a 429 too.
+    config.default_retry = false;
+    kube::Client::try_from(config)
 }
 
 /// A request and its token.

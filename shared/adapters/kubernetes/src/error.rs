@@ -1,5 +1,6 @@
 //! Converts errors of the Kubernetes client to errors of the port, whose kind determines the reaction.
 
+use kube::client::AuthError;
 use kube::core::Status;
 use nodeless_ports::{ErrorKind, PortError};
 
@@ -55,19 +56,32 @@ impl CallError {
 pub(crate) fn from_kube(operation: &str, error: kube::Error) -> CallError {
     match error {
         kube::Error::Api(status) => from_status(operation, status),
+        kube::Error::Service(inner) if inner.is::<AuthError>() => no_credentials(operation, inner.as_ref()),
         kube::Error::Service(inner) => {
             let message = format!("the API server cannot be reached: {}", chain(inner.as_ref()));
             CallError::other(ErrorKind::Unavailable, operation, message)
         }
-        kube::Error::Auth(inner) => {
-            let message = format!("no credentials for the API server: {}; check the kubeconfig's user", chain(&inner));
-            CallError::other(ErrorKind::Denied, operation, message)
-        }
+        kube::Error::Auth(inner) => no_credentials(operation, &inner),
         error @ (kube::Error::BuildRequest(_) | kube::Error::HttpError(_)) => {
             CallError::other(ErrorKind::Invalid, operation, chain(&error))
         }
         error => CallError::other(ErrorKind::Unavailable, operation, chain(&error)),
     }
+}
+
+/// A token that a kubeconfig's user has no more, or that its command did not return.
+fn no_credentials(operation: &str, inner: &(dyn std::error::Error + 'static)) -> CallError {
+    let why = match inner.downcast_ref::<AuthError>() {
+        // The client shows the whole output of the command as a Rust value.
+        Some(AuthError::AuthExecRun { out, .. }) => format!(
+            "the command of the kubeconfig failed with {}: {}",
+            out.status,
+            String::from_utf8_lossy(&out.stderr).trim()
+        ),
+        _ => chain(inner),
+    };
+    let message = format!("no credentials for the API server: {why}; check the kubeconfig's user, or log in again");
+    CallError::other(ErrorKind::Denied, operation, message)
 }
 
 /// The reason that the client sets for a response that is not a `Status`: plain text, or the page of a proxy.

@@ -22,6 +22,7 @@ pub mod export;
 pub mod follow;
 pub mod install;
 mod kinds;
+mod kubeconfig;
 mod merge;
 mod node_classes;
 mod nodes;
@@ -32,6 +33,7 @@ mod watch;
 
 pub use cluster::KubeCluster;
 pub use connection::{ApiServer, Connection};
+pub use kubeconfig::KubeconfigError;
 
 /// The field manager of all writes.
 pub const FIELD_MANAGER: &str = "nodeless";

@@ -127,10 +127,14 @@ metrics! {
     RegistrationLatencyMilliseconds: Milliseconds, Each;
 }
 
+type Values = BTreeMap<Metric, Vec<f64>>;
+
 /// The values of one operation. Written once, at its end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metrics {
-    values: BTreeMap<Metric, Vec<f64>>,
+    values: Values,
+    /// The part of some values that concerns a NodePool. It is published on request, because CloudWatch charges for each NodePool.
+    by_node_pool: BTreeMap<String, Values>,
 }
 
 impl Metrics {
@@ -142,11 +146,15 @@ impl Metrics {
 
     /// Adds a value.
     pub fn record(&mut self, metric: Metric, value: f64) {
-        let values = self.values.entry(metric).or_default();
-        match (metric.fold(), values.first_mut()) {
-            (Fold::Sum, Some(sum)) => *sum += value,
-            (Fold::Last, Some(last)) => *last = value,
-            _ => values.push(value),
+        add(&mut self.values, metric, value);
+    }
+
+    /// Adds a value of a NodePool. It is not part of the value of the cluster, which is [recorded](Self::record) separately.
+    pub fn record_of(&mut self, node_pool: &str, metric: Metric, value: f64) {
+        // Most operations concern few NodePools, whose names exist already.
+        match self.by_node_pool.get_mut(node_pool) {
+            Some(values) => add(values, metric, value),
+            None => add(self.by_node_pool.entry(node_pool.to_owned()).or_default(), metric, value),
         }
     }
 
@@ -162,6 +170,13 @@ impl Metrics {
         for (metric, values) in &other.values {
             for value in values {
                 self.record(*metric, *value);
+            }
+        }
+        for (node_pool, values) in &other.by_node_pool {
+            for (metric, value) in
+                values.iter().flat_map(|(metric, values)| values.iter().map(move |it| (*metric, *it)))
+            {
+                self.record_of(node_pool, metric, value);
             }
         }
     }
@@ -186,30 +201,48 @@ impl Metrics {
         if self.values.is_empty() {
             return None;
         }
-        let definitions: Vec<Value> =
-            self.values.keys().map(|metric| json!({ "Name": metric.name(), "Unit": metric.unit().as_str() })).collect();
-        let mut document = Map::new();
-        document.insert(
-            "_aws".to_owned(),
-            json!({
-                "Timestamp": at.as_millisecond(),
-                "CloudWatchMetrics": [{
-                    "Namespace": NAMESPACE,
-                    "Dimensions": [["Cluster"]],
-                    "Metrics": definitions,
-                }],
-            }),
-        );
-        document.insert("Cluster".to_owned(), json!(cluster));
-        for (metric, values) in &self.values {
-            let value = match values.as_slice() {
-                [one] => json!(one),
-                several => json!(several.iter().take(100).collect::<Vec<_>>()),
-            };
-            document.insert(metric.name().to_owned(), value);
-        }
-        Some(Value::Object(document).to_string())
+        Some(document(&self.values, &[("Cluster", cluster)], at))
     }
+
+    /// The values of each NodePool as a document, with the dimensions `Cluster` and `NodePool`.
+    #[must_use]
+    pub fn render_by_node_pool(&self, cluster: &str, at: Timestamp) -> Vec<String> {
+        let of_pool =
+            |(pool, values): (&String, &Values)| document(values, &[("Cluster", cluster), ("NodePool", pool)], at);
+        self.by_node_pool.iter().map(of_pool).collect()
+    }
+}
+
+fn add(values: &mut Values, metric: Metric, value: f64) {
+    let values = values.entry(metric).or_default();
+    match (metric.fold(), values.first_mut()) {
+        (Fold::Sum, Some(sum)) => *sum += value,
+        (Fold::Last, Some(last)) => *last = value,
+        _ => values.push(value),
+    }
+}
+
+fn document(values: &Values, dimensions: &[(&str, &str)], at: Timestamp) -> String {
+    let definitions: Vec<Value> =
+        values.keys().map(|metric| json!({ "Name": metric.name(), "Unit": metric.unit().as_str() })).collect();
+    let names: Vec<&str> = dimensions.iter().map(|(name, _)| *name).collect();
+    let mut document = Map::new();
+    document.insert(
+        "_aws".to_owned(),
+        json!({
+            "Timestamp": at.as_millisecond(),
+            "CloudWatchMetrics": [{ "Namespace": NAMESPACE, "Dimensions": [names], "Metrics": definitions }],
+        }),
+    );
+    document.extend(dimensions.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
+    for (metric, values) in values {
+        let value = match values.as_slice() {
+            [one] => json!(one),
+            several => json!(several.iter().take(100).collect::<Vec<_>>()),
+        };
+        document.insert(metric.name().to_owned(), value);
+    }
+    Value::Object(document).to_string()
 }
 
 #[cfg(test)]
@@ -237,6 +270,33 @@ mod tests {
         assert_eq!(all.get(Metric::NodesLaunched), [3.0]);
         assert_eq!(all.get(Metric::NodeCount), [2.0]);
         assert_eq!(all.get(Metric::LaunchLatencyMilliseconds), [1.0, 2.0]);
+    }
+
+    #[test]
+    fn the_grafana_dashboard_shows_every_metric_and_no_other() {
+        let dashboard: Value = serde_json::from_str(include_str!("../../../../infra/grafana/dashboard.json")).unwrap();
+        let targets =
+            dashboard["panels"].as_array().unwrap().iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+        let shown: BTreeSet<&str> = targets.map(|target| target["metricName"].as_str().unwrap()).collect();
+        let known: BTreeSet<&str> = Metric::ALL.iter().map(|metric| metric.name()).collect();
+        assert_eq!(shown, known);
+    }
+
+    #[test]
+    fn node_pools_have_documents_of_their_own() {
+        let mut metrics = Metrics::new();
+        metrics.record(Metric::NodeCount, 5.0);
+        metrics.record_of("web", Metric::NodesLaunched, 2.0);
+        let mut all = Metrics::new();
+        for one in [&metrics, &metrics] {
+            all.merge(one);
+        }
+        assert_eq!(all.get(Metric::NodesLaunched), [0.0; 0]);
+        let [document] = all.render_by_node_pool("prod", Timestamp::UNIX_EPOCH).try_into().unwrap();
+        let document: Value = serde_json::from_str(&document).unwrap();
+        assert_eq!(document["_aws"]["CloudWatchMetrics"][0]["Dimensions"], json!([["Cluster", "NodePool"]]));
+        assert_eq!((&document["NodePool"], &document["NodesLaunched"]), (&json!("web"), &json!(4.0)));
+        assert!(document.get("NodeCount").is_none());
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub fn emit<L: Line>(sink: &dyn Sink, at: Timestamp, line: &L) {
 /// Logs a line of a function to standard output, with the current time. A line without a cluster is written before the function
 /// knows which cluster an event is for.
 pub fn log<L: Line>(cluster: Option<&str>, line: &L) {
-    emit(&Stdout { cluster: cluster.map(str::to_owned) }, Timestamp::now(), line);
+    emit(&Stdout { cluster: cluster.map(str::to_owned), ..Stdout::default() }, Timestamp::now(), line);
 }
 
 /// JSON to standard output, which Lambda sends to CloudWatch Logs.
@@ -37,6 +37,8 @@ pub fn log<L: Line>(cluster: Option<&str>, line: &L) {
 pub struct Stdout {
     /// The cluster that all lines are about.
     pub cluster: Option<String>,
+    /// Whether metrics are published for each NodePool too. CloudWatch charges for each metric of each NodePool.
+    pub by_node_pool: bool,
 }
 
 impl Sink for Stdout {
@@ -49,6 +51,9 @@ impl Sink for Stdout {
     fn metrics(&self, cluster: &str, at: Timestamp, metrics: &Metrics) {
         if let Some(document) = metrics.render(cluster, at) {
             print(&document);
+        }
+        if self.by_node_pool {
+            metrics.render_by_node_pool(cluster, at).iter().for_each(|document| print(document));
         }
     }
 

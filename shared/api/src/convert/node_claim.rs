@@ -27,6 +27,9 @@ pub fn mirror(claim: &model::NodeClaim, pool: Option<&NodePool>) -> NodeClaim {
     if let Some(deadline) = claim.status.termination.as_ref().and_then(|termination| termination.deadline) {
         annotations.insert(labels::TERMINATION_TIMESTAMP.to_owned(), deadline.to_string());
     }
+    if let Some(price) = claim.status.instance.as_ref().map(|instance| instance.price).filter(|price| *price > 0.0) {
+        annotations.insert(labels::PRICE_PER_HOUR.to_owned(), model::money::quantity_of(price));
+    }
     let metadata = ObjectMeta {
         name: Some(claim.name.clone()),
         labels: Some(all_labels),
@@ -229,7 +232,7 @@ fn adopt_spec(object: &NodeClaim) -> Result<claim::NodeClaimSpec, FieldError> {
         instance_types: types.into_iter().flatten().cloned().collect(),
         requirements,
         labels: object.metadata.labels.clone().unwrap_or_default(),
-        annotations: object.metadata.annotations.clone().unwrap_or_default(),
+        annotations: spec_annotations(object),
         taints: taints(&spec.taints),
         startup_taints: taints(&spec.startup_taints),
         requests: requests.transpose()?.unwrap_or_default(),
@@ -239,6 +242,13 @@ fn adopt_spec(object: &NodeClaim) -> Result<claim::NodeClaimSpec, FieldError> {
     })
 }
 
+/// The annotations of the spec, without those that [`mirror`] derives from the status.
+fn spec_annotations(object: &NodeClaim) -> model::StringMap {
+    let mut annotations = object.metadata.annotations.clone().unwrap_or_default();
+    annotations.remove(labels::PRICE_PER_HOUR);
+    annotations
+}
+
 fn adopt_status(object: &NodeClaim, claim: &mut model::NodeClaim) -> Result<(), FieldError> {
     if let Some(status) = &object.status {
         claim.status.capacity = resource_list(&status.capacity, "status.capacity")?;
@@ -246,7 +256,7 @@ fn adopt_status(object: &NodeClaim, claim: &mut model::NodeClaim) -> Result<(), 
         claim.status.node_name.clone_from(&status.node_name);
         claim.status.last_pod_event = status.last_pod_event_time.as_ref().map(|time| time.0);
         if let Some(provider_id) = status.provider_id.as_deref().filter(|id| !id.is_empty()) {
-            claim.status.instance = Some(instance(claim, provider_id, status.image_id.clone())?);
+            claim.status.instance = Some(instance(claim, provider_id, object)?);
         }
     }
     if let Some(requested) = object.metadata.deletion_timestamp.as_ref() {
@@ -268,17 +278,14 @@ fn deadline(object: &NodeClaim) -> Result<Option<Timestamp>, FieldError> {
         .map_err(|error| FieldError::new(format!("metadata.annotations[{}]", labels::TERMINATION_TIMESTAMP), error))
 }
 
-fn instance(
-    claim: &model::NodeClaim,
-    provider_id: &str,
-    image_id: Option<String>,
-) -> Result<LaunchedInstance, FieldError> {
+fn instance(claim: &model::NodeClaim, provider_id: &str, object: &NodeClaim) -> Result<LaunchedInstance, FieldError> {
     let id = model::node::instance_id(provider_id)
         .ok_or_else(|| FieldError::new("status.providerID", format!("{provider_id:?} names no EC2 instance")))?;
     let label = |key: &str| {
         claim.status.labels.get(key).ok_or_else(|| FieldError::new(format!("metadata.labels[{key}]"), "it is missing"))
     };
     let capacity_type = label(labels::CAPACITY_TYPE)?;
+    let price = object.metadata.annotations.as_ref().and_then(|annotations| annotations.get(labels::PRICE_PER_HOUR));
     let launched = claim.condition(condition::LAUNCHED).map(|condition| condition.last_transition_time);
     Ok(LaunchedInstance {
         id: id.to_owned(),
@@ -290,8 +297,9 @@ fn instance(
                 format!("{capacity_type:?} is unknown"),
             )
         })?,
-        price: 0.0,
-        image_id: image_id.unwrap_or_default(),
+        // The price is only displayed and compared, so one that a user made unreadable counts as unknown.
+        price: price.and_then(|price| price.parse().ok()).filter(|price: &f64| price.is_finite()).unwrap_or_default(),
+        image_id: object.status.as_ref().and_then(|status| status.image_id.clone()).unwrap_or_default(),
         private_dns_name: None,
         reservation_id: claim.status.labels.get(labels::CAPACITY_RESERVATION_ID).cloned(),
         subnet_id: None,

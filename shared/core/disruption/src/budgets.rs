@@ -1,9 +1,9 @@
 //! How many nodes of each NodePool may be disrupted at this time.
 
 use crate::cluster::{Cluster, ClusterNode};
-use crate::cron::Cron;
 use crate::reasons::KeptReason;
 use jiff::{SignedDuration, Timestamp};
+use nodeless_model::cron::Cron;
 use nodeless_model::events::{budgets_block, misconfigured};
 use nodeless_model::node_pool::BudgetWindow;
 use nodeless_model::object::ObjectEvent;

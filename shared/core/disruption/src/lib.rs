@@ -16,7 +16,6 @@ pub mod churn;
 mod cluster;
 pub mod command;
 mod consolidation;
-pub mod cron;
 mod decide;
 mod details;
 mod drift_detection;

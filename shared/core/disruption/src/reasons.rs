@@ -2,8 +2,8 @@
 
 use crate::drift_reason::Drift;
 use jiff::Timestamp;
-use nodeless_model::DisruptionReason;
 use nodeless_model::duration::format_go_duration;
+use nodeless_model::{DisruptionReason, DollarsPerHour};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -297,30 +297,31 @@ impl fmt::Display for KeptReason {
                 write!(f, "moving pod {pod} to {node} would violate the topology spread of pod {owner} there")
             }
             Self::NotCheaper { price, replacement, instance_types } => {
-                write!(f, "it costs ${price:.4} an hour, and for the pods that fit on no other node ")?;
+                write!(f, "it costs {}, and for the pods that fit on no other node ", DollarsPerHour(*price))?;
                 match &instance_types[..] {
-                    [] => write!(f, "new nodes would cost at least ${replacement:.4}")?,
-                    kinds => write!(f, "{} would cost ${replacement:.4}", kinds.join(" and "))?,
+                    [] => write!(f, "new nodes would cost at least {}", DollarsPerHour(*replacement))?,
+                    kinds => write!(f, "{} would cost {}", kinds.join(" and "), DollarsPerHour(*replacement))?,
                 }
                 match replacement - price {
-                    more if more >= 0.000_05 => write!(f, ", ${more:.4} more"),
+                    more if more >= 0.000_05 => write!(f, ", {} more", DollarsPerHour(more)),
                     _ => f.write_str(", which is no less"),
                 }
             }
             Self::NoReplacement => f.write_str("no instance type has room for the pods that fit on no other node"),
             Self::WellUtilized { price, worth } => {
-                write!(f, "it costs ${price:.4} an hour, and its pods would cost at least ${worth:.4} anywhere else")
+                let (price, worth) = (DollarsPerHour(*price), DollarsPerHour(*worth));
+                write!(f, "it costs {price}, and its pods would cost at least {worth} anywhere else")
             }
             Self::SavingTooSmall { saving, least } => {
-                write!(
-                    f,
-                    "only ${saving:.4} an hour would be saved, less than the minimum of ${least:.4}"
-                )
+                let (saving, least) = (DollarsPerHour(*saving), DollarsPerHour(*least));
+                write!(f, "only {saving} would be saved, less than the minimum of {least}")
             }
             Self::JustLaunched { saving, least, until } => write!(
                 f,
                 "it was launched within the last hour and runs the pods that it was launched for; until {until:.0} they are \
-                 moved only to save at least ${least:.4} an hour, and at most ${saving:.4} would be saved"
+                 moved only to save at least {}, and at most {} would be saved",
+                DollarsPerHour(*least),
+                DollarsPerHour(*saving)
             ),
             Self::LowerWeightNodePool { node_pool, lighter } => write!(
                 f,

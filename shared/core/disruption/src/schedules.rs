@@ -1,10 +1,10 @@
 //! Schedules: NodePools that are scheduled off, for example at night, and have no nodes then.
 
 use crate::cluster::Cluster;
-use crate::cron::Cron;
 use crate::output::Candidate;
 use crate::pause;
 use jiff::{SignedDuration, Timestamp};
+use nodeless_model::cron::Cron;
 use nodeless_model::duration::parse_go_duration;
 use nodeless_model::{NodePool, labels};
 use std::time::Duration;
@@ -90,7 +90,7 @@ fn parse(schedule: &str) -> Result<Vec<OffWindow>, ScheduleError> {
 fn parse_one(part: &str) -> Result<OffWindow, ScheduleError> {
     let error = |why: String| ScheduleError { part: part.to_owned(), why };
     let (start, length) = part.rsplit_once(" for ").ok_or_else(|| error("the duration is missing".to_owned()))?;
-    let start: Cron = start.trim().parse().map_err(|why: crate::cron::CronError| error(why.to_string()))?;
+    let start: Cron = start.trim().parse().map_err(|why: nodeless_model::cron::CronError| error(why.to_string()))?;
     let length = parse_go_duration(length.trim()).map_err(|why| error(why.to_string()))?;
     if length.is_zero() {
         return Err(error("the duration is zero".to_owned()));

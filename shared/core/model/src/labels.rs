@@ -126,6 +126,8 @@ pub const TAGGED: &str = "karpenter.k8s.aws/tagged";
 pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
 /// The uid of the record, on the NodeClaim object that mirrors it. It identifies the mirrors of nodeless.
 pub const RECORD_UID: &str = "nodeless.sh/record-uid";
+/// The price of a claim's instance in dollars an hour, on the NodeClaim object that mirrors it. Absent while it is unknown.
+pub const PRICE_PER_HOUR: &str = "nodeless.sh/price-per-hour";
 /// The cost of deleting a pod, in Kubernetes.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 

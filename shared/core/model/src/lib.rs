@@ -5,6 +5,7 @@
 
 pub mod buffer;
 pub mod claim;
+pub mod cron;
 pub mod duration;
 pub mod error;
 pub mod events;
@@ -12,6 +13,7 @@ pub mod instance;
 pub mod instance_type;
 pub mod labels;
 pub mod launch_check;
+pub mod money;
 pub mod node;
 pub mod node_pool;
 pub mod object;
@@ -33,6 +35,7 @@ pub use duration::{NillableDuration, ParseDurationError};
 pub use error::{ErrorKind, PortError};
 pub use instance::{Instance, InstanceState};
 pub use instance_type::{InstanceType, InstanceTypes, Offering, Overhead, Reservation};
+pub use money::{Dollars, DollarsPerHour};
 pub use node::Node;
 pub use node_pool::{Budget, ConsolidationPolicy, Disruption, DisruptionReason, NodePool, NodeTemplate};
 pub use overlay::{NodeOverlay, PriceChange};

@@ -29,7 +29,7 @@ pub struct PodDisruptionBudget {
     pub disruptions_allowed: i32,
     /// Whether it never allows an eviction (`maxUnavailable` 0 or 0%, or `minAvailable` 100%).
     pub blocks_always: bool,
-    /// Whether it wants as many of them as there are, so that it allows no eviction before there are more.
+    /// Whether it requires all of them to be available, so that it allows no eviction before there are more.
     pub wants_all: bool,
     /// Whether pods that are not ready may be evicted all the same (`unhealthyPodEvictionPolicy: AlwaysAllow`).
     pub always_allows_unhealthy: bool,

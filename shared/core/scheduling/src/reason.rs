@@ -1,7 +1,7 @@
 //! Why a pod is unschedulable.
 
 use nodeless_model::resources::{format_quantity, name};
-use nodeless_model::{Quantity, Taint};
+use nodeless_model::{DollarsPerHour, Quantity, Taint};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -321,8 +321,11 @@ impl fmt::Display for Cause {
             }
             Self::DollarLimit { limit, used, least_charge } => write!(
                 f,
-                "limit of {limit} dollars per hour reached: {used:.4} used, and a new node that fits costs up to \
-                 {least_charge:.4} in the most expensive zone where it may be launched"
+                "limit of {} reached: {} used, and a new node that fits costs up to {} in the most expensive zone where it \
+                 may be launched",
+                DollarsPerHour(*limit),
+                DollarsPerHour(*used),
+                DollarsPerHour(*least_charge)
             ),
             Self::Limits => f.write_str("no instance type that fits is within all limits"),
         }

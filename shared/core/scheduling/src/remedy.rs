@@ -1,6 +1,7 @@
 //! Changes that make a pod schedulable. Not every reason has a known remedy.
 
 use crate::reason::{Barrier, BarrierKind, Cause, PodFault, Reason};
+use nodeless_model::DollarsPerHour;
 use nodeless_model::resources::format_quantity;
 
 impl Reason {
@@ -99,10 +100,9 @@ impl Cause {
                 "raise limit {resource} of NodePool {node_pool} to {} or more",
                 format_quantity(resource, *used + *smallest_node)
             ),
-            Self::DollarLimit { used, least_charge, .. } => format!(
-                "raise the limit of NodePool {node_pool} to {:.4} dollars per hour or more",
-                used + least_charge
-            ),
+            Self::DollarLimit { used, least_charge, .. } => {
+                format!("raise the limit of NodePool {node_pool} to {} or more", DollarsPerHour(used + least_charge))
+            }
             Self::Limits => format!("raise the limits of NodePool {node_pool}"),
         })
     }

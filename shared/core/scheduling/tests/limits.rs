@@ -70,7 +70,7 @@ fn dollars_are_a_limit_too() {
     let charged: f64 = solution.launches.iter().map(|launch| launch.charge.dollars_per_hour).sum();
     assert!(charged <= 0.3 + 1e-9, "{charged}");
     let reason = solution.unschedulable[0].reasons[0].to_string();
-    assert!(reason.starts_with("NodePool default: limit of 0.3 dollars per hour reached: 0.2"), "{reason}");
+    assert!(reason.starts_with("NodePool default: limit of $0.3000/h reached: $0.2"), "{reason}");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn the_dearest_zone_of_a_spot_launch_counts() {
     assert_eq!(
         reasons(&solve_checked(&problem)),
         [
-            "NodePool default: limit of 0.06 dollars per hour reached: 0.0000 used, and a new node that fits costs up to 0.0640 in \
+            "NodePool default: limit of $0.0600/h reached: $0.0000/h used, and a new node that fits costs up to $0.0640/h in \
           the most expensive zone where it may be launched"
         ]
     );

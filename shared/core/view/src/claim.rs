@@ -15,6 +15,8 @@ pub struct ClaimFacts {
     /// Its NodePool.
     pub node_pool: Option<String>,
     pub(crate) labels: StringMap,
+    /// The price that nodeless recorded, in dollars an hour.
+    pub(crate) price: Option<f64>,
     pub(crate) node: Option<String>,
     pub(crate) provider_id: Option<String>,
     pub(crate) created: Option<Timestamp>,
@@ -47,6 +49,7 @@ pub(crate) struct Rest {
 #[serde(default)]
 struct RestOfMetadata {
     labels: StringMap,
+    annotations: StringMap,
 }
 
 #[derive(Default, Deserialize)]
@@ -84,6 +87,11 @@ pub struct ClaimRow {
     pub deleting: bool,
 }
 
+fn recorded_price(annotations: &StringMap) -> Option<f64> {
+    let price: f64 = annotations.get(labels::PRICE_PER_HOUR)?.parse().ok()?;
+    (price.is_finite() && price >= 0.0).then_some(price)
+}
+
 impl ClaimFacts {
     pub(crate) fn new(claim: MirroredClaim, rest: Rest) -> Self {
         let lives = claim.expire_after.and_then(|age| age.try_into().ok());
@@ -91,6 +99,7 @@ impl ClaimFacts {
         Self {
             name: claim.name,
             node_pool: claim.node_pool,
+            price: recorded_price(&rest.metadata.annotations),
             labels: rest.metadata.labels,
             node: rest.status.node_name.filter(|name| !name.is_empty()),
             provider_id: claim.provider_id,
@@ -127,7 +136,7 @@ impl ClaimFacts {
         ClaimRow {
             name: self.name.clone(),
             node_pool: self.node_pool.clone(),
-            price_per_hour: prices.of_labels(&self.labels),
+            price_per_hour: self.price.or_else(|| prices.of_labels(&self.labels)),
             instance_type: label(labels::INSTANCE_TYPE),
             zone: label(labels::ZONE),
             capacity_type: label(labels::CAPACITY_TYPE),

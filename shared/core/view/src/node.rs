@@ -80,7 +80,7 @@ impl NodeRow {
             zone: label(labels::ZONE),
             capacity_type: label(labels::CAPACITY_TYPE),
             created: node.created,
-            price_per_hour: prices.of_labels(&node.labels),
+            price_per_hour: claim.and_then(|claim| claim.price).or_else(|| prices.of_labels(&node.labels)),
             load: Load { allocatable: Amount::of(&node.allocatable), requested, used },
             pod_capacity: node.allocatable.get("pods").units(),
             state,

@@ -317,6 +317,18 @@ mod tests {
     }
 
     #[test]
+    fn a_recorded_price_is_used_before_that_of_the_catalog() {
+        let price = |recorded: &str| {
+            let mut claim = claim_value("claim", Some("a"), &["Initialized"]);
+            claim["metadata"]["annotations"] = json!({ "nodeless.sh/price-per-hour": recorded });
+            let cluster = cluster(&[(Kind::Node, node_value("a", "m5.xlarge")), (Kind::NodeClaim, claim)]);
+            Picture::of(&cluster, &Catalog::embedded().unwrap(), at(5)).nodes[0].price_per_hour
+        };
+        assert_eq!(price("0.125"), Some(0.125));
+        assert!(price("cheap").is_some_and(|price| price > 0.0 && price < 0.125), "the catalog's");
+    }
+
+    #[test]
     fn what_cannot_be_read_is_a_warning() {
         let mut cluster = example();
         cluster.apply(Update::Missing { kind: Kind::Event, why: "forbidden".into() });

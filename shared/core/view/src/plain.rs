@@ -166,7 +166,7 @@ mod tests {
         ]);
         let lines = sentences(&picture);
         assert!(lines.iter().all(|line| line.is_ascii()), "{lines:?}");
-        assert!(lines[0].starts_with("1 node, 1 pod, 1 pod without a node, 0."), "{lines:?}");
+        assert!(lines[0].starts_with("1 node, 1 pod, 1 pod without a node, $0."), "{lines:?}");
         assert!(lines.iter().any(|line| line.starts_with("Node a: ready, m5.xlarge spot us-east-1a,")), "{lines:?}");
         assert!(lines.iter().any(|line| line == "NodePool default: limit cpu 8 of 16 (50%)."), "{lines:?}");
         assert!(lines.iter().any(|line| line.starts_with("Pod shop/new has no node for 5m:")), "{lines:?}");

@@ -77,7 +77,7 @@ impl PoolFacts {
         (ready.status == ConditionStatus::False).then(|| said.clone())
     }
 
-    /// Its limits. The use of resources is that in its status; the price is the sum of the prices of its nodes.
+    /// Its limits. What is used is in its status; the price of its nodes is used if the status does not have it.
     pub(crate) fn limits(&self, price_per_hour: f64) -> Vec<LimitRow> {
         let resources = self.pool.limits.iter().filter(|(name, _)| *name != DOLLARS_PER_HOUR).map(|(name, limit)| {
             let used = match name {
@@ -91,11 +91,13 @@ impl PoolFacts {
                 share: share(used.milli(), limit.milli()),
             }
         });
+        let of_status = self.status.resources.get(DOLLARS_PER_HOUR).and_then(|used| used.0.parse::<f64>().ok());
+        let charged = of_status.unwrap_or(price_per_hour);
         let price = self.pool.limit_dollars_per_hour.map(|limit| LimitRow {
             resource: DOLLARS_PER_HOUR.to_owned(),
-            used: format!("{price_per_hour:.4}"),
+            used: format!("{charged:.4}"),
             limit: format!("{limit:.4}"),
-            share: if limit > 0.0 { price_per_hour / limit } else { 1.0 },
+            share: if limit > 0.0 { charged / limit } else { 1.0 },
         });
         resources.chain(price).collect()
     }

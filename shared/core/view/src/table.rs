@@ -485,6 +485,6 @@ mod tests {
             header.contains("2 nodes (1 draining), 1 pod, 1 NodeClaim on the way, 1 pod without a node"),
             "{header}"
         );
-        assert!(header.contains("$/h; 17% of CPU requested, 6% of memory requested"), "{header}");
+        assert!(header.contains("/h; 17% of CPU requested, 6% of memory requested"), "{header}");
     }
 }

@@ -1,6 +1,7 @@
 //! Ages, prices, amounts and bars as text.
 
 use jiff::Timestamp;
+use nodeless_model::money::DollarsPerHour;
 
 /// The age of something, as kubectl shows it: `45s`, `3m`, `5h`, `2d`.
 pub(crate) fn age(created: Option<Timestamp>, now: Timestamp) -> String {
@@ -24,7 +25,7 @@ fn span(seconds: i64) -> String {
 
 /// A price.
 pub(crate) fn dollars(price: f64) -> String {
-    format!("{price:.4} $/h")
+    DollarsPerHour(price).to_string()
 }
 
 /// A price without its unit, for a column whose heading has it.

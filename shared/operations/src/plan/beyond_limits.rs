@@ -7,7 +7,7 @@ use nodeless_model::claim::Charge;
 use nodeless_model::events::limit_passed_while_nodes_leave;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::resources::format_quantity;
-use nodeless_model::{NodeClaim, Phase, Quantity};
+use nodeless_model::{DollarsPerHour, NodeClaim, Phase, Quantity};
 use std::collections::BTreeSet;
 
 /// The maximum number of terminating nodes that the message names.
@@ -45,7 +45,7 @@ fn event_of(evaluated: &EvaluatedPool, created: &[NodeClaim], facts: Facts<'_>) 
         format!("{resource} {has} of {limit}")
     });
     let dollars = evaluated.pool.limit_dollars_per_hour.filter(|limit| all.dollars_per_hour > limit + 1e-6);
-    let dollars = dollars.map(|limit| format!("{:.4} dollars per hour of {limit}", all.dollars_per_hour));
+    let dollars = dollars.map(|limit| format!("{} of {}", DollarsPerHour(all.dollars_per_hour), DollarsPerHour(limit)));
     let passed: Vec<String> = passed.chain(dollars).collect();
     if passed.is_empty() {
         return None;

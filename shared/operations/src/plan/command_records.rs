@@ -30,7 +30,7 @@ impl Commands {
             match decode(&one) {
                 Ok(record) => commands.records.push(record),
                 Err(why) => commands.damaged.push(format!(
-                    "the item command#{} of the claims table cannot be understood ({why}); delete it if it was not written \
+                    "the item command#{} of the claims table cannot be decoded ({why}); delete it if it was not written \
                      by a newer version",
                     one.id
                 )),

@@ -6,7 +6,7 @@ use nodeless_model::events::{
     consolidation_approved, consolidation_candidate, consolidation_rejected, disruption_blocked, unconsolidatable,
 };
 use nodeless_model::object::{ObjectEvent, ObjectRef};
-use nodeless_model::{ConsolidationPolicy, DisruptionReason, Node};
+use nodeless_model::{ConsolidationPolicy, DisruptionReason, DollarsPerHour, Node};
 use std::collections::BTreeMap;
 
 use super::cluster_state::ClusterState;
@@ -110,7 +110,7 @@ fn action(command: &Command) -> String {
 }
 
 fn savings(command: &Command) -> String {
-    format!("savings: ${:.4} an hour", command.savings_per_hour)
+    format!("savings: {}", DollarsPerHour(command.savings_per_hour))
 }
 
 fn sentence(text: &str) -> String {

@@ -14,7 +14,8 @@ use nodeless_disruption::schedules::{self, SLEEP};
 use nodeless_lifecycle::NodeClassState;
 use nodeless_lifecycle::registration_health::HealthStatus;
 use nodeless_model::claim::Charge;
-use nodeless_model::node_pool::PoolUsage;
+use nodeless_model::money::quantity_of;
+use nodeless_model::node_pool::{DOLLARS_PER_HOUR, PoolUsage};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::resources::format_quantity;
 use nodeless_model::{InstanceTypes, NodePool, ResourceList, labels};
@@ -102,7 +103,7 @@ fn class_readiness(view: &ClusterView, name: &str) -> Result<(), (String, String
     let Some(class) = view.node_classes.get(name) else {
         let faulty = view.invalid.iter().find(|object| object.kind == "EC2NodeClass" && object.name == name);
         let why = faulty.map_or(format!("EC2NodeClass {name} does not exist; create it"), |object| {
-            format!("EC2NodeClass {name} cannot be understood: {}", object.message)
+            format!("EC2NodeClass {name} cannot be decoded: {}", object.message)
         });
         return not("NodeClassNotFound", why);
     };
@@ -180,6 +181,7 @@ fn status(
         BASE_RESOURCES.iter().map(|name| ((*name).to_owned(), Quantity("0".to_owned()))).collect();
     resources.extend(total.iter().map(|(name, quantity)| (name.to_owned(), Quantity(format_quantity(name, quantity)))));
     resources.insert("nodes".to_owned(), Quantity(nodes.to_string()));
+    resources.insert(DOLLARS_PER_HOUR.to_owned(), Quantity(quantity_of(evaluated.usage.dollars_per_hour)));
     let valid = evaluated.valid.as_ref().map_err(|why| ("NodePoolValidationFailed", why.clone()));
     let class_ready = evaluated.class_ready.as_ref().map_err(|(reason, why)| (reason.as_str(), why.clone()));
     let parts = [("ValidationSucceeded", valid.map(drop)), ("NodeClassReady", class_ready.map(drop))];

@@ -27,7 +27,7 @@ pub(super) fn next_change(decision: &Decision, now: Timestamp) -> Option<Duratio
 pub(super) fn doubt(view: &ClusterView) -> Option<String> {
     let matters = ["Node", "Pod", "PodDisruptionBudget", "DaemonSet", "CapacityBuffer"];
     let hidden = view.invalid.iter().find(|object| matters.contains(&object.kind.as_str()))?;
-    Some(format!("{} {} cannot be understood: {}", hidden.kind, hidden.name, hidden.message))
+    Some(format!("{} {} cannot be decoded: {}", hidden.kind, hidden.name, hidden.message))
 }
 
 /// The properties that drift compares nodes with, by the name of the EC2NodeClass. A class without nodeless' hash is not resolved

@@ -115,7 +115,7 @@ impl Reconciler {
 
     async fn doubt(&self, node_class: &str) -> Result<(), PortError> {
         if let Some(check) = self.claims.launch_check(node_class).await? {
-            self.claims.put_launch_check(&check::doubted(check), KEEP).await?;
+            self.claims.put_launch_check(&check::to_be_confirmed(check), KEEP).await?;
         }
         self.queue.check_node_class(node_class, Duration::ZERO).await
     }

@@ -189,11 +189,17 @@ impl Reconciler {
 
     fn report(&self, before: &NodeClaim, after: &NodeClaim, metrics: &mut Metrics) {
         let why = after.status.termination.as_ref().map(|end| format!("{}: {}", end.reason.as_str(), end.message));
+        let instance = after.status.instance.as_ref();
         self.context.log(&ClaimStepped {
             claim: &after.name,
+            node_pool: &after.node_pool,
             from: &format!("{:?}", before.phase),
             to: &format!("{:?}", after.phase),
-            instance: after.status.instance.as_ref().map(|instance| instance.id.as_str()),
+            instance: instance.map(|instance| instance.id.as_str()),
+            instance_type: instance.map(|instance| instance.instance_type.as_str()),
+            zone: instance.map(|instance| instance.zone.as_str()),
+            capacity_type: instance.map(|instance| instance.capacity_type.as_str()),
+            price_per_hour: instance.map(|instance| instance.price).filter(|price| *price > 0.0),
             why: why.as_deref(),
         });
         let since = |start: jiff::Timestamp| {
@@ -203,6 +209,7 @@ impl Reconciler {
         match after.phase {
             Phase::Launched => {
                 metrics.count(Metric::NodesLaunched, 1);
+                metrics.record_of(&after.node_pool, Metric::NodesLaunched, 1.0);
                 metrics.record(Metric::LaunchLatencyMilliseconds, since(after.created));
             }
             Phase::Registered => {
@@ -212,7 +219,10 @@ impl Reconciler {
                 }
             }
             Phase::Initialized => metrics.count(Metric::NodesInitialized, 1),
-            Phase::Gone if after.status.instance.is_some() => metrics.count(Metric::NodesTerminated, 1),
+            Phase::Gone if after.status.instance.is_some() => {
+                metrics.count(Metric::NodesTerminated, 1);
+                metrics.record_of(&after.node_pool, Metric::NodesTerminated, 1.0);
+            }
             Phase::Draining => {
                 use nodeless_model::claim::TerminationReason::InsufficientCapacity;
                 if after.status.termination.as_ref().is_some_and(|end| end.reason == InsufficientCapacity) {

@@ -92,7 +92,7 @@ async fn a_plan_without_the_record_goes_by_the_nodes_and_overwrites_nothing() {
     harness.faults.end_outages();
     assert_eq!(harness.claims.record(RecordKind::ReportedMemory, "").await.unwrap().unwrap_or_default(), before);
 
-    // What cannot be understood is stated, and written anew.
+    // What cannot be decoded is stated, and written anew.
     let rubbish = StoredRecord { encoded: "rubbish".into(), ..before };
     harness.claims.put_record(RecordKind::ReportedMemory, &rubbish).await.unwrap();
     let report = harness.planner().run().await.unwrap();

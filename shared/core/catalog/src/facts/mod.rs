@@ -1,6 +1,7 @@
 //! Facts about EC2 in one region, as AWS publishes them.
 
 mod instance_type_info;
+mod region;
 mod spot;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use flate2::write::ZlibEncoder;
 use serde::{Deserialize, Serialize};
 
 pub use instance_type_info::*;
+pub use region::RegionError;
 pub use spot::synthetic_spot_price;
 
 /// The facts of us-east-1, written by `examples/embed_facts.rs`: JSON of [`Facts`], compressed with zlib.

@@ -130,9 +130,9 @@ fn full_nodes_stay_and_say_why() {
     }
     assert_eq!(
         world.kept(0),
-        "pod default/a-000 fits on no other node: insufficient cpu on 1; it costs $0.2000 an hour, and its pods would cost at \
-         least $0.1933 anywhere else; it costs $0.2000 an hour, and for the pods that fit on no other node m9.xlarge would \
-         cost $0.2000, which is no less"
+        "pod default/a-000 fits on no other node: insufficient cpu on 1; it costs $0.2000/h, and its pods would cost at \
+         least $0.1933/h anywhere else; it costs $0.2000/h, and for the pods that fit on no other node m9.xlarge would \
+         cost $0.2000/h, which is no less"
     );
 }
 

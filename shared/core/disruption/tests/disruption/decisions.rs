@@ -233,8 +233,8 @@ fn reports_why_a_node_stays() {
     type Change = fn(&mut World);
     let cases: [(&str, Change); 21] = [
         (
-            "pod default/web fits on no other node; it costs $0.1000 an hour, and for the pods that fit on no other node \
-             m9.large would cost $0.1000, which is no less",
+            "pod default/web fits on no other node; it costs $0.1000/h, and for the pods that fit on no other node \
+             m9.large would cost $0.1000/h, which is no less",
             |w| w.nodes[0].2 = vec![web()],
         ),
         ("disruption is paused for the cluster", |w| {

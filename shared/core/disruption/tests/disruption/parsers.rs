@@ -1,7 +1,7 @@
 //! What holds for every text that is read as a schedule. The fuzz target in `fuzz/` asserts the same.
 
 use jiff::{Timestamp, ToSpan};
-use nodeless_disruption::cron::Cron;
+use nodeless_model::cron::Cron;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 

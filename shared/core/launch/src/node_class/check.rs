@@ -19,7 +19,7 @@ const PROFILE_NOT_FOUND: &str = "InstanceProfileNotFound";
 const REFUSED: &str = "RequestRefused";
 const AMI_NOT_FOUND: &str = "AMINotFound";
 /// The reason of a rejection without a permission or a field of the class: its cause may be the requested instance type, or
-/// the dry run. [`asked`] evaluates it, and it is never stored.
+/// the dry run. [`checked`] evaluates it, and it is never stored.
 const UNCLEAR: &str = "RequestUnclear";
 /// The prefixes of EC2's error codes for fields of the class:
 /// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
@@ -57,7 +57,7 @@ pub const PAUSE: SignedDuration = SignedDuration::from_secs(20);
 const MESSAGE_LENGTH: usize = 400;
 
 /// The time of a result that a rejected launch has contradicted.
-const DOUBTED: Timestamp = Timestamp::MIN;
+const UNCONFIRMED: Timestamp = Timestamp::MIN;
 
 /// The calls that a launch makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +138,7 @@ pub fn key(class: &EC2NodeClass, status: &EC2NodeClassStatus) -> String {
 
 /// Whether a dry run is possible: everything that the class selects was found, and it has no other problem.
 #[must_use]
-pub fn can_be_asked(status: &EC2NodeClassStatus) -> bool {
+pub fn can_be_checked(status: &EC2NodeClassStatus) -> bool {
     let good = |condition: &Condition| match condition.type_.as_str() {
         READY => true,
         VALIDATION => condition.status != ConditionStatus::False || REASONS.contains(&condition.reason.as_str()),
@@ -166,9 +166,9 @@ pub fn is_due(check: Option<&LaunchCheck>, key: &str, now: Timestamp) -> bool {
 /// The record after a dry run. If EC2 did not answer, the last result is kept.
 ///
 /// A rejection without a permission or a field of the class does not make the class unready, as in Karpenter, unless a launch was
-/// rejected too ([`doubted`]).
+/// rejected too ([`to_be_confirmed`]).
 #[must_use]
-pub fn asked(
+pub fn checked(
     before: Option<LaunchCheck>,
     node_class: &str,
     key: &str,
@@ -180,7 +180,7 @@ pub fn asked(
         Ok(refusal) => {
             let mut refusal = refusal.clone();
             if let Some(unclear) = refusal.as_mut().filter(|refusal| refusal.reason == UNCLEAR) {
-                if before.is_some_and(|before| is_doubted(&before)) {
+                if before.is_some_and(|before| needs_confirmation(&before)) {
                     REFUSED.clone_into(&mut unclear.reason);
                 } else {
                     problem = refusal.take().map(|unclear| unclear.message);
@@ -194,16 +194,16 @@ pub fn asked(
 }
 
 /// Whether a launch was rejected since the last dry run.
-fn is_doubted(check: &LaunchCheck) -> bool {
-    check.answer.as_ref().is_some_and(|answer| answer.at == DOUBTED)
+fn needs_confirmation(check: &LaunchCheck) -> bool {
+    check.answer.as_ref().is_some_and(|answer| answer.at == UNCONFIRMED)
 }
 
 /// The record after a rejected launch: the dry run is repeated, whatever its result was.
 #[must_use]
-pub fn doubted(check: LaunchCheck) -> LaunchCheck {
+pub fn to_be_confirmed(check: LaunchCheck) -> LaunchCheck {
     let answer = check.answer.map(|answer| LaunchAnswer {
         // A dry run is due, and this result is valid until then.
-        at: DOUBTED,
+        at: UNCONFIRMED,
         ..answer
     });
     LaunchCheck { answer, ..check }
@@ -248,7 +248,7 @@ pub fn apply(
     check: Option<&LaunchCheck>,
     now: Timestamp,
 ) -> EC2NodeClassStatus {
-    if !can_be_asked(&status) {
+    if !can_be_checked(&status) {
         return status;
     }
     let verdict = verdict(class, check, &key(class, &status));
@@ -257,8 +257,8 @@ pub fn apply(
 
 /// The same without dry runs: a class without other problems is ready.
 #[must_use]
-pub fn unasked(class: &EC2NodeClass, status: EC2NodeClassStatus, now: Timestamp) -> EC2NodeClassStatus {
-    if can_be_asked(&status) { with_verdict(class, status, Verdict::Launchable, now) } else { status }
+pub fn without_check(class: &EC2NodeClass, status: EC2NodeClassStatus, now: Timestamp) -> EC2NodeClassStatus {
+    if can_be_checked(&status) { with_verdict(class, status, Verdict::Launchable, now) } else { status }
 }
 
 fn with_verdict(

@@ -15,7 +15,7 @@ use nodeless_disruption::command::{CommandStep, Outcome as CommandOutcome};
 use nodeless_disruption::pause::{Pause, pause};
 use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::condition;
-use nodeless_model::{ConditionStatus, NodeClaim, Taint};
+use nodeless_model::{ConditionStatus, DollarsPerHour, NodeClaim, Taint};
 use nodeless_ports::RecordKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -261,7 +261,7 @@ impl Walk {
         actions.extend(put(record));
         let command = &record.command;
         let subjects = command.candidates.iter().map(|candidate| candidate.node_claim.clone()).collect();
-        let summary = format!("{}; saves {:.4} dollars per hour", record.summary(), command.savings_per_hour);
+        let summary = format!("{}; saves {}", record.summary(), DollarsPerHour(command.savings_per_hour));
         let made: Vec<&str> = record.replacements.iter().map(|claim| claim.name.as_str()).collect();
         let detail = carried_out(command, &made, None);
         actions.push(decision("disruption", subjects, summary, detail, now.now));

@@ -7,6 +7,7 @@
 //! order: when every operation waits, the clock advances to the next due time. So hours pass in milliseconds, and the same calls
 //! have the same result each time. To follow the wall clock, call it often.
 
+mod deliveries;
 mod functions;
 mod invocation;
 mod schedule;
@@ -17,6 +18,7 @@ pub use functions::{Functions, Outcome};
 pub use schedule::Schedule;
 
 use crate::lines::{InjectedFailure, OperationFailed};
+use deliveries::{Deliveries, Delivery};
 use futures::stream::{FuturesUnordered, Stream as _};
 use invocation::Invocation;
 use jiff::{SignedDuration, Timestamp};
@@ -35,12 +37,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// The visibility timeouts of the queues: a message that is returned, or whose process was killed, is delivered again after this
-/// time. Messages in flight block the plan queue, which is FIFO. They repeat the defaults of `terraform/queues.tf`, which the
-/// tests in `terraform.rs` compare.
-const PLAN_VISIBILITY: SignedDuration = SignedDuration::from_secs(45);
-const CLAIMS_VISIBILITY: SignedDuration = SignedDuration::from_secs(120);
-const INTERRUPTION_VISIBILITY: SignedDuration = SignedDuration::from_secs(40);
 /// The webhook sends at most one wake-up in this time.
 const WEBHOOK_PAUSE: SignedDuration = SignedDuration::from_secs(1);
 /// The minimum step of the clock. Kubernetes' times have whole seconds, so nothing is due more often.
@@ -89,6 +85,8 @@ pub struct Driver {
     busy: BTreeSet<Work>,
     /// Due work that starts when the same work is not running already.
     due: BTreeSet<Work>,
+    /// The messages that were received and are not done.
+    deliveries: Deliveries,
     /// Work that is due at a later time.
     later: BTreeMap<Work, Timestamp>,
     seen: u64,
@@ -155,6 +153,7 @@ impl Driver {
             running: FuturesUnordered::new(),
             busy: BTreeSet::new(),
             due: BTreeSet::new(),
+            deliveries: Deliveries::default(),
             later: BTreeMap::new(),
             webhook_sent: None,
             plans_held_until: None,
@@ -382,13 +381,16 @@ impl Driver {
             if matches!(outcome, Outcome::Ended(_)) {
                 self.forget();
             }
-            if let Some(at) = redelivered_after(&work, &outcome).and_then(|delay| now.checked_add(delay).ok()) {
-                if work == Work::Plan {
+            match (self.deliveries.ended(&work, &outcome, now), &work) {
+                (Delivery::Done, _) => {}
+                (Delivery::Again(at), Work::Plan) => {
                     self.plans_held_until = Some(at);
                     self.due.insert(work);
-                } else {
-                    self.later.insert(work, at);
                 }
+                // The queue is held until the message leaves it.
+                (Delivery::Dead(at), Work::Plan) => self.plans_held_until = Some(at),
+                (Delivery::Again(at), _) => drop(self.later.insert(work, at)),
+                (Delivery::Dead(_), _) => {}
             }
             if let Some(why) = outcome.failure() {
                 if self.fault_injection.is_some() {
@@ -403,19 +405,6 @@ impl Driver {
             }
         }
         ended
-    }
-}
-
-/// After which time the message of this work is delivered again. The functions return only messages of interruptions: the sweep,
-/// the heartbeat and the catalog request all other work again.
-fn redelivered_after(work: &Work, outcome: &Outcome) -> Option<SignedDuration> {
-    let killed = matches!(outcome, Outcome::Ended(_));
-    match work {
-        Work::Plan => killed.then_some(PLAN_VISIBILITY),
-        Work::Shard(_) | Work::Validate(_) => killed.then_some(CLAIMS_VISIBILITY),
-        Work::Interrupt(_) => (killed || outcome.is_handed_back()).then_some(INTERRUPTION_VISIBILITY),
-        // Their schedules start them earlier.
-        Work::Sweep | Work::Refresh => None,
     }
 }
 

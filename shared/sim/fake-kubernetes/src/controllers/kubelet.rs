@@ -18,7 +18,7 @@ const WATCHED: &[Resource] = &[NODES, PODS];
 const POD_START: i64 = 2;
 /// The maximum time that a simulated container takes to stop, in seconds. Its grace period may be shorter.
 const POD_STOP: i64 = 2;
-/// How long the pods of a Job run if their command is not `sleep N`, in seconds.
+/// How long the pods of a Job or of a Helm hook run if their command is not `sleep N`, in seconds.
 const JOB_RUN: i64 = 10;
 /// How often a kubelet renews its lease, in seconds. It renews together with other work, so that an idle world stays idle.
 const LEASE_RENEWAL: i64 = 10;
@@ -234,6 +234,8 @@ fn run(api: &ApiServer, pod: &Value, node_ready: bool, now: Timestamp) -> Result
         // Pods on the host network start before the node is ready, because they make it ready.
         "Pending" if node_ready || pod["spec"]["hostNetwork"] == true => {
             let bound = condition(pod, "PodScheduled").and_then(|it| time(it, "/lastTransitionTime"));
+            // A pod that was created with a nodeName never passes through the scheduler.
+            let bound = bound.or_else(|| time(pod, "/metadata/creationTimestamp"));
             let start = after(bound.unwrap_or(now), POD_START);
             if start > now {
                 return Ok(Some(start));
@@ -259,6 +261,8 @@ fn run(api: &ApiServer, pod: &Value, node_ready: bool, now: Timestamp) -> Result
 /// After how many seconds a pod completes; `None` if it does not.
 fn run_length(pod: &Value) -> Option<i64> {
     let of_job = controller_of(pod).is_some_and(|owner| owner["kind"] == "Job");
+    // `helm test` waits for such a pod to complete.
+    let of_job = of_job || pod.pointer("/metadata/annotations/helm.sh~1hook").is_some();
     if has_ended(pod) || !(of_job || text(pod, "/spec/restartPolicy") == "Never") {
         return None;
     }
@@ -274,7 +278,7 @@ fn run_length(pod: &Value) -> Option<i64> {
 fn running(pod: &Value, now: Timestamp) -> Value {
     let mut status = pod["status"].clone();
     let mut conditions = list(pod, "/status/conditions").to_vec();
-    for kind in ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"] {
+    for kind in ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"] {
         set_condition(&mut conditions, kind, "True", "", "", now);
     }
     status["conditions"] = Value::Array(conditions);

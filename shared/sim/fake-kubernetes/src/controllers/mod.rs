@@ -3,6 +3,7 @@
 //! Each is level-triggered: a step compares the actual with the desired state, and applies the difference. A step without changes
 //! since the last one, and with nothing due, costs one comparison of numbers.
 
+mod cron_job;
 mod daemon_set;
 mod deployment;
 mod disruption;
@@ -20,6 +21,7 @@ mod taint_eviction;
 mod tests;
 mod workload;
 
+pub use cron_job::CronJobController;
 pub use daemon_set::DaemonSetController;
 pub use deployment::DeploymentController;
 pub use disruption::DisruptionController;
@@ -64,6 +66,8 @@ pub struct Controllers {
     pub daemon_sets: DaemonSetController,
     /// Runs Jobs to completion.
     pub jobs: JobController,
+    /// Creates Jobs at the times of a schedule.
+    pub cron_jobs: CronJobController,
     /// Binds pods to nodes.
     pub scheduler: Scheduler,
     /// The machines, which register as nodes and run pods.
@@ -77,7 +81,7 @@ pub struct Controllers {
 }
 
 impl Controllers {
-    fn all(&mut self) -> [&mut dyn Controller; 10] {
+    fn all(&mut self) -> [&mut dyn Controller; 11] {
         [
             &mut self.kubelets,
             &mut self.node_lifecycle,
@@ -86,6 +90,7 @@ impl Controllers {
             &mut self.replica_sets,
             &mut self.stateful_sets,
             &mut self.daemon_sets,
+            &mut self.cron_jobs,
             &mut self.jobs,
             &mut self.scheduler,
             &mut self.disruption,

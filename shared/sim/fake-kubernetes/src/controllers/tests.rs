@@ -2,7 +2,7 @@
 
 use super::{Controllers, Machine};
 use crate::server::resource::{
-    DAEMON_SETS, DEPLOYMENTS, EVENTS, JOBS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES,
+    CRON_JOBS, DAEMON_SETS, DEPLOYMENTS, EVENTS, JOBS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES,
     POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, STATEFUL_SETS, STORAGE_CLASSES,
 };
 use crate::server::{ApiServer, CreateOptions, DeleteOptions, ListOptions, Options, PatchOptions, PatchType, Resource};
@@ -362,6 +362,98 @@ fn a_job_completes() {
     let job = cluster.get(&JOBS, "once");
     assert_eq!((&job["status"]["succeeded"], &job["status"]["active"]), (&json!(3), &json!(0)));
     assert!(super::object::is_true(&job, "Complete"));
+}
+
+fn cron_job(schedule: &str, policy: &str, command: &str) -> Value {
+    let mut template = spec("100m");
+    template["restartPolicy"] = json!("Never");
+    template["containers"][0]["command"] = json!(["sh", "-c", command]);
+    json!({ "metadata": { "name": "nightly" }, "spec": {
+        "schedule": schedule, "concurrencyPolicy": policy, "successfulJobsHistoryLimit": 2,
+        "jobTemplate": { "metadata": { "labels": { "app": "nightly" } }, "spec": { "template": { "spec": template } } },
+    } })
+}
+
+/// The names of Jobs, sorted, with `+` if they are complete.
+fn jobs(cluster: &Cluster) -> Vec<String> {
+    let list = cluster.api.list(&JOBS, &ListOptions::default()).unwrap().items;
+    let done = |job: &Value| if super::object::is_true(job, "Complete") { "+" } else { "" };
+    let mut names: Vec<String> = list.iter().map(|job| format!("{}{}", super::object::name(job), done(job))).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_cron_job_creates_jobs_at_its_times() {
+    let mut cluster = Cluster::with_nodes(&["n1"]);
+    // From the beginning of a minute on.
+    cluster.run(60 - cluster.now().as_second() % 60);
+    let minute = cluster.now().as_second() / 60;
+    cluster.create(&CRON_JOBS, cron_job("* * * * *", "Allow", "sleep 5"));
+    cluster.run(30);
+    assert!(jobs(&cluster).is_empty());
+    cluster.run(60);
+    assert_eq!(jobs(&cluster), [format!("nightly-{}+", minute + 1)]);
+    let created = cluster.get(&JOBS, &format!("nightly-{}", minute + 1));
+    assert_eq!(created["metadata"]["labels"]["app"], "nightly");
+    assert_eq!(created["metadata"]["ownerReferences"][0]["kind"], "CronJob");
+    // The history keeps two.
+    cluster.run(240);
+    assert_eq!(jobs(&cluster), [format!("nightly-{}+", minute + 4), format!("nightly-{}+", minute + 5)]);
+    let status = cluster.get(&CRON_JOBS, "nightly")["status"].clone();
+    let last: Timestamp = status["lastScheduleTime"].as_str().unwrap().parse().unwrap();
+    assert_eq!(last.as_second() / 60, minute + 5);
+    assert!(status.get("active").is_none(), "{status}");
+    cluster.patch(&CRON_JOBS, "nightly", &json!({ "spec": { "suspend": true } }));
+    cluster.run(120);
+    assert_eq!(jobs(&cluster).len(), 2);
+}
+
+#[test]
+fn a_cron_job_that_forbids_concurrency_waits_for_its_job() {
+    let mut cluster = Cluster::with_nodes(&["n1"]);
+    // From the beginning of a minute on.
+    cluster.run(60 - cluster.now().as_second() % 60);
+    let minute = cluster.now().as_second() / 60;
+    cluster.create(&CRON_JOBS, cron_job("* * * * *", "Forbid", "sleep 90"));
+    cluster.run(130);
+    assert_eq!(jobs(&cluster), [format!("nightly-{}", minute + 1)]);
+    assert_eq!(cluster.get(&CRON_JOBS, "nightly")["status"]["active"].as_array().unwrap().len(), 1);
+    cluster.run(40);
+    assert_eq!(jobs(&cluster), [format!("nightly-{}+", minute + 1), format!("nightly-{}", minute + 2)]);
+}
+
+#[test]
+fn a_cron_job_without_a_valid_schedule_reports_an_event() {
+    let mut cluster = Cluster::with_nodes(&["n1"]);
+    cluster.create(&CRON_JOBS, cron_job("61 * * * *", "Allow", "true"));
+    cluster.run(5);
+    let events = cluster.api.list(&EVENTS, &ListOptions::default()).unwrap().items;
+    let event = events.iter().find(|event| event["reason"] == "UnparseableSchedule").unwrap();
+    assert!(event["message"].as_str().unwrap().contains("minute"), "{event}");
+}
+
+#[test]
+fn a_pod_with_a_node_name_runs_without_the_scheduler() {
+    let mut cluster = Cluster::with_nodes(&["n1"]);
+    let mut pinned = spec("100m");
+    pinned["nodeName"] = json!("n1");
+    cluster.create(&PODS, json!({ "metadata": { "name": "pinned" }, "spec": pinned }));
+    cluster.run(5);
+    let pod = cluster.get(&PODS, "pinned");
+    assert_eq!(pod["status"]["phase"], "Running");
+    assert!(super::object::is_true(&pod, "PodScheduled") && super::object::is_true(&pod, "Ready"), "{pod}");
+}
+
+#[test]
+fn the_pod_of_a_helm_test_completes() {
+    let mut cluster = Cluster::with_nodes(&["n1"]);
+    let mut once = spec("100m");
+    once["restartPolicy"] = json!("Never");
+    let metadata = json!({ "name": "web-test", "annotations": { "helm.sh/hook": "test" } });
+    cluster.create(&PODS, json!({ "metadata": metadata, "spec": once }));
+    cluster.run(30);
+    assert_eq!(cluster.get(&PODS, "web-test")["status"]["phase"], "Succeeded");
 }
 
 #[test]

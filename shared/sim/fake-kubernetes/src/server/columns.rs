@@ -84,6 +84,13 @@ pub(crate) fn columns(resource: &Resource) -> Vec<Column> {
         "statefulsets" => vec![NAME, shown("Ready"), AGE, wide("Containers"), wide("Images")],
         "jobs" => vec![NAME, shown("Status"), shown("Completions"), shown("Duration"), AGE],
         "cronjobs" => vec![NAME, shown("Schedule"), shown("Suspend"), number("Active"), shown("Last Schedule"), AGE],
+        "horizontalpodautoscalers" => {
+            vec![NAME, shown("Reference"), shown("Targets"), shown("MinPods"), shown("MaxPods"), shown("Replicas"), AGE]
+        }
+        "ingresses" => vec![NAME, shown("Class"), shown("Hosts"), shown("Address"), shown("Ports"), AGE],
+        "ingressclasses" => vec![NAME, shown("Controller"), shown("Parameters"), AGE],
+        "networkpolicies" => vec![NAME, shown("Pod-Selector"), AGE],
+        "runtimeclasses" => vec![NAME, shown("Handler"), AGE],
         "poddisruptionbudgets" => {
             vec![NAME, shown("Min Available"), shown("Max Unavailable"), number("Allowed Disruptions"), AGE]
         }
@@ -192,6 +199,24 @@ pub(crate) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
             let suspend = title(&words("/spec/suspend"));
             vec![name, words("/spec/schedule"), suspend, size("/status/active"), json!(last), age]
         }
+        "horizontalpodautoscalers" => {
+            let target = |field: &str| text(object, &format!("/spec/scaleTargetRef/{field}"));
+            let reference = format!("{}/{}", target("kind"), target("name"));
+            vec![
+                name,
+                json!(reference),
+                // No metrics are served, so no target is ever known.
+                json!("<unknown>"),
+                words("/spec/minReplicas"),
+                words("/spec/maxReplicas"),
+                count("/status/currentReplicas"),
+                age,
+            ]
+        }
+        "ingresses" => ingress(object, name, age),
+        "ingressclasses" => vec![name, words("/spec/controller"), words("/spec/parameters/name"), age],
+        "networkpolicies" => vec![name, json!(label_text(object.pointer("/spec/podSelector/matchLabels"))), age],
+        "runtimeclasses" => vec![name, words("/handler"), age],
         "poddisruptionbudgets" => {
             let or_none = |pointer: &str| match words(pointer) {
                 value if value == "<none>" => json!("N/A"),
@@ -399,6 +424,24 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
         json!(first),
         json!(count.to_string()),
         json!(text(object, "/metadata/name")),
+    ]
+}
+
+fn ingress(object: &Value, name: Value, age: Value) -> Vec<Value> {
+    let rules = list(object, "/spec/rules").iter().map(|rule| text(rule, "/host")).filter(|host| !host.is_empty());
+    let hosts = rules.collect::<Vec<_>>().join(",");
+    let addresses = list(object, "/status/loadBalancer/ingress").iter().map(|one| match text(one, "/ip") {
+        "" => text(one, "/hostname"),
+        ip => ip,
+    });
+    let ports = if list(object, "/spec/tls").is_empty() { "80" } else { "80, 443" };
+    vec![
+        name,
+        or_none(text(object, "/spec/ingressClassName")),
+        json!(if hosts.is_empty() { "*" } else { &hosts }),
+        json!(addresses.collect::<Vec<_>>().join(",")),
+        json!(ports),
+        age,
     ]
 }
 

@@ -64,6 +64,17 @@ pub(crate) fn apply(definition: &Definition, object: &mut Value) {
             default(object, "status", json!({"phase": "Pending"}));
             default(&mut object["spec"], "volumeMode", json!("Filesystem"));
         }
+        "HorizontalPodAutoscaler" => {
+            default(object, "spec", json!({}));
+            default(&mut object["spec"], "minReplicas", json!(1));
+        }
+        "NetworkPolicy" => {
+            default(object, "spec", json!({}));
+            let egress =
+                object["spec"].get("egress").is_some_and(|rules| rules.as_array().is_some_and(|it| !it.is_empty()));
+            let types = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+            default(&mut object["spec"], "policyTypes", types);
+        }
         "PriorityClass" => {
             defaults(object, json!({"preemptionPolicy": "PreemptLowerPriority", "globalDefault": false}));
         }

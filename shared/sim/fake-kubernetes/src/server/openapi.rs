@@ -1,10 +1,10 @@
-//! The part of OpenAPI v3 that kubectl uses: the parameters of writes, and the schemas of custom resources.
+//! The part of OpenAPI v3 that kubectl uses: the parameters of writes, and the schemas of built-in and custom resources.
 
 use serde_json::{Map, Value, json};
 
-use super::discovery;
 use super::resource::Definition;
 use super::store::Store;
+use super::{built_in_schemas, discovery};
 
 fn document_name(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
@@ -28,7 +28,7 @@ pub(crate) fn document(store: &Store, name: &str) -> Option<Value> {
     let (group, version) =
         discovery::group_versions(store).into_iter().find(|(group, version)| document_name(group, version) == name)?;
     let mut paths = Map::new();
-    let mut schemas = Map::new();
+    let mut schemas = built_in_schemas::of(&group, &version);
     for definition in store.definitions() {
         let resource = &definition.resource;
         if resource.group != group || resource.version != version {

@@ -27,6 +27,7 @@ const INLINE: &[&str] = &[
     "localObjectReference",
     "ephemeralContainerCommon",
     "ruleWithOperations",
+    "ingressRuleValue",
     "rule",
 ];
 

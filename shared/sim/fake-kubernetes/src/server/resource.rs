@@ -180,6 +180,11 @@ resources! {
         false;
     NEW_EVENTS = "events.k8s.io", "v1", "events", "Event", true;
     ENDPOINT_SLICES = "discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", true;
+    HORIZONTAL_POD_AUTOSCALERS = "autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", true;
+    INGRESSES = "networking.k8s.io", "v1", "ingresses", "Ingress", true;
+    INGRESS_CLASSES = "networking.k8s.io", "v1", "ingressclasses", "IngressClass", false;
+    NETWORK_POLICIES = "networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", true;
+    RUNTIME_CLASSES = "node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", false;
 }
 
 fn short_names(resource: &Resource) -> &'static [&'static str] {
@@ -206,6 +211,9 @@ fn short_names(resource: &Resource) -> &'static [&'static str] {
         "storageclasses" => &["sc"],
         "priorityclasses" => &["pc"],
         "customresourcedefinitions" => &["crd", "crds"],
+        "horizontalpodautoscalers" => &["hpa"],
+        "ingresses" => &["ing"],
+        "networkpolicies" => &["netpol"],
         _ => &[],
     }
 }
@@ -222,6 +230,7 @@ fn in_category_all(resource: &Resource) -> bool {
             | "daemonsets"
             | "jobs"
             | "cronjobs"
+            | "horizontalpodautoscalers"
     )
 }
 
@@ -236,6 +245,7 @@ fn has_status(resource: &Resource) -> bool {
                 | "resourcequotas"
                 | "poddisruptionbudgets"
                 | "volumeattachments"
+                | "ingresses"
                 | "customresourcedefinitions"
         )
 }
@@ -251,6 +261,9 @@ fn has_generation(resource: &Resource) -> bool {
             | "jobs"
             | "cronjobs"
             | "poddisruptionbudgets"
+            | "ingresses"
+            | "ingressclasses"
+            | "networkpolicies"
             | "customresourcedefinitions"
             | "validatingwebhookconfigurations"
             | "endpointslices"

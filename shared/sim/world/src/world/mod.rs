@@ -15,6 +15,7 @@ pub use memory::RealMemory;
 
 use crate::memory::MemoryZonalShifts;
 use jiff::Timestamp;
+use nodeless_catalog::facts::RegionError;
 use nodeless_catalog::{Catalog, Facts};
 use nodeless_fake_aws::{Account, Ec2, Ec2Event, Instance, InstanceState, RegionFacts};
 use nodeless_fake_kubernetes::controllers::Controllers;
@@ -37,6 +38,9 @@ pub struct WorldOptions {
     pub account: String,
     /// The names of the zones, among those in [`Facts::embedded`].
     pub zones: Vec<String>,
+    /// The region. Instance types and prices are those of us-east-1 whatever it is, and [`WorldOptions::zones`] has the names of that
+    /// region.
+    pub region: String,
     /// The available instance families, such as `m6i`; all of them if empty.
     pub families: Vec<String>,
     /// The seed of uids and generated names.
@@ -59,6 +63,7 @@ impl Default for WorldOptions {
             version: "1.33".to_owned(),
             account: "123456789012".to_owned(),
             zones: ["us-east-1a", "us-east-1b", "us-east-1c"].map(str::to_owned).to_vec(),
+            region: "us-east-1".to_owned(),
             families: Vec::new(),
             seed: 0,
             token: None,
@@ -78,6 +83,9 @@ pub enum WorldError {
     /// A custom resource definition is invalid.
     #[error("the custom resource definitions cannot be made: {0}")]
     Definitions(String),
+    /// The region does not exist.
+    #[error(transparent)]
+    Region(#[from] RegionError),
     /// The API server rejected a request of a controller.
     #[error("the simulated control plane failed: {0}")]
     ControlPlane(#[from] Status),
@@ -116,6 +124,9 @@ impl World {
         if !options.families.is_empty() {
             let family = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
             facts.instance_types.retain(|name, _| options.families.contains(&family(name)));
+        }
+        if options.region != facts.region {
+            facts = facts.renamed(&options.region)?;
         }
         let clock = WorldClock::new(options.start);
         let read = clock.clone();

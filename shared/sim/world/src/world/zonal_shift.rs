@@ -81,7 +81,7 @@ impl World {
         let event = json!({
             "version": "0", "id": "05d4d2d5-9c76-bfea-72d2-d4614802adb4", "detail-type": what,
             "source": "aws.arc-zonal-shift", "account": self.options.account, "time": self.now().to_string(),
-            "region": "us-east-1", "resources": [self.options.cluster_name],
+            "region": self.catalog.region, "resources": [self.options.cluster_name],
             "detail": { "version": "0.0.1", "data": "", "metadata": { "awayFrom": zone_id, "notes": "" } },
         });
         self.keep_event(event);

@@ -74,11 +74,11 @@ fn a_rejection_without_a_permission_or_a_field_of_the_class_keeps_it_ready() {
     for code in ["InvalidParameterCombination", "InvalidParameterValue", "UnknownParameter", "InvalidRequest"] {
         let error = PortError::new(ErrorKind::Invalid, "EC2 RunInstances", "odd").with_code(code);
         let outcome = refusal(Call::RunInstances, error);
-        let check = asked(None, "default", &key, &outcome, at(7));
+        let check = checked(None, "default", &key, &outcome, at(7));
         assert_eq!(reported(&apply(&class, status.clone(), Some(&check), at(7))).3, ConditionStatus::True, "{code}");
         assert!(check.problem.as_ref().is_some_and(|problem| problem.contains("odd")), "{check:?}");
         // A launch was rejected too, so the class is not ready.
-        let again = asked(Some(doubted(check)), "default", &key, &outcome, at(30));
+        let again = checked(Some(to_be_confirmed(check)), "default", &key, &outcome, at(30));
         let refused = apply(&class, status.clone(), Some(&again), at(30));
         let (validation, reason, message, ready) = reported(&refused);
         assert_eq!((validation, reason, ready), (ConditionStatus::False, "RequestRefused", ConditionStatus::False));
@@ -94,11 +94,11 @@ fn a_new_class_is_not_ready_before_ec2_has_answered() {
     let status = resolved(&class, None, at(5));
     let open = apply(&class, status.clone(), None, at(5));
     assert!(matches!(reported(&open), (ConditionStatus::Unknown, "AwaitingDryRun", _, ConditionStatus::Unknown)));
-    let accepted = asked(None, "default", &key(&class, &status), &Ok(None), at(7));
+    let accepted = checked(None, "default", &key(&class, &status), &Ok(None), at(7));
     let ready = apply(&EC2NodeClass { status: Some(open.clone()), ..class.clone() }, open, Some(&accepted), at(7));
     assert_eq!(reported(&ready), (ConditionStatus::True, VALIDATION, "", ConditionStatus::True));
     assert_eq!(find(&ready, READY).unwrap().last_transition_time, at(7).into());
-    let refused = asked(None, "default", &key(&class, &status), &Ok(Some(denied())), at(7));
+    let refused = checked(None, "default", &key(&class, &status), &Ok(Some(denied())), at(7));
     let status = apply(&class, status, Some(&refused), at(7));
     let (validation, reason, message, ready) = reported(&status);
     assert_eq!((validation, ready), (ConditionStatus::False, ConditionStatus::False));
@@ -109,8 +109,8 @@ fn a_new_class_is_not_ready_before_ec2_has_answered() {
 fn a_class_with_another_problem_keeps_its_status_without_dry_runs() {
     let class = class();
     let broken = resolved(&class, Some(Problem::new("SubnetsNotFound", "none")), at(5));
-    assert!(!can_be_asked(&broken));
-    let accepted = asked(None, "default", &key(&class, &broken), &Ok(None), at(4));
+    assert!(!can_be_checked(&broken));
+    let accepted = checked(None, "default", &key(&class, &broken), &Ok(None), at(4));
     assert_eq!(apply(&class, broken.clone(), Some(&accepted), at(5)), broken);
 }
 
@@ -118,13 +118,13 @@ fn a_class_with_another_problem_keeps_its_status_without_dry_runs() {
 fn a_class_with_another_image_stays_ready_until_the_next_dry_run() {
     let mut class = class();
     let mut status = resolved(&class, None, at(5));
-    let accepted = asked(None, "default", &key(&class, &status), &Ok(None), at(5));
+    let accepted = checked(None, "default", &key(&class, &status), &Ok(None), at(5));
     class.status = Some(apply(&class, status.clone(), Some(&accepted), at(5)));
     status.amis[0].id = "ami-2".into();
     let new = key(&class, &status);
     assert!(is_due(Some(&accepted), &new, at(6)));
     assert_eq!(reported(&apply(&class, status.clone(), Some(&accepted), at(6))).3, ConditionStatus::True);
-    let refused = asked(Some(accepted), "default", &new, &Ok(Some(denied())), at(7));
+    let refused = checked(Some(accepted), "default", &new, &Ok(Some(denied())), at(7));
     assert_eq!(reported(&apply(&class, status.clone(), Some(&refused), at(7))).3, ConditionStatus::False);
     // Another spec waits for its own dry run.
     class.metadata.generation = Some(2);
@@ -137,16 +137,16 @@ fn a_class_with_another_image_stays_ready_until_the_next_dry_run() {
 fn a_throttled_dry_run_keeps_a_class_ready() {
     let mut class = class();
     let status = resolved(&class, None, at(5));
-    let accepted = asked(None, "default", &key(&class, &status), &Ok(None), at(5));
+    let accepted = checked(None, "default", &key(&class, &status), &Ok(None), at(5));
     class.status = Some(status);
     class.metadata.generation = Some(2);
     class.spec.detailed_monitoring = Some(true);
     let status = resolved(&class, None, at(9));
     let new = key(&class, &status);
-    let unanswered = asked(Some(accepted), "default", &new, &Err(throttled()), at(9));
+    let unanswered = checked(Some(accepted), "default", &new, &Err(throttled()), at(9));
     assert_eq!(reported(&apply(&class, status.clone(), Some(&unanswered), at(9))).3, ConditionStatus::True);
     // Without an earlier result, the condition contains the error.
-    let never = asked(None, "default", &new, &Err(throttled()), at(9));
+    let never = checked(None, "default", &new, &Err(throttled()), at(9));
     let open = apply(&class, status, Some(&never), at(9));
     assert!(reported(&open).2.contains("slow down") && reported(&open).0 == ConditionStatus::Unknown);
 }
@@ -155,15 +155,15 @@ fn a_throttled_dry_run_keeps_a_class_ready() {
 fn dry_runs_are_repeated_at_the_intervals_of_karpenter() {
     let due = |check: &LaunchCheck, second| is_due(Some(check), "k", at(second));
     assert!(is_due(None, "k", at(0)));
-    let accepted = asked(None, "default", "k", &Ok(None), at(0));
+    let accepted = checked(None, "default", "k", &Ok(None), at(0));
     assert!(!due(&accepted, 1799) && due(&accepted, 1800));
-    let refused = asked(None, "default", "k", &Ok(Some(denied())), at(0));
+    let refused = checked(None, "default", "k", &Ok(Some(denied())), at(0));
     assert!(!due(&refused, 299) && due(&refused, 300));
-    let unanswered = asked(None, "default", "k", &Err(throttled()), at(0));
+    let unanswered = checked(None, "default", "k", &Err(throttled()), at(0));
     assert!(!due(&unanswered, 19) && due(&unanswered, 20));
-    let doubted = doubted(accepted);
-    assert!(!due(&doubted, 19) && due(&doubted, 20));
-    assert!(doubted.answer.is_some_and(|answer| answer.refusal.is_none()), "it is valid until the next result");
+    let unconfirmed = to_be_confirmed(accepted);
+    assert!(!due(&unconfirmed, 19) && due(&unconfirmed, 20));
+    assert!(unconfirmed.answer.is_some_and(|answer| answer.refusal.is_none()), "it is valid until the next result");
 }
 
 #[test]

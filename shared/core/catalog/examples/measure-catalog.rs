@@ -1,7 +1,7 @@
 //! Prints the times to decode and build the catalog, and its size. Use a release build.
 //!
 //! ```sh
-//! cargo run --release -p nodeless-catalog --example measure
+//! cargo run --release -p nodeless-catalog --example measure-catalog
 //! ```
 
 use std::error::Error;

@@ -1,6 +1,6 @@
 //! Measures one workload once, for profilers:
 //!
-//!     cargo run --release -p nodeless-workloads --example measure -- MIX PENDING [NODES PODS_PER_NODE WASTE]
+//!     cargo run --release -p nodeless-workloads --example measure-plans -- MIX PENDING [NODES PODS_PER_NODE WASTE]
 #![allow(unreachable_pub, clippy::unwrap_used)]
 
 #[path = "../benches/pipeline/path.rs"]

@@ -1,10 +1,15 @@
-//! Cron expressions of budgets: five fields in UTC, or a macro.
+//! Cron expressions of budgets, of the schedules of NodePools and of CronJobs: five fields or a macro, in UTC or in a time zone.
 //!
 //! The dialect is that of Karpenter's budgets (robfig/cron's standard parser): minute, hour, day of month, month, day of
 //! week; lists, ranges and steps; names of months and days; `?` for `*`. Where both days are restricted, either suffices.
+//! As in robfig/cron, `CRON_TZ=Europe/Berlin` or `TZ=Europe/Berlin` before the fields sets a time zone of the IANA database, which is
+//! compiled in. Karpenter allows no time zone in budgets.
+//!
+//! A start that a change to daylight saving time skips is at the same distance after the change, so that no window is lost; one that
+//! exists twice when the change ends is the first of the two.
 
 use jiff::civil::Date;
-use jiff::tz::TimeZone;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, ToSpan};
 use std::str::FromStr;
 
@@ -20,6 +25,7 @@ pub struct Cron {
     any_day_of_month: bool,
     /// Whether the day of the week is unrestricted.
     any_day_of_week: bool,
+    zone: TimeZone,
 }
 
 /// Why a text is not a cron expression.
@@ -50,6 +56,9 @@ const MONTH: Field = Field {
 const DAY_OF_WEEK: Field =
     Field { name: "day of week", least: 0, most: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
 
+/// The clocks of no time zone are changed by more than this for daylight saving time.
+const MAX_CHANGE_HOURS: i8 = 2;
+
 /// A leap day may be eight years away (1896 to 1904, 2096 to 2104); an expression without a match in that time has none.
 const DAYS_SEARCHED: u32 = 8 * 366 + 1;
 
@@ -58,7 +67,8 @@ impl FromStr for Cron {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let error = |why: String| CronError { text: text.to_owned(), why };
-        let expanded = match text.trim() {
+        let (zone, rest) = zone(text.trim()).map_err(error)?;
+        let expanded = match rest {
             "@yearly" | "@annually" => "0 0 1 1 *",
             "@monthly" => "0 0 1 * *",
             "@weekly" => "0 0 * * 0",
@@ -76,8 +86,22 @@ impl FromStr for Cron {
         let (days_of_month, any_day_of_month) = parse(day_of_month, &DAY_OF_MONTH)?;
         let (months, _) = parse(month, &MONTH)?;
         let (days_of_week, any_day_of_week) = parse(day_of_week, &DAY_OF_WEEK)?;
-        Ok(Self { minutes, hours, days_of_month, months, days_of_week, any_day_of_month, any_day_of_week })
+        Ok(Self { minutes, hours, days_of_month, months, days_of_week, any_day_of_month, any_day_of_week, zone })
     }
+}
+
+/// The time zone of an expression, and the expression without it.
+fn zone(text: &str) -> Result<(TimeZone, &str), String> {
+    let Some(after) = text.strip_prefix("CRON_TZ=").or_else(|| text.strip_prefix("TZ=")) else {
+        return Ok((TimeZone::UTC, text));
+    };
+    let (name, rest) = after.split_once(char::is_whitespace).unwrap_or((after, ""));
+    Ok((named_zone(name)?, rest.trim_start()))
+}
+
+fn named_zone(name: &str) -> Result<TimeZone, String> {
+    let unknown = |_| format!("{name:?} is no time zone of the IANA database, such as Europe/Berlin");
+    TimeZoneDatabase::bundled().get(name).map_err(unknown)
 }
 
 impl Field {
@@ -146,21 +170,41 @@ const fn has(bits: u64, value: i8) -> bool {
 }
 
 impl Cron {
+    /// The same expression in a time zone, as a CronJob has it in a field of its own.
+    ///
+    /// # Errors
+    /// When the time zone is unknown.
+    pub fn in_zone(self, name: &str) -> Result<Self, CronError> {
+        let zone = named_zone(name).map_err(|why| CronError { text: name.to_owned(), why })?;
+        Ok(Self { zone, ..self })
+    }
+
     /// The first start strictly after a time; `None` if there is none, as on 30 February.
     #[must_use]
     pub fn next_after(&self, time: Timestamp) -> Option<Timestamp> {
-        let now = time.to_zoned(TimeZone::UTC);
+        let now = time.to_zoned(self.zone.clone());
+        // A start that a change of the clocks skipped is after the change, although the clock has passed it.
+        let skipped = if self.zone == TimeZone::UTC { 0 } else { MAX_CHANGE_HOURS };
         let mut date = now.date();
         for day in 0..DAYS_SEARCHED {
             if self.starts_on(date) {
-                let earliest = if day == 0 { (now.hour(), now.minute() + 1) } else { (0, 0) };
-                if let Some((hour, minute)) = self.first_from(earliest) {
-                    return date.at(hour, minute, 0, 0).to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp());
+                let earliest = match (day, skipped) {
+                    (0, 0) => (now.hour(), now.minute() + 1),
+                    (0, _) => (now.hour().saturating_sub(skipped).max(0), 0),
+                    _ => (0, 0),
+                };
+                let starts = self.starts_from(earliest).filter_map(|(hour, minute)| self.at(date, hour, minute));
+                if let Some(first) = starts.into_iter().find(|start| *start > time) {
+                    return Some(first);
                 }
             }
             date = date.checked_add(1.day()).ok()?;
         }
         None
+    }
+
+    fn at(&self, date: Date, hour: i8, minute: i8) -> Option<Timestamp> {
+        Some(date.at(hour, minute, 0, 0).to_zoned(self.zone.clone()).ok()?.timestamp())
     }
 
     fn starts_on(&self, date: Date) -> bool {
@@ -170,12 +214,11 @@ impl Cron {
         has(self.months, date.month()) && day
     }
 
-    /// The first hour and minute of a day not before the given ones.
-    fn first_from(&self, (hour, minute): (i8, i8)) -> Option<(i8, i8)> {
-        let minute_from = |least| (least..60).find(|minute| has(self.minutes, *minute));
-        (hour..24).filter(|candidate| has(self.hours, *candidate)).find_map(|candidate| {
+    /// The hours and minutes of the starts of a day that are not before the given ones.
+    fn starts_from(&self, (hour, minute): (i8, i8)) -> impl Iterator<Item = (i8, i8)> {
+        (hour..24).filter(|candidate| has(self.hours, *candidate)).flat_map(move |candidate| {
             let least = if candidate == hour { minute } else { 0 };
-            minute_from(least).map(|minute| (candidate, minute))
+            (least..60).filter(|minute| has(self.minutes, *minute)).map(move |minute| (candidate, minute))
         })
     }
 }
@@ -210,6 +253,30 @@ mod tests {
     }
 
     #[test]
+    fn a_time_zone_follows_daylight_saving_time() {
+        for (cron, after, next) in [
+            ("CRON_TZ=Europe/Berlin 0 20 * * *", "2026-01-15T00:00:00Z", "2026-01-15T19:00:00Z"),
+            ("CRON_TZ=Europe/Berlin 0 20 * * *", "2026-07-15T00:00:00Z", "2026-07-15T18:00:00Z"),
+            ("TZ=Asia/Kolkata 0 9 * * mon", "2026-01-01T00:00:00Z", "2026-01-05T03:30:00Z"),
+            ("CRON_TZ=America/New_York @daily", "2026-01-01T05:00:00Z", "2026-01-02T05:00:00Z"),
+            // On 29 March the clocks go from 02:00 to 03:00: the start that they skip is at 03:30.
+            ("CRON_TZ=Europe/Berlin 30 2 * * *", "2026-03-28T12:00:00Z", "2026-03-29T01:30:00Z"),
+            ("CRON_TZ=Europe/Berlin 30 2 * * *", "2026-03-29T01:10:00Z", "2026-03-29T01:30:00Z"),
+            ("CRON_TZ=Europe/Berlin 30 2 * * *", "2026-03-29T01:30:00Z", "2026-03-30T00:30:00Z"),
+            // On 25 October they go from 03:00 to 02:00: the first 02:30 is the start, and the second is none.
+            ("CRON_TZ=Europe/Berlin 30 2 * * *", "2026-10-24T12:00:00Z", "2026-10-25T00:30:00Z"),
+            ("CRON_TZ=Europe/Berlin 30 2 * * *", "2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"),
+            ("CRON_TZ=Europe/Berlin 30 2 * * *", "2026-10-25T01:10:00Z", "2026-10-26T01:30:00Z"),
+        ] {
+            let found = cron.parse::<Cron>().unwrap().next_after(after.parse().unwrap()).unwrap();
+            assert_eq!(found, next.parse::<Timestamp>().unwrap(), "{cron} after {after}");
+        }
+        let moved = "0 20 * * *".parse::<Cron>().unwrap().in_zone("Europe/Berlin").unwrap();
+        assert_eq!(moved, "CRON_TZ=Europe/Berlin 0 20 * * *".parse().unwrap());
+        assert!(moved.in_zone("Europe/Nowhere").is_err());
+    }
+
+    #[test]
     fn refuses_what_is_no_schedule() {
         for (text, why) in [
             ("", "0 fields"),
@@ -224,6 +291,8 @@ mod tests {
             ("5-1 * * * *", "backwards"),
             ("@every 1h", "2 fields"),
             ("x * * * *", "minute"),
+            ("CRON_TZ=Europe/Nowhere 0 9 * * *", "\"Europe/Nowhere\" is no time zone"),
+            ("CRON_TZ=Europe/Berlin", "0 fields"),
         ] {
             let error = text.parse::<Cron>().unwrap_err().to_string();
             assert!(error.contains(why), "{text:?}: {error}");

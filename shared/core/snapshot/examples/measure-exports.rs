@@ -1,4 +1,4 @@
-//! Measures the time to read exports: `cargo run --release -p nodeless-snapshot --example measure -- FILE...`
+//! Measures the time to read exports: `cargo run --release -p nodeless-snapshot --example measure-exports -- FILE...`
 //!
 //! Prints milliseconds of processor time of this process, the best of three, which other processes hardly affect.
 

@@ -1,0 +1,105 @@
+//! Timestamps for clients of a cluster whose time runs at another speed than the wall clock.
+//!
+//! Clients compute ages by their own clock: simulated timestamps would be in their future, and kubectl would show `<invalid>`. The
+//! Kubernetes API therefore answers with timestamps on the wall clock, as if all that happened had happened at its speed.
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::middleware;
+use axum::response::Response;
+use futures::StreamExt as _;
+use jiff::{SignedDuration, Timestamp};
+use regex::bytes::{Captures, Regex};
+use std::sync::Arc;
+
+/// The fields with times that the server, its controllers or nodeless set. Other texts that look like a time are those of users, as the
+/// annotation of `kubectl rollout restart`, and must be returned unchanged.
+const FIELDS: &str = "creationTimestamp|deletionTimestamp|lastTransitionTime|lastHeartbeatTime|lastProbeTime|lastUpdateTime|startTime\
+|startedAt|finishedAt|completionTime|firstTimestamp|lastTimestamp|eventTime|lastObservedTime|lastScheduleTime|lastSuccessfulTime\
+|renewTime|acquireTime|lastPodEventTime|time";
+
+/// Simulated time as a function of the wall clock: both are equal at the start.
+#[derive(Clone, Debug)]
+struct Scale {
+    start: Timestamp,
+    speed: f64,
+    field: Regex,
+}
+
+/// The router with timestamps on the wall clock.
+///
+/// # Errors
+/// When the regular expression, a constant, is invalid.
+pub(crate) fn on_the_wall_clock(router: Router, start: Timestamp, speed: f64) -> Result<Router, regex::Error> {
+    let scale = Arc::new(Scale::new(start, speed)?);
+    Ok(router.layer(middleware::map_response(move |response: Response| {
+        let scale = scale.clone();
+        async move { scale.response(response) }
+    })))
+}
+
+impl Scale {
+    fn new(start: Timestamp, speed: f64) -> Result<Self, regex::Error> {
+        let field = Regex::new(&format!(r#"("(?:{FIELDS})":")(\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)(")"#))?;
+        Ok(Self { start, speed, field })
+    }
+
+    fn response(self: Arc<Self>, response: Response) -> Response {
+        response.map(|body| {
+            // An answer and an event of a watch are each one chunk, so no timestamp is split.
+            Body::from_stream(body.into_data_stream().map(move |chunk| chunk.map(|bytes| self.bytes(&bytes))))
+        })
+    }
+
+    fn bytes(&self, bytes: &Bytes) -> Bytes {
+        let replaced = self.field.replace_all(bytes, |found: &Captures<'_>| {
+            let text = String::from_utf8_lossy(&found[2]);
+            let digits = text.find('.').map_or(0, |point| text.len() - point - 2);
+            let time = text.parse().map(|time| self.time(time)).map(|time: Timestamp| format!("{time:.digits$}"));
+            let time = time.unwrap_or_else(|_| text.into_owned());
+            [&found[1], time.as_bytes(), &found[3]].concat()
+        });
+        Bytes::from(replaced.into_owned())
+    }
+
+    /// The time on the wall clock. Times before the start are those of users.
+    fn time(&self, simulated: Timestamp) -> Timestamp {
+        let passed = simulated.duration_since(self.start);
+        if passed <= SignedDuration::ZERO {
+            return simulated;
+        }
+        let wall = SignedDuration::try_from_secs_f64(passed.as_secs_f64() / self.speed).unwrap_or(passed);
+        self.start.saturating_add(wall).unwrap_or(simulated)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scaled(text: &str) -> String {
+        let scale = Scale::new("2026-01-01T00:00:00Z".parse().unwrap(), 60.0).unwrap();
+        String::from_utf8(scale.bytes(&Bytes::copy_from_slice(text.as_bytes())).to_vec()).unwrap()
+    }
+
+    #[test]
+    fn timestamps_of_the_server_are_on_the_wall_clock() {
+        let pod = r#"{"metadata":{"creationTimestamp":"2026-01-01T01:00:00Z"},"status":{"startTime":"2026-01-01T02:00:00Z"}}"#;
+        let wall = r#"{"metadata":{"creationTimestamp":"2026-01-01T00:01:00Z"},"status":{"startTime":"2026-01-01T00:02:00Z"}}"#;
+        assert_eq!(scaled(pod), wall);
+        let lease = r#"{"renewTime":"2026-01-01T01:00:00.123456Z"}"#;
+        assert_eq!(scaled(lease), r#"{"renewTime":"2026-01-01T00:01:00.002057Z"}"#);
+    }
+
+    #[test]
+    fn other_texts_and_earlier_times_stay() {
+        for text in [
+            r#"{"kubectl.kubernetes.io/restartedAt":"2026-01-01T01:00:00Z"}"#,
+            r#"{"creationTimestamp":"2025-12-31T00:00:00Z"}"#,
+            r#"{"creationTimestamp":null,"time":"9999-99-99T00:00:00Z"}"#,
+            r#"{"message":"it expired at 2026-01-01T01:00:00Z"}"#,
+        ] {
+            assert_eq!(scaled(text), text);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Money as all messages and tables show it.
+
+use std::fmt::{Display, Formatter, Result};
+
+/// Dollars an hour, the unit of EC2's prices: `$0.0960/h`.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct DollarsPerHour(pub f64);
+
+impl Display for DollarsPerHour {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{}/h", Dollars(self.0))
+    }
+}
+
+/// An amount in dollars: `$0.0960`, and in cents from one hundred dollars on: `$1234.50`.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct Dollars(pub f64);
+
+impl Display for Dollars {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let sign = if self.0 < 0.0 { "-" } else { "" };
+        let amount = self.0.abs();
+        if amount < 100.0 { write!(f, "{sign}${amount:.4}") } else { write!(f, "{sign}${amount:.2}") }
+    }
+}
+
+/// Dollars an hour as a Kubernetes quantity, as in `limits` and `status.resources` of a NodePool: `0.096`.
+#[must_use]
+pub fn quantity_of(dollars_per_hour: f64) -> String {
+    // Prices have six decimal places. Adding zero makes minus zero positive.
+    ((dollars_per_hour * 1e6).round() / 1e6 + 0.0).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_have_four_decimals_and_large_amounts_two() {
+        assert_eq!(DollarsPerHour(0.096).to_string(), "$0.0960/h");
+        assert_eq!(Dollars(1_234.5).to_string(), "$1234.50");
+        assert_eq!(Dollars(-0.25).to_string(), "-$0.2500");
+        assert_eq!(DollarsPerHour(0.0).to_string(), "$0.0000/h");
+    }
+
+    #[test]
+    fn a_price_as_a_quantity_has_no_more_digits_than_prices_have() {
+        assert_eq!(quantity_of(0.1 + 0.2), "0.3");
+        assert_eq!(quantity_of(-0.0), "0");
+        assert_eq!(quantity_of(1_000.000_001), "1000.000001");
+    }
+}
