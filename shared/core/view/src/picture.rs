@@ -82,7 +82,7 @@ impl Picture {
             on_their_way.map(|claim| claim.row(prices, replacing.contains(claim.name.as_str()))).collect();
         let reasons = Reasons::new(cluster.events.values());
         let mut pending: Vec<PendingRow> = unbound.into_iter().map(|pod| reasons.row(pod)).collect();
-        pending.sort_by(|a, b| a.created.cmp(&b.created));
+        pending.sort_by_key(|pod| pod.created);
         let joining = joining_replacements(&nodes, &replacing);
         Self {
             at: now,
