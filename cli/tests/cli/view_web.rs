@@ -196,9 +196,12 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        if !self.session.is_empty() && !std::thread::panicking() {
-            let path = format!("/session/{}", self.session);
-            request(&self.address, &self.address, "DELETE", &path, None);
+        // Ends Chromium too, which a killed chromedriver would leave behind. It may not panic, because the test may have.
+        if let Ok(mut stream) = std::net::TcpStream::connect(&self.address) {
+            let request = format!("DELETE /session/{} HTTP/1.1\r\nHost: {}\r\n\r\n", self.session, self.address);
+            let _ = std::io::Write::write_all(&mut stream, request.as_bytes());
+            let _ = stream.set_read_timeout(Some(std::time::Duration::from_secs(10)));
+            let _ = std::io::Read::read(&mut stream, &mut [0; 256]);
         }
         let _ = self.driver.kill();
         let _ = self.driver.wait();
