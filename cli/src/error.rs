@@ -153,6 +153,29 @@ pub(crate) enum CliError {
         /// Why.
         source: std::io::Error,
     },
+    /// Standard input or output is no terminal.
+    #[cfg(feature = "kubernetes")]
+    #[error("standard input and output are not a terminal that can be drawn on; use --once, --plain, -o json or --web")]
+    NoTerminal,
+    /// The terminal is too small.
+    #[cfg(feature = "kubernetes")]
+    #[error(
+        "the terminal has {width} columns and {height} rows, and the view needs {columns} and {rows}; enlarge it, or use --once or --plain"
+    )]
+    SmallTerminal {
+        /// Its columns.
+        width: u16,
+        /// Its rows.
+        height: u16,
+        /// The columns that are needed.
+        columns: u16,
+        /// The rows that are needed.
+        rows: u16,
+    },
+    /// The terminal could not be read or drawn on.
+    #[cfg(feature = "kubernetes")]
+    #[error("the terminal cannot be used: {0}; use --once or --plain")]
+    Terminal(#[source] std::io::Error),
     /// The handlers of the signals that end the process could not be installed.
     #[error("signal handlers cannot be installed: {0}; the operating system does not allow it")]
     Signals(#[source] std::io::Error),

@@ -18,11 +18,13 @@ mod output;
 mod plan;
 mod simulate;
 mod table;
+#[cfg(feature = "kubernetes")]
+mod view;
 
 use clap::{Parser, Subcommand};
 use commands::{
     catalog as catalog_command, crds, decisions as decisions_command, demo as demo_command, install,
-    local as local_command, plan as plan_command, simulate as simulate_command,
+    local as local_command, plan as plan_command, simulate as simulate_command, view as view_command,
 };
 use output::report;
 use std::process::ExitCode;
@@ -54,6 +56,7 @@ enum Command {
     Plan(plan_command::Arguments),
     /// Simulate hours of a cluster in seconds, with faults, and check invariants
     Simulate(simulate_command::Arguments),
+    View(view_command::Arguments),
     /// Install the CustomResourceDefinitions, RBAC objects and wake webhook in a cluster
     Install(install::Arguments),
     /// Remove the RBAC objects and wake webhook from a cluster; CustomResourceDefinitions and their objects are kept
@@ -75,6 +78,7 @@ async fn main() -> ExitCode {
         Command::Local(arguments) => local_command::run(&arguments).await.map(done),
         Command::Plan(arguments) => plan_command::run(&arguments).await,
         Command::Simulate(arguments) => simulate_command::run(&arguments).map(done),
+        Command::View(arguments) => view_command::run(&arguments).await.map(done),
         Command::Install(arguments) => install::install(&arguments).await.map(done),
         Command::Uninstall(arguments) => install::uninstall(&arguments).await.map(done),
     };

@@ -32,7 +32,7 @@ fn tree(package: &str, format: &str, features: &[&str]) -> String {
 const FUNCTIONS: [&str; 6] = ["planner", "lifecycle", "interruption", "catalog", "wake", "installer"];
 
 /// Crates that decide and do nothing else.
-const PURE: [&str; 9] = [
+const PURE: [&str; 10] = [
     "nodeless-model",
     "nodeless-scheduling",
     "nodeless-disruption",
@@ -40,6 +40,7 @@ const PURE: [&str; 9] = [
     "nodeless-launch",
     "nodeless-catalog",
     "nodeless-snapshot",
+    "nodeless-view",
     "nodeless-checker",
     "nodeless-workloads",
 ];
@@ -73,7 +74,7 @@ fn nothing_that_ships_enables_test_support() {
 fn pure_crates_link_no_runtime_and_no_client() {
     for package in PURE {
         for other in linked(package) {
-            let client = ["tokio", "kube-client", "reqwest", "hyper"].contains(&other.as_str());
+            let client = ["tokio", "kube-client", "reqwest", "hyper", "ratatui"].contains(&other.as_str());
             assert!(!client && !other.starts_with("aws-"), "{package} links {other}");
         }
     }

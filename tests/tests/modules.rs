@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 
 /// The crates whose modules are compared.
-const CRATES: [&str; 10] = [
+const CRATES: [&str; 11] = [
     "shared/api",
     "shared/core/catalog",
     "shared/core/disruption",
@@ -20,6 +20,7 @@ const CRATES: [&str; 10] = [
     "shared/core/model",
     "shared/core/scheduling",
     "shared/core/snapshot",
+    "shared/core/view",
     "shared/testing/checker",
     "shared/testing/workloads",
 ];

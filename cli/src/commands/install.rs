@@ -35,8 +35,13 @@ mod connected {
     use nodeless_kubernetes::install::{self, Wake};
 
     impl ClusterArguments {
-        async fn connect(&self) -> Result<Connection, CliError> {
+        pub(crate) async fn connect(&self) -> Result<Connection, CliError> {
             Ok(Connection::with_kubeconfig(self.kubeconfig.as_deref(), self.context.as_deref()).await?)
+        }
+
+        /// The name of the context, if it is given.
+        pub(crate) fn context(&self) -> Option<&str> {
+            self.context.as_deref()
         }
 
         /// Reads the objects that a plan needs.

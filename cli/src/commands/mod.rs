@@ -8,3 +8,4 @@ pub(crate) mod install;
 pub(crate) mod local;
 pub(crate) mod plan;
 pub(crate) mod simulate;
+pub(crate) mod view;

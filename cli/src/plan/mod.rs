@@ -9,6 +9,8 @@ mod html;
 #[cfg(feature = "kubernetes")]
 pub(crate) mod live;
 mod memory;
+#[cfg(feature = "kubernetes")]
+pub(crate) mod one;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod text;

@@ -1,5 +1,7 @@
 //! The text output of a plan.
 
+#[cfg(feature = "kubernetes")]
+use super::disruption::DisruptionReport;
 use super::disruption_text;
 use super::explain::{Explanation, Outcome};
 use super::report::{Current, Explained, Launch, Placement, PricedType, Report, Unschedulable};
@@ -21,6 +23,18 @@ pub(crate) fn render(report: &Report, why: &Why<'_>, prices: &str) -> String {
     let mut text = String::new();
     // Writing into a String does not fail.
     let _ = write(&mut text, report, why, prices);
+    text
+}
+
+/// One explanation.
+#[cfg(feature = "kubernetes")]
+pub(super) fn one(explained_object: &Explained, disruption: &DisruptionReport) -> String {
+    let mut text = String::new();
+    // Writing into a String does not fail.
+    let _ = match explained_object {
+        Explained::Pod(explanation) => explained(&mut text, explanation),
+        Explained::Node(explanation) => disruption_text::explained(&mut text, explanation, Some(disruption)),
+    };
     text
 }
 

@@ -16,3 +16,7 @@ mod plan_snapshot;
 mod simulate;
 mod streams;
 mod support;
+#[cfg(all(unix, feature = "kubernetes"))]
+mod view;
+#[cfg(all(unix, feature = "kubernetes"))]
+mod view_web;

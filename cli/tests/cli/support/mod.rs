@@ -1,6 +1,7 @@
 //! Runs the command as a child process.
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
+pub(crate) mod http;
 pub(crate) mod objects;
 
 use serde_json::Value;

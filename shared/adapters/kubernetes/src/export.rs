@@ -22,12 +22,17 @@ pub async fn list(connection: &Connection, kind: &str, path: &str) -> Result<Vec
     match once().await {
         // The continue token expired during the list. A second list starts at the current resourceVersion.
         Err(failed) if failed.is(410) => Ok(once().await?),
-        Err(mut failed) if failed.is(404) => {
-            let message = &failed.error.message;
-            failed.error.message =
-                format!("the API server does not serve {kind}; install the CRDs with `nodeless install` ({message})");
-            Err(failed.into())
-        }
-        done => Ok(done?),
+        Err(failed) => Err(explain_missing(failed, kind).into()),
+        Ok(objects) => Ok(objects),
     }
+}
+
+/// Adds what to do to the error of a kind that the API server does not serve.
+pub(crate) fn explain_missing(mut failed: CallError, kind: &str) -> CallError {
+    if failed.is(404) {
+        let message = &failed.error.message;
+        failed.error.message =
+            format!("the API server does not serve {kind}; install the CRDs with `nodeless install` ({message})");
+    }
+    failed
 }

@@ -1,0 +1,70 @@
+//! `nodeless view`: a live view of a cluster.
+
+use super::install::ClusterArguments;
+use crate::error::CliError;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+#[command(
+    about = "Show the nodes, pods and decisions of a cluster, live in the terminal or in a browser",
+    long_about = "Show the nodes, pods and decisions of a cluster, live in the terminal or in a browser.
+
+Each node has its instance type, zone, capacity type, age and price, the CPU and memory that its pods request (and use, where \
+metrics.k8s.io answers), and its state. NodeClaims on the way, pods without a node, disruption in progress and the Events of \
+nodeless follow. Enter opens a node or a pod and explains it, as `nodeless plan --disruption --explain` does; ? lists the keys.
+
+Only read access to the Kubernetes API is needed, and no access to AWS. Prices are those of the catalog.",
+    after_long_help = "Colours are off if the variable NO_COLOR is set. Without a terminal, use --once, --plain or -o json.
+
+Examples:
+  nodeless view
+  nodeless view --context production --once
+  nodeless view -o json | jq '.totals'
+  nodeless view --plain
+  nodeless view --web"
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArguments,
+    /// Print the present state and end
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Print sentences, and then each change as a line, without drawing: for screen readers
+    #[arg(long)]
+    pub(crate) plain: bool,
+    /// The output format; json prints the present state and ends
+    #[arg(long, short, value_enum, default_value_t = Format::Text)]
+    pub(crate) output: Format,
+    /// Serve the view to a browser on this machine instead, and print its address
+    #[arg(long, conflicts_with_all = ["once", "plain", "output"])]
+    pub(crate) web: bool,
+    /// The port of --web [default: any free port]
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true, requires = "web")]
+    pub(crate) port: u16,
+    /// The catalog (JSON) with the prices, as `nodeless catalog export` writes it
+    /// [default: the embedded catalog of us-east-1, with zones a, b and c and synthetic spot prices]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) catalog: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Text,
+    Json,
+}
+
+/// Shows the cluster.
+#[cfg(feature = "kubernetes")]
+pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
+    crate::view::run(arguments).await
+}
+
+/// A build without the Kubernetes client refuses the command.
+#[cfg(not(feature = "kubernetes"))]
+#[expect(clippy::unused_async, reason = "with the feature `kubernetes` it waits for the cluster")]
+pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
+    let Arguments { cluster, once, plain, output, web, port, catalog } = arguments;
+    let _ = (cluster, once, plain, output, web, port, catalog);
+    Err(CliError::WithoutKubernetes)
+}

@@ -1,0 +1,23 @@
+//! What a plan made now would do with a node, NodeClaim or pod: `nodeless plan --disruption --explain`, worked out on the spot.
+
+use super::Viewed;
+use crate::plan;
+use jiff::Timestamp;
+use nodeless_view::Target;
+
+/// The lines of the explanation, or why there is none.
+pub(super) async fn explain(viewed: &Viewed, target: &Target) -> Vec<String> {
+    let reader = match plan::live::read(&viewed.connection).await {
+        Ok(reader) => reader,
+        Err(error) => return vec![format!("The cluster cannot be read for a plan: {error}")],
+    };
+    let snapshot = reader.finish();
+    let at = Timestamp::now().max(snapshot.latest);
+    let (catalog, name) = (viewed.catalog.catalog.clone(), target.name().to_owned());
+    let explained = tokio::task::spawn_blocking(move || plan::one::explain(snapshot, &catalog, &name, at));
+    match explained.await {
+        Ok(Ok(text)) => text.lines().map(str::to_owned).collect(),
+        Ok(Err(error)) => vec![error.to_string()],
+        Err(error) => vec![format!("The plan failed: {error}; this is a bug in nodeless; please report it")],
+    }
+}

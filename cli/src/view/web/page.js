@@ -1,0 +1,436 @@
+// The page of `nodeless view --web`. Texts of the cluster are only ever set as text, never as HTML.
+"use strict";
+
+const byId = (id) => document.getElementById(id);
+const MOST_SQUARES = 60;
+// With more pods than this in the cluster, boxes have bars and no square for each pod.
+const MANY_PODS = 5000;
+
+let picture = null;
+let opened = null;
+let explanations = 0;
+
+function element(name, properties = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (key === "dataset") Object.assign(made.dataset, value);
+    else if (key in made) made[key] = value;
+    else made.setAttribute(key, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+const dollars = (price) => (price === null ? "price not known" : `$${price.toFixed(price < 100 ? 4 : 2)}/h`);
+const percent = (share) => `${Math.round(share * 100)}%`;
+const share = (part, total) => (part === 0 ? 0 : total <= 0 ? 1 : part / total);
+const cpus = (millicores) => `${millicores / 1000}`;
+const states = { notReady: "not ready" };
+const stateName = (state) => states[state] || state;
+
+function memory(bytes) {
+  for (const [unit, shift] of [["TiB", 40], ["GiB", 30], ["MiB", 20], ["KiB", 10]]) {
+    if (bytes >= 2 ** shift) return `${Math.round((bytes / 2 ** shift) * 10) / 10} ${unit}`;
+  }
+  return `${bytes} B`;
+}
+
+function span(seconds) {
+  const whole = Math.max(0, Math.floor(seconds));
+  if (whole < 120) return `${whole}s`;
+  if (whole < 7200) return `${Math.floor(whole / 60)}m`;
+  if (whole < 172800) return `${Math.floor(whole / 3600)}h`;
+  return `${Math.floor(whole / 86400)}d`;
+}
+
+// The picture is only sent when something changed; ages grow meanwhile.
+const now = () => Date.parse(picture.at) + (performance.now() - picture.received);
+const age = (time) => (time === null ? "-" : span((now() - Date.parse(time)) / 1000));
+
+function cpuShare(load) {
+  return share(load.requested.cpuMillicores, load.allocatable.cpuMillicores);
+}
+
+function memoryShare(load) {
+  return share(load.requested.memoryBytes, load.allocatable.memoryBytes);
+}
+
+// Nodes
+
+const orders = {
+  name: () => 0,
+  type: (a, b) => (a.instanceType || "").localeCompare(b.instanceType || ""),
+  age: (a, b) => Date.parse(b.created || 0) - Date.parse(a.created || 0),
+  price: (a, b) => (b.pricePerHour || 0) - (a.pricePerHour || 0),
+  cpu: (a, b) => cpuShare(b.load) - cpuShare(a.load),
+  memory: (a, b) => memoryShare(b.load) - memoryShare(a.load),
+  pods: (a, b) => b.pods.length - a.pods.length,
+  state: (a, b) => stateRank(a.state) - stateRank(b.state),
+};
+
+function stateRank(state) {
+  return ["terminating", "draining", "disrupted", "joining", "notReady", "cordoned", "ready"].indexOf(state);
+}
+
+function matches(words) {
+  const filter = byId("filter").value.trim().toLowerCase();
+  return filter === "" || words.some((word) => word && word.toLowerCase().includes(filter));
+}
+
+function wordsOf(node) {
+  const { name, nodePool, nodeClaim, instanceType, zone, capacityType, disruptionReason, state } = node;
+  return [name, nodePool, nodeClaim, instanceType, zone, capacityType, disruptionReason, stateName(state)];
+}
+
+function stateText(node) {
+  const parts = [stateName(node.state)];
+  if (node.waitsFor.length > 0) parts.push(`waits for ${counted(node.waitsFor.length, "pod")}`);
+  if (node.disruptionReason) parts.push(node.disruptionReason);
+  if (node.drifted) parts.push("drifted");
+  if (node.protectedBy.length > 0) parts.push("protected");
+  return parts.join(", ");
+}
+
+// Changes a list of children so that it shows these items, and keeps the elements of items that stay, so that the focus stays.
+function keyed(parent, items, keyOf, make, update) {
+  const known = new Map();
+  for (const child of parent.children) known.set(child.dataset.key, child);
+  let place = parent.firstElementChild;
+  for (const item of items) {
+    const key = keyOf(item);
+    let child = known.get(key);
+    known.delete(key);
+    if (!child) {
+      child = make(item);
+      child.dataset.key = key;
+    }
+    update(child, item);
+    if (child === place) place = place.nextElementSibling;
+    else parent.insertBefore(child, place);
+  }
+  known.forEach((child) => child.remove());
+}
+
+function bar(name) {
+  const track = element("span", { className: "track", "aria-hidden": "true" }, element("b"));
+  return element("span", { className: "bar" }, element("span", { textContent: name }), track, element("span"));
+}
+
+function setBar(made, value) {
+  made.querySelector("b").style.width = `${Math.min(100, value * 100)}%`;
+  made.lastElementChild.textContent = percent(value);
+}
+
+function makeBox() {
+  const button = element("button", { type: "button", className: "node" },
+    element("strong"), element("span", { className: "facts" }), bar("CPU"), bar("memory"),
+    element("span", { className: "pods" }), element("span", { className: "state" }));
+  button.addEventListener("click", () => open("node", button.dataset.name));
+  return element("li", {}, button);
+}
+
+function updateBox(item, node) {
+  const button = item.firstElementChild;
+  const [name, facts, cpu, mem, pods, state] = button.children;
+  button.dataset.name = node.name;
+  button.dataset.state = node.state;
+  name.textContent = node.name;
+  name.title = node.name;
+  const offering = [node.instanceType, node.capacityType, node.zone].filter(Boolean).join(" ");
+  facts.textContent = `${offering}, ${dollars(node.pricePerHour)}, ${age(node.created)}, ${counted(node.pods.length, "pod")}`;
+  setBar(cpu, cpuShare(node.load));
+  setBar(mem, memoryShare(node.load));
+  squares(pods, node);
+  state.textContent = stateText(node);
+  state.className = `state ${node.state === "ready" ? "good" : node.state === "notReady" ? "bad" : "notice"}`;
+}
+
+function squares(parent, node) {
+  const shown = picture.totals.pods > MANY_PODS ? [] : node.pods.slice(0, MOST_SQUARES);
+  const more = node.pods.length - shown.length;
+  const items = shown.map((pod) => ({ key: `${pod.namespace}/${pod.name}`, pod }));
+  if (more > 0 && shown.length > 0) items.push({ key: "more", more });
+  keyed(parent, items, (item) => item.key,
+    (item) => element(item.pod ? "i" : "small"),
+    (child, item) => {
+      if (!item.pod) {
+        child.textContent = `+${item.more}`;
+        return;
+      }
+      child.title = item.key;
+      child.className = `${item.pod.daemonSet ? "daemon" : ""} ${item.pod.terminating ? "terminating" : ""}`.trim();
+    });
+}
+
+function poolName(pool) {
+  return pool.name === null ? "Nodes of no NodePool" : `NodePool ${pool.name}`;
+}
+
+function makePool() {
+  return element("section", { className: "pool" },
+    element("h2", {}, document.createTextNode(""), element("span")),
+    element("p", { className: "bad" }), element("div", { className: "limits" }),
+    element("ul", { className: "boxes" }));
+}
+
+function updatePool(section, pool) {
+  const [title, problem, limits, boxes] = section.children;
+  title.firstChild.textContent = poolName(pool);
+  const facts = [counted(pool.nodes, "node"), counted(pool.pods, "pod"), dollars(pool.pricePerHour)];
+  if (pool.replicas !== null) facts.push(`${pool.replicas} replicas`);
+  if (pool.claims > 0) facts.push(`${pool.claims} on the way`);
+  if (pool.deleting) facts.push("is being deleted");
+  title.lastElementChild.textContent = facts.join(", ");
+  problem.textContent = pool.notReady ? `not ready: ${pool.notReady}` : "";
+  problem.hidden = !pool.notReady;
+  keyed(limits, pool.limits, (limit) => limit.resource,
+    () => element("label", {}, document.createTextNode(""), element("meter", { min: 0, max: 1, high: 0.8, optimum: 0 })),
+    (label, limit) => {
+      const resource = limit.resource.replace("nodeless.sh/", "");
+      label.firstChild.textContent = `limit ${resource}: ${limit.used} of ${limit.limit} (${percent(limit.share)})`;
+      label.lastElementChild.value = Math.min(1, limit.share);
+    });
+  const order = orders[byId("sort").value];
+  const own = picture.nodes.filter((node) => node.nodePool === pool.name && matches(wordsOf(node)));
+  own.sort((a, b) => order(a, b) || a.name.localeCompare(b.name));
+  section.hidden = own.length === 0 && byId("filter").value !== "";
+  keyed(boxes, own, (node) => node.name, makeBox, updateBox);
+}
+
+// Lists
+
+function list(id, items, keyOf, update) {
+  const section = byId(id);
+  section.hidden = items.length === 0;
+  keyed(section.querySelector("ul, ol"), items, keyOf, () => element("li"), update);
+}
+
+// Sets the content of a line; one that has not changed is kept, so that the focus stays.
+function fill(line, parts) {
+  const content = JSON.stringify(parts);
+  if (line.dataset.content === content) return;
+  line.dataset.content = content;
+  line.replaceChildren(...parts.map((part) => (part.kind ? link(part) : element("span", { textContent: part.text, className: part.tone || "" }))));
+}
+
+function link({ kind, name, text }) {
+  const button = element("button", { type: "button", className: "open", textContent: text || name });
+  button.addEventListener("click", () => open(kind, name));
+  return button;
+}
+
+function eventParts(event) {
+  const full = event.namespace ? `${event.namespace}/${event.name}` : event.name;
+  const kind = { Node: "node", Pod: "pod" }[event.kind];
+  const object = kind ? [{ text: `${event.kind} ` }, { kind, name: full }] : [{ text: `${event.kind} ${full}` }];
+  return { object, full };
+}
+
+function updateEvent(line, event) {
+  const { object } = eventParts(event);
+  const tone = event.type === "Warning" ? "notice" : "";
+  const content = JSON.stringify(event) + age(event.time);
+  if (line.dataset.content === content) return;
+  const what = element("span");
+  fill(what, [...object, { text: `: ${event.message}` }]);
+  line.dataset.content = content;
+  const time = element("time", { dateTime: event.time || "", title: event.time || "", textContent: `${age(event.time)} ago` });
+  line.replaceChildren(time, element("span", { textContent: event.reason, className: tone }), what);
+}
+
+function claimParts(claim) {
+  const offering = [claim.instanceType, claim.capacityType, claim.zone].filter(Boolean).join(" ") || "not launched yet";
+  const role = claim.replacement ? ", a replacement" : "";
+  const what = claim.deleting ? "is being deleted" : `waits for ${claim.waitsFor}`;
+  const why = claim.message ? `: ${claim.message}` : "";
+  return [{ kind: "claim", name: claim.name }, { text: `  ${offering}${role}, ${what}${why}` }];
+}
+
+function disruptionItems({ nodes, replacements, savingPerHour }) {
+  const items = nodes.map((node) => ({
+    key: node.node,
+    parts: [{ kind: "node", name: node.node }, { text: ` is ${stateName(node.state)} (${node.reason || "reason not known"}), ${dollars(node.pricePerHour)}` }],
+  }));
+  if (replacements.length > 0) items.push({ key: "replacements", parts: [{ text: `replacements: ${replacements.join(", ")}` }] });
+  if (savingPerHour !== null) {
+    const text = savingPerHour < 0 ? `${dollars(-savingPerHour)} more` : `${dollars(savingPerHour)} saved`;
+    items.push({ key: "saving", parts: [{ text: `together: ${text}`, tone: "good" }] });
+  }
+  return items;
+}
+
+function setText(id, text) {
+  const target = byId(id);
+  if (target.textContent !== text) target.textContent = text;
+}
+
+function totals() {
+  const { totals: all } = picture;
+  const special = Object.entries(all.states).filter(([state]) => state !== "ready").map(([state, count]) => `${count} ${stateName(state)}`);
+  const nodes = counted(all.nodes, "node") + (special.length ? ` (${special.join(", ")})` : "");
+  const claims = all.claims ? `, ${counted(all.claims, "NodeClaim")} on the way` : "";
+  setText("totals", `${nodes}, ${counted(all.pods, "pod")}${claims}, ${counted(all.pendingPods, "pod")} without a node`);
+  const unpriced = all.nodesWithoutPrice ? ` (without ${counted(all.nodesWithoutPrice, "node")}, whose price is not known)` : "";
+  setText("money", `${dollars(all.pricePerHour)}${unpriced}; ${percent(cpuShare(all.load))} of CPU requested, ${percent(memoryShare(all.load))} of memory requested`);
+}
+
+function render() {
+  if (!picture) return;
+  setText("title", picture.title);
+  document.title = picture.title;
+  setText("prices", picture.prices);
+  setText("trouble", picture.trouble || "");
+  byId("trouble").hidden = !picture.trouble;
+  totals();
+  keyed(byId("nodes"), picture.nodePools, (pool) => (pool.name === null ? "none" : `pool ${pool.name}`), makePool, updatePool);
+  list("claims", picture.claims.filter((claim) => matches([claim.name, claim.nodePool, claim.instanceType])), (claim) => claim.name,
+    (line, claim) => fill(line, claimParts(claim)));
+  const pending = picture.pending.filter((pod) => matches([pod.namespace, pod.name, pod.reason]));
+  list("pending", pending, (pod) => `${pod.namespace}/${pod.name}`,
+    (line, pod) => fill(line, [{ kind: "pod", name: `${pod.namespace}/${pod.name}` }, { text: `, ${age(pod.created)}: ` }, { text: pod.reason, tone: pod.nominated ? "good" : "notice" }]));
+  list("disruption", disruptionItems(picture.disruption), (item) => item.key, (line, item) => fill(line, item.parts));
+  const events = picture.events.filter((event) => matches([event.name, event.reason, event.message, event.namespace]));
+  list("events", events, (event) => [event.time, event.kind, event.namespace, event.name, event.reason, event.message].join("|"), updateEvent);
+  list("warnings", picture.warnings, (warning) => warning, (line, warning) => fill(line, [{ text: warning, tone: "bad" }]));
+  if (opened) renderDetails();
+}
+
+// Details
+
+function facts(entries) {
+  const rows = entries.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  byId("facts").replaceChildren(...rows.flatMap(([name, value]) => [element("dt", { textContent: name }), element("dd", { textContent: value })]));
+}
+
+function amounts(load) {
+  const used = (value) => (load.used === null ? "" : `, ${value(load.used)} used`);
+  const cpu = `${cpus(load.requested.cpuMillicores)} of ${cpus(load.allocatable.cpuMillicores)} requested (${percent(cpuShare(load))})`;
+  const mem = `${memory(load.requested.memoryBytes)} of ${memory(load.allocatable.memoryBytes)} requested (${percent(memoryShare(load))})`;
+  return [["CPU", cpu + used((it) => cpus(it.cpuMillicores))], ["memory", mem + used((it) => memory(it.memoryBytes))]];
+}
+
+function nodeFacts(node) {
+  const offering = [node.instanceType, node.capacityType, node.zone].filter(Boolean).join(" ");
+  return [
+    ["NodePool", node.nodePool], ["NodeClaim", node.nodeClaim], ["instance", `${offering} ${dollars(node.pricePerHour)}`],
+    ["age", age(node.created)], ["state", stateText(node)], ["joining", node.joining],
+    ...node.waitsFor.map(({ pod, why }) => ["waits for", `${pod}: ${why}`]),
+    ...node.protectedBy.map((by) => ["protected by", `karpenter.sh/do-not-disrupt of ${by}`]),
+    ["drift", node.drifted], ["expires", node.expires], ...amounts(node.load),
+  ];
+}
+
+function podFacts(name) {
+  const waiting = picture.pending.find((pod) => `${pod.namespace}/${pod.name}` === name);
+  if (waiting) {
+    const { requests, created, reason } = waiting;
+    return [["requests", `${cpus(requests.cpuMillicores)} CPU, ${memory(requests.memoryBytes)}`], ["age", age(created)], ["no node because", reason]];
+  }
+  for (const node of picture.nodes) {
+    const pod = node.pods.find((one) => `${one.namespace}/${one.name}` === name);
+    if (pod) {
+      const requests = `${cpus(pod.requests.cpuMillicores)} CPU, ${memory(pod.requests.memoryBytes)}`;
+      return [["node", node.name], ["requests", requests], ["phase", pod.phase], ["age", age(pod.created)]];
+    }
+  }
+  return [["state", "it does not exist any more, or it has ended"]];
+}
+
+function renderDetails() {
+  const { kind, name } = opened;
+  setText("details-title", `${{ node: "Node", pod: "Pod", claim: "NodeClaim" }[kind]} ${name}`);
+  const node = kind === "node" ? picture.nodes.find((one) => one.name === name) : null;
+  const claim = kind === "claim" ? picture.claims.find((one) => one.name === name) : null;
+  if (node) facts(nodeFacts(node));
+  else if (kind === "pod") facts(podFacts(name));
+  else if (claim) facts([["NodePool", claim.nodePool], ["age", age(claim.created)], ["waits for", claim.waitsFor], ["because", claim.message]]);
+  else facts([["state", "it does not exist any more"]]);
+  byId("pods-title").hidden = !node;
+  byId("pods").hidden = !node;
+  const pods = node ? node.pods.map((pod) => `${pod.namespace}/${pod.name}`) : [];
+  keyed(byId("pods"), pods, (key) => key, () => element("li"), (line, key) => fill(line, [{ kind: "pod", name: key }]));
+}
+
+async function open(kind, name) {
+  opened = { kind, name };
+  renderDetails();
+  const dialog = byId("details");
+  if (!dialog.open) dialog.showModal();
+  const own = ++explanations;
+  setText("explanation", "A plan is being made ...");
+  let text;
+  try {
+    const response = await fetch(`/api/explain?kind=${kind}&name=${encodeURIComponent(name)}`);
+    if (!response.ok) throw new Error(`HTTP ${response.status}`);
+    text = (await response.json()).lines.join("\n");
+  } catch (error) {
+    text = `The explanation cannot be read: ${error.message}`;
+  }
+  // Another object may have been opened since.
+  if (own === explanations) setText("explanation", text);
+}
+
+byId("details").addEventListener("close", () => {
+  opened = null;
+  explanations += 1;
+});
+
+// Keys
+
+function neighbour(from, key) {
+  const boxes = [...document.querySelectorAll("button.node")].filter((box) => box.offsetParent !== null);
+  const index = boxes.indexOf(from);
+  if (key === "Home") return boxes[0];
+  if (key === "End") return boxes[boxes.length - 1];
+  if (key === "ArrowRight") return boxes[index + 1];
+  if (key === "ArrowLeft") return boxes[index - 1];
+  const here = from.getBoundingClientRect();
+  const down = key === "ArrowDown";
+  const rows = (down ? boxes.slice(index + 1) : boxes.slice(0, index).reverse())
+    .filter((box) => Math.abs(box.getBoundingClientRect().left - here.left) < 2);
+  return rows[0];
+}
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.matches("input, select");
+  if (event.key === "/" && !typing && !byId("details").open) {
+    event.preventDefault();
+    byId("filter").focus();
+  } else if (event.target.matches("button.node") && ["ArrowRight", "ArrowLeft", "ArrowUp", "ArrowDown", "Home", "End"].includes(event.key)) {
+    const next = neighbour(event.target, event.key);
+    event.preventDefault();
+    if (next) next.focus();
+  } else if (event.key === "Escape" && event.target === byId("filter")) {
+    byId("filter").value = "";
+    render();
+  }
+});
+
+byId("tools").addEventListener("submit", (event) => event.preventDefault());
+byId("filter").addEventListener("input", render);
+byId("sort").addEventListener("change", render);
+
+// The picture. A request waits on the server until there is a newer one.
+
+async function follow() {
+  for (let revision = 0; ;) {
+    try {
+      const response = await fetch(`/api/picture?after=${revision}`);
+      if (response.status === 204) continue;
+      if (!response.ok) throw new Error(`HTTP ${response.status}`);
+      picture = await response.json();
+      picture.received = performance.now();
+      revision = picture.revision;
+      render();
+    } catch (error) {
+      setText("trouble", `nodeless view does not answer: ${error.message}; is it still running?`);
+      byId("trouble").hidden = false;
+      revision = 0;
+      await new Promise((resolve) => setTimeout(resolve, 2000));
+    }
+  }
+}
+
+follow();
+setInterval(render, 10000);

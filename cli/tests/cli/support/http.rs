@@ -1,0 +1,71 @@
+//! HTTP/1.1 without a library: one request for each connection.
+
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// The response to a request.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// In lower case.
+    pub(crate) headers: String,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// Sends a request to an address, with a header Host that may be another one.
+pub(crate) fn request(address: &str, host: &str, method: &str, path: &str, body: Option<&Value>) -> Answer {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    let body = body.map(Value::to_string).unwrap_or_default();
+    let length = body.len();
+    let kind = "Content-Type: application/json\r\nConnection: close";
+    write!(stream, "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{kind}\r\nContent-Length: {length}\r\n\r\n{body}")
+        .unwrap();
+    let mut reader = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        assert!(reader.read_line(&mut head).unwrap() > 0, "no response: {head}");
+    }
+    let status = head.split_whitespace().nth(1).unwrap().parse().unwrap();
+    let headers = head.to_lowercase();
+    let length = headers.split("content-length:").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let mut bytes = Vec::new();
+    match length {
+        // chromedriver leaves the connection open.
+        Some(length) => {
+            reader.take(length.parse().unwrap()).read_to_end(&mut bytes).unwrap();
+        }
+        None if headers.contains("transfer-encoding: chunked") => bytes = chunks(&mut reader),
+        None => {
+            reader.read_to_end(&mut bytes).unwrap();
+        }
+    }
+    Answer { status, headers, body: String::from_utf8(bytes).unwrap() }
+}
+
+fn chunks(reader: &mut BufReader<TcpStream>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let mut size = String::new();
+        reader.read_line(&mut size).unwrap();
+        let size = usize::from_str_radix(size.trim(), 16).unwrap();
+        let mut chunk = vec![0; size + 2];
+        reader.read_exact(&mut chunk).unwrap();
+        bytes.extend_from_slice(&chunk[..size]);
+        if size == 0 {
+            return bytes;
+        }
+    }
+}
+
+pub(crate) fn get(address: &str, path: &str) -> Answer {
+    request(address, address, "GET", path, None)
+}

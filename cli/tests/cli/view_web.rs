@@ -1,0 +1,295 @@
+//! `nodeless view --web`: its paths, who may use them, and the page in headless Chromium.
+
+use crate::support::http::{Answer, get, request};
+use crate::support::{Kubectl, World, example_node_pool, nodeless, run, wait_for};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Stdio};
+
+const INFLATE: &str = include_str!("../../src/demo/inflate.yaml");
+
+/// A running `nodeless view --web`, killed when this is dropped.
+struct Web {
+    child: Child,
+    /// Its address, such as `127.0.0.1:8080`.
+    address: String,
+}
+
+impl Web {
+    fn start(world: &World) -> Self {
+        let mut command = nodeless();
+        command.args(["view", "--web", "--kubeconfig"]).arg(&world.kubeconfig);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next());
+        let address = address.unwrap_or_else(|| panic!("no address in {line:?}")).to_owned();
+        assert!(address.starts_with("127.0.0.1:"), "{line}");
+        Self { child, address }
+    }
+
+    fn picture(&self) -> Value {
+        get(&self.address, "/api/picture").json()
+    }
+}
+
+impl Drop for Web {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn with_pods(world: &World) -> Option<Kubectl<'_>> {
+    let kubectl = Kubectl::of(world)?;
+    kubectl.apply(&example_node_pool("local"), &[]);
+    kubectl.apply(INFLATE, &[]);
+    wait_for("five pods to run", || kubectl.running_pods() == 5);
+    Some(kubectl)
+}
+
+#[test]
+fn the_page_and_the_picture_are_for_this_machine_only() {
+    let world = World::start(&["--no-controllers"]);
+    let web = Web::start(&world);
+    for (path, kind, text) in [
+        ("/", "text/html", "<title>nodeless view</title>"),
+        ("/page.css", "text/css", "prefers-color-scheme"),
+        ("/page.js", "text/javascript", "/api/picture"),
+        ("/api/picture", "application/json", "\"nodes\":[]"),
+    ] {
+        let Answer { status, headers, body } = get(&web.address, path);
+        assert_eq!(status, 200, "{path}");
+        assert!(headers.contains(&format!("content-type: {kind}")) && body.contains(text), "{path}: {headers} {body}");
+        assert!(headers.contains("content-security-policy: default-src 'none'"), "{path}: {headers}");
+        for host in ["attacker.example", "attacker.example:80", "127.0.0.1"] {
+            let refused = request(&web.address, host, "GET", path, None);
+            assert_eq!((refused.status, refused.body.contains(text)), (403, false), "{path} for {host}");
+        }
+    }
+    let page = get(&web.address, "/").body;
+    assert!(!page.contains("http:") && !page.contains("https:") && !page.contains("//"), "nothing from elsewhere");
+    assert_eq!(request(&web.address, &web.address, "POST", "/api/picture", None).status, 405);
+}
+
+#[test]
+fn a_port_that_is_taken_is_one_error() {
+    let world = World::start(&["--no-controllers"]);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let ended = run(nodeless().args(["view", "--web", "--port", &port, "--kubeconfig"]).arg(&world.kubeconfig));
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+    assert!(
+        ended.stderr.starts_with(&format!("error: --port {port}: 127.0.0.1:{port} cannot be bound")),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stderr.contains("choose another port") && ended.stderr.lines().count() == 1, "{}", ended.stderr);
+}
+
+#[test]
+fn a_request_waits_for_the_next_change_and_objects_are_explained() {
+    let world = World::start(&["--speed", "20"]);
+    let web = Web::start(&world);
+    let Some(kubectl) = with_pods(&world) else { return };
+    wait_for("the view to show five pods", || web.picture()["totals"]["pods"] == 5);
+    let mut revision = web.picture()["revision"].as_u64().unwrap();
+    kubectl.run(&["scale", "deployment", "inflate", "--replicas=6"]);
+    wait_for("the view to show six pods", || {
+        let answer = get(&web.address, &format!("/api/picture?after={revision}"));
+        let newer = (answer.status == 200).then(|| answer.json());
+        let Some(picture) = newer else { return false };
+        assert!(picture["revision"].as_u64().unwrap() > revision, "{picture}");
+        revision = picture["revision"].as_u64().unwrap();
+        picture["totals"]["pods"] == 6
+    });
+    let node = kubectl.names("nodes").remove(0);
+    let explained = |kind: &str, name: &str| {
+        let answer = get(&web.address, &format!("/api/explain?kind={kind}&name={}", name.replace('/', "%2F"))).json();
+        answer["lines"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|line| line.as_str().unwrap().to_owned() + "\n")
+            .collect::<String>()
+    };
+    let of_node = explained("node", &node);
+    assert!(
+        of_node.starts_with(&format!("Node {node} is ")) && of_node.contains("NodePool        default"),
+        "{of_node}"
+    );
+    let pod = format!("default/{}", kubectl.names("pods")[0]);
+    let of_pod = explained("pod", &pod);
+    assert!(of_pod.starts_with(&format!("Pod {pod} is not pending: it is bound to node ")), "{of_pod}");
+    assert!(explained("node", "no-such-node").contains("no pod has this name"));
+    assert_eq!(get(&web.address, "/api/explain?kind=secret&name=a").status, 400);
+}
+
+/// A program in `PATH`. Unlike other tools, a browser is not required by `NODELESS_REQUIRE_TOOLS`: not every machine that builds
+/// nodeless has one for its architecture.
+fn installed(name: &str) -> Option<std::path::PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|candidate| candidate.is_file());
+    if found.is_none() {
+        eprintln!("SKIPPED: {name} is not in PATH; install Chromium and chromedriver to test the page in a browser");
+    }
+    found
+}
+
+/// A headless Chromium, driven over the WebDriver protocol.
+struct Browser {
+    driver: Child,
+    address: String,
+    session: String,
+}
+
+impl Browser {
+    /// `None` if chromedriver or Chromium is not installed.
+    fn start() -> Option<Self> {
+        let (program, chromium) = (installed("chromedriver")?, installed("chromium")?);
+        let port = nodeless_tests::free_port();
+        let address = format!("127.0.0.1:{port}");
+        let mut command = std::process::Command::new(program);
+        command.arg(format!("--port={port}")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut browser = Self { driver: command.spawn().unwrap(), address, session: String::new() };
+        wait_for("chromedriver", || std::net::TcpStream::connect(&browser.address).is_ok());
+        let arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
+        let options = json!({ "binary": chromium, "args": arguments });
+        let wanted = json!({ "capabilities": { "alwaysMatch": { "goog:chromeOptions": options } } });
+        let made = request(&browser.address, &browser.address, "POST", "/session", Some(&wanted)).json();
+        browser.session = made["value"]["sessionId"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned();
+        Some(browser)
+    }
+
+    fn command(&self, path: &str, body: &Value) -> Value {
+        let path = format!("/session/{}/{path}", self.session);
+        let answer = request(&self.address, &self.address, "POST", &path, Some(body));
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        answer.json()["value"].clone()
+    }
+
+    /// Runs a script in the page, and returns what it returns.
+    fn script(&self, script: &str) -> Value {
+        self.command("execute/sync", &json!({ "script": script, "args": [] }))
+    }
+
+    fn text(&self, script: &str) -> String {
+        self.script(script).as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Presses keys, one after the other.
+    fn keys(&self, keys: &[&str]) {
+        let presses = keys
+            .iter()
+            .flat_map(|key| [json!({ "type": "keyDown", "value": key }), json!({ "type": "keyUp", "value": key })]);
+        let source = json!({ "type": "key", "id": "keyboard", "actions": presses.collect::<Vec<_>>() });
+        self.command("actions", &json!({ "actions": [source] }));
+    }
+
+    /// Calls a method of the DevTools protocol.
+    fn devtools(&self, method: &str, parameters: &Value) {
+        self.command("goog/cdp/execute", &json!({ "cmd": method, "params": parameters }));
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // Ends Chromium too, which a killed chromedriver would leave behind. It may not panic, because the test may have.
+        if let Ok(mut stream) = std::net::TcpStream::connect(&self.address) {
+            let request = format!("DELETE /session/{} HTTP/1.1\r\nHost: {}\r\n\r\n", self.session, self.address);
+            let _ = std::io::Write::write_all(&mut stream, request.as_bytes());
+            let _ = stream.set_read_timeout(Some(std::time::Duration::from_secs(10)));
+            let _ = std::io::Read::read(&mut stream, &mut [0; 256]);
+        }
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}
+
+const NODES: &str = "return [...document.querySelectorAll('button.node strong')].map((it) => it.textContent)";
+const FOCUSED: &str = "const it = document.activeElement; return it.dataset.name || it.id || it.textContent";
+const ENTER: &str = "\u{e007}";
+const ESCAPE: &str = "\u{e00c}";
+const TAB: &str = "\u{e004}";
+const DOWN: &str = "\u{e015}";
+const UP: &str = "\u{e013}";
+
+fn strings(value: &Value) -> BTreeSet<String> {
+    value.as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_page_shows_the_cluster_at_each_width_in_light_and_dark() {
+    let Some(browser) = Browser::start() else { return };
+    let world = World::start(&["--speed", "20"]);
+    let web = Web::start(&world);
+    let Some(kubectl) = with_pods(&world) else { return };
+    browser.command("url", &json!({ "url": format!("http://{}/", web.address) }));
+    let squares = "return document.querySelectorAll('button.node .pods i').length";
+    wait_for("a square for each pod", || browser.script(squares) == 5);
+    let nodes: BTreeSet<String> = kubectl.names("nodes").into_iter().collect();
+    assert_eq!(strings(&browser.script(NODES)), nodes);
+    let mut backgrounds = BTreeSet::new();
+    for scheme in ["light", "dark"] {
+        let feature = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        browser.devtools("Emulation.setEmulatedMedia", &feature);
+        for width in [360, 900, 1600] {
+            let size = json!({ "width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false });
+            browser.devtools("Emulation.setDeviceMetricsOverride", &size);
+            let overflow = browser.script("return document.documentElement.scrollWidth - window.innerWidth");
+            assert!(overflow.as_i64().unwrap() <= 0, "{width} in {scheme}: {overflow} pixels too wide");
+            let hidden =
+                "return [...document.querySelectorAll('button.node')].filter((it) => it.offsetParent === null).length";
+            assert_eq!(browser.script(hidden), 0, "{width} in {scheme}");
+            backgrounds.insert(browser.text("return getComputedStyle(document.body).backgroundColor"));
+            let contrast = browser.script(include_str!("support/contrast.js"));
+            assert_eq!(contrast, json!([]), "texts with too little contrast at {width} in {scheme}");
+        }
+    }
+    assert_eq!(backgrounds.len(), 2, "{backgrounds:?}");
+    // It moves as it happens, without a reload.
+    kubectl.run(&["scale", "deployment", "inflate", "--replicas=2"]);
+    wait_for("the squares to go", || browser.script(squares) == 2);
+    assert!(browser.text("return document.getElementById('events').textContent").contains("Nominated"));
+}
+
+#[test]
+fn the_page_is_used_by_keyboard_alone() {
+    let Some(browser) = Browser::start() else { return };
+    let world = World::start(&["--speed", "20"]);
+    let web = Web::start(&world);
+    let Some(kubectl) = with_pods(&world) else { return };
+    let node = kubectl.names("nodes").remove(0);
+    browser.command("url", &json!({ "url": format!("http://{}/", web.address) }));
+    wait_for("the node", || browser.script(NODES).as_array().is_some_and(|all| !all.is_empty()));
+    browser.keys(&[TAB]);
+    assert_eq!(browser.text(FOCUSED), "Skip to the nodes");
+    browser.keys(&[ENTER]);
+    browser.keys(&[TAB]);
+    assert_eq!(browser.text(FOCUSED), node, "the link leads to the first node");
+    browser.keys(&[ENTER]);
+    let dialog = "return document.getElementById('details').open";
+    wait_for("the details", || browser.script(dialog) == true);
+    let explanation = "return document.getElementById('explanation').textContent";
+    wait_for("the explanation", || browser.text(explanation).contains(&format!("Node {node} is ")));
+    let pods = "return document.querySelectorAll('#pods li').length";
+    assert_eq!(
+        browser.script(pods).as_u64().unwrap(),
+        web.picture()["nodes"][0]["pods"].as_array().unwrap().len() as u64
+    );
+    assert_eq!(browser.text("return document.getElementById('details-title').textContent"), format!("Node {node}"));
+    browser.keys(&[ESCAPE]);
+    assert_eq!(browser.script(dialog), false);
+    assert_eq!(browser.text(FOCUSED), node, "the focus returns");
+    browser.keys(&[DOWN, UP]);
+    browser.keys(&["/"]);
+    assert_eq!(browser.text(FOCUSED), "filter");
+    browser.keys(&["z", "z", "z"]);
+    let visible =
+        "return [...document.querySelectorAll('button.node')].filter((it) => it.offsetParent !== null).length";
+    assert_eq!(browser.script(visible), 0, "no node matches zzz");
+    browser.keys(&[ESCAPE]);
+    assert_eq!(browser.script(visible).as_u64().unwrap(), kubectl.names("nodes").len() as u64);
+}

@@ -1,0 +1,115 @@
+//! Amounts of CPU and memory.
+
+use nodeless_model::{Quantity, ResourceList};
+use serde::Serialize;
+use std::ops::AddAssign;
+
+/// CPU and memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Amount {
+    /// Thousandths of a CPU.
+    pub cpu_millicores: i64,
+    /// Bytes of memory.
+    pub memory_bytes: i64,
+}
+
+impl Amount {
+    /// The CPU and memory of a list of resources.
+    #[must_use]
+    pub fn of(resources: &ResourceList) -> Self {
+        Self::new(resources.get("cpu"), resources.get("memory"))
+    }
+
+    /// An amount of these quantities.
+    #[must_use]
+    pub fn new(cpu: Quantity, memory: Quantity) -> Self {
+        Self { cpu_millicores: cpu.milli(), memory_bytes: memory.units() }
+    }
+}
+
+impl AddAssign for Amount {
+    fn add_assign(&mut self, other: Self) {
+        self.cpu_millicores = self.cpu_millicores.saturating_add(other.cpu_millicores);
+        self.memory_bytes = self.memory_bytes.saturating_add(other.memory_bytes);
+    }
+}
+
+/// How full a node or a group of nodes is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Load {
+    /// What pods can request.
+    pub allocatable: Amount,
+    /// The requests of the pods.
+    pub requested: Amount,
+    /// What metrics.k8s.io reports as used; `null` if it does not answer or does not report the node.
+    pub used: Option<Amount>,
+}
+
+impl Load {
+    /// The load of a group is the sum of its members. Its use is that of the members whose use is known.
+    pub fn add(&mut self, other: &Self) {
+        self.allocatable += other.allocatable;
+        self.requested += other.requested;
+        if let Some(used) = other.used {
+            *self.used.get_or_insert_default() += used;
+        }
+    }
+
+    /// The share of CPU that is requested, 0 to 1 or more.
+    #[must_use]
+    pub fn cpu_requested(&self) -> f64 {
+        share(self.requested.cpu_millicores, self.allocatable.cpu_millicores)
+    }
+
+    /// The share of memory that is requested.
+    #[must_use]
+    pub fn memory_requested(&self) -> f64 {
+        share(self.requested.memory_bytes, self.allocatable.memory_bytes)
+    }
+
+    /// The share of CPU that is used.
+    #[must_use]
+    pub fn cpu_used(&self) -> Option<f64> {
+        self.used.map(|used| share(used.cpu_millicores, self.allocatable.cpu_millicores))
+    }
+
+    /// The share of memory that is used.
+    #[must_use]
+    pub fn memory_used(&self) -> Option<f64> {
+        self.used.map(|used| share(used.memory_bytes, self.allocatable.memory_bytes))
+    }
+}
+
+/// A share of a total; zero of nothing is zero.
+#[expect(clippy::cast_precision_loss, reason = "a share is shown as a percentage")]
+pub(crate) fn share(part: i64, total: i64) -> f64 {
+    match (part, total) {
+        (0, _) => 0.0,
+        (_, ..=0) => 1.0,
+        _ => part as f64 / total as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_of_nothing_is_not_a_number_out_of_range() {
+        assert!((share(0, 0) - 0.0).abs() < f64::EPSILON);
+        assert!((share(5, 0) - 1.0).abs() < f64::EPSILON);
+        assert!((share(1, 4) - 0.25).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn the_use_of_a_group_is_that_of_the_members_that_report_it() {
+        let mut sum = Load::default();
+        sum.add(&Load::default());
+        assert_eq!(sum.used, None);
+        let used = Amount { cpu_millicores: 5, memory_bytes: 7 };
+        sum.add(&Load { used: Some(used), ..Load::default() });
+        assert_eq!(sum.used, Some(used));
+    }
+}

@@ -1,0 +1,195 @@
+//! The objects of a cluster, as a watch reports them.
+
+use crate::amount::Amount;
+use crate::claim::ClaimFacts;
+use crate::decode::{DecodeError, Kind, Object};
+use crate::event::EventFacts;
+use crate::pod::PodFacts;
+use crate::pool::PoolFacts;
+use jiff::Timestamp;
+use nodeless_model::{Node, PodDisruptionBudget};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The namespace and name of an object.
+type Key = (String, String);
+
+/// The objects of a cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    pub(crate) nodes: BTreeMap<Key, Node>,
+    pub(crate) pods: BTreeMap<Key, Arc<PodFacts>>,
+    pub(crate) pools: BTreeMap<Key, PoolFacts>,
+    pub(crate) claims: BTreeMap<Key, ClaimFacts>,
+    pub(crate) events: BTreeMap<Key, EventFacts>,
+    pub(crate) budgets: BTreeMap<Key, PodDisruptionBudget>,
+    /// By the name of the node; `None` while metrics.k8s.io does not answer.
+    pub(crate) usage: Option<BTreeMap<String, Amount>>,
+    /// The objects that cannot be decoded, and why.
+    pub(crate) invalid: BTreeMap<(Kind, Key), String>,
+    /// The kinds that cannot be read, and why.
+    pub(crate) missing: BTreeMap<Kind, String>,
+    latest: Option<Timestamp>,
+}
+
+/// A change of a cluster.
+#[derive(Debug)]
+pub enum Update {
+    /// All objects of a kind were listed: others do not exist.
+    Listed {
+        /// The kind.
+        kind: Kind,
+        /// The objects, by namespace and name.
+        objects: Vec<(String, String, Result<Object, DecodeError>)>,
+    },
+    /// An object was created or changed.
+    Present {
+        /// Its kind.
+        kind: Kind,
+        /// Its namespace; empty if it has none.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// The object.
+        object: Result<Object, DecodeError>,
+    },
+    /// An object was deleted.
+    Absent {
+        /// Its kind.
+        kind: Kind,
+        /// Its namespace; empty if it has none.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// A kind cannot be read.
+    Missing {
+        /// The kind.
+        kind: Kind,
+        /// Why.
+        why: String,
+    },
+    /// What metrics.k8s.io reports for each node; `None` if it does not answer.
+    Usage(Option<BTreeMap<String, Amount>>),
+}
+
+impl Cluster {
+    /// Applies a change.
+    pub fn apply(&mut self, update: Update) {
+        match update {
+            Update::Listed { kind, objects } => {
+                self.clear(kind);
+                self.missing.remove(&kind);
+                for (namespace, name, object) in objects {
+                    self.put(kind, (namespace, name), object);
+                }
+            }
+            Update::Present { kind, namespace, name, object } => self.put(kind, (namespace, name), object),
+            Update::Absent { kind, namespace, name } => self.remove(kind, &(namespace, name)),
+            Update::Missing { kind, why } => {
+                self.missing.insert(kind, why);
+            }
+            Update::Usage(usage) => self.usage = usage,
+        }
+    }
+
+    /// The latest time in any object. The clock of a cluster may be ahead of that of this machine, as that of `nodeless local
+    /// --speed` is.
+    #[must_use]
+    pub const fn latest(&self) -> Option<Timestamp> {
+        self.latest
+    }
+
+    fn clear(&mut self, kind: Kind) {
+        match kind {
+            Kind::Node => self.nodes.clear(),
+            Kind::Pod => self.pods.clear(),
+            Kind::NodePool => self.pools.clear(),
+            Kind::NodeClaim => self.claims.clear(),
+            Kind::Event => self.events.clear(),
+            Kind::PodDisruptionBudget => self.budgets.clear(),
+        }
+        self.invalid.retain(|(of, _), _| *of != kind);
+    }
+
+    fn remove(&mut self, kind: Kind, key: &Key) {
+        match kind {
+            Kind::Node => drop(self.nodes.remove(key)),
+            Kind::Pod => drop(self.pods.remove(key)),
+            Kind::NodePool => drop(self.pools.remove(key)),
+            Kind::NodeClaim => drop(self.claims.remove(key)),
+            Kind::Event => drop(self.events.remove(key)),
+            Kind::PodDisruptionBudget => drop(self.budgets.remove(key)),
+        }
+        self.invalid.remove(&(kind, key.clone()));
+    }
+
+    fn put(&mut self, kind: Kind, key: Key, object: Result<Object, DecodeError>) {
+        let object = match object {
+            Ok(object) => object,
+            Err(why) => {
+                // Its last valid form is out of date.
+                self.remove(kind, &key);
+                self.invalid.insert((kind, key), why.to_string());
+                return;
+            }
+        };
+        self.invalid.remove(&(kind, key.clone()));
+        self.latest = self.latest.max(latest(&object));
+        match object {
+            Object::Node(node) => drop(self.nodes.insert(key, *node)),
+            Object::Pod(pod) => drop(self.pods.insert(key, pod)),
+            Object::NodePool(pool) => drop(self.pools.insert(key, *pool)),
+            Object::NodeClaim(claim) => drop(self.claims.insert(key, *claim)),
+            Object::Event(event) if event.is_relevant() => drop(self.events.insert(key, *event)),
+            Object::Event(_) => drop(self.events.remove(&key)),
+            Object::PodDisruptionBudget(budget) => drop(self.budgets.insert(key, *budget)),
+        }
+    }
+}
+
+/// The latest time in an object that is not in the future by design.
+fn latest(object: &Object) -> Option<Timestamp> {
+    match object {
+        Object::Node(node) => node.conditions.iter().filter_map(|it| it.since).chain(node.created).max(),
+        Object::Pod(pod) => pod.created,
+        Object::NodePool(pool) => pool.latest(),
+        Object::NodeClaim(claim) => {
+            claim.conditions.iter().filter_map(|it| it.last_transition_time).chain(claim.created).max()
+        }
+        Object::Event(event) => event.row.time,
+        Object::PodDisruptionBudget(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{decoded, node, pod};
+
+    #[test]
+    fn a_list_replaces_what_was_known_and_keeps_faulty_objects_apart() {
+        let mut cluster = Cluster::default();
+        let bad = r#"{"metadata":{"name":"bad","namespace":"shop"},"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"many"}}}]}}"#;
+        let listed = |all: &[String]| Update::Listed {
+            kind: Kind::Pod,
+            objects: all.iter().map(|it| decoded(Kind::Pod, it)).collect(),
+        };
+        cluster.apply(listed(&[pod("a", Some("n")), pod("b", None), bad.to_owned()]));
+        assert_eq!((cluster.pods.len(), cluster.invalid.len()), (2, 1));
+        assert!(cluster.invalid.values().all(|why| why.contains("cpu")), "{:?}", cluster.invalid);
+        cluster.apply(listed(&[pod("b", None)]));
+        assert_eq!((cluster.pods.len(), cluster.invalid.len()), (1, 0));
+        let absent = Update::Absent { kind: Kind::Pod, namespace: "shop".into(), name: "b".into() };
+        cluster.apply(absent);
+        assert!(cluster.pods.is_empty());
+    }
+
+    #[test]
+    fn the_latest_time_is_that_of_the_newest_object() {
+        let mut cluster = Cluster::default();
+        let (namespace, name, object) = decoded(Kind::Node, &node("n", "m5.large"));
+        cluster.apply(Update::Present { kind: Kind::Node, namespace, name, object });
+        assert_eq!(cluster.latest().unwrap().to_string(), "2026-01-01T00:01:00Z");
+    }
+}

@@ -1,0 +1,141 @@
+//! Objects of the API server, reduced to the fields that are shown.
+
+use crate::claim::{ClaimFacts, Rest};
+use crate::event::{EventFacts, RawEvent};
+use crate::pod::{Messages, PodFacts};
+use crate::pool::PoolFacts;
+use nodeless_api::{NodePool, resources, slim};
+use nodeless_model::object::MirroredClaim;
+use nodeless_model::{Node, PodDisruptionBudget};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+
+/// The kinds of objects that are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Node.
+    Node,
+    /// Pod.
+    Pod,
+    /// NodePool.
+    NodePool,
+    /// NodeClaim.
+    NodeClaim,
+    /// Event.
+    Event,
+    /// PodDisruptionBudget.
+    PodDisruptionBudget,
+}
+
+/// An object.
+#[derive(Clone, Debug)]
+pub enum Object {
+    /// A Node.
+    Node(Box<Node>),
+    /// A pod that has not ended.
+    Pod(Arc<PodFacts>),
+    /// A NodePool.
+    NodePool(Box<PoolFacts>),
+    /// A NodeClaim.
+    NodeClaim(Box<ClaimFacts>),
+    /// An Event.
+    Event(Box<EventFacts>),
+    /// A PodDisruptionBudget.
+    PodDisruptionBudget(Box<PodDisruptionBudget>),
+}
+
+/// Why an object cannot be shown.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct DecodeError(String);
+
+impl Kind {
+    /// All kinds, in the order in which they are read.
+    pub const ALL: [Self; 6] =
+        [Self::Node, Self::NodePool, Self::NodeClaim, Self::PodDisruptionBudget, Self::Event, Self::Pod];
+
+    /// The name of the kind.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Node => "Node",
+            Self::Pod => "Pod",
+            Self::NodePool => resources::NODE_POOLS.kind,
+            Self::NodeClaim => resources::NODE_CLAIMS.kind,
+            Self::Event => "Event",
+            Self::PodDisruptionBudget => "PodDisruptionBudget",
+        }
+    }
+
+    /// The path of all its objects.
+    #[must_use]
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Node => "/api/v1/nodes",
+            Self::Pod => "/api/v1/pods",
+            Self::NodePool => resources::NODE_POOLS.path,
+            Self::NodeClaim => resources::NODE_CLAIMS.path,
+            Self::Event => "/api/v1/events",
+            Self::PodDisruptionBudget => "/apis/policy/v1/poddisruptionbudgets",
+        }
+    }
+
+    /// The field selector of the objects that are shown.
+    #[must_use]
+    pub const fn fields(self) -> Option<&'static str> {
+        match self {
+            Self::Pod => Some("status.phase!=Succeeded,status.phase!=Failed"),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing is shown without it. Without another kind, a part is missing.
+    #[must_use]
+    pub const fn is_essential(self) -> bool {
+        matches!(self, Self::Node | Self::Pod)
+    }
+}
+
+fn json<'a, T: Deserialize<'a>>(object: &'a str) -> Result<T, DecodeError> {
+    serde_json::from_str(object).map_err(|error| DecodeError(error.to_string()))
+}
+
+fn reduced<S, M>(object: &str) -> Result<M, DecodeError>
+where
+    S: DeserializeOwned,
+    M: for<'s> TryFrom<&'s S, Error = nodeless_api::ConvertError>,
+{
+    M::try_from(&json::<S>(object)?).map_err(|error| DecodeError(format!("{}: {}", error.field, error.problem)))
+}
+
+impl Object {
+    /// Decodes an object of the API server, JSON.
+    ///
+    /// # Errors
+    /// When it is not an object of this kind; the text contains the field.
+    pub fn decode(kind: Kind, object: &str) -> Result<Self, DecodeError> {
+        Ok(match kind {
+            Kind::Node => Self::Node(Box::new(reduced::<slim::Node, _>(object)?)),
+            Kind::Pod => {
+                let pod: nodeless_model::Pod = reduced::<slim::Pod, _>(object)?;
+                let waits = pod.node_name.is_none();
+                let unscheduled = if waits { json::<Messages>(object)?.unscheduled() } else { None };
+                Self::Pod(Arc::new(PodFacts::new(pod, unscheduled)))
+            }
+            Kind::NodePool => {
+                let pool: NodePool = json(object)?;
+                let status = pool.status.clone().unwrap_or_default();
+                Self::NodePool(Box::new(PoolFacts { pool: (&pool).into(), status }))
+            }
+            Kind::NodeClaim => {
+                let claim: MirroredClaim = reduced::<slim::NodeClaim, _>(object)?;
+                Self::NodeClaim(Box::new(ClaimFacts::new(claim, json::<Rest>(object)?)))
+            }
+            Kind::Event => Self::Event(Box::new(json::<RawEvent>(object)?.into())),
+            Kind::PodDisruptionBudget => {
+                Self::PodDisruptionBudget(Box::new(reduced::<slim::PodDisruptionBudget, _>(object)?))
+            }
+        })
+    }
+}

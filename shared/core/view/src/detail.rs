@@ -1,0 +1,195 @@
+//! A node, pod or NodeClaim as lines.
+
+use crate::amount::Amount;
+use crate::line::{Line, Target, Tone};
+use crate::node::NodeRow;
+use crate::picture::Picture;
+use crate::pod::PodFacts;
+use crate::table::event_line;
+use crate::text::{age, counted, cpus, dollars, memory, percent, until, wrapped};
+use jiff::Timestamp;
+
+/// The page of an object. `explanation` is what `nodeless plan --disruption --explain` reports about it, or that it is being
+/// worked out, or why it cannot be.
+#[must_use]
+pub fn detail(picture: &Picture, target: &Target, explanation: &[String], width: usize) -> Vec<Line> {
+    let mut lines = vec![Line::new(Tone::Heading, format!("{} {}", target.kind(), target.name())), Line::default()];
+    match target {
+        Target::Node(name) => match picture.node(name) {
+            Some(node) => node_lines(&mut lines, node, picture.at, width),
+            None => lines.push(Line::new(Tone::Notice, "  This node does not exist any more.")),
+        },
+        Target::Pod(key) => pod_lines(&mut lines, key, picture, width),
+        Target::Claim(name) => claim_lines(&mut lines, name, picture, width),
+    }
+    lines.push(Line::default());
+    lines.push(Line::new(Tone::Heading, "What a plan made now would do"));
+    for text in explanation {
+        let indent = text.len() - text.trim_start().len();
+        let room = width.saturating_sub(indent + 4).max(20);
+        // A line that fits keeps its columns.
+        let parts = if text.chars().count() <= room { vec![text.trim().to_owned()] } else { wrapped(text, room) };
+        for part in parts {
+            lines.push(Line::new(Tone::Plain, format!("  {}{part}", " ".repeat(indent))));
+        }
+    }
+    events(&mut lines, picture, target);
+    lines
+}
+
+fn fact(lines: &mut Vec<Line>, width: usize, name: &str, value: Option<String>) {
+    let Some(value) = value else { return };
+    for (number, part) in wrapped(&value, width.saturating_sub(18).max(20)).into_iter().enumerate() {
+        let name = if number == 0 { name } else { "" };
+        lines.push(Line::new(Tone::Plain, format!("  {name:16}{part}")));
+    }
+}
+
+fn node_lines(lines: &mut Vec<Line>, node: &NodeRow, now: Timestamp, width: usize) {
+    let mut fact = |name: &str, value: Option<String>| fact(lines, width, name, value);
+    fact("NodePool", node.node_pool.clone());
+    fact("NodeClaim", node.node_claim.clone());
+    let offering = [&node.instance_type, &node.capacity_type, &node.zone];
+    let offering: Vec<&str> = offering.into_iter().flatten().map(String::as_str).collect();
+    let price = node.price_per_hour.map_or_else(|| "price not known".to_owned(), dollars);
+    fact("instance", Some(format!("{} {price}", offering.join(" "))));
+    fact("age", Some(age(node.created, now)));
+    fact("state", Some(node.state.as_str().to_owned()));
+    fact("joining", node.joining.clone());
+    fact("disrupted", node.disruption_reason.clone());
+    for waiting in &node.waits_for {
+        fact("waits for", Some(format!("{}: {}", waiting.pod, waiting.why)));
+    }
+    for protector in &node.protected_by {
+        fact("protected by", Some(format!("karpenter.sh/do-not-disrupt of {protector}")));
+    }
+    fact("drift", node.drifted.clone());
+    fact("consolidatable", node.consolidatable.then(|| "consolidateAfter of its NodePool has passed".to_owned()));
+    fact("expires", node.expires.map(|time| format!("in {}, at {time:.0}", until(time, now))));
+    let load = &node.load;
+    let cpu = of(cpus, load.requested.cpu_millicores, load.allocatable.cpu_millicores, load.cpu_requested());
+    fact("CPU", Some(cpu + &used(load.used, |used| cpus(used.cpu_millicores))));
+    let mem = of(memory, load.requested.memory_bytes, load.allocatable.memory_bytes, load.memory_requested());
+    fact("memory", Some(mem + &used(load.used, |used| memory(used.memory_bytes))));
+    lines.push(Line::default());
+    lines.push(Line::new(Tone::Heading, counted(node.pods.len(), "pod")));
+    lines.extend(node.pods.iter().map(|pod| pod_line(pod, now)));
+}
+
+fn of(form: fn(i64) -> String, requested: i64, allocatable: i64, share: f64) -> String {
+    format!("{} of {} requested ({})", form(requested), form(allocatable), percent(share))
+}
+
+fn used(used: Option<Amount>, form: impl Fn(Amount) -> String) -> String {
+    used.map(|used| format!(", {} used", form(used))).unwrap_or_default()
+}
+
+fn pod_line(pod: &PodFacts, now: Timestamp) -> Line {
+    let requests = format!("{} CPU, {}", cpus(pod.requests.cpu_millicores), memory(pod.requests.memory_bytes));
+    let also =
+        [(pod.daemon_set, "DaemonSet"), (pod.terminating, "being deleted"), (pod.is_protected(now), "protected")];
+    let also: String = also.iter().filter(|(holds, _)| *holds).map(|(_, text)| format!(", {text}")).collect();
+    Line::new(Tone::Plain, format!("  {}  {requests}, {:?}, {}{also}", pod.key(), pod.phase, age(pod.created, now)))
+        .opening(Target::Pod(pod.key()))
+}
+
+fn pod_lines(lines: &mut Vec<Line>, key: &str, picture: &Picture, width: usize) {
+    if let Some(pod) = picture.pending.iter().find(|pod| pod.key() == key) {
+        let requests = format!("{} CPU, {}", cpus(pod.requests.cpu_millicores), memory(pod.requests.memory_bytes));
+        fact(lines, width, "requests", Some(requests));
+        fact(lines, width, "age", Some(age(pod.created, picture.at)));
+        fact(lines, width, "no node because", Some(pod.reason.clone()));
+        return;
+    }
+    let found = picture.nodes.iter().find_map(|node| Some((node, node.pods.iter().find(|pod| pod.key() == key)?)));
+    let Some((node, pod)) = found else {
+        lines.push(Line::new(Tone::Notice, "  This pod does not exist any more, or it has ended."));
+        return;
+    };
+    lines
+        .push(Line::new(Tone::Plain, format!("  {:16}{}", "node", node.name)).opening(Target::Node(node.name.clone())));
+    lines.push(pod_line(pod, picture.at));
+}
+
+fn claim_lines(lines: &mut Vec<Line>, name: &str, picture: &Picture, width: usize) {
+    let Some(claim) = picture.claims.iter().find(|claim| claim.name == name) else {
+        let joined = picture.nodes.iter().find(|node| node.node_claim.as_deref() == Some(name));
+        lines.push(match joined {
+            Some(node) => Line::new(Tone::Good, format!("  Its node {} has joined.", node.name))
+                .opening(Target::Node(node.name.clone())),
+            None => Line::new(Tone::Notice, "  This NodeClaim does not exist any more."),
+        });
+        return;
+    };
+    fact(lines, width, "NodePool", claim.node_pool.clone());
+    let offering = [&claim.instance_type, &claim.capacity_type, &claim.zone];
+    let offering: Vec<&str> = offering.into_iter().flatten().map(String::as_str).collect();
+    fact(lines, width, "instance", Some(offering.join(" ")).filter(|text| !text.is_empty()));
+    fact(lines, width, "price", claim.price_per_hour.map(dollars));
+    fact(lines, width, "age", Some(age(claim.created, picture.at)));
+    fact(lines, width, "waits for", Some(claim.waits_for.to_owned()));
+    fact(lines, width, "because", Some(claim.message.clone()).filter(|text| !text.is_empty()));
+}
+
+fn events(lines: &mut Vec<Line>, picture: &Picture, target: &Target) {
+    let claim = match target {
+        Target::Node(name) => picture.node(name).and_then(|node| node.node_claim.clone()),
+        _ => None,
+    };
+    let own = picture.events.iter().filter(|event| match event.kind.as_str() {
+        "Pod" => format!("{}/{}", event.namespace, event.name) == target.name() && matches!(target, Target::Pod(_)),
+        "NodeClaim" => claim.as_ref() == Some(&event.name) || *target == Target::Claim(event.name.clone()),
+        "Node" => *target == Target::Node(event.name.clone()),
+        _ => false,
+    });
+    let own: Vec<Line> = own.map(|event| Line { target: None, ..event_line(event, picture.at) }).collect();
+    if !own.is_empty() {
+        lines.push(Line::default());
+        lines.push(Line::new(Tone::Heading, "Events of nodeless"));
+        lines.extend(own);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::Kind;
+    use crate::fixtures::{at, claim_value, cluster, event_value, node_value, pod_value};
+    use nodeless_catalog::Catalog;
+
+    #[test]
+    fn a_node_shows_its_pods_which_open_and_what_a_plan_would_do() {
+        let cluster = cluster(&[
+            (Kind::Node, node_value("a", "m5.xlarge")),
+            (Kind::NodeClaim, claim_value("default-a", Some("a"), &["Initialized"])),
+            (Kind::Pod, pod_value("web", Some("a"))),
+            (Kind::Pod, pod_value("new", None)),
+            (Kind::Event, event_value("NodeClaim", "default-a", "Unconsolidatable", "It is too cheap")),
+        ]);
+        let picture = Picture::of(&cluster, &Catalog::embedded().unwrap(), at(5));
+        let explained = ["Node a is not disrupted", "  because its pods fit on no other node", "  drift        no"];
+        let explained = explained.map(str::to_owned);
+        let lines = detail(&picture, &Target::Node("a".into()), &explained, 80);
+        let text: String = lines.iter().map(|line| line.text() + "\n").collect();
+        for expected in [
+            "Node a\n",
+            "  instance        m5.xlarge spot us-east-1a ",
+            "  expires         in 29d, at 2026-01-31T00:00:00Z\n",
+            "  CPU             1 of 4 requested (25%)\n",
+            "  shop/web  1 CPU, 2 GiB, Running, 5m\n",
+            "  Node a is not disrupted\n    because its pods fit on no other node\n    drift        no\n",
+            "Unconsolidatable  NodeClaim default-a: It is too cheap\n",
+        ] {
+            assert!(text.contains(expected), "{expected} is missing in\n{text}");
+        }
+        let targets: Vec<&Target> = lines.iter().filter_map(|line| line.target.as_ref()).collect();
+        assert_eq!(targets, [&Target::Pod("shop/web".into())]);
+
+        let first = |target: Target| detail(&picture, &target, &[], 80)[2].text();
+        assert_eq!(first(Target::Pod("shop/web".into())), "  node            a");
+        assert_eq!(first(Target::Pod("shop/new".into())), "  requests        1 CPU, 2 GiB");
+        assert!(first(Target::Pod("shop/old".into())).contains("does not exist any more"));
+        assert!(first(Target::Node("old".into())).contains("does not exist any more"));
+        assert_eq!(first(Target::Claim("default-a".into())), "  Its node a has joined.");
+    }
+}

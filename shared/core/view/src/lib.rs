@@ -1,0 +1,51 @@
+//! The state of a cluster as `nodeless view` shows it: plain rows, the lines of its screens, and its keys.
+//!
+//! - [`Object::decode`] reduces an object of the API server to the fields that are shown.
+//! - [`Cluster`] stores these objects, and [`Cluster::apply`] changes them as a watch reports it.
+//! - [`Picture::of`] combines a cluster, prices and a time into rows: NodePools, nodes, NodeClaims without a node, pods without a
+//!   node, disruption in progress, Events. It is serialized as the JSON of `nodeless view -o json`, which `docs/view.md` describes.
+//! - [`table`] and [`plain`] turn a picture into lines of text, for terminals and for screen readers.
+//! - [`Screen`] handles keys: sort, filter, open, back, quit.
+//!
+//! The crate is pure: no I/O, no clock, no terminal.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod amount;
+mod claim;
+mod cluster;
+mod decode;
+mod detail;
+mod disruption;
+mod event;
+mod line;
+mod node;
+mod node_state;
+mod pending;
+mod picture;
+pub mod plain;
+mod pod;
+mod pool;
+mod price;
+mod screen;
+pub mod table;
+mod text;
+
+#[cfg(test)]
+mod fixtures;
+
+pub use amount::{Amount, Load};
+pub use claim::{ClaimFacts, ClaimRow};
+pub use cluster::{Cluster, Update};
+pub use decode::{DecodeError, Kind, Object};
+pub use detail::detail;
+pub use disruption::{DisruptedNode, Disruption};
+pub use event::{EventFacts, EventRow};
+pub use line::{Line, Span, Target, Tone};
+pub use node::NodeRow;
+pub use node_state::{NodeState, Waiting};
+pub use pending::PendingRow;
+pub use picture::{Picture, Totals};
+pub use pod::PodFacts;
+pub use pool::{LimitRow, PoolRow};
+pub use price::Prices;
+pub use screen::{Action, Key, Page, Screen, Sort};

@@ -1,0 +1,131 @@
+//! The rows of nodes.
+
+use crate::amount::{Amount, Load};
+use crate::claim::ClaimFacts;
+use crate::node_state::{Blocking, NodeState, Waiting, waiting};
+use crate::pod::PodFacts;
+use crate::price::Prices;
+use jiff::Timestamp;
+use nodeless_model::claim::condition;
+use nodeless_model::{Node, labels};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeRow {
+    /// Its name.
+    pub name: String,
+    /// Its NodePool.
+    pub node_pool: Option<String>,
+    /// Its NodeClaim.
+    pub node_claim: Option<String>,
+    /// Its instance type.
+    pub instance_type: Option<String>,
+    /// Its zone.
+    pub zone: Option<String>,
+    /// Its capacity type.
+    pub capacity_type: Option<String>,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// Its price in dollars an hour; `null` if it is not known.
+    pub price_per_hour: Option<f64>,
+    /// How full it is.
+    pub load: Load,
+    /// The number of pods that it can run.
+    pub pod_capacity: i64,
+    /// Its state.
+    pub state: NodeState,
+    /// What a node that joins waits for.
+    pub joining: Option<String>,
+    /// The pods that its drain waits for.
+    pub waits_for: Vec<Waiting>,
+    /// Why it is disrupted: `Underutilized`, `Empty` or `Drifted`.
+    pub disruption_reason: Option<String>,
+    /// The objects whose annotation `karpenter.sh/do-not-disrupt` protects it: `Node NAME`, `Pod NAMESPACE/NAME`.
+    pub protected_by: Vec<String>,
+    /// Why it has drifted.
+    pub drifted: Option<String>,
+    /// Whether it may be consolidated: its NodePool's `consolidateAfter` has passed.
+    pub consolidatable: bool,
+    /// When it expires.
+    pub expires: Option<Timestamp>,
+    /// The pods that are bound to it and have not ended.
+    pub pods: Vec<Arc<PodFacts>>,
+}
+
+/// What the row of a node is made from.
+pub(crate) struct Source<'s> {
+    pub(crate) claim: Option<&'s ClaimFacts>,
+    pub(crate) pods: Vec<Arc<PodFacts>>,
+    pub(crate) used: Option<Amount>,
+    pub(crate) budgets: &'s Blocking<'s>,
+    pub(crate) prices: &'s dyn Prices,
+    pub(crate) now: Timestamp,
+}
+
+impl NodeRow {
+    pub(crate) fn new(node: &Node, source: Source<'_>) -> Self {
+        let Source { claim, pods, used, budgets, prices, now } = source;
+        let label = |key: &str| node.labels.get(key).cloned();
+        let state = NodeState::of(node, claim);
+        let mut requested = Amount::default();
+        pods.iter().for_each(|pod| requested += pod.requests);
+        Self {
+            name: node.name.clone(),
+            node_pool: label(labels::NODE_POOL),
+            node_claim: claim.map(|claim| claim.name.clone()),
+            instance_type: label(labels::INSTANCE_TYPE),
+            zone: label(labels::ZONE),
+            capacity_type: label(labels::CAPACITY_TYPE),
+            created: node.created,
+            price_per_hour: claim.and_then(|claim| claim.price).or_else(|| prices.of_labels(&node.labels)),
+            load: Load { allocatable: Amount::of(&node.allocatable), requested, used },
+            pod_capacity: node.allocatable.get("pods").units(),
+            state,
+            joining: (state == NodeState::Joining).then(|| joining(claim)),
+            waits_for: if state == NodeState::Draining { waiting(&pods, budgets, now) } else { Vec::new() },
+            disruption_reason: claim.and_then(disruption_reason),
+            protected_by: protected_by(node, &pods, now),
+            drifted: claim.and_then(drifted),
+            consolidatable: claim.is_some_and(|claim| claim.has(condition::CONSOLIDATABLE)),
+            expires: claim.and_then(|claim| claim.expires),
+            pods,
+        }
+    }
+
+    /// Whether an annotation protects it from voluntary disruption.
+    #[must_use]
+    pub fn is_protected(&self) -> bool {
+        !self.protected_by.is_empty()
+    }
+}
+
+fn joining(claim: Option<&ClaimFacts>) -> String {
+    let Some((waits_for, message)) = claim.and_then(ClaimFacts::missing) else {
+        return "it waits to be initialized".to_owned();
+    };
+    if message.is_empty() {
+        format!("it waits for {waits_for}")
+    } else {
+        format!("it waits for {waits_for}: {message}")
+    }
+}
+
+fn disruption_reason(claim: &ClaimFacts) -> Option<String> {
+    let found = claim.condition(condition::DISRUPTION_REASON).filter(|found| found.status == "True")?;
+    Some(found.reason.clone())
+}
+
+fn drifted(claim: &ClaimFacts) -> Option<String> {
+    let found = claim.condition(condition::DRIFTED).filter(|found| found.status == "True")?;
+    Some(if found.message.is_empty() { found.reason.clone() } else { found.message.clone() })
+}
+
+fn protected_by(node: &Node, pods: &[Arc<PodFacts>], now: Timestamp) -> Vec<String> {
+    let own = (node.annotations.get(labels::DO_NOT_DISRUPT).map(String::as_str) == Some("true"))
+        .then(|| format!("Node {}", node.name));
+    let pods = pods.iter().filter(|pod| pod.is_protected(now)).map(|pod| format!("Pod {}", pod.key()));
+    own.into_iter().chain(pods).collect()
+}

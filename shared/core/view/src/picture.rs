@@ -1,0 +1,355 @@
+//! The rows that are shown.
+
+use crate::amount::Load;
+use crate::claim::{ClaimFacts, ClaimRow};
+use crate::cluster::Cluster;
+use crate::disruption::Disruption;
+use crate::event::{DISRUPTION_LAUNCHING, EventRow};
+use crate::node::{NodeRow, Source};
+use crate::node_state::{Blocking, NodeState};
+use crate::pending::{PendingRow, Reasons};
+use crate::pod::PodFacts;
+use crate::pool::{PoolFacts, PoolRow};
+use crate::price::Prices;
+use jiff::Timestamp;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+/// The number of Events that are shown.
+const EVENTS: usize = 200;
+
+/// A cluster at one time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Picture {
+    /// The time from which ages are computed.
+    pub at: Timestamp,
+    /// Sums over the cluster.
+    pub totals: Totals,
+    /// The NodePools by name, and at the end the nodes that belong to none.
+    pub node_pools: Vec<PoolRow>,
+    /// The nodes, by NodePool and name.
+    pub nodes: Vec<NodeRow>,
+    /// The NodeClaims whose node has not joined.
+    pub claims: Vec<ClaimRow>,
+    /// The pods without a node, the oldest first.
+    pub pending: Vec<PendingRow>,
+    /// Disruption in progress.
+    pub disruption: Disruption,
+    /// The latest Events of nodeless and Karpenter, the newest first.
+    pub events: Vec<EventRow>,
+    /// What is missing: kinds that cannot be read, and objects that cannot be decoded.
+    pub warnings: Vec<String>,
+}
+
+/// Sums over a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Totals {
+    /// The number of Nodes.
+    pub nodes: usize,
+    /// The number of Nodes by state.
+    pub states: BTreeMap<NodeState, usize>,
+    /// The number of NodeClaims without a Node.
+    pub claims: usize,
+    /// The number of pods that are bound to a node and have not ended.
+    pub pods: usize,
+    /// The number of pods without a node.
+    pub pending_pods: usize,
+    /// The price of the nodes in dollars an hour, as far as it is known.
+    pub price_per_hour: f64,
+    /// The number of nodes whose price is not known.
+    pub nodes_without_price: usize,
+    /// How full the nodes are.
+    pub load: Load,
+}
+
+impl Picture {
+    /// The picture of a cluster.
+    #[must_use]
+    pub fn of(cluster: &Cluster, prices: &dyn Prices, now: Timestamp) -> Self {
+        let replacing: HashSet<&str> = cluster
+            .events
+            .values()
+            .filter(|event| event.row.reason == DISRUPTION_LAUNCHING && event.is_decision())
+            .map(|event| event.row.name.as_str())
+            .collect();
+        let (nodes, unbound) = nodes(cluster, prices, now);
+        let joined: HashSet<&str> = nodes.iter().filter_map(|node| node.node_claim.as_deref()).collect();
+        let on_their_way = cluster.claims.values().filter(|claim| !joined.contains(claim.name.as_str()));
+        let claims: Vec<ClaimRow> =
+            on_their_way.map(|claim| claim.row(prices, replacing.contains(claim.name.as_str()))).collect();
+        let reasons = Reasons::new(cluster.events.values());
+        let mut pending: Vec<PendingRow> = unbound.into_iter().map(|pod| reasons.row(pod)).collect();
+        pending.sort_by_key(|pod| pod.created);
+        let joining = joining_replacements(&nodes, &replacing);
+        Self {
+            at: now,
+            disruption: Disruption::new(&nodes, &claims, &joining),
+            totals: Totals::of(&nodes, claims.len(), pending.len()),
+            node_pools: pools(cluster, &nodes, &claims),
+            events: events(cluster),
+            warnings: warnings(cluster),
+            nodes,
+            claims,
+            pending,
+        }
+    }
+
+    /// The node with a name.
+    #[must_use]
+    pub fn node(&self, name: &str) -> Option<&NodeRow> {
+        self.nodes.iter().find(|node| node.name == name)
+    }
+}
+
+/// The nodes by NodePool and name, and the pods without a node.
+fn nodes<'c>(cluster: &'c Cluster, prices: &dyn Prices, now: Timestamp) -> (Vec<NodeRow>, Vec<&'c PodFacts>) {
+    let mut by_node: HashMap<&str, Vec<Arc<PodFacts>>> = HashMap::with_capacity(cluster.nodes.len());
+    let mut unbound = Vec::new();
+    for pod in cluster.pods.values() {
+        match &pod.node {
+            Some(node) => by_node.entry(node).or_default().push(pod.clone()),
+            None if !pod.terminating => unbound.push(&**pod),
+            None => {}
+        }
+    }
+    let claims = Claims::new(cluster);
+    let budgets = Blocking::new(cluster.budgets.values());
+    let mut rows: Vec<NodeRow> = cluster
+        .nodes
+        .values()
+        .map(|node| {
+            let source = Source {
+                claim: claims.of(&node.name, node.provider_id.as_deref()),
+                pods: by_node.remove(node.name.as_str()).unwrap_or_default(),
+                used: cluster.usage.as_ref().and_then(|usage| usage.get(&node.name).copied()),
+                budgets: &budgets,
+                prices,
+                now,
+            };
+            NodeRow::new(node, source)
+        })
+        .collect();
+    // Nodes of no NodePool are last.
+    rows.sort_by(|a, b| {
+        (a.node_pool.is_none(), &a.node_pool, &a.name).cmp(&(b.node_pool.is_none(), &b.node_pool, &b.name))
+    });
+    (rows, unbound)
+}
+
+/// The NodeClaims by their nodes.
+struct Claims<'c> {
+    by_node: HashMap<&'c str, &'c ClaimFacts>,
+    by_instance: HashMap<&'c str, &'c ClaimFacts>,
+}
+
+impl<'c> Claims<'c> {
+    fn new(cluster: &'c Cluster) -> Self {
+        let all = || cluster.claims.values();
+        Self {
+            by_node: all().filter_map(|claim| Some((claim.node.as_deref()?, claim))).collect(),
+            by_instance: all().filter_map(|claim| Some((claim.provider_id.as_deref()?, claim))).collect(),
+        }
+    }
+
+    fn of(&self, node: &str, provider_id: Option<&str>) -> Option<&'c ClaimFacts> {
+        let by_instance = || self.by_instance.get(provider_id?);
+        self.by_node.get(node).or_else(by_instance).copied()
+    }
+}
+
+/// The NodeClaims that replace nodes, whose own nodes have joined and are not initialized.
+fn joining_replacements(nodes: &[NodeRow], replacing: &HashSet<&str>) -> Vec<(String, Option<f64>)> {
+    let joining = nodes.iter().filter(|node| node.state == NodeState::Joining);
+    let named = joining.filter_map(|node| Some((node.node_claim.clone()?, node.price_per_hour)));
+    named.filter(|(claim, _)| replacing.contains(claim.as_str())).collect()
+}
+
+fn pools(cluster: &Cluster, nodes: &[NodeRow], claims: &[ClaimRow]) -> Vec<PoolRow> {
+    // The nodes of no NodePool are last.
+    let key = |pool: &Option<String>| (pool.is_none(), pool.clone());
+    let named = cluster.pools.values().map(PoolFacts::row);
+    let mut rows: BTreeMap<(bool, Option<String>), PoolRow> = named.map(|row| (key(&row.name), row)).collect();
+    // A NodePool may have been deleted before its nodes.
+    let missing = |name: &Option<String>| PoolRow { name: name.clone(), ..PoolRow::default() };
+    for node in nodes {
+        rows.entry(key(&node.node_pool)).or_insert_with(|| missing(&node.node_pool)).add(node);
+    }
+    for claim in claims {
+        rows.entry(key(&claim.node_pool)).or_insert_with(|| missing(&claim.node_pool)).claims += 1;
+    }
+    for facts in cluster.pools.values() {
+        if let Some(row) = rows.get_mut(&(false, Some(facts.pool.name.clone()))) {
+            row.limits = facts.limits(row.price_per_hour);
+        }
+    }
+    rows.into_values().collect()
+}
+
+impl PoolRow {
+    fn add(&mut self, node: &NodeRow) {
+        self.nodes += 1;
+        self.pods += node.pods.len();
+        self.load.add(&node.load);
+        match node.price_per_hour {
+            Some(price) => self.price_per_hour += price,
+            None => self.nodes_without_price += 1,
+        }
+    }
+}
+
+impl Totals {
+    fn of(nodes: &[NodeRow], claims: usize, pending_pods: usize) -> Self {
+        let mut all = PoolRow::default();
+        let mut states = BTreeMap::new();
+        for node in nodes {
+            all.add(node);
+            *states.entry(node.state).or_default() += 1;
+        }
+        let PoolRow { nodes, pods, price_per_hour, nodes_without_price, load, .. } = all;
+        Self { nodes, states, claims, pods, pending_pods, price_per_hour, nodes_without_price, load }
+    }
+
+    /// The number of nodes in a state.
+    #[must_use]
+    pub fn in_state(&self, state: NodeState) -> usize {
+        self.states.get(&state).copied().unwrap_or_default()
+    }
+}
+
+fn events(cluster: &Cluster) -> Vec<EventRow> {
+    let mut all: Vec<&EventRow> =
+        cluster.events.values().filter(|event| event.is_decision()).map(|event| &event.row).collect();
+    all.sort_by(|a, b| (b.time, &a.name, &a.reason).cmp(&(a.time, &b.name, &b.reason)));
+    all.into_iter().take(EVENTS).cloned().collect()
+}
+
+fn warnings(cluster: &Cluster) -> Vec<String> {
+    let missing = cluster.missing.iter().map(|(kind, why)| format!("{} are not shown: {why}", plural(kind.name())));
+    let invalid = cluster.invalid.iter().map(|((kind, (namespace, name)), why)| {
+        let slash = if namespace.is_empty() { "" } else { "/" };
+        format!("{} {namespace}{slash}{name} is not shown: {why}", kind.name())
+    });
+    missing.chain(invalid).collect()
+}
+
+fn plural(kind: &str) -> String {
+    format!("{kind}s")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Update;
+    use crate::decode::Kind;
+    use crate::fixtures::{at, claim_value, cluster, event_value, node_value, pod_value, pool_value};
+    use nodeless_catalog::Catalog;
+    use serde_json::json;
+
+    fn example() -> Cluster {
+        let mut unmanaged = node_value("z", "m5.large");
+        unmanaged["metadata"]["labels"].as_object_mut().unwrap().remove("karpenter.sh/nodepool");
+        cluster(&[
+            (Kind::NodePool, pool_value("default")),
+            (Kind::NodePool, pool_value("idle")),
+            (Kind::Node, node_value("a", "m5.xlarge")),
+            (Kind::Node, node_value("b", "m5.xlarge")),
+            (Kind::Node, unmanaged),
+            (Kind::NodeClaim, claim_value("claim-a", Some("a"), &["Initialized", "DisruptionReason"])),
+            (Kind::NodeClaim, claim_value("claim-new", None, &[])),
+            (Kind::Event, event_value("NodeClaim", "claim-new", "DisruptionLaunching", "Launching NodeClaim: Drifted")),
+            (Kind::Pod, pod_value("one", Some("a"))),
+            (Kind::Pod, pod_value("two", Some("a"))),
+            (Kind::Pod, pod_value("three", None)),
+        ])
+    }
+
+    #[test]
+    fn nodes_and_pods_are_counted_by_node_pool() {
+        let catalog = Catalog::embedded().unwrap();
+        let picture = Picture::of(&example(), &catalog, at(5));
+        let pools: Vec<_> =
+            picture.node_pools.iter().map(|pool| (pool.name.as_deref(), pool.nodes, pool.claims, pool.pods)).collect();
+        assert_eq!(pools, [(Some("default"), 2, 1, 2), (Some("idle"), 0, 0, 0), (None, 1, 0, 0)]);
+        let price = |name: &str| picture.node(name).unwrap().price_per_hour.unwrap();
+        assert!((picture.totals.price_per_hour - price("a") - price("b") - price("z")).abs() < 1e-9);
+        assert_eq!((picture.totals.pods, picture.totals.pending_pods, picture.totals.claims), (2, 1, 1));
+        let load = picture.node("a").unwrap().load;
+        assert_eq!((load.requested.cpu_millicores, load.requested.memory_bytes), (2000, 4 << 30));
+        assert!((load.cpu_requested() - 0.5).abs() < 1e-9 && load.cpu_used().is_none());
+    }
+
+    #[test]
+    fn limits_show_what_is_used_of_them() {
+        let picture = Picture::of(&example(), &Catalog::embedded().unwrap(), at(5));
+        let limits = &picture.node_pools[0].limits;
+        assert_eq!(
+            (limits[0].resource.as_str(), limits[0].used.as_str(), limits[0].limit.as_str()),
+            ("cpu", "8", "16")
+        );
+        assert!((limits[0].share - 0.5).abs() < 1e-9);
+        assert_eq!(limits[1].resource, "nodeless.sh/dollars-per-hour");
+        assert!((limits[1].share - picture.node_pools[0].price_per_hour).abs() < 1e-9);
+    }
+
+    #[test]
+    fn disruption_shows_candidates_and_replacements_and_a_saving_only_if_it_is_known() {
+        let catalog = Catalog::embedded().unwrap();
+        let mut cluster = example();
+        let disruption = Picture::of(&cluster, &catalog, at(5)).disruption;
+        assert_eq!(disruption.nodes[0].reason.as_deref(), Some("DisruptionReason"));
+        assert_eq!((disruption.nodes.len(), disruption.replacements.clone()), (1, vec!["claim-new".to_owned()]));
+        assert_eq!(disruption.saving_per_hour, None, "the replacement is not launched, so its price is not known");
+        let mut launched = claim_value("claim-new", None, &["Launched"]);
+        launched["metadata"]["labels"] = json!({
+            "node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-east-1a",
+            "karpenter.sh/capacity-type": "spot"
+        });
+        let (namespace, name, object) = crate::fixtures::decoded(Kind::NodeClaim, &launched.to_string());
+        cluster.apply(Update::Present { kind: Kind::NodeClaim, namespace, name, object });
+        let picture = Picture::of(&cluster, &catalog, at(5));
+        let (before, after) =
+            (picture.node("a").unwrap().price_per_hour.unwrap(), picture.claims[0].price_per_hour.unwrap());
+        assert!((picture.disruption.saving_per_hour.unwrap() - (before - after)).abs() < 1e-9);
+        assert_eq!(picture.claims[0].waits_for, "the node to register");
+    }
+
+    #[test]
+    fn a_recorded_price_is_used_before_that_of_the_catalog() {
+        let price = |recorded: &str| {
+            let mut claim = claim_value("claim", Some("a"), &["Initialized"]);
+            claim["metadata"]["annotations"] = json!({ "nodeless.sh/price-per-hour": recorded });
+            let cluster = cluster(&[(Kind::Node, node_value("a", "m5.xlarge")), (Kind::NodeClaim, claim)]);
+            Picture::of(&cluster, &Catalog::embedded().unwrap(), at(5)).nodes[0].price_per_hour
+        };
+        assert_eq!(price("0.125"), Some(0.125));
+        assert!(price("cheap").is_some_and(|price| price > 0.0 && price < 0.125), "the catalog's");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_a_warning() {
+        let mut cluster = example();
+        cluster.apply(Update::Missing { kind: Kind::Event, why: "forbidden".into() });
+        let picture = Picture::of(&cluster, &Catalog::embedded().unwrap(), at(5));
+        assert_eq!(picture.warnings, ["Events are not shown: forbidden"]);
+    }
+
+    #[test]
+    fn the_json_has_quantities_and_pods_without_internal_fields() {
+        let picture = Picture::of(&example(), &Catalog::embedded().unwrap(), at(5));
+        let json = serde_json::to_value(&picture).unwrap();
+        let pod = &json["nodes"][0]["pods"][0];
+        assert_eq!(
+            *pod,
+            json!({
+                "namespace": "shop", "name": "one", "phase": "Running", "daemonSet": false, "terminating": false,
+                "requests": { "cpuMillicores": 1000, "memoryBytes": 2_147_483_648_u64 },
+                "created": "2026-01-01T00:00:00Z"
+            })
+        );
+        assert_eq!(json["totals"]["states"], json!({ "disrupted": 1, "ready": 2 }));
+        assert_eq!(json["events"][0]["type"], "Normal");
+    }
+}

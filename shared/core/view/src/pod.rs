@@ -1,0 +1,137 @@
+//! Pods.
+
+use crate::amount::Amount;
+use jiff::{SignedDuration, Timestamp};
+use nodeless_model::pod::{PodPhase, Protection};
+use nodeless_model::{Pod, StringMap};
+use serde::{Deserialize, Serialize};
+
+/// How long after its grace period a pod counts as stuck, as for a drain of nodeless.
+const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
+
+/// A pod that has not ended.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodFacts {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The node that it is bound to.
+    #[serde(skip)]
+    pub node: Option<String>,
+    /// Its phase.
+    pub phase: PodPhase,
+    /// Its requests.
+    pub requests: Amount,
+    /// Whether a DaemonSet owns it.
+    pub daemon_set: bool,
+    /// Whether it is being deleted.
+    pub terminating: bool,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    #[serde(skip)]
+    pub(crate) labels: StringMap,
+    /// The end of its grace period, if it is being deleted.
+    #[serde(skip)]
+    pub(crate) ends: Option<Timestamp>,
+    /// Whether a drain leaves it on its node.
+    #[serde(skip)]
+    pub(crate) stays: bool,
+    #[serde(skip)]
+    pub(crate) guard: Guard,
+    #[serde(skip)]
+    pub(crate) gates: Vec<String>,
+    /// The message of its condition `PodScheduled`, if it has no node.
+    #[serde(skip)]
+    pub(crate) unscheduled: Option<String>,
+}
+
+/// The protection of a pod by `karpenter.sh/do-not-disrupt`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Guard {
+    #[default]
+    None,
+    /// Without end, or its end is not known because the pod has not started.
+    Always,
+    Until(Timestamp),
+}
+
+impl PodFacts {
+    /// Takes what is shown of a pod.
+    #[must_use]
+    pub fn new(pod: Pod, unscheduled: Option<String>) -> Self {
+        let guard = match (pod.protection(Timestamp::MIN), pod.protected_until()) {
+            (Protection::Active, Some(end)) => Guard::Until(end),
+            (Protection::Active, None) => Guard::Always,
+            _ => Guard::None,
+        };
+        Self {
+            phase: pod.phase,
+            requests: Amount::of(&pod.requests),
+            daemon_set: pod.is_owned_by_daemon_set(),
+            terminating: pod.is_terminating(),
+            created: pod.created,
+            ends: pod.deletion_timestamp,
+            stays: pod.is_owned_by_node() || pod.tolerates_disruption(),
+            guard,
+            unscheduled: unscheduled.filter(|_| pod.node_name.is_none()),
+            namespace: pod.namespace,
+            name: pod.name,
+            node: pod.node_name,
+            labels: pod.labels,
+            gates: pod.scheduling_gates,
+        }
+    }
+
+    /// `namespace/name`.
+    #[must_use]
+    pub fn key(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// Whether the drain of its node waits for it.
+    pub(crate) fn holds_drain(&self, now: Timestamp) -> bool {
+        let is_stuck = self.ends.is_some_and(|end| now.duration_since(end) > STUCK_AFTER);
+        !(is_stuck || self.stays)
+    }
+
+    /// Whether `karpenter.sh/do-not-disrupt` protects it now.
+    pub(crate) fn is_protected(&self, now: Timestamp) -> bool {
+        match self.guard {
+            Guard::None => false,
+            Guard::Always => !self.terminating,
+            Guard::Until(end) => !self.terminating && now < end,
+        }
+    }
+}
+
+/// The fields of a pod that its reduced form does not have: the messages of its conditions.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Messages {
+    status: MessagesOfStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct MessagesOfStatus {
+    conditions: Vec<Message>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Message {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+    message: Option<String>,
+}
+
+impl Messages {
+    /// Why the scheduler did not place the pod.
+    pub(crate) fn unscheduled(self) -> Option<String> {
+        let scheduled = |one: &Message| one.kind == "PodScheduled" && one.status == "False";
+        self.status.conditions.into_iter().find(scheduled)?.message
+    }
+}

@@ -1,0 +1,109 @@
+//! NodePools.
+
+use crate::amount::{Load, share};
+use jiff::Timestamp;
+use nodeless_api::{ConditionStatus, NodePoolStatus};
+use nodeless_model::node_pool::DOLLARS_PER_HOUR;
+use nodeless_model::{NodePool, Quantity};
+use serde::Serialize;
+
+/// A NodePool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoolFacts {
+    pub(crate) pool: NodePool,
+    pub(crate) status: NodePoolStatus,
+}
+
+/// A NodePool, or the nodes without one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolRow {
+    /// Its name; `null` for the nodes that belong to no NodePool.
+    pub name: Option<String>,
+    /// Why it launches no nodes; `null` if it is ready.
+    pub not_ready: Option<String>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// The number of nodes of a static NodePool.
+    pub replicas: Option<i64>,
+    /// The number of its Nodes.
+    pub nodes: usize,
+    /// The number of its NodeClaims without a Node.
+    pub claims: usize,
+    /// The number of pods on its nodes.
+    pub pods: usize,
+    /// The price of its nodes in dollars an hour, as far as it is known.
+    pub price_per_hour: f64,
+    /// The number of its nodes whose price is not known.
+    pub nodes_without_price: usize,
+    /// How full its nodes are.
+    pub load: Load,
+    /// Its limits.
+    pub limits: Vec<LimitRow>,
+}
+
+/// A limit of a NodePool.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LimitRow {
+    /// The resource, `nodes`, or `nodeless.sh/dollars-per-hour`.
+    pub resource: String,
+    /// What is used, as a quantity or a price.
+    pub used: String,
+    /// The limit, as a quantity or a price.
+    pub limit: String,
+    /// The share that is used, 0 to 1 or more.
+    pub share: f64,
+}
+
+impl PoolFacts {
+    /// The NodePool without its nodes.
+    pub(crate) fn row(&self) -> PoolRow {
+        let pool = &self.pool;
+        PoolRow {
+            name: Some(pool.name.clone()),
+            not_ready: self.not_ready(),
+            deleting: pool.deleting,
+            replicas: pool.replicas,
+            ..PoolRow::default()
+        }
+    }
+
+    fn not_ready(&self) -> Option<String> {
+        if let Err(why) = &self.pool.ready {
+            return Some(why.clone());
+        }
+        let ready = self.status.conditions.iter().find(|condition| condition.type_ == "Ready")?;
+        let said = if ready.message.is_empty() { &ready.reason } else { &ready.message };
+        (ready.status == ConditionStatus::False).then(|| said.clone())
+    }
+
+    /// Its limits. What is used is in its status; the price of its nodes is used if the status does not have it.
+    pub(crate) fn limits(&self, price_per_hour: f64) -> Vec<LimitRow> {
+        let resources = self.pool.limits.iter().filter(|(name, _)| *name != DOLLARS_PER_HOUR).map(|(name, limit)| {
+            let used = match name {
+                "nodes" => Quantity::from_units(self.status.nodes),
+                _ => self.status.resources.get(name).and_then(|used| used.0.parse().ok()).unwrap_or_default(),
+            };
+            LimitRow {
+                resource: name.to_owned(),
+                used: nodeless_model::resources::format_quantity(name, used),
+                limit: nodeless_model::resources::format_quantity(name, limit),
+                share: share(used.milli(), limit.milli()),
+            }
+        });
+        let of_status = self.status.resources.get(DOLLARS_PER_HOUR).and_then(|used| used.0.parse::<f64>().ok());
+        let charged = of_status.unwrap_or(price_per_hour);
+        let price = self.pool.limit_dollars_per_hour.map(|limit| LimitRow {
+            resource: DOLLARS_PER_HOUR.to_owned(),
+            used: format!("{charged:.4}"),
+            limit: format!("{limit:.4}"),
+            share: if limit > 0.0 { charged / limit } else { 1.0 },
+        });
+        resources.chain(price).collect()
+    }
+
+    /// The latest time in its status.
+    pub(crate) fn latest(&self) -> Option<Timestamp> {
+        self.status.conditions.iter().map(|condition| condition.last_transition_time.0).max()
+    }
+}

@@ -1,0 +1,394 @@
+//! The keys of the live view, and what they do.
+
+use crate::line::{Line, Target};
+
+/// A key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// One line up.
+    Up,
+    /// One line down.
+    Down,
+    /// One page up.
+    PageUp,
+    /// One page down.
+    PageDown,
+    /// To the first line.
+    Home,
+    /// To the last line.
+    End,
+    /// Open the line, or end the input of a filter.
+    Enter,
+    /// Back to the page before; on the table, remove the filter.
+    Escape,
+    /// Remove a character of the filter.
+    Backspace,
+    /// A character.
+    Char(char),
+    /// Ctrl-C.
+    Interrupt,
+}
+
+/// What the caller has to do after a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing.
+    None,
+    /// Draw the screen again.
+    Redraw,
+    /// Draw the screen again, and explain what was opened.
+    Open(Target),
+    /// End.
+    Quit,
+}
+
+/// The order of the nodes of a NodePool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// By name.
+    #[default]
+    Name,
+    /// By instance type.
+    Type,
+    /// The newest first.
+    Age,
+    /// The most expensive first.
+    Price,
+    /// The fullest by CPU first.
+    Cpu,
+    /// The fullest by memory first.
+    Memory,
+    /// The one with most pods first.
+    Pods,
+    /// Those that terminate, drain or join first.
+    State,
+}
+
+impl Sort {
+    const KEYS: [(char, Self, &'static str); 8] = [
+        ('n', Self::Name, "name"),
+        ('t', Self::Type, "type"),
+        ('a', Self::Age, "age"),
+        ('p', Self::Price, "price"),
+        ('c', Self::Cpu, "CPU"),
+        ('m', Self::Memory, "memory"),
+        ('o', Self::Pods, "pods"),
+        ('s', Self::State, "state"),
+    ];
+
+    /// What it sorts by.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::KEYS.iter().find(|(_, sort, _)| *sort == self).map_or("", |(_, _, name)| name)
+    }
+}
+
+/// What is shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Page {
+    /// All nodes.
+    #[default]
+    Table,
+    /// One object.
+    Object(Target),
+    /// The keys.
+    Help,
+}
+
+/// A page, and where its reader is.
+#[derive(Clone, Debug, Default)]
+struct Place {
+    page: Page,
+    /// The selected line.
+    cursor: usize,
+    /// The object of the selected line. It stays selected when lines come and go.
+    selected: Option<Target>,
+    /// Whether a key moved the cursor since the lines were last placed.
+    moved: bool,
+    /// The first visible line.
+    offset: usize,
+}
+
+/// The state of the live view: which page is shown, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Screen {
+    /// The pages that were opened, below the present one.
+    below: Vec<Place>,
+    place: Place,
+    sort: Sort,
+    filter: String,
+    /// Whether characters are added to the filter.
+    typing: bool,
+    /// The number of visible lines.
+    height: usize,
+}
+
+impl Screen {
+    /// What is shown.
+    #[must_use]
+    pub const fn page(&self) -> &Page {
+        &self.place.page
+    }
+
+    /// The order of nodes.
+    #[must_use]
+    pub const fn sort(&self) -> Sort {
+        self.sort
+    }
+
+    /// The filter; empty if there is none.
+    #[must_use]
+    pub fn filter(&self) -> &str {
+        &self.filter
+    }
+
+    /// Whether the filter is being typed.
+    #[must_use]
+    pub const fn is_typing(&self) -> bool {
+        self.typing
+    }
+
+    /// Whether one of these words contains the filter. Upper and lower case do not matter.
+    #[must_use]
+    pub fn matches(&self, words: &[&str]) -> bool {
+        let filter = self.filter.to_lowercase();
+        filter.is_empty() || words.iter().any(|word| word.to_lowercase().contains(&filter))
+    }
+
+    /// Handles a key.
+    pub fn key(&mut self, key: Key) -> Action {
+        match key {
+            Key::Interrupt => Action::Quit,
+            _ if self.typing => self.typed(key),
+            Key::Char('q') => Action::Quit,
+            Key::Char('?' | 'h') if self.place.page != Page::Help => self.open(Page::Help),
+            Key::Char('/') if self.place.page == Page::Table => {
+                self.typing = true;
+                Action::Redraw
+            }
+            Key::Enter => match self.place.selected.clone() {
+                Some(target) if self.place.page != Page::Object(target.clone()) => {
+                    self.open(Page::Object(target.clone()));
+                    Action::Open(target)
+                }
+                _ => Action::None,
+            },
+            Key::Escape | Key::Backspace => self.back(),
+            Key::Char(letter) if self.sorted(letter) => Action::Redraw,
+            _ => self.moved(key),
+        }
+    }
+
+    fn typed(&mut self, key: Key) -> Action {
+        match key {
+            Key::Char(letter) => self.filter.push(letter),
+            Key::Backspace => drop(self.filter.pop()),
+            Key::Enter => self.typing = false,
+            Key::Escape => {
+                self.filter.clear();
+                self.typing = false;
+            }
+            _ => return Action::None,
+        }
+        Action::Redraw
+    }
+
+    fn open(&mut self, page: Page) -> Action {
+        let present = std::mem::replace(&mut self.place, Place { page, ..Place::default() });
+        self.below.push(present);
+        Action::Redraw
+    }
+
+    fn back(&mut self) -> Action {
+        match self.below.pop() {
+            Some(place) => self.place = place,
+            None if !self.filter.is_empty() => self.filter.clear(),
+            None => return Action::None,
+        }
+        Action::Redraw
+    }
+
+    fn sorted(&mut self, letter: char) -> bool {
+        let found = Sort::KEYS.iter().find(|(key, _, _)| *key == letter).filter(|_| self.place.page == Page::Table);
+        if let Some((_, sort, _)) = found {
+            self.sort = *sort;
+        }
+        found.is_some()
+    }
+
+    fn moved(&mut self, key: Key) -> Action {
+        let page = self.height.saturating_sub(1).max(1);
+        let cursor = self.place.cursor;
+        self.place.cursor = match key {
+            Key::Up | Key::Char('k') => cursor.saturating_sub(1),
+            Key::Down | Key::Char('j') => cursor + 1,
+            Key::PageUp => cursor.saturating_sub(page),
+            Key::PageDown | Key::Char(' ') => cursor + page,
+            Key::Home | Key::Char('g') => 0,
+            Key::End | Key::Char('G') => usize::MAX,
+            _ => return Action::None,
+        };
+        self.place.moved = true;
+        Action::Redraw
+    }
+
+    /// Places the lines of the page in a window of this height: the selected line stays selected and visible. Returns the index
+    /// of the first visible line and that of the selected one.
+    pub fn place(&mut self, lines: &[Line], height: usize) -> (usize, usize) {
+        self.height = height;
+        let place = &mut self.place;
+        let last = lines.len().saturating_sub(1);
+        let is_at =
+            |index: usize, target: &Target| lines.get(index).and_then(|line| line.target.as_ref()) == Some(target);
+        if let Some(target) = place.selected.as_ref().filter(|target| !place.moved && !is_at(place.cursor, target)) {
+            place.cursor = lines.iter().position(|line| line.target.as_ref() == Some(target)).unwrap_or(place.cursor);
+        }
+        place.cursor = place.cursor.min(last);
+        place.moved = false;
+        place.selected = lines.get(place.cursor).and_then(|line| line.target.clone());
+        if place.cursor < place.offset {
+            place.offset = place.cursor;
+        } else if place.cursor >= place.offset + height.max(1) {
+            place.offset = place.cursor + 1 - height.max(1);
+        }
+        place.offset = place.offset.min((last + 1).saturating_sub(height));
+        (place.offset, place.cursor)
+    }
+
+    /// What the last line of the screen says about keys.
+    #[must_use]
+    pub fn hints(&self) -> String {
+        if self.typing {
+            return format!("filter: {}_  (Enter: keep, Esc: remove)", self.filter);
+        }
+        match self.place.page {
+            Page::Table if self.filter.is_empty() => {
+                format!("Enter open  / filter  ? keys  q quit  sorted by {}", self.sort.name())
+            }
+            Page::Table => format!("filter {}  Esc remove  Enter open  ? keys  q quit", self.filter),
+            Page::Object(_) => "Enter open pod  Esc back  ? keys  q quit".to_owned(),
+            Page::Help => "Esc back  q quit".to_owned(),
+        }
+    }
+
+    /// The lines of the page with the keys.
+    #[must_use]
+    pub fn help() -> Vec<Line> {
+        use crate::line::Tone;
+        let mut lines = vec![Line::new(Tone::Heading, "Keys"), Line::default()];
+        let fixed = [
+            ("Up, Down, k, j", "one line up or down"),
+            ("PageUp, PageDown, Space", "one page up or down"),
+            ("Home, End, g, G", "the first or the last line"),
+            ("Enter", "open the node, pod or NodeClaim of the line, and explain it"),
+            ("Esc, Backspace", "back; on the table, remove the filter"),
+            ("/", "show only lines with a text"),
+            ("?, h", "these keys"),
+            ("q, Ctrl-C", "quit"),
+        ];
+        let sorts = Self::sort_keys().map(|(key, name)| (key, format!("sort the nodes of each NodePool by {name}")));
+        let fixed = fixed.into_iter().map(|(keys, what)| (keys.to_owned(), what.to_owned()));
+        lines.extend(fixed.chain(sorts).map(|(keys, what)| Line::new(Tone::Plain, format!("  {keys:25}{what}"))));
+        lines
+    }
+
+    fn sort_keys() -> impl Iterator<Item = (String, &'static str)> {
+        Sort::KEYS.iter().map(|(key, _, name)| (key.to_string(), *name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::line::Tone;
+
+    fn lines(nodes: &[&str]) -> Vec<Line> {
+        let heading = Line::new(Tone::Heading, "NodePool default");
+        let node = |name: &&str| Line::new(Tone::Plain, *name).opening(Target::Node((*name).to_owned()));
+        [heading].into_iter().chain(nodes.iter().map(node)).collect()
+    }
+
+    #[test]
+    fn the_selected_node_stays_selected_when_others_come_and_go() {
+        let mut screen = Screen::default();
+        screen.place(&lines(&["a", "b", "c"]), 10);
+        screen.key(Key::Down);
+        screen.key(Key::Down);
+        assert_eq!(screen.place(&lines(&["a", "b", "c"]), 10), (0, 2));
+        assert_eq!(screen.place(&lines(&["a", "aa", "ab", "b", "c"]), 10), (0, 4), "b moved");
+        assert_eq!(screen.place(&lines(&["a", "c"]), 10), (0, 2), "b is gone: its place is selected");
+    }
+
+    #[test]
+    fn the_selected_line_is_visible() {
+        let many: Vec<String> = (0..100).map(|number| format!("n{number}")).collect();
+        let all = lines(&many.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut screen = Screen::default();
+        screen.place(&all, 10);
+        screen.key(Key::End);
+        assert_eq!(screen.place(&all, 10), (91, 100));
+        screen.key(Key::PageUp);
+        assert_eq!(screen.place(&all, 10), (91, 91));
+        screen.key(Key::Up);
+        assert_eq!(screen.place(&all, 10), (90, 90));
+        assert_eq!(screen.place(&all[..3], 10), (0, 2), "a shorter list is shown from its start");
+        assert_eq!(screen.place(&[], 10), (0, 0));
+        assert_eq!(screen.place(&all, 0).0, 0, "a window without lines");
+    }
+
+    #[test]
+    fn enter_opens_and_escape_goes_back_to_the_same_line() {
+        let mut screen = Screen::default();
+        let all = lines(&["a", "b"]);
+        screen.place(&all, 10);
+        assert_eq!(screen.key(Key::Enter), Action::None, "a heading opens nothing");
+        screen.key(Key::End);
+        screen.place(&all, 10);
+        assert_eq!(screen.key(Key::Enter), Action::Open(Target::Node("b".into())));
+        assert_eq!(*screen.page(), Page::Object(Target::Node("b".into())));
+        screen.place(&[Line::new(Tone::Plain, "pod").opening(Target::Pod("shop/web".into()))], 10);
+        assert_eq!(screen.key(Key::Enter), Action::Open(Target::Pod("shop/web".into())));
+        assert_eq!(screen.key(Key::Char('?')), Action::Redraw);
+        assert_eq!(*screen.page(), Page::Help);
+        for _ in 0..3 {
+            assert_eq!(screen.key(Key::Escape), Action::Redraw);
+        }
+        assert_eq!(*screen.page(), Page::Table);
+        assert_eq!(screen.place(&all, 10), (0, 2));
+        assert_eq!(screen.key(Key::Escape), Action::None);
+    }
+
+    #[test]
+    fn a_filter_takes_letters_that_are_keys_elsewhere() {
+        let mut screen = Screen::default();
+        for key in "/Q/q".chars() {
+            assert_eq!(screen.key(Key::Char(key)), Action::Redraw);
+        }
+        assert!(screen.is_typing() && screen.filter() == "Q/q");
+        screen.key(Key::Backspace);
+        screen.key(Key::Backspace);
+        screen.key(Key::Enter);
+        assert!(!screen.is_typing() && screen.matches(&["a", "sQuid"]) && screen.matches(&["quiet"]));
+        assert!(!screen.matches(&["web"]));
+        assert_eq!(screen.key(Key::Escape), Action::Redraw);
+        assert_eq!(screen.filter(), "");
+        assert_eq!(screen.key(Key::Char('q')), Action::Quit);
+    }
+
+    #[test]
+    fn an_interrupt_ends_every_page() {
+        let mut screen = Screen::default();
+        screen.key(Key::Char('/'));
+        assert_eq!(screen.key(Key::Interrupt), Action::Quit);
+    }
+
+    #[test]
+    fn each_sort_has_a_key_that_does_nothing_else() {
+        for (key, sort, name) in Sort::KEYS {
+            let mut screen = Screen::default();
+            assert_eq!(screen.key(Key::Char(key)), Action::Redraw);
+            assert_eq!((screen.sort(), screen.sort().name()), (sort, name));
+        }
+        assert!(Screen::help().iter().any(|line| line.text().contains("by memory")));
+    }
+}

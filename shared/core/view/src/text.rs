@@ -1,0 +1,161 @@
+//! Ages, prices, amounts and bars as text.
+
+use jiff::Timestamp;
+use nodeless_model::money::DollarsPerHour;
+
+/// The age of something, as kubectl shows it: `45s`, `3m`, `5h`, `2d`.
+pub(crate) fn age(created: Option<Timestamp>, now: Timestamp) -> String {
+    created.map_or_else(|| "-".to_owned(), |created| span(now.duration_since(created).as_secs()))
+}
+
+/// The time until something happens.
+pub(crate) fn until(time: Timestamp, now: Timestamp) -> String {
+    span(time.duration_since(now).as_secs())
+}
+
+fn span(seconds: i64) -> String {
+    let seconds = seconds.max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7_200 => format!("{}m", seconds / 60),
+        7_200..172_800 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// A price.
+pub(crate) fn dollars(price: f64) -> String {
+    DollarsPerHour(price).to_string()
+}
+
+/// A price without its unit, for a column whose heading has it.
+pub(crate) fn price(price: Option<f64>) -> String {
+    price.map_or_else(|| "-".to_owned(), |price| format!("{price:.4}"))
+}
+
+/// `1 node`, `2 nodes`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// A share as a percentage.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.0}%", share * 100.0)
+}
+
+/// CPUs: `0.5`, `4`, `3.92`.
+pub(crate) fn cpus(millicores: i64) -> String {
+    let text = format!("{}.{:03}", millicores / 1000, (millicores % 1000).abs());
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Memory in the largest binary unit, with one decimal place.
+#[expect(clippy::cast_precision_loss, reason = "one decimal place is shown")]
+pub(crate) fn memory(bytes: i64) -> String {
+    for (unit, shift) in [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)] {
+        if bytes >= 1 << shift {
+            let text = format!("{:.1}", bytes as f64 / (1_i64 << shift) as f64);
+            return format!("{} {unit}", text.strip_suffix(".0").unwrap_or(&text));
+        }
+    }
+    format!("{bytes} B")
+}
+
+/// A bar of this number of cells, filled by a share.
+pub(crate) fn bar(share: f64, cells: usize) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "0 to 8 x cells"
+    )]
+    let eighths = (share.clamp(0.0, 1.0) * (cells * 8) as f64).round() as usize;
+    // What is requested at all is visible.
+    let eighths = if share > 0.0 { eighths.max(1) } else { eighths };
+    let (full, part) = (eighths / 8, EIGHTHS[eighths % 8]);
+    let used = full + usize::from(!part.is_empty());
+    format!("{}{part}{}", "█".repeat(full), "·".repeat(cells.saturating_sub(used)))
+}
+
+/// A text in exactly this number of characters: cut, with `…` at the end, or filled with spaces.
+pub(crate) fn fit(text: &str, width: usize) -> String {
+    let clean = |c: char| if c.is_control() { ' ' } else { c };
+    let length = text.chars().count();
+    if length <= width {
+        let mut fitted: String = text.chars().map(clean).collect();
+        fitted.extend(std::iter::repeat_n(' ', width - length));
+        return fitted;
+    }
+    let mut cut: String = text.chars().map(clean).take(width.saturating_sub(1)).collect();
+    if width > 0 {
+        cut.push('…');
+    }
+    cut
+}
+
+/// A text at the right end of this number of characters.
+pub(crate) fn right(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    if length >= width { fit(text, width) } else { format!("{}{text}", " ".repeat(width - length)) }
+}
+
+/// The name of a node in a narrow column: without its domain.
+pub(crate) fn short_name(name: &str, width: usize) -> String {
+    let host = name.split_once('.').map_or(name, |(host, _)| host);
+    fit(if name.chars().count() > width { host } else { name }, width)
+}
+
+/// A text in lines of at most this number of characters, broken at spaces.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.push(line);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::at;
+
+    #[test]
+    fn ages_are_those_of_kubectl() {
+        assert_eq!([45, 119, 120, 7_199, 7_200, 172_800].map(span), ["45s", "119s", "2m", "119m", "2h", "2d"]);
+        assert_eq!(age(Some(at(5)), at(3)), "0s", "a clock that is behind makes no negative ages");
+        assert_eq!(age(None, at(3)), "-");
+    }
+
+    #[test]
+    fn a_bar_is_as_long_as_its_column_and_shows_the_smallest_share() {
+        assert_eq!(bar(0.0, 4), "····");
+        assert_eq!(bar(0.001, 4), "▏···");
+        assert_eq!(bar(0.5, 4), "██··");
+        assert_eq!(bar(1.7, 4), "████");
+        assert!((0..=100).all(|percent| bar(f64::from(percent) / 100.0, 7).chars().count() == 7));
+    }
+
+    #[test]
+    fn amounts_have_readable_units() {
+        assert_eq!([500, 4_000, 3_920].map(cpus), ["0.5", "4", "3.92"]);
+        assert_eq!([16_i64 << 30, 1_610_612_736, 512].map(memory), ["16 GiB", "1.5 GiB", "512 B"]);
+    }
+
+    #[test]
+    fn texts_fit_their_columns() {
+        assert_eq!((fit("abc", 5), fit("abcdef", 4), fit("abc", 0)), ("abc  ".into(), "abc…".into(), String::new()));
+        assert_eq!(fit("a\nb", 3), "a b", "control characters do not reach the terminal");
+        assert_eq!(right("7", 3), "  7");
+        assert_eq!(short_name("ip-10-0-0-1.ec2.internal", 17), "ip-10-0-0-1      ");
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+    }
+}
