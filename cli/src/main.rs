@@ -9,6 +9,7 @@
 
 mod catalog;
 mod commands;
+mod convert;
 mod decisions;
 mod demo;
 mod error;
@@ -20,8 +21,8 @@ mod table;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    catalog as catalog_command, crds, decisions as decisions_command, demo as demo_command, install,
-    local as local_command, plan as plan_command, simulate as simulate_command,
+    catalog as catalog_command, convert as convert_command, crds, decisions as decisions_command, demo as demo_command,
+    install, local as local_command, plan as plan_command, simulate as simulate_command,
 };
 use output::report;
 use std::process::ExitCode;
@@ -43,6 +44,7 @@ struct Cli {
 enum Command {
     /// Show the instance types and offerings that scheduling uses, or write the catalog file of an account
     Catalog(catalog_command::Arguments),
+    Convert(convert_command::Arguments),
     /// Print the CustomResourceDefinitions, or write them to a directory
     Crds(crds::Arguments),
     Decisions(decisions_command::Arguments),
@@ -68,6 +70,7 @@ async fn main() -> ExitCode {
     let done = |()| ExitCode::SUCCESS;
     let result = match cli.command {
         Command::Catalog(arguments) => catalog_command::run(&arguments).await.map(done),
+        Command::Convert(arguments) => convert_command::run(&arguments).map(done),
         Command::Crds(arguments) => crds::run(&arguments).map(done),
         Command::Decisions(arguments) => decisions_command::run(&arguments).map(done),
         Command::Demo(arguments) => demo_command::run(&arguments).await.map(done),

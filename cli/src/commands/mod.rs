@@ -1,6 +1,7 @@
 //! One module for each command.
 
 pub(crate) mod catalog;
+pub(crate) mod convert;
 pub(crate) mod crds;
 pub(crate) mod decisions;
 pub(crate) mod demo;

@@ -5,6 +5,7 @@ pub(crate) mod faults;
 pub(crate) mod kubeconfig;
 pub(crate) mod listen;
 pub(crate) mod log;
+mod replaced;
 
 use crate::error::CliError;
 use drive::{Pace, Worker};
@@ -53,6 +54,7 @@ impl LocalWorld {
             WorldOptions { start: Timestamp::now(), cluster_name: cluster_name.to_owned(), ..WorldOptions::default() };
         let world = World::new(options.clone())?;
         let (api, ec2, clock) = (world.api().clone(), world.ec2().clone(), world.clock().clone());
+        replaced::refuse(&api)?;
         let instance_types = world.catalog().types.len();
         let (worker, claims, sink) = match controllers {
             Controllers::LeftOut(sink) => (Worker::World(Box::new(world)), MemoryClaims::default(), sink),

@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test may fail by panic")]
 
 mod catalog;
+mod convert;
 mod crds;
 mod decisions;
 mod demo;

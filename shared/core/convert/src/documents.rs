@@ -17,6 +17,7 @@ const MAXIMUM_NESTING: usize = 16;
 pub fn convert(sources: &[Source], options: &Options) -> Conversion {
     let mut conversion = Conversion::default();
     let mut files = sources.iter().map(|source| read(source, &mut conversion.problems)).collect::<Vec<_>>();
+    conversion.read = files.iter().flat_map(|file| &file.objects).filter(|object| object.is_object).count();
     for file in &mut files {
         file.objects.iter_mut().for_each(|object| object.convert(options));
     }
@@ -49,6 +50,8 @@ struct Object {
     nodes: Vec<Node>,
     log: Log,
     changed: bool,
+    /// Whether it has a kind.
+    is_object: bool,
 }
 
 /// The place of an object in a document: its index in the file's objects.
@@ -162,6 +165,7 @@ fn place(node: Node, source: &Source, (objects, problems): Into<'_>, list: Optio
         return Node::Map(map);
     }
     let log = Log::new(&source.name, object::described(&map));
+    let is_object = !kind.is_empty();
     let kind = Kind::of(&api_version, &kind).unwrap_or_else(|problem| {
         problems.push(Problem {
             source: source.name.clone(),
@@ -171,7 +175,7 @@ fn place(node: Node, source: &Source, (objects, problems): Into<'_>, list: Optio
         });
         Kind::Other
     });
-    objects.push(Object { kind, nodes: vec![Node::Map(map)], log, changed: false });
+    objects.push(Object { kind, nodes: vec![Node::Map(map)], log, changed: false, is_object });
     slot(objects.len() - 1)
 }
 

@@ -58,6 +58,8 @@ pub struct Options {
 /// The result of a conversion.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conversion {
+    /// The number of Kubernetes objects in the input.
+    pub read: usize,
     /// The files, in the order of the input.
     pub files: Vec<Source>,
     /// The NodePools and EC2NodeClasses that were converted.
