@@ -123,13 +123,15 @@ fn plan_names_the_command_for_v1beta1() {
 #[cfg(unix)]
 #[test]
 fn a_local_cluster_refuses_earlier_apis_and_names_the_command() {
-    let world = World::start(&[]);
+    let world = World::start(&["--speed", "20"]);
     let Some(kubectl) = crate::support::Kubectl::of(&world) else { return };
     let folder = Folder::new();
     let path = folder.path().join("old.yaml");
-    for (manifest, object) in
-        [(BETA, "\"beta\" is invalid"), (OLD, "Provisioner.karpenter.sh \"default\" is invalid"), (OLD, "AWSNodeTemplate.karpenter.k8s.aws \"default\" is invalid")]
-    {
+    for (manifest, object) in [
+        (BETA, "\"beta\" is invalid"),
+        (OLD, "Provisioner.karpenter.sh \"default\" is invalid"),
+        (OLD, "AWSNodeTemplate.karpenter.k8s.aws \"default\" is invalid"),
+    ] {
         fs::write(&path, manifest).unwrap();
         let ended = kubectl.attempt(&["apply", "-f", path.to_str().unwrap()]);
         assert_eq!(ended.code, Some(1), "{}", ended.stdout);
