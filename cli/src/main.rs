@@ -2,7 +2,7 @@
 //!
 //! Results are printed to standard output, progress and errors to standard error. The exit code is 0 on success, 1 on
 //! failure and 2 for an invalid command line. `nodeless plan` exits with 2 when pods are unschedulable, and therefore with 1
-//! for an invalid command line.
+//! for an invalid command line. `nodeless doctor` exits with 3 when it finds errors.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 // These macros panic when the reader of a pipe closes it: see `output`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -12,6 +12,7 @@ mod commands;
 mod convert;
 mod decisions;
 mod demo;
+mod doctor;
 mod error;
 mod local;
 mod output;
@@ -22,7 +23,7 @@ mod table;
 use clap::{Parser, Subcommand};
 use commands::{
     catalog as catalog_command, convert as convert_command, crds, decisions as decisions_command, demo as demo_command,
-    install, local as local_command, plan as plan_command, simulate as simulate_command,
+    doctor as doctor_command, install, local as local_command, plan as plan_command, simulate as simulate_command,
 };
 use output::report;
 use std::process::ExitCode;
@@ -50,6 +51,7 @@ enum Command {
     Decisions(decisions_command::Arguments),
     /// Show how nodeless scales the nodes of a local simulated cluster up and down with a Deployment
     Demo(demo_command::Arguments),
+    Doctor(doctor_command::Arguments),
     /// Run a local simulated cluster without nodes, and the AWS APIs that nodeless calls, and write a kubeconfig for it
     Local(local_command::Arguments),
     Plan(plan_command::Arguments),
@@ -74,6 +76,7 @@ async fn main() -> ExitCode {
         Command::Crds(arguments) => crds::run(&arguments).map(done),
         Command::Decisions(arguments) => decisions_command::run(&arguments).map(done),
         Command::Demo(arguments) => demo_command::run(&arguments).await.map(done),
+        Command::Doctor(arguments) => doctor_command::run(&arguments).await,
         Command::Local(arguments) => local_command::run(&arguments).await.map(done),
         Command::Plan(arguments) => plan_command::run(&arguments).await,
         Command::Simulate(arguments) => simulate_command::run(&arguments).map(done),

@@ -32,7 +32,7 @@ fn tree(package: &str, format: &str, features: &[&str]) -> String {
 const FUNCTIONS: [&str; 6] = ["planner", "lifecycle", "interruption", "catalog", "wake", "installer"];
 
 /// Crates that decide and do nothing else.
-const PURE: [&str; 10] = [
+const PURE: [&str; 11] = [
     "nodeless-model",
     "nodeless-scheduling",
     "nodeless-disruption",
@@ -40,6 +40,7 @@ const PURE: [&str; 10] = [
     "nodeless-launch",
     "nodeless-catalog",
     "nodeless-convert",
+    "nodeless-doctor",
     "nodeless-snapshot",
     "nodeless-checker",
     "nodeless-workloads",

@@ -11,11 +11,12 @@ use std::fs;
 use std::path::Path;
 
 /// The crates whose modules are compared.
-const CRATES: [&str; 11] = [
+const CRATES: [&str; 12] = [
     "shared/api",
     "shared/core/catalog",
     "shared/core/convert",
     "shared/core/disruption",
+    "shared/core/doctor",
     "shared/core/launch",
     "shared/core/lifecycle",
     "shared/core/model",

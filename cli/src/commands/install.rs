@@ -2,6 +2,8 @@
 
 use crate::error::CliError;
 use clap::Args;
+use nodeless_catalog::Catalog;
+use nodeless_doctor::Facts;
 use nodeless_snapshot::Reader;
 use std::path::PathBuf;
 
@@ -29,19 +31,24 @@ pub(crate) struct Arguments {
 
 #[cfg(feature = "kubernetes")]
 mod connected {
-    use super::{Arguments, CliError, ClusterArguments, Reader};
+    use super::{Arguments, Catalog, CliError, ClusterArguments, Facts, Reader};
     use crate::output;
     use nodeless_kubernetes::Connection;
     use nodeless_kubernetes::install::{self, Wake};
 
     impl ClusterArguments {
-        async fn connect(&self) -> Result<Connection, CliError> {
+        pub(crate) async fn connect(&self) -> Result<Connection, CliError> {
             Ok(Connection::with_kubeconfig(self.kubeconfig.as_deref(), self.context.as_deref()).await?)
         }
 
         /// Reads the objects that a plan needs.
         pub(crate) async fn read(&self) -> Result<Reader, CliError> {
             crate::plan::live::read(&self.connect().await?).await
+        }
+
+        /// Reads the facts about the cluster that `doctor` checks.
+        pub(crate) async fn facts(&self, catalog: Catalog, cluster_name: Option<&str>) -> Result<Facts, CliError> {
+            crate::doctor::read::facts(&self.connect().await?, catalog, cluster_name).await
         }
     }
 
@@ -65,11 +72,15 @@ mod connected {
 #[cfg(not(feature = "kubernetes"))]
 #[expect(clippy::unused_async, reason = "with the feature `kubernetes` these wait for the cluster")]
 mod connected {
-    use super::{Arguments, CliError, ClusterArguments, Reader};
+    use super::{Arguments, Catalog, CliError, ClusterArguments, Facts, Reader};
 
     impl ClusterArguments {
         pub(crate) async fn read(&self) -> Result<Reader, CliError> {
             let _ = (&self.kubeconfig, &self.context);
+            Err(CliError::WithoutKubernetes)
+        }
+
+        pub(crate) async fn facts(&self, _: Catalog, _: Option<&str>) -> Result<Facts, CliError> {
             Err(CliError::WithoutKubernetes)
         }
     }

@@ -6,6 +6,8 @@ mod convert;
 mod crds;
 mod decisions;
 mod demo;
+#[cfg(unix)]
+mod doctor;
 mod install;
 #[cfg(unix)]
 mod local;

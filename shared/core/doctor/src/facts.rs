@@ -29,10 +29,8 @@ pub struct Facts {
     pub karpenter: Read<Vec<Workload>>,
     /// When Karpenter's leader last renewed its lease.
     pub lease: Read<Option<Timestamp>>,
-    /// For each NodePool: what the planner says of a small pod that only this NodePool can serve.
-    pub probes: Vec<Placed>,
-    /// Pending pods that the planner cannot place.
-    pub pending: Vec<Placed>,
+    /// What the planner says.
+    pub planned: Read<Planned>,
     /// What EKS says about access to the cluster.
     pub access: Read<Access>,
     /// Quotas of EC2.
@@ -83,6 +81,15 @@ pub struct Workload {
     pub replicas: i64,
     /// The number of pods that exist.
     pub running: i64,
+}
+
+/// What the planner says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Planned {
+    /// For each NodePool: what it says of a small pod that only this NodePool can serve.
+    pub probes: Vec<Placed>,
+    /// Pending pods.
+    pub pending: Vec<Placed>,
 }
 
 /// What the planner says of a pod.

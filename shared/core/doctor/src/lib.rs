@@ -10,7 +10,8 @@ mod facts;
 mod finding;
 
 pub use facts::{
-    Access, AccessEntry, Definition, DefinitionState, EarlierObjects, Facts, Outcome, Placed, Quota, Read, Workload,
+    Access, AccessEntry, Definition, DefinitionState, EarlierObjects, Facts, Outcome, Placed, Planned, Quota, Read,
+    Workload,
 };
 pub use finding::{Check, Finding, Severity};
 

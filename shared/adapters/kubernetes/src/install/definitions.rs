@@ -35,6 +35,60 @@ enum Decision {
     Refuse { reason: String },
 }
 
+/// How the installation would treat a definition, without changing it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reviewed {
+    /// Its name.
+    pub name: String,
+    /// Whether nodeless works without it.
+    pub optional: bool,
+    /// How it would be treated.
+    pub review: Review,
+}
+
+/// How the installation would treat a definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Review {
+    /// It would be created.
+    Missing,
+    /// It would be refused, and why.
+    Refused(String),
+    /// It would be used, with a note about who manages it or its fields.
+    Noted(String),
+    /// It would be used.
+    Fine,
+}
+
+/// How the installation would treat each definition. Nothing is changed.
+///
+/// # Errors
+/// When a definition cannot be read.
+pub async fn review(connection: &Connection) -> Result<Vec<Reviewed>, InstallError> {
+    let mut reviewed = Vec::new();
+    for crd in ours()? {
+        let present = present(connection, &crd).await?;
+        let name = string(&crd, "/metadata/name").unwrap_or_default().to_owned();
+        reviewed.push(Reviewed { name, optional: is_optional(&crd), review: reviewed_as(present.as_ref(), &crd) });
+    }
+    Ok(reviewed)
+}
+
+fn reviewed_as(present: Option<&Value>, ours: &Value) -> Review {
+    let Some(existing) = present else { return Review::Missing };
+    if let Some(reason) = obstacle(existing, ours) {
+        return Review::Refused(reason);
+    }
+    let (theirs, mine) = (fields(existing, target(ours)), fields(ours, target(ours)));
+    let foreign = string(existing, MANAGED_BY) != Some("nodeless");
+    let differs = !mine.lacks(&theirs).is_empty() || (foreign && !theirs.lacks(&mine).is_empty());
+    match decide(present, ours) {
+        Decision::Apply { note, .. } | Decision::Keep { note } if differs || helm_release(existing).is_some() => {
+            Review::Noted(note)
+        }
+        _ => Review::Fine,
+    }
+}
+
 /// The names of the definitions.
 pub(super) fn names() -> Result<Vec<String>, InstallError> {
     Ok(ours()?.iter().filter_map(|crd| string(crd, "/metadata/name").map(str::to_owned)).collect())

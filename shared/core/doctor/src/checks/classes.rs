@@ -27,7 +27,9 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
 
 fn conditions(object: &str, class: &EC2NodeClass, status: &EC2NodeClassStatus, findings: &mut Vec<Finding>) {
     let of_parts = status.conditions.iter().filter(|condition| condition.type_ != "Ready");
-    let mut bad = of_parts.filter(|condition| condition.status != ConditionStatus::True).peekable();
+    // What only awaits another condition says nothing of its own.
+    let own = of_parts.filter(|condition| condition.reason != "DependenciesNotReady");
+    let mut bad = own.filter(|condition| condition.status != ConditionStatus::True).peekable();
     let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready");
     if bad.peek().is_none()
         && let Some(ready) = ready.filter(|ready| ready.status != ConditionStatus::True)

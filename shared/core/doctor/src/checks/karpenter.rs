@@ -21,8 +21,8 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         findings.push(
             Finding::new(Severity::Error, Check::Karpenter, format!("Deployment {namespace}/{name}"))
                 .problem(format!(
-                    "Karpenter runs with {replicas} replicas and {running} pods; nodeless and Karpenter would both launch nodes for the \
-                     same pods"
+                    "Karpenter runs (replicas: {replicas}, pods: {running}); nodeless and Karpenter would both launch nodes for the same \
+                     pods"
                 ))
                 .advice(format!("run `kubectl -n {namespace} scale deployment {name} --replicas=0` before `terraform apply`")),
         );

@@ -1,6 +1,6 @@
 //! NodePools that nothing can serve, and pods that cannot be scheduled.
 
-use crate::facts::{Facts, Outcome, Placed};
+use crate::facts::{Facts, Outcome, Placed, Planned, Read};
 use crate::finding::{Check, Finding, Severity};
 use std::collections::BTreeMap;
 
@@ -15,6 +15,19 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
                 .advice("apply a NodePool and its EC2NodeClass; `terraform output -raw node_pool` prints an example"),
         );
     }
+    let planned = match &facts.planned {
+        Read::Done(planned) => planned,
+        Read::Not(why) => {
+            for check in [Check::NodePools, Check::Pods] {
+                findings.push(Finding::not_checked(
+                    check,
+                    why,
+                    "write the catalog of your region with `nodeless catalog export --write catalog.json`, and give it with --catalog",
+                ));
+            }
+            &Planned::default()
+        }
+    };
     for pool in &facts.view.node_pools {
         let finding = Finding::new(Severity::Error, Check::NodePools, format!("NodePool {}", pool.name));
         let class = &pool.template.node_class;
@@ -28,7 +41,9 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
             findings.push(
                 finding.problem(format!("it cannot be used: {why}")).advice("change the field that the message names"),
             );
-        } else if let Some((reasons, remedies)) = refusal(facts.probes.iter().find(|probe| probe.name == pool.name)) {
+        } else if let Some((reasons, remedies)) = refusal(planned.probes.iter().find(|probe| probe.name == pool.name)) {
+            let own = format!("NodePool {}: ", pool.name);
+            let reasons = reasons.iter().map(|reason| reason.strip_prefix(&own).unwrap_or(reason)).collect::<Vec<_>>();
             findings.push(
                 finding
                     .problem(format!(
@@ -39,7 +54,7 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
             );
         }
     }
-    pods(facts, findings);
+    pods(&planned.pending, findings);
 }
 
 fn refusal(placed: Option<&Placed>) -> Option<(&[String], &[String])> {
@@ -50,9 +65,9 @@ fn refusal(placed: Option<&Placed>) -> Option<(&[String], &[String])> {
 }
 
 /// Pods with the same reasons are one finding.
-fn pods(facts: &Facts, findings: &mut Vec<Finding>) {
+fn pods(pending: &[Placed], findings: &mut Vec<Finding>) {
     let mut by_reason = BTreeMap::<(&[String], &[String]), Vec<&str>>::new();
-    for pod in &facts.pending {
+    for pod in pending {
         if let Some(reasons) = refusal(Some(pod)) {
             by_reason.entry(reasons).or_default().push(&pod.name);
         }
