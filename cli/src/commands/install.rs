@@ -48,7 +48,7 @@ mod connected {
 
         /// Reads the facts about the cluster that `doctor` checks.
         pub(crate) async fn facts(&self, catalog: Catalog, cluster_name: Option<&str>) -> Result<Facts, CliError> {
-            crate::doctor::read::facts(&self.connect().await?, catalog, cluster_name).await
+            crate::doctor::read::read(&self.connect().await?, catalog, cluster_name).await
         }
     }
 

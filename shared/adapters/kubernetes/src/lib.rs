@@ -4,6 +4,7 @@
 //!   failure is a [`PortError`](nodeless_ports::PortError) whose kind determines the reaction.
 //! - [`KubeCluster`]: the port. It caches the objects that it has read, and the next view reads only the changes since then.
 //! - [`export`]: objects as the API server returns them, for the CLI's offline plans.
+//! - [`facts`]: what the checks of a cluster need.
 //! - [`install`]: custom resource definitions, RBAC and the wake webhook.
 //!
 //! Objects are decoded one by one into slim types, page by page: an object that cannot be decoded is reported, and the others
@@ -18,6 +19,7 @@ mod connection;
 mod error;
 mod events;
 pub mod export;
+pub mod facts;
 pub mod install;
 mod kinds;
 mod merge;

@@ -37,6 +37,25 @@ pub struct Facts {
     pub quotas: Read<Vec<Quota>>,
 }
 
+impl Facts {
+    /// No facts, for this reason.
+    #[must_use]
+    pub fn unread(now: Timestamp, why: &str) -> Self {
+        Self {
+            now,
+            view: ClusterView::default(),
+            unread: Vec::new(),
+            definitions: Read::Not(why.to_owned()),
+            earlier: Read::Not(why.to_owned()),
+            karpenter: Read::Not(why.to_owned()),
+            lease: Read::Not(why.to_owned()),
+            planned: Read::Not(why.to_owned()),
+            access: Read::Not(why.to_owned()),
+            quotas: Read::Not(why.to_owned()),
+        }
+    }
+}
+
 /// A CustomResourceDefinition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {

@@ -15,6 +15,12 @@ pub use facts::{
 };
 pub use finding::{Check, Finding, Severity};
 
+/// The findings of these checks, in the same order.
+#[must_use]
+pub fn check_some(facts: &Facts, checks: &[Check]) -> Vec<Finding> {
+    check(facts).into_iter().filter(|finding| checks.contains(&finding.check)).collect()
+}
+
 /// All findings, the most severe first, then by check and object.
 #[must_use]
 pub fn check(facts: &Facts) -> Vec<Finding> {

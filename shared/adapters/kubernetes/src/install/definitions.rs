@@ -8,6 +8,7 @@ use super::{InstallError, Outcome, Step};
 use crate::connection::Connection;
 use crate::merge::{is_deleting, string, strings};
 use nodeless_api::resources;
+use nodeless_doctor::{Definition, DefinitionState};
 use nodeless_ports::PortError;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -35,57 +36,33 @@ enum Decision {
     Refuse { reason: String },
 }
 
-/// How the installation would treat a definition, without changing it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reviewed {
-    /// Its name.
-    pub name: String,
-    /// Whether nodeless works without it.
-    pub optional: bool,
-    /// How it would be treated.
-    pub review: Review,
-}
-
-/// How the installation would treat a definition.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Review {
-    /// It would be created.
-    Missing,
-    /// It would be refused, and why.
-    Refused(String),
-    /// It would be used, with a note about who manages it or its fields.
-    Noted(String),
-    /// It would be used.
-    Fine,
-}
-
 /// How the installation would treat each definition. Nothing is changed.
 ///
 /// # Errors
 /// When a definition cannot be read.
-pub async fn review(connection: &Connection) -> Result<Vec<Reviewed>, InstallError> {
+pub async fn review(connection: &Connection) -> Result<Vec<Definition>, InstallError> {
     let mut reviewed = Vec::new();
     for crd in ours()? {
         let present = present(connection, &crd).await?;
         let name = string(&crd, "/metadata/name").unwrap_or_default().to_owned();
-        reviewed.push(Reviewed { name, optional: is_optional(&crd), review: reviewed_as(present.as_ref(), &crd) });
+        reviewed.push(Definition { name, optional: is_optional(&crd), state: state(present.as_ref(), &crd) });
     }
     Ok(reviewed)
 }
 
-fn reviewed_as(present: Option<&Value>, ours: &Value) -> Review {
-    let Some(existing) = present else { return Review::Missing };
+fn state(present: Option<&Value>, ours: &Value) -> DefinitionState {
+    let Some(existing) = present else { return DefinitionState::Missing };
     if let Some(reason) = obstacle(existing, ours) {
-        return Review::Refused(reason);
+        return DefinitionState::Refused(reason);
     }
     let (theirs, mine) = (fields(existing, target(ours)), fields(ours, target(ours)));
     let foreign = string(existing, MANAGED_BY) != Some("nodeless");
     let differs = !mine.lacks(&theirs).is_empty() || (foreign && !theirs.lacks(&mine).is_empty());
     match decide(present, ours) {
         Decision::Apply { note, .. } | Decision::Keep { note } if differs || helm_release(existing).is_some() => {
-            Review::Noted(note)
+            DefinitionState::Noted(note)
         }
-        _ => Review::Fine,
+        _ => DefinitionState::Fine,
     }
 }
 

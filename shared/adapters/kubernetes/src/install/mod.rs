@@ -8,7 +8,7 @@ mod definitions;
 mod manifests;
 mod removal;
 
-pub use definitions::{Review, Reviewed, review};
+pub use definitions::review;
 pub use removal::remove_nodes;
 
 use crate::connection::Connection;
