@@ -1,6 +1,7 @@
 //! The conversion of all documents together.
 
 use crate::kubelet::{self, Class, Pool};
+use crate::metadata;
 use crate::object::{self, Kind};
 use crate::report::{Log, Problem};
 use crate::stream::{self, Chunk};
@@ -197,7 +198,8 @@ impl Object {
                 self.nodes.clear();
             }
             Kind::Workload => self.changed = workload::convert(object, log),
-            Kind::CurrentNodePool | Kind::CurrentEc2NodeClass | Kind::Other => {}
+            Kind::CurrentNodePool => metadata::check_kubelet(object, log),
+            Kind::CurrentEc2NodeClass | Kind::Other => {}
         }
     }
 }

@@ -26,10 +26,13 @@ const OF_THE_OLD_OBJECT: [&str; 12] = [
     "karpenter.k8s.aws/ec2nodeclass-hash",
     "karpenter.k8s.aws/ec2nodeclass-hash-version",
     "compatibility.karpenter.sh/provider",
-    "compatibility.karpenter.sh/v1beta1-kubelet-conversion",
+    KUBELET,
     "compatibility.karpenter.sh/v1beta1-nodeclass-reference",
     "compatibility.karpenter.k8s.aws/v1beta1-ubuntu",
 ];
+
+/// In which Karpenter 1.0, and no later version, keeps the kubelet's settings of a NodePool that was v1beta1.
+const KUBELET: &str = "compatibility.karpenter.sh/v1beta1-kubelet-conversion";
 
 /// The label of nodes that v1beta1 renamed.
 pub(crate) const PROVISIONER_NAME: &str = "karpenter.sh/provisioner-name";
@@ -65,6 +68,17 @@ pub(crate) fn clean(object: &mut Map, log: &mut Log) {
     }
     if annotations.entries.is_empty() {
         metadata.take("annotations");
+    }
+}
+
+/// Reports settings of the kubelet that only Karpenter 1.0 would use.
+pub(crate) fn check_kubelet(object: &Map, log: &mut Log) {
+    let annotations = object.get("metadata").and_then(|metadata| metadata.at(&["annotations"])).and_then(Node::as_map);
+    if annotations.is_some_and(|annotations| annotations.get(KUBELET).is_some()) {
+        log.check(
+            &format!("metadata.annotations[{KUBELET}]"),
+            "only Karpenter 1.0 reads it; write the settings into spec.kubelet of the EC2NodeClass, and remove it",
+        );
     }
 }
 

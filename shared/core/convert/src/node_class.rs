@@ -18,6 +18,12 @@ pub(crate) fn convert(object: &mut Map, log: &mut Log) {
     let Some(spec) = object.get_mut("spec").and_then(Node::as_map_mut) else {
         return log.problem("spec", "it is missing");
     };
+    if spec.take("kubelet").is_some() {
+        log.problem(
+            "spec.kubelet",
+            "it is not a field of v1beta1, which has it in the NodePool; move it there, or set v1",
+        );
+    }
     images(spec, "spec", "spec.amiSelectorTerms", version.as_deref().unwrap_or("latest"), log);
     metadata_options(spec, "spec", log);
     if spec.get("role").is_none_or(Node::is_empty) && spec.get("instanceProfile").is_none_or(Node::is_empty) {

@@ -104,10 +104,8 @@ fn selector(spec: &mut Map, at: &str, (old, new): (&str, &str), special: Special
 
 /// The role or instance profile of the nodes. v1alpha1 allowed to set it in Karpenter's settings only.
 fn identity(spec: &mut Map, at: &str, options: &Options, log: &mut Log) {
-    for field in ["role"] {
-        if spec.take(field).is_some() {
-            log.problem(&format!("{at}.{field}"), "it is not a field of v1alpha1");
-        }
+    if spec.take("role").is_some() {
+        log.problem(&format!("{at}.role"), "it is not a field of v1alpha1; give it with --role");
     }
     let field = format!("{at}.instanceProfile");
     if spec.get("instanceProfile").is_some_and(|profile| !profile.is_empty()) {

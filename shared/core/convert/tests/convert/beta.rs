@@ -152,6 +152,7 @@ fn what_cannot_be_carried_over_names_its_field() {
         (pool("").replace("metadata: { name: web }", "metadata: {}"), "metadata.name: it is missing"),
         (class("  amiFamily: Ubuntu\n"), "spec.amiFamily: v1 finds no Ubuntu images"),
         (class(""), "spec.amiSelectorTerms: it is missing"),
+        (class("  amiFamily: AL2\n  kubelet: { maxPods: 1 }\n"), "spec.kubelet: it is not a field of v1beta1"),
         (class("  amiFamily: AL2\n").replace("  role: node\n", ""), "spec.role: it is missing"),
         (pool("").replace("v1beta1", "v1alpha1"), "apiVersion: \"karpenter.sh/v1alpha1\" is not a version"),
     ];

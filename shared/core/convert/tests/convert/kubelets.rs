@@ -108,6 +108,20 @@ fn pools_and_classes_may_be_in_different_files() {
 }
 
 #[test]
+fn settings_that_only_karpenter_1_0_reads_are_reported() {
+    let text = "apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata:
+  name: web
+  annotations: { compatibility.karpenter.sh/v1beta1-kubelet-conversion: '{\"maxPods\":20}' }
+";
+    let conversion = with_role(text);
+    assert_eq!(conversion.files[0].text, text);
+    assert_eq!(conversion.notes.len(), 1);
+    assert_eq!(conversion.notes[0].effect, nodeless_convert::Effect::Check);
+}
+
+#[test]
 fn a_copy_needs_a_free_name() {
     let taken = class("v1beta1", "---\n").replace("name: default", "name: default-b");
     let text = [

@@ -17,7 +17,7 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
             Vec::new()
         }
     };
-    for Workload { namespace, name, replicas, running } in running.iter().copied() {
+    for Workload { namespace, name, replicas, running } in &running {
         findings.push(
             Finding::new(Severity::Error, Check::Karpenter, format!("Deployment {namespace}/{name}"))
                 .problem(format!(
