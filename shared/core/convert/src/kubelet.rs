@@ -65,8 +65,10 @@ pub(crate) fn distribute(pools: &mut [Pool<'_>], classes: &mut [Class<'_>]) -> V
         for (value, members) in groups {
             let first = members[0];
             if own.as_ref() == Some(&value) {
-                if let Some(entry) = taken[first].take().filter(|_| classes[class].converted) {
-                    classes[class].object.child("spec").map(|spec| spec.entries.push(entry.renamed("kubelet")));
+                if let Some(entry) = taken[first].take().filter(|_| classes[class].converted)
+                    && let Some(spec) = classes[class].object.child("spec")
+                {
+                    spec.entries.push(entry.renamed("kubelet"));
                 }
                 members.iter().filter(|_| !value.is_null()).for_each(|member| {
                     let field = pools[*member].field;
