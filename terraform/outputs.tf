@@ -13,6 +13,11 @@ output "node_instance_profile_name" {
   value       = aws_iam_instance_profile.node.name
 }
 
+output "doctor_command" {
+  description = "Command that checks whether the cluster is ready, with the kubeconfig of the cluster; see docs/doctor.md."
+  value       = "nodeless doctor --cluster-name ${local.cluster}"
+}
+
 output "function_names" {
   description = "Names of the Lambda functions that serve the cluster."
   value       = merge({ for name, f in aws_lambda_function.function : name => f.function_name }, { for name, f in local.serving : name => f.name })

@@ -218,6 +218,21 @@ pub(crate) enum CliError {
         /// The objects of other kinds, with their numbers.
         found: String,
     },
+    /// The files contain no object.
+    #[error("the input has no Kubernetes object; give manifests, or the output of `kubectl get ... -o yaml`")]
+    NothingToConvert,
+    /// Objects cannot be converted; the problems have been printed.
+    #[error("nothing was written because of {}", crate::local::counted(*problems, "error"))]
+    NotConverted {
+        /// The number of problems.
+        problems: usize,
+    },
+    /// A file is not text.
+    #[error("{path} is not UTF-8 text; give YAML or JSON")]
+    NotText {
+        /// The file.
+        path: PathBuf,
+    },
     /// The command failed and has already printed why.
     #[error("")]
     AlreadyReported,

@@ -2,15 +2,17 @@
 //!
 //! Results are printed to standard output, progress and errors to standard error. The exit code is 0 on success, 1 on
 //! failure and 2 for an invalid command line. `nodeless plan` exits with 2 when pods are unschedulable, and therefore with 1
-//! for an invalid command line.
+//! for an invalid command line. `nodeless doctor` exits with 3 when it finds errors.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 // These macros panic when the reader of a pipe closes it: see `output`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod catalog;
 mod commands;
+mod convert;
 mod decisions;
 mod demo;
+mod doctor;
 mod error;
 mod html;
 mod local;
@@ -23,8 +25,9 @@ mod view;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    catalog as catalog_command, crds, decisions as decisions_command, demo as demo_command, install,
-    local as local_command, plan as plan_command, simulate as simulate_command, view as view_command,
+    catalog as catalog_command, convert as convert_command, crds, decisions as decisions_command, demo as demo_command,
+    doctor as doctor_command, install, local as local_command, plan as plan_command, simulate as simulate_command,
+    view as view_command,
 };
 use output::report;
 use std::process::ExitCode;
@@ -46,11 +49,13 @@ struct Cli {
 enum Command {
     /// Show the instance types and offerings that scheduling uses, or write the catalog file of an account
     Catalog(catalog_command::Arguments),
+    Convert(convert_command::Arguments),
     /// Print the CustomResourceDefinitions, or write them to a directory
     Crds(crds::Arguments),
     Decisions(decisions_command::Arguments),
     /// Show how nodeless scales the nodes of a local simulated cluster up and down with a Deployment
     Demo(demo_command::Arguments),
+    Doctor(doctor_command::Arguments),
     /// Run a local simulated cluster without nodes, and the AWS APIs that nodeless calls, and write a kubeconfig for it
     Local(local_command::Arguments),
     Plan(plan_command::Arguments),
@@ -72,9 +77,11 @@ async fn main() -> ExitCode {
     let done = |()| ExitCode::SUCCESS;
     let result = match cli.command {
         Command::Catalog(arguments) => catalog_command::run(&arguments).await.map(done),
+        Command::Convert(arguments) => convert_command::run(&arguments).map(done),
         Command::Crds(arguments) => crds::run(&arguments).map(done),
         Command::Decisions(arguments) => decisions_command::run(&arguments).await.map(done),
         Command::Demo(arguments) => demo_command::run(&arguments).await.map(done),
+        Command::Doctor(arguments) => doctor_command::run(&arguments).await,
         Command::Local(arguments) => local_command::run(&arguments).await.map(done),
         Command::Plan(arguments) => plan_command::run(&arguments).await,
         Command::Simulate(arguments) => simulate_command::run(&arguments).map(done),

@@ -32,13 +32,15 @@ fn tree(package: &str, format: &str, features: &[&str]) -> String {
 const FUNCTIONS: [&str; 6] = ["planner", "lifecycle", "interruption", "catalog", "wake", "installer"];
 
 /// Crates that decide and do nothing else.
-const PURE: [&str; 10] = [
+const PURE: [&str; 12] = [
     "nodeless-model",
     "nodeless-scheduling",
     "nodeless-disruption",
     "nodeless-lifecycle",
     "nodeless-launch",
     "nodeless-catalog",
+    "nodeless-convert",
+    "nodeless-doctor",
     "nodeless-snapshot",
     "nodeless-view",
     "nodeless-checker",

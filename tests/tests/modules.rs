@@ -11,10 +11,12 @@ use std::fs;
 use std::path::Path;
 
 /// The crates whose modules are compared.
-const CRATES: [&str; 11] = [
+const CRATES: [&str; 13] = [
     "shared/api",
     "shared/core/catalog",
+    "shared/core/convert",
     "shared/core/disruption",
+    "shared/core/doctor",
     "shared/core/launch",
     "shared/core/lifecycle",
     "shared/core/model",
@@ -26,8 +28,12 @@ const CRATES: [&str; 11] = [
 ];
 
 /// Crates whose integration tests are one binary, and its name. Cargo reports nothing about a file that no `mod` names.
-const ONE_TEST_BINARY: [(&str, &str); 3] =
-    [("shared/operations", "operations"), ("shared/core/disruption", "disruption"), ("cli", "cli")];
+const ONE_TEST_BINARY: [(&str, &str); 4] = [
+    ("shared/operations", "operations"),
+    ("shared/core/convert", "convert"),
+    ("shared/core/disruption", "disruption"),
+    ("cli", "cli"),
+];
 
 /// A module by its path below the crate; the crate itself is empty.
 type Module = Vec<String>;

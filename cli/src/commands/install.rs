@@ -2,6 +2,8 @@
 
 use crate::error::CliError;
 use clap::Args;
+use nodeless_catalog::Catalog;
+use nodeless_doctor::Facts;
 use nodeless_snapshot::Reader;
 use std::path::PathBuf;
 
@@ -29,7 +31,7 @@ pub(crate) struct Arguments {
 
 #[cfg(feature = "kubernetes")]
 mod connected {
-    use super::{Arguments, CliError, ClusterArguments, Reader};
+    use super::{Arguments, Catalog, CliError, ClusterArguments, Facts, Reader};
     use crate::output;
     use nodeless_kubernetes::Connection;
     use nodeless_kubernetes::install::{self, Wake};
@@ -47,6 +49,11 @@ mod connected {
         /// Reads the objects that a plan needs.
         pub(crate) async fn read(&self) -> Result<Reader, CliError> {
             crate::plan::live::read(&self.connect().await?).await
+        }
+
+        /// Reads the facts about the cluster that `doctor` checks.
+        pub(crate) async fn facts(&self, catalog: Catalog, cluster_name: Option<&str>) -> Result<Facts, CliError> {
+            crate::doctor::read::read(&self.connect().await?, catalog, cluster_name).await
         }
     }
 
@@ -70,11 +77,15 @@ mod connected {
 #[cfg(not(feature = "kubernetes"))]
 #[expect(clippy::unused_async, reason = "with the feature `kubernetes` these wait for the cluster")]
 mod connected {
-    use super::{Arguments, CliError, ClusterArguments, Reader};
+    use super::{Arguments, Catalog, CliError, ClusterArguments, Facts, Reader};
 
     impl ClusterArguments {
         pub(crate) async fn read(&self) -> Result<Reader, CliError> {
             let _ = (&self.kubeconfig, &self.context);
+            Err(CliError::WithoutKubernetes)
+        }
+
+        pub(crate) async fn facts(&self, _: Catalog, _: Option<&str>) -> Result<Facts, CliError> {
             Err(CliError::WithoutKubernetes)
         }
     }

@@ -1,9 +1,11 @@
 //! One module for each command.
 
 pub(crate) mod catalog;
+pub(crate) mod convert;
 pub(crate) mod crds;
 pub(crate) mod decisions;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod install;
 pub(crate) mod local;
 pub(crate) mod plan;

@@ -6,6 +6,7 @@ pub(crate) mod kubeconfig;
 pub(crate) mod listen;
 pub(crate) mod log;
 mod node_pool;
+mod replaced;
 mod table;
 pub(crate) mod times;
 
@@ -67,6 +68,7 @@ impl LocalWorld {
         };
         let world = World::new(options.clone())?;
         let (api, ec2, clock) = (world.api().clone(), world.ec2().clone(), world.clock().clone());
+        replaced::refuse(&api)?;
         let instance_types = world.catalog().types.len();
         let (worker, claims, sink) = match controllers {
             Controllers::LeftOut(sink) => (Worker::World(Box::new(world)), MemoryClaims::default(), sink),

@@ -10,29 +10,41 @@ use std::path::{Path, PathBuf};
 pub(crate) fn read(paths: &[PathBuf]) -> Result<Reader, CliError> {
     let mut reader = Reader::default();
     for path in paths {
-        let failed = |source| CliError::Read { path: path.clone(), source };
-        if path.as_os_str() == "-" {
-            let mut bytes = Vec::new();
-            std::io::stdin().lock().read_to_end(&mut bytes).map_err(failed)?;
-            reader.read("standard input", &bytes);
-        } else if path.is_dir() {
-            let files = exports(path).map_err(failed)?;
-            if files.is_empty() {
-                return Err(CliError::EmptyFolder { path: path.clone() });
-            }
-            for file in files {
-                read_file(&mut reader, &file)?;
-            }
-        } else {
-            read_file(&mut reader, path)?;
-        }
+        each(path, &mut |name, bytes| reader.read(&name, &bytes))?;
     }
     Ok(reader)
 }
 
-fn read_file(reader: &mut Reader, path: &Path) -> Result<(), CliError> {
+/// The names and contents of the same.
+pub(crate) fn contents(paths: &[PathBuf]) -> Result<Vec<(String, Vec<u8>)>, CliError> {
+    let mut contents = Vec::new();
+    for path in paths {
+        each(path, &mut |name, bytes| contents.push((name, bytes)))?;
+    }
+    Ok(contents)
+}
+
+fn each(path: &Path, take: &mut dyn FnMut(String, Vec<u8>)) -> Result<(), CliError> {
+    let failed = |source| CliError::Read { path: path.to_owned(), source };
+    if path.as_os_str() == "-" {
+        let mut bytes = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut bytes).map_err(failed)?;
+        take("standard input".to_owned(), bytes);
+        return Ok(());
+    }
+    if !path.is_dir() {
+        return read_file(path, take);
+    }
+    let files = exports(path).map_err(failed)?;
+    if files.is_empty() {
+        return Err(CliError::EmptyFolder { path: path.to_owned() });
+    }
+    files.iter().try_for_each(|file| read_file(file, take))
+}
+
+fn read_file(path: &Path, take: &mut dyn FnMut(String, Vec<u8>)) -> Result<(), CliError> {
     let bytes = fs::read(path).map_err(|source| CliError::Read { path: path.to_owned(), source })?;
-    reader.read(&path.display().to_string(), &bytes);
+    take(path.display().to_string(), bytes);
     Ok(())
 }
 

@@ -53,6 +53,25 @@ pub(crate) async fn read(connection: &Connection) -> Result<Reader, CliError> {
     Ok(reader)
 }
 
+/// Reads the same, and returns the kinds that the user may not list, each with the reason. A kind without a definition has no
+/// objects.
+pub(crate) async fn read_permitted(connection: &Connection) -> Result<(Reader, Vec<(String, String)>), CliError> {
+    let mut reader = Reader::default();
+    let mut denied = Vec::new();
+    for (api_version, kind, path, _) in KINDS {
+        match export::list(connection, kind, path).await {
+            Ok(objects) => {
+                let objects = objects.iter().enumerate();
+                objects.for_each(|(index, object)| reader.item(path, index, api_version, kind, object));
+            }
+            Err(error) if error.kind == ErrorKind::NotFound => {}
+            Err(error) if error.kind == ErrorKind::Denied => denied.push((kind.to_owned(), error.to_string())),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok((reader, denied))
+}
+
 /// Reads the objects of one kind, and returns their number.
 async fn read_kind(
     connection: &Connection,

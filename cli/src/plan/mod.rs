@@ -249,7 +249,7 @@ fn report_input(snapshot: &Snapshot) -> bool {
     for (kind, successor) in REPLACED {
         if let Some(count) = snapshot.skipped.get(kind) {
             report!(
-                "warning: {count} {kind} skipped: this API was removed in Karpenter 1.0; write {successor} instead"
+                "warning: {count} {kind} skipped: this API was removed in Karpenter 1.0; make {successor} of it with `nodeless convert -f FILE`"
             );
         }
     }

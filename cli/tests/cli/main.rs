@@ -2,9 +2,12 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test may fail by panic")]
 
 mod catalog;
+mod convert;
 mod crds;
 mod decisions;
 mod demo;
+#[cfg(unix)]
+mod doctor;
 mod install;
 mod kubeconfig;
 #[cfg(unix)]

@@ -178,9 +178,12 @@ fn kinds_before_karpenter_1_are_reported_with_their_successors() {
                apiVersion: karpenter.k8s.aws/v1alpha1\nkind: AWSNodeTemplate\nmetadata: {name: default}\n";
     let ended = piped(&documents(&[old, POOL, CLASS]), &[]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    for warning in
-        ["1 Provisioner skipped", "write a NodePool instead", "1 AWSNodeTemplate skipped", "write an EC2NodeClass"]
-    {
+    for warning in [
+        "1 Provisioner skipped",
+        "make a NodePool of it with `nodeless convert -f FILE`",
+        "1 AWSNodeTemplate skipped",
+        "make an EC2NodeClass of it",
+    ] {
         assert!(ended.stderr.contains(warning), "no {warning:?} in {}", ended.stderr);
     }
 }

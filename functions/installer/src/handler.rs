@@ -1,12 +1,16 @@
 //! Handles a request and returns a report.
 
 use crate::event::{Action, read};
-use crate::lines::{ClusterMissing, ObjectInstalled, WaitingForAccess, WebhookLeftOut};
+use crate::lines::{
+    ClusterFinding, ClusterMissing, ClusterNotChecked, ObjectInstalled, WaitingForAccess, WebhookLeftOut,
+};
 use aws_config::SdkConfig;
+use jiff::Timestamp;
 use lambda_runtime::Error;
+use nodeless_doctor::Check;
 use nodeless_eks::Tokens;
 use nodeless_kubernetes::install::{self, InstallError, Report, Wake};
-use nodeless_kubernetes::{ApiServer, Connection};
+use nodeless_kubernetes::{ApiServer, Connection, facts};
 use nodeless_ports::ErrorKind;
 use nodeless_telemetry::log;
 use serde_json::Value;
@@ -50,12 +54,27 @@ pub(crate) async fn handle(
     })
     .await?;
     let report = perform(&request.cluster, &connection, &action, time).await?;
+    if matches!(action, Action::Install { .. }) {
+        check_cluster(&request.cluster, &connection).await;
+    }
     for step in &report.steps {
         let outcome = step.outcome.to_string();
         let note = Some(step.note.as_str()).filter(|note| !note.is_empty());
         log(Some(&request.cluster), &ObjectInstalled { object: &step.object, outcome: &outcome, note });
     }
     Ok(report)
+}
+
+/// Logs what is in the way of nodeless. A cluster that cannot be checked is no reason to fail: everything is installed.
+async fn check_cluster(cluster: &str, connection: &Connection) {
+    match facts::after_installation(connection, Timestamp::now()).await {
+        Ok(facts) => {
+            for finding in nodeless_doctor::check_some(&facts, &[Check::Karpenter, Check::Objects]) {
+                log(Some(cluster), &ClusterFinding { finding: &finding });
+            }
+        }
+        Err(error) => log(Some(cluster), &ClusterNotChecked { error: &error.to_string() }),
+    }
 }
 
 /// The same without a webhook if the control plane may not reach it: otherwise each Event of an unschedulable pod would wait for

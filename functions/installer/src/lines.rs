@@ -27,6 +27,31 @@ impl Line for ObjectInstalled<'_> {
     const LEVEL: Level = Level::Info;
 }
 
+/// A check of the cluster after the installation found something.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ClusterFinding<'a> {
+    #[serde(flatten)]
+    pub(crate) finding: &'a nodeless_doctor::Finding,
+}
+
+impl Line for ClusterFinding<'_> {
+    const EVENT: &'static str = "cluster-finding";
+    const LEVEL: Level = Level::Warn;
+}
+
+/// The cluster could not be checked after the installation.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ClusterNotChecked<'a> {
+    pub(crate) error: &'a str,
+}
+
+impl Line for ClusterNotChecked<'_> {
+    const EVENT: &'static str = "cluster-not-checked";
+    const LEVEL: Level = Level::Warn;
+}
+
 /// The webhook is not installed.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

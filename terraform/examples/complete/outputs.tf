@@ -13,6 +13,11 @@ output "node_pool" {
   value       = local.node_pool
 }
 
+output "doctor_command" {
+  description = "Command that checks whether the cluster is ready."
+  value       = module.nodeless.doctor_command
+}
+
 output "node_role_name" {
   description = "For spec.role of an EC2NodeClass."
   value       = module.nodeless.node_role_name

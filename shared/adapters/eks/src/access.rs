@@ -7,7 +7,7 @@ use aws_sdk_eks::operation::describe_cluster::DescribeClusterError;
 use aws_sdk_eks::types::{Cluster, ControlPlaneEgressModeType};
 use nodeless_ports::{ClusterVersion, ErrorKind, PortError};
 
-const OPERATION: &str = "EKS DescribeCluster";
+pub(crate) const OPERATION: &str = "EKS DescribeCluster";
 
 /// What a client needs to reach the API server of a cluster. It changes so rarely that an execution environment reads it once and
 /// keeps it, except for the version: see [`EksVersion`].

@@ -11,9 +11,11 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod access;
+mod authentication;
 mod token;
 mod zonal_shift;
 
 pub use access::{ClusterAccess, EksVersion, describe};
+pub use authentication::{Authentication, Entry, authentication};
 pub use token::{SignError, Token, Tokens, presigned_identity_url, sign};
 pub use zonal_shift::ArcZonalShifts;

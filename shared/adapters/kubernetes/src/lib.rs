@@ -4,6 +4,7 @@
 //!   failure is a [`PortError`](nodeless_ports::PortError) whose kind determines the reaction.
 //! - [`KubeCluster`]: the port. It caches the objects that it has read, and the next view reads only the changes since then.
 //! - [`export`]: objects as the API server returns them, for the CLI's offline plans.
+//! - [`facts`]: what the checks of a cluster need.
 //! - [`follow`]: the same, and then their changes, for the CLI's live view.
 //! - [`install`]: custom resource definitions, RBAC and the wake webhook.
 //!
@@ -19,6 +20,7 @@ mod connection;
 mod error;
 mod events;
 pub mod export;
+pub mod facts;
 pub mod follow;
 pub mod install;
 mod kinds;

@@ -100,7 +100,10 @@ impl Reader {
         let incoming = Incoming { place, kind: known };
         if !known.reads(api_version.as_deref()) {
             let version = api_version.unwrap_or_default();
-            let problem = format!("{version:?} is not supported; export it as v1");
+            let problem = match known {
+                Kind::NodeClaim => format!("{version:?} is not supported; export it as v1"),
+                _ => format!("{version:?} is not supported; convert it to v1 with `nodeless convert -f FILE`"),
+            };
             return self.refuse(&incoming, &body, Undecoded { field: "apiVersion".to_owned(), problem });
         }
         self.object(&incoming, &body);

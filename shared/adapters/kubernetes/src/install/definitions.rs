@@ -8,6 +8,7 @@ use super::{InstallError, Outcome, Step};
 use crate::connection::Connection;
 use crate::merge::{is_deleting, string, strings};
 use nodeless_api::resources;
+use nodeless_doctor::{Definition, DefinitionState};
 use nodeless_ports::PortError;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -33,6 +34,36 @@ enum Decision {
     Keep { note: String },
     /// Do nothing at all.
     Refuse { reason: String },
+}
+
+/// How the installation would treat each definition. Nothing is changed.
+///
+/// # Errors
+/// When a definition cannot be read.
+pub async fn review(connection: &Connection) -> Result<Vec<Definition>, InstallError> {
+    let mut reviewed = Vec::new();
+    for crd in ours()? {
+        let present = present(connection, &crd).await?;
+        let name = string(&crd, "/metadata/name").unwrap_or_default().to_owned();
+        reviewed.push(Definition { name, optional: is_optional(&crd), state: state(present.as_ref(), &crd) });
+    }
+    Ok(reviewed)
+}
+
+fn state(present: Option<&Value>, ours: &Value) -> DefinitionState {
+    let Some(existing) = present else { return DefinitionState::Missing };
+    if let Some(reason) = obstacle(existing, ours) {
+        return DefinitionState::Refused(reason);
+    }
+    let (theirs, mine) = (fields(existing, target(ours)), fields(ours, target(ours)));
+    let foreign = string(existing, MANAGED_BY) != Some("nodeless");
+    let differs = !mine.lacks(&theirs).is_empty() || (foreign && !theirs.lacks(&mine).is_empty());
+    match decide(present, ours) {
+        Decision::Apply { note, .. } | Decision::Keep { note } if differs || helm_release(existing).is_some() => {
+            DefinitionState::Noted(note)
+        }
+        _ => DefinitionState::Fine,
+    }
 }
 
 /// The names of the definitions.

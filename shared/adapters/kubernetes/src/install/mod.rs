@@ -8,6 +8,7 @@ mod definitions;
 mod manifests;
 mod removal;
 
+pub use definitions::review;
 pub use removal::remove_nodes;
 
 use crate::connection::Connection;

@@ -1,0 +1,54 @@
+//! `nodeless doctor`: whether a cluster is ready.
+
+use super::install::ClusterArguments;
+use crate::doctor::{self, Output};
+use crate::error::CliError;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Check whether a cluster is ready for nodeless, or for the way back to Karpenter
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Check whether a cluster is ready for nodeless, or for the way back to Karpenter: authentication mode and access entries, \
+CustomResourceDefinitions and who manages them, a Karpenter that still runs, EC2NodeClasses that are not ready, NodePools that nothing can \
+serve, PodDisruptionBudgets that never allow an eviction, pods that cannot be scheduled, discovery tags, and quotas.
+
+Each finding is printed with what to do. What cannot be checked is a finding as well. Nothing is changed; read access is enough, and no AWS \
+account is needed.",
+    after_long_help = "Exit code: 0 if no finding is an error, 3 if one is, 1 if the cluster cannot be read.
+
+Examples:
+  nodeless doctor
+  nodeless doctor --context production --catalog catalog.json --cluster-name production
+  nodeless doctor -o json | jq '.findings[] | select(.severity == \"error\")'"
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    cluster: ClusterArguments,
+    /// The catalog of the cluster's region [default: the embedded catalog of us-east-1]
+    #[arg(long, value_name = "FILE")]
+    catalog: Option<PathBuf>,
+    /// The name of the cluster in EKS, for the checks in AWS, with the AWS credentials of the environment
+    #[arg(long, value_name = "NAME")]
+    cluster_name: Option<String>,
+    /// The output format
+    #[arg(long, short, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+    let output = match arguments.output {
+        Format::Text => Output::Text,
+        Format::Json => Output::Json,
+    };
+    let catalog = crate::plan::catalog::read(arguments.catalog.as_deref())?.catalog;
+    let facts = arguments.cluster.facts(catalog, arguments.cluster_name.as_deref()).await?;
+    doctor::report(&facts, output)
+}

@@ -1,0 +1,71 @@
+//! Whether the API server and the planner accept a converted object.
+
+use crate::error::CliError;
+use nodeless_api::NodePool;
+use nodeless_api::convert::validate;
+use nodeless_convert::{Converted, Problem};
+use nodeless_fake_kubernetes::schema::Schema;
+use serde_json::Value;
+
+/// The problems of converted objects.
+pub(super) fn problems(objects: &[Converted]) -> Result<Vec<Problem>, CliError> {
+    let definitions = nodeless_api::crds()?;
+    let mut problems = Vec::new();
+    for kind in ["NodePool", "EC2NodeClass"] {
+        let mut of_kind = objects.iter().filter(|object| object.kind == kind).peekable();
+        let Some(crd) = definitions.iter().find(|crd| crd.spec.names.kind == kind) else { continue };
+        if of_kind.peek().is_none() {
+            continue;
+        }
+        let schema = Schema::from_crd(crd, "v1").map_err(|error| CliError::Form(error.to_string()))?;
+        of_kind.for_each(|object| check(&schema, object, &mut problems));
+    }
+    Ok(problems)
+}
+
+fn check(schema: &Schema, object: &Converted, problems: &mut Vec<Problem>) {
+    let mut add = |field: String, problem: String| {
+        problems.push(Problem { source: object.source.clone(), object: Some(object.from.clone()), field, problem });
+    };
+    let mut value = object.value.clone();
+    schema.prune(&mut value);
+    let mut unknown = Vec::new();
+    removed(&object.value, &value, "", &mut unknown);
+    for field in unknown {
+        add(field, format!("it is not a field of a v1 {}", object.kind));
+    }
+    schema.default(&mut value);
+    let errors = schema.validate(&value, None);
+    for error in &errors {
+        add(error.path.clone(), format!("the v1 {} would be refused: {}", object.kind, error.message));
+    }
+    if errors.is_empty()
+        && object.kind == "NodePool"
+        && let Ok(pool) = serde_json::from_value::<NodePool>(value)
+    {
+        for problem in validate::node_pool(&pool) {
+            add(String::new(), format!("the v1 NodePool could not be used: {problem}"));
+        }
+    }
+}
+
+/// The paths of fields that are missing in the second value.
+fn removed(before: &Value, after: &Value, path: &str, found: &mut Vec<String>) {
+    match (before, after) {
+        (Value::Object(before), Value::Object(after)) => {
+            for (key, value) in before {
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                match after.get(key) {
+                    Some(other) => removed(value, other, &path, found),
+                    None => found.push(path),
+                }
+            }
+        }
+        (Value::Array(before), Value::Array(after)) => {
+            for (index, (before, after)) in before.iter().zip(after).enumerate() {
+                removed(before, after, &format!("{path}[{index}]"), found);
+            }
+        }
+        _ => {}
+    }
+}

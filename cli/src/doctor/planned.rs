@@ -1,0 +1,83 @@
+//! What the planner says of pending pods, and of a probe for each NodePool.
+
+use crate::plan::report::Report;
+use jiff::Timestamp;
+use nodeless_api::view::ClusterView;
+use nodeless_catalog::Catalog;
+use nodeless_doctor::{Outcome, Placed, Planned, Read};
+use nodeless_model::resources::name;
+use nodeless_model::taint::TolerationOperator;
+use nodeless_model::{NodeClaim, NodePool, Pod, Quantity, Toleration, labels};
+use nodeless_operations::plan::PlanSettings;
+use nodeless_operations::{DryRun, DryRunInput};
+
+/// The namespace of probes, which exist only in this process.
+const PROBES: &str = "nodeless-doctor";
+
+/// Plans the cluster as it is, and for each NodePool a cluster without nodes that has a probe.
+pub(super) fn planned(view: &ClusterView, claims: &[NodeClaim], catalog: &Catalog, now: Timestamp) -> Read<Planned> {
+    if let Some(region) = other_region(view, catalog) {
+        return Read::Not(format!("the cluster is in {region}, and the catalog is of {}", catalog.region));
+    }
+    let pending = unscheduled(view.clone(), claims.to_vec(), catalog, now);
+    let probes = view.node_pools.iter().map(|pool| Placed {
+        name: pool.name.clone(),
+        outcome: unscheduled(probing(view, pool), Vec::new(), catalog, now)
+            .into_iter()
+            .next()
+            .map_or(Outcome::Placed, |refused| refused.outcome),
+    });
+    Read::Done(Planned { probes: probes.collect(), pending })
+}
+
+/// The region of the cluster, if it is not that of the catalog.
+fn other_region(view: &ClusterView, catalog: &Catalog) -> Option<String> {
+    let of_nodes = view.nodes.iter().filter_map(|node| node.labels.get(labels::REGION).cloned());
+    let statuses = view.node_classes.values().filter_map(|class| class.status.as_ref());
+    let of_subnets = statuses.flat_map(|status| &status.subnets).filter_map(|subnet| {
+        let region = subnet.zone.trim_end_matches(|last: char| last.is_ascii_lowercase());
+        (!region.is_empty()).then(|| region.to_owned())
+    });
+    of_nodes.chain(of_subnets).find(|region| *region != catalog.region)
+}
+
+/// A cluster with this NodePool only, without nodes, and with a small pod.
+fn probing(view: &ClusterView, pool: &NodePool) -> ClusterView {
+    let mut pod = Pod {
+        namespace: PROBES.to_owned(),
+        name: pool.name.clone(),
+        uid: pool.name.clone(),
+        tolerations: vec![Toleration { operator: TolerationOperator::Exists, ..Toleration::default() }],
+        marked_unschedulable: true,
+        ..Pod::default()
+    };
+    pod.requests.set(name::CPU, Quantity::from_milli(1));
+    pod.requests.set(name::PODS, Quantity::from_units(1));
+    ClusterView {
+        pods: vec![pod],
+        node_pools: vec![pool.clone()],
+        nodes: Vec::new(),
+        node_claims: Vec::new(),
+        capacity_buffers: Vec::new(),
+        ..view.clone()
+    }
+}
+
+fn unscheduled(view: ClusterView, claims: Vec<NodeClaim>, catalog: &Catalog, now: Timestamp) -> Vec<Placed> {
+    let run = DryRun::new(DryRunInput {
+        view,
+        claims,
+        catalog: catalog.clone(),
+        now,
+        shifted: Vec::new(),
+        settings: PlanSettings::default(),
+        disruption: None,
+    });
+    let (problem, solution) = run.place();
+    let report = Report::new(&problem, &solution, &run.faulty());
+    let placed = report.unschedulable.into_iter().map(|refused| Placed {
+        name: refused.pod,
+        outcome: Outcome::Unschedulable { reasons: refused.reasons, remedies: refused.remedies },
+    });
+    placed.collect()
+}

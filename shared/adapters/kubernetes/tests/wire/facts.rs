@@ -1,0 +1,101 @@
+//! The facts that checks of a cluster need, and what becomes of those that the caller may not read.
+
+use super::World;
+use nodeless_doctor::{Check, DefinitionState, Read, Severity, check_some};
+use nodeless_fake_kubernetes::resource::{CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS};
+use nodeless_fake_kubernetes::{PatchOptions, PatchType};
+use nodeless_kubernetes::facts;
+use serde_json::{Value, json};
+
+fn controller(name: &str, labels: &Value, image: &str, replicas: i64) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": { "name": name, "namespace": "kube-system", "labels": labels },
+        "spec": {
+            "replicas": replicas, "selector": { "matchLabels": { "app": name } },
+            "template": {
+                "metadata": { "labels": { "app": name } }, "spec": { "containers": [{ "name": "c", "image": image }] },
+            },
+        },
+    })
+}
+
+fn denied() -> [(u16, String); 1] {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "message": "no right", "code": 403,
+    });
+    [(403, status.to_string())]
+}
+
+fn state(definitions: &Read<Vec<nodeless_doctor::Definition>>, name: &str) -> DefinitionState {
+    let Read::Done(definitions) = definitions else { panic!("{definitions:?}") };
+    definitions.iter().find(|definition| definition.name == name).unwrap().state.clone()
+}
+
+#[tokio::test]
+async fn definitions_are_as_the_installation_would_treat_them() {
+    const POOLS: &str = "nodepools.karpenter.sh";
+    let bare = World::bare().await;
+    assert_eq!(state(&facts::definitions(&bare.connection).await.unwrap(), POOLS), DefinitionState::Missing);
+
+    let world = World::installed().await;
+    assert_eq!(state(&facts::definitions(&world.connection).await.unwrap(), POOLS), DefinitionState::Fine);
+    let patch = |patch: Value| {
+        world
+            .server
+            .patch(&CUSTOM_RESOURCE_DEFINITIONS, "", POOLS, None, PatchType::Merge, &patch, &PatchOptions::default())
+            .unwrap();
+    };
+    patch(json!({ "metadata": {
+        "labels": { "app.kubernetes.io/managed-by": "Helm" },
+        "annotations": { "meta.helm.sh/release-name": "karpenter-crd", "meta.helm.sh/release-namespace": "kube-system" },
+    } }));
+    let found = state(&facts::definitions(&world.connection).await.unwrap(), POOLS);
+    let DefinitionState::Noted(note) = &found else { panic!("{found:?}") };
+    assert!(note.contains("Helm release kube-system/karpenter-crd") && note.contains("never uninstall"), "{note}");
+
+    world.answer("GET /apis/apiextensions.k8s.io", denied());
+    assert!(matches!(facts::definitions(&world.connection).await.unwrap(), Read::Not(why) if why.contains("no right")));
+}
+
+#[tokio::test]
+async fn a_karpenter_is_found_by_label_or_image() {
+    let world = World::installed().await;
+    let labels = json!({ "app.kubernetes.io/name": "karpenter" });
+    world.create(&DEPLOYMENTS, controller("labelled", &labels, "mirror.example/k", 2));
+    world.create(&DEPLOYMENTS, controller("image", &json!({}), "public.ecr.aws/karpenter/controller:1.1.0", 0));
+    world.create(&DEPLOYMENTS, controller("other", &json!({}), "example/karpenter-dashboard", 1));
+    let Read::Done(mut found) = facts::karpenter(&world.connection).await.unwrap() else { panic!() };
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    let found = found.iter().map(|workload| (workload.name.as_str(), workload.replicas)).collect::<Vec<_>>();
+    assert_eq!(found, [("image", 0), ("labelled", 2)]);
+
+    let facts = facts::after_installation(&world.connection, jiff::Timestamp::now()).await.unwrap();
+    let findings = check_some(&facts, &[Check::Karpenter, Check::Objects]);
+    assert_eq!(findings.len(), 1, "{findings:#?}");
+    assert_eq!(findings[0].object, "Deployment kube-system/labelled");
+}
+
+#[tokio::test]
+async fn a_lease_is_read_and_a_refusal_is_a_finding() {
+    const LEASES: &str = "GET /apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+    let world = World::installed().await;
+    let now: jiff::Timestamp = "2026-01-10T12:00:20Z".parse().unwrap();
+    let lease =
+        |name: &str| json!({ "metadata": { "name": name }, "spec": { "renewTime": "2026-01-10T12:00:00.000000Z" } });
+    let list = json!({
+        "kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1", "metadata": { "resourceVersion": "1" },
+        "items": [lease("karpenter-leader-election"), lease("other")],
+    });
+    world.answer(LEASES, [(200, list.to_string())]);
+    let facts = facts::after_installation(&world.connection, now).await.unwrap();
+    let findings = check_some(&facts, &[Check::Karpenter]);
+    assert!(matches!(findings.as_slice(), [one] if one.object == "Lease karpenter-leader-election"), "{findings:#?}");
+
+    world.answer(LEASES, denied());
+    world.answer("GET /apis/apps/v1/deployments", denied());
+    let facts = facts::after_installation(&world.connection, now).await.unwrap();
+    let findings = check_some(&facts, &[Check::Karpenter]);
+    assert_eq!(findings.len(), 2, "{findings:#?}");
+    assert!(findings.iter().all(|finding| finding.severity == Severity::NotChecked), "{findings:#?}");
+}

@@ -1,0 +1,364 @@
+//! The conversion of all documents together.
+
+use crate::kubelet::{self, Class, Pool};
+use crate::metadata;
+use crate::object::{self, Kind};
+use crate::report::{Log, Problem};
+use crate::stream::{self, Chunk};
+use crate::yaml::{self, Item, Map, Node, Seq};
+use crate::{Conversion, Converted, Options, Source};
+use crate::{node_class, node_pool, node_template, provisioner, workload};
+use std::collections::BTreeMap;
+
+/// The maximum nesting depth of Lists.
+const MAXIMUM_NESTING: usize = 16;
+
+/// Converts files. A file without anything to convert keeps its text.
+#[must_use]
+pub fn convert(sources: &[Source], options: &Options) -> Conversion {
+    let mut conversion = Conversion::default();
+    let mut files = sources.iter().map(|source| read(source, &mut conversion.problems)).collect::<Vec<_>>();
+    conversion.read = files.iter().flat_map(|file| &file.objects).filter(|object| object.is_object).count();
+    for file in &mut files {
+        file.objects.iter_mut().for_each(|object| object.convert(options));
+    }
+    move_kubelets(&mut files);
+    let mut names = BTreeMap::new();
+    for file in &mut files {
+        file.finish(&mut conversion, &mut names);
+    }
+    conversion
+}
+
+/// A file in parts.
+struct File<'t> {
+    name: &'t str,
+    parts: Vec<Part<'t>>,
+    objects: Vec<Object>,
+}
+
+/// A document.
+struct Part<'t> {
+    chunk: Chunk<'t>,
+    /// Its content, with [`slot`]s in the places of objects; `None` for what is never changed.
+    shape: Option<Node>,
+}
+
+/// An object of a document.
+struct Object {
+    kind: Kind,
+    /// The objects that it is now: none, itself, and others that were added.
+    nodes: Vec<Node>,
+    log: Log,
+    changed: bool,
+    /// Whether it has a kind.
+    is_object: bool,
+}
+
+/// The place of an object in a document: its index in the file's objects.
+fn slot(index: usize) -> Node {
+    Node::text(format!("\u{0}{index}"))
+}
+
+fn slot_index(node: &Node) -> Option<usize> {
+    node.as_str()?.strip_prefix('\u{0}')?.parse().ok()
+}
+
+fn read<'t>(source: &'t Source, problems: &mut Vec<Problem>) -> File<'t> {
+    let mut file = File { name: &source.name, parts: Vec::new(), objects: Vec::new() };
+    for chunk in stream::split(&source.text) {
+        let shape = match yaml::parse(chunk.body) {
+            Ok(Some(root)) => read_document(root, source, &chunk, &mut file.objects, problems),
+            Ok(None) => None,
+            Err(error) => {
+                let found = stream::template(chunk.body);
+                problems.push(match found {
+                    Some((line, expression)) => templated(source, chunk.line + line - 1, &expression),
+                    None => Problem {
+                        source: source.name.clone(),
+                        object: None,
+                        field: format!("line {}", chunk.line + error.line - 1),
+                        problem: format!("it is not YAML that can be read: {}", error.problem),
+                    },
+                });
+                // Other documents of a template would only repeat this.
+                return File { name: &source.name, parts: Vec::new(), objects: Vec::new() };
+            }
+        };
+        file.parts.push(Part { chunk, shape });
+    }
+    file
+}
+
+fn templated(source: &Source, line: usize, expression: &str) -> Problem {
+    Problem {
+        source: source.name.clone(),
+        object: None,
+        field: format!("line {line}"),
+        problem: format!(
+            "the manifest has templating left in it ({expression}); render it first, for example with `helm template`, and convert \
+             the result"
+        ),
+    }
+}
+
+/// Replaces the objects of a document by slots.
+fn read_document(
+    root: Node,
+    source: &Source,
+    chunk: &Chunk<'_>,
+    objects: &mut Vec<Object>,
+    problems: &mut Vec<Problem>,
+) -> Option<Node> {
+    let before = objects.len();
+    let shape = place(root, source, (objects, problems), None, 0);
+    let old = objects[before..].iter().any(|object| object.kind.is_old());
+    // User data and annotations may have braces of their own.
+    let templated_at = objects[before..].iter().filter(|object| object.kind.is_old()).any(has_template);
+    if old
+        && templated_at
+        && let Some((line, expression)) = stream::template(chunk.body)
+    {
+        problems.push(templated(source, chunk.line + line - 1, &expression));
+        objects.truncate(before);
+        return None;
+    }
+    Some(shape)
+}
+
+/// Whether a value of an object has a template expression.
+fn has_template(object: &Object) -> bool {
+    fn any(node: &Node) -> bool {
+        match node {
+            Node::Scalar(scalar) => scalar.text.contains("{{"),
+            Node::Seq(seq) => seq.items.iter().any(|item| any(&item.value)),
+            Node::Map(map) => map.entries.iter().any(|entry| {
+                let own = ["userData", "annotations"].contains(&entry.key.text.as_str());
+                !own && (entry.key.text.contains("{{") || any(&entry.value))
+            }),
+        }
+    }
+    object.nodes.iter().any(any)
+}
+
+type Into<'a> = (&'a mut Vec<Object>, &'a mut Vec<Problem>);
+
+fn place(node: Node, source: &Source, (objects, problems): Into<'_>, list: Option<(&str, &str)>, depth: usize) -> Node {
+    let Node::Map(mut map) = node else { return node };
+    let (api_version, kind) = object::head(&map);
+    // Items of a typed list have no kind of their own.
+    let (api_version, kind) = match list {
+        Some((of_list, item)) if kind.is_empty() && !item.is_empty() => {
+            let version = if api_version.is_empty() { of_list.to_owned() } else { api_version };
+            map.set("apiVersion", Node::text(&version));
+            map.set("kind", Node::text(item));
+            (version, item.to_owned())
+        }
+        _ => (api_version, kind),
+    };
+    if let Some(item) = kind.strip_suffix("List").filter(|_| map.get("items").is_some() && depth < MAXIMUM_NESTING) {
+        if let Some(seq) = map.get_mut("items").and_then(Node::as_seq_mut) {
+            for member in &mut seq.items {
+                let value = std::mem::replace(&mut member.value, Node::text(""));
+                member.value = place(value, source, (objects, problems), Some((&api_version, item)), depth + 1);
+            }
+        }
+        return Node::Map(map);
+    }
+    let log = Log::new(&source.name, object::described(&map));
+    let is_object = !kind.is_empty();
+    let kind = Kind::of(&api_version, &kind).unwrap_or_else(|problem| {
+        problems.push(Problem {
+            source: source.name.clone(),
+            object: Some(log.object().to_owned()),
+            field: "apiVersion".to_owned(),
+            problem,
+        });
+        Kind::Other
+    });
+    objects.push(Object { kind, nodes: vec![Node::Map(map)], log, changed: false, is_object });
+    slot(objects.len() - 1)
+}
+
+impl Object {
+    fn convert(&mut self, options: &Options) {
+        let log = &mut self.log;
+        let Some(object) = self.nodes.first_mut().and_then(Node::as_map_mut) else { return };
+        self.changed = self.kind.is_old();
+        match self.kind {
+            Kind::Provisioner => {
+                let class = provisioner::convert(object, options, log);
+                self.nodes.extend(class);
+            }
+            Kind::AwsNodeTemplate => node_template::convert(object, options, log),
+            Kind::NodePool => node_pool::convert(object, log),
+            Kind::Ec2NodeClass => node_class::convert(object, log),
+            Kind::Claim => {
+                log.lost("", "left out: it is the state of an instance, which a controller writes, and is not applied from a manifest");
+                self.nodes.clear();
+            }
+            Kind::Workload => self.changed = workload::convert(object, log),
+            Kind::CurrentNodePool => metadata::check_kubelet(object, log),
+            Kind::CurrentEc2NodeClass | Kind::Other => {}
+        }
+    }
+}
+
+/// The kinds that a conversion results in.
+fn result_kind(node: &Node) -> Option<&'static str> {
+    let (api_version, kind) = object::head(node.as_map()?);
+    match (api_version.as_str(), kind.as_str()) {
+        ("karpenter.sh/v1", "NodePool") => Some("NodePool"),
+        ("karpenter.k8s.aws/v1", "EC2NodeClass") => Some("EC2NodeClass"),
+        _ => None,
+    }
+}
+
+fn move_kubelets(files: &mut [File<'_>]) {
+    let mut pools = Vec::new();
+    let mut classes = Vec::new();
+    let mut places = Vec::new();
+    for (file, of_file) in files.iter_mut().enumerate() {
+        for (index, object) in of_file.objects.iter_mut().enumerate() {
+            let converted = object.kind.is_old();
+            let field = match object.kind {
+                Kind::Provisioner => "spec.kubeletConfiguration",
+                _ => "spec.template.spec.kubelet",
+            };
+            let mut log = Some(&mut object.log);
+            for node in &mut object.nodes {
+                match (result_kind(node), node) {
+                    (Some("NodePool"), Node::Map(map)) => {
+                        if let Some(log) = log.take() {
+                            pools.push(Pool { object: map, log, converted, field });
+                            places.push((file, index));
+                        }
+                    }
+                    (Some(_), Node::Map(map)) => classes.push(Class { object: map, converted }),
+                    _ => {}
+                }
+            }
+        }
+    }
+    let copies = kubelet::distribute(&mut pools, &mut classes);
+    for copy in copies {
+        let (file, index) = places[copy.pool];
+        files[file].objects[index].nodes.push(copy.object);
+    }
+}
+
+impl File<'_> {
+    /// Writes the file, and adds its objects and reports to the conversion.
+    fn finish(&mut self, conversion: &mut Conversion, names: &mut BTreeMap<(&'static str, String), String>) {
+        let mut text = String::new();
+        for part in std::mem::take(&mut self.parts) {
+            let verbatim = part.chunk.verbatim.to_owned();
+            let written = part.shape.and_then(|shape| self.write(shape, &part.chunk, &mut conversion.problems));
+            text.push_str(&written.unwrap_or(verbatim));
+        }
+        for object in &mut self.objects {
+            conversion.notes.append(&mut object.log.notes);
+            let failed = !object.log.problems.is_empty();
+            conversion.problems.append(&mut object.log.problems);
+            for node in &object.nodes {
+                let (Some(kind), Some(map)) = (result_kind(node), node.as_map()) else { continue };
+                let name = object::name(map);
+                if let Some(other) = names.insert((kind, name.clone()), object.log.object().to_owned()) {
+                    conversion.problems.push(Problem {
+                        source: object.log.source().to_owned(),
+                        object: Some(object.log.object().to_owned()),
+                        field: "metadata.name".to_owned(),
+                        problem: format!("{kind} {name} is also the result of {other}; rename or remove one of them"),
+                    });
+                }
+                if object.kind.is_old() && !failed {
+                    conversion.objects.push(Converted {
+                        source: self.name.to_owned(),
+                        from: object.log.object().to_owned(),
+                        kind,
+                        value: node.to_value(),
+                    });
+                }
+            }
+        }
+        conversion.files.push(Source { name: self.name.to_owned(), text });
+    }
+
+    /// The new text of a document; `None` if it keeps its text.
+    fn write(&self, shape: Node, chunk: &Chunk<'_>, problems: &mut Vec<Problem>) -> Option<String> {
+        let slots = slots(&shape);
+        let changed = slots.iter().filter(|index| self.objects[**index].changed).collect::<Vec<_>>();
+        if changed.is_empty() {
+            return None;
+        }
+        let is_json = chunk.body.trim_start().starts_with('{');
+        let nodes = match slot_index(&shape) {
+            Some(index) => self.objects[index].nodes.clone(),
+            None => vec![self.filled(shape)],
+        };
+        if let [node] = nodes.as_slice()
+            && changed.iter().all(|index| self.objects[**index].kind == Kind::Workload)
+        {
+            let renamed = workload::in_text(chunk.verbatim);
+            let body = if chunk.marked { &renamed[3..] } else { &renamed };
+            if yaml::parse(body).is_ok_and(|read| read.is_some_and(|read| read.to_value() == node.to_value())) {
+                return Some(renamed);
+            }
+        }
+        let mut text = String::new();
+        for (index, node) in nodes.iter().enumerate() {
+            if chunk.marked || index > 0 {
+                text.push_str("---\n");
+            }
+            text.push_str(&written(node, is_json).unwrap_or_else(|| {
+                problems.push(Problem {
+                    source: self.name.to_owned(),
+                    object: None,
+                    field: format!("line {}", chunk.line),
+                    problem: "the converted object cannot be written as YAML; this is a bug in nodeless".to_owned(),
+                });
+                String::new()
+            }));
+        }
+        Some(text)
+    }
+
+    /// A List with its objects.
+    fn filled(&self, node: Node) -> Node {
+        let Node::Map(mut map) = node else { return node };
+        map.set("apiVersion", Node::text("v1"));
+        map.set("kind", Node::text("List"));
+        if let Some(seq) = map.get_mut("items").and_then(Node::as_seq_mut) {
+            let mut items = Vec::new();
+            for item in std::mem::take(&mut seq.items) {
+                let Some(index) = slot_index(&item.value) else {
+                    let value = self.filled(item.value);
+                    items.push(Item { value, comments: item.comments });
+                    continue;
+                };
+                let mut comments = Some(item.comments);
+                for node in &self.objects[index].nodes {
+                    items.push(Item { comments: comments.take().unwrap_or_default(), value: node.clone() });
+                }
+            }
+            *seq = Seq { items, ..std::mem::take(seq) };
+        }
+        Node::Map(map)
+    }
+}
+
+fn slots(node: &Node) -> Vec<usize> {
+    if let Some(index) = slot_index(node) {
+        return vec![index];
+    }
+    let items = node.as_map().and_then(|map: &Map| map.get("items")).and_then(Node::as_seq);
+    items.map_or_else(Vec::new, |seq| seq.items.iter().flat_map(|item| slots(&item.value)).collect())
+}
+
+/// The text of an object: with its comments, or plain if that has another value.
+fn written(node: &Node, is_json: bool) -> Option<String> {
+    let value = node.to_value();
+    let same = |text: &str| yaml::parse(text).is_ok_and(|read| read.is_some_and(|read| read.to_value() == value));
+    let with_comments = (!is_json).then(|| yaml::write(node)).filter(|text| same(text));
+    with_comments.or_else(|| Some(yaml::write(&yaml::plain(node))).filter(|text| same(text)))
+}

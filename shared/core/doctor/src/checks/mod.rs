@@ -1,0 +1,30 @@
+//! The checks, each a function of the facts.
+
+mod access;
+mod budgets;
+mod classes;
+mod definitions;
+mod karpenter;
+mod objects;
+mod pools;
+mod quotas;
+
+use crate::facts::Facts;
+use crate::finding::Finding;
+
+/// The findings of all checks.
+pub(crate) fn all(facts: &Facts) -> Vec<Finding> {
+    let checks = [
+        access::check as fn(&Facts, &mut Vec<Finding>),
+        definitions::check,
+        karpenter::check,
+        objects::check,
+        classes::check,
+        pools::check,
+        quotas::check,
+        budgets::check,
+    ];
+    let mut findings = Vec::new();
+    checks.iter().for_each(|check| check(facts, &mut findings));
+    findings
+}

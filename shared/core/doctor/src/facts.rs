@@ -1,0 +1,170 @@
+//! What is known about a cluster.
+
+use jiff::Timestamp;
+use nodeless_api::view::ClusterView;
+
+/// A fact, or why it could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Read<T> {
+    /// It was read.
+    Done(T),
+    /// It was not; the text says why.
+    Not(String),
+}
+
+/// What is known about a cluster.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The time of the check.
+    pub now: Timestamp,
+    /// The cluster.
+    pub view: ClusterView,
+    /// What could not be read of it: each a kind, and why.
+    pub unread: Vec<(String, String)>,
+    /// The CustomResourceDefinitions of nodeless, as the installation would treat them.
+    pub definitions: Read<Vec<Definition>>,
+    /// Objects of Karpenter's earlier APIs.
+    pub earlier: Read<Vec<EarlierObjects>>,
+    /// Deployments that run Karpenter.
+    pub karpenter: Read<Vec<Workload>>,
+    /// When Karpenter's leader last renewed its lease.
+    pub lease: Read<Option<Timestamp>>,
+    /// What the planner says.
+    pub planned: Read<Planned>,
+    /// What EKS says about access to the cluster.
+    pub access: Read<Access>,
+    /// Quotas of EC2.
+    pub quotas: Read<Vec<Quota>>,
+}
+
+impl Facts {
+    /// No facts, for this reason.
+    #[must_use]
+    pub fn unread(now: Timestamp, why: &str) -> Self {
+        Self {
+            now,
+            view: ClusterView::default(),
+            unread: Vec::new(),
+            definitions: Read::Not(why.to_owned()),
+            earlier: Read::Not(why.to_owned()),
+            karpenter: Read::Not(why.to_owned()),
+            lease: Read::Not(why.to_owned()),
+            planned: Read::Not(why.to_owned()),
+            access: Read::Not(why.to_owned()),
+            quotas: Read::Not(why.to_owned()),
+        }
+    }
+}
+
+/// A CustomResourceDefinition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    /// Its name.
+    pub name: String,
+    /// Whether nodeless works without it.
+    pub optional: bool,
+    /// How the installation would treat it.
+    pub state: DefinitionState,
+}
+
+/// How the installation would treat a CustomResourceDefinition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DefinitionState {
+    /// It would be installed.
+    Missing,
+    /// It cannot be used, and why.
+    Refused(String),
+    /// It is used, with something to know about who manages it or which fields it has.
+    Noted(String),
+    /// It is used.
+    Fine,
+}
+
+/// Objects of an API that v1 replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EarlierObjects {
+    /// The kind.
+    pub kind: String,
+    /// The number of objects.
+    pub count: usize,
+}
+
+/// A Deployment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The number of replicas that are wanted.
+    pub replicas: i64,
+    /// The number of pods that exist.
+    pub running: i64,
+}
+
+/// What the planner says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Planned {
+    /// For each NodePool: what it says of a small pod that only this NodePool can serve.
+    pub probes: Vec<Placed>,
+    /// Pending pods.
+    pub pending: Vec<Placed>,
+}
+
+/// What the planner says of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The NodePool of a probe, or the pod as `namespace/name`.
+    pub name: String,
+    /// The outcome.
+    pub outcome: Outcome,
+}
+
+/// The outcome of planning for a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It can be placed.
+    Placed,
+    /// It cannot.
+    Unschedulable {
+        /// Why not.
+        reasons: Vec<String>,
+        /// What would help.
+        remedies: Vec<String>,
+    },
+}
+
+/// Access to a cluster, as EKS has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The cluster's name.
+    pub cluster: String,
+    /// The authentication mode: `API`, `API_AND_CONFIG_MAP` or `CONFIG_MAP`.
+    pub mode: String,
+    /// The access entries.
+    pub entries: Vec<AccessEntry>,
+}
+
+/// An access entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessEntry {
+    /// The ARN of the principal.
+    pub principal: String,
+    /// The type: `EC2_LINUX`, `EC2_WINDOWS`, `EC2`, `STANDARD` and others.
+    pub kind: String,
+}
+
+/// A quota of vCPUs of running instances.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Its name.
+    pub name: String,
+    /// Its code.
+    pub code: String,
+    /// The capacity type that it bounds: `on-demand` or `spot`.
+    pub capacity_type: String,
+    /// The first letters of the instance families that it bounds.
+    pub families: Vec<String>,
+    /// The number of vCPUs.
+    pub vcpus: i64,
+}

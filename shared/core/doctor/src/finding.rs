@@ -1,0 +1,78 @@
+//! What a check finds.
+
+use serde::Serialize;
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Severity {
+    /// nodeless does not work, or harm is done, until it is fixed.
+    Error,
+    /// Something does not work as its owner expects, or will not later.
+    Warning,
+    /// It could not be checked.
+    NotChecked,
+}
+
+/// What is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Check {
+    /// Authentication mode and access entries.
+    Access,
+    /// CustomResourceDefinitions, and who manages them.
+    Definitions,
+    /// A Karpenter that runs.
+    Karpenter,
+    /// Objects of Karpenter's earlier APIs, and objects that cannot be read.
+    Objects,
+    /// EC2NodeClasses that are not ready.
+    NodeClasses,
+    /// Tags by which subnets and security groups are found.
+    Discovery,
+    /// NodePools that nothing can serve.
+    NodePools,
+    /// Quotas of EC2 that limits of NodePools would hit.
+    Quotas,
+    /// PodDisruptionBudgets that never allow an eviction.
+    DisruptionBudgets,
+    /// Pods that cannot be scheduled.
+    Pods,
+}
+
+/// What a check finds. The order is that in which findings are shown.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// How much it matters.
+    pub severity: Severity,
+    /// What was checked.
+    pub check: Check,
+    /// Kind and name of the object; empty if it is about no single object.
+    pub object: String,
+    /// What is wrong.
+    pub problem: String,
+    /// What to do.
+    pub advice: String,
+}
+
+impl Finding {
+    pub(crate) fn new(severity: Severity, check: Check, object: impl Into<String>) -> Self {
+        Self { severity, check, object: object.into(), problem: String::new(), advice: String::new() }
+    }
+
+    pub(crate) fn problem(mut self, problem: impl Into<String>) -> Self {
+        self.problem = problem.into();
+        self
+    }
+
+    pub(crate) fn advice(mut self, advice: impl Into<String>) -> Self {
+        self.advice = advice.into();
+        self
+    }
+
+    /// A check that was not made.
+    pub(crate) fn not_checked(check: Check, why: &str, advice: impl Into<String>) -> Self {
+        Self::new(Severity::NotChecked, check, "").problem(format!("not checked: {why}")).advice(advice)
+    }
+}
