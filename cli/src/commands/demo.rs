@@ -1,6 +1,7 @@
 //! `nodeless demo`: scales a Deployment in a local simulated cluster and prints what nodeless does.
 
 use super::local::{KUBECONFIG, Shutdown, print_summary, speed};
+use crate::commands::local::Web;
 use crate::demo::steps::Demo;
 use crate::demo::{Progress, style};
 use crate::error::CliError;
@@ -63,11 +64,17 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     }
     match open {
         Some((mut end, kubeconfig)) => {
+            let mut served = Ok(());
             if outcome.is_some() {
-                print_commands(&kubeconfig)?;
-                end.wait().await;
+                let web = Web::anywhere().await?;
+                print_commands(&kubeconfig, web.url().as_deref())?;
+                served = tokio::select! {
+                    () = end.wait() => Ok(()),
+                    failed = web.serve(kubeconfig.path(), CLUSTER) => failed,
+                };
             }
             print_summary(&world, &kubeconfig)?;
+            served?;
         }
         None => drop(output::line(
             "\nThe demo ended and left no files. To use a simulated cluster with kubectl, run: nodeless local --speed 20",
@@ -79,10 +86,11 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     }
 }
 
-fn print_commands(kubeconfig: &Kubeconfig) -> Result<(), CliError> {
+fn print_commands(kubeconfig: &Kubeconfig, web: Option<&str>) -> Result<(), CliError> {
+    let view = web.map_or_else(String::new, |url| format!(" See it in a browser at {url}/."));
     output::line(format_args!(
         "
-The cluster runs until you press Ctrl-C. In another terminal, run:
+The cluster runs until you press Ctrl-C.{view} In another terminal, run:
 
   export KUBECONFIG='{}'
   kubectl scale deployment inflate --replicas=5

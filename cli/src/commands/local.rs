@@ -39,6 +39,11 @@ pub(crate) struct Arguments {
     /// Apply a NodePool and an EC2NodeClass, both with the name default, at the start
     #[arg(long)]
     with_nodepool: bool,
+    /// Serve the view of the cluster (see `nodeless view`) to browsers on this machine, on this port of 127.0.0.1
+    /// [default: any free port]
+    #[cfg(feature = "kubernetes")]
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "0")]
+    web: Option<u16>,
     /// Run only the control plane, the instances and the AWS APIs, without nodeless, for functions that run elsewhere
     #[arg(long)]
     no_controllers: bool,
@@ -66,7 +71,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     nodeless_telemetry::init_for_people()?;
     let kubernetes = Port::bind("--port", arguments.port).await?;
     let aws = Port::bind("--aws-port", arguments.aws_port).await?;
-    let urls = (kubernetes.url(), aws.url());
+    let web = Web::bind(arguments).await?;
+    let urls = Urls { kubernetes: kubernetes.url(), aws: aws.url(), web: web.url() };
     let mut end = Shutdown::new()?;
     let log = Arc::new(Quiet::default());
     let controllers = match arguments.no_controllers {
@@ -78,13 +84,69 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     if arguments.with_nodepool {
         world.apply_node_pool()?;
     }
-    let kubeconfig = Kubeconfig::write(&arguments.kubeconfig, &arguments.cluster_name, &urls.0)?;
+    let kubeconfig = Kubeconfig::write(&arguments.kubeconfig, &arguments.cluster_name, &urls.kubernetes)?;
     match arguments.output {
         Output::Json => output::line(ready_json(&urls, kubeconfig.path()))?,
         Output::Text => output::line(ready_text(arguments, &urls, kubeconfig.path()))?,
     };
-    end.wait().await;
-    print_summary(&world, &kubeconfig)
+    let served = tokio::select! {
+        () = end.wait() => Ok(()),
+        failed = web.serve(kubeconfig.path(), &arguments.cluster_name) => failed,
+    };
+    print_summary(&world, &kubeconfig)?;
+    served
+}
+
+/// The addresses of a local cluster.
+struct Urls {
+    kubernetes: String,
+    aws: String,
+    /// Of the view, if it is served.
+    web: Option<String>,
+}
+
+/// The view of the cluster in a browser, if requested.
+pub(crate) struct Web(Option<Port>);
+
+impl Web {
+    #[cfg(feature = "kubernetes")]
+    async fn bind(arguments: &Arguments) -> Result<Self, CliError> {
+        match arguments.web {
+            Some(port) => Ok(Self(Some(Port::bind("--web", port).await?))),
+            None => Ok(Self(None)),
+        }
+    }
+
+    #[cfg(not(feature = "kubernetes"))]
+    #[expect(clippy::unused_async, reason = "with the feature `kubernetes` it binds a port")]
+    async fn bind(_: &Arguments) -> Result<Self, CliError> {
+        Ok(Self(None))
+    }
+
+    /// On any free port, in builds that can read a cluster.
+    pub(crate) async fn anywhere() -> Result<Self, CliError> {
+        if cfg!(feature = "kubernetes") { Ok(Self(Some(Port::bind("--web", 0).await?))) } else { Ok(Self(None)) }
+    }
+
+    /// Its address.
+    pub(crate) fn url(&self) -> Option<String> {
+        self.0.as_ref().map(Port::url)
+    }
+
+    /// Serves it until the process ends. Without a view, this waits for ever.
+    #[cfg(feature = "kubernetes")]
+    pub(crate) async fn serve(self, kubeconfig: &Path, cluster_name: &str) -> Result<(), CliError> {
+        match self.0 {
+            Some(port) => crate::view::serve_local(kubeconfig, cluster_name, port).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Waits for ever.
+    #[cfg(not(feature = "kubernetes"))]
+    pub(crate) async fn serve(self, _: &Path, _: &str) -> Result<(), CliError> {
+        std::future::pending().await
+    }
 }
 
 /// The signals that end the process: SIGINT (Ctrl-C) and SIGTERM.
@@ -140,15 +202,24 @@ pub(crate) fn print_summary(world: &LocalWorld, kubeconfig: &Kubeconfig) -> Resu
     Ok(())
 }
 
-fn ready_json((kubernetes, aws): &(String, String), kubeconfig: &Path) -> String {
-    serde_json::json!({ "kubernetes": kubernetes, "aws": aws, "kubeconfig": kubeconfig }).to_string()
+fn ready_json(urls: &Urls, kubeconfig: &Path) -> String {
+    let Urls { kubernetes, aws, web } = urls;
+    let mut ready = serde_json::json!({ "kubernetes": kubernetes, "aws": aws, "kubeconfig": kubeconfig });
+    if let Some(web) = web {
+        ready["web"] = serde_json::json!(web);
+    }
+    ready.to_string()
 }
 
-fn ready_text(arguments: &Arguments, (kubernetes, aws): &(String, String), kubeconfig: &Path) -> String {
+fn ready_text(arguments: &Arguments, urls: &Urls, kubeconfig: &Path) -> String {
+    let Urls { kubernetes, aws, web } = urls;
     let Arguments { cluster_name, region, speed, no_controllers, with_nodepool, .. } = arguments;
     let time = if *speed == 1.0 { String::new() } else { format!(", time runs {speed} times faster") };
     let work = if *no_controllers { "nodeless does not run (--no-controllers)" } else { "nodeless runs" };
     let kubeconfig = kubeconfig.display();
+    let web = web
+        .as_ref()
+        .map_or_else(String::new, |url| format!("\n  view             {url}/ (for browsers on this machine)"));
     let node_pool = if *with_nodepool {
         String::new()
     } else {
@@ -159,7 +230,7 @@ fn ready_text(arguments: &Arguments, (kubernetes, aws): &(String, String), kubec
 
   Kubernetes API   {kubernetes}
   AWS APIs         {aws}
-  kubeconfig       {kubeconfig}
+  kubeconfig       {kubeconfig}{web}
 
 To use it, run in another terminal, for example:
 

@@ -17,6 +17,7 @@ use nodeless_kubernetes::Connection;
 use nodeless_view::{Cluster, Line, Picture, Screen, plain, table};
 use source::Source;
 use std::io::IsTerminal as _;
+use std::path::Path;
 use std::time::Duration;
 
 /// The width of the table if standard output is no terminal.
@@ -57,6 +58,19 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
         return sentences(&viewed, &mut source, &mut cluster).await;
     }
     live::run(viewed, source, cluster).await
+}
+
+/// Serves the view of a local cluster to browsers until the process ends.
+pub(crate) async fn serve_local(kubeconfig: &Path, cluster_name: &str, port: Port) -> Result<(), CliError> {
+    let viewed = Viewed {
+        connection: Connection::with_kubeconfig(Some(kubeconfig), None).await?,
+        catalog: catalog::read(None)?,
+        title: format!("nodeless view, local cluster {cluster_name}"),
+    };
+    let mut cluster = Cluster::default();
+    let mut source = Source::start(&viewed.connection);
+    source.first(&mut cluster).await?;
+    web::serve(viewed, source, cluster, port).await
 }
 
 fn title(arguments: &Arguments) -> String {

@@ -250,3 +250,19 @@ fn decisions_are_read_from_the_table_of_a_local_cluster() {
     let none = decisions("other");
     assert!(none.code == Some(0) && none.stderr.contains("contains no items"), "{}{}", none.stdout, none.stderr);
 }
+
+#[test]
+fn the_view_of_a_local_cluster_is_served() {
+    let world = World::start(&["--with-nodepool", "--web"]);
+    let web = world.web.as_deref().unwrap().strip_prefix("http://").unwrap().to_owned();
+    let get = |path: &str| {
+        use std::io::{Read as _, Write as _};
+        let mut stream = std::net::TcpStream::connect(&web).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {web}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    // The port is bound before the view has read the cluster.
+    wait_for("the page", || get("/").contains("<html"));
+}

@@ -7,7 +7,7 @@ use crate::lines::{
 use aws_config::SdkConfig;
 use jiff::Timestamp;
 use lambda_runtime::Error;
-use nodeless_doctor::Check;
+use nodeless_doctor::{Check, Severity};
 use nodeless_eks::Tokens;
 use nodeless_kubernetes::install::{self, InstallError, Report, Wake};
 use nodeless_kubernetes::{ApiServer, Connection, facts};
@@ -65,12 +65,16 @@ pub(crate) async fn handle(
     Ok(report)
 }
 
-/// Logs what is in the way of nodeless. A cluster that cannot be checked is no reason to fail: everything is installed.
+/// Logs what is in the way of nodeless. A cluster that cannot be checked is no reason to fail: everything is installed. Without
+/// cluster-admin, after the first installation, the installer may not read everything: that is no warning.
 async fn check_cluster(cluster: &str, connection: &Connection) {
     match facts::after_installation(connection, Timestamp::now()).await {
         Ok(facts) => {
             for finding in nodeless_doctor::check_some(&facts, &[Check::Karpenter, Check::Objects]) {
-                log(Some(cluster), &ClusterFinding { finding: &finding });
+                match finding.severity {
+                    Severity::NotChecked => log(Some(cluster), &ClusterNotChecked { error: &finding.problem }),
+                    Severity::Error | Severity::Warning => log(Some(cluster), &ClusterFinding { finding: &finding }),
+                }
             }
         }
         Err(error) => log(Some(cluster), &ClusterNotChecked { error: &error.to_string() }),

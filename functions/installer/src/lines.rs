@@ -40,7 +40,7 @@ impl Line for ClusterFinding<'_> {
     const LEVEL: Level = Level::Warn;
 }
 
-/// The cluster could not be checked after the installation.
+/// A check of the cluster after the installation could not be made.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClusterNotChecked<'a> {
@@ -49,7 +49,7 @@ pub(crate) struct ClusterNotChecked<'a> {
 
 impl Line for ClusterNotChecked<'_> {
     const EVENT: &'static str = "cluster-not-checked";
-    const LEVEL: Level = Level::Warn;
+    const LEVEL: Level = Level::Info;
 }
 
 /// The webhook is not installed.

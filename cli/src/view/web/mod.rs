@@ -45,21 +45,34 @@ struct Document<'d> {
 }
 
 /// Serves the view until Ctrl-C.
-pub(super) async fn run(viewed: Viewed, mut source: Source, mut cluster: Cluster, port: Port) -> Result<(), CliError> {
+pub(super) async fn run(viewed: Viewed, source: Source, cluster: Cluster, port: Port) -> Result<(), CliError> {
     let mut end = Shutdown::new()?;
+    let url = port.url();
+    output::line(format_args!("{} is at {url}/ for browsers on this machine. Press Ctrl-C to end it.", viewed.title))?;
+    tokio::select! {
+        () = end.wait() => Ok(()),
+        failed = serve(viewed, source, cluster, port) => failed,
+    }
+}
+
+/// Serves the view until the process ends.
+pub(super) async fn serve(
+    viewed: Viewed,
+    mut source: Source,
+    mut cluster: Cluster,
+    port: Port,
+) -> Result<(), CliError> {
     let viewed = Arc::new(viewed);
     let mut picture = viewed.picture(&cluster);
     let mut trouble = None;
     let (sender, receiver) = watch::channel(Arc::new(viewed.shown(1, &picture, None)?));
     let url = port.url();
     port.serve(server::router(server::State { viewed: viewed.clone(), shown: receiver, hosts: guard::hosts(&url) }));
-    output::line(format_args!("{} is at {url}/ for browsers on this machine. Press Ctrl-C to end it.", viewed.title))?;
     let (mut dirty, mut pause, mut made) = (false, INTERVAL, Instant::now());
     let mut tick = interval(INTERVAL);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            () = end.wait() => return Ok(()),
             () = source.changed(&mut cluster) => dirty = true,
             _ = tick.tick() => {
                 if (!dirty && trouble == source.trouble()) || made.elapsed() < pause {

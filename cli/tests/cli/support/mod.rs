@@ -79,6 +79,8 @@ pub(crate) struct World {
     pub(crate) kubeconfig: PathBuf,
     pub(crate) kubernetes: String,
     pub(crate) aws: String,
+    /// The address of the view, with `--web`.
+    pub(crate) web: Option<String>,
     folder: Folder,
     child: Child,
 }
@@ -101,7 +103,8 @@ impl World {
         });
         let text = |name: &str| announced[name].as_str().unwrap().to_owned();
         let (kubernetes, aws) = (text("kubernetes"), text("aws"));
-        Self { kubeconfig: text("kubeconfig").into(), kubernetes, aws, folder, child }
+        let web = announced["web"].as_str().map(str::to_owned);
+        Self { kubeconfig: text("kubeconfig").into(), kubernetes, aws, web, folder, child }
     }
 
     /// Its log so far.
