@@ -186,7 +186,10 @@ def test_annotations_and_labels_of_nodeless_exist() -> None:
 def test_labels_and_annotations_of_karpenter_exist() -> None:
     known = set(re.findall(r'"(karpenter\.(?:sh|k8s\.aws)/[\w-]+)"', sources("shared")))
     # Tags by which subnets are found are a user's choice.
-    known |= {"karpenter.sh/discovery", "karpenter.sh/v1", "karpenter.k8s.aws/v1"}
+    known.add("karpenter.sh/discovery")
+    # API versions, the earlier ones of `nodeless convert` too.
+    known |= {f"karpenter.sh/{version}" for version in ("v1", "v1beta1", "v1alpha5")}
+    known |= {f"karpenter.k8s.aws/{version}" for version in ("v1", "v1beta1", "v1alpha1")}
     for where, name in quoted(r"(karpenter\.(?:sh|k8s\.aws)/[\w-]+)(?:[:=].*)?"):
         assert name in known, f"{where}: the code has no {name}"
 
