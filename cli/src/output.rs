@@ -5,6 +5,7 @@
 
 use crate::error::CliError;
 use console::Term;
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write, stderr, stdout};
 use textwrap::{Options, WordSplitter};
@@ -55,6 +56,12 @@ pub(crate) fn text(text: &str) -> Result<Reader, CliError> {
 fn columns(term: &Term) -> Option<usize> {
     let (_, columns) = term.is_term().then(|| term.size_checked()).flatten()?;
     Some(usize::from(columns).max(MIN_COLUMNS))
+}
+
+/// A text in lines of at most this many columns, broken between words.
+pub(crate) fn lines(text: &str, columns: usize) -> Vec<String> {
+    let options = Options::new(columns).break_words(false).word_splitter(WordSplitter::NoHyphenation);
+    textwrap::wrap(text, options).into_iter().map(Cow::into_owned).collect()
 }
 
 /// The text with lines of at most this many columns where words allow it.

@@ -25,6 +25,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import generated_files  # noqa: E402
 from pages import DOCS, ROOT  # noqa: E402
 
 COLUMN, ROW, WIDTH, HEIGHT, MARGIN, HEAD = 252, 106, 172, 58, 24, 64
@@ -187,16 +188,5 @@ def drawn() -> dict[Path, str]:
     return {path.with_suffix(".svg"): draw(read(path.read_text(), path.name)) for path in sources}
 
 
-def main() -> None:
-    stale = []
-    for path, content in drawn().items():
-        if "--write" in sys.argv:
-            path.write_text(content)
-        elif not path.is_file() or path.read_text() != content:
-            stale.append(str(path.relative_to(ROOT)))
-    if stale:
-        sys.exit(f"out of date: {', '.join(stale)}; run make docs-update")
-
-
 if __name__ == "__main__":
-    main()
+    generated_files.main(drawn())

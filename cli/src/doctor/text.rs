@@ -2,6 +2,7 @@
 
 use super::Report;
 use crate::local::counted;
+use crate::output;
 use nodeless_doctor::{Finding, Severity};
 
 /// The column at which the text of a finding begins.
@@ -36,12 +37,12 @@ fn one(finding: &Finding, width: usize, text: &mut String) {
     };
     let problem = finding.problem.strip_prefix("not checked: ").unwrap_or(&finding.problem);
     let subject = if finding.object.is_empty() { topic(finding) } else { finding.object.clone() };
-    let lines = wrapped(&format!("{subject}: {problem}"), width - INDENT);
+    let lines = output::lines(&format!("{subject}: {problem}"), width - INDENT);
     for (index, line) in lines.iter().enumerate() {
         let label = if index == 0 { label } else { "" };
         text.push_str(&format!("{label:<INDENT$}{line}\n"));
     }
-    for (index, line) in wrapped(&finding.advice, width - INDENT - 3).iter().enumerate() {
+    for (index, line) in output::lines(&finding.advice, width - INDENT - 3).iter().enumerate() {
         let mark = if index == 0 { "-> " } else { "   " };
         text.push_str(&format!("{:<INDENT$}{mark}{line}\n", ""));
     }
@@ -64,24 +65,6 @@ fn topic(finding: &Finding) -> String {
         Check::Pods => "pods",
     }
     .to_owned()
-}
-
-/// Lines of at most this many characters, except for longer words.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    for word in text.split_whitespace() {
-        let fits = line.is_empty() || line.chars().count() + 1 + word.chars().count() <= width;
-        if !fits {
-            lines.push(std::mem::take(&mut line));
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    lines.push(line);
-    lines
 }
 
 #[cfg(test)]

@@ -189,6 +189,9 @@ fn a_region_and_a_node_pool_are_ready_at_the_start() {
         "jsonpath={.items[*].metadata.labels.topology\\.kubernetes\\.io/zone}",
     ]);
     assert!(zones.split(' ').all(|zone| zone.starts_with("eu-central-1")), "{zones}");
+    // The definition accepts a schedule with a time zone.
+    let budget = "spec: { disruption: { budgets: [{ nodes: \"0\", schedule: \"CRON_TZ=Europe/Berlin 0 8 * * mon-fri\", duration: 10h }] } }";
+    kubectl.run(&["patch", "nodepool", "default", "--type", "merge", "--patch", budget]);
     let claims = kubectl.run(&["get", "nodeclaims,nodepools"]);
     assert!(claims.contains("PRICE"), "{claims}");
     let price = kubectl.run(&[

@@ -10,6 +10,7 @@ pub mod facts;
 pub mod file;
 pub mod instance_types;
 pub mod node_class;
+mod node_price;
 pub mod overlay;
 pub mod reported_memory;
 pub mod stored;

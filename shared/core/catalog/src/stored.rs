@@ -11,7 +11,6 @@ use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use jiff::Timestamp;
-use nodeless_model::CapacityType;
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{Facts, FactsError, Zone, synthetic_spot_price};
@@ -230,19 +229,6 @@ impl CatalogType {
     /// The zones that offer it, with capacity types and prices.
     pub fn zones<'a>(&'a self, catalog: &'a Catalog) -> impl Iterator<Item = (&'a Zone, &'a ZoneOffer)> {
         self.offers.iter().filter_map(|offer| Some((catalog.zones.get(usize::from(offer.zone))?, offer)))
-    }
-
-    /// What a node of this type costs in a zone, in dollars an hour: the spot price for spot, the on-demand price otherwise (an
-    /// instance in a capacity reservation is billed as on-demand). `None` if it is unknown.
-    #[must_use]
-    pub fn price_in(&self, catalog: &Catalog, zone: &str, capacity_type: CapacityType) -> Option<f64> {
-        let offer = self.zones(catalog).find(|(known, _)| known.name == zone).map(|(_, offer)| offer);
-        let on_demand = || offer.and_then(|offer| offer.on_demand_price).or(self.on_demand_price);
-        let price = match capacity_type {
-            CapacityType::Spot => offer?.spot_price,
-            CapacityType::OnDemand | CapacityType::Reserved => on_demand(),
-        };
-        price.map(Price::dollars)
     }
 }
 

@@ -193,6 +193,16 @@ mod tests {
         ] {
             assert_eq!(is_active(&window, now.parse().unwrap()), Some(active), "{now}");
         }
+        // Berlin is an hour ahead of UTC in winter, and two in summer.
+        let window = BudgetWindow { schedule: "CRON_TZ=Europe/Berlin 0 9 * * *".into(), ..window };
+        for (now, active) in [
+            ("2026-01-05T07:59:59Z", false),
+            ("2026-01-05T08:00:00Z", true),
+            ("2026-07-06T07:00:00Z", true),
+            ("2026-07-06T15:00:00Z", false),
+        ] {
+            assert_eq!(is_active(&window, now.parse().unwrap()), Some(active), "{now}");
+        }
         let bad = BudgetWindow { schedule: "nonsense".into(), duration: Duration::from_secs(60) };
         assert_eq!(is_active(&bad, Timestamp::UNIX_EPOCH), None);
     }

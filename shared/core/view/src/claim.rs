@@ -1,7 +1,7 @@
 //! NodeClaims.
 
-use crate::price::Prices;
 use jiff::Timestamp;
+use nodeless_catalog::Catalog;
 use nodeless_model::claim::condition;
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::{StringMap, labels};
@@ -130,13 +130,13 @@ impl ClaimFacts {
     }
 
     /// Its row, if its node has not joined.
-    pub(crate) fn row(&self, prices: &dyn Prices, replacement: bool) -> ClaimRow {
+    pub(crate) fn row(&self, prices: &Catalog, replacement: bool) -> ClaimRow {
         let label = |key: &str| self.labels.get(key).cloned();
         let (waits_for, message) = self.missing().unwrap_or(("the node to join", String::new()));
         ClaimRow {
             name: self.name.clone(),
             node_pool: self.node_pool.clone(),
-            price_per_hour: self.price.or_else(|| prices.of_labels(&self.labels)),
+            price_per_hour: self.price.or_else(|| prices.node_price(&self.labels)),
             instance_type: label(labels::INSTANCE_TYPE),
             zone: label(labels::ZONE),
             capacity_type: label(labels::CAPACITY_TYPE),

@@ -4,8 +4,8 @@ use crate::amount::{Amount, Load};
 use crate::claim::ClaimFacts;
 use crate::node_state::{Blocking, NodeState, Waiting, waiting};
 use crate::pod::PodFacts;
-use crate::price::Prices;
 use jiff::Timestamp;
+use nodeless_catalog::Catalog;
 use nodeless_model::claim::condition;
 use nodeless_model::{Node, labels};
 use serde::Serialize;
@@ -61,7 +61,7 @@ pub(crate) struct Source<'s> {
     pub(crate) pods: Vec<Arc<PodFacts>>,
     pub(crate) used: Option<Amount>,
     pub(crate) budgets: &'s Blocking<'s>,
-    pub(crate) prices: &'s dyn Prices,
+    pub(crate) prices: &'s Catalog,
     pub(crate) now: Timestamp,
 }
 
@@ -80,7 +80,7 @@ impl NodeRow {
             zone: label(labels::ZONE),
             capacity_type: label(labels::CAPACITY_TYPE),
             created: node.created,
-            price_per_hour: claim.and_then(|claim| claim.price).or_else(|| prices.of_labels(&node.labels)),
+            price_per_hour: claim.and_then(|claim| claim.price).or_else(|| prices.node_price(&node.labels)),
             load: Load { allocatable: Amount::of(&node.allocatable), requested, used },
             pod_capacity: node.allocatable.get("pods").units(),
             state,

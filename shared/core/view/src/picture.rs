@@ -10,8 +10,8 @@ use crate::node_state::{Blocking, NodeState};
 use crate::pending::{PendingRow, Reasons};
 use crate::pod::PodFacts;
 use crate::pool::{PoolFacts, PoolRow};
-use crate::price::Prices;
 use jiff::Timestamp;
+use nodeless_catalog::Catalog;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -68,7 +68,7 @@ pub struct Totals {
 impl Picture {
     /// The picture of a cluster.
     #[must_use]
-    pub fn of(cluster: &Cluster, prices: &dyn Prices, now: Timestamp) -> Self {
+    pub fn of(cluster: &Cluster, prices: &Catalog, now: Timestamp) -> Self {
         let replacing: HashSet<&str> = cluster
             .events
             .values()
@@ -105,7 +105,7 @@ impl Picture {
 }
 
 /// The nodes by NodePool and name, and the pods without a node.
-fn nodes<'c>(cluster: &'c Cluster, prices: &dyn Prices, now: Timestamp) -> (Vec<NodeRow>, Vec<&'c PodFacts>) {
+fn nodes<'c>(cluster: &'c Cluster, prices: &Catalog, now: Timestamp) -> (Vec<NodeRow>, Vec<&'c PodFacts>) {
     let mut by_node: HashMap<&str, Vec<Arc<PodFacts>>> = HashMap::with_capacity(cluster.nodes.len());
     let mut unbound = Vec::new();
     for pod in cluster.pods.values() {

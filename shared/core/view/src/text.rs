@@ -2,6 +2,8 @@
 
 use jiff::Timestamp;
 use nodeless_model::money::DollarsPerHour;
+use std::borrow::Cow;
+use textwrap::{Options, WordSplitter};
 
 /// The age of something, as kubectl shows it: `45s`, `3m`, `5h`, `2d`.
 pub(crate) fn age(created: Option<Timestamp>, now: Timestamp) -> String {
@@ -108,19 +110,9 @@ pub(crate) fn short_name(name: &str, width: usize) -> String {
 
 /// A text in lines of at most this number of characters, broken at spaces.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    let mut line = String::new();
-    for word in text.split_whitespace() {
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
-            lines.push(std::mem::take(&mut line));
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    lines.push(line);
-    lines
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let options = Options::new(width).break_words(false).word_splitter(WordSplitter::NoHyphenation);
+    textwrap::wrap(&words.join(" "), options).into_iter().map(Cow::into_owned).collect()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::cluster_state::{ClusterState, Place};
 use super::dry_run::DryRun;
 use nodeless_catalog::Catalog;
-use nodeless_model::{CapacityType, ResourceList, labels};
+use nodeless_model::ResourceList;
 
 /// The cluster as it is, without what the plan would launch or disrupt.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,16 +48,8 @@ fn price(place: &Place<'_>, catalog: &Catalog) -> Option<f64> {
     if let Some(launched) = launched.filter(|launched| launched.price > 0.0) {
         return Some(launched.price);
     }
-    let own = place.node.map(|node| &node.labels).or_else(|| place.claim.map(|claim| &claim.status.labels))?;
-    let label = |key: &str| own.get(key).map(String::as_str);
-    // Nodes of a managed node group have a label of their own for the capacity type; without one, on-demand is the default.
-    let capacity_type = match (label(labels::CAPACITY_TYPE), label("eks.amazonaws.com/capacityType")) {
-        (Some(capacity_type), _) => CapacityType::from_label(capacity_type)?,
-        (None, Some("SPOT")) => CapacityType::Spot,
-        (None, _) => CapacityType::OnDemand,
-    };
-    let kind = catalog.get(label(labels::INSTANCE_TYPE)?)?;
-    kind.price_in(catalog, label(labels::ZONE)?, capacity_type)
+    let labels = place.node.map(|node| &node.labels).or_else(|| place.claim.map(|claim| &claim.status.labels));
+    catalog.node_price(labels?)
 }
 
 impl DryRun {

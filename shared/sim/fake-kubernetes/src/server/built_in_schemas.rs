@@ -158,16 +158,15 @@ mod tests {
     }
 
     #[test]
-    fn every_line_of_the_table_names_a_field() {
-        let mut found = 0;
+    fn every_line_of_the_table_about_a_served_type_names_its_field() {
+        let all: Vec<Schemas> = KINDS.iter().map(|(group, version, ..)| of(group, version)).collect();
+        let mut served = 0;
         for (name, field, ..) in PATCHES.lines().filter_map(patch) {
-            let all = KINDS.iter().map(|(group, version, ..)| of(group, version));
-            found += usize::from(
-                all.into_iter()
-                    .any(|schemas| schemas.get(&name).is_some_and(|schema| schema["properties"].get(field).is_some())),
-            );
+            for schema in all.iter().filter_map(|schemas| schemas.get(&name)) {
+                assert!(schema["properties"].get(field).is_some(), "{name} has no {field}");
+                served += 1;
+            }
         }
-        // ComponentStatus, ServiceCIDR and the admission policies are not served.
-        assert!(found + 8 >= PATCHES.lines().count(), "{found}");
+        assert!(served > 40, "{served}");
     }
 }
