@@ -8,6 +8,7 @@ use super::object::{
 };
 use super::rollout::surge_and_unavailable;
 use super::workload::OwnedPods;
+use crate::server::path::Path as _;
 use crate::server::resource::{DEPLOYMENTS, PODS, REPLICA_SETS, Resource};
 use crate::server::{ApiServer, Status};
 use jiff::Timestamp;
@@ -145,7 +146,7 @@ fn annotations(deployment: &Value, revision: i64) -> Value {
 }
 
 fn annotation(object: &Value, key: &str) -> Option<i64> {
-    object.pointer("/metadata/annotations")?.get(key)?.as_str()?.parse().ok()
+    object.at("/metadata/annotations")?.get(key)?.as_str()?.parse().ok()
 }
 
 fn next_revision(sets: &[&Arc<Value>]) -> i64 {

@@ -7,6 +7,7 @@ use super::object::{
     write_status,
 };
 use super::workload::{OwnedPods, create_pods, is_ready};
+use crate::server::path::Path as _;
 use crate::server::resource::{JOBS, PODS, Resource};
 use crate::server::{ApiServer, DeleteOptions, Propagation, Status};
 use jiff::Timestamp;
@@ -65,7 +66,7 @@ fn reconcile(api: &ApiServer, job: &Value, pods: &[Arc<Value>], now: Timestamp) 
         int(job, "/spec/activeDeadlineSeconds").and_then(|limit| Some(after(time(job, "/status/startTime")?, limit)));
     let mut status = json!({ "succeeded": succeeded, "failed": failed, "active": active.len(), "ready": ready });
     status["startTime"] =
-        job.pointer("/status/startTime").filter(|it| !it.is_null()).cloned().unwrap_or(json!(seconds(now)));
+        job.at("/status/startTime").filter(|it| !it.is_null()).cloned().unwrap_or(json!(seconds(now)));
     let mut conditions = list(job, "/status/conditions").to_vec();
     let complete = match needed {
         Some(needed) => succeeded >= needed,

@@ -6,6 +6,7 @@ use super::object::{
     NewEvent, after, all, condition, controller_of, create, delete, has_ended, int, is_deleting, is_true, lenient,
     list, name, namespace, publish, seconds, set_condition, text, time, uid, write_status,
 };
+use crate::server::path::Path as _;
 use crate::server::resource::{LEASES, NODES, PODS, Resource};
 use crate::server::{ApiServer, PatchOptions, PatchType, Status};
 use jiff::Timestamp;
@@ -262,7 +263,7 @@ fn run(api: &ApiServer, pod: &Value, node_ready: bool, now: Timestamp) -> Result
 fn run_length(pod: &Value) -> Option<i64> {
     let of_job = controller_of(pod).is_some_and(|owner| owner["kind"] == "Job");
     // `helm test` waits for such a pod to complete.
-    let of_job = of_job || pod.pointer("/metadata/annotations/helm.sh~1hook").is_some();
+    let of_job = of_job || pod.at("/metadata/annotations/helm.sh~1hook").is_some();
     if has_ended(pod) || !(of_job || text(pod, "/spec/restartPolicy") == "Never") {
         return None;
     }

@@ -1,5 +1,6 @@
 //! Reads and writes objects as JSON.
 
+use crate::server::path::Path as _;
 use crate::server::resource::EVENTS;
 pub(crate) use crate::server::resource::text;
 use crate::server::{ApiServer, CreateOptions, DeleteOptions, Resource, Status, UpdateOptions};
@@ -10,12 +11,12 @@ use std::sync::Arc;
 
 /// The number at a path.
 pub(super) fn int(object: &Value, pointer: &str) -> Option<i64> {
-    object.pointer(pointer).and_then(Value::as_i64)
+    object.at(pointer).and_then(Value::as_i64)
 }
 
 /// The list at a path; empty if there is none.
 pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+    object.at(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 /// The time at a path.
@@ -48,7 +49,7 @@ pub fn uid(object: &Value) -> &str {
 
 /// Whether the object is being deleted.
 pub fn is_deleting(object: &Value) -> bool {
-    object.pointer("/metadata/deletionTimestamp").is_some()
+    object.at("/metadata/deletionTimestamp").is_some()
 }
 
 /// A condition of the status.

@@ -4,6 +4,7 @@ use super::Controller;
 use super::feed::Feed;
 use super::object::{all, delete, int, is_active, is_deleting, text, time, uid, write_status};
 use super::workload::{Counts, OwnedPods, create_pods, is_ready, ready_since};
+use crate::server::path::Path as _;
 use crate::server::resource::{PODS, REPLICA_SETS, Resource};
 use crate::server::{ApiServer, Status};
 use jiff::Timestamp;
@@ -90,7 +91,7 @@ pub(super) fn victims<'a>(pods: &[&'a Arc<Value>]) -> Vec<&'a Arc<Value>> {
             "Unknown" => 1,
             _ => 2,
         };
-        let cost = pod.pointer("/metadata/annotations").and_then(|all| all.get(labels::POD_DELETION_COST));
+        let cost = pod.at("/metadata/annotations").and_then(|all| all.get(labels::POD_DELETION_COST));
         let cost: i32 = cost.and_then(Value::as_str).and_then(|cost| cost.parse().ok()).unwrap_or(0);
         (
             !node.is_empty(),

@@ -6,6 +6,7 @@ use super::object::{
     all, create, delete, has_ended, int, is_deleting, list, name, namespace, template_hash, text, uid, write_status,
 };
 use super::workload::{Counts, OwnedPods, is_ready, pod_of};
+use crate::server::path::Path as _;
 use crate::server::resource::{PERSISTENT_VOLUME_CLAIMS, PODS, Resource, STATEFUL_SETS};
 use crate::server::{ApiServer, Status};
 use jiff::Timestamp;
@@ -52,7 +53,7 @@ fn ordinal(pod: &Value) -> Option<i64> {
 }
 
 fn revision(pod: &Value) -> &str {
-    pod.pointer("/metadata/labels").and_then(|labels| labels.get(REVISION_LABEL)).and_then(Value::as_str).unwrap_or("")
+    pod.at("/metadata/labels").and_then(|labels| labels.get(REVISION_LABEL)).and_then(Value::as_str).unwrap_or("")
 }
 
 fn reconcile(api: &ApiServer, set: &Value, pods: &[Arc<Value>], now: Timestamp) -> Result<Option<Timestamp>, Status> {

@@ -1,5 +1,6 @@
 //! Validating admission webhooks: which of them match a write, and their AdmissionReviews.
 
+use crate::server::path::Path as _;
 use std::time::Duration;
 
 use kube_cel::{KubeCelExt as _, cel};
@@ -215,7 +216,7 @@ fn verdict(call: &Call, answer: &Value) -> Result<Result<(), Status>, String> {
             let reason = text(response, "/status/message");
             let reason = if reason.is_empty() { "without explanation" } else { reason };
             let text = format!("admission webhook {:?} denied the request: {reason}", call.webhook);
-            let code = response.pointer("/status/code").and_then(Value::as_u64).unwrap_or(403);
+            let code = response.at("/status/code").and_then(Value::as_u64).unwrap_or(403);
             Ok(Err(Status::new(u16::try_from(code).unwrap_or(403), "Forbidden", text)))
         }
         None => Err("the answer has no field `allowed`".into()),

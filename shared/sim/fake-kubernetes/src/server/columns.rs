@@ -1,5 +1,6 @@
 //! The printer columns of built-in resources.
 
+use crate::server::path::Path as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -142,16 +143,16 @@ pub(crate) fn columns(resource: &Resource) -> Vec<Column> {
 pub(crate) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
     let name = json!(text(object, "/metadata/name"));
     let age = json!(age(object, now));
-    let words = |pointer: &str| match object.pointer(pointer) {
+    let words = |pointer: &str| match object.at(pointer) {
         Some(Value::String(value)) => json!(value),
         Some(Value::Null) | None => json!("<none>"),
         Some(value) => json!(value.to_string()),
     };
-    let count = |pointer: &str| json!(object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default());
+    let count = |pointer: &str| json!(object.at(pointer).and_then(Value::as_i64).unwrap_or_default());
     let size = |pointer: &str| {
         json!(
             object
-                .pointer(pointer)
+                .at(pointer)
                 .map_or(0, |it| it.as_object().map_or_else(|| it.as_array().map_or(0, Vec::len), serde_json::Map::len))
         )
     };
@@ -180,7 +181,7 @@ pub(crate) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
                 status("numberReady"),
                 status("updatedNumberScheduled"),
                 status("numberAvailable"),
-                json!(label_text(object.pointer("/spec/template/spec/nodeSelector"))),
+                json!(label_text(object.at("/spec/template/spec/nodeSelector"))),
                 age,
             ];
             cells.extend(template(object, true));
@@ -194,7 +195,7 @@ pub(crate) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
         }
         "jobs" => job(object, name, age, now),
         "cronjobs" => {
-            let last = object.pointer("/status/lastScheduleTime").and_then(Value::as_str);
+            let last = object.at("/status/lastScheduleTime").and_then(Value::as_str);
             let last = last.map_or("<none>".to_owned(), |time| since(time, now));
             let suspend = title(&words("/spec/suspend"));
             vec![name, words("/spec/schedule"), suspend, size("/status/active"), json!(last), age]
@@ -215,7 +216,7 @@ pub(crate) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
         }
         "ingresses" => ingress(object, name, age),
         "ingressclasses" => vec![name, words("/spec/controller"), words("/spec/parameters/name"), age],
-        "networkpolicies" => vec![name, json!(label_text(object.pointer("/spec/podSelector/matchLabels"))), age],
+        "networkpolicies" => vec![name, json!(label_text(object.at("/spec/podSelector/matchLabels"))), age],
         "runtimeclasses" => vec![name, words("/handler"), age],
         "poddisruptionbudgets" => {
             let or_none = |pointer: &str| match words(pointer) {
@@ -275,7 +276,7 @@ fn title(value: &Value) -> Value {
 }
 
 fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+    object.at(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 fn label_text(labels: Option<&Value>) -> String {
@@ -320,7 +321,7 @@ fn pod(object: &Value, name: Value, age: Value) -> Vec<Value> {
             }
         }
     }
-    if object.pointer("/metadata/deletionTimestamp").is_some() {
+    if object.at("/metadata/deletionTimestamp").is_some() {
         status = if status == "NodeLost" { "Unknown".into() } else { "Terminating".into() };
     }
     let total = list(object, "/spec/containers").len();
@@ -347,7 +348,7 @@ fn node(object: &Value, name: Value, age: Value) -> Vec<Value> {
     if object["spec"]["unschedulable"] == true {
         status.push_str(",SchedulingDisabled");
     }
-    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    let labels = object.at("/metadata/labels").and_then(Value::as_object);
     let roles: Vec<&str> = labels
         .into_iter()
         .flatten()
@@ -383,14 +384,14 @@ fn job(object: &Value, name: Value, age: Value, now: Timestamp) -> Vec<Value> {
         "Complete"
     } else if condition("Failed") {
         "Failed"
-    } else if object.pointer("/metadata/deletionTimestamp").is_some() {
+    } else if object.at("/metadata/deletionTimestamp").is_some() {
         "Terminating"
     } else if condition("Suspended") {
         "Suspended"
     } else {
         "Running"
     };
-    let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64);
+    let number = |pointer: &str| object.at(pointer).and_then(Value::as_i64);
     let completions =
         format!("{}/{}", number("/status/succeeded").unwrap_or_default(), number("/spec/completions").unwrap_or(1));
     let seconds = |pointer: &str| text(object, pointer).parse::<Timestamp>().ok().map(|time| time.as_second());
@@ -412,7 +413,7 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
     let component = if component.is_empty() { text(object, "/reportingComponent") } else { component };
     let host = text(object, "/source/host");
     let source = if host.is_empty() { component.to_owned() } else { format!("{component}, {host}") };
-    let count = object.pointer("/series/count").or_else(|| object.get("count")).and_then(Value::as_i64).unwrap_or(1);
+    let count = object.at("/series/count").or_else(|| object.get("count")).and_then(Value::as_i64).unwrap_or(1);
     vec![
         json!(last),
         json!(text(object, "/type")),
@@ -459,6 +460,6 @@ fn service(object: &Value, name: Value, age: Value) -> Vec<Value> {
         or_none(text(object, "/spec/externalName")),
         or_none(&ports),
         age,
-        json!(label_text(object.pointer("/spec/selector"))),
+        json!(label_text(object.at("/spec/selector"))),
     ]
 }

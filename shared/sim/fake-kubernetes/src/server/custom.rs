@@ -1,5 +1,6 @@
 //! Custom resources: the properties of a kind that a CustomResourceDefinition defines.
 
+use crate::server::path::Path as _;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -52,7 +53,7 @@ pub(crate) fn definitions(crd: &Value) -> Vec<Definition> {
                     return None;
                 }
             };
-            let schema = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default();
+            let schema = version.at("/schema/openAPIV3Schema").cloned().unwrap_or_default();
             let fields = version["selectableFields"].as_array().map(Vec::as_slice).unwrap_or_default();
             let custom = CustomVersion {
                 schema,
@@ -61,7 +62,7 @@ pub(crate) fn definitions(crd: &Value) -> Vec<Definition> {
                 columns: version["additionalPrinterColumns"].as_array().cloned().unwrap_or_default(),
                 selectable_fields: fields.iter().map(|field| text(field, "/jsonPath").to_owned()).collect(),
             };
-            let scale = version.pointer("/subresources/scale").map(|scale| Scale {
+            let scale = version.at("/subresources/scale").map(|scale| Scale {
                 spec_replicas: pointer(&scale["specReplicasPath"]).unwrap_or_default(),
                 status_replicas: pointer(&scale["statusReplicasPath"]).unwrap_or_default(),
                 selector: pointer(&scale["labelSelectorPath"]),
@@ -77,7 +78,7 @@ pub(crate) fn definitions(crd: &Value) -> Vec<Definition> {
                 singular: text(names, "/singular").to_owned(),
                 short_names: strings(&names["shortNames"]),
                 categories: strings(&names["categories"]),
-                status: version.pointer("/subresources/status").is_some(),
+                status: version.at("/subresources/status").is_some(),
                 scale,
                 generation: true,
                 custom: Some(Arc::new(custom)),
@@ -90,7 +91,7 @@ pub(crate) fn definitions(crd: &Value) -> Vec<Definition> {
 pub(crate) fn established(crd: &mut Value, now: Timestamp) {
     let condition = |kind: &str, reason: &str, message: &str| {
         let time = crd
-            .pointer("/status/conditions")
+            .at("/status/conditions")
             .and_then(Value::as_array)
             .and_then(|list| list.iter().find(|it| it["type"] == kind))
             .map_or_else(|| json!(seconds(now)), |it| it["lastTransitionTime"].clone());
@@ -101,7 +102,7 @@ pub(crate) fn established(crd: &mut Value, now: Timestamp) {
         condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
     ];
     let versions = crd["spec"]["versions"].as_array().cloned().unwrap_or_default();
-    let mut stored = strings(&crd.pointer("/status/storedVersions").cloned().unwrap_or_default());
+    let mut stored = strings(&crd.at("/status/storedVersions").cloned().unwrap_or_default());
     for version in versions.iter().filter(|version| version["storage"] == true) {
         let name = text(version, "/name").to_owned();
         if !stored.contains(&name) {

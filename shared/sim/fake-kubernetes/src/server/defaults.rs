@@ -1,5 +1,6 @@
 //! The defaults of built-in kinds that clients and controllers rely on.
 
+use crate::server::path::Path as _;
 use serde_json::{Map, Value, json};
 
 use super::resource::{Definition, text};
@@ -182,7 +183,7 @@ fn container_defaults(container: &mut Value) {
     for port in container.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
         default(port, "protocol", json!("TCP"));
     }
-    if let Some(limits) = container.pointer("/resources/limits").and_then(Value::as_object).cloned() {
+    if let Some(limits) = container.at("/resources/limits").and_then(Value::as_object).cloned() {
         default(&mut container["resources"], "requests", json!({}));
         defaults(&mut container["resources"]["requests"], Value::Object(limits));
     }
@@ -202,8 +203,8 @@ fn quality_of_service(spec: &Value) -> &'static str {
     let (mut any, mut guaranteed) = (false, true);
     for container in containers {
         for resource in ["cpu", "memory"] {
-            let request = container.pointer(&format!("/resources/requests/{resource}"));
-            let limit = container.pointer(&format!("/resources/limits/{resource}"));
+            let request = container.at(&format!("/resources/requests/{resource}"));
+            let limit = container.at(&format!("/resources/limits/{resource}"));
             any |= request.is_some() || limit.is_some();
             guaranteed &= limit.is_some() && request.is_none_or(|request| Some(request) == limit);
         }
@@ -237,7 +238,7 @@ fn namespace(object: &mut Value) {
     default(&mut object["metadata"], "labels", json!({}));
     object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
     default(object, "spec", json!({}));
-    if object.pointer("/metadata/deletionTimestamp").is_none() {
+    if object.at("/metadata/deletionTimestamp").is_none() {
         default(&mut object["spec"], "finalizers", json!(["kubernetes"]));
     }
     default(object, "status", json!({}));

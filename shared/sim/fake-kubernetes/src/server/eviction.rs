@@ -1,5 +1,6 @@
 //! Eviction: deleting a pod only when its PodDisruptionBudget allows it, and the arithmetic of budgets.
 
+use crate::server::path::Path as _;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -19,7 +20,7 @@ pub(crate) fn evict(store: &mut Store, key: &ObjectKey, options: &DeleteOptions,
     let definition = store.definition_of(&PODS)?;
     let pod = store.get(&PODS.storage_key(), key).cloned().ok_or_else(|| Status::not_found(&PODS, &key.1))?;
     garbage::check_preconditions(&definition, &key.1, &pod, &options.preconditions)?;
-    let deleting = pod.pointer("/metadata/deletionTimestamp").is_some();
+    let deleting = pod.at("/metadata/deletionTimestamp").is_some();
     let idle = matches!(text(&pod, "/status/phase"), "Pending" | "Succeeded" | "Failed");
     if !deleting && !idle {
         let budgets = matching_budgets(store, &pod)?;
@@ -51,7 +52,7 @@ fn matching_budgets(store: &Store, pod: &Value) -> Result<Vec<ObjectKey>, Status
 }
 
 fn is_ready(pod: &Value) -> bool {
-    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+    let conditions = pod.at("/status/conditions").and_then(Value::as_array);
     conditions.into_iter().flatten().any(|it| it["type"] == "Ready" && it["status"] == "True")
 }
 
@@ -65,10 +66,10 @@ fn take_from_budget(
     let storage = POD_DISRUPTION_BUDGETS.storage_key();
     let not_found = || Status::not_found(&POD_DISRUPTION_BUDGETS, &key.1);
     let mut budget = store.get(&storage, key).ok_or_else(not_found)?.as_ref().clone();
-    let count = |field: &str| budget.pointer(&format!("/status/{field}")).and_then(Value::as_i64).unwrap_or_default();
+    let count = |field: &str| budget.at(&format!("/status/{field}")).and_then(Value::as_i64).unwrap_or_default();
     let (allowed, healthy, desired) = (count("disruptionsAllowed"), count("currentHealthy"), count("desiredHealthy"));
     if !is_ready(pod) {
-        if budget.pointer("/spec/unhealthyPodEvictionPolicy").is_some_and(|policy| policy == "AlwaysAllow") {
+        if budget.at("/spec/unhealthyPodEvictionPolicy").is_some_and(|policy| policy == "AlwaysAllow") {
             return Ok(());
         }
         // A pod that is not ready does not count as healthy, so evicting it does not use the budget.
@@ -76,7 +77,7 @@ fn take_from_budget(
             return Ok(());
         }
     }
-    let generation = budget.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+    let generation = budget.at("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
     let refuse = |detail: String| Status::new(429, "TooManyRequests", VIOLATION).caused_by("DisruptionBudget", detail);
     if count("observedGeneration") < generation {
         let detail = format!("The disruption budget {} is still being processed by the server.", key.1);
@@ -102,8 +103,8 @@ fn take_from_budget(
 
 fn set_condition(budget: &mut Value, allowed: bool, now: Timestamp) {
     let (status, reason) = if allowed { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
-    let generation = budget.pointer("/metadata/generation").cloned().unwrap_or_default();
-    let old = budget.pointer("/status/conditions/0").cloned().unwrap_or_default();
+    let generation = budget.at("/metadata/generation").cloned().unwrap_or_default();
+    let old = budget.at("/status/conditions/0").cloned().unwrap_or_default();
     let since = if old["status"] == status { old["lastTransitionTime"].clone() } else { json!(seconds(now)) };
     budget["status"]["conditions"] = json!([{"type": "DisruptionAllowed", "status": status, "reason": reason,
         "message": "", "lastTransitionTime": since, "observedGeneration": generation}]);
@@ -128,7 +129,7 @@ pub(crate) fn refresh_budgets(store: &mut Store, now: Timestamp) -> Result<(), S
 /// generation stays unchanged, and blocks.
 fn catch_up(store: &mut Store, key: &ObjectKey, now: Timestamp) -> Result<(), Status> {
     let Some(budget) = store.get(&POD_DISRUPTION_BUDGETS.storage_key(), key).cloned() else { return Ok(()) };
-    if budget.pointer("/status/observedGeneration") != budget.pointer("/metadata/generation") {
+    if budget.at("/status/observedGeneration") != budget.at("/metadata/generation") {
         return Ok(());
     }
     let refreshed = refreshed(store, &budget, now)?;
@@ -148,7 +149,7 @@ fn refreshed(store: &Store, budget: &Value, now: Timestamp) -> Result<Value, Sta
         .filter(|pod| selector.as_ref().is_some_and(|selector| selector.matches(pod)))
         .filter(|pod| !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed"))
         .collect();
-    let listed = budget.pointer("/status/disruptedPods").and_then(Value::as_object).cloned().unwrap_or_default();
+    let listed = budget.at("/status/disruptedPods").and_then(Value::as_object).cloned().unwrap_or_default();
     let disrupted: serde_json::Map<String, Value> = listed
         .into_iter()
         .filter(|(name, since)| {
@@ -156,20 +157,20 @@ fn refreshed(store: &Store, budget: &Value, now: Timestamp) -> Result<Value, Sta
                 .as_str()
                 .and_then(|since| since.parse::<Timestamp>().ok())
                 .is_some_and(|since| now.duration_since(since) < DELETION_TIMEOUT);
-            let alive = |pod: &Value| pod.pointer("/metadata/deletionTimestamp").is_none();
+            let alive = |pod: &Value| pod.at("/metadata/deletionTimestamp").is_none();
             recent && pods.iter().any(|pod| text(pod, "/metadata/name") == name && alive(pod))
         })
         .collect();
     let healthy = pods
         .iter()
-        .filter(|pod| pod.pointer("/metadata/deletionTimestamp").is_none() && is_ready(pod))
+        .filter(|pod| pod.at("/metadata/deletionTimestamp").is_none() && is_ready(pod))
         .filter(|pod| !disrupted.contains_key(text(pod, "/metadata/name")))
         .count();
     let healthy = i64::try_from(healthy).unwrap_or(i64::MAX);
     let (expected, desired) = expected_and_desired(store, budget, &pods);
     let allowed = if expected > 0 { (healthy - desired).max(0) } else { 0 };
     let mut next = budget.clone();
-    let conditions = next.pointer("/status/conditions").cloned().unwrap_or_else(|| json!([]));
+    let conditions = next.at("/status/conditions").cloned().unwrap_or_else(|| json!([]));
     next["status"] = json!({"disruptionsAllowed": allowed, "currentHealthy": healthy, "desiredHealthy": desired,
         "expectedPods": expected, "observedGeneration": budget["metadata"]["generation"], "conditions": conditions});
     if !disrupted.is_empty() {
@@ -214,7 +215,7 @@ fn expected_by_controllers(store: &Store, pods: &[&std::sync::Arc<Value>]) -> i6
         let mut current = (*pod).clone();
         let mut replicas = None;
         while let Some(owner) = controller(store, &current) {
-            replicas = owner.pointer("/spec/replicas").and_then(Value::as_i64).or(replicas);
+            replicas = owner.at("/spec/replicas").and_then(Value::as_i64).or(replicas);
             current = owner;
         }
         match replicas {
@@ -228,7 +229,7 @@ fn expected_by_controllers(store: &Store, pods: &[&std::sync::Arc<Value>]) -> i6
 }
 
 fn controller(store: &Store, object: &Value) -> Option<std::sync::Arc<Value>> {
-    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array)?;
+    let owners = object.at("/metadata/ownerReferences").and_then(Value::as_array)?;
     let owner = owners.iter().find(|owner| owner["controller"] == true)?;
     let (storage, key) = store.by_uid(text(owner, "/uid"))?;
     store.get(storage, key).cloned()

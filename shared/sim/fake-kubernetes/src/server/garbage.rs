@@ -1,5 +1,6 @@
 //! Deletion: grace periods, finalizers, owner references and the deletion of namespaces.
 
+use crate::server::path::Path as _;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -113,18 +114,18 @@ fn grace_period(definition: &Definition, object: &Value, asked: Option<i64>) -> 
     if definition.resource != PODS || text(object, "/spec/nodeName").is_empty() || done {
         return 0;
     }
-    let own = object.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(30);
+    let own = object.at("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(30);
     asked.unwrap_or(own).max(0)
 }
 
 /// Sets the deletion fields. A grace period in force can be shortened, not lengthened.
 fn mark(definition: &Definition, object: &mut Value, grace: i64, now: Timestamp) {
-    let current = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
+    let current = object.at("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
     if current.is_some_and(|current| grace >= current) {
         return;
     }
     let at = now.checked_add(SignedDuration::from_secs(grace)).unwrap_or(now);
-    let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);
+    let generation = object.at("/metadata/generation").and_then(Value::as_i64);
     let metadata = &mut object["metadata"];
     metadata["deletionTimestamp"] = json!(seconds(at));
     metadata["deletionGracePeriodSeconds"] = json!(grace);
@@ -137,7 +138,7 @@ fn mark(definition: &Definition, object: &mut Value, grace: i64, now: Timestamp)
 }
 
 fn finalizers(object: &Value) -> Vec<&str> {
-    let list = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+    let list = object.at("/metadata/finalizers").and_then(Value::as_array);
     list.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
@@ -166,7 +167,7 @@ pub(crate) fn is_finished(object: &Value) -> bool {
     metadata.get("deletionTimestamp").is_some()
         && finalizers(object).is_empty()
         && metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or_default() == 0
-        && object.pointer("/spec/finalizers").and_then(Value::as_array).is_none_or(Vec::is_empty)
+        && object.at("/spec/finalizers").and_then(Value::as_array).is_none_or(Vec::is_empty)
 }
 
 /// Removes an object, then handles its dependents.
@@ -200,7 +201,7 @@ fn collect(store: &mut Store, (storage, key): &(StorageKey, ObjectKey), now: Tim
     let Some(object) = store.get(storage, key).cloned() else { return };
     if owner_uids(&object).any(|owner| store.by_uid(owner).is_some()) {
         let mut kept = object.as_ref().clone();
-        let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        let owners = object.at("/metadata/ownerReferences").and_then(Value::as_array);
         let rest: Vec<Value> =
             owners.into_iter().flatten().filter(|owner| store.by_uid(text(owner, "/uid")).is_some()).cloned().collect();
         kept["metadata"]["ownerReferences"] = Value::Array(rest);
@@ -234,7 +235,7 @@ pub(crate) fn collect_if_orphaned(store: &mut Store, definition: &Definition, ob
 
 fn complete_deletion_at(store: &mut Store, storage: &StorageKey, key: &ObjectKey, now: Timestamp) {
     let Some(object) = store.get(storage, key).cloned() else { return };
-    if object.pointer("/metadata/deletionTimestamp").is_none() {
+    if object.at("/metadata/deletionTimestamp").is_none() {
         return;
     }
     if let Some(definition) = store.definition_for_storage(storage) {
@@ -300,7 +301,7 @@ fn disown(store: &mut Store, storage: &StorageKey, key: &ObjectKey, uid: &str) {
     let Some(definition) = store.definition_for_storage(storage) else { return };
     let Some(object) = store.get(storage, key).cloned() else { return };
     let mut free = object.as_ref().clone();
-    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let owners = object.at("/metadata/ownerReferences").and_then(Value::as_array);
     let rest: Vec<Value> = owners.into_iter().flatten().filter(|owner| owner["uid"] != uid).cloned().collect();
     if rest.is_empty() {
         free["metadata"].as_object_mut().and_then(|metadata| metadata.remove("ownerReferences"));
@@ -314,10 +315,10 @@ fn disown(store: &mut Store, storage: &StorageKey, key: &ObjectKey, uid: &str) {
 fn blocks(store: &mut Store, storage: &StorageKey, key: &ObjectKey, uid: &str, now: Timestamp) -> bool {
     let Some(definition) = store.definition_for_storage(storage) else { return false };
     let Some(object) = store.get(storage, key).cloned() else { return false };
-    if object.pointer("/metadata/deletionTimestamp").is_none() {
+    if object.at("/metadata/deletionTimestamp").is_none() {
         delete_quietly(store, &definition, key, Propagation::Foreground, now);
     }
-    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let owners = object.at("/metadata/ownerReferences").and_then(Value::as_array);
     let blocking = owners.into_iter().flatten().any(|owner| owner["uid"] == uid && owner["blockOwnerDeletion"] == true);
     blocking && store.get(storage, key).is_some()
 }
@@ -335,7 +336,7 @@ fn empty_out(store: &mut Store, contents: impl Fn(&Store) -> Vec<(StorageKey, Ob
     for (storage, key) in contents(store) {
         let Some(definition) = store.definition_for_storage(&storage) else { continue };
         let deleting =
-            store.get(&storage, &key).is_none_or(|object| object.pointer("/metadata/deletionTimestamp").is_some());
+            store.get(&storage, &key).is_none_or(|object| object.at("/metadata/deletionTimestamp").is_some());
         if !deleting {
             delete_quietly(store, &definition, &key, Propagation::Background, now);
         }

@@ -20,6 +20,7 @@ mod jsonpath;
 mod openapi;
 mod patch;
 mod patching;
+pub(crate) mod path;
 mod protobuf;
 pub mod resource;
 mod scale;

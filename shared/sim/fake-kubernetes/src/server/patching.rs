@@ -1,5 +1,6 @@
 //! Patches and bindings: writes that are based on the current object.
 
+use crate::server::path::Path as _;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -135,7 +136,7 @@ pub(crate) fn bind(store: &mut Store, key: &ObjectKey, node: &str, now: Timestam
     if node.is_empty() {
         return Err(Status::bad_request("target.name: Required value"));
     }
-    if pod.pointer("/metadata/deletionTimestamp").is_some() {
+    if pod.at("/metadata/deletionTimestamp").is_some() {
         return Err(refuse(format!("pod {} is being deleted, cannot be assigned to a host", key.1)));
     }
     let current = text(&pod, "/spec/nodeName");
@@ -145,7 +146,7 @@ pub(crate) fn bind(store: &mut Store, key: &ObjectKey, node: &str, now: Timestam
     pod["spec"]["nodeName"] = json!(node);
     let scheduled = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null,
         "lastTransitionTime": apply::seconds(now)});
-    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let conditions = pod.at("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
     let mut conditions: Vec<Value> = conditions.into_iter().filter(|it| it["type"] != "PodScheduled").collect();
     conditions.push(scheduled);
     pod["status"]["conditions"] = Value::Array(conditions);

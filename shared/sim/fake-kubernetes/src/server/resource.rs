@@ -1,5 +1,6 @@
 //! The supported resources: the built-in ones as constants, and their properties.
 
+use crate::server::path::Path as _;
 use std::borrow::Cow;
 
 use serde_json::Value;
@@ -299,5 +300,5 @@ pub(crate) fn built_in() -> Vec<Definition> {
 
 /// Reads a string at a JSON pointer; empty if it is missing or not a string.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    object.at(pointer).and_then(Value::as_str).unwrap_or_default()
 }

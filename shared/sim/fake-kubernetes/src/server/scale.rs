@@ -1,5 +1,6 @@
 //! The scale subresource: replicas of scalable resources in one form.
 
+use crate::server::path::Path as _;
 use serde_json::{Value, json};
 
 use super::resource::{Definition, Scale, text};
@@ -13,9 +14,9 @@ fn paths(definition: &Definition) -> Result<&Scale, Status> {
 /// The `autoscaling/v1` Scale of an object.
 pub(crate) fn read(definition: &Definition, object: &Value) -> Result<Value, Status> {
     let paths = paths(definition)?;
-    let count = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default();
+    let count = |pointer: &str| object.at(pointer).and_then(Value::as_i64).unwrap_or_default();
     let mut status = json!({"replicas": count(&paths.status_replicas)});
-    let selector = paths.selector.as_deref().and_then(|pointer| object.pointer(pointer));
+    let selector = paths.selector.as_deref().and_then(|pointer| object.at(pointer));
     match selector {
         Some(Value::String(text)) => status["selector"] = json!(text),
         Some(selector) => {
@@ -26,7 +27,7 @@ pub(crate) fn read(definition: &Definition, object: &Value) -> Result<Value, Sta
         None => {}
     }
     // Built-in kinds have a default; a custom resource that has no replicas cannot be scaled.
-    if object.pointer(&paths.spec_replicas).is_none() {
+    if object.at(&paths.spec_replicas).is_none() {
         let path = paths.spec_replicas.replace('/', ".");
         return Err(Status::internal(format!("the spec replicas field {path:?} does not exist")));
     }
@@ -43,7 +44,7 @@ pub(crate) fn read(definition: &Definition, object: &Value) -> Result<Value, Sta
 /// The object with the replicas of a Scale.
 pub(crate) fn write(definition: &Definition, object: &Value, scale: &Value) -> Result<Value, Status> {
     let paths = paths(definition)?;
-    let desired = scale.pointer("/spec/replicas").cloned().unwrap_or(json!(0));
+    let desired = scale.at("/spec/replicas").cloned().unwrap_or(json!(0));
     if desired.as_i64().is_none_or(|count| count < 0) {
         let error = FieldError::invalid("spec.replicas", &desired, "must be greater than or equal to 0");
         return Err(Status::invalid(&definition.resource, text(object, "/metadata/name"), vec![error]));

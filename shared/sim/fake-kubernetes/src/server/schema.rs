@@ -1,6 +1,7 @@
 //! Structural schemas of custom resources: defaults, pruning, validation and CEL rules, by the validator that checks the
 //! project's own definitions.
 
+use crate::server::path::Path as _;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -46,7 +47,7 @@ fn compile_anew(crd: &Value, version: &str) -> Result<Arc<Schema>, FieldError> {
 
 /// Why the schemas of a definition cannot be used.
 pub(crate) fn definition_errors(crd: &Value) -> Vec<FieldError> {
-    let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
+    let versions = crd.at("/spec/versions").and_then(Value::as_array);
     let served = versions.into_iter().flatten().filter(|version| version["served"] != false);
     served.filter_map(|version| compile(crd, text(version, "/name")).err()).collect()
 }

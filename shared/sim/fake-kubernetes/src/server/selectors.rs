@@ -1,5 +1,6 @@
 //! Label and field selectors.
 
+use crate::server::path::Path as _;
 use serde_json::Value;
 
 use super::resource::{Definition, text};
@@ -230,7 +231,7 @@ impl FieldSelector {
     /// Whether an object's fields match.
     pub(crate) fn matches(&self, object: &Value) -> bool {
         self.requirements.iter().all(|(pointer, expected, equal)| {
-            let actual = match object.pointer(pointer) {
+            let actual = match object.at(pointer) {
                 Some(Value::String(text)) => text.clone(),
                 Some(Value::Bool(flag)) => flag.to_string(),
                 Some(Value::Number(number)) => number.to_string(),

@@ -1,5 +1,6 @@
 //! The objects, their history, and their indices. The store does not validate; it only assigns revisions.
 
+use crate::server::path::Path as _;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -242,6 +243,6 @@ impl Store {
 }
 
 pub(crate) fn owner_uids(object: &Value) -> impl Iterator<Item = &str> {
-    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let owners = object.at("/metadata/ownerReferences").and_then(Value::as_array);
     owners.into_iter().flatten().map(|owner| text(owner, "/uid"))
 }

@@ -1,5 +1,6 @@
 //! Validation of built-in objects, with the messages of Kubernetes.
 
+use crate::server::path::Path as _;
 use serde_json::{Value, json};
 
 use super::resource::{Definition, text};
@@ -76,8 +77,8 @@ pub(crate) fn metadata(definition: &Definition, object: &Value) -> Vec<FieldErro
             errors.push(FieldError::invalid("metadata.name", &json!(name), detail));
         }
     }
-    labels(object.pointer("/metadata/labels"), "metadata.labels", &mut errors);
-    let annotations = object.pointer("/metadata/annotations");
+    labels(object.at("/metadata/labels"), "metadata.labels", &mut errors);
+    let annotations = object.at("/metadata/annotations");
     for (key, value) in annotations.and_then(Value::as_object).into_iter().flatten() {
         qualified_name(key, "metadata.annotations", &mut errors);
         if !value.is_string() {
@@ -99,7 +100,7 @@ pub(crate) fn metadata(definition: &Definition, object: &Value) -> Vec<FieldErro
 }
 
 fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+    object.at(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 fn labels(labels: Option<&Value>, field: &str, errors: &mut Vec<FieldError>) {
@@ -138,7 +139,7 @@ pub(crate) fn object(definition: &Definition, object: &Value) -> Vec<FieldError>
                 supported(taint, "effect", &path, &["NoSchedule", "PreferNoSchedule", "NoExecute"], &mut errors);
             }
             for field in ["capacity", "allocatable"] {
-                quantities(object.pointer(&format!("/status/{field}")), &format!("status.{field}"), &mut errors);
+                quantities(object.at(&format!("/status/{field}")), &format!("status.{field}"), &mut errors);
             }
         }
         "PodDisruptionBudget" => {
@@ -182,7 +183,7 @@ fn workload(object: &Value, errors: &mut Vec<FieldError>) {
     } else if !replicas.is_null() && !replicas.is_i64() {
         errors.push(FieldError::invalid("spec.replicas", replicas, "must be an integer"));
     }
-    let template_labels = object.pointer("/spec/template/metadata/labels").cloned().unwrap_or_default();
+    let template_labels = object.at("/spec/template/metadata/labels").cloned().unwrap_or_default();
     match LabelSelector::from_object(&object["spec"]["selector"]) {
         Ok(None) => errors.push(FieldError::required("spec.selector", "")),
         Ok(Some(selector)) if selector.is_empty() => {
@@ -202,8 +203,8 @@ fn workload(object: &Value, errors: &mut Vec<FieldError>) {
 }
 
 fn template(object: &Value, errors: &mut Vec<FieldError>) {
-    labels(object.pointer("/spec/template/metadata/labels"), "spec.template.metadata.labels", errors);
-    pod_spec(object.pointer("/spec/template/spec").unwrap_or(&Value::Null), "spec.template.spec", errors);
+    labels(object.at("/spec/template/metadata/labels"), "spec.template.metadata.labels", errors);
+    pod_spec(object.at("/spec/template/spec").unwrap_or(&Value::Null), "spec.template.spec", errors);
 }
 
 fn pod_spec(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
@@ -228,7 +229,7 @@ fn pod_spec(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
                 errors.push(FieldError::required(format!("{path}.image"), ""));
             }
             for kind in ["requests", "limits"] {
-                let at = container.pointer(&format!("/resources/{kind}"));
+                let at = container.at(&format!("/resources/{kind}"));
                 quantities(at, &format!("{path}.resources.{kind}"), errors);
             }
         }
@@ -287,7 +288,7 @@ fn custom_resource_definition(object: &Value, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::invalid("spec.versions", &object["spec"]["versions"], detail));
     }
     for (index, version) in list(object, "/spec/versions").iter().enumerate() {
-        if !version.pointer("/schema/openAPIV3Schema").is_some_and(Value::is_object) {
+        if !version.at("/schema/openAPIV3Schema").is_some_and(Value::is_object) {
             let path = format!("spec.versions[{index}].schema.openAPIV3Schema");
             errors.push(FieldError::required(path, "schemas are required"));
         }
@@ -329,8 +330,8 @@ pub(crate) fn update(definition: &Definition, old: &Value, new: &Value) -> Vec<F
     let mut errors = Vec::new();
     let immutable = "field is immutable";
     let mut unchanged = |pointer: &str| {
-        let value = new.pointer(pointer).unwrap_or(&Value::Null);
-        if old.pointer(pointer).unwrap_or(&Value::Null) != value {
+        let value = new.at(pointer).unwrap_or(&Value::Null);
+        if old.at(pointer).unwrap_or(&Value::Null) != value {
             let path = pointer.trim_start_matches('/').replace('/', ".");
             errors.push(FieldError::invalid(path, value, immutable));
         }
@@ -353,7 +354,7 @@ pub(crate) fn update(definition: &Definition, old: &Value, new: &Value) -> Vec<F
         }
         "Node"
             if !text(old, "/spec/providerID").is_empty()
-                && old.pointer("/spec/providerID") != new.pointer("/spec/providerID") =>
+                && old.at("/spec/providerID") != new.at("/spec/providerID") =>
         {
             let detail = "node updates may only change labels, taints, or capacity (or configSource, if the \
                 DynamicKubeletConfig feature gate is enabled)";

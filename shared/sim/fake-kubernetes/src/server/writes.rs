@@ -1,5 +1,6 @@
 //! Creating and updating objects.
 
+use crate::server::path::Path as _;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -128,7 +129,7 @@ pub(crate) fn create(
         return Err(Status::already_exists(resource, &name));
     }
     if let Some(manager) = request.manager {
-        let applied = object.pointer("/metadata/managedFields").is_some();
+        let applied = object.at("/metadata/managedFields").is_some();
         if !applied {
             track_update(definition, None, &mut object, Writer { manager, subresource: "", now: request.now });
         }
@@ -160,7 +161,7 @@ fn place(store: &Store, definition: &Definition, object: &mut Value) -> Result<(
     let name = text(object, "/metadata/namespace");
     let key: ObjectKey = (String::new(), name.to_owned());
     let namespace = store.get(&NAMESPACES.storage_key(), &key).ok_or_else(|| Status::not_found(&NAMESPACES, name))?;
-    if namespace.pointer("/metadata/deletionTimestamp").is_some() {
+    if namespace.at("/metadata/deletionTimestamp").is_some() {
         let detail = format!("unable to create new content in namespace {name} because it is being terminated");
         return Err(Status::forbidden(resource, text(object, "/metadata/name"), &detail)
             .caused_by("NamespaceTerminating", format!("namespace {name} is being terminated")));
@@ -284,10 +285,10 @@ pub(crate) fn update(
         custom::established(&mut object, request.now);
     }
     if definition.generation && specification_changed(definition, &old_comparable, &object) {
-        let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+        let generation = old.at("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
         object["metadata"]["generation"] = json!(generation + 1);
     }
-    let tracked = old.pointer("/metadata/managedFields").is_some() || request.manager.is_some();
+    let tracked = old.at("/metadata/managedFields").is_some() || request.manager.is_some();
     if tracked && part != Part::Whole("apply") {
         let manager = request.manager.unwrap_or("kube-controller-manager");
         let writer = Writer { manager, subresource: part.subresource(), now: request.now };
@@ -403,11 +404,11 @@ fn copy_field(from: &Value, to: &mut Value, field: &str) {
 }
 
 fn check_finalizers(definition: &Definition, name: &str, old: &Value, new: &Value) -> Result<(), Status> {
-    if old.pointer("/metadata/deletionTimestamp").is_none() {
+    if old.at("/metadata/deletionTimestamp").is_none() {
         return Ok(());
     }
     let list =
-        |object: &Value| object.pointer("/metadata/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
+        |object: &Value| object.at("/metadata/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
     let before = list(old);
     let added: Vec<Value> = list(new).into_iter().filter(|finalizer| !before.contains(finalizer)).collect();
     if added.is_empty() {
@@ -442,7 +443,7 @@ fn after_write(store: &mut Store, definition: &Definition, object: &Value, reque
             store.register(definition);
         }
     }
-    if definition.resource == NAMESPACES && object.pointer("/metadata/deletionTimestamp").is_none() {
+    if definition.resource == NAMESPACES && object.at("/metadata/deletionTimestamp").is_none() {
         let name = text(object, "/metadata/name").to_owned();
         let key = (name.clone(), "default".to_owned());
         if store.get(&SERVICE_ACCOUNTS.storage_key(), &key).is_none() {

@@ -2,6 +2,7 @@
 
 use super::spec::{self, Affinity, PodTerm, Port, TopologySpread};
 use crate::controllers::object::{list, name, text};
+use crate::server::path::Path as _;
 use jiff::Timestamp;
 use nodeless_model::{ResourceList, StringMap, Taint, TaintEffect, Toleration};
 use serde::Deserialize as _;
@@ -114,7 +115,7 @@ impl PodInfo {
         let affinity = "/spec/affinity/nodeAffinity";
         let required = format!("{affinity}/requiredDuringSchedulingIgnoredDuringExecution");
         let terms = pod
-            .pointer(&required)
+            .at(&required)
             .filter(|it| it.is_object())
             .map(|_| list(pod, &format!("{required}/nodeSelectorTerms")).iter().map(Term::new).collect());
         let preferred = list(pod, &format!("{affinity}/preferredDuringSchedulingIgnoredDuringExecution"));

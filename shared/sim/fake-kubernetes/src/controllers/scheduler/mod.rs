@@ -15,6 +15,7 @@ pub(super) use spec::executing_taints;
 use super::Controller;
 use super::feed::Feed;
 use super::object::{NewEvent, after, all, lenient, list, publish, set_condition, text, uid, write_status};
+use crate::server::path::Path as _;
 use crate::server::resource::{
     NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, Resource, STORAGE_CLASSES,
 };
@@ -95,7 +96,7 @@ impl Controller for Scheduler {
 fn awaits_scheduling(pod: &Value) -> bool {
     text(pod, "/spec/nodeName").is_empty()
         && text(pod, "/status/phase") == "Pending"
-        && pod.pointer("/metadata/deletionTimestamp").is_none()
+        && pod.at("/metadata/deletionTimestamp").is_none()
         && list(pod, "/spec/schedulingGates").is_empty()
         && matches!(text(pod, "/spec/schedulerName"), "" | NAME)
 }
@@ -103,12 +104,12 @@ fn awaits_scheduling(pod: &Value) -> bool {
 fn cluster(api: &ApiServer, pods: &[Arc<Value>]) -> Result<Cluster, Status> {
     let mut nodes: Vec<NodeInfo> = all(api, &NODES)?
         .iter()
-        .filter(|node| node.pointer("/metadata/deletionTimestamp").is_none())
+        .filter(|node| node.at("/metadata/deletionTimestamp").is_none())
         .filter_map(|node| NodeInfo::new(node))
         .collect();
     let mut namespaces = BTreeMap::new();
     for namespace in all(api, &NAMESPACES)? {
-        let labels = namespace.pointer("/metadata/labels").cloned().unwrap_or_default();
+        let labels = namespace.at("/metadata/labels").cloned().unwrap_or_default();
         let labels = serde_json::from_value(labels).unwrap_or_default();
         namespaces.insert(super::object::name(&namespace).to_owned(), labels);
     }

@@ -5,6 +5,7 @@
 
 use super::info::{NodeInfo, PodInfo, Term};
 use crate::controllers::object::{all, create, list, name, namespace, text, update, write_status};
+use crate::server::path::Path as _;
 use crate::server::resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES};
 use crate::server::{ApiServer, Status};
 use serde_json::{Value, json};
@@ -51,7 +52,7 @@ impl Storage {
         let Some(claim) = self.claims.get(&(namespace.to_owned(), claim_name.to_owned())) else {
             return Err(format!("persistentvolumeclaim \"{claim_name}\" not found"));
         };
-        if claim.pointer("/metadata/deletionTimestamp").is_some() {
+        if claim.at("/metadata/deletionTimestamp").is_some() {
             return Err(format!("persistentvolumeclaim \"{claim_name}\" is being deleted"));
         }
         let volume = text(claim, "/spec/volumeName");
@@ -98,7 +99,7 @@ impl Mount<'_> {
         let mut object = json!({
             "metadata": { "name": volume },
             "spec": {
-                "capacity": claim.pointer("/spec/resources/requests"), "accessModes": claim["spec"]["accessModes"],
+                "capacity": claim.at("/spec/resources/requests"), "accessModes": claim["spec"]["accessModes"],
                 "storageClassName": name(class), "persistentVolumeReclaimPolicy": "Delete",
                 "csi": { "driver": class["provisioner"], "volumeHandle": format!("vol-{}", text(claim, "/metadata/uid")) },
                 "claimRef": {
@@ -126,7 +127,7 @@ impl Mount<'_> {
         if let Ok(bound) = api.get(&PERSISTENT_VOLUME_CLAIMS, namespace(claim), name(claim)) {
             let status = json!({
                 "phase": "Bound", "accessModes": claim["spec"]["accessModes"],
-                "capacity": claim.pointer("/spec/resources/requests"),
+                "capacity": claim.at("/spec/resources/requests"),
             });
             write_status(api, &PERSISTENT_VOLUME_CLAIMS, &bound, status)?;
         }

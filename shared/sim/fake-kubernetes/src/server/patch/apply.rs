@@ -1,5 +1,6 @@
 //! Server-side apply, and the field managers that it uses.
 
+use crate::server::path::Path as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -28,7 +29,7 @@ struct Entry {
 }
 
 fn entries(object: &Value) -> Vec<Entry> {
-    let list = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let list = object.at("/metadata/managedFields").and_then(Value::as_array);
     list.into_iter()
         .flatten()
         .filter(|entry| !text(entry, "/manager").is_empty())
