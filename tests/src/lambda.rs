@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, IsTerminal as _};
 use std::path::Path as FilePath;
 use std::process::{ChildStdout, Command};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -47,6 +48,7 @@ struct Api {
 pub struct Function {
     process: Process,
     problems: Option<JoinHandle<Vec<String>>>,
+    logged: Arc<AtomicU64>,
     expected: Vec<String>,
     any_expected: bool,
     started: Instant,
@@ -95,9 +97,12 @@ impl Function {
             .envs(variables.iter().copied());
         let started = Instant::now();
         let (process, stdout) = Process::start_reading(&mut command);
-        let problems = Some(std::thread::spawn(move || problems(stdout)));
+        let logged = Arc::<AtomicU64>::default();
+        let counter = Arc::clone(&logged);
+        let problems = Some(std::thread::spawn(move || problems(stdout, &counter)));
         let (expected, any_expected, count) = (Vec::new(), false, 0);
-        Self { process, problems, expected, any_expected, started, ready, send, timeout: PATIENCE, waiting, count }
+        let timeout = PATIENCE;
+        Self { process, problems, logged, expected, any_expected, started, ready, send, timeout, waiting, count }
     }
 
     /// From now on Lambda gives the function so long for an event. The test waits for its answer all the same.
@@ -143,8 +148,27 @@ impl Function {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), send);
         let invocation = Invocation { id, event: event.to_string(), timeout: self.timeout };
         self.send.send(invocation).expect("the API is served for as long as this lives");
-        let answered = tokio::time::timeout(PATIENCE, receive).await;
-        answered.expect("the function answers within a minute").expect("the API keeps its channel")
+        let answered = tokio::time::timeout(PATIENCE.max(self.timeout), receive).await;
+        answered
+            .expect("the function answers within a minute, or within its timeout if that is longer")
+            .expect("the API keeps its channel")
+    }
+
+    /// The bytes that the function has logged so far.
+    #[must_use]
+    pub fn logged_bytes(&self) -> u64 {
+        self.logged.load(Ordering::Relaxed)
+    }
+
+    /// The processor time that the process has used so far, where the system reports it.
+    #[must_use]
+    pub fn processor_time(&self) -> Option<Duration> {
+        let status = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).ok()?;
+        // The name, in parentheses, may contain spaces; utime and stime are the 12th and 13th field behind it. Linux counts
+        // them in hundredths of a second for programs (USER_HZ, proc(5)).
+        let mut fields = status.rsplit_once(')')?.1.split_whitespace().skip(11);
+        let mut ticks = || fields.next()?.parse::<u64>().ok();
+        Some(Duration::from_millis(10 * (ticks()? + ticks()?)))
     }
 
     /// Gives the function a file of `events/`.
@@ -184,10 +208,11 @@ impl Drop for Function {
 }
 
 /// The lines that report a problem: warnings and errors, and reports with problems in them.
-fn problems(stdout: ChildStdout) -> Vec<String> {
+fn problems(stdout: ChildStdout, logged: &AtomicU64) -> Vec<String> {
     let show = std::env::var_os("NODELESS_TEST_OUTPUT").is_some();
     let lines = BufReader::new(stdout).lines().map_while(Result::ok);
     let lines = lines.inspect(|line| {
+        logged.fetch_add(line.len() as u64 + 1, Ordering::Relaxed);
         if show {
             println!("{line}");
         }

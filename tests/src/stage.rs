@@ -1,5 +1,5 @@
-//! A stage for the functions: the claims table and the queues on moto, the cluster and EC2 simulated, everything over HTTP
-//! and in real time. What a function calls is counted by the [`Proxy`]s in front.
+//! A stage for the functions: the claims table and the queues on moto, or the table in DynamoDB Local, the cluster and EC2
+//! simulated, everything over HTTP and in real time. What a function calls is counted by the [`Proxy`]s in front.
 
 use crate::Server;
 use crate::lambda::{Function, sample};
@@ -34,12 +34,16 @@ pub struct Stage {
     pub world: Arc<Mutex<World>>,
     /// The cluster's name in EKS.
     pub cluster: String,
+    /// Beside the world, which a step of the simulation locks.
+    api: ApiServer,
     moto_proxy: Proxy,
+    /// In front of DynamoDB Local, if the table is there.
+    table_proxy: Option<Proxy>,
     aws_proxy: Proxy,
     kubernetes_proxy: Proxy,
     config: SdkConfig,
     queues: Queues,
-    moto: Arc<Server>,
+    servers: Vec<Arc<Server>>,
 }
 
 /// The URLs of the queues.
@@ -102,7 +106,20 @@ impl Stage {
         let moto = Arc::new(crate::moto()?);
         let moto_proxy = Proxy::start(&moto.url).await;
         create_table(&config(&moto.url).await).await;
-        Some(Self::of(CLUSTER, moto, moto_proxy).await)
+        Some(Self::of(CLUSTER, vec![moto], moto_proxy, None).await)
+    }
+
+    /// The same with the table in DynamoDB Local, which reports the capacity units that calls consume. `None` when moto or
+    /// DynamoDB Local is not installed.
+    ///
+    /// # Panics
+    /// When something of it cannot be started.
+    pub async fn with_dynamodb_local() -> Option<Self> {
+        let (moto, dynamodb) = (Arc::new(crate::moto()?), crate::dynamodb_local()?);
+        let moto_proxy = Proxy::start(&moto.url).await;
+        let table_proxy = Proxy::measuring(&dynamodb.url).await;
+        create_table(&config(&dynamodb.url).await).await;
+        Some(Self::of(CLUSTER, vec![moto, dynamodb], moto_proxy, Some(table_proxy)).await)
     }
 
     /// Another cluster whose functions are those of this stage, as Terraform registers it with `shared_functions`.
@@ -110,10 +127,11 @@ impl Stage {
     /// # Panics
     /// When something of it cannot be started.
     pub async fn beside(&self, cluster: &str) -> Self {
-        let other = Self::of(cluster, Arc::clone(&self.moto), self.moto_proxy.clone()).await;
+        let other = Self::of(cluster, self.servers.clone(), self.moto_proxy.clone(), self.table_proxy.clone()).await;
         let environment: BTreeMap<String, String> = other.environment().into_iter().collect();
         let text = |value: String| AttributeValue::S(value);
-        aws_sdk_dynamodb::Client::new(&self.config)
+        let table = config(&self.table().url).await;
+        aws_sdk_dynamodb::Client::new(&table)
             .put_item()
             .table_name(TABLE)
             .item("pk", text("#clusters".to_owned()))
@@ -126,8 +144,9 @@ impl Stage {
         other
     }
 
-    async fn of(cluster: &str, moto: Arc<Server>, moto_proxy: Proxy) -> Self {
-        let config = config(&moto.url).await;
+    async fn of(cluster: &str, servers: Vec<Arc<Server>>, moto_proxy: Proxy, table_proxy: Option<Proxy>) -> Self {
+        // The first server is moto. Calls of the stage itself go past the proxies, so they are not counted.
+        let config = config(&servers[0].url).await;
         let queues = Queues::create(&aws_sdk_sqs::Client::new(&config), cluster).await;
         let second = SignedDuration::from_secs(1);
         let options = WorldOptions {
@@ -149,7 +168,8 @@ impl Stage {
         let world = Arc::new(Mutex::new(world));
         drive(&world);
         let cluster = cluster.to_owned();
-        let stage = Self { world, cluster, moto_proxy, aws_proxy, kubernetes_proxy, config, queues, moto };
+        let stage =
+            Self { world, cluster, api, moto_proxy, table_proxy, aws_proxy, kubernetes_proxy, config, queues, servers };
         stage.forget_calls();
         stage
     }
@@ -158,6 +178,7 @@ impl Stage {
     fn environment(&self) -> Vec<(String, String)> {
         let aws = self.aws_proxy.url.as_str();
         let variables = [
+            ("AWS_ENDPOINT_URL_DYNAMODB", self.table().url.as_str()),
             ("AWS_ENDPOINT_URL_EC2", aws),
             ("AWS_ENDPOINT_URL_EKS", aws),
             ("AWS_ENDPOINT_URL_IAM", aws),
@@ -176,8 +197,16 @@ impl Stage {
 
     /// Starts a function binary with the environment that Terraform would give it.
     pub async fn function(&self, binary: &str) -> Function {
-        let environment = self.environment();
-        let mut variables = vec![("AWS_ENDPOINT_URL", self.moto_proxy.url.as_str())];
+        self.function_of_memory(binary, 256).await
+    }
+
+    /// The same for a function of so many megabytes.
+    pub async fn function_of_memory(&self, binary: &str, megabytes: u32) -> Function {
+        let (environment, memory) = (self.environment(), megabytes.to_string());
+        let mut variables = vec![
+            ("AWS_ENDPOINT_URL", self.moto_proxy.url.as_str()),
+            ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", memory.as_str()),
+        ];
         variables.extend(environment.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         Function::start(binary, &variables).await
     }
@@ -208,19 +237,21 @@ impl Stage {
 
     fn proxy(&self, service: Service) -> &Proxy {
         match service {
-            Service::Tables => &self.moto_proxy,
+            Service::Tables => self.table(),
             Service::Ec2 => &self.aws_proxy,
             Service::Kubernetes => &self.kubernetes_proxy,
         }
     }
 
+    /// In front of the table.
+    fn table(&self) -> &Proxy {
+        self.table_proxy.as_ref().unwrap_or(&self.moto_proxy)
+    }
+
     /// The Kubernetes API, in the process.
-    ///
-    /// # Panics
-    /// Never, short of a panic in another test thread.
     #[must_use]
     pub fn api(&self) -> ApiServer {
-        self.world.lock().unwrap_or_else(PoisonError::into_inner).api().clone()
+        self.api.clone()
     }
 
     /// Creates an object.
@@ -299,7 +330,8 @@ impl Stage {
     #[must_use]
     pub fn calls(&self) -> Counts {
         let mut counts = self.moto_proxy.take();
-        for (name, count) in self.aws_proxy.take().into_iter().chain(self.kubernetes_proxy.take()) {
+        let others = [Some(&self.aws_proxy), Some(&self.kubernetes_proxy), self.table_proxy.as_ref()];
+        for (name, count) in others.into_iter().flatten().flat_map(Proxy::take) {
             *counts.entry(name).or_default() += count;
         }
         counts
@@ -311,15 +343,18 @@ impl Stage {
     }
 }
 
-/// Lets the world follow the wall clock for as long as anybody holds it.
+/// Lets the world follow the wall clock for as long as anybody holds it. A large world takes at most half of the time of one core.
 fn drive(world: &Arc<Mutex<World>>) {
     let world = Arc::downgrade(world);
     tokio::spawn(async move {
+        let mut step = Duration::ZERO;
         loop {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(step.max(Duration::from_millis(20))).await;
             let Some(world) = world.upgrade() else { return };
+            let started = std::time::Instant::now();
             let result = world.lock().unwrap_or_else(PoisonError::into_inner).advance_to(Timestamp::now());
             result.expect("the world continues");
+            step = started.elapsed();
         }
     });
 }

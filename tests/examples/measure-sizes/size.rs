@@ -1,0 +1,218 @@
+//! The life of a cluster of one size.
+
+use super::binder;
+use super::pool::Pool;
+use super::taken::{Taken, peak_megabytes, rounded};
+use nodeless_fake_kubernetes::{PatchOptions, PatchType, Resource, resource};
+use nodeless_tests::lambda::{Function, binary, sample};
+use nodeless_tests::proxy::Counts;
+use nodeless_tests::stage::{Stage, inflate, node_class, node_pool};
+use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};
+use serde_json::{Value, json};
+use std::num::ParseIntError;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Pods of one node.
+const PODS_A_NODE: u32 = 20;
+/// What the pods of one node request together: more than half of the allocatable CPU of a machine of eight, so that the nodes of a
+/// size are as many as planned.
+const MILLICPUS_A_NODE: u32 = 7600;
+const MEBIBYTES_A_NODE: u32 = 10 * 1024;
+/// The pods that a warm planner gets.
+const MORE_PODS: u32 = 100;
+/// How often an idle run is measured; the median counts.
+const IDLE_RUNS: usize = 5;
+/// The timeout of the planner for these measurements; the module's is 40 s, and a longer plan has to show.
+const PLANNER_TIMEOUT: Duration = Duration::from_secs(120);
+/// After this time the measurement fails.
+const PATIENCE: Duration = Duration::from_secs(1800);
+
+/// A size of a cluster.
+#[derive(Clone, Copy)]
+pub(crate) struct Size {
+    nodes: u32,
+    pods_a_node: u32,
+}
+
+impl FromStr for Size {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once('x') {
+            Some((nodes, pods)) => Ok(Self { nodes: nodes.parse()?, pods_a_node: pods.parse()? }),
+            None => Ok(Self { nodes: text.parse()?, pods_a_node: PODS_A_NODE }),
+        }
+    }
+}
+
+/// Scales a cluster up to so many nodes, measures it, and scales it down again.
+pub(crate) async fn measure(size: Size) -> Value {
+    let nodes = size.nodes;
+    let stage = Arc::new(Stage::with_dynamodb_local().await.expect("`make dynamodb` has installed what is needed"));
+    prepare(&stage);
+    binder::start(&stage, size.pods_a_node);
+    let (mut catalog, refreshed) = refresh(&stage).await;
+    let planner = planner(&stage).await;
+    let pods = nodes * size.pods_a_node;
+    eprintln!("{nodes} nodes: creating {pods} pods");
+    stage.create(&resource::DEPLOYMENTS, deployment(size));
+    until("the pods are unschedulable", || unschedulable(&stage) == pods as usize).await;
+
+    eprintln!("{nodes} nodes: scaling up");
+    stage.forget_calls();
+    let started = Instant::now();
+    let pool = Pool::start(&stage, planner).await;
+    until("the pods run", || running(&stage) >= pods as usize).await;
+    let up_seconds = started.elapsed().as_secs_f64();
+    // What is left to do for claims whose pods run: the last registrations and tags.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let done = pool.stop().await;
+    let up_calls = stage.calls();
+    let launched = stage.list(&NODE_CLAIMS).len();
+
+    eprintln!("{nodes} nodes: idle, cold, warm");
+    let (mut scaled_planner, mut lifecycle) = (done.planner, done.lifecycle);
+    let idle_planner = idle(&stage, &mut scaled_planner, "planner.heartbeat.json").await;
+    let idle_sweep = idle(&stage, &mut lifecycle, "lifecycle.sweep.json").await;
+    let idle_catalog = idle(&stage, &mut catalog, "catalog.schedule.json").await;
+    let catalog_megabytes = peak_megabytes(&catalog);
+    drop((scaled_planner, lifecycle, catalog));
+    let mut planner = self::planner(&stage).await;
+    let cold = once(&stage, &mut planner).await;
+    scale(&stage, pods + MORE_PODS);
+    until("more pods are unschedulable", || unschedulable(&stage) == MORE_PODS as usize).await;
+    let warm = once(&stage, &mut planner).await;
+
+    eprintln!("{nodes} nodes: scaling down");
+    stage.forget_calls();
+    let started = Instant::now();
+    let pool = Pool::start(&stage, planner).await;
+    until("more pods run", || running(&stage) >= (pods + MORE_PODS) as usize).await;
+    disrupt(&stage);
+    scale(&stage, 0);
+    let emptied = Instant::now();
+    until("the nodes are gone", || stage.list(&NODE_CLAIMS).is_empty()).await;
+    let down_seconds = emptied.elapsed().as_secs_f64();
+    let down = pool.stop().await;
+    json!({
+        "nodes": nodes, "podsANode": size.pods_a_node, "pods": pods, "nodesLaunched": launched, "firstCatalog": refreshed.report(),
+        "scaleUp": {
+            "seconds": rounded(up_seconds), "functionsAtOnce": done.busiest, "planner": done.planned.report(),
+            "lifecycle": done.reconciled.report(), "calls": up_calls,
+        },
+        "idle": { "planner": idle_planner, "lifecycle": idle_sweep, "catalog": idle_catalog },
+        "cold": cold, "warm": warm,
+        "scaleDown": {
+            "seconds": rounded(down_seconds), "secondsWithMorePods": rounded((emptied - started).as_secs_f64()),
+            "functionsAtOnce": down.busiest, "planner": down.planned.report(), "lifecycle": down.reconciled.report(),
+            "calls": stage.calls(),
+        },
+        "peakMegabytes": {
+            "planner": peak_megabytes(&down.planner), "lifecycle": done.lifecycle_megabytes.max(down.lifecycle_megabytes),
+            "catalog": catalog_megabytes,
+        },
+    })
+}
+
+/// A NodePool of machines with eight CPUs that disrupts nothing.
+fn prepare(stage: &Stage) {
+    let mut pool = node_pool("default");
+    let cpus = json!({ "key": "karpenter.k8s.aws/instance-cpu", "operator": "In", "values": ["8"] });
+    pool["spec"]["template"]["spec"]["requirements"].as_array_mut().unwrap().push(cpus);
+    pool["spec"]["disruption"]["consolidateAfter"] = json!("Never");
+    stage.create(&NODE_CLASSES, node_class("default"));
+    stage.create(&NODE_POOLS, pool);
+}
+
+/// The catalog, and a ready EC2NodeClass.
+async fn refresh(stage: &Stage) -> (Function, Taken) {
+    let mut catalog = stage.function(&binary("catalog")).await;
+    let mut taken = Taken::default();
+    taken.invoke(&mut catalog, &sample("catalog.schedule.json")).await;
+    // The EC2NodeClass is ready once lifecycle has asked EC2 by dry runs.
+    let mut lifecycle = stage.function(&binary("lifecycle")).await;
+    lifecycle.invoke(&stage.claims_messages().await).await.unwrap();
+    (catalog, taken)
+}
+
+async fn planner(stage: &Stage) -> Function {
+    let mut planner = stage.function_of_memory(&binary("planner"), 1024).await;
+    planner.set_timeout(PLANNER_TIMEOUT);
+    planner
+}
+
+fn deployment(Size { nodes, pods_a_node }: Size) -> Value {
+    let mut deployment = inflate(nodes * pods_a_node);
+    deployment["spec"]["template"]["spec"]["schedulerName"] = json!(binder::NAME);
+    deployment["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"] = json!({
+        "cpu": format!("{}m", MILLICPUS_A_NODE / pods_a_node), "memory": format!("{}Mi", MEBIBYTES_A_NODE / pods_a_node),
+    });
+    deployment
+}
+
+fn scale(stage: &Stage, replicas: u32) {
+    merge(stage, &resource::DEPLOYMENTS, ("default", "inflate"), &json!({ "spec": { "replicas": replicas } }));
+}
+
+/// Lets the NodePool disrupt all its nodes as soon as they are empty.
+fn disrupt(stage: &Stage) {
+    let disruption = json!({ "consolidateAfter": "0s", "budgets": [{ "nodes": "100%" }] });
+    merge(stage, &NODE_POOLS, ("", "default"), &json!({ "spec": { "disruption": disruption } }));
+}
+
+fn merge(stage: &Stage, resource: &Resource, (namespace, name): (&str, &str), patch: &Value) {
+    let options = PatchOptions::default();
+    stage.api().patch(resource, namespace, name, None, PatchType::Merge, patch, &options).unwrap();
+}
+
+fn unschedulable(stage: &Stage) -> usize {
+    let pods = stage.list(&resource::PODS);
+    pods.iter().filter(|pod| pod["status"]["conditions"][0]["reason"] == "Unschedulable").count()
+}
+
+fn running(stage: &Stage) -> usize {
+    stage.list(&resource::PODS).iter().filter(|pod| pod["status"]["phase"] == "Running").count()
+}
+
+/// Waits until something holds that takes a while to find out.
+async fn until(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "it does not become true: {what}");
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+}
+
+/// One plan, with what the function has used.
+async fn once(stage: &Stage, planner: &mut Function) -> Value {
+    stage.forget_calls();
+    let mut taken = Taken::default();
+    taken.invoke(planner, &sample("planner.heartbeat.json")).await;
+    let mut report = taken.report();
+    report["calls"] = json!(stage.calls());
+    report["peakMegabytes"] = json!(peak_megabytes(planner));
+    report
+}
+
+/// The calls of one idle run, and the median durations of several.
+async fn idle(stage: &Stage, function: &mut Function, event: &str) -> Value {
+    let (mut seconds, mut processor) = (Vec::new(), Vec::new());
+    let mut calls = Counts::new();
+    let logged = function.logged_bytes();
+    for _ in 0..IDLE_RUNS {
+        stage.forget_calls();
+        let mut taken = Taken::default();
+        taken.invoke(function, &sample(event)).await;
+        seconds.push(taken.seconds);
+        processor.push(taken.processor_seconds);
+        calls = stage.calls();
+    }
+    seconds.sort_by(f64::total_cmp);
+    processor.sort_by(f64::total_cmp);
+    json!({
+        "seconds": rounded(seconds[IDLE_RUNS / 2]), "processorSeconds": rounded(processor[IDLE_RUNS / 2]),
+        "loggedBytes": (function.logged_bytes() - logged) / IDLE_RUNS as u64, "calls": calls,
+    })
+}
