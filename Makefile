@@ -77,6 +77,7 @@ docs: $(MDBOOK) ## Build the documentation site into target/book and check its l
 docs-update: venv ## Write what is generated in docs/: reference pages, pictures, and the plans of the examples
 	python3 scripts/docs/reference.py --write
 	python3 scripts/docs/pictures.py --write
+	python3 scripts/docs/dashboard.py --write
 	$(PYTHON) scripts/docs/plans.py --write
 
 .PHONY: test-docs
@@ -89,7 +90,7 @@ test: test-rust test-terraform ## Run every test
 
 .PHONY: test-fast
 test-fast: ## Run the tests of the pure crates (shared/core): no emulator
-	cargo test $(addprefix -p nodeless-,model catalog scheduling disruption lifecycle launch snapshot view)
+	cargo test $(addprefix -p nodeless-,model bill catalog scheduling disruption lifecycle launch snapshot view)
 
 .PHONY: simulate
 simulate: ## Run 200 seeds of the simulation with all faults

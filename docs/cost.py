@@ -34,8 +34,8 @@ MEMORY = {"planner": 1.0, "lifecycle": 0.5, "catalog": 1.0}
 RUNS = {"planner": MINUTES, "lifecycle": MINUTES, "catalog": MINUTES / 5}
 # The metrics that are published in every hour of an idle month; others are published only in hours with activity.
 IDLE_METRICS = 11
-# 18 alarms; CloudWatch charges for each metric of an alarm, and stale and wake-silent have two.
-ALARMS = 20
+# 20 alarms; CloudWatch charges for each metric of an alarm, and stale and wake-silent have two.
+ALARMS = 22
 LOG_KB_A_MINUTE = 3.0
 
 
@@ -96,7 +96,7 @@ without the free tier. Do not edit; repeat the measurement instead.
 | SQS: long polls of Lambda on four queues, and the messages of the schedules | ${queues:.2f} |
 | CloudWatch Logs | ${logs:.2f} |
 | **total without monitoring** | **${running:.2f}** |
-| CloudWatch: {IDLE_METRICS} metrics, 18 alarms on {ALARMS} metrics, a dashboard | ${monitoring:.2f} |
+| CloudWatch: {IDLE_METRICS} metrics, 20 alarms on {ALARMS} metrics, a dashboard | ${monitoring:.2f} |
 | the same, in an account with an unused free tier for metrics, alarms and dashboards | ${with_free_tier:.2f} |
 
 One scale-up of {measured['nodes']} nodes costs ${once:.4f}; a thousand of them in a month cost ${1000 * once:.2f} more.

@@ -42,6 +42,7 @@ locals {
       NODELESS_FEATURE_GATES     = "NodeRepair=${var.feature_gates.node_repair},SpotToSpotConsolidation=${var.feature_gates.spot_to_spot_consolidation}"
       NODELESS_ZONAL_SHIFT       = tostring(var.zonal_shift_enabled)
       NODELESS_KEEP_SNAPSHOTS    = var.keep_snapshots
+      NODELESS_COST_LABELS       = length(var.cost_labels) > 0 ? join(",", var.cost_labels) : "none"
       NODELESS_PREFERENCE_POLICY = var.preference_policy
       NODELESS_MIN_VALUES_POLICY = var.min_values_policy
 

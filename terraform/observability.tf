@@ -1,12 +1,14 @@
 locals {
   namespace = "nodeless"
 
-  # Every metric of the functions, by the section of the dashboard that shows it. One dimension, Cluster: CloudWatch charges for
-  # each metric and dimension value, so nodes and types are only in the logs. The tests compare the telemetry with this list.
+  # Every metric of the functions, by topic. One dimension, Cluster: CloudWatch charges for each metric and dimension value, so nodes and
+  # types are only in the logs. The tests compare the telemetry and the dashboard with this list.
   metrics = {
     Capacity = {
-      NodeCount          = "Maximum"
-      HourlySpendDollars = "Maximum"
+      NodeCount               = "Maximum"
+      HourlySpendDollars      = "Maximum"
+      ClusterLimitUsedPercent = "Maximum"
+      BudgetsExceeded         = "Maximum"
     }
     Pods = {
       PendingPods       = "Maximum"
@@ -22,11 +24,12 @@ locals {
       InsufficientCapacity = "Sum"
     }
     Removals = {
-      NodesTerminated  = "Sum"
-      Evictions        = "Sum"
-      Interruptions    = "Sum"
-      OrphansCollected = "Sum"
-      ChurnStopped     = "Maximum"
+      NodesTerminated   = "Sum"
+      Evictions         = "Sum"
+      Interruptions     = "Sum"
+      OrphansCollected  = "Sum"
+      ChurnStopped      = "Maximum"
+      AmiCanariesFailed = "Maximum"
     }
     Latency = {
       PlanDurationMilliseconds        = "p90"
@@ -63,6 +66,10 @@ locals {
       hourly-spend = {
         metric      = "HourlySpendDollars", statistic = "Maximum", period = 60, threshold = var.alarms.hourly_spend_dollars
         description = "Nodes cost more dollars an hour than expected. Look at the NodePool limits and the newest decisions. See docs/operate/hourly-spend.md."
+      }
+      cluster-limit = {
+        metric      = "ClusterLimitUsedPercent", statistic = "Maximum", period = 60, threshold = var.alarms.cluster_limit_percent
+        description = "A limit of the whole cluster (annotations nodeless.sh/max-dollars-per-hour, max-nodes and max-cpu of the Namespace kube-system) is almost reached, reached, or invalid. Launches that would exceed it are not made, and their pods stay pending. See docs/operate/cluster-limit.md."
       }
       nodes-launched = {
         metric      = "NodesLaunched", statistic = "Sum", period = 3600, threshold = var.alarms.nodes_launched_per_hour
@@ -188,6 +195,48 @@ resource "aws_cloudwatch_metric_alarm" "churn" {
   tags                = local.tags
 }
 
+# Published only while the first node with a new AMI fails, so missing data is not breaching. A single plan may find a pod that is
+# not ready for a moment.
+resource "aws_cloudwatch_metric_alarm" "ami_canary" {
+  count = var.alarms.enabled && var.alarms.ami_canary ? 1 : 0
+
+  alarm_name          = "${local.name}-ami-canary"
+  alarm_description   = "Nodes are not replaced by ones with a new AMI, because the first node with it does not join, is not ready, or has pods that are not ready. The event AmiCanaryFailed on the NodePool names the AMI and the reason. Correct the cause or select the previous AMI. See docs/operate/ami-canary.md."
+  namespace           = local.namespace
+  metric_name         = "AmiCanariesFailed"
+  dimensions          = { Cluster = local.cluster }
+  statistic           = "Maximum"
+  period              = 300
+  evaluation_periods  = 2
+  threshold           = 1
+  comparison_operator = "GreaterThanOrEqualToThreshold"
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = local.alarm_actions
+  ok_actions          = local.alarm_actions
+  tags                = local.tags
+}
+
+# Only on request, because most clusters have no budget. Published every five minutes while one is exceeded, so missing data is not breaching. The period is an hour, so that the alarm
+# does not change between two of these.
+resource "aws_cloudwatch_metric_alarm" "budget" {
+  count = var.alarms.enabled && var.alarms.budget ? 1 : 0
+
+  alarm_name          = "${local.name}-budget"
+  alarm_description   = "Nodes cost more this month than a budget (annotation nodeless.sh/dollars-per-month), or will at the present pace. The event BudgetExceeded on the NodePool or the Namespace kube-system contains the amounts. Nothing is stopped. See docs/operate/budget.md."
+  namespace           = local.namespace
+  metric_name         = "BudgetsExceeded"
+  dimensions          = { Cluster = local.cluster }
+  statistic           = "Maximum"
+  period              = 3600
+  evaluation_periods  = 1
+  threshold           = 1
+  comparison_operator = "GreaterThanOrEqualToThreshold"
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = local.alarm_actions
+  ok_actions          = local.alarm_actions
+  tags                = local.tags
+}
+
 # kube-scheduler writes an Event for a pending pod every few minutes, and each one calls wake. The planner publishes both
 # metrics with every plan while pods are pending, even if no call arrived.
 resource "aws_cloudwatch_metric_alarm" "wake_silent" {
@@ -242,66 +291,4 @@ resource "aws_cloudwatch_metric_alarm" "limit" {
   alarm_actions       = local.alarm_actions
   ok_actions          = local.alarm_actions
   tags                = local.tags
-}
-
-resource "aws_cloudwatch_dashboard" "nodeless" {
-  count          = var.dashboard ? 1 : 0
-  dashboard_name = local.name
-
-  dashboard_body = jsonencode({
-    widgets = concat(
-      [
-        for i, section in sort(keys(local.metrics)) : {
-          type   = "metric"
-          x      = (i % 2) * 12
-          y      = floor(i / 2) * 6
-          width  = 12
-          height = 6
-          properties = {
-            title  = section
-            region = local.region
-            view   = "timeSeries"
-            period = 60
-            metrics = [
-              for name, statistic in local.metrics[section] : [local.namespace, name, "Cluster", local.cluster, { stat = statistic }]
-            ]
-          }
-        }
-      ],
-      [
-        {
-          type   = "metric"
-          x      = 0
-          y      = 18
-          width  = 12
-          height = 6
-          properties = {
-            title  = "Function errors and throttles"
-            region = local.region
-            view   = "timeSeries"
-            period = 60
-            stat   = "Sum"
-            metrics = concat([
-              for name in sort(keys(local.all_function_names)) : [
-                for metric in ["Errors", "Throttles"] : ["AWS/Lambda", metric, "FunctionName", local.all_function_names[name]]
-              ]
-            ]...)
-          }
-        },
-        {
-          type   = "log"
-          x      = 12
-          y      = 18
-          width  = 12
-          height = 6
-          properties = {
-            title  = "Newest warnings and errors"
-            region = local.region
-            view   = "table"
-            query  = "${join(" | ", [for name in values(local.all_log_groups) : "SOURCE '${name}'"])} | fields @timestamp, @log, @message | filter level in ['WARN', 'ERROR']${local.shares_functions ? " and (cluster = '${local.cluster}' or span.cluster = '${local.cluster}')" : ""} | sort @timestamp desc | limit 50"
-          }
-        },
-      ],
-    )
-  })
 }

@@ -354,6 +354,18 @@ variable "keep_snapshots" {
   }
 }
 
+variable "cost_labels" {
+  description = "Labels of pods by whose values the planner records what nodes cost, for `nodeless report --by label=KEY`: at most 5. Each one adds up to 200 groups to every record of an hour. [] records costs by NodePool, namespace and instance type only."
+  type        = list(string)
+  default     = ["app.kubernetes.io/name"]
+  nullable    = false
+
+  validation {
+    condition     = length(var.cost_labels) <= 5 && alltrue([for key in var.cost_labels : can(regex("^([A-Za-z0-9]([-A-Za-z0-9.]{0,251}[A-Za-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$", key))])
+    error_message = "cost_labels has at most 5 keys of labels, such as app.kubernetes.io/name."
+  }
+}
+
 variable "wake_enabled" {
   description = "Serve a Function URL that the API server calls when a pod cannot be scheduled, so that planning starts within seconds, and when an EC2NodeClass is created, changed or deleted. If false, both wait up to a minute for the heartbeat."
   type        = bool
@@ -445,13 +457,16 @@ variable "recursive_loop_allowed" {
 }
 
 variable "alarms" {
-  description = "Thresholds of the alarms; 0 disables an alarm. churn = false disables the alarm for a NodePool that evicts many pods without becoming cheaper, enabled = false disables all alarms."
+  description = "Thresholds of the alarms; 0 disables an alarm. churn = false disables the alarm for a NodePool that evicts many pods without becoming cheaper, ami_canary = false that for a new AMI whose first node fails. budget = true creates one for budgets (nodeless.sh/dollars-per-month). enabled = false disables all alarms."
   type = object({
     enabled                 = optional(bool, true)
     node_count              = optional(number, 100)
     hourly_spend_dollars    = optional(number, 50)
+    cluster_limit_percent   = optional(number, 90)
     nodes_launched_per_hour = optional(number, 100)
     churn                   = optional(bool, true)
+    ami_canary              = optional(bool, true)
+    budget                  = optional(bool, false)
   })
   default  = {}
   nullable = false

@@ -1,5 +1,6 @@
 //! The errors of the commands.
 
+use jiff::Timestamp;
 #[cfg(feature = "kubernetes")]
 use nodeless_kubernetes::install::InstallError;
 use nodeless_ports::{ErrorKind, PortError};
@@ -81,7 +82,7 @@ pub(crate) enum CliError {
     /// The command needs the AWS SDK, and this build does not include it.
     #[cfg(not(feature = "aws"))]
     #[error(
-        "this build does not include the AWS SDK, which `catalog export` and `decisions --cluster` need; use a released binary, or build with `cargo build --release -p nodeless --features aws` (takes some minutes)"
+        "this build does not include the AWS SDK, which `catalog export`, `decisions --cluster` and `report --cluster` need; use a released binary, or build with `cargo build --release -p nodeless --features aws` (takes some minutes)"
     )]
     WithoutAws,
     /// The command needs a cluster, and this build does not include a Kubernetes client.
@@ -90,6 +91,39 @@ pub(crate) enum CliError {
         "this build does not include the Kubernetes client, which this command needs; build with `cargo build --release -p nodeless`, or give `plan` a file with --cluster"
     )]
     WithoutKubernetes,
+    /// The end of a report is not after its start.
+    #[error("--to {to:.0} is not after --from {from:.0}; a report is about the hours from --from until before --to")]
+    ReportTimes {
+        /// The start.
+        from: Timestamp,
+        /// The end.
+        to: Timestamp,
+    },
+    /// There is no record of the time of a report.
+    #[error("there is no cost record of this time: {what}")]
+    NoCosts {
+        /// What is recorded.
+        what: String,
+    },
+    /// A cost record cannot be decoded.
+    #[error("item {item}: {source}")]
+    CostRecord {
+        /// Its key.
+        item: String,
+        /// Why.
+        source: nodeless_bill::StoredError,
+    },
+    /// Costs are not recorded by the label.
+    #[error(
+        "--by label={key}: costs of this time are not recorded by this label, {}; the variable cost_labels of the Terraform module names the labels",
+        if known.is_empty() { "nor by any other".to_owned() } else { format!("but by {known}") }
+    )]
+    UnknownLabel {
+        /// The label.
+        key: String,
+        /// The recorded ones.
+        known: String,
+    },
     /// The catalog does not contain the zone.
     #[error(
         "--zonal-shift {zone}: the catalog does not contain this zone; it contains {known}; give the catalog of the zone's region with --catalog"
@@ -195,7 +229,7 @@ pub(crate) enum CliError {
     World(#[from] nodeless_world::WorldError),
     /// A scenario could not be read.
     #[error(
-        "{path} cannot be read: {source}; name a scenario file, or a built-in scenario: day, faults, faults-all-features, schedules or stateful"
+        "{path} cannot be read: {source}; name a scenario file, or a built-in scenario: canary, cluster-settings, day, faults, faults-all-features, schedules, spot or stateful"
     )]
     Scenario {
         /// The file.

@@ -18,6 +18,7 @@ mod html;
 mod local;
 mod output;
 mod plan;
+mod report;
 mod simulate;
 mod table;
 #[cfg(feature = "kubernetes")]
@@ -26,8 +27,8 @@ mod view;
 use clap::{Parser, Subcommand};
 use commands::{
     catalog as catalog_command, convert as convert_command, crds, decisions as decisions_command, demo as demo_command,
-    doctor as doctor_command, install, local as local_command, plan as plan_command, simulate as simulate_command,
-    view as view_command,
+    doctor as doctor_command, install, local as local_command, plan as plan_command, report as report_command,
+    simulate as simulate_command, view as view_command,
 };
 use output::report;
 use std::process::ExitCode;
@@ -59,6 +60,7 @@ enum Command {
     /// Run a local simulated cluster without nodes, and the AWS APIs that nodeless calls, and write a kubeconfig for it
     Local(local_command::Arguments),
     Plan(plan_command::Arguments),
+    Report(report_command::Arguments),
     /// Simulate hours of a cluster in seconds, with faults, and check invariants
     Simulate(simulate_command::Arguments),
     View(view_command::Arguments),
@@ -84,6 +86,7 @@ async fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor_command::run(&arguments).await,
         Command::Local(arguments) => local_command::run(&arguments).await.map(done),
         Command::Plan(arguments) => plan_command::run(&arguments).await,
+        Command::Report(arguments) => report_command::run(&arguments).await.map(done),
         Command::Simulate(arguments) => simulate_command::run(&arguments).map(done),
         Command::View(arguments) => view_command::run(&arguments).await.map(done),
         Command::Install(arguments) => install::install(&arguments).await.map(done),

@@ -1,6 +1,8 @@
 //! Reads items of the claims table from the output of `aws dynamodb query`, without the AWS SDK.
 
 use crate::error::CliError;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use nodeless_ports::StoredRecord;
 use nodeless_ports::decisions::Decision;
@@ -87,6 +89,18 @@ impl Item {
     pub(crate) fn chunk(&self) -> Option<(&str, u32, &str)> {
         let (id, number) = self.key.strip_prefix("snapshot#")?.rsplit_once('#')?;
         Some((id, number.parse().ok()?, self.attributes["chunk"]["B"].as_str()?))
+    }
+
+    /// The partition key: for cost records, the cluster's name.
+    pub(crate) fn partition(&self) -> Option<&str> {
+        self.attributes["pk"]["S"].as_str()
+    }
+
+    /// The bytes of the attribute `record`.
+    pub(crate) fn bytes(&self) -> Result<Vec<u8>, CliError> {
+        let text = self.attributes["record"]["B"].as_str();
+        let text = text.ok_or_else(|| self.damaged("it has no attribute record with bytes"))?;
+        STANDARD.decode(text).map_err(|error| self.damaged(&format!("attribute record is not base64 ({error})")))
     }
 
     /// The error for an item that this version cannot read.

@@ -52,7 +52,7 @@ variables {
 run "environment_contract" {
   assert {
     condition = jsonencode({ for name, f in aws_lambda_function.function : name => sort(keys(f.environment[0].variables)) }) == jsonencode({
-      planner      = ["CLUSTER_NAME", "NODELESS_BATCH_IDLE_DURATION", "NODELESS_BATCH_MAX_DURATION", "NODELESS_CATALOG_QUEUE_URL", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_FEATURE_GATES", "NODELESS_KEEP_SNAPSHOTS", "NODELESS_LOG", "NODELESS_MIN_VALUES_POLICY", "NODELESS_PLAN_QUEUE_URL", "NODELESS_PREFERENCE_POLICY", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
+      planner      = ["CLUSTER_NAME", "NODELESS_BATCH_IDLE_DURATION", "NODELESS_BATCH_MAX_DURATION", "NODELESS_CATALOG_QUEUE_URL", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_COST_LABELS", "NODELESS_FEATURE_GATES", "NODELESS_KEEP_SNAPSHOTS", "NODELESS_LOG", "NODELESS_MIN_VALUES_POLICY", "NODELESS_PLAN_QUEUE_URL", "NODELESS_PREFERENCE_POLICY", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
       lifecycle    = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_DISABLE_DRY_RUN", "NODELESS_LOG", "NODELESS_METRICS_BY_NODEPOOL", "NODELESS_MIN_VALUES_POLICY", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "NODELESS_ZONAL_SHIFT", "RUST_LOG"]
       interruption = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_INTERRUPTION_QUEUE_URL", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "RUST_LOG"]
       catalog      = ["CLUSTER_NAME", "NODELESS_CATALOG_QUEUE_URL", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_DISABLE_DRY_RUN", "NODELESS_ISOLATED_VPC", "NODELESS_LOG", "NODELESS_NODE_INSTANCE_PROFILE", "NODELESS_NODE_ROLE", "NODELESS_PLAN_QUEUE_URL", "NODELESS_RESERVED_ENIS", "NODELESS_TABLE", "NODELESS_VM_MEMORY_OVERHEAD_PERCENT", "RUST_LOG"]
@@ -566,7 +566,8 @@ run "metrics_and_alarms" {
   assert {
     condition = output.metric_names == sort([
       "PlansMade", "PlansUnfinished", "PlanDurationMilliseconds", "PendingPods", "UnschedulablePods", "WebhookCalls", "ClaimsCreated", "NodesLaunched", "LaunchFailures",
-      "InsufficientCapacity", "NodesRegistered", "NodesInitialized", "NodesTerminated", "Evictions", "ChurnStopped", "NodeCount", "HourlySpendDollars",
+      "InsufficientCapacity", "NodesRegistered", "NodesInitialized", "NodesTerminated", "Evictions", "ChurnStopped", "AmiCanariesFailed", "NodeCount", "HourlySpendDollars", "ClusterLimitUsedPercent",
+      "BudgetsExceeded",
       "Interruptions", "Heartbeat", "OrphansCollected", "ReconcileErrors", "CatalogAgeSeconds", "LaunchLatencyMilliseconds",
       "RegistrationLatencyMilliseconds",
     ])
@@ -574,13 +575,23 @@ run "metrics_and_alarms" {
   }
 
   assert {
-    condition     = sort(keys(aws_cloudwatch_metric_alarm.limit)) == tolist(["hourly-spend", "nodes-launched"])
+    condition     = sort(keys(aws_cloudwatch_metric_alarm.limit)) == tolist(["cluster-limit", "hourly-spend", "nodes-launched"])
     error_message = "A threshold of zero must leave out its alarm, and only that."
   }
 
   assert {
     condition     = one(aws_cloudwatch_metric_alarm.churn).metric_name == "ChurnStopped" && one(aws_cloudwatch_metric_alarm.churn).treat_missing_data == "notBreaching"
     error_message = "The churn breaker publishes only while it holds something back; silence must be no alarm."
+  }
+
+  assert {
+    condition     = one(aws_cloudwatch_metric_alarm.ami_canary).metric_name == "AmiCanariesFailed" && one(aws_cloudwatch_metric_alarm.ami_canary).treat_missing_data == "notBreaching"
+    error_message = "A failing first node with a new AMI is published only while it fails; silence must be no alarm."
+  }
+
+  assert {
+    condition     = length(aws_cloudwatch_metric_alarm.budget) == 0 && aws_lambda_function.function["planner"].environment[0].variables["NODELESS_COST_LABELS"] == "app.kubernetes.io/name"
+    error_message = "Most clusters have no budget, so its alarm is created on request; costs are recorded by the name of the application."
   }
 
   assert {
@@ -604,10 +615,27 @@ run "metrics_and_alarms" {
 
   assert {
     condition = alltrue([
-      for a in concat(aws_cloudwatch_metric_alarm.wake_silent, values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.dead_letters), values(aws_cloudwatch_metric_alarm.limit), aws_cloudwatch_metric_alarm.stale, values(aws_cloudwatch_metric_alarm.recursion), aws_cloudwatch_metric_alarm.churn) :
+      for a in concat(aws_cloudwatch_metric_alarm.wake_silent, values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.dead_letters), values(aws_cloudwatch_metric_alarm.limit), aws_cloudwatch_metric_alarm.stale, values(aws_cloudwatch_metric_alarm.recursion), aws_cloudwatch_metric_alarm.churn, aws_cloudwatch_metric_alarm.ami_canary) :
       tolist(a.alarm_actions) == tolist(["arn:aws:sns:eu-west-1:111122223333:pager"]) && length(a.alarm_description) > 40
     ])
     error_message = "Every alarm must notify the topic and describe what to check."
+  }
+
+  assert {
+    condition = sort(flatten([
+      for w in jsondecode(aws_cloudwatch_dashboard.nodeless[0].dashboard_body).widgets : [
+        for m in w.properties.metrics : m[1] if m[0] == "nodeless"
+      ] if w.type == "metric"
+    ])) == output.metric_names
+    error_message = "The dashboard must show each metric once."
+  }
+
+  assert {
+    condition = alltrue([
+      for w in jsondecode(aws_cloudwatch_dashboard.nodeless[0].dashboard_body).widgets :
+      startswith(w.properties.query, "SOURCE '/aws/lambda/nodeless-example-") && !strcontains(w.properties.query, "cluster =") if w.type == "log"
+    ])
+    error_message = "Every query must name its log groups; functions of one cluster log no lines of others."
   }
 
   assert {

@@ -38,6 +38,7 @@ RUN_BY = {
     (PLAN, "`nodeless plan`"): "test_deploy_operate_and_remove",
     (PLAN, "Disruption"): "test_deploy_operate_and_remove",
     (PLAN, "Replay a plan"): "test_move_back_and_remove_by_hand",
+    (DISRUPTION, "Maintenance windows"): "test_try_it",
     (DISRUPTION, "Records of decisions"): "test_deploy_operate_and_remove",
     (MOVING, "Migrate back to Karpenter"): "test_move_back_and_remove_by_hand",
     (MOVING, "Remove everything"): "test_move_back_and_remove_by_hand",
@@ -130,6 +131,9 @@ def test_try_it(reader: Reader, tmp_path: Path, logs: Path) -> None:
         # Without a terminal it prints the cluster once if it is asked to.
         (view,) = under(README, "Look at it")
         assert "NodePool default" in reader.shell(f"{view.text.strip()} --once\n")
+        (windows,) = under(DISRUPTION, "Maintenance windows")
+        reader.run(windows)
+        assert "maintenance" in reader.shell(f"{view.text.strip()} --once --plain\n").lower()
         assert running.ended() is None
     for block in under(README, "Simulate a day in minutes"):
         reader.run(block)

@@ -32,8 +32,9 @@ fn tree(package: &str, format: &str, features: &[&str]) -> String {
 const FUNCTIONS: [&str; 6] = ["planner", "lifecycle", "interruption", "catalog", "wake", "installer"];
 
 /// Crates that decide and do nothing else.
-const PURE: [&str; 12] = [
+const PURE: [&str; 13] = [
     "nodeless-model",
+    "nodeless-bill",
     "nodeless-scheduling",
     "nodeless-disruption",
     "nodeless-lifecycle",

@@ -11,8 +11,9 @@ use std::fs;
 use std::path::Path;
 
 /// The crates whose modules are compared.
-const CRATES: [&str; 13] = [
+const CRATES: [&str; 14] = [
     "shared/api",
+    "shared/core/bill",
     "shared/core/catalog",
     "shared/core/convert",
     "shared/core/disruption",

@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     /// The port of the Kubernetes API on 127.0.0.1; 0 for any free port
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// The port of the EC2, EKS, SSM, Pricing, IAM and STS APIs, and of the decisions in DynamoDB, on 127.0.0.1; 0 for any free port
+    /// The port of the EC2, EKS, SSM, Pricing, IAM and STS APIs, and of decisions and cost records in DynamoDB, on 127.0.0.1; 0 for any free port
     #[arg(long, default_value_t = 0, value_name = "PORT")]
     aws_port: u16,
     /// The name of the cluster; EC2 resources have the tag karpenter.sh/discovery=NAME, and the node role is NAME-node

@@ -9,5 +9,6 @@ pub(crate) mod doctor;
 pub(crate) mod install;
 pub(crate) mod local;
 pub(crate) mod plan;
+pub(crate) mod report;
 pub(crate) mod simulate;
 pub(crate) mod view;

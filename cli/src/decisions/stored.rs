@@ -21,7 +21,7 @@ pub(crate) async fn read(cluster: &str, table: Option<&str>, limit: u32) -> Resu
 }
 
 /// The name that the Terraform module gives the table.
-fn table_of(cluster: &str) -> String {
+pub(crate) fn table_of(cluster: &str) -> String {
     let full = format!("nodeless-{cluster}");
     if full.len() <= MAX_NAME {
         return full;

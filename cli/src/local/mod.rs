@@ -97,7 +97,7 @@ impl LocalWorld {
         kubernetes.serve(self.router()?);
         let clock = self.clock.clone();
         let services = aws_router_with_clock(self.ec2.clone(), move || clock.time());
-        aws.serve(table::with_decisions(services, cluster_name, &self.claims));
+        aws.serve(table::with_table(services, cluster_name, &self.claims));
         Ok(())
     }
 

@@ -96,7 +96,7 @@ fn write_command(out: &mut String, number: usize, command: &CommandReport) -> Re
     if command.drains_first {
         writeln!(
             out,
-            "     launch   the replacement after the node is terminated, because its NodePool is at its limit"
+            "     launch   the replacement after the node is terminated, because a limit of its NodePool or of the cluster is reached"
         )?;
     } else if command.replacements.is_empty() {
         writeln!(out, "     launch   nothing")?;

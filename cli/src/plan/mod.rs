@@ -1,6 +1,7 @@
 //! Plans for a cluster, read from files or from the API server, and prints the plan.
 
 pub(crate) mod catalog;
+mod cluster_limits;
 mod disruption;
 pub(crate) mod disruption_text;
 mod explain;

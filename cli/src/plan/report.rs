@@ -1,5 +1,6 @@
 //! The JSON and YAML output of a plan. `docs/plan.md` describes its schema; change both together.
 
+use super::cluster_limits::{self, ClusterLimit};
 use super::disruption::{DisruptionReport, NodeExplanation};
 use super::explain::Explanation;
 use nodeless_model::{CapacityType, Pod, Requirements, ResourceList};
@@ -21,6 +22,9 @@ pub(crate) struct Report {
     pub(crate) price_per_hour: f64,
     /// The cluster before the plan.
     pub(crate) current: Current,
+    /// The limits of the cluster, if it has any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) cluster_limits: Vec<ClusterLimit>,
     /// With `--disruption`.
     #[serde(flatten)]
     pub(crate) disruption: Option<DisruptionReport>,
@@ -59,7 +63,7 @@ impl From<CurrentCluster> for Current {
 }
 
 /// A sum of prices. They have six decimal places, so further digits are rounding errors. An empty sum is minus zero.
-fn rounded(sum: f64) -> f64 {
+pub(super) fn rounded(sum: f64) -> f64 {
     (sum * 1e9).round() / 1e9 + 0.0
 }
 
@@ -209,6 +213,7 @@ impl Report {
             unschedulable: sorted(refused.chain(faulty_pods)),
             price_per_hour: rounded(solution.price_per_hour()),
             current: Current::default(),
+            cluster_limits: cluster_limits::of(problem, solution),
             statistics: Statistics { pods: problem.pods.len() + faulty.len(), ..Statistics::default() },
             disruption: None,
             explanations: Vec::new(),

@@ -1,5 +1,6 @@
 //! The text output of a plan.
 
+use super::cluster_limits::ClusterLimit;
 #[cfg(feature = "kubernetes")]
 use super::disruption::DisruptionReport;
 use super::disruption_text;
@@ -221,6 +222,10 @@ fn total(out: &mut String, report: &Report, prices: &str) -> std::fmt::Result {
             report.placements.len(),
             report.unschedulable.len()
         )?;
+    }
+    if !report.cluster_limits.is_empty() {
+        let limits: Vec<String> = report.cluster_limits.iter().map(ClusterLimit::text).collect();
+        writeln!(out, "Limits of the cluster: {}.", limits.join("; "))?;
     }
     let memory =
         statistics.peak_memory_bytes.map_or(String::new(), |bytes| format!(", peak memory {} MiB", bytes >> 20));

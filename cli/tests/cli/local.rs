@@ -254,6 +254,29 @@ fn decisions_are_read_from_the_table_of_a_local_cluster() {
     assert!(none.code == Some(0) && none.stderr.contains("contains no items"), "{}{}", none.stdout, none.stderr);
 }
 
+#[cfg(feature = "aws")]
+#[test]
+fn what_the_nodes_of_a_local_cluster_cost_is_reported() {
+    let world = World::start(&["--speed", "60"]);
+    let Some(_kubectl) = with_pods(&world) else { return };
+    let report = |cluster: &str| {
+        let mut command = nodeless();
+        command.args(["report", "--cluster", cluster, "--by", "namespace"]).env("AWS_ENDPOINT_URL", &world.aws);
+        command.env("AWS_REGION", "us-east-1").env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b");
+        run(&mut command)
+    };
+    wait_for("a cost record", || report("local").code == Some(0));
+    let found = report("local");
+    assert!(
+        found.stdout.contains("Nodes of cluster local, ") && found.stdout.contains("\nNAMESPACE "),
+        "{}",
+        found.stdout
+    );
+    let none = report("other");
+    assert!(none.code == Some(1) && none.stdout.is_empty(), "{}{}", none.stdout, none.stderr);
+    assert!(none.stderr.contains("there is no cost record of this time: no costs are recorded"), "{}", none.stderr);
+}
+
 #[test]
 fn the_view_of_a_local_cluster_is_served() {
     let world = World::start(&["--with-nodepool", "--web"]);

@@ -16,6 +16,7 @@ mod plan;
 mod plan_disruption;
 mod plan_repair_and_churn;
 mod plan_snapshot;
+mod report;
 mod simulate;
 mod streams;
 mod support;

@@ -144,6 +144,28 @@ fn reasons_name_budgets_and_policies() {
 }
 
 #[test]
+fn a_node_waits_for_the_next_maintenance_window() {
+    let mut objects = Objects::new();
+    objects.node("a", "m5.large", "on-demand");
+    // The clocks in Berlin go forward in the night to the 29th of March.
+    objects.0.push(json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": { "name": "kube-system", "annotations": {
+            "nodeless.sh/maintenance-windows": "CRON_TZ=Europe/Berlin 0 3 * * sun for 1h",
+            "nodeless.sh/max-nodes": "5", "nodeless.sh/max-dollars-per-hour": "1.5"
+        } }
+    }));
+    let plan = objects.plan(0, &["--at", "2026-03-28T12:00:00Z"]);
+    assert_eq!(kept(&plan, "a"), "no maintenance window is open, and the next one begins at 2026-03-29T01:00:00Z");
+    let limits = plan["clusterLimits"].as_array().unwrap();
+    assert_eq!(limits.len(), 2);
+    assert_eq!(limits[0], json!({ "annotation": "nodeless.sh/max-nodes", "used": 1.0, "planned": 1.0, "limit": 5.0 }));
+    assert_eq!(limits[1]["annotation"], "nodeless.sh/max-dollars-per-hour");
+    let open = objects.plan(0, &["--at", "2026-03-29T01:00:00Z"]);
+    assert_eq!(open["commands"][0]["nodes"], json!(["a"]));
+}
+
+#[test]
 fn a_drifted_node_has_placements_and_a_static_node_pool_launches_its_replicas() {
     let mut objects = Objects::new();
     for name in ["drifted", "other"] {

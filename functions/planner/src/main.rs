@@ -6,6 +6,7 @@ mod lines;
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use lines::PlanFailed;
+use nodeless_bill::CostLabels;
 use nodeless_model::NillableDuration;
 use nodeless_operations::Planner;
 use nodeless_operations::gates::FeatureGates;
@@ -102,6 +103,11 @@ async fn connect(environment: &Environment<'_>) -> Result<Planner, ConnectError>
         "for how long the table keeps what each plan was made from, such as 2h; not at all where it is not set",
         NillableDuration::Never,
     )?;
+    let cost_labels = environment.parsed_or(
+        "NODELESS_COST_LABELS",
+        "by which labels of pods the costs of nodes are recorded, such as team,app.kubernetes.io/name: at most 5",
+        CostLabels::default(),
+    )?;
     let scheduling = scheduling(environment)?;
     let connections = Connections::connect(environment).await?;
     Ok(Planner::new(
@@ -116,6 +122,7 @@ async fn connect(environment: &Environment<'_>) -> Result<Planner, ConnectError>
             zonal_shift,
             keep_snapshots: keep_snapshots.duration(),
             scheduling,
+            cost_labels,
             ..PlanSettings::default()
         },
     ))

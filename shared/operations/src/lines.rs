@@ -39,6 +39,24 @@ lines! {
     DisruptionSkipped, "disruption-skipped", Warn { why: &'a str, }
     /// Voluntary disruption of a NodePool has stopped, because it evicted many pods and did not lower the price.
     DisruptionStopped, "disruption-stopped", Warn { node_pool: &'a str, why: &'a str, }
+    /// What the nodes of a NodePool cost was recorded: prices now, and dollars of this day and month in UTC.
+    CostsRecorded, "costs-recorded", Info {
+        node_pool: &'a str,
+        nodes: usize,
+        dollars_per_hour: f64,
+        dollars_today: f64,
+        dollars_this_month: f64,
+        dollars_this_month_at_this_pace: f64,
+        idle_dollars_per_hour: f64,
+        on_demand_dollars_per_hour: f64,
+    }
+    /// Nodes cost more this month than the budget of a NodePool, or of the cluster, or will at the present pace.
+    BudgetExceeded, "budget-exceeded", Warn {
+        node_pool: Option<&'a str>,
+        dollars_per_month: f64,
+        dollars_this_month: f64,
+        dollars_this_month_at_this_pace: f64,
+    }
     /// A claim was not created.
     ClaimRefused, "claim-refused", Warn { claim: &'a str, node_pool: &'a str, why: &'a str, }
     /// A disruption command advanced.

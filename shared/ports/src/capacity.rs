@@ -1,4 +1,4 @@
-//! What EC2 answered recently: unavailable offerings, launch budgets, and dry runs.
+//! What EC2 answered and announced recently: unavailable offerings, interruptions, launch budgets, and dry runs.
 
 use crate::PortError;
 use async_trait::async_trait;
@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use nodeless_model::CapacityType;
 pub use nodeless_model::claim::LaunchBudget;
 pub use nodeless_model::launch_check::{LaunchAnswer, LaunchCheck, Refusal};
+pub use nodeless_model::spot_interruption::SpotInterruption;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -39,6 +40,18 @@ pub trait Capacity: Send + Sync {
     /// # Errors
     /// When the table cannot be read.
     async fn unavailable(&self, now: Timestamp) -> Result<Vec<UnavailableOffering>, PortError>;
+
+    /// Records interruptions of spot instances, each until its time. One that is recorded already is replaced.
+    ///
+    /// # Errors
+    /// When the table cannot be written.
+    async fn record_interruptions(&self, interruptions: &[SpotInterruption]) -> Result<(), PortError>;
+
+    /// The interruptions of spot instances that are remembered at this time, in the order of types, zones and instances.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    async fn interruptions(&self, now: Timestamp) -> Result<Vec<SpotInterruption>, PortError>;
 
     /// The launch budgets in effect at this time. An offering that is missing has the initial budget.
     ///

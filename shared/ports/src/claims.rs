@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_model::{NodeClaim, ResourceList};
+use nodeless_model::{ClusterLimits, EndedNode, NodeClaim, ResourceList};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,6 +18,16 @@ pub struct PoolLimits {
     pub resources: ResourceList,
     /// Dollars per hour.
     pub dollars_per_hour: Option<f64>,
+}
+
+/// The limits that a launch must not exceed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LaunchLimits {
+    /// Those of the NodePool of its claims.
+    pub node_pool: PoolLimits,
+    /// Those of all NodePools together.
+    pub cluster: ClusterLimits,
 }
 
 /// The maximum number of claims that are written together: three less than the writes of a DynamoDB transaction, which also
@@ -167,11 +177,20 @@ pub trait Claims: Send + Sync {
     async fn update_together(&self, changes: &[ChangedClaim]) -> Result<(), PortError>;
 
     /// Deletes a claim that has ended, if the table still holds its version, and releases its charge. A missing claim counts as
-    /// success.
+    /// success. The same transaction writes what is left of its instance, if it had one: see
+    /// [`Costs::ended_nodes`](crate::Costs::ended_nodes).
     ///
     /// # Errors
     /// [`Conflict`](crate::ErrorKind::Conflict) when another process wrote first.
-    async fn delete(&self, claim: &NodeClaim) -> Result<(), PortError>;
+    async fn delete_ended(&self, claim: &NodeClaim, ended: Option<&EndedNode>) -> Result<(), PortError>;
+
+    /// [`delete_ended`](Self::delete_ended) without an instance.
+    ///
+    /// # Errors
+    /// The same.
+    async fn delete(&self, claim: &NodeClaim) -> Result<(), PortError> {
+        self.delete_ended(claim, None).await
+    }
 
     /// The usage of each NodePool: the sum of the charges of its claims.
     ///

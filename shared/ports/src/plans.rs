@@ -1,7 +1,7 @@
 //! Plans: their decisions, the commands that they execute, and the records that one plan leaves for the next.
 
 use crate::PortError;
-use crate::claims::{Created, PoolLimits};
+use crate::claims::{Created, LaunchLimits};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_model::NodeClaim;
@@ -48,8 +48,11 @@ pub struct Leaving {
 /// anything since this one read the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Commit<'a> {
-    /// New claims of one NodePool, as [`Claims::create_together`](crate::Claims::create_together) writes them.
-    Launch(&'a [NodeClaim], &'a PoolLimits),
+    /// New claims of one NodePool, as [`Claims::create_together`](crate::Claims::create_together) writes them. If the cluster has
+    /// limits, the usage of all NodePools is read before the write. Charges of new claims are written only by commits (and when
+    /// nodes that exist are adopted), so if the plan revision is still the same, no other launch has been added to that usage, and
+    /// the limits of the cluster hold without an item that every launch and every termination would have to write.
+    Launch(&'a [NodeClaim], &'a LaunchLimits),
     /// Claims of one NodePool that the plan terminates, at most [`MAX_TOGETHER`](crate::claims::MAX_TOGETHER), in one
     /// transaction: each as [`Claims::update`](crate::Claims::update) writes it.
     Leave(&'a [Leaving]),
@@ -66,6 +69,11 @@ pub enum Committed {
     AlreadyThere,
     /// The NodePool's limit would be exceeded; nothing was written.
     LimitReached {
+        /// The resource, or `dollars-per-hour`.
+        resource: String,
+    },
+    /// A limit of the cluster would be exceeded; nothing was written.
+    ClusterLimitReached {
         /// The resource, or `dollars-per-hour`.
         resource: String,
     },

@@ -94,8 +94,8 @@ pub(super) async fn serve(
 
 /// Whether anything but the time is different.
 fn differs(before: &Picture, after: &Picture) -> bool {
-    let Picture { at: _, totals, node_pools, nodes, claims, pending, disruption, events, warnings } = before;
-    (totals, node_pools, nodes) != (&after.totals, &after.node_pools, &after.nodes)
+    let Picture { at: _, totals, cluster, node_pools, nodes, claims, pending, disruption, events, warnings } = before;
+    (totals, cluster, node_pools, nodes) != (&after.totals, &after.cluster, &after.node_pools, &after.nodes)
         || (claims, pending, disruption) != (&after.claims, &after.pending, &after.disruption)
         || (events, warnings) != (&after.events, &after.warnings)
 }

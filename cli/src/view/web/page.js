@@ -174,6 +174,27 @@ function makePool() {
     element("ul", { className: "boxes" }));
 }
 
+function updateLimit(label, limit) {
+  const resource = limit.resource.replace("nodeless.sh/", "");
+  label.firstChild.textContent = `limit ${resource}: ${limit.used} of ${limit.limit} (${percent(limit.share)})`;
+  label.lastElementChild.value = Math.min(1, limit.share);
+}
+
+function updateLimits(parent, limits) {
+  keyed(parent, limits, (limit) => limit.resource,
+    () => element("label", {}, document.createTextNode(""), element("meter", { min: 0, max: 1, high: 0.8, optimum: 0 })), updateLimit);
+}
+
+// The settings of the whole cluster.
+function updateCluster() {
+  const { cluster } = picture;
+  updateLimits(byId("cluster-limits"), cluster.limits);
+  const lines = cluster.invalid.map((text) => ({ text, tone: "bad" }));
+  if (cluster.disruptionWaits) lines.unshift({ text: cluster.disruptionWaits, tone: "notice" });
+  if (cluster.maintenanceUntil) lines.unshift({ text: `a maintenance window is open until ${cluster.maintenanceUntil}` });
+  keyed(byId("cluster"), lines, (line) => line.text, () => element("li"), (item, line) => fill(item, [line]));
+}
+
 function updatePool(section, pool) {
   const [title, problem, limits, boxes] = section.children;
   title.firstChild.textContent = poolName(pool);
@@ -184,13 +205,7 @@ function updatePool(section, pool) {
   title.lastElementChild.textContent = facts.join(", ");
   problem.textContent = pool.notReady ? `not ready: ${pool.notReady}` : "";
   problem.hidden = !pool.notReady;
-  keyed(limits, pool.limits, (limit) => limit.resource,
-    () => element("label", {}, document.createTextNode(""), element("meter", { min: 0, max: 1, high: 0.8, optimum: 0 })),
-    (label, limit) => {
-      const resource = limit.resource.replace("nodeless.sh/", "");
-      label.firstChild.textContent = `limit ${resource}: ${limit.used} of ${limit.limit} (${percent(limit.share)})`;
-      label.lastElementChild.value = Math.min(1, limit.share);
-    });
+  updateLimits(limits, pool.limits);
   const order = orders[byId("sort").value];
   const own = picture.nodes.filter((node) => node.nodePool === pool.name && matches(wordsOf(node)));
   own.sort((a, b) => order(a, b) || a.name.localeCompare(b.name));
@@ -283,6 +298,7 @@ function render() {
   setText("trouble", picture.trouble || "");
   byId("trouble").hidden = !picture.trouble;
   totals();
+  updateCluster();
   keyed(byId("nodes"), picture.nodePools, (pool) => (pool.name === null ? "none" : `pool ${pool.name}`), makePool, updatePool);
   list("claims", picture.claims.filter((claim) => matches([claim.name, claim.nodePool, claim.instanceType])), (claim) => claim.name,
     (line, claim) => fill(line, claimParts(claim)));

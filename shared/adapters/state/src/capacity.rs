@@ -7,13 +7,14 @@ use jiff::Timestamp;
 use nodeless_aws::port_error;
 use nodeless_model::CapacityType;
 use nodeless_model::claim::OfferingKey;
-use nodeless_ports::capacity::{LaunchBudget, UnavailableOffering};
+use nodeless_ports::capacity::{LaunchBudget, SpotInterruption, UnavailableOffering};
 use nodeless_ports::{Capacity, ErrorKind, LaunchCheck, PortError};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 const UNAVAILABLE: &str = "unavailable#";
 const BUDGET: &str = "budget#";
+const INTERRUPTED: &str = "interrupted#";
 
 #[async_trait]
 impl Capacity for DynamoClaims {
@@ -47,6 +48,33 @@ impl Capacity for DynamoClaims {
             }
         }
         Ok(offerings)
+    }
+
+    async fn record_interruptions(&self, interruptions: &[SpotInterruption]) -> Result<(), PortError> {
+        // One call must not contain an item twice.
+        let by_key: BTreeMap<String, &SpotInterruption> = interruptions
+            .iter()
+            .map(|one| (format!("{INTERRUPTED}{}#{}#{}", one.instance_type, one.zone, one.instance_id), one))
+            .collect();
+        let items = by_key.into_iter().map(|(key, one)| {
+            let mut item = self.item_until(&key, one.until);
+            item.insert("at".to_owned(), text(one.at.to_string()));
+            item
+        });
+        self.put_all(items).await
+    }
+
+    async fn interruptions(&self, now: Timestamp) -> Result<Vec<SpotInterruption>, PortError> {
+        let mut interruptions = Vec::new();
+        for item in self.items(INTERRUPTED, None).await? {
+            let one = interruption(&item)?;
+            // DynamoDB may delete expired items hours later.
+            if one.until > now {
+                interruptions.push(one);
+            }
+        }
+        interruptions.sort();
+        Ok(interruptions)
     }
 
     async fn launch_budgets(&self, now: Timestamp) -> Result<Vec<LaunchBudget>, PortError> {
@@ -127,13 +155,31 @@ fn launch_check_key(node_class: &str) -> String {
     format!("launchcheck#{node_class}")
 }
 
+fn damaged(key: &str, why: &str) -> PortError {
+    PortError::new(ErrorKind::Invalid, "DynamoDB read", format!("item {key:?} {why}; delete it"))
+}
+
+fn interruption(item: &Item) -> Result<SpotInterruption, PortError> {
+    let key = read_text(item, "sk")?;
+    let parts: Vec<&str> = key.split('#').skip(1).collect();
+    let [instance_type, zone, instance_id] = parts[..] else { return Err(damaged(key, "does not name an instance")) };
+    let time = |attribute: &str| {
+        let why = format!("has no time in its attribute {attribute}");
+        read_text(item, attribute)?.parse().map_err(|_| damaged(key, &why))
+    };
+    Ok(SpotInterruption {
+        instance_type: instance_type.to_owned(),
+        zone: zone.to_owned(),
+        instance_id: instance_id.to_owned(),
+        at: time("at")?,
+        until: time("until")?,
+    })
+}
+
 /// The offering of an item, and its expiry.
 fn offering_until(item: &Item) -> Result<(OfferingKey, Timestamp), PortError> {
     let key = read_text(item, "sk")?;
-    let damaged = |why: &str| {
-        let message = format!("item {key:?} {why}; delete it");
-        PortError::new(ErrorKind::Invalid, "DynamoDB read", message)
-    };
+    let damaged = |why: &str| damaged(key, why);
     let parts: Vec<&str> = key.split('#').skip(1).collect();
     let [instance_type, zone, capacity_type] = parts[..] else { return Err(damaged("does not name an offering")) };
     let capacity_type =

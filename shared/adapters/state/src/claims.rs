@@ -13,9 +13,9 @@ use aws_sdk_dynamodb::types::{
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use nodeless_aws::port_error;
-use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
+use nodeless_model::{EndedNode, NodeClaim};
 use nodeless_ports::claims::{ChangedClaim, Created, PoolLimits, StoredLaunchGroup, node_pool_of};
 use nodeless_ports::{Claims, ErrorKind, PortError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ const ATTEMPTS: u32 = 6;
 /// The writes of new claims.
 pub(crate) struct Creation {
     pub(crate) writes: Vec<TransactWriteItem>,
-    amounts: Amounts,
+    pub(crate) amounts: Amounts,
 }
 
 impl Creation {
@@ -162,7 +162,7 @@ impl Claims for DynamoClaims {
         }
     }
 
-    async fn delete(&self, claim: &NodeClaim) -> Result<(), PortError> {
+    async fn delete_ended(&self, claim: &NodeClaim, ended: Option<&EndedNode>) -> Result<(), PortError> {
         const OPERATION: &str = "DynamoDB TransactWriteItems (delete claim)";
         let delete = Delete::builder()
             .table_name(&self.table)
@@ -174,8 +174,15 @@ impl Claims for DynamoClaims {
             .map_err(|error| invalid(OPERATION, &error))?;
         let refund = Amounts::default().minus(&Amounts::of(&claim.spec.charge));
         let update = self.charge(&claim.node_pool, &refund, None)?;
-        let writes =
-            [TransactWriteItem::builder().delete(delete).build(), TransactWriteItem::builder().update(update).build()];
+        let mut writes = vec![
+            TransactWriteItem::builder().delete(delete).build(),
+            TransactWriteItem::builder().update(update).build(),
+        ];
+        if let Some(ended) = ended {
+            let put = Put::builder().table_name(&self.table).set_item(Some(self.ended_item(ended)?));
+            let put = put.build().map_err(|error| invalid(OPERATION, &error))?;
+            writes.push(TransactWriteItem::builder().put(put).build());
+        }
         match self.transact(OPERATION, &writes).await? {
             Outcome::Done => Ok(()),
             Outcome::Refused(reasons) => match reasons.into_iter().next().flatten() {

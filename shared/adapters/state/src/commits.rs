@@ -4,12 +4,12 @@
 use crate::claims::{Outcome, conflict};
 use crate::items::{number, read_number};
 use crate::table::DynamoClaims;
-use crate::usage::{Amounts, finish};
+use crate::usage::{Amounts, finish, first_cluster_limit_passed};
 use aws_sdk_dynamodb::types::{TransactWriteItem, Update};
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
 use nodeless_ports::PortError;
-use nodeless_ports::claims::{PoolLimits, node_pool_of};
+use nodeless_ports::claims::{LaunchLimits, node_pool_of};
 use nodeless_ports::plans::{Commit, Committed, Leaving, StoredCommand};
 
 const KEY: &str = "plan-revision";
@@ -30,7 +30,7 @@ impl DynamoClaims {
     async fn commit_launch(
         &self,
         claims: &[NodeClaim],
-        limits: &PoolLimits,
+        LaunchLimits { node_pool: limits, cluster }: &LaunchLimits,
         revision: u64,
     ) -> Result<Committed, PortError> {
         const OPERATION: &str = "DynamoDB TransactWriteItems (launch)";
@@ -38,6 +38,13 @@ impl DynamoClaims {
             Ok(creation) => creation,
             Err(resource) => return Ok(Committed::LimitReached { resource }),
         };
+        if !cluster.are_none() {
+            // Read after the plan revision: see `Commit::Launch`.
+            let usage = self.read_usage().await?;
+            if let Some(resource) = first_cluster_limit_passed(&usage, &creation.amounts, cluster) {
+                return Ok(Committed::ClusterLimitReached { resource });
+            }
+        }
         let mut writes = creation.writes.clone();
         writes.push(self.next_revision(revision)?);
         let Outcome::Refused(mut reasons) = self.transact(OPERATION, &writes).await? else {

@@ -15,6 +15,7 @@
 //! | `shard#NUMBER` | `record` (deflated JSON: the claims that are reconciled together, and when each is due), `version` |
 //! | `nodepool#NAME` | `r:RESOURCE` in thousandths, `microdollars` per hour, `recounted`, `revision` |
 //! | `unavailable#TYPE#ZONE#CAPACITY` | `until`, `reason`, `expires` |
+//! | `interrupted#TYPE#ZONE#INSTANCE` | `at`, `until`, `expires`: an interruption of a spot instance |
 //! | `budget#TYPE#ZONE#CAPACITY` | `size`, `until`, `expires` |
 //! | `catalog#current` | `catalogVersion`, `chunks` |
 //! | `catalog#VERSION#NNN` | `chunk` (bytes), `expires` once superseded |
@@ -26,6 +27,9 @@
 //! | `plan` | `record` (JSON: a plan that was begun and has not ended), `id`, `expires` |
 //! | `snapshot#ID#NNN` | `chunk` (bytes), `expires`; only where an operator asks for it |
 //! | `decision#ID` | `record` (JSON), `expires` |
+//! | `cost#open` | `record` (deflated JSON: what nodes cost in the hour that has not ended), `version` |
+//! | `hour#HOUR#NODEPOOL` | `record` (deflated JSON: what nodes cost in that hour), `hour` in seconds since 1970, `nodePool`, `expires` |
+//! | `ended#TIME#NODECLAIM` | `record` (JSON: an instance that has ended, written with the deletion of its claim), `expires` |
 //! | `launchcheck#EC2NODECLASS` | `record` (JSON), `expires` |
 //! | `plan-revision` | `revision`: how often plans have decided something |
 //! | `zonalshifts` | `record` (JSON), `version` |
@@ -43,6 +47,7 @@ mod claims;
 mod clusters;
 mod commands;
 mod commits;
+mod costs;
 mod decisions;
 mod items;
 mod launch_groups;

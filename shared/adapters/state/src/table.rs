@@ -118,6 +118,32 @@ impl DynamoClaims {
         }
     }
 
+    /// All items of the cluster whose `sk` is in this range, in the order of their keys, read consistently.
+    pub(crate) async fn between(&self, from: &str, to: &str) -> Result<Vec<Item>, PortError> {
+        let mut items = Vec::new();
+        let mut start = None;
+        loop {
+            let answer = self
+                .client
+                .query()
+                .table_name(&self.table)
+                .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
+                .expression_attribute_values(":pk", text(&self.cluster))
+                .expression_attribute_values(":from", text(from))
+                .expression_attribute_values(":to", text(to))
+                .consistent_read(true)
+                .set_exclusive_start_key(start.take())
+                .send()
+                .await
+                .map_err(|error| port_error("DynamoDB Query", &error))?;
+            items.extend(answer.items.unwrap_or_default());
+            start = answer.last_evaluated_key;
+            if start.is_none() {
+                return Ok(items);
+            }
+        }
+    }
+
     /// Writes or deletes many items, 25 for each call, the limit of DynamoDB. Unprocessed items are retried a few times.
     pub(crate) async fn write_all(&self, requests: Vec<WriteRequest>) -> Result<(), PortError> {
         const OPERATION: &str = "DynamoDB BatchWriteItem";

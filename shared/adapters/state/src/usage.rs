@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use nodeless_aws::port_error;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_model::{Quantity, ResourceList};
+use nodeless_model::{ClusterLimits, Quantity, ResourceList};
 use nodeless_ports::claims::PoolLimits;
 use nodeless_ports::{ErrorKind, PortError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,14 +67,11 @@ fn to_dollars(microdollars: i64) -> f64 {
     microdollars as f64 / 1e6
 }
 
-/// The limits by attribute, in the table's units.
-fn limits_by_attribute(limits: &PoolLimits) -> BTreeMap<String, i64> {
-    let mut by_attribute: BTreeMap<String, i64> = limits
-        .resources
-        .iter()
-        .map(|(name, quantity)| (format!("{RESOURCE_PREFIX}{name}"), quantity.milli()))
-        .collect();
-    if let Some(dollars) = limits.dollars_per_hour {
+/// Limits by attribute, in the table's units.
+fn limits_by_attribute(resources: &ResourceList, dollars: Option<f64>) -> BTreeMap<String, i64> {
+    let mut by_attribute: BTreeMap<String, i64> =
+        resources.iter().map(|(name, quantity)| (format!("{RESOURCE_PREFIX}{name}"), quantity.milli())).collect();
+    if let Some(dollars) = dollars {
         by_attribute.insert(MICRODOLLARS.to_owned(), to_microdollars(dollars));
     }
     by_attribute
@@ -87,11 +84,26 @@ fn limit_name(attribute: &str) -> String {
 
 /// The first limit that a usage (the NodePool's item, or none yet) and the amounts together would exceed.
 pub(crate) fn first_limit_passed(usage: Option<&Item>, amounts: &Amounts, limits: &PoolLimits) -> Option<String> {
-    let limits = limits_by_attribute(limits);
+    let used = |attribute: &str| usage.and_then(|item| read_number::<i64>(item, attribute).ok()).unwrap_or_default();
+    first_passed(used, amounts, &limits_by_attribute(&limits.resources, limits.dollars_per_hour))
+}
+
+/// The first limit of the cluster that the usage of all NodePools and the amounts together would exceed.
+pub(crate) fn first_cluster_limit_passed(
+    usage: &BTreeMap<String, PoolUsage>,
+    amounts: &Amounts,
+    limits: &ClusterLimits,
+) -> Option<String> {
+    let all = PoolUsage::sum(usage.values());
+    let all = Amounts::from_parts(&all.resources, all.dollars_per_hour);
+    let used = |attribute: &str| all.0.get(attribute).copied().unwrap_or_default();
+    first_passed(used, amounts, &limits_by_attribute(&limits.resources, limits.dollars_per_hour))
+}
+
+fn first_passed(used: impl Fn(&str) -> i64, amounts: &Amounts, limits: &BTreeMap<String, i64>) -> Option<String> {
     limits.iter().find_map(|(attribute, limit)| {
         let charged = amounts.0.get(attribute).copied().unwrap_or_default();
-        let used = usage.and_then(|item| read_number::<i64>(item, attribute).ok()).unwrap_or_default();
-        (charged > 0 && used.saturating_add(charged) > *limit).then(|| limit_name(attribute))
+        (charged > 0 && used(attribute).saturating_add(charged) > *limit).then(|| limit_name(attribute))
     })
 }
 
@@ -103,7 +115,8 @@ impl DynamoClaims {
         amounts: &Amounts,
         limits: Option<&PoolLimits>,
     ) -> Result<Update, PortError> {
-        let limits = limits.map(limits_by_attribute).unwrap_or_default();
+        let limits = limits.map(|limits| limits_by_attribute(&limits.resources, limits.dollars_per_hour));
+        let limits = limits.unwrap_or_default();
         let mut update = Update::builder().table_name(&self.table).set_key(Some(self.key(&pool_key(node_pool))));
         let mut additions = Vec::new();
         let mut conditions = Vec::new();
@@ -228,6 +241,28 @@ mod tests {
         assert_eq!(first_limit_passed(Some(&used), &charge(3, 0.1), &limits), Some("cpu".to_owned()));
         assert_eq!(first_limit_passed(Some(&used), &charge(2, 0.3), &limits), Some("dollars-per-hour".to_owned()));
         assert_eq!(first_limit_passed(None, &charge(11, 0.1), &limits), Some("cpu".to_owned()));
+    }
+
+    #[test]
+    fn the_limits_of_the_cluster_bound_all_node_pools_together() {
+        let limits = ClusterLimits {
+            resources: ResourceList::from([("cpu", Quantity::from_units(10)), ("nodes", Quantity::from_units(3))]),
+            dollars_per_hour: Some(0.5),
+        };
+        let used = |cpu: i64, dollars: f64| PoolUsage {
+            resources: ResourceList::from([("cpu", Quantity::from_units(cpu)), ("nodes", Quantity::from_units(1))]),
+            dollars_per_hour: dollars,
+            ..PoolUsage::default()
+        };
+        let usage = BTreeMap::from([("a".to_owned(), used(3, 0.1)), ("b".to_owned(), used(4, 0.2))]);
+        let passed = |cpu, dollars| first_cluster_limit_passed(&usage, &charge(cpu, dollars), &limits);
+        assert_eq!(passed(3, 0.2), None, "exactly the limits");
+        assert_eq!(passed(4, 0.2), Some("cpu".to_owned()));
+        assert_eq!(passed(3, 0.200_001), Some("dollars-per-hour".to_owned()));
+        let more = BTreeMap::from([("a".to_owned(), used(1, 0.0)), ("b".to_owned(), used(1, 0.0))]);
+        let two = charge(1, 0.0).plus(&charge(1, 0.0));
+        assert_eq!(first_cluster_limit_passed(&more, &two, &limits), Some("nodes".to_owned()));
+        assert_eq!(first_cluster_limit_passed(&more, &two, &ClusterLimits::default()), None);
     }
 
     #[test]

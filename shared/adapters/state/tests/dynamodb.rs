@@ -12,7 +12,7 @@ use nodeless_model::claim::{LaunchGroup, OfferingKey};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, NodeClaim, Phase, Quantity, ResourceList};
 use nodeless_ports::capacity::{LaunchBudget, UnavailableOffering};
-use nodeless_ports::claims::{Created, MAX_TOGETHER, PoolLimits, StoredLaunchGroup};
+use nodeless_ports::claims::{Created, LaunchLimits, MAX_TOGETHER, PoolLimits, StoredLaunchGroup};
 use nodeless_ports::decisions::Decision;
 use nodeless_ports::plans::{Commit, Committed, Leaving, StoredCommand, UnfinishedPlan};
 use nodeless_ports::{
@@ -153,9 +153,35 @@ async fn a_shard_is_written_only_over_the_version_that_was_read() {
 }
 
 #[tokio::test]
+async fn launches_stay_within_the_limits_of_the_cluster() {
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    contracts::launches_stay_within_the_limits_of_the_cluster(&table(&config(&dynamodb.url).await).await).await;
+}
+
+#[tokio::test]
 async fn claims_are_updated_all_or_none() {
     let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
     contracts::claims_are_updated_all_or_none(&table(&config(&dynamodb.url).await).await).await;
+}
+
+#[tokio::test]
+async fn interruptions_are_remembered_until_their_time() {
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    contracts::interruptions_are_remembered_until_their_time(&table(&config(&dynamodb.url).await).await).await;
+}
+
+#[tokio::test]
+async fn costs_are_written_only_over_the_version_that_was_read() {
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let table = table(&config(&dynamodb.url).await).await;
+    contracts::costs_are_written_only_over_the_version_that_was_read(&table).await;
+}
+
+#[tokio::test]
+async fn an_instance_that_ends_is_kept_with_the_deletion_of_its_claim() {
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let table = table(&config(&dynamodb.url).await).await;
+    contracts::an_instance_that_ends_is_kept_with_the_deletion_of_its_claim(&table).await;
 }
 
 #[tokio::test]
@@ -431,8 +457,9 @@ async fn records_of_a_kind_are_listed_by_node_pool() {
 async fn what_a_plan_decides_is_written_while_no_other_plan_decides_anything() {
     let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
     let claims = table(&config(&dynamodb.url).await).await;
-    let limits =
+    let node_pool =
         PoolLimits { resources: ResourceList::from([("cpu", Quantity::from_units(1_000))]), dollars_per_hour: None };
+    let limits = LaunchLimits { node_pool, ..LaunchLimits::default() };
     let group = |letter: &str| -> Vec<NodeClaim> {
         (0..MAX_TOGETHER).map(|index| claim(&format!("{letter}-{index:02}"), 1, 0.1)).collect()
     };

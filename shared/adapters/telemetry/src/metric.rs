@@ -106,10 +106,18 @@ metrics! {
     Evictions: Count, Sum;
     /// NodePools whose voluntary disruption is stopped because it evicted many pods without reducing the price.
     ChurnStopped: Count, Last;
+    /// NodePools where no node is replaced by one with a new AMI, because the first one fails. Published only if there are any.
+    AmiCanariesFailed: Count, Last;
     /// Claims that are not being terminated.
     NodeCount: Count, Last;
     /// The price of the instances of all claims in dollars per hour.
     HourlySpendDollars: None, Last;
+    /// How much of the limits of the cluster is used, in percent of the limit that is used most. Published only if the Namespace
+    /// kube-system has such limits.
+    ClusterLimitUsedPercent: None, Last;
+    /// Budgets (`nodeless.sh/dollars-per-month`) that nodes exceed this month, or will at the present pace. Published only if there are
+    /// any.
+    BudgetsExceeded: Count, Last;
     /// Claims that are terminated because EC2 interrupts their instance, each counted once. The log line `interruption-received`
     /// contains the kind.
     Interruptions: Count, Sum;
@@ -275,8 +283,10 @@ mod tests {
     #[test]
     fn the_grafana_dashboard_shows_every_metric_and_no_other() {
         let dashboard: Value = serde_json::from_str(include_str!("../../../../infra/grafana/dashboard.json")).unwrap();
-        let targets =
-            dashboard["panels"].as_array().unwrap().iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+        let panels = dashboard["panels"].as_array().unwrap().iter();
+        let targets = panels
+            .flat_map(|panel| panel["targets"].as_array().unwrap())
+            .filter(|target| target["queryMode"] != "Logs");
         let shown: BTreeSet<&str> = targets.map(|target| target["metricName"].as_str().unwrap()).collect();
         let known: BTreeSet<&str> = Metric::ALL.iter().map(|metric| metric.name()).collect();
         assert_eq!(shown, known);

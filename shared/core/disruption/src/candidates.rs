@@ -2,11 +2,11 @@
 
 use crate::cluster::{Cluster, ClusterNode};
 use crate::output::{Candidate, Command, Method, Replacement};
-use crate::pause;
 use crate::pods::Guards;
 use crate::reasons::KeptReason;
 use crate::simulation::Expected;
 use crate::{NOMINATION_WINDOW, pods};
+use crate::{maintenance, pause};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::buffer::is_virtual;
 use nodeless_model::claim::{Charge, condition};
@@ -115,6 +115,9 @@ impl<'c, 'a> Lookup<'c, 'a> {
             return Err(KeptReason::NoNodePool(claim.node_pool.clone()));
         };
         if let Some(why) = pause::holding(self.cluster, offer.pool, now) {
+            return Err(why);
+        }
+        if let Some(why) = maintenance::holding(self.cluster, now) {
             return Err(why);
         }
         if let Some(why) = self.cluster.stopped.get(&claim.node_pool) {

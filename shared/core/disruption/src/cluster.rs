@@ -42,6 +42,8 @@ pub struct Cluster<'a> {
     /// NodePools whose voluntary disruption is stopped because it evicted many pods and did not lower the price, with the reason:
     /// see [`crate::churn`].
     pub stopped: BTreeMap<String, String>,
+    /// NodePools whose condition `NodeRegistrationHealthy` is false, with its message.
+    pub registration_failures: BTreeMap<String, String>,
 }
 
 /// A node, its claim and its pods.

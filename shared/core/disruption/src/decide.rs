@@ -1,10 +1,12 @@
 //! The decision: all methods of disruption in order, and the reasons for which nodes stay.
 
+use crate::ami_canary::Canaries;
 use crate::budgets::Budgets;
 use crate::candidates::{Eligible, Lookup, reasons_to_stay};
 use crate::cluster::{Cluster, Options};
 use crate::drift_reason::Drift;
 use crate::drift_simulation::DriftSimulation;
+use crate::on_demand_minimum::OnDemandMinimums;
 use crate::output::{Command, Decision, Kept, Method};
 use crate::pods::Guards;
 use crate::reasons::KeptReason;
@@ -45,7 +47,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 ///     Node { name: "ip-10-0-0-1".into(), labels: initialized, conditions: vec![ready], ..Node::default() };
 /// let cluster = Cluster {
 ///     nodes: vec![ClusterNode { node: Some(&node), claim: Some(&claim), ..ClusterNode::default() }],
-///     node_pools: vec![PoolOffer { pool: &pool, instance_types: Vec::new().into(), usage: Default::default() }],
+///     node_pools: vec![PoolOffer { pool: &pool, instance_types: Vec::new().into(), usage: Default::default(), cluster: None }],
 ///     ..Cluster::default()
 /// };
 ///
@@ -90,13 +92,16 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
         }
     }
     let (empty, full): (Vec<_>, Vec<_>) = movable.into_iter().partition(|one| pods::is_empty(&one.of.pods));
-    let (emptied, reasons) = emptiness::find(empty, &mut budgets, now);
+    let (emptied, reasons) = emptiness::find(empty, &mut OnDemandMinimums::of_cluster(input), &mut budgets, now);
     add(&mut kept, reasons);
     let mut commands: Vec<Command> = emptied.into_iter().collect();
 
     let drifted = drift_replacement::drifted(input, &eligible, options, now);
+    let mut canaries = Canaries::of(input, &drifted, now);
+    let (failed_canaries, canary_events) = (canaries.failed(), canaries.events(&input.node_pools));
     if commands.is_empty() {
-        commands = replace_drifted(input, &drifted, &expected, &guards, &mut budgets, options, now, &mut kept);
+        let limits = (&mut budgets, &mut canaries);
+        commands = replace_drifted(input, &drifted, &expected, &guards, limits, options, now, &mut kept);
     } else {
         add(&mut kept, waiting(&drifted));
     }
@@ -134,7 +139,8 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
         commands,
         kept: kept.into_iter().map(|(node, reasons)| Kept { node, reasons }).collect(),
         not_evaluated,
-        events: misconfiguration::events(input, &budgets, now),
+        failed_canaries,
+        events: misconfiguration::events(input, &budgets, now).into_iter().chain(canary_events).collect(),
     }
 }
 
@@ -164,13 +170,13 @@ fn replace_drifted<'a>(
     drifted: &[(&Eligible<'_, 'a>, Drift)],
     expected: &Expected<'a>,
     guards: &Guards<'a>,
-    budgets: &mut Budgets,
+    (budgets, canaries): (&mut Budgets, &mut Canaries),
     options: &Options,
     now: Timestamp,
     kept: &mut BTreeMap<String, Vec<KeptReason>>,
 ) -> Vec<Command> {
     let (fixed, others): (Vec<_>, Vec<_>) = drifted.iter().cloned().partition(|(one, _)| one.is_static());
-    let (commands, reasons) = static_drift::find(input, &fixed, guards, options, budgets, now);
+    let (commands, reasons) = static_drift::find(input, &fixed, guards, options, (budgets, canaries), now);
     add(kept, reasons);
     if !commands.is_empty() {
         add(kept, waiting(&others));
@@ -180,7 +186,7 @@ fn replace_drifted<'a>(
         return Vec::new();
     }
     let mut simulation = DriftSimulation::new(input, expected, guards, options, now);
-    let (commands, reasons) = drift_replacement::find(&others, &mut simulation, guards, budgets, now);
+    let (commands, reasons) = drift_replacement::find(&others, &mut simulation, guards, (budgets, canaries), now);
     add(kept, reasons);
     commands
 }
@@ -244,7 +250,7 @@ fn emptied_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options
     let expected = Expected::of(input, options, now);
     let mut left = still_eligible(command, input, &lookup, now);
     left.retain(|one| pods::is_empty(&one.of.pods) && reasons_to_stay(one, &expected, &guards, false, now).is_empty());
-    emptiness::find(left, &mut Budgets::of(input, now), now).0
+    emptiness::find(left, &mut OnDemandMinimums::of_cluster(input), &mut Budgets::of(input, now), now).0
 }
 
 /// All nodes of the command or none, because the replacements were decided for all of them.
@@ -258,7 +264,9 @@ fn drifted_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options
     }
     let expected = Expected::of(input, options, now);
     let (mut budgets, mut kept) = (Budgets::of(input, now), BTreeMap::new());
-    let found = replace_drifted(input, &drifted, &expected, &guards, &mut budgets, options, now, &mut kept);
+    let mut canaries = Canaries::of(input, &drifted, now);
+    let limits = (&mut budgets, &mut canaries);
+    let found = replace_drifted(input, &drifted, &expected, &guards, limits, options, now, &mut kept);
     let covers = |fresh: &Command| fresh.method == command.method && fresh.candidates == command.candidates;
     found.into_iter().find(covers)
 }

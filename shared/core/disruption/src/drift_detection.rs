@@ -4,7 +4,7 @@ use crate::cluster::{ClassImage, NodeClassFacts};
 use crate::drift_reason::{Drift, DriftReason};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::claim::condition;
-use nodeless_model::{CapacityType, NodeClaim, Requirement, Requirements, StringMap, labels};
+use nodeless_model::{CapacityType, InstanceType, NodeClaim, Requirement, Requirements, StringMap, labels};
 use nodeless_scheduling::PoolOffer;
 use std::collections::BTreeSet;
 
@@ -62,12 +62,28 @@ fn other_image(claim: &NodeClaim, offer: &PoolOffer<'_>, class: &NodeClassFacts)
         let selected = class.images.iter().any(|one| one.id == *image);
         return (!selected).then(|| format!("AMI {image} is not one of those that {} selects", named(claim)));
     };
-    let of_type = Requirements::from_labels(&kind.requirements.single_values());
-    let is_for = |one: &&ClassImage| of_type.first_incompatible(&one.requirements, |_| false).is_none();
     // If no AMI supports the type, nothing could be launched instead.
-    let present = class.images.iter().find(is_for)?;
+    let present = image_for(kind, class)?;
     (present.id != *image)
         .then(|| format!("its AMI is {image}, and that of {} for {} is {}", named(claim), kind.name, present.id))
+}
+
+/// The AMI that nodes of an instance type get.
+fn image_for<'c>(kind: &InstanceType, class: &'c NodeClassFacts) -> Option<&'c ClassImage> {
+    let of_type = Requirements::from_labels(&kind.requirements.single_values());
+    class.images.iter().find(|one| of_type.first_incompatible(&one.requirements, |_| false).is_none())
+}
+
+/// The AMI that a node like that of a claim would get now. For an unknown instance type it is the first one.
+pub(crate) fn selected_image(
+    claim: &NodeClaim,
+    offer: &PoolOffer<'_>,
+    class: Option<&NodeClassFacts>,
+) -> Option<String> {
+    let (instance, class) = (claim.status.instance.as_ref()?, class?);
+    let kind = offer.instance_types.iter().find(|kind| kind.name == instance.instance_type);
+    let image = kind.and_then(|kind| image_for(kind, class)).or_else(|| class.images.first())?;
+    Some(image.id.clone())
 }
 
 fn other_security_groups(claim: &NodeClaim, class: &NodeClassFacts) -> Option<String> {

@@ -1,5 +1,6 @@
 //! Replaces drifted nodes.
 
+use crate::ami_canary::Canaries;
 use crate::budgets::Budgets;
 use crate::candidates::Eligible;
 use crate::cluster::{Cluster, Options};
@@ -71,12 +72,12 @@ pub(crate) fn find<'a>(
     drifted: &[(&Eligible<'_, 'a>, Drift)],
     simulation: &mut DriftSimulation<'_, 'a>,
     guards: &Guards<'_>,
-    budgets: &mut Budgets,
+    (budgets, canaries): (&mut Budgets, &mut Canaries),
     now: Timestamp,
 ) -> (Vec<Command>, BTreeMap<String, KeptReason>) {
     let (mut commands, mut kept) = (Vec::new(), BTreeMap::new());
     for (one, drift) in drifted {
-        match replace(one, drift, simulation, guards, budgets, now) {
+        match replace(one, drift, simulation, guards, (budgets, canaries), now) {
             Ok(command) => commands.push(command),
             Err(why) => {
                 kept.insert(one.node.name.clone(), why);
@@ -92,9 +93,10 @@ fn replace<'a>(
     drift: &Drift,
     simulation: &mut DriftSimulation<'_, 'a>,
     guards: &Guards<'_>,
-    budgets: &mut Budgets,
+    (budgets, canaries): (&mut Budgets, &mut Canaries),
     now: Timestamp,
 ) -> Result<Command, KeptReason> {
+    canaries.check(one, drift)?;
     budgets.check(&one.claim.node_pool, DisruptionReason::Drifted)?;
     unless_blocked(one, guards, now)?;
     if simulation.receives(&one.node.name) {
@@ -102,6 +104,7 @@ fn replace<'a>(
     }
     let command = simulation.leave(one, drift)?;
     budgets.take(&one.claim.node_pool, DisruptionReason::Drifted)?;
+    canaries.replaced(one);
     Ok(command)
 }
 

@@ -5,6 +5,7 @@ use crate::candidates::{self, Eligible};
 use crate::cluster::{Cluster, Options};
 use crate::drift_reason::Drift;
 use crate::market::Reserved;
+use crate::on_demand_minimum::OnDemandMinimums;
 use crate::output::{Command, Method, PodPlacement, Replacement};
 use crate::pods;
 use crate::pods::Guards;
@@ -13,7 +14,7 @@ use crate::simulation::{self, Expected};
 use jiff::Timestamp;
 use nodeless_model::buffer::is_virtual;
 use nodeless_model::{DisruptionReason, Pod};
-use nodeless_scheduling::{Cause, ExistingNode, Launch, Prepared, Problem, Reason};
+use nodeless_scheduling::{Cause, ExistingNode, Launch, LimitScope, PoolOffer, Prepared, Problem, Reason};
 use std::collections::{BTreeSet, HashSet};
 
 /// The cluster without the nodes that were removed so far, with their pods on the target nodes.
@@ -26,6 +27,7 @@ pub(crate) struct DriftSimulation<'c, 'a> {
     now: Timestamp,
     problem: Problem<'a>,
     reserved: Reserved,
+    minimums: OnDemandMinimums,
     /// Nodes that pods of removed nodes move to.
     receiving: BTreeSet<String>,
     /// The pending pods that fit on no node: they would use the part of the limits that a removed node releases.
@@ -33,8 +35,8 @@ pub(crate) struct DriftSimulation<'c, 'a> {
     /// The NodePools with nodes that are terminating or joining; none of their nodes is drained first, so that pods get
     /// a new node before the next ones lose theirs.
     pools_in_transition: BTreeSet<String>,
-    /// Whether limits kept the last unschedulable pod out of a NodePool.
-    limited: bool,
+    /// Whose limits kept the last unschedulable pod out of a NodePool, if any did; those of the cluster if both did.
+    limited: Option<LimitScope>,
     /// The NodePools of the removed nodes.
     left: BTreeSet<String>,
     prepared: Prepared<'c>,
@@ -71,10 +73,11 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
             now,
             problem,
             reserved: Reserved::default(),
+            minimums: OnDemandMinimums::of_cluster(cluster),
             receiving: BTreeSet::new(),
             unplaced: expected.unplaced(cluster),
             pools_in_transition: pools_in_transition(cluster),
-            limited: false,
+            limited: None,
             left: BTreeSet::new(),
             work_left: options.max_work,
         }
@@ -88,7 +91,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
     /// Removes a node, or returns why it has to stay.
     pub(crate) fn leave(&mut self, one: &Eligible<'_, 'a>, drift: &Drift) -> Result<Command, KeptReason> {
         let (own, real, of_node) = self.moving(one);
-        self.limited = false;
+        self.limited = None;
         let place = self.problem.nodes.iter().position(|node| node.name == one.of.name());
         let gone = place.map(|place| (place, self.problem.nodes.remove(place)));
         self.problem.pods = own;
@@ -105,14 +108,20 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         };
         // Replacements that can be launched only after the node is gone, and their price.
         let (moves, later) = match moves {
-            Err(why @ KeptReason::DriftBlocked { .. }) if self.limited => match self.once_it_has_gone(one, real, drift)
-            {
-                Some(Ok((moves, price))) => (Ok(moves), Some(price)),
-                Some(Err(waits)) => (Err(waits), None),
-                None => (Err(why), None),
-            },
+            Err(why @ KeptReason::DriftBlocked { .. }) if self.limited.is_some() => {
+                match self.once_it_has_gone(one, real, drift) {
+                    Some(Ok((moves, price))) => (Ok(moves), Some(price)),
+                    Some(Err(waits)) => (Err(waits), None),
+                    None => (Err(why), None),
+                }
+            }
             other => (other, None),
         };
+        let moves = moves.and_then(|moves| match later {
+            // The limits allow no other node beside it.
+            Some(_) => self.limited_to_minimum(&[one.claim.name.as_str()], moves),
+            None => self.with_minimum(one, moves, of_node, drift),
+        });
         match moves {
             Ok(moves) => {
                 let command = self.done(one, moves);
@@ -128,9 +137,41 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         }
     }
 
-    /// Where the pods of a node move once its instance is gone, if only its share of the NodePool's limits prevents
+    /// Launches that keep the NodePool's minimum on demand. If the pods would move to existing nodes, and the minimum needs the
+    /// node, its pods get a new node instead.
+    fn with_minimum(
+        &mut self,
+        one: &Eligible<'_, 'a>,
+        moves: Moves,
+        of_node: usize,
+        drift: &Drift,
+    ) -> Result<Moves, KeptReason> {
+        let going = [one.claim.name.as_str()];
+        let why = match self.limited_to_minimum(&going, moves) {
+            Ok(moves) => return Ok(moves),
+            Err(why) => why,
+        };
+        if of_node == 0 {
+            return Err(why);
+        }
+        let all = std::mem::take(&mut self.problem.nodes);
+        let alone = self.ask(of_node, drift);
+        self.problem.nodes = all;
+        let alone = alone.and_then(|moves| self.limited_to_minimum(&going, moves));
+        alone.ok().filter(|moves| !self.reserved.overdraws(&self.problem.node_pools, moves.launches.iter())).ok_or(why)
+    }
+
+    fn limited_to_minimum(&self, going: &[&str], mut moves: Moves) -> Result<Moves, KeptReason> {
+        let offers = &self.problem.node_pools;
+        self.minimums.limit_replacements(going, &mut moves.launches, offers);
+        self.minimums.check(going, moves.launches.iter(), offers)?;
+        Ok(moves)
+    }
+
+    /// Where the pods of a node move once its instance is gone, if only its share of the limits prevents
     /// that before. The node may then be drained first, and its pods are pending until their next node is ready. `None`
-    /// where other reasons prevent it too; an error while another node of the NodePool is replaced like that.
+    /// where other reasons prevent it too; an error while another node of the NodePool is replaced like that. Where limits of the
+    /// cluster prevent it, the same holds for the nodes of all NodePools: each could use what this one releases.
     fn once_it_has_gone(
         &mut self,
         one: &Eligible<'_, 'a>,
@@ -138,15 +179,15 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         drift: &Drift,
     ) -> Option<Result<(Moves, f64), KeptReason>> {
         let name = &one.claim.node_pool;
-        if self.pools_in_transition.contains(name) {
+        let of_cluster = self.limited == Some(LimitScope::Cluster);
+        let holds = |pools: &BTreeSet<String>| if of_cluster { !pools.is_empty() } else { pools.contains(name) };
+        if holds(&self.pools_in_transition) {
             return None;
         }
-        let place = self.problem.node_pools.iter().position(|offer| offer.pool.name == *name)?;
-        let offer = &mut self.problem.node_pools[place];
-        let charge = one.counted();
-        let used = offer.usage.clone();
-        offer.usage.resources.subtract(&charge.resources);
-        offer.usage.dollars_per_hour -= charge.dollars_per_hour;
+        let follows = holds(&self.left);
+        self.problem.node_pools.iter().find(|offer| offer.pool.name == *name)?;
+        let offers = self.problem.node_pools.clone();
+        PoolOffer::release(&mut self.problem.node_pools, name, &one.counted());
         let waiting = self.problem.pods.len();
         // Pending pods may use the released limits first; then nothing is gained.
         let unplaced =
@@ -155,9 +196,9 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         self.problem.pods.extend(unplaced);
         let moves = self.moves(of_node, drift);
         self.problem.pods.truncate(waiting);
-        self.problem.node_pools[place].usage = used;
+        self.problem.node_pools = offers;
         let moves = moves.ok().filter(|moves| !moves.launches.is_empty())?;
-        if self.left.contains(name) || self.reserved.overdraws(&self.problem.node_pools, moves.launches.iter()) {
+        if follows || self.reserved.overdraws(&self.problem.node_pools, moves.launches.iter()) {
             return Some(Err(KeptReason::DriftWaits(drift.clone())));
         }
         // Its next node is launched by the plan that finds its pods pending.
@@ -215,7 +256,8 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         let solution = self.prepared.solve(&self.problem);
         self.work_left = self.work_left.saturating_sub(work.saturating_add(solution.work));
         if let Some(stuck) = solution.unschedulable.iter().find(|stuck| stuck.pod < of_node) {
-            self.limited = stuck.reasons.iter().any(is_limit);
+            let of_cluster = self.problem.node_pools.iter().any(|offer| offer.cluster.is_some());
+            self.limited = stuck.reasons.iter().filter_map(|reason| limit_of(reason, of_cluster)).max();
             let why: Vec<String> = stuck.reasons.iter().map(ToString::to_string).collect();
             return Err(blocked(drift, self.problem.pods[stuck.pod], why.join("; ")));
         }
@@ -229,6 +271,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
     fn done(&mut self, one: &Eligible<'_, 'a>, moves: Moves) -> Command {
         let own = std::mem::take(&mut self.problem.pods);
         self.left.insert(one.claim.node_pool.clone());
+        self.minimums.apply(&[one.claim.name.as_str()], moves.launches.iter(), &self.problem.node_pools);
         self.reserved.charge(&mut self.problem.node_pools, moves.launches.iter());
         let mut placements = Vec::with_capacity(moves.placed.len());
         for (pod, name) in moves.placed {
@@ -263,8 +306,14 @@ impl Moves {
     }
 }
 
-fn is_limit(reason: &Reason) -> bool {
-    matches!(reason, Reason::NodePool { cause: Cause::Limit { .. } | Cause::DollarLimit { .. } | Cause::Limits, .. })
+/// Whose limit a reason is, if it is one. `of_cluster` tells whether the cluster has limits.
+fn limit_of(reason: &Reason, of_cluster: bool) -> Option<LimitScope> {
+    match reason {
+        Reason::NodePool { cause: Cause::Limit { scope, .. } | Cause::DollarLimit { scope, .. }, .. } => Some(*scope),
+        Reason::NodePool { cause: Cause::Limits, .. } if of_cluster => Some(LimitScope::Cluster),
+        Reason::NodePool { cause: Cause::Limits, .. } => Some(LimitScope::NodePool),
+        _ => None,
+    }
 }
 
 /// The NodePools with a node that is terminating or joining.

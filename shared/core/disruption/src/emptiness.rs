@@ -2,24 +2,37 @@
 
 use crate::budgets::Budgets;
 use crate::candidates::{self, Eligible};
+use crate::on_demand_minimum::OnDemandMinimums;
 use crate::output::{Command, Method};
 use crate::reasons::KeptReason;
 use jiff::Timestamp;
 use nodeless_model::DisruptionReason;
 
-/// The command that removes as many of these empty nodes as the budgets allow, the most expensive first; and why the
-/// others stay.
+/// The command that removes as many of these empty nodes as the budgets allow, the most expensive first, and those that a
+/// minimum on demand counts after the others; and why the others stay.
 pub(crate) fn find(
     mut empty: Vec<Eligible<'_, '_>>,
+    minimums: &mut OnDemandMinimums,
     budgets: &mut Budgets,
     now: Timestamp,
 ) -> (Option<Command>, Vec<(String, KeptReason)>) {
     let mut kept = Vec::new();
-    empty.sort_by(|a, b| b.price.total_cmp(&a.price).then_with(|| a.node.name.cmp(&b.node.name)));
+    let counted = |one: &Eligible<'_, '_>| minimums.counts(one.claim);
+    empty.sort_by(|a, b| {
+        counted(a)
+            .cmp(&counted(b))
+            .then_with(|| b.price.total_cmp(&a.price))
+            .then_with(|| a.node.name.cmp(&b.node.name))
+    });
     let mut taken = Vec::new();
     for one in empty {
-        match budgets.take(&one.claim.node_pool, DisruptionReason::Empty) {
-            Ok(()) => taken.push(one),
+        let going = [one.claim.name.as_str()];
+        let allowed = minimums.check(&going, std::iter::empty(), &[]);
+        match allowed.and_then(|()| budgets.take(&one.claim.node_pool, DisruptionReason::Empty)) {
+            Ok(()) => {
+                minimums.apply(&going, std::iter::empty(), &[]);
+                taken.push(one);
+            }
             Err(why) => kept.push((one.node.name.clone(), why)),
         }
     }

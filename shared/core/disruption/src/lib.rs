@@ -9,6 +9,7 @@
 //! [`VALIDATION_DELAY`] later.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod ami_canary;
 mod budgets;
 mod buffers;
 mod candidates;
@@ -24,9 +25,11 @@ mod drift_replacement;
 mod drift_simulation;
 mod emptiness;
 pub mod expiration;
-
+mod launch_types;
+pub mod maintenance;
 mod market;
 mod misconfiguration;
+mod on_demand_minimum;
 mod output;
 mod packed;
 pub mod pause;
@@ -38,9 +41,12 @@ mod refinement;
 pub mod repair;
 pub mod schedules;
 mod simulation;
+pub mod spot_interruptions;
 mod static_capacity;
 mod static_drift;
+mod windows;
 
+pub use ami_canary::{AMI_CANARY, ami_canary};
 pub use candidates::consolidatable_since;
 pub use cluster::{ClassImage, Cluster, ClusterNode, NodeClassFacts, Options};
 pub use consolidation::{OtherNode, UnplacedPod};
@@ -49,6 +55,7 @@ pub use details::{BudgetStatus, NodeDetails, PodDetails, node_details};
 pub use drift_detection::drift;
 pub use drift_reason::{Drift, DriftReason};
 pub use expiration::{Expired, expired};
+pub use on_demand_minimum::{MIN_ON_DEMAND, OnDemandMinimum, OnDemandMinimums, on_demand_minimum};
 pub use output::{
     Candidate, Command, CommandReport, Decision, Kept, Method, PodPlacement, Replacement, ReplacementReport,
 };

@@ -308,10 +308,7 @@ impl Reserved {
     /// Counts launches: in the usage of their NodePools, and in the use of reservations here.
     pub(crate) fn charge<'l>(&mut self, offers: &mut [PoolOffer<'_>], launches: impl Iterator<Item = &'l Launch>) {
         for launch in launches {
-            if let Some(offer) = offers.iter_mut().find(|offer| offer.pool.name == launch.node_pool) {
-                offer.usage.resources.add(&launch.charge.resources);
-                offer.usage.dollars_per_hour += launch.charge.dollars_per_hour;
-            }
+            PoolOffer::charge(offers, &launch.node_pool, &launch.charge);
             if let Some(id) = reservation(launch) {
                 *self.0.entry(id).or_default() += 1;
             }

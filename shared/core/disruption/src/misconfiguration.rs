@@ -1,15 +1,17 @@
 //! Events about invalid or contradictory configuration, on the object concerned. It blocks only what it has to.
 
+use crate::ami_canary::{AMI_CANARY, ami_canary};
 use crate::budgets::Budgets;
 use crate::cluster::{Cluster, ClusterNode};
+use crate::on_demand_minimum::{MIN_ON_DEMAND, OnDemandMinimums, on_demand_minimum};
 use crate::pause::{self, Pause};
 use crate::pods::{self, Guards};
-use crate::{churn, expiration, rebalance, schedules};
+use crate::{churn, expiration, maintenance, rebalance, schedules, spot_interruptions};
 use jiff::Timestamp;
 use nodeless_model::events::{disruption_blocked, misconfigured};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
-use nodeless_model::{NodePool, PodDisruptionBudget};
-use std::collections::BTreeSet;
+use nodeless_model::{NodePool, Pod, PodDisruptionBudget};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// All events, in an order that depends only on their content.
 pub(crate) fn events(cluster: &Cluster<'_>, budgets: &Budgets, now: Timestamp) -> Vec<ObjectEvent> {
@@ -22,8 +24,13 @@ pub(crate) fn events(cluster: &Cluster<'_>, budgets: &Budgets, now: Timestamp) -
     for offer in &cluster.node_pools {
         events.extend(annotations(offer.pool, now));
     }
+    events.extend(minimums_of_pods(ours()));
+    events.extend(OnDemandMinimums::of_cluster(cluster).events(&cluster.node_pools));
     if let Pause::Invalid(why) = pause::pause(&cluster.annotations, now) {
         events.push(misconfigured(ObjectRef::namespace("kube-system"), pause::PAUSE, &why));
+    }
+    if let Some(why) = maintenance::fault(cluster, now) {
+        events.push(misconfigured(ObjectRef::namespace("kube-system"), maintenance::MAINTENANCE_WINDOWS, &why));
     }
     if !cluster.disruption_budgets.is_empty() {
         events.extend(never_met(cluster, ours()));
@@ -51,7 +58,28 @@ fn annotations(pool: &NodePool, now: Timestamp) -> Vec<ObjectEvent> {
     wrong.extend(churn::max_evictions(all).err().map(|why| (churn::EVICTIONS, why)));
     wrong.extend(expiration::graceful_before(all).err().map(|why| (expiration::GRACEFUL_BEFORE, why)));
     wrong.extend(rebalance::replaces(all).err().map(|why| (rebalance::RECOMMENDATIONS, why)));
+    wrong.extend(spot_interruptions::avoids(all).err().map(|why| (spot_interruptions::SPOT_INTERRUPTIONS, why)));
+    wrong.extend(ami_canary(all).err().map(|why| (AMI_CANARY, why)));
+    wrong.extend(on_demand_minimum(pool).err().map(|why| (MIN_ON_DEMAND, why)));
     wrong.into_iter().map(|(annotation, why)| misconfigured(pool, annotation, &why)).collect()
+}
+
+/// The first pod of each workload with the annotation for a minimum on demand, which only NodePools have.
+fn minimums_of_pods<'n, 'a: 'n>(nodes: impl Iterator<Item = &'n ClusterNode<'a>>) -> Vec<ObjectEvent> {
+    let annotated =
+        nodes.flat_map(|node| node.pods.iter().copied()).filter(|pod| pod.annotations.contains_key(MIN_ON_DEMAND));
+    let mut first: BTreeMap<pods::Workload<'_>, &Pod> = BTreeMap::new();
+    for pod in annotated.filter(|pod| pod.is_active()) {
+        let known = first.entry(pods::workload(pod)).or_insert(pod);
+        if pod.name < known.name {
+            *known = pod;
+        }
+    }
+    let message = format!(
+        "annotation {MIN_ON_DEMAND} has no effect on a pod, because kube-scheduler decides which pods run on which nodes: set it \
+         on the NodePool, or spread the pods over karpenter.sh/capacity-type"
+    );
+    first.into_values().map(|pod| misconfigured(pod, MIN_ON_DEMAND, &message)).collect()
 }
 
 /// A node whose NodePool does not exist stays until it is deleted or expires.

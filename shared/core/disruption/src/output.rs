@@ -18,6 +18,8 @@ pub struct Decision {
     /// Nodes that were not evaluated for drift or consolidation because the decision reached its work limit
     /// ([`crate::Options::max_work`]); the next decision evaluates them first.
     pub not_evaluated: BTreeSet<String>,
+    /// The NodePools where the replacement of nodes by a new AMI has stopped: see [`crate::AMI_CANARY`].
+    pub failed_canaries: BTreeSet<String>,
     /// Events on the objects concerned. Every decision repeats them; the publisher omits those that were published before.
     pub events: Vec<ObjectEvent>,
 }

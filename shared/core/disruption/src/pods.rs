@@ -173,3 +173,15 @@ fn annotation_event(pod: &Pod, now: Timestamp) -> Option<ObjectEvent> {
         _ => None,
     }
 }
+
+/// Labels that differ between the pods of one StatefulSet.
+const OF_ONE_POD: [&str; 2] = ["statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"];
+
+/// Pods with the same namespace, kind of owner and labels belong to one workload.
+pub(crate) type Workload<'p> = (&'p str, Option<&'p str>, Vec<(&'p str, &'p str)>);
+
+pub(crate) fn workload(pod: &Pod) -> Workload<'_> {
+    let labels = pod.labels.iter().filter(|(key, _)| !OF_ONE_POD.contains(&key.as_str()));
+    let labels = labels.map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    (&pod.namespace, pod.owner_kind.as_deref(), labels)
+}

@@ -94,6 +94,8 @@ pub enum KeptReason {
         /// Until when; `None` means until the annotation is removed.
         until: Option<Timestamp>,
     },
+    /// No maintenance window of the cluster is open; why, and when the next one begins.
+    MaintenanceWindow(String),
     /// Voluntary disruption of its NodePool has stopped, because it evicted many pods and did not lower the price.
     Churn(String),
     /// A pod of a node that is being removed is expected to move to it.
@@ -187,6 +189,15 @@ pub enum KeptReason {
         /// The label's key.
         key: String,
     },
+    /// Its NodePool would have less than its minimum on demand without it.
+    OnDemandMinimum {
+        /// The NodePool.
+        node_pool: String,
+        /// The minimum, such as `2 nodes`.
+        minimum: String,
+        /// Why no on-demand node replaces it, if that was evaluated.
+        instead: Option<Box<Self>>,
+    },
     /// Under the policy `Balanced` the savings do not justify the disruption.
     Balanced {
         /// The NodePool.
@@ -231,6 +242,16 @@ pub enum KeptReason {
         pod: String,
         /// Why it is unschedulable.
         why: String,
+    },
+    /// Its AMI drifted, and the first node of its NodePool with the new AMI is not replaced, has not run for long enough, or
+    /// fails.
+    AmiCanary {
+        /// How it drifted.
+        drift: Drift,
+        /// What it waits for.
+        why: String,
+        /// Until when, if known.
+        until: Option<Timestamp>,
     },
     /// It drifted, and another reason keeps it.
     Drifted(Drift),
@@ -279,7 +300,7 @@ impl fmt::Display for KeptReason {
             Self::Paused { scope, until: Some(until) } => {
                 write!(f, "disruption is paused for {scope} until {until:.0}")
             }
-            Self::Churn(why) => f.write_str(why),
+            Self::MaintenanceWindow(why) | Self::Churn(why) => f.write_str(why),
             Self::MovingPod(pod) => write!(f, "pod {pod} is expected to move to it"),
             Self::ConsolidationWaits => f.write_str("empty and drifted nodes are disrupted first"),
             Self::PriceUnknown(kind) if kind.is_empty() => {
@@ -337,6 +358,13 @@ impl fmt::Display for KeptReason {
             Self::MinValues { node_pool, key } => {
                 write!(f, "too few cheaper instance types meet minValues of {key} in NodePool {node_pool}")
             }
+            Self::OnDemandMinimum { node_pool, minimum, instead } => {
+                write!(f, "NodePool {node_pool} needs it for nodeless.sh/min-on-demand, at least {minimum} on demand")?;
+                match instead {
+                    None => Ok(()),
+                    Some(why) => write!(f, "; about an on-demand node instead: {why}"),
+                }
+            }
             Self::Balanced { node_pool, score } => {
                 write!(
                     f,
@@ -357,6 +385,7 @@ impl fmt::Display for KeptReason {
                 write!(f, ", and {disrupting} are disrupted or not ready")
             }
             Self::DriftBlocked { drift, pod, why } => write!(f, "{drift}, but pod {pod} cannot be scheduled elsewhere: {why}"),
+            Self::AmiCanary { drift, why, .. } => write!(f, "{drift}; {why} (nodeless.sh/ami-canary)"),
             Self::Drifted(drift) => drift.fmt(f),
             Self::DriftWaits(drift) => write!(f, "{drift}; other nodes are disrupted first"),
         }
@@ -380,6 +409,7 @@ impl KeptReason {
                 | Self::TooRecent { .. }
                 | Self::NotEmptyPolicy { .. }
                 | Self::Paused { .. }
+                | Self::MaintenanceWindow(_)
                 | Self::Churn(_)
                 | Self::Nominated { .. }
         )
@@ -398,8 +428,11 @@ impl KeptReason {
             | Self::SeveralPodDisruptionBudgets { .. }
             | Self::ZonalShift { .. }
             | Self::Paused { .. }
+            | Self::MaintenanceWindow(_)
             | Self::Churn(_)
             | Self::NoReplacementNow { .. }
+            | Self::OnDemandMinimum { .. }
+            | Self::AmiCanary { .. }
             | Self::DriftBlocked { .. } => Some(KeptEvent::DisruptionBlocked),
             Self::ConsolidationNever
             | Self::NotEmptyPolicy { .. }
@@ -461,6 +494,7 @@ impl KeptReason {
             Self::TooRecent { .. } => "their pods changed less than consolidateAfter ago",
             Self::NotEmptyPolicy { .. } => "not empty, and consolidationPolicy is WhenEmpty",
             Self::Paused { .. } => "disruption is paused",
+            Self::MaintenanceWindow(_) => "no maintenance window is open",
             Self::Churn(_) => "too many evictions that lowered no price",
             Self::MovingPod(_) | Self::Receives(_) => "pods of other nodes move to them",
             Self::ConsolidationWaits => "empty and drifted nodes are disrupted first",
@@ -478,11 +512,13 @@ impl KeptReason {
             Self::LowerWeightNodePool { .. } => "only a NodePool of lower weight could launch a replacement",
             Self::SpotToSpotOff | Self::SpotToSpotTypes { .. } => "no spot-to-spot consolidation",
             Self::MinValues { .. } => "too few cheaper instance types for minValues",
+            Self::OnDemandMinimum { .. } => "needed for nodeless.sh/min-on-demand",
             Self::Balanced { .. } => "the saving is not worth the disruption",
             Self::StaticSurplus { .. } => "surplus nodes are removed first",
             Self::NoReplacementNow { .. } => "no replacement can be launched",
             Self::Budget { .. } => "a disruption budget is used up",
             Self::DriftBlocked { .. } => "drifted, and a pod cannot be scheduled elsewhere",
+            Self::AmiCanary { .. } => "drifted, and the first node with the new AMI comes first",
             Self::Drifted(_) => "drifted",
             Self::DriftWaits(_) => "drifted, and other nodes are disrupted first",
         }

@@ -2,23 +2,13 @@
 
 use crate::cluster::Cluster;
 use crate::output::Candidate;
-use crate::pause;
-use jiff::{SignedDuration, Timestamp};
-use nodeless_model::cron::Cron;
-use nodeless_model::duration::parse_go_duration;
+use crate::{pause, windows};
+use jiff::Timestamp;
 use nodeless_model::{NodePool, labels};
-use std::time::Duration;
 
 /// The annotation of a NodePool: when it has no nodes. One or more of `SCHEDULE for DURATION`, separated by semicolons,
 /// like `0 20 * * mon-fri for 11h; 0 20 * * fri for 59h`. Times are in UTC.
 pub const SLEEP: &str = "nodeless.sh/sleep";
-
-/// A recurring time at which a NodePool has no nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct OffWindow {
-    start: Cron,
-    length: Duration,
-}
 
 /// Why the annotation is invalid. A NodePool with such a schedule keeps its nodes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,49 +63,8 @@ pub fn retiring(cluster: &Cluster<'_>, now: Timestamp) -> Vec<(Candidate, Timest
 /// # Errors
 /// When it is invalid.
 pub fn scheduled_off_by(schedule: &str, now: Timestamp) -> Result<Option<Timestamp>, ScheduleError> {
-    let windows = parse(schedule)?;
-    let mut until = windows.iter().filter_map(|window| window.until(now)).max();
-    // One window may continue into the next.
-    for _ in 0..windows.len() {
-        until = until
-            .map(|end| windows.iter().filter_map(|window| window.until(end)).max().map_or(end, |next| next.max(end)));
-    }
-    Ok(until)
-}
-
-fn parse(schedule: &str) -> Result<Vec<OffWindow>, ScheduleError> {
-    schedule.split(';').map(str::trim).map(parse_one).collect()
-}
-
-fn parse_one(part: &str) -> Result<OffWindow, ScheduleError> {
-    let error = |why: String| ScheduleError { part: part.to_owned(), why };
-    let (start, length) = part.rsplit_once(" for ").ok_or_else(|| error("the duration is missing".to_owned()))?;
-    let start: Cron = start.trim().parse().map_err(|why: nodeless_model::cron::CronError| error(why.to_string()))?;
-    let length = parse_go_duration(length.trim()).map_err(|why| error(why.to_string()))?;
-    if length.is_zero() {
-        return Err(error("the duration is zero".to_owned()));
-    }
-    Ok(OffWindow { start, length })
-}
-
-impl OffWindow {
-    /// The end of the current window, if there is one.
-    fn until(&self, now: Timestamp) -> Option<Timestamp> {
-        let length = SignedDuration::try_from(self.length).ok()?;
-        // The latest started window counts, because windows may overlap. The search goes back in increasing steps.
-        let mut back = SignedDuration::from_mins(1);
-        loop {
-            back = back.min(length);
-            let begun = |after| self.start.next_after(after).filter(|start| *start <= now);
-            if let Some(first) = begun(now.checked_sub(back).unwrap_or(Timestamp::MIN)) {
-                return std::iter::successors(Some(first), |start| begun(*start)).last()?.checked_add(length).ok();
-            }
-            if back == length {
-                return None;
-            }
-            back = back.saturating_mul(2);
-        }
-    }
+    let windows = windows::parse(schedule).map_err(|error| ScheduleError { part: error.part, why: error.why })?;
+    Ok(windows::until(&windows, now))
 }
 
 #[cfg(test)]

@@ -32,7 +32,9 @@ pub struct StaticChange {
 #[must_use]
 pub fn static_changes(cluster: &Cluster<'_>, now: Timestamp, options: &Options) -> Vec<StaticChange> {
     let mut changes = Vec::new();
-    for offer in &cluster.node_pools {
+    // The limits of the cluster also count what is launched for the preceding NodePools.
+    let mut offers = cluster.node_pools.clone();
+    for (place, offer) in cluster.node_pools.iter().enumerate() {
         let pool = offer.pool;
         let Some(replicas) = pool.replicas.filter(|_| !pool.deleting) else { continue };
         let desired =
@@ -43,7 +45,8 @@ pub fn static_changes(cluster: &Cluster<'_>, now: Timestamp, options: &Options) 
             StaticChange { node_pool: pool.name.clone(), launches: Vec::new(), surplus: Vec::new(), short: None };
         if present.len() < desired {
             let missing = desired - present.len();
-            let (launches, short) = launches(offer, cluster.daemon_sets, missing, options);
+            let (launches, short) = launches(&offers[place], cluster.daemon_sets, missing, options);
+            launches.iter().for_each(|launch| PoolOffer::charge(&mut offers, &pool.name, &launch.charge));
             changes.push(StaticChange { launches, short: Some(short).filter(|why| !why.is_empty()), ..change });
         } else if present.len() > desired && pause::holding(cluster, pool, now).is_none() {
             let surplus = surplus(&present, present.len() - desired, now);

@@ -1,5 +1,6 @@
 //! Replaces drifted nodes of static NodePools one for one, regardless of their pods.
 
+use crate::ami_canary::Canaries;
 use crate::budgets::Budgets;
 use crate::candidates::{self, Eligible};
 use crate::cluster::{Cluster, Options};
@@ -11,6 +12,7 @@ use crate::reasons::KeptReason;
 use crate::{drift_replacement, static_capacity};
 use jiff::Timestamp;
 use nodeless_model::DisruptionReason;
+use nodeless_scheduling::PoolOffer;
 use std::collections::BTreeMap;
 
 /// A command for each drifted node that the budgets and limits allow, and why each other one stays.
@@ -19,7 +21,7 @@ pub(crate) fn find(
     fixed: &[(&Eligible<'_, '_>, Drift)],
     guards: &Guards<'_>,
     options: &Options,
-    budgets: &mut Budgets,
+    (budgets, canaries): (&mut Budgets, &mut Canaries),
     now: Timestamp,
 ) -> (Vec<Command>, Vec<(String, KeptReason)>) {
     let mut by_pool: BTreeMap<&str, Vec<&(&Eligible<'_, '_>, Drift)>> = BTreeMap::new();
@@ -27,27 +29,39 @@ pub(crate) fn find(
         by_pool.entry(&one.0.offer.pool.name).or_default().push(one);
     }
     let (mut commands, mut kept) = (Vec::new(), Vec::new());
+    // The limits of the cluster also count the replacements of the preceding NodePools.
+    let mut offers = cluster.node_pools.clone();
     for (name, drifted) in by_pool {
-        let Some((first, _)) = drifted.first() else { continue };
-        let offer = first.offer;
+        let Some(offer) = offers.iter().find(|offer| offer.pool.name == name) else { continue };
         let nodes = static_capacity::present(cluster, name).count();
         let replicas = offer.pool.replicas.unwrap_or(0);
         let mut going = Vec::new();
-        for (one, _) in &drifted {
+        for (one, drift) in &drifted {
             let surplus = i64::try_from(nodes).unwrap_or(i64::MAX) > replicas;
             let outcome = if surplus {
                 Err(KeptReason::StaticSurplus { node_pool: name.to_owned(), nodes, replicas })
             } else {
-                drift_replacement::unless_blocked(one, guards, now)
+                canaries
+                    .check(one, drift)
+                    .and_then(|()| drift_replacement::unless_blocked(one, guards, now))
                     .and_then(|()| budgets.take(name, DisruptionReason::Drifted))
             };
             match outcome {
-                Ok(()) => going.push(*one),
+                Ok(()) => {
+                    canaries.replaced(one);
+                    going.push(*one);
+                }
                 Err(why) => kept.push((one.node.name.clone(), why)),
             }
         }
         let (launches, fewer) = static_capacity::launches(offer, cluster.daemon_sets, going.len(), options);
-        let mut in_turn = launches.is_empty() && !pools_in_transition(cluster).contains(name);
+        let moving = pools_in_transition(cluster);
+        let mut in_turn = launches.is_empty() && !moving.contains(name);
+        if in_turn && is_limited_by_cluster(offer, cluster, options) {
+            // Any other node could use what this one releases.
+            in_turn = moving.is_empty() && commands.is_empty();
+        }
+        launches.iter().for_each(|launch| PoolOffer::charge(&mut offers, name, &launch.charge));
         let mut launches = launches.into_iter();
         let command = |one, replacements| {
             candidates::command(Method::StaticDrift, DisruptionReason::Drifted, &[one], replacements, now)
@@ -72,9 +86,16 @@ pub(crate) fn find(
 
 /// Whether the limits of a node's NodePool allow another node once this one is gone.
 fn has_room_once_gone(one: &Eligible<'_, '_>, cluster: &Cluster<'_>, options: &Options) -> bool {
-    let charge = one.counted();
-    let mut offer = one.offer.clone();
-    offer.usage.resources.subtract(&charge.resources);
-    offer.usage.dollars_per_hour -= charge.dollars_per_hour;
-    !static_capacity::launches(&offer, cluster.daemon_sets, 1, options).0.is_empty()
+    let mut offers = [one.offer.clone()];
+    PoolOffer::release(&mut offers, &one.offer.pool.name, &one.counted());
+    offers.iter().any(|offer| launches_one(offer, cluster, options))
+}
+
+/// Whether only the limits of the cluster allow no other node of a NodePool.
+fn is_limited_by_cluster(offer: &PoolOffer<'_>, cluster: &Cluster<'_>, options: &Options) -> bool {
+    offer.cluster.is_some() && launches_one(&PoolOffer { cluster: None, ..offer.clone() }, cluster, options)
+}
+
+fn launches_one(offer: &PoolOffer<'_>, cluster: &Cluster<'_>, options: &Options) -> bool {
+    !static_capacity::launches(offer, cluster.daemon_sets, 1, options).0.is_empty()
 }

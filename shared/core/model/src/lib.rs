@@ -5,8 +5,10 @@
 
 pub mod buffer;
 pub mod claim;
+pub mod cluster_limits;
 pub mod cron;
 pub mod duration;
+pub mod ended;
 pub mod error;
 pub mod events;
 pub mod instance;
@@ -24,6 +26,7 @@ pub mod requirement;
 pub mod resource_index;
 pub mod resources;
 pub mod selector;
+pub mod spot_interruption;
 pub mod taint;
 #[cfg(feature = "test-support")]
 pub mod test_support;
@@ -31,7 +34,9 @@ pub mod workload;
 
 pub use buffer::{BufferError, BufferShape, BufferSource, CapacityBuffer};
 pub use claim::{CapacityType, Condition, ConditionStatus, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase};
+pub use cluster_limits::{ClusterLimits, InvalidLimit};
 pub use duration::{NillableDuration, ParseDurationError};
+pub use ended::EndedNode;
 pub use error::{ErrorKind, PortError};
 pub use instance::{Instance, InstanceState};
 pub use instance_type::{InstanceType, InstanceTypes, Offering, Overhead, Reservation};

@@ -1,5 +1,6 @@
 //! NodePools as planning uses them.
 
+use crate::claim::Charge;
 use crate::{NillableDuration, Requirements, ResourceList, StringMap, Taint};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -167,6 +168,30 @@ pub struct PoolUsage {
     /// Increases with each charge, so that a correction that is based on an earlier read fails, even if the sums are the same.
     #[serde(default)]
     pub revision: u64,
+}
+
+impl PoolUsage {
+    /// Counts a charge.
+    pub fn add(&mut self, charge: &Charge) {
+        self.resources.add(&charge.resources);
+        self.dollars_per_hour += charge.dollars_per_hour;
+    }
+
+    /// Counts a charge no longer.
+    pub fn subtract(&mut self, charge: &Charge) {
+        self.resources.subtract(&charge.resources);
+        self.dollars_per_hour -= charge.dollars_per_hour;
+    }
+
+    /// The usage of several NodePools together.
+    #[must_use]
+    pub fn sum<'u>(usages: impl IntoIterator<Item = &'u Self>) -> Self {
+        usages.into_iter().fold(Self::default(), |mut sum, usage| {
+            sum.resources.add(&usage.resources);
+            sum.dollars_per_hour += usage.dollars_per_hour;
+            sum
+        })
+    }
 }
 
 #[cfg(test)]

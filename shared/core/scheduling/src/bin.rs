@@ -92,7 +92,7 @@ pub(crate) fn holding<'p>(pool: &'p Pool<'_>, bin: &'p Bin) -> impl Iterator<Ite
 /// Those of them that a node may be launched as instead of its shape. With a limit on dollars they have the shape's capacity
 /// type.
 pub(crate) fn standing_in<'p>(pool: &'p Pool<'_>, bin: &'p Bin) -> impl Iterator<Item = &'p Choice> + Clone {
-    let shape = pool.set(bin.set).choice(bin.shape).filter(|_| pool.limits.dollars().is_some());
+    let shape = pool.set(bin.set).choice(bin.shape).filter(|_| pool.limits.has_dollars());
     let bought = shape.map(|shape| shape.bought);
     holding(pool, bin).filter(move |choice| bought.is_none_or(|bought| choice.bought == bought))
 }

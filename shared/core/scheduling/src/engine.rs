@@ -10,6 +10,7 @@ use crate::classes::{Classes, Order};
 use crate::constraints::AlternativeId;
 use crate::groups::{GroupId, Groups, Kind};
 use crate::joining;
+use crate::limits;
 use crate::packing;
 use crate::pools::{self, Pool};
 use crate::problem::{Options, PoolOffer, PreferencePolicy, Problem};
@@ -62,7 +63,7 @@ use std::rc::Rc;
 ///     ..Pod::default()
 /// };
 /// let pods = [pod("web-1", 2), pod("web-2", 2), pod("batch", 8)];
-/// let offer = PoolOffer { pool: &pool, instance_types: vec![xlarge].into(), usage: Default::default() };
+/// let offer = PoolOffer { pool: &pool, instance_types: vec![xlarge].into(), usage: Default::default(), cluster: None };
 /// let problem = Problem { pods: pods.iter().collect(), node_pools: vec![offer], ..Problem::default() };
 ///
 /// let solution = solve(&problem, &Options::default());
@@ -135,9 +136,10 @@ impl<'p> Prepared<'p> {
         let (mut used, unused): (Vec<Pool<'p>>, Vec<Pool<'p>>) =
             std::mem::take(&mut self.pools).into_iter().partition(|pool| listed(pool).is_some());
         self.pools = unused;
+        let cluster = limits::shared(input.node_pools.iter().find_map(|offer| offer.cluster.as_ref()));
         for pool in &mut used {
             if let Some(place) = listed(pool) {
-                pool.reset(&input.node_pools[place], Work::at_most(max_work));
+                pool.reset(&input.node_pools[place], &cluster, Work::at_most(max_work));
             }
         }
         used
@@ -242,6 +244,8 @@ struct Engine<'a, 'p, 'q> {
     standing: HashMap<(GroupId, AlternativeId), Option<Standing>>,
     /// By affinity that selects pods which own it, their classes.
     followers: HashMap<GroupId, Vec<usize>>,
+    /// The minimum priority of the pods that are placed now.
+    min_priority: i32,
     /// How many pods of each class are pending.
     pending: Vec<u32>,
     /// The results of all bindings.
@@ -286,6 +290,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
             resources,
             pending: classes.list.iter().map(|class| count(&class.pods)).collect(),
             followers: followers(&classes, &topology),
+            min_priority: i32::MIN,
             allowed: Vec::new(),
             offered: HashMap::new(),
             standing: HashMap::new(),
@@ -303,8 +308,26 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         }
     }
 
-    /// Places all classes level by level: pods that do not fit at one level of their preferences continue at the next.
+    /// Places all classes. If limits of the cluster do not allow all pods, those of each priority are placed in turn, because a
+    /// NodePool would otherwise use up the limits for pods of a lower priority than those that only another one can run.
     fn run(&mut self) {
+        let shares =
+            self.input.node_pools.len() > 1 && self.input.node_pools.iter().any(|offer| offer.cluster.is_some());
+        if self.classes.by_priority && shares {
+            let mut priorities: Vec<i32> = self.classes.list.iter().map(|class| class.example.priority).collect();
+            priorities.sort_unstable();
+            priorities.dedup();
+            for priority in priorities.into_iter().rev() {
+                self.min_priority = priority;
+                self.place();
+            }
+        } else {
+            self.place();
+        }
+    }
+
+    /// Places classes level by level: pods that do not fit at one level of their preferences continue at the next.
+    fn place(&mut self) {
         let levels = self.classes.list.iter().map(|class| class.levels.len()).max().unwrap_or(0);
         for level in 0..levels {
             let mut first = true;
@@ -335,7 +358,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
     /// first of them would be alone on any node.
     fn may_place(&self, level: usize, first: bool) -> bool {
         let classes = self.classes.list.iter().zip(&self.pending).filter(|(_, pending)| **pending > 0);
-        classes.map(|(class, _)| class).any(|class| {
+        classes.map(|(class, _)| class).filter(|class| class.example.priority >= self.min_priority).any(|class| {
             class.is_tried(level, first)
                 && class.level(level).is_some_and(|level| {
                     level.hosts.iter().all(|&group| {

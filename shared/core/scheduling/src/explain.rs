@@ -4,10 +4,10 @@ use crate::classes::{Class, Classes};
 use crate::constraints::Alternative;
 use crate::constraints::AlternativeId;
 use crate::dense;
-use crate::limits::{Limit, Limits};
+use crate::limits::Limit;
 use crate::pools::{self, Choice, Pool, PoolType};
 use crate::problem::{MinValuesPolicy, Options, Problem};
-use crate::reason::{Cause, PodFault, Reason};
+use crate::reason::{Cause, LimitScope, PodFault, Reason};
 use nodeless_model::{Quantity, ResourceIndex, labels};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -217,24 +217,25 @@ impl Examination<'_, '_> {
     }
 
     fn limit(&self, choices: &[&Choice]) -> Cause {
-        let limits: &Limits = &self.pool.limits;
-        for (place, limit) in limits.resources().iter().enumerate() {
+        let limits = &self.pool.limits;
+        for (place, (scope, limit)) in limits.resources().into_iter().enumerate() {
             let smallest = choices.iter().map(|choice| choice.share.resources[place]).min().unwrap_or(0);
             if limit.used.saturating_add(smallest) > limit.limit {
-                return self.reached(limit, smallest);
+                return self.reached(scope, &limit, smallest);
             }
         }
-        if let Some((limit, used)) = limits.dollars() {
+        for (scope, limit, used) in limits.dollars() {
             let least = choices.iter().map(|choice| choice.share.dollars).fold(f64::INFINITY, f64::min);
             if used + least > limit {
-                return Cause::DollarLimit { limit, used, min_charge: least };
+                return Cause::DollarLimit { scope, limit, used, min_charge: least };
             }
         }
         Cause::Limits
     }
 
-    fn reached(&self, limit: &Limit, smallest_node: i64) -> Cause {
+    fn reached(&self, scope: LimitScope, limit: &Limit, smallest_node: i64) -> Cause {
         Cause::Limit {
+            scope,
             resource: limit.name.clone(),
             limit: Quantity::from_milli(limit.limit),
             used: Quantity::from_milli(limit.used),

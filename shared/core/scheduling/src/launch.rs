@@ -14,7 +14,8 @@ use nodeless_model::{
 /// The work of listing the instance types and requirements of a launch.
 const WORK_PER_LAUNCH: usize = 2000;
 
-/// Converts the nodes of a NodePool to launches. `pods` contains the indices of each node's pods.
+/// Converts the nodes of a NodePool to launches. `pods` contains the indices of each node's pods, and `others` is the number of
+/// nodes of other NodePools that are converted later.
 ///
 /// Each node may be launched as any instance type with capacity for its pods, the cheapest first, as far as the limits
 /// allow the largest and most expensive of them; what the limits leave beyond the nodes themselves is divided evenly.
@@ -22,6 +23,7 @@ pub(crate) fn launches(
     pool: &mut Pool<'_>,
     bins: &[Bin],
     pods: Vec<Vec<usize>>,
+    others: usize,
     resources: &ResourceIndex,
     options: &Options,
 ) -> Vec<Launch> {
@@ -37,7 +39,8 @@ pub(crate) fn launches(
             continue;
         }
         pool.work.add(WORK_PER_LAUNCH);
-        let slack = pool.limits.slack_each(bins.len() - index);
+        let left = bins.len() - index;
+        let slack = pool.limits.slack_each(left, left + others);
         let (choices, beyond) = match &bin.reservation {
             Some(id) => (reserved_choice(pool, bin, id), pool.limits.nothing()),
             None => choices(pool, bin, &slack, options),

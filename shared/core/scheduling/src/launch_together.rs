@@ -4,12 +4,12 @@ use crate::bin::{Bin, holding, min_share};
 use crate::classes::{Classes, Order};
 use crate::engine::Prepared;
 use crate::groups::Groups;
-use crate::launch;
 use crate::pools::Pool;
 use crate::problem::{Options, PoolOffer, PreferencePolicy, Problem};
 use crate::solution::Launch;
 use crate::topology::Topology;
 use crate::work::Work;
+use crate::{launch, limits};
 use nodeless_model::{Requirements, ResourceIndex};
 
 impl Prepared<'_> {
@@ -28,7 +28,7 @@ impl Prepared<'_> {
     ) -> Option<Launch> {
         let options = Options { preferences: PreferencePolicy::Ignore, ..self.options };
         let pool = self.pools.iter_mut().find(|pool| pool.pool.name == offer.pool.name)?;
-        pool.reset(offer, Work::default());
+        pool.reset(offer, &limits::shared(offer.cluster.as_ref()), Work::default());
         let launch = together(pool, problem, within, &self.resources, &options);
         *work = work.saturating_add(pool.work.done);
         launch
@@ -65,5 +65,5 @@ fn together(
     bin.shape = choice.kind;
     bin.share = min_share(pool, &pool.limits, &bin, &choice.share)?;
     pool.limits.charge(&bin.share, 1);
-    launch::launches(pool, &[bin], vec![pods], resources, options).pop()
+    launch::launches(pool, &[bin], vec![pods], 0, resources, options).pop()
 }

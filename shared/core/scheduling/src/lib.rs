@@ -67,9 +67,9 @@ pub use existing::{Excluded, existing_node};
 pub use new_nodes::NewNode;
 pub use preferences::{HeldPod, held_preferences};
 pub use problem::{
-    BoundPods, ClusterFacts, ExistingNode, MinValuesPolicy, Options, PoolOffer, PreferencePolicy, Problem,
-    UnknownPolicy,
+    BoundPods, ClusterFacts, ClusterUsage, ExistingNode, MinValuesPolicy, Options, PoolOffer, PreferencePolicy,
+    Problem, UnknownPolicy,
 };
-pub use reason::{Barrier, BarrierKind, Cause, PodFault, Reason};
+pub use reason::{Barrier, BarrierKind, Cause, LimitScope, PodFault, Reason};
 pub use ruled_out::{LaunchExplanation, RuledOut, RuledOutCause, explain_launch};
 pub use solution::{ChosenOffering, Launch, Placement, PricedType, Solution, Unschedulable};

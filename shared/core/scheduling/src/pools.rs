@@ -5,7 +5,7 @@ mod types;
 use crate::admission::new_node_requirements;
 use crate::constraints::{Alternative, AlternativeId};
 use crate::dense;
-use crate::limits::{Limits, Share};
+use crate::limits::{self, Limits, Share, Shared};
 use crate::problem::{Options, PoolOffer};
 use crate::reason::Cause;
 use crate::reservations::Reservations;
@@ -206,7 +206,7 @@ impl<'a> Pool<'a> {
             requirements,
             types,
             min_values,
-            limits: Limits::of(offer),
+            limits: Limits::of(offer, &limits::shared(offer.cluster.as_ref())),
             unused: Reservations::of(&offer.instance_types),
             reservations: Reservations::of(&offer.instance_types),
             work: Work::default(),
@@ -225,9 +225,9 @@ impl<'a> Pool<'a> {
         self.set_ids.insert(self.requirements.clone(), BASE);
     }
 
-    /// Prepares it for another plan, with this usage of its limits.
-    pub(crate) fn reset(&mut self, offer: &PoolOffer<'_>, work: Work) {
-        self.limits = Limits::of(offer);
+    /// Prepares it for another plan, with this usage of its limits and of those of the cluster.
+    pub(crate) fn reset(&mut self, offer: &PoolOffer<'_>, cluster: &Shared, work: Work) {
+        self.limits = Limits::of(offer, cluster);
         self.work = work;
         // Alternatives and classes are numbered anew in each plan.
         self.admitted.clear();
@@ -439,7 +439,7 @@ impl<'a> Pool<'a> {
     /// capacity type is used. A reservation is used if there is one, and costs less than either.
     pub(crate) fn may_launch(&self, bought: CapacityType, offering: &Offering) -> bool {
         let reserved = offering.capacity_type == CapacityType::Reserved;
-        self.limits.dollars().is_none() || reserved || offering.capacity_type == bought
+        !self.limits.has_dollars() || reserved || offering.capacity_type == bought
     }
 
     /// The available offerings that meet the requirements, without used-up reservations.

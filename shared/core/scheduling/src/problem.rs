@@ -1,8 +1,11 @@
 //! The input of a plan.
 
+use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::pod::HostPort;
-use nodeless_model::{DaemonSet, InstanceTypes, Node, NodePool, Pod, Requirements, ResourceList, StringMap, Taint};
+use nodeless_model::{
+    ClusterLimits, DaemonSet, InstanceTypes, Node, NodePool, Pod, Requirements, ResourceList, StringMap, Taint,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -110,6 +113,37 @@ pub struct PoolOffer<'a> {
     pub instance_types: InstanceTypes,
     /// The current usage of its limits.
     pub usage: PoolUsage,
+    /// The limits of the cluster, the same for all NodePools of a problem; `None` without such limits.
+    pub cluster: Option<ClusterUsage>,
+}
+
+/// The limits of the cluster, and the current usage of all its NodePools together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClusterUsage {
+    /// The limits.
+    pub limits: ClusterLimits,
+    /// The usage.
+    pub usage: PoolUsage,
+}
+
+impl PoolOffer<'_> {
+    /// Counts a launch for a NodePool against its limits, and against those of the cluster.
+    pub fn charge(offers: &mut [Self], node_pool: &str, charge: &Charge) {
+        Self::each_usage(offers, node_pool, |usage| usage.add(charge));
+    }
+
+    /// Counts a node of a NodePool no longer against its limits and those of the cluster.
+    pub fn release(offers: &mut [Self], node_pool: &str, charge: &Charge) {
+        Self::each_usage(offers, node_pool, |usage| usage.subtract(charge));
+    }
+
+    /// The usage of the NodePool, and the usage of the cluster in each offer.
+    fn each_usage(offers: &mut [Self], node_pool: &str, change: impl Fn(&mut PoolUsage)) {
+        if let Some(offer) = offers.iter_mut().find(|offer| offer.pool.name == node_pool) {
+            change(&mut offer.usage);
+        }
+        offers.iter_mut().filter_map(|offer| offer.cluster.as_mut()).for_each(|cluster| change(&mut cluster.usage));
+    }
 }
 
 /// The options of a plan.

@@ -100,6 +100,15 @@ pub enum BarrierKind {
     AntiAffinityOfOthers,
 }
 
+/// Whose limit it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LimitScope {
+    /// That of the NodePool.
+    NodePool,
+    /// That of all NodePools together.
+    Cluster,
+}
+
 /// Why a NodePool cannot launch a node for a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cause {
@@ -174,6 +183,8 @@ pub enum Cause {
     },
     /// A limit is reached.
     Limit {
+        /// Whose limit.
+        scope: LimitScope,
         /// The resource.
         resource: String,
         /// The limit.
@@ -187,6 +198,8 @@ pub enum Cause {
     },
     /// The limit on dollars per hour is reached.
     DollarLimit {
+        /// Whose limit.
+        scope: LimitScope,
         /// The limit.
         limit: f64,
         /// The usage, including the launches of this plan.
@@ -273,6 +286,16 @@ impl fmt::Display for Barrier {
     }
 }
 
+impl fmt::Display for LimitScope {
+    /// As it follows a limit in a message.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NodePool => "",
+            Self::Cluster => " of the cluster",
+        })
+    }
+}
+
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -308,10 +331,10 @@ impl fmt::Display for Cause {
             Self::MinValues { key, required, found } => {
                 write!(f, "minValues {required} for {key} cannot be reached: the instance types that fit offer {found}")
             }
-            Self::Limit { resource, limit, used, requested, smallest_node } => {
+            Self::Limit { scope, resource, limit, used, requested, smallest_node } => {
                 let [limit, used, requested_text, smallest] =
                     [limit, used, requested, smallest_node].map(|quantity| format_quantity(resource, *quantity));
-                write!(f, "limit {resource} {limit} reached: {used} used")?;
+                write!(f, "limit {resource} {limit}{scope} reached: {used} used")?;
                 match resource.as_str() {
                     name::NODES => Ok(()),
                     // The placeholder pod for a node of a static NodePool requests nothing.
@@ -319,9 +342,9 @@ impl fmt::Display for Cause {
                     _ => write!(f, ", pod needs {requested_text} (smallest node that fits: {smallest})"),
                 }
             }
-            Self::DollarLimit { limit, used, min_charge } => write!(
+            Self::DollarLimit { scope, limit, used, min_charge } => write!(
                 f,
-                "limit of {} reached: {} used, and a new node that fits costs up to {} in the most expensive zone where it \
+                "limit of {}{scope} reached: {} used, and a new node that fits costs up to {} in the most expensive zone where it \
                  may be launched",
                 DollarsPerHour(*limit),
                 DollarsPerHour(*used),

@@ -1,7 +1,9 @@
 //! Changes that make a pod schedulable. Not every reason has a known remedy.
 
-use crate::reason::{Barrier, BarrierKind, Cause, PodFault, Reason};
+use crate::reason::{Barrier, BarrierKind, Cause, LimitScope, PodFault, Reason};
 use nodeless_model::DollarsPerHour;
+use nodeless_model::cluster_limits::{MAX_DOLLARS_PER_HOUR, annotation_of};
+use nodeless_model::money::quantity_of;
 use nodeless_model::resources::format_quantity;
 
 impl Reason {
@@ -96,6 +98,12 @@ impl Cause {
             Self::MinValues { key, found, .. } => {
                 format!("lower minValues for {key} to {found} in NodePool {node_pool}, or let the policy be BestEffort")
             }
+            Self::Limit { scope: LimitScope::Cluster, resource, used, smallest_node, .. } => {
+                raised(annotation_of(resource), &format_quantity(resource, *used + *smallest_node))
+            }
+            Self::DollarLimit { scope: LimitScope::Cluster, used, min_charge, .. } => {
+                raised(MAX_DOLLARS_PER_HOUR, &quantity_of(used + min_charge))
+            }
             Self::Limit { resource, used, smallest_node, .. } => format!(
                 "raise limit {resource} of NodePool {node_pool} to {} or more",
                 format_quantity(resource, *used + *smallest_node)
@@ -106,4 +114,9 @@ impl Cause {
             Self::Limits => format!("raise the limits of NodePool {node_pool}"),
         })
     }
+}
+
+/// Raises a limit of the cluster.
+fn raised(annotation: &str, amount: &str) -> String {
+    format!("raise the annotation {annotation} of the Namespace kube-system to {amount} or more")
 }

@@ -256,13 +256,18 @@ impl Evaluation<'_, '_> {
 
     fn by_limits(&self, kind: &InstanceType) -> Option<RuledOutCause> {
         let charged = &self.launch.charge;
-        let limited = |name: &str| self.offer.pool.limits.contains(name);
+        let of_cluster = self.offer.cluster.as_ref().map(|cluster| &cluster.limits);
+        let limited = |name: &str| {
+            self.offer.pool.limits.contains(name) || of_cluster.is_some_and(|limits| limits.resources.contains(name))
+        };
         let over = kind.capacity.iter().find(|(name, has)| limited(name) && *has > charged.resources.get(name));
         if let Some((name, _)) = over {
             return Some(RuledOutCause::Limit { limit: name.to_owned() });
         }
         let dearest = kind.available_offerings(&self.launch.requirements).map(|one| one.price).fold(0.0, f64::max);
-        let dollars = self.offer.pool.limit_dollars_per_hour.is_some() && dearest > charged.dollars_per_hour;
-        dollars.then(|| RuledOutCause::Limit { limit: "dollars per hour".to_owned() })
+        let limited = self.offer.pool.limit_dollars_per_hour.is_some()
+            || of_cluster.is_some_and(|limits| limits.dollars_per_hour.is_some());
+        (limited && dearest > charged.dollars_per_hour)
+            .then(|| RuledOutCause::Limit { limit: "dollars per hour".to_owned() })
     }
 }

@@ -3,7 +3,9 @@
 
 mod support;
 
+use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::*;
+use nodeless_scheduling::{ClusterUsage, Problem};
 use support::*;
 
 fn limited(resource: &str, units: i64) -> NodePool {
@@ -169,4 +171,111 @@ fn a_limit_that_is_passed_already_launches_nothing() {
         reasons(&solution),
         ["NodePool default: limit cpu 10 reached: 12 used, pod needs 100m (smallest node that fits: 2)"]
     );
+}
+
+/// Limits all NodePools of a problem together.
+fn limit_cluster(problem: &mut Problem<'_>, resources: &[(&str, i64)], dollars: Option<f64>) {
+    let resources = resources.iter().map(|(name, units)| ((*name).to_owned(), Quantity::from_units(*units))).collect();
+    let limits = ClusterLimits { resources, dollars_per_hour: dollars };
+    let usage = PoolUsage::sum(problem.node_pools.iter().map(|offer| &offer.usage));
+    let cluster = ClusterUsage { limits, usage };
+    problem.node_pools.iter_mut().for_each(|offer| offer.cluster = Some(cluster.clone()));
+}
+
+/// NodePools for teams `a` and `b`, of which each runs only its own pods.
+fn teams() -> [NodePool; 2] {
+    ["a", "b"].map(|team| {
+        let mut pool = node_pool(team);
+        pool.template.requirements.add("team", Requirement::one_of([team]));
+        pool.template.requirements.add(labels::INSTANCE_SIZE, Requirement::one_of(["xlarge"]));
+        pool
+    })
+}
+
+fn of_team(team: &str, name: &str, cpu_milli: i64) -> Pod {
+    let mut made = pod(name, cpu_milli, 512);
+    made.node_selector = StringMap::from([("team".to_owned(), team.to_owned())]);
+    made
+}
+
+#[test]
+fn node_pools_share_the_limits_of_the_cluster() {
+    let pods: Vec<Pod> =
+        (0..4).flat_map(|n| ["a", "b"].map(|team| of_team(team, &format!("{team}-{n}"), 3500))).collect();
+    let pools = teams();
+    for (resources, dollars, fitting) in [
+        (&[("nodes", 5)][..], None, 5),
+        (&[("cpu", 20)], None, 5),
+        // c9.xlarge costs 0.16.
+        (&[], Some(0.81), 5),
+        (&[("cpu", 8), ("nodes", 5)], Some(0.81), 2),
+    ] {
+        let mut problem = problem(&pods, &pools);
+        limit_cluster(&mut problem, resources, dollars);
+        let solution = solve_checked(&problem);
+        assert_eq!(pods.len() - solution.unschedulable.len(), fitting, "{resources:?} {dollars:?} {solution:#?}");
+    }
+}
+
+#[test]
+fn reports_which_limit_of_the_cluster_is_exceeded_and_what_to_change() {
+    let pods = [pod("web", 8000, 1024)];
+    let pools = [node_pool("default"), node_pool("other")];
+    let mut problem = problem(&pods, &pools);
+    problem.node_pools[1].usage.resources = ResourceList::new().with("cpu", Quantity::from_units(96));
+    limit_cluster(&mut problem, &[("cpu", 100)], None);
+    let solution = solve_checked(&problem);
+    let why = "limit cpu 100 of the cluster reached: 96 used, pod needs 8 (smallest node that fits: 16)";
+    assert_eq!(reasons(&solution), [format!("NodePool other: {why}"), format!("NodePool default: {why}")]);
+    let remedy = solution.unschedulable[0].reasons[0].remedy().unwrap();
+    assert_eq!(remedy, "raise the annotation nodeless.sh/max-cpu of the Namespace kube-system to 112 or more");
+    limit_cluster(&mut problem, &[], Some(0.5));
+    let solution = solve_checked(&problem);
+    assert!(
+        reasons(&solution)[0].contains("limit of $0.5000/h of the cluster reached: $0.0000/h used"),
+        "{solution:#?}"
+    );
+    let remedy = solution.unschedulable[0].reasons[0].remedy().unwrap();
+    assert_eq!(
+        remedy,
+        "raise the annotation nodeless.sh/max-dollars-per-hour of the Namespace kube-system to 0.64 or more"
+    );
+}
+
+#[test]
+fn a_limit_of_the_node_pool_holds_under_a_greater_one_of_the_cluster() {
+    let pods = pods(3, 60_000, 1024);
+    let pools = [limited("nodes", 2)];
+    let mut problem = problem(&pods, &pools);
+    limit_cluster(&mut problem, &[("nodes", 3), ("cpu", 1000)], Some(100.0));
+    let solution = solve_checked(&problem);
+    assert!(reasons(&solution).iter().all(|why| why.contains("limit nodes 2 reached")), "{solution:#?}");
+}
+
+#[test]
+fn pods_of_lower_priority_are_left_out_first_whichever_node_pool_runs_them() {
+    let mut pods = vec![of_team("a", "a", 3500), of_team("b", "b", 3500)];
+    for (important, left_out) in [(0, 1), (1, 0)] {
+        pods.iter_mut().for_each(|pod| pod.priority = 0);
+        pods[important].priority = 1000;
+        let pools = teams();
+        let mut problem = problem(&pods, &pools);
+        limit_cluster(&mut problem, &[("nodes", 1)], None);
+        let solution = solve_checked(&problem);
+        assert_eq!(solution.unschedulable.iter().map(|pod| pod.pod).collect::<Vec<_>>(), [left_out]);
+    }
+}
+
+#[test]
+fn a_launch_under_a_limit_of_the_cluster_in_dollars_has_one_capacity_type() {
+    let mut pool = node_pool("default");
+    pool.template.requirements = Requirements::new();
+    let pools = [pool];
+    let pods = pods(2, 1000, 512);
+    let mut problem = problem(&pods, &pools);
+    limit_cluster(&mut problem, &[], Some(0.4));
+    let solution = solve_checked(&problem);
+    let launch = &solution.launches[0];
+    assert_eq!(launch.requirements.get(labels::CAPACITY_TYPE), Some(&Requirement::one_of(["spot"])));
+    assert!(launch.charge.dollars_per_hour <= 0.4);
 }

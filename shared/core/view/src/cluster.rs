@@ -7,7 +7,7 @@ use crate::event::EventFacts;
 use crate::pod::PodFacts;
 use crate::pool::PoolFacts;
 use jiff::Timestamp;
-use nodeless_model::{Node, PodDisruptionBudget};
+use nodeless_model::{Node, PodDisruptionBudget, StringMap};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -23,6 +23,8 @@ pub struct Cluster {
     pub(crate) claims: BTreeMap<Key, ClaimFacts>,
     pub(crate) events: BTreeMap<Key, EventFacts>,
     pub(crate) budgets: BTreeMap<Key, PodDisruptionBudget>,
+    /// The annotations of Namespaces.
+    pub(crate) namespaces: BTreeMap<Key, StringMap>,
     /// By the name of the node; `None` while metrics.k8s.io does not answer.
     pub(crate) usage: Option<BTreeMap<String, Amount>>,
     /// The objects that cannot be decoded, and why.
@@ -108,6 +110,7 @@ impl Cluster {
             Kind::NodeClaim => self.claims.clear(),
             Kind::Event => self.events.clear(),
             Kind::PodDisruptionBudget => self.budgets.clear(),
+            Kind::Namespace => self.namespaces.clear(),
         }
         self.invalid.retain(|(of, _), _| *of != kind);
     }
@@ -120,6 +123,7 @@ impl Cluster {
             Kind::NodeClaim => drop(self.claims.remove(key)),
             Kind::Event => drop(self.events.remove(key)),
             Kind::PodDisruptionBudget => drop(self.budgets.remove(key)),
+            Kind::Namespace => drop(self.namespaces.remove(key)),
         }
         self.invalid.remove(&(kind, key.clone()));
     }
@@ -144,6 +148,7 @@ impl Cluster {
             Object::Event(event) if event.is_relevant() => drop(self.events.insert(key, *event)),
             Object::Event(_) => drop(self.events.remove(&key)),
             Object::PodDisruptionBudget(budget) => drop(self.budgets.insert(key, *budget)),
+            Object::Namespace(annotations) => drop(self.namespaces.insert(key, annotations)),
         }
     }
 }
@@ -158,7 +163,7 @@ fn latest(object: &Object) -> Option<Timestamp> {
             claim.conditions.iter().filter_map(|it| it.last_transition_time).chain(claim.created).max()
         }
         Object::Event(event) => event.row.time,
-        Object::PodDisruptionBudget(_) => None,
+        Object::PodDisruptionBudget(_) | Object::Namespace(_) => None,
     }
 }
 

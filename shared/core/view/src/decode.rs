@@ -1,12 +1,13 @@
 //! Objects of the API server, reduced to the fields that are shown.
 
 use crate::claim::{ClaimFacts, Rest};
+use crate::cluster_settings::Namespace;
 use crate::event::{EventFacts, RawEvent};
 use crate::pod::{Messages, PodFacts};
 use crate::pool::PoolFacts;
 use nodeless_api::{NodePool, resources, slim};
 use nodeless_model::object::MirroredClaim;
-use nodeless_model::{Node, PodDisruptionBudget};
+use nodeless_model::{Node, PodDisruptionBudget, StringMap};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -26,6 +27,8 @@ pub enum Kind {
     Event,
     /// PodDisruptionBudget.
     PodDisruptionBudget,
+    /// The Namespace `kube-system`, whose annotations are settings of the cluster.
+    Namespace,
 }
 
 /// An object.
@@ -43,6 +46,8 @@ pub enum Object {
     Event(Box<EventFacts>),
     /// A PodDisruptionBudget.
     PodDisruptionBudget(Box<PodDisruptionBudget>),
+    /// The annotations of a Namespace.
+    Namespace(StringMap),
 }
 
 /// Why an object cannot be shown.
@@ -52,8 +57,15 @@ pub struct DecodeError(String);
 
 impl Kind {
     /// All kinds, in the order in which they are read.
-    pub const ALL: [Self; 6] =
-        [Self::Node, Self::NodePool, Self::NodeClaim, Self::PodDisruptionBudget, Self::Event, Self::Pod];
+    pub const ALL: [Self; 7] = [
+        Self::Node,
+        Self::NodePool,
+        Self::NodeClaim,
+        Self::Namespace,
+        Self::PodDisruptionBudget,
+        Self::Event,
+        Self::Pod,
+    ];
 
     /// The name of the kind.
     #[must_use]
@@ -65,6 +77,7 @@ impl Kind {
             Self::NodeClaim => resources::NODE_CLAIMS.kind,
             Self::Event => "Event",
             Self::PodDisruptionBudget => "PodDisruptionBudget",
+            Self::Namespace => "Namespace",
         }
     }
 
@@ -78,6 +91,7 @@ impl Kind {
             Self::NodeClaim => resources::NODE_CLAIMS.path,
             Self::Event => "/api/v1/events",
             Self::PodDisruptionBudget => "/apis/policy/v1/poddisruptionbudgets",
+            Self::Namespace => "/api/v1/namespaces",
         }
     }
 
@@ -86,6 +100,7 @@ impl Kind {
     pub const fn fields(self) -> Option<&'static str> {
         match self {
             Self::Pod => Some("status.phase!=Succeeded,status.phase!=Failed"),
+            Self::Namespace => Some("metadata.name=kube-system"),
             _ => None,
         }
     }
@@ -136,6 +151,7 @@ impl Object {
             Kind::PodDisruptionBudget => {
                 Self::PodDisruptionBudget(Box::new(reduced::<slim::PodDisruptionBudget, _>(object)?))
             }
+            Kind::Namespace => Self::Namespace(json::<Namespace>(object)?.annotations()),
         })
     }
 }

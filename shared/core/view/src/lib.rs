@@ -13,6 +13,7 @@
 mod amount;
 mod claim;
 mod cluster;
+mod cluster_settings;
 mod decode;
 mod detail;
 mod disruption;
@@ -35,6 +36,7 @@ mod fixtures;
 pub use amount::{Amount, Load};
 pub use claim::{ClaimFacts, ClaimRow};
 pub use cluster::{Cluster, Update};
+pub use cluster_settings::ClusterRow;
 pub use decode::{DecodeError, Kind, Object};
 pub use detail::detail;
 pub use disruption::{DisruptedNode, Disruption};

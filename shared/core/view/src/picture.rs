@@ -3,6 +3,7 @@
 use crate::amount::Load;
 use crate::claim::{ClaimFacts, ClaimRow};
 use crate::cluster::Cluster;
+use crate::cluster_settings::{ClusterRow, SYSTEM};
 use crate::disruption::Disruption;
 use crate::event::{DISRUPTION_LAUNCHING, EventRow};
 use crate::node::{NodeRow, Source};
@@ -27,6 +28,8 @@ pub struct Picture {
     pub at: Timestamp,
     /// Sums over the cluster.
     pub totals: Totals,
+    /// The settings of the whole cluster.
+    pub cluster: ClusterRow,
     /// The NodePools by name, and at the end the nodes that belong to none.
     pub node_pools: Vec<PoolRow>,
     /// The nodes, by NodePool and name.
@@ -84,11 +87,13 @@ impl Picture {
         let mut pending: Vec<PendingRow> = unbound.into_iter().map(|pod| reasons.row(pod)).collect();
         pending.sort_by_key(|pod| pod.created);
         let joining = joining_replacements(&nodes, &replacing);
+        let node_pools = pools(cluster, &nodes, &claims);
         Self {
             at: now,
             disruption: Disruption::new(&nodes, &claims, &joining),
             totals: Totals::of(&nodes, claims.len(), pending.len()),
-            node_pools: pools(cluster, &nodes, &claims),
+            cluster: settings(cluster, &node_pools, now),
+            node_pools,
             events: events(cluster),
             warnings: warnings(cluster),
             nodes,
@@ -165,6 +170,18 @@ fn joining_replacements(nodes: &[NodeRow], replacing: &HashSet<&str>) -> Vec<(St
     let joining = nodes.iter().filter(|node| node.state == NodeState::Joining);
     let named = joining.filter_map(|node| Some((node.node_claim.clone()?, node.price_per_hour)));
     named.filter(|(claim, _)| replacing.contains(claim.as_str())).collect()
+}
+
+fn settings(cluster: &Cluster, rows: &[PoolRow], now: Timestamp) -> ClusterRow {
+    let Some(annotations) = cluster.namespaces.get(&(String::new(), SYSTEM.to_owned())) else {
+        return ClusterRow::default();
+    };
+    let price = |facts: &PoolFacts| {
+        let row = rows.iter().find(|row| row.name.as_deref() == Some(&facts.pool.name));
+        row.map_or(0.0, |row| row.price_per_hour)
+    };
+    let pools: Vec<_> = cluster.pools.values().map(|facts| (facts, price(facts))).collect();
+    ClusterRow::new(annotations, &pools, now)
 }
 
 fn pools(cluster: &Cluster, nodes: &[NodeRow], claims: &[ClaimRow]) -> Vec<PoolRow> {
@@ -292,6 +309,33 @@ mod tests {
         assert!((limits[0].share - 0.5).abs() < 1e-9);
         assert_eq!(limits[1].resource, "nodeless.sh/dollars-per-hour");
         assert!((limits[1].share - picture.node_pools[0].price_per_hour).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_limits_and_maintenance_windows_of_the_cluster_are_shown() {
+        let mut cluster = example();
+        assert_eq!(Picture::of(&cluster, &Catalog::embedded().unwrap(), at(5)).cluster, ClusterRow::default());
+        let system = json!({ "metadata": { "name": "kube-system", "annotations": {
+            "nodeless.sh/max-cpu": "32", "nodeless.sh/max-nodes": "4", "nodeless.sh/max-dollars-per-hour": "cheap",
+            "nodeless.sh/maintenance-windows": "0 2 * * sat for 4h"
+        } } });
+        let (namespace, name, object) = crate::fixtures::decoded(Kind::Namespace, &system.to_string());
+        cluster.apply(Update::Present { kind: Kind::Namespace, namespace, name, object });
+        let shown = Picture::of(&cluster, &Catalog::embedded().unwrap(), at(5)).cluster;
+        let limits: Vec<_> =
+            shown.limits.iter().map(|it| (it.resource.as_str(), it.used.as_str(), it.limit.as_str())).collect();
+        // Both NodePools have 8 CPUs and 2 nodes in their status.
+        assert_eq!(limits[..2], [("nodeless.sh/max-cpu", "16", "32"), ("nodeless.sh/max-nodes", "4", "4")]);
+        assert_eq!((limits[2].0, limits[2].2), ("nodeless.sh/max-dollars-per-hour", "0.0000"));
+        // The first of January 2026 is a Thursday.
+        assert_eq!(
+            shown.disruption_waits.as_deref(),
+            Some("no maintenance window is open, and the next one begins at 2026-01-03T02:00:00Z")
+        );
+        assert_eq!(shown.maintenance_until, None);
+        assert!(shown.invalid.len() == 1 && shown.invalid[0].contains("\"cheap\""), "{:?}", shown.invalid);
+        let open = Picture::of(&cluster, &Catalog::embedded().unwrap(), at(2 * 24 * 60 + 150)).cluster;
+        assert_eq!((open.disruption_waits, open.maintenance_until), (None, Some(at(2 * 24 * 60 + 360))));
     }
 
     #[test]

@@ -16,6 +16,13 @@ const EVENTS: usize = 10;
 #[must_use]
 pub fn sentences(picture: &Picture) -> Vec<String> {
     let mut lines = vec![summary(picture)];
+    let cluster = &picture.cluster;
+    lines.extend(cluster.limits.iter().map(|limit| format!("Cluster: limit {}.", limit_text(limit, 0))));
+    lines.extend(cluster.disruption_waits.iter().map(|why| format!("Cluster: {why}.")));
+    let open =
+        cluster.maintenance_until.map(|until| format!("Cluster: a maintenance window is open until {until:.0}."));
+    lines.extend(open);
+    lines.extend(cluster.invalid.iter().map(|why| format!("Cluster: {why}.")));
     for pool in &picture.node_pools {
         let name =
             pool.name.as_ref().map_or_else(|| "Nodes of no NodePool".to_owned(), |name| format!("NodePool {name}"));

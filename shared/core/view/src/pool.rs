@@ -42,10 +42,10 @@ pub struct PoolRow {
     pub limits: Vec<LimitRow>,
 }
 
-/// A limit of a NodePool.
+/// A limit of a NodePool or of the cluster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LimitRow {
-    /// The resource, `nodes`, or `nodeless.sh/dollars-per-hour`.
+    /// The resource, `nodes`, or `nodeless.sh/dollars-per-hour`; of the cluster, the annotation.
     pub resource: String,
     /// What is used, as a quantity or a price.
     pub used: String,
@@ -53,6 +53,18 @@ pub struct LimitRow {
     pub limit: String,
     /// The share that is used, 0 to 1 or more.
     pub share: f64,
+}
+
+impl LimitRow {
+    /// A limit in dollars per hour.
+    pub(crate) fn of_price(resource: &str, charged: f64, limit: f64) -> Self {
+        Self {
+            resource: resource.to_owned(),
+            used: format!("{charged:.4}"),
+            limit: format!("{limit:.4}"),
+            share: if limit > 0.0 { charged / limit } else { 1.0 },
+        }
+    }
 }
 
 impl PoolFacts {
@@ -80,10 +92,7 @@ impl PoolFacts {
     /// Its limits. What is used is in its status; the price of its nodes is used if the status does not have it.
     pub(crate) fn limits(&self, price_per_hour: f64) -> Vec<LimitRow> {
         let resources = self.pool.limits.iter().filter(|(name, _)| *name != DOLLARS_PER_HOUR).map(|(name, limit)| {
-            let used = match name {
-                "nodes" => Quantity::from_units(self.status.nodes),
-                _ => self.status.resources.get(name).and_then(|used| used.0.parse().ok()).unwrap_or_default(),
-            };
+            let used = self.used(name);
             LimitRow {
                 resource: name.to_owned(),
                 used: nodeless_model::resources::format_quantity(name, used),
@@ -91,15 +100,23 @@ impl PoolFacts {
                 share: share(used.milli(), limit.milli()),
             }
         });
+        let charged = self.charged(price_per_hour);
+        let price = self.pool.limit_dollars_per_hour;
+        resources.chain(price.map(|limit| LimitRow::of_price(DOLLARS_PER_HOUR, charged, limit))).collect()
+    }
+
+    /// What its nodes use of a resource, or their number.
+    pub(crate) fn used(&self, name: &str) -> Quantity {
+        match name {
+            "nodes" => Quantity::from_units(self.status.nodes),
+            _ => self.status.resources.get(name).and_then(|used| used.0.parse().ok()).unwrap_or_default(),
+        }
+    }
+
+    /// What its nodes count against a limit in dollars per hour; the price of its nodes if its status does not have it.
+    pub(crate) fn charged(&self, price_per_hour: f64) -> f64 {
         let of_status = self.status.resources.get(DOLLARS_PER_HOUR).and_then(|used| used.0.parse::<f64>().ok());
-        let charged = of_status.unwrap_or(price_per_hour);
-        let price = self.pool.limit_dollars_per_hour.map(|limit| LimitRow {
-            resource: DOLLARS_PER_HOUR.to_owned(),
-            used: format!("{charged:.4}"),
-            limit: format!("{limit:.4}"),
-            share: if limit > 0.0 { charged / limit } else { 1.0 },
-        });
-        resources.chain(price).collect()
+        of_status.unwrap_or(price_per_hour)
     }
 
     /// The latest time in its status.

@@ -46,12 +46,34 @@ pub fn header(picture: &Picture, title: &str, width: usize) -> Vec<Line> {
         requested("memory", load.memory_requested(), load.memory_used()),
     );
     let clock = format!("{:.0}", picture.at);
-    vec![
+    let mut lines = vec![
         Line::new(Tone::Heading, fit(title, width.saturating_sub(clock.len() + 1)))
             .with(Tone::Dim, format!(" {clock}")),
         Line::new(Tone::Plain, format!("{}, ", facts.join(", "))).with(tone, waiting),
         Line::new(Tone::Plain, format!("{cost}; {cpu}, {memory}")),
-    ]
+    ];
+    lines.extend(cluster_lines(picture, width));
+    lines
+}
+
+/// The settings of the whole cluster.
+fn cluster_lines(picture: &Picture, width: usize) -> Vec<Line> {
+    let cluster = &picture.cluster;
+    let mut lines = Vec::new();
+    if !cluster.limits.is_empty() {
+        lines.push(limits_line("limits of the cluster  ", &cluster.limits, width));
+    }
+    lines.extend(cluster.disruption_waits.iter().map(|why| Line::new(Tone::Notice, why.clone())));
+    let open = cluster.maintenance_until.map(|until| format!("a maintenance window is open until {until:.0}"));
+    lines.extend(open.map(|text| Line::new(Tone::Plain, text)));
+    lines.extend(cluster.invalid.iter().map(|why| Line::new(Tone::Bad, why.clone())));
+    lines
+}
+
+fn limits_line(start: &str, limits: &[LimitRow], width: usize) -> Line {
+    limits.iter().fold(Line::new(Tone::Dim, start), |line, limit| {
+        line.with(limit_tone(limit), format!("{}  ", limit_text(limit, width)))
+    })
 }
 
 fn requested(resource: &str, share: f64, used: Option<f64>) -> String {
@@ -206,11 +228,7 @@ fn pool_lines(pool: &PoolRow, width: usize) -> Vec<Line> {
         lines.push(Line::new(Tone::Bad, format!("  not ready: {why}")));
     }
     if !pool.limits.is_empty() {
-        let mut line = Line::new(Tone::Dim, "  limits  ");
-        for limit in &pool.limits {
-            line = line.with(limit_tone(limit), format!("{}  ", limit_text(limit, width)));
-        }
-        lines.push(line);
+        lines.push(limits_line("  limits  ", &pool.limits, width));
     }
     lines
 }

@@ -9,12 +9,13 @@ use crate::lines::{Failed, InterruptionForeign, InterruptionReceived, MessageIgn
 use crate::shards;
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
+use nodeless_disruption::spot_interruptions::REMEMBERED;
 use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::condition;
 use nodeless_model::events::{interrupted, terminating_on_interruption};
 use nodeless_model::object::{EventType, ObjectEvent, ObjectRef};
 use nodeless_model::{CapacityType, ConditionStatus, NodeClaim};
-use nodeless_ports::capacity::UnavailableOffering;
+use nodeless_ports::capacity::{SpotInterruption, UnavailableOffering};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Cluster, ErrorKind, PortError, Queue, State};
 use nodeless_telemetry::{Metric, Metrics};
@@ -154,7 +155,9 @@ impl Interrupter {
             self.queue.wake_planner_after(PLAN_AGAIN).await?;
         }
         // After the drains: a mark that cannot be written costs one failed launch, but a drain that does not begin costs pods.
-        marked
+        marked?;
+        let spot: Vec<SpotInterruption> = interrupted.iter().filter_map(|one| one.remembered.clone()).collect();
+        if spot.is_empty() { Ok(()) } else { self.claims.record_interruptions(&spot).await }
     }
 
     async fn interrupt(&self, kind: InterruptionKind, instance: &str) -> Result<Option<Interrupted>, PortError> {
@@ -165,12 +168,21 @@ impl Interrupter {
             };
             let now = self.context.now();
             let lacking = lacking(&claim, kind, now);
+            let remembered = remembered(&claim, kind, now);
             if !kind.takes_the_instance() {
                 let noted = recommend(&mut claim, kind, now);
                 match if noted { self.claims.update(&claim, None).await } else { Ok(claim.version) } {
                     Ok(_) => {
                         self.log_interruption(kind, instance, &claim, if noted { "noted" } else { "none" });
-                        return Ok(Some(Interrupted { claim, kind, lacking, leaves: false, news: true, noted }));
+                        return Ok(Some(Interrupted {
+                            claim,
+                            kind,
+                            lacking,
+                            remembered,
+                            leaves: false,
+                            news: true,
+                            noted,
+                        }));
                     }
                     Err(error) if error.kind == ErrorKind::Conflict => continue,
                     Err(error) => return Err(error),
@@ -178,12 +190,28 @@ impl Interrupter {
             }
             if !begin_termination(&mut claim, kind.termination(), kind.message(), now) {
                 self.log_interruption(kind, instance, &claim, "leaving already");
-                return Ok(Some(Interrupted { claim, kind, lacking, leaves: true, news: false, noted: false }));
+                return Ok(Some(Interrupted {
+                    claim,
+                    kind,
+                    lacking,
+                    remembered,
+                    leaves: true,
+                    news: false,
+                    noted: false,
+                }));
             }
             match self.claims.update(&claim, None).await {
                 Ok(_) => {
                     self.log_interruption(kind, instance, &claim, "drain");
-                    return Ok(Some(Interrupted { claim, kind, lacking, leaves: true, news: true, noted: false }));
+                    return Ok(Some(Interrupted {
+                        claim,
+                        kind,
+                        lacking,
+                        remembered,
+                        leaves: true,
+                        news: true,
+                        noted: false,
+                    }));
                 }
                 Err(error) if error.kind == ErrorKind::Conflict => {}
                 Err(error) => return Err(error),
@@ -215,6 +243,8 @@ struct Interrupted {
     kind: InterruptionKind,
     /// The offering to mark as unavailable.
     lacking: Option<UnavailableOffering>,
+    /// The interruption to record for later launches.
+    remembered: Option<SpotInterruption>,
     leaves: bool,
     /// Whether the event was recorded on the claim although its node stays.
     noted: bool,
@@ -248,6 +278,18 @@ fn lacking(claim: &NodeClaim, kind: InterruptionKind, now: Timestamp) -> Option<
         capacity_type,
         until: now.checked_add(UNAVAILABLE).unwrap_or(Timestamp::MAX),
         reason: kind.event_reason().to_owned(),
+    })
+}
+
+/// The record of a spot interruption. The warning has the time of its arrival: a repeated one changes it by seconds.
+fn remembered(claim: &NodeClaim, kind: InterruptionKind, now: Timestamp) -> Option<SpotInterruption> {
+    let instance = claim.status.instance.as_ref().filter(|_| kind == InterruptionKind::SpotInterruption)?;
+    Some(SpotInterruption {
+        instance_type: instance.instance_type.clone(),
+        zone: instance.zone.clone(),
+        instance_id: instance.id.clone(),
+        at: now,
+        until: now.checked_add(REMEMBERED).unwrap_or(Timestamp::MAX),
     })
 }
 

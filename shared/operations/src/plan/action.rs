@@ -1,10 +1,13 @@
 //! The actions that the stages of a plan request, and their results.
 
+use super::snapshot::RecordedCosts;
 use jiff::Timestamp;
 use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus};
+use nodeless_bill::PoolNow;
 use nodeless_disruption::command::CommandRecord;
 use nodeless_model::NodeClaim;
-use nodeless_ports::claims::PoolLimits;
+use nodeless_ports::claims::LaunchLimits;
+use nodeless_ports::costs::{StoredCosts, StoredHour};
 use nodeless_ports::decisions::Decision;
 use nodeless_ports::plans::UnfinishedPlan;
 use nodeless_ports::{RecordKind, StoredRecord};
@@ -35,9 +38,9 @@ pub enum Action {
     /// its charge that no longer counts against its NodePool.
     RetireClaim(Box<NodeClaim>),
     /// Write the claims of a launch group in one transaction.
-    CreateGroup(Vec<NodeClaim>, PoolLimits),
+    CreateGroup(Vec<NodeClaim>, LaunchLimits),
     /// Write the claim of a command's replacement, unless it exists.
-    CreateReplacement(Box<NodeClaim>, PoolLimits),
+    CreateReplacement(Box<NodeClaim>, LaunchLimits),
     /// Write a command.
     PutCommand(Box<CommandRecord>),
     /// Delete a command that has ended: id and version.
@@ -48,6 +51,12 @@ pub enum Action {
     ReadChurn,
     /// Write which nodes a decision did not evaluate, and until when to keep that.
     PutNotYetEvaluated(BTreeSet<String>, Timestamp),
+    /// Read what is recorded of the costs of nodes, and which instances have ended since.
+    ReadCosts,
+    /// Write what nodes cost: the open record, and those of the hours that have ended.
+    PutCosts(StoredCosts, Vec<StoredHour>),
+    /// Remember in this process until when costs are recorded.
+    NoteCosts(Timestamp),
     /// Write the explanation of a decision.
     Record(Decision),
     /// Wake lifecycle for these claims.
@@ -91,6 +100,24 @@ pub enum PlanLine {
         node_pool: String,
         /// The reason.
         why: String,
+    },
+    /// What the nodes of a NodePool cost was recorded.
+    CostsRecorded(PoolNow),
+    /// What nodes cost could not be recorded. A later plan makes up for it.
+    CostsNotRecorded {
+        /// The reason.
+        why: String,
+    },
+    /// Nodes cost more than a budget, or will at the present pace.
+    BudgetExceeded {
+        /// The NodePool; empty for the cluster.
+        node_pool: String,
+        /// The budget.
+        dollars_per_month: f64,
+        /// What the month has cost.
+        dollars_this_month: f64,
+        /// What the whole month costs at the present pace.
+        dollars_this_month_at_this_pace: f64,
     },
     /// A disruption command advanced.
     CommandStepped {
@@ -137,6 +164,8 @@ pub enum Written {
     Work(u64),
     /// What was read.
     Churn(Vec<StoredRecord>),
+    /// What was read.
+    Costs(Box<RecordedCosts>),
     /// It failed. A retry may succeed.
     Failed(String),
     /// It was skipped, because an earlier action did not succeed.
@@ -167,6 +196,8 @@ pub enum Stage {
     Disruption,
     /// The end of the plan.
     End,
+    /// What nodes cost.
+    Costs,
 }
 
 /// Actions that are executed in order.

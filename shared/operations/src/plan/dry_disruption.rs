@@ -8,7 +8,7 @@ use super::dry_run::DryRun;
 use super::facts::Facts;
 use super::node_events::NodeEvents;
 use super::pipeline;
-use super::pools::EvaluatedPool;
+use super::pools::{self, EvaluatedPool};
 use super::snapshot::Snapshot;
 use super::stages::disruption::{Deciding, confirm};
 use super::stages::static_capacity::{numbers, unhealthy_nodes};
@@ -63,7 +63,7 @@ impl DryRun {
     pub fn disruption(&self, solution: &Solution, decisions: usize) -> Disruption {
         let facts = self.facts();
         let mut found = Disruption { doubt: doubt(&self.snapshot.view), ..Disruption::default() };
-        let as_it_is = Facts { claims: &self.snapshot.claims, ..facts };
+        let as_it_is = Facts { claims: &self.snapshot.claims, evaluated: &self.offered.evaluated, ..facts };
         match unhealthy_nodes(as_it_is, &[]) {
             Ok(unhealthy) => found.unhealthy = unhealthy,
             Err(why) => found.repair_doubt = Some(why),
@@ -167,9 +167,9 @@ struct Rounds {
 
 impl Rounds {
     fn new(run: &DryRun, solution: &Solution) -> Self {
-        let DryRun { snapshot, offered, .. } = run;
+        let DryRun { snapshot, evaluated, .. } = run;
         let mut rounds = Self {
-            evaluated: offered.evaluated.clone(),
+            evaluated: evaluated.clone(),
             commands: Commands::default(),
             churn: snapshot.churn.clone().and_then(Result::ok).unwrap_or_default(),
             not_yet_evaluated: BTreeSet::new(),
@@ -177,20 +177,13 @@ impl Rounds {
             first: Vec::new(),
             last: Vec::new(),
         };
-        let before: BTreeSet<&str> = snapshot.claims.iter().map(|claim| claim.name.as_str()).collect();
-        let made = run.facts().claims.iter().filter(|claim| !before.contains(claim.name.as_str()));
-        rounds.charge(made.map(|claim| (claim.node_pool.as_str(), &claim.spec.charge)));
         rounds.charge(solution.launches.iter().map(|launch| (launch.node_pool.as_str(), &launch.charge)));
         rounds
     }
 
     /// Counts against the limits what is written before the next plan.
     fn charge<'c>(&mut self, charges: impl Iterator<Item = (&'c str, &'c Charge)>) {
-        for (pool, charge) in charges {
-            if let Some(evaluated) = self.evaluated.iter_mut().find(|one| one.pool.name == pool) {
-                evaluated.charge(charge);
-            }
-        }
+        pools::charge(&mut self.evaluated, charges);
     }
 
     /// Makes another decision, assumes that its commands are executed, and returns whether there were any.

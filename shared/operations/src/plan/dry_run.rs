@@ -4,7 +4,7 @@ use super::cluster_state::ClusterState;
 use super::execute::Assumed;
 use super::facts::Facts;
 use super::pipeline;
-use super::pools::Offered;
+use super::pools::{self, EvaluatedPool, Offered};
 use super::report::Outcome;
 use super::snapshot::Snapshot;
 use super::stages::provisioning;
@@ -40,6 +40,8 @@ use std::sync::Arc;
 pub struct DryRun {
     pub(super) snapshot: Snapshot,
     pub(super) offered: Offered,
+    /// The NodePools of [`Self::offered`], with the claims that static capacity launches counted against their limits.
+    pub(super) evaluated: Vec<EvaluatedPool>,
     /// The claims after static capacity and repair terminated and launched what they require; nothing if that was not requested.
     static_claims: Option<Vec<NodeClaim>>,
     /// The report about that.
@@ -95,7 +97,10 @@ impl DryRun {
         let offered = Offered::of(&snapshot, &kept);
         let (static_claims, stated) = with_static_capacity.then(|| static_capacity(&snapshot, &offered)).unzip();
         let stated = stated.unwrap_or_default();
-        let mut made = Self { snapshot, offered, static_claims, stated, virtual_pods: Vec::new(), assumptions };
+        let mut evaluated = offered.evaluated.clone();
+        static_claims.iter().for_each(|claims| pools::charge_created(&mut evaluated, &snapshot, claims));
+        let virtual_pods = Vec::new();
+        let mut made = Self { snapshot, offered, evaluated, static_claims, stated, virtual_pods, assumptions };
         made.note_overlays();
         made.take_buffers();
         made.note_zones();
@@ -134,9 +139,9 @@ impl DryRun {
 
     /// The input of the stages.
     pub(super) fn facts(&self) -> Facts<'_> {
-        let Self { snapshot, offered, static_claims, .. } = self;
+        let Self { snapshot, evaluated, static_claims, .. } = self;
         let claims = static_claims.as_ref().unwrap_or(&snapshot.claims);
-        Facts { snapshot, evaluated: &offered.evaluated, claims, commands: &snapshot.commands }
+        Facts { snapshot, evaluated, claims, commands: &snapshot.commands }
     }
 
     /// The cluster as the stages see it.

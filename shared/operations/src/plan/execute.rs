@@ -3,21 +3,23 @@
 use super::Planner;
 use super::action::{Action, Batch, PlanLine, Written};
 use super::command_records::encode;
-use super::snapshot::{Snapshot, WorkBudget};
+use super::snapshot::{RecordedCosts, Snapshot, WorkBudget};
 use super::unfinished::remembered_until;
 use crate::leaving;
 use crate::lines::{
-    ClaimRefused, CommandStepped, CommandWaits, DisruptionSkipped, DisruptionStopped, Failed, ObjectSkipped,
-    PlanUnfinished,
+    BudgetExceeded, ClaimRefused, CommandStepped, CommandWaits, CostsRecorded, DisruptionSkipped, DisruptionStopped,
+    Failed, ObjectSkipped, PlanUnfinished,
 };
 use crate::shards;
 use async_trait::async_trait;
 use futures::future::join_all;
 use jiff::Timestamp;
+use nodeless_bill::PoolNow;
 use nodeless_disruption::command::CommandRecord;
 use nodeless_lifecycle::charge_when_written;
 use nodeless_model::NodeClaim;
-use nodeless_ports::claims::{Created, MAX_TOGETHER, PoolLimits};
+use nodeless_model::cluster_limits::annotation_of;
+use nodeless_ports::claims::{LaunchLimits, MAX_TOGETHER};
 use nodeless_ports::plans::{Commit, Committed, Leaving, StoredCommand};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{ErrorKind, PortError, RecordKind};
@@ -178,6 +180,18 @@ impl Live<'_> {
                 Ok(stored) => Written::Churn(stored),
                 Err(error) => Written::Failed(error.to_string()),
             },
+            Action::ReadCosts => self.read_costs().await,
+            Action::PutCosts(open, hours) => {
+                let result = claims.put_costs(open, hours).await;
+                if let Err(error) = &result {
+                    self.planner.context.log(&Failed { what: RECORD_COSTS, why: &error.to_string() });
+                }
+                version(result)
+            }
+            Action::NoteCosts(through) => {
+                self.planner.note_costs(*through);
+                Written::Done
+            }
             Action::PutNotYetEvaluated(nodes, until) => {
                 let result = claims.put_not_yet_evaluated(nodes, *until).await;
                 // If the outcome of the write is unknown, the next plan reads it again.
@@ -201,6 +215,13 @@ impl Live<'_> {
                 self.log(line);
                 Written::Done
             }
+        }
+    }
+
+    async fn read_costs(&self) -> Written {
+        match &self.snapshot.costs {
+            Some(read) => costs_of(read),
+            None => costs_of(&self.planner.recorded_costs(self.snapshot.now).await),
         }
     }
 
@@ -230,7 +251,7 @@ impl Live<'_> {
                 let woken = self.planner.queue.wake_planner(WakeSource::Planner).await;
                 self.logged("wake the planner", woken);
             }
-            Committed::LimitReached { .. } => {}
+            Committed::LimitReached { .. } | Committed::ClusterLimitReached { .. } => {}
         }
         Ok(committed)
     }
@@ -273,28 +294,33 @@ impl Live<'_> {
     }
 
     /// Writes the claims of a group in one transaction, because the number of instances of a group is fixed.
-    async fn create_group(&self, group: &[NodeClaim], limits: &PoolLimits) -> Written {
+    async fn create_group(&self, group: &[NodeClaim], limits: &LaunchLimits) -> Written {
         match self.commit(Commit::Launch(group, limits)).await {
             Ok(Committed::Written | Committed::AlreadyThere) => Written::Done,
             Ok(Committed::LimitReached { resource }) => {
                 Written::Refused(format!("the NodePool's limit of {resource} would be exceeded"))
             }
+            Ok(Committed::ClusterLimitReached { resource }) => Written::Refused(cluster_limit(&resource)),
             Ok(Committed::Overtaken) => Written::Conflict(OVERTAKEN.to_owned()),
             // It may have been written anyway: then it is launched.
             Err(error) => Written::Failed(error.to_string()),
         }
     }
 
-    async fn create_replacement(&self, claim: &NodeClaim, limits: &PoolLimits) -> Written {
+    async fn create_replacement(&self, claim: &NodeClaim, limits: &LaunchLimits) -> Written {
         let claims = &self.planner.claims;
-        match claims.create(claim, Some(limits)).await {
-            Ok(Created::Written) => Written::There(Box::new(NodeClaim { version: 1, ..claim.clone() })),
-            Ok(Created::AlreadyThere) => match claims.get(&claim.name).await {
+        match self.commit(Commit::Launch(std::slice::from_ref(claim), limits)).await {
+            Ok(Committed::Written) => Written::There(Box::new(NodeClaim { version: 1, ..claim.clone() })),
+            Ok(Committed::AlreadyThere) => match claims.get(&claim.name).await {
                 Ok(Some(present)) => Written::There(Box::new(present)),
                 Ok(None) => Written::Refused(format!("its replacement, NodeClaim {}, was deleted", claim.name)),
                 Err(error) => Written::Failed(error.to_string()),
             },
-            Ok(Created::LimitReached { resource }) => {
+            Ok(Committed::ClusterLimitReached { resource }) => {
+                Written::Refused(format!("its replacement is not launched: {}", cluster_limit(&resource)))
+            }
+            Ok(Committed::Overtaken) => Written::Conflict(OVERTAKEN.to_owned()),
+            Ok(Committed::LimitReached { resource }) => {
                 let pool = &claim.node_pool;
                 Written::Refused(format!("its replacement would exceed the limit of {resource} of NodePool {pool}"))
             }
@@ -324,6 +350,19 @@ impl Live<'_> {
             PlanLine::DisruptionSkipped { why } => context.log(&DisruptionSkipped { why }),
             PlanLine::DisruptionStopped { node_pool, why } => context.log(&DisruptionStopped { node_pool, why }),
             PlanLine::ClaimRefused { claim, node_pool, why } => context.log(&ClaimRefused { claim, node_pool, why }),
+            PlanLine::CostsRecorded(pool) => context.log(&recorded(pool)),
+            PlanLine::CostsNotRecorded { why } => context.log(&Failed { what: RECORD_COSTS, why }),
+            PlanLine::BudgetExceeded {
+                node_pool,
+                dollars_per_month,
+                dollars_this_month,
+                dollars_this_month_at_this_pace,
+            } => context.log(&BudgetExceeded {
+                node_pool: (!node_pool.is_empty()).then_some(node_pool.as_str()),
+                dollars_per_month: *dollars_per_month,
+                dollars_this_month: *dollars_this_month,
+                dollars_this_month_at_this_pace: *dollars_this_month_at_this_pace,
+            }),
             PlanLine::CommandStepped { command, to, summary } => context.log(&CommandStepped { command, to, summary }),
             PlanLine::CommandWaits { command, why } => context.log(&CommandWaits { command, why }),
             PlanLine::PlanUnfinished { plan, began } => {
@@ -331,6 +370,37 @@ impl Live<'_> {
             }
         }
     }
+}
+
+/// Why what a plan would read is not known.
+const NOT_IN_SNAPSHOT: &str = "the snapshot does not have it";
+
+fn costs_of(read: &Result<RecordedCosts, String>) -> Written {
+    match read {
+        Ok(costs) => Written::Costs(Box::new(costs.clone())),
+        Err(why) => Written::Failed(why.clone()),
+    }
+}
+
+/// What failed if the costs of nodes are not recorded.
+const RECORD_COSTS: &str = "record what nodes cost";
+
+fn recorded(pool: &PoolNow) -> CostsRecorded<'_> {
+    CostsRecorded {
+        node_pool: &pool.node_pool,
+        nodes: pool.nodes,
+        dollars_per_hour: rounded(pool.dollars_per_hour),
+        dollars_today: rounded(pool.dollars_today),
+        dollars_this_month: rounded(pool.dollars_this_month),
+        dollars_this_month_at_this_pace: rounded(pool.dollars_this_month_at_this_pace),
+        idle_dollars_per_hour: rounded(pool.idle_dollars_per_hour),
+        on_demand_dollars_per_hour: rounded(pool.on_demand_dollars_per_hour),
+    }
+}
+
+/// Six decimal places, as prices have.
+fn rounded(dollars: f64) -> f64 {
+    (dollars * 1e6).round() / 1e6
 }
 
 fn done(result: Result<(), PortError>) -> Written {
@@ -348,9 +418,14 @@ fn decided(result: Result<Committed, PortError>, version: u64) -> Written {
         Ok(Committed::LimitReached { resource }) => {
             Written::Refused(format!("the NodePool's limit of {resource} would be exceeded"))
         }
+        Ok(Committed::ClusterLimitReached { resource }) => Written::Refused(cluster_limit(&resource)),
         Ok(Committed::Overtaken) => Written::Conflict(OVERTAKEN.to_owned()),
         Err(error) => refused(&error),
     }
+}
+
+fn cluster_limit(resource: &str) -> String {
+    format!("the cluster's limit of {resource}, annotation {}, would be exceeded", annotation_of(resource))
 }
 
 fn refused(error: &PortError) -> Written {
@@ -396,10 +471,15 @@ impl Assumed<'_> {
             Action::PutRecord(_, record) => Written::Version(record.version + 1),
             Action::PutCommand(record) => Written::Version(record.version + 1),
             Action::ReadWork => Written::Work(self.snapshot.work.disruption),
+            Action::ReadCosts => match &self.snapshot.costs {
+                Some(read) => costs_of(read),
+                None => Written::Failed(NOT_IN_SNAPSHOT.to_owned()),
+            },
+            Action::PutCosts(open, _) => Written::Version(open.version + 1),
             Action::ReadChurn => match &self.snapshot.churn {
                 Some(Ok(stored)) => Written::Churn(stored.clone()),
                 Some(Err(why)) => Written::Failed(why.clone()),
-                None => Written::Failed("the snapshot does not have it".to_owned()),
+                None => Written::Failed(NOT_IN_SNAPSHOT.to_owned()),
             },
             _ => Written::Done,
         }

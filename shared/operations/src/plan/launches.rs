@@ -10,8 +10,10 @@ use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
 use nodeless_disruption::Replacement;
 use nodeless_model::claim::{LaunchGroup, OfferingKey};
-use nodeless_model::{InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, ResourceList, labels};
-use nodeless_ports::claims::{MAX_TOGETHER, PoolLimits};
+use nodeless_model::{
+    ClusterLimits, InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, ResourceList, labels,
+};
+use nodeless_ports::claims::{LaunchLimits, MAX_TOGETHER, PoolLimits};
 use nodeless_scheduling::Launch;
 use std::collections::BTreeMap;
 
@@ -45,7 +47,7 @@ pub(super) fn groups(planned: Vec<PlannedNode<'_>>, facts: Facts<'_>, names: &mu
 pub(super) fn writes(groups: &[Vec<NodeClaim>], facts: Facts<'_>) -> Vec<Action> {
     let limits = |group: &Vec<NodeClaim>| {
         let pool = group.first().and_then(|claim| facts.pool(&claim.node_pool));
-        pool.map(|pool| limits(&pool.pool)).unwrap_or_default()
+        limits(pool.map(|pool| &pool.pool), &facts.snapshot.cluster_limits())
     };
     groups.iter().map(|group| Action::CreateGroup(group.clone(), limits(group))).collect()
 }
@@ -100,11 +102,21 @@ fn claims_of(
     let named: Vec<(String, String)> = group.iter().map(|_| names.next(&pool.name)).collect();
     let id = named.first().map(|(_, uid)| uid.clone()).unwrap_or_default();
     let size = u32::try_from(group.len()).unwrap_or(u32::MAX);
+    // All members have the same launch.
+    let left_out: Vec<OfferingKey> = group.first().map_or_else(Vec::new, |one| {
+        let recent = facts.snapshot.recent_interruptions(facts.claims);
+        let left = recent.left_out(one.launch, pool, &evaluated.types.instance_types);
+        left.into_iter().map(|left| left.offering).collect()
+    });
     let members = (0_u32..).zip(group.iter().zip(named));
     members
         .map(|(index, (planned, named))| {
             let launch_group = LaunchGroup { id: id.clone(), index, size };
-            claim(planned, evaluated, class, named, launch_group, facts.snapshot.now)
+            let mut claim = claim(planned, evaluated, class, named, launch_group, facts.snapshot.now);
+            claim.spec.avoided_offerings.extend(left_out.iter().cloned());
+            claim.spec.avoided_offerings.sort();
+            claim.spec.avoided_offerings.dedup();
+            claim
         })
         .collect()
 }
@@ -129,8 +141,10 @@ pub(super) fn planned(
     Ok(claims)
 }
 
-pub(super) fn limits(pool: &NodePool) -> PoolLimits {
-    PoolLimits { resources: pool.limits.clone(), dollars_per_hour: pool.limit_dollars_per_hour }
+pub(super) fn limits(pool: Option<&NodePool>, cluster: &ClusterLimits) -> LaunchLimits {
+    let of =
+        |pool: &NodePool| PoolLimits { resources: pool.limits.clone(), dollars_per_hour: pool.limit_dollars_per_hour };
+    LaunchLimits { node_pool: pool.map(of).unwrap_or_default(), cluster: cluster.clone() }
 }
 
 /// The minimum of each resource over a launch's instance types.

@@ -9,6 +9,7 @@ mod beyond_limits;
 mod buffers;
 mod churn;
 mod claim_updates;
+mod cluster_limits;
 mod cluster_state;
 mod command_records;
 mod conditions;
@@ -46,6 +47,7 @@ use crate::offers::{CatalogCache, CatalogError, OfferCache};
 use execute::{Live, Recorded};
 use futures::future::{self, Either};
 use jiff::Timestamp;
+use nodeless_bill::CostLabels;
 use nodeless_model::object::ObjectEvent;
 use nodeless_ports::claims::MAX_TOGETHER;
 use nodeless_ports::queue::WakeSource;
@@ -70,7 +72,7 @@ pub use read::ANSWERS;
 pub use record::{UnpackError, unpacked};
 pub use report::{Outcome, PlanReport};
 pub use saved::{Replay, SavedError};
-pub use snapshot::{Snapshot, WorkBudget};
+pub use snapshot::{RecordedCosts, Snapshot, WorkBudget};
 
 /// How plans are made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -95,6 +97,9 @@ pub struct PlanSettings {
     pub remembered_from: usize,
     /// How long the table keeps the snapshot of each plan; `None` to keep none.
     pub keep_snapshots: Option<Duration>,
+    /// The labels of pods by whose values the costs of nodes are recorded.
+    #[serde(default)]
+    pub cost_labels: CostLabels,
 }
 
 impl Default for PlanSettings {
@@ -110,6 +115,7 @@ impl Default for PlanSettings {
             zonal_shift: false,
             remembered_from: 200,
             keep_snapshots: None,
+            cost_labels: CostLabels::default(),
         }
     }
 }
@@ -142,6 +148,8 @@ pub struct Planner {
     recent: Mutex<Recent>,
     /// The nodes that the last decision did not evaluate, as in the table; `None` until read.
     not_yet_evaluated: Mutex<Option<BTreeSet<String>>>,
+    /// Until when the costs of nodes are recorded; `None` if unknown.
+    costs_through: Mutex<Option<Timestamp>>,
     /// The number of consecutive failed plans.
     failures: AtomicU32,
     /// When the plan that was requested last runs. Each plan of a chain requests the next, so without this every heartbeat would
@@ -177,6 +185,7 @@ impl Planner {
     ) -> Self {
         let (catalog, offers, recent) = (CatalogCache::default(), OfferCache::default(), Mutex::default());
         let (not_yet_evaluated, awaited, failures) = (Mutex::default(), Mutex::default(), AtomicU32::default());
+        let costs_through = Mutex::default();
         Self {
             context,
             claims,
@@ -187,6 +196,7 @@ impl Planner {
             offers,
             recent,
             not_yet_evaluated,
+            costs_through,
             failures,
             awaited,
         }
@@ -311,8 +321,17 @@ impl Planner {
         if outcome.stopped > 0 {
             metrics.count(Metric::ChurnStopped, outcome.stopped);
         }
+        if outcome.failed_canaries > 0 {
+            metrics.count(Metric::AmiCanariesFailed, outcome.failed_canaries);
+        }
+        if outcome.over_budget > 0 {
+            metrics.count(Metric::BudgetsExceeded, outcome.over_budget);
+        }
         if outcome.reduced {
             metrics.count(Metric::PlansUnfinished, 1);
+        }
+        if let Some(percent) = cluster_limits::used_percent(snapshot) {
+            metrics.record(Metric::ClusterLimitUsedPercent, percent);
         }
         self.finish(snapshot.now, &outcome.report, metrics);
     }
@@ -325,6 +344,17 @@ impl Planner {
     /// Remembers those of the table; nothing if they are unknown.
     fn remember_not_yet_evaluated(&self, nodes: Option<BTreeSet<String>>) {
         *self.not_yet_evaluated.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
+    }
+
+    /// Whether the costs of nodes are recorded with a plan at this time. The table is asked only then.
+    fn costs_due(&self, now: Timestamp) -> bool {
+        let through = *self.costs_through.lock().unwrap_or_else(PoisonError::into_inner);
+        through.is_none_or(|through| stages::costs::is_due(through, now))
+    }
+
+    /// Remembers until when they are recorded.
+    fn note_costs(&self, through: Timestamp) {
+        *self.costs_through.lock().unwrap_or_else(PoisonError::into_inner) = Some(through);
     }
 
     /// Publishes events that were not published recently. Nothing depends on events.

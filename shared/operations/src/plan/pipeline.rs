@@ -5,12 +5,12 @@ use super::action::{Action, Batch, Stage, Written};
 use super::buffers;
 use super::execute::Execute;
 use super::facts::Facts;
-use super::pools::Offered;
+use super::pools::{self, Offered};
 use super::report::Outcome;
 use super::snapshot::Snapshot;
 use super::stages::command_steps::{ClaimsNow, Walk};
 use super::stages::disruption::{Begun, Decided, Deciding, GoingOn, TOGETHER};
-use super::stages::{bookkeeping, disruption, provisioning, static_capacity};
+use super::stages::{bookkeeping, costs, disruption, provisioning, static_capacity};
 use super::unfinished;
 use crate::names::Names;
 use crate::offers::OfferCache;
@@ -21,13 +21,15 @@ use nodeless_ports::StoredRecord;
 pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn Execute) -> Outcome {
     let (begun, mut outcome) = unfinished::begin(snapshot);
     executor.carry_out(&Batch::each(Stage::Bookkeeping, begun)).await;
-    let offered = Offered::of(snapshot, kept);
+    let mut offered = Offered::of(snapshot, kept);
     let claims = keep_books(snapshot, &offered, executor, &mut outcome).await;
     let facts = Facts { snapshot, evaluated: &offered.evaluated, claims: &claims, commands: &snapshot.commands };
     let mut names = names(snapshot);
     let claims = keep_static_capacity(Facts { claims: &claims, ..facts }, &mut names, executor, &mut outcome).await;
 
-    let facts = Facts { claims: &claims, ..facts };
+    pools::charge_created(&mut offered.evaluated, snapshot, &claims);
+
+    let facts = Facts { snapshot, evaluated: &offered.evaluated, claims: &claims, commands: &snapshot.commands };
     let reserved = buffers::reserve(&snapshot.view);
     let placed = provisioning::place(facts, &reserved);
     let launching = placed.launch(facts, &mut names);
@@ -52,7 +54,20 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
         }
     }
     executor.carry_out(&Batch::each(Stage::End, unfinished::end(snapshot))).await;
+    if snapshot.costs_due && executor.has_time() {
+        record_costs(snapshot, executor, &mut outcome).await;
+    }
     outcome
+}
+
+/// Records what nodes cost. Nothing depends on it: what fails, a later plan makes up for.
+async fn record_costs(snapshot: &Snapshot, executor: &dyn Execute, outcome: &mut Outcome) {
+    let read = executor.carry_out(&Batch::each(Stage::Costs, vec![Action::ReadCosts])).await;
+    let recording = costs::record(snapshot, read.into_iter().next());
+    let written = executor.carry_out(&recording.batch).await;
+    let recorded = recording.done(snapshot, &written);
+    executor.carry_out(&recorded.batch).await;
+    outcome.add(recorded.outcome);
 }
 
 /// Runs the bookkeeping, and returns the claims after it.

@@ -18,9 +18,9 @@ use nodeless_model::money::quantity_of;
 use nodeless_model::node_pool::{DOLLARS_PER_HOUR, PoolUsage};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::resources::format_quantity;
-use nodeless_model::{InstanceTypes, NodePool, ResourceList, labels};
+use nodeless_model::{ClusterLimits, InstanceTypes, NodeClaim, NodePool, ResourceList, labels};
 use nodeless_ports::cluster::ClusterView;
-use nodeless_scheduling::PoolOffer;
+use nodeless_scheduling::{ClusterUsage, PoolOffer};
 use std::collections::BTreeMap;
 
 /// Karpenter shows these of every NodePool, even if they are zero.
@@ -36,6 +36,8 @@ pub(super) struct EvaluatedPool {
     /// Until when it is scheduled off, if it is. It launches nothing then, and is ready nevertheless.
     pub(super) scheduled_off: Option<Timestamp>,
     usage: PoolUsage,
+    /// The limits of the cluster and the usage of all NodePools, if there are such limits.
+    cluster: Option<ClusterUsage>,
     /// Condition, reason and message of those that are not true.
     valid: Result<(), String>,
     class_ready: Result<(), (String, String)>,
@@ -43,14 +45,32 @@ pub(super) struct EvaluatedPool {
 
 impl EvaluatedPool {
     pub(super) fn offer(&self) -> PoolOffer<'_> {
-        PoolOffer { pool: &self.pool, instance_types: self.types.instance_types.clone(), usage: self.usage.clone() }
+        PoolOffer {
+            pool: &self.pool,
+            instance_types: self.types.instance_types.clone(),
+            usage: self.usage.clone(),
+            cluster: self.cluster.clone(),
+        }
     }
+}
 
-    /// Counts a launch against the limits, as the claims table does when the claim is written.
-    pub(super) fn charge(&mut self, charge: &Charge) {
-        self.usage.resources.add(&charge.resources);
-        self.usage.dollars_per_hour += charge.dollars_per_hour;
+/// Counts launches of NodePools against their limits and those of the cluster, as the claims table does when claims are written.
+pub(super) fn charge<'c>(evaluated: &mut [EvaluatedPool], charges: impl Iterator<Item = (&'c str, &'c Charge)>) {
+    for (pool, charge) in charges {
+        for one in evaluated.iter_mut() {
+            if one.pool.name == pool {
+                one.usage.add(charge);
+            }
+            one.cluster.iter_mut().for_each(|cluster| cluster.usage.add(charge));
+        }
     }
+}
+
+/// Counts the claims that were created since the snapshot.
+pub(super) fn charge_created(evaluated: &mut [EvaluatedPool], snapshot: &Snapshot, claims: &[NodeClaim]) {
+    let is_known = |claim: &NodeClaim| snapshot.claims.iter().any(|known| known.name == claim.name);
+    let created = claims.iter().filter(|claim| claim.created >= snapshot.now && !is_known(claim));
+    charge(evaluated, created.map(|claim| (claim.node_pool.as_str(), &claim.spec.charge)));
 }
 
 /// The NodePools with the instance types of their EC2NodeClasses.
@@ -71,6 +91,9 @@ pub(super) fn evaluate(
     usage: &BTreeMap<String, PoolUsage>,
     now: Timestamp,
 ) -> Vec<EvaluatedPool> {
+    let (limits, invalid) = ClusterLimits::of(&view.annotations);
+    let invalid = invalid.first().map(|one| format!("Namespace kube-system: {}", one.message));
+    let cluster = (!limits.are_none()).then(|| ClusterUsage { limits, usage: PoolUsage::sum(usage.values()) });
     let one = |pool: &NodePool| {
         let name = &pool.template.node_class;
         let valid = pool.ready.clone();
@@ -85,11 +108,13 @@ pub(super) fn evaluate(
         let scheduled_off = schedules::scheduled_off(pool, now).filter(|_| ready.is_ok());
         let ready = scheduled_off
             .map_or(ready, |until| Err(format!("it is scheduled off until {until} by its annotation {SLEEP}")));
+        let ready = ready.and_then(|()| invalid.clone().map_or(Ok(()), Err));
         EvaluatedPool {
             pool: NodePool { ready, ..pool.clone() },
             types: overlaid.pools.get(&pool.name).cloned().unwrap_or_default(),
             scheduled_off,
             usage: usage.get(&pool.name).cloned().unwrap_or_default(),
+            cluster: cluster.clone(),
             valid,
             class_ready,
         }

@@ -3,11 +3,13 @@
 use super::command_records::Commands;
 use super::execute::{Answers, PlanRevision};
 use super::saved::SavedError;
-use super::snapshot::{Snapshot, WorkBudget};
+use super::snapshot::{RecordedCosts, Snapshot, WorkBudget};
+use super::stages::costs;
 use super::{PlanError, Planner};
 use crate::lines::Failed;
 use crate::zonal_shift;
 use jiff::Timestamp;
+use nodeless_disruption::spot_interruptions::avoids;
 use nodeless_ports::plans::UnfinishedPlan;
 use nodeless_ports::{PortError, RecordKind};
 use std::collections::BTreeSet;
@@ -51,10 +53,18 @@ impl Planner {
         )?;
         // Commands are read after claims: if a claim names a command that is missing now, the command has ended.
         let (view, commands) = futures::try_join!(self.cluster.view(), claims.commands())?;
+        let avoided = view.node_pools.iter().any(|pool| avoids(&pool.disruption.annotations) == Ok(true));
+        // A plan can do without these, and most clusters do not use them.
+        let interruptions = if avoided { claims.interruptions(now).await.map_err(words) } else { Ok(Vec::new()) };
         // If a snapshot is kept, all of it must be read before the plan begins.
         let churn = match self.settings.keep_snapshots {
             Some(_) => Some(claims.records(RecordKind::Churn).await.map_err(words)),
             None => None,
+        };
+        let costs_due = self.costs_due(now);
+        let costs = match self.settings.keep_snapshots {
+            Some(_) if costs_due => Some(self.recorded_costs(now).await),
+            _ => None,
         };
         let remaining = deadline.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
         let snapshot = Snapshot {
@@ -66,6 +76,7 @@ impl Planner {
             claims: records,
             usage,
             unavailable,
+            interruptions,
             launch_budgets: Some(launch_budgets),
             shifted,
             registrations,
@@ -74,9 +85,20 @@ impl Planner {
             churn,
             not_yet_evaluated,
             unfinished,
+            costs_due,
+            costs,
             catalog,
         };
         Ok((snapshot, revision))
+    }
+
+    /// What is recorded of the costs of nodes, or why it cannot be read. The open record is read before the instances that have
+    /// ended, and both after the claims: a claim that is deleted in between is found in one of them.
+    pub(super) async fn recorded_costs(&self, now: Timestamp) -> Result<RecordedCosts, String> {
+        let open = self.claims.open_costs().await.map_err(words)?;
+        let since = costs::ended_since(&open, now);
+        let ended = self.claims.ended_nodes(since).await.map_err(words)?;
+        Ok(RecordedCosts { open, ended })
     }
 
     /// If that is unknown, nothing is skipped: the previous plan most likely ended.

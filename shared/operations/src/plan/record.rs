@@ -7,6 +7,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
+use nodeless_disruption::spot_interruptions::LeftOut;
 use nodeless_disruption::{Command, CommandReport, Kept};
 use nodeless_ports::decisions::Decision;
 use nodeless_scheduling::{Problem, Solution};
@@ -36,22 +37,36 @@ pub(super) fn detail(commands: &[Command], kept: &[Kept], not_looked_at: &BTreeS
 
 /// The launches with their pods, where the other pods fit, and the unschedulable pods with the reasons, as the JSON of `nodeless
 /// plan`. A long text is compressed; if that is too long too, the pods that fit on existing nodes are left out.
-pub(super) fn provisioning(problem: &Problem<'_>, solution: &Solution, claims: &[String]) -> String {
+///
+/// `left_out` contains the spot offerings that each launch does not use because of interruptions.
+pub(super) fn provisioning(
+    problem: &Problem<'_>,
+    solution: &Solution,
+    left_out: &[Vec<LeftOut>],
+    claims: &[String],
+) -> String {
     let pod = |index: &usize| problem.pods.get(*index).map(|pod| pod.key());
     let launches: Vec<Value> = solution
         .launches
         .iter()
-        .map(|launch| {
+        .enumerate()
+        .map(|(place, launch)| {
             let types = launch.instance_types.iter();
             let types: Vec<Value> =
                 types.map(|kind| json!({ "name": kind.name, "pricePerHour": kind.price })).collect();
-            json!({
+            let mut shown = json!({
                 "nodePool": launch.node_pool,
                 "pods": launch.pods.iter().filter_map(pod).collect::<Vec<_>>(),
                 "requests": launch.requests,
                 "offering": launch.offering,
                 "instanceTypes": types,
-            })
+            });
+            if let (Some(left), Some(fields)) =
+                (left_out.get(place).filter(|left| !left.is_empty()), shown.as_object_mut())
+            {
+                fields.insert("leftOutForInterruptions".to_owned(), json!(left));
+            }
+            shown
         })
         .collect();
     let node = |index: usize| problem.nodes.get(index).map(|node| &node.name);

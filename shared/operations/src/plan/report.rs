@@ -48,6 +48,10 @@ pub struct Outcome {
     pub events: Vec<ObjectEvent>,
     /// How many NodePools have stopped disruption because their nodes were replaced repeatedly.
     pub stopped: usize,
+    /// In how many NodePools the first node with a new AMI fails, so that no other is replaced by one.
+    pub failed_canaries: usize,
+    /// How many budgets nodes exceed, or will at the present pace.
+    pub over_budget: usize,
     /// Whether an earlier plan did not finish, so that this one skipped optional work.
     pub reduced: bool,
 }
@@ -55,7 +59,7 @@ pub struct Outcome {
 impl Outcome {
     /// Adds the outcome of the next part.
     pub(super) fn add(&mut self, other: Self) {
-        let Self { report, events, stopped, reduced } = other;
+        let Self { report, events, stopped, failed_canaries, over_budget, reduced } = other;
         let own = &mut self.report;
         own.pods += report.pods;
         own.placed += report.placed;
@@ -71,6 +75,8 @@ impl Outcome {
         }
         self.events.extend(events);
         self.stopped += stopped;
+        self.failed_canaries += failed_canaries;
+        self.over_budget += over_budget;
         self.reduced |= reduced;
     }
 }

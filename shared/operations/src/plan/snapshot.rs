@@ -4,10 +4,12 @@ use super::PlanSettings;
 use super::command_records::Commands;
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
-use nodeless_model::NodeClaim;
+use nodeless_disruption::spot_interruptions::RecentInterruptions;
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_ports::capacity::{LaunchBudget, UnavailableOffering};
+use nodeless_model::{ClusterLimits, EndedNode, NodeClaim};
+use nodeless_ports::capacity::{LaunchBudget, SpotInterruption, UnavailableOffering};
 use nodeless_ports::cluster::ClusterView;
+use nodeless_ports::costs::StoredCosts;
 use nodeless_ports::plans::UnfinishedPlan;
 use nodeless_ports::{ShiftedZone, StoredRecord};
 use serde::{Deserialize, Serialize};
@@ -35,6 +37,9 @@ pub struct Snapshot {
     pub usage: BTreeMap<String, PoolUsage>,
     /// The offerings that are unavailable.
     pub unavailable: Vec<UnavailableOffering>,
+    /// The interruptions of spot instances that are remembered, or why they are unknown. Empty if no NodePool avoids them.
+    #[serde(default = "no_interruptions")]
+    pub interruptions: Result<Vec<SpotInterruption>, String>,
     /// How many launches of an offering may be in progress; `None` if unknown, in which case no launch waits.
     pub launch_budgets: Option<Vec<LaunchBudget>>,
     /// The zones that the cluster is shifted away from.
@@ -52,12 +57,45 @@ pub struct Snapshot {
     pub not_yet_evaluated: Result<BTreeSet<String>, String>,
     /// An earlier plan that did not finish.
     pub unfinished: Option<UnfinishedPlan>,
+    /// Whether this plan records what nodes cost.
+    #[serde(default)]
+    pub costs_due: bool,
+    /// What was recorded of them, or why it is unknown. `None` if it is read only when it is needed.
+    #[serde(default)]
+    pub costs: Option<Result<RecordedCosts, String>>,
     /// The catalog.
     #[serde(with = "stored_catalog")]
     pub catalog: Arc<Catalog>,
 }
 
+/// Snapshots that were saved by an earlier version have none.
+const fn no_interruptions() -> Result<Vec<SpotInterruption>, String> {
+    Ok(Vec::new())
+}
+
+/// What is recorded of the costs of nodes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedCosts {
+    /// The open record.
+    pub open: StoredCosts,
+    /// The instances that have ended since, read after it.
+    pub ended: Vec<EndedNode>,
+}
+
 impl Snapshot {
+    /// How often spot offerings were interrupted lately.
+    pub(super) fn recent_interruptions(&self, claims: &[NodeClaim]) -> RecentInterruptions {
+        let interruptions = self.interruptions.as_deref().unwrap_or_default();
+        RecentInterruptions::of(interruptions, claims, self.now)
+    }
+
+    /// The limits of the cluster.
+    #[must_use]
+    pub fn cluster_limits(&self) -> ClusterLimits {
+        ClusterLimits::of(&self.view.annotations).0
+    }
+
     /// An empty cluster at this time.
     #[must_use]
     pub fn bare(now: Timestamp, catalog: Arc<Catalog>) -> Self {
@@ -70,6 +108,7 @@ impl Snapshot {
             claims: Vec::new(),
             usage: BTreeMap::new(),
             unavailable: Vec::new(),
+            interruptions: no_interruptions(),
             launch_budgets: None,
             shifted: Vec::new(),
             registrations: Ok(Vec::new()),
@@ -78,6 +117,8 @@ impl Snapshot {
             churn: None,
             not_yet_evaluated: Ok(BTreeSet::new()),
             unfinished: None,
+            costs_due: false,
+            costs: None,
             catalog,
         }
     }

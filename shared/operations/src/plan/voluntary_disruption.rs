@@ -2,8 +2,10 @@
 
 use super::cluster_state::ClusterState;
 use super::pools::EvaluatedPool;
+use super::registration_health::HEALTHY;
 use crate::node_class;
 use jiff::Timestamp;
+use nodeless_api::NodePoolStatus;
 use nodeless_disruption::command::CommandRecord;
 use nodeless_disruption::{Cluster, ClusterNode, Decision, KeptReason, NodeClassFacts};
 use nodeless_model::claim::{TerminationReason, condition};
@@ -17,6 +19,7 @@ use std::time::Duration;
 pub(super) fn next_change(decision: &Decision, now: Timestamp) -> Option<Duration> {
     let until = decision.kept.iter().flat_map(|kept| &kept.reasons).filter_map(|reason| match reason {
         KeptReason::TooRecent { until, .. } | KeptReason::Nominated { until } => Some(*until),
+        KeptReason::AmiCanary { until, .. } => *until,
         _ => None,
     });
     let wait = Duration::try_from(until.min()?.duration_since(now)).unwrap_or_default();
@@ -72,9 +75,20 @@ pub(super) fn input<'a>(
         facts: cluster_state.facts(),
         annotations: cluster_state.view.annotations.clone(),
         under_way,
+        registration_failures: registration_failures(cluster_state.view),
         shifted_zones: cluster_state.shifted.iter().map(|shifted| (shifted.zone.clone(), shifted.until)).collect(),
         ..Cluster::default()
     }
+}
+
+/// The NodePools whose last nodes did not register, with the reason.
+fn registration_failures(view: &ClusterView) -> BTreeMap<String, String> {
+    let failed = |status: &NodePoolStatus| {
+        let condition = status.conditions.iter().find(|condition| condition.type_ == HEALTHY)?;
+        (condition.status == nodeless_api::ConditionStatus::False)
+            .then(|| format!("{}: {}", condition.reason, condition.message))
+    };
+    view.node_pool_statuses.iter().filter_map(|(name, status)| Some((name.clone(), failed(status)?))).collect()
 }
 
 /// The pods that would have to move to another node.

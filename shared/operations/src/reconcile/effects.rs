@@ -7,10 +7,10 @@ use crate::lines::{EvictionBlocked, Failed};
 use crate::validate::KEEP;
 use nodeless_launch::node_class::check;
 use nodeless_lifecycle::Effect;
-use nodeless_model::NodeClaim;
 use nodeless_model::events::{disrupted, evicted, failed_draining, launch_refused};
 use nodeless_model::instance::OfferingFailure;
 use nodeless_model::object::{ObjectRef, PodRef};
+use nodeless_model::{EndedNode, NodeClaim};
 use nodeless_ports::capacity::UnavailableOffering;
 use nodeless_ports::cluster::Eviction;
 use nodeless_ports::queue::WakeSource;
@@ -90,7 +90,10 @@ impl Reconciler {
                 Ok(())
             }
             Effect::RemoveMirror => self.cluster.remove_claim(&claim.name).await,
-            Effect::DeleteRecord => self.claims.delete(claim).await,
+            Effect::DeleteRecord => {
+                let ended = EndedNode::of(claim, self.context.now());
+                self.claims.delete_ended(claim, ended.as_ref()).await
+            }
             Effect::WakePlanner => {
                 // The heartbeat replaces a lost wake-up within a minute.
                 if let Err(error) = self.queue.wake_planner(WakeSource::Lifecycle).await {

@@ -87,9 +87,9 @@ async fn what_is_urgent_is_done_before_anything_else_is_looked_at() {
     let (harness, claims) = running_cluster(2).await;
     let batch = [stopping(&claims[0]), spot(&claims[1])];
     let batch: Vec<&str> = batch.iter().map(String::as_str).collect();
-    // The claim, the offering, the record of its shard, the message about it, the plan now and the plan after it. Then every call
-    // fails.
-    harness.faults.fail_from(6);
+    // The claim, the offering, the record of its shard, the message about it, the plan now, the plan after it, and the record of
+    // the interruption. Then every call fails.
+    harness.faults.fail_from(7);
     let results = harness.interrupter().run_all(&batch).await;
     assert!(results[0].is_err(), "it comes again: {results:?}");
     assert_eq!(results[1], Ok(vec![claims[1].name.clone()]));
@@ -114,6 +114,39 @@ async fn a_mark_that_cannot_be_written_holds_no_drain_up_and_comes_again() {
     let results = harness.interrupter().run_all(&batch).await;
     assert!(results.iter().all(Result::is_ok));
     assert_eq!(harness.claims.unavailable(harness.clock.now()).await.unwrap().len(), 1, "one mark for one offering");
+    assert_eq!(
+        harness.claims.interruptions(harness.clock.now()).await.unwrap().len(),
+        2,
+        "one record for each instance"
+    );
+}
+
+#[tokio::test]
+async fn a_spot_interruption_is_recorded_once_and_read_where_a_node_pool_avoids_it() {
+    let (harness, claims) = running_cluster(1).await;
+    harness.interrupter().run(&spot(&claims[0])).await.unwrap();
+    let recorded = harness.claims.interruptions(harness.clock.now()).await.unwrap();
+    let instance = claims[0].status.instance.as_ref().unwrap();
+    let [one] = &recorded[..] else { panic!("{recorded:?}") };
+    assert_eq!(
+        (&one.instance_type, &one.zone, &one.instance_id),
+        (&instance.instance_type, &instance.zone, &instance.id)
+    );
+    // A repeated event is the same record, and other events are none.
+    harness.interrupter().run(&spot(&claims[0])).await.unwrap();
+    harness.interrupter().run(&stopping(&claims[0])).await.unwrap();
+    assert_eq!(harness.claims.interruptions(harness.clock.now()).await.unwrap().len(), 1);
+    // Without the annotation it is not read.
+    harness.faults.fail("claims interruptions", ErrorKind::Throttled);
+    let report = harness.planner().run().await.unwrap();
+    assert_eq!(report.problems, Vec::<String>::new());
+    harness.cluster.annotate_node_pool("nodeless.sh/spot-interruptions", "avoid");
+    let report = harness.planner().run().await.unwrap();
+    assert!(
+        report.problems.iter().any(|it| it.starts_with("it is unknown which spot offerings")),
+        "{:?}",
+        report.problems
+    );
 }
 
 #[tokio::test]

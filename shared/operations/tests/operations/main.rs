@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panic")]
 
 mod churn;
+mod cluster_settings;
 mod cluster_state;
 mod commands;
 mod common;
+mod costs;
 mod crash_points;
 mod deletions;
 mod drift;

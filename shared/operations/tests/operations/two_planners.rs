@@ -1,6 +1,9 @@
 //! Two planners that work at the same time: SQS delivers a message again while the first planner is still at work.
 
 use crate::common::{Harness, check_quiescent, drift, fixed_cluster, pod, running_cluster};
+use nodeless_model::Quantity;
+use nodeless_model::cluster_limits::MAX_NODES;
+use nodeless_model::node_pool::PoolUsage;
 use nodeless_operations::plan::PlanReport;
 use nodeless_ports::{Claims, Plans};
 use serde_json::json;
@@ -80,4 +83,24 @@ async fn surplus_claims_of_static_capacity_leave_by_one_of_two_plans() {
     let leaving = harness.records().await.iter().filter(|claim| claim.status.termination.is_some()).count();
     assert_eq!(leaving, 2, "{reports:#?}");
     assert_eq!(reports.iter().filter(|report| !report.leaving.is_empty()).count(), 1, "{reports:#?}");
+}
+
+#[tokio::test]
+async fn of_two_plans_at_once_launches_stay_within_the_limits_of_the_cluster() {
+    let harness = running_cluster(1).await;
+    harness.cluster.annotate_cluster(MAX_NODES, Some("2"));
+    drift(&harness);
+    both(&harness).await;
+    assert_eq!(harness.claims.commands().await.unwrap().len(), 1, "a replacement fits");
+    // While one plan launches the replacement, the other finds a pod that needs the same node.
+    harness.clock.advance_to(harness.clock.time().checked_add(Duration::from_secs(20)).unwrap());
+    let more = async { harness.cluster.add_replica_sets([pod("more", 3000)]) };
+    both_with(&harness, more).await;
+    for _ in 0..10 {
+        let usage = harness.claims.usage().await.unwrap();
+        let nodes = PoolUsage::sum(usage.values()).resources.get("nodes");
+        assert!(nodes <= Quantity::from_units(2), "{usage:#?}");
+        harness.clock.advance_to(harness.clock.time().checked_add(Duration::from_secs(5)).unwrap());
+        both(&harness).await;
+    }
 }

@@ -43,6 +43,7 @@ pub fn violations(problem: &Problem<'_>, solution: &Solution, options: &Options)
     for offer in &problem.node_pools {
         wrong.extend(limit_violations(offer, solution));
     }
+    wrong.extend(cluster_limit_violation(problem, solution));
     wrong.extend(reservation_violations(problem, solution));
     wrong.extend(World::of(problem, solution).violations());
     wrong
@@ -458,6 +459,23 @@ fn passed(offer: &PoolOffer<'_>, used: &(ResourceList, f64)) -> Option<String> {
     let resource = offer.pool.limits.iter().find(|(name, limit)| used.0.get(name) > *limit);
     let dollars = offer.pool.limit_dollars_per_hour.filter(|limit| used.1 > limit + 1e-6);
     resource.map(|(name, _)| name.to_owned()).or_else(|| dollars.map(|_| "dollars per hour".to_owned()))
+}
+
+/// The first limit of the cluster that is exceeded by launches.
+fn cluster_limit_violation(problem: &Problem<'_>, solution: &Solution) -> Option<String> {
+    let cluster = problem.node_pools.iter().find_map(|offer| offer.cluster.as_ref())?;
+    if solution.launches.is_empty() {
+        return None;
+    }
+    let mut used = (cluster.usage.resources.clone(), cluster.usage.dollars_per_hour);
+    for launch in &solution.launches {
+        used.0.add(&launch.charge.resources);
+        used.1 += launch.charge.dollars_per_hour;
+    }
+    let resource = cluster.limits.resources.iter().find(|(name, limit)| used.0.get(name) > *limit);
+    let dollars = cluster.limits.dollars_per_hour.filter(|limit| used.1 > limit + 1e-6);
+    let limit = resource.map(|(name, _)| name.to_owned()).or_else(|| dollars.map(|_| "dollars per hour".to_owned()))?;
+    Some(format!("limit {limit} of the cluster is exceeded"))
 }
 
 fn limit_violations(offer: &PoolOffer<'_>, solution: &Solution) -> Option<String> {

@@ -116,7 +116,12 @@ fn run(case: &Case) {
     let problem = Problem {
         pods: case.pods.iter().collect(),
         nodes: case.nodes.iter().map(place).collect(),
-        node_pools: vec![PoolOffer { pool: &pool, instance_types: case.types.clone(), usage: PoolUsage::default() }],
+        node_pools: vec![PoolOffer {
+            pool: &pool,
+            instance_types: case.types.clone(),
+            usage: PoolUsage::default(),
+            cluster: None,
+        }],
         bound_pods: case.nodes.iter().map(|(node, pods)| BoundPods::on(node, pods.iter().collect())).collect(),
         ..Problem::default()
     };

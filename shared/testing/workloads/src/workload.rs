@@ -102,7 +102,12 @@ impl Workload {
     }
 
     fn offers(&self) -> Vec<PoolOffer<'_>> {
-        let offer = |pool| PoolOffer { pool, instance_types: self.instance_types.clone(), usage: self.usage(pool) };
+        let offer = |pool| PoolOffer {
+            pool,
+            instance_types: self.instance_types.clone(),
+            usage: self.usage(pool),
+            cluster: None,
+        };
         self.node_pools.iter().map(offer).collect()
     }
 

@@ -164,7 +164,7 @@ impl CommandRecord {
         let nodes: Vec<&str> = self.candidates().iter().map(|candidate| candidate.node_claim.as_str()).collect();
         let made: Vec<&str> = self.replacements.iter().map(|claim| claim.name.as_str()).collect();
         let instead = if self.command.drains_first {
-            "their NodePool is at its limit, so their replacements are launched once they are gone".to_owned()
+            "a limit of their NodePool or of the cluster is reached, so their replacements are launched once they are gone".to_owned()
         } else if made.is_empty() {
             "without replacements".to_owned()
         } else {

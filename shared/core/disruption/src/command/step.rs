@@ -5,7 +5,7 @@ use crate::output::Candidate;
 use jiff::Timestamp;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{NodeClaim, Phase};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// When a command may start after its validation, and when a command without replacements may be executed.
 const STILL_RIGHT: std::time::Duration = std::time::Duration::from_secs(30);
@@ -17,8 +17,8 @@ pub struct Surroundings<'a> {
     pub claims: &'a BTreeMap<String, NodeClaim>,
     /// All nodes, by name, and whether they have the taint `karpenter.sh/disrupted`.
     pub tainted: &'a BTreeMap<String, bool>,
-    /// The NodePools for which voluntary disruption is paused.
-    pub paused: &'a BTreeSet<String>,
+    /// The NodePools for which voluntary disruption is paused or waits for a maintenance window, each with the reason.
+    pub paused: &'a BTreeMap<String, String>,
     /// Why commands wait: an object of the cluster cannot be decoded. They may still be rolled back, and are once their deadline
     /// has passed.
     pub blocked: Option<&'a str>,
@@ -89,7 +89,7 @@ enum Standing {
 /// use nodeless_disruption::command::{CommandEffect, CommandPhase, CommandRecord, Surroundings, step};
 /// use nodeless_disruption::{Candidate, Command, Method};
 /// use nodeless_model::{DisruptionReason, NodeClaim, Phase};
-/// use std::collections::{BTreeMap, BTreeSet};
+/// use std::collections::BTreeMap;
 ///
 /// // A command that removes one empty node was validated: without replacements it drains the node next.
 /// let candidate =
@@ -124,7 +124,7 @@ enum Standing {
 /// };
 /// let claims = BTreeMap::from([(claim.name.clone(), claim)]);
 /// let tainted = BTreeMap::from([("ip-10-0-0-1".to_owned(), false)]);
-/// let seen = Surroundings { claims: &claims, tainted: &tainted, paused: &BTreeSet::new(), blocked: None };
+/// let seen = Surroundings { claims: &claims, tainted: &tainted, paused: &BTreeMap::new(), blocked: None };
 /// let next = step(&record, seen, now);
 /// assert_eq!(next.effects, [CommandEffect::Terminate { claim: "default-abcde".into() }]);
 /// ```
@@ -308,8 +308,8 @@ fn left_too_long(record: &CommandRecord, now: Timestamp) -> Option<String> {
 /// Why candidates that are not terminating yet have to stay, if disruption is paused.
 fn paused(record: &CommandRecord, seen: Surroundings<'_>) -> Option<String> {
     let staying = record.candidates().iter().filter(|candidate| standing(record, candidate, seen) != Standing::Lost);
-    let held = staying.map(|candidate| &candidate.node_pool).find(|pool| seen.paused.contains(*pool))?;
-    Some(format!("disruption of NodePool {held} was paused"))
+    let mut held = staying.filter_map(|candidate| seen.paused.get_key_value(&candidate.node_pool));
+    held.next().map(|(pool, why)| format!("disruption of NodePool {pool} stops: {why}"))
 }
 
 fn too_late(record: &CommandRecord, now: Timestamp) -> Option<String> {

@@ -5,7 +5,7 @@ use crate::output::Method;
 use nodeless_model::claim::{NodeClaimSpec, NodeClaimStatus, Termination, TerminationReason};
 use nodeless_model::{DisruptionReason, Phase};
 use proptest::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -53,7 +53,7 @@ struct World {
     tainted: BTreeMap<String, bool>,
     record: Option<CommandRecord>,
     outcome: Option<Outcome>,
-    paused: BTreeSet<String>,
+    paused: BTreeMap<String, String>,
     blocked: Option<&'static str>,
     /// Every effect that was run.
     done: Vec<CommandEffect>,
@@ -71,7 +71,7 @@ impl World {
             tainted: names.map(|one| (one.node.clone(), false)).collect(),
             record: Some(record),
             outcome: None,
-            paused: BTreeSet::new(),
+            paused: BTreeMap::new(),
             blocked: None,
             done: Vec::new(),
         }
@@ -179,7 +179,8 @@ fn a_proposal_waits_fifteen_seconds_and_touches_nothing() {
     assert_eq!(record.ripe_in(at(0)), Duration::from_secs(15));
     assert_eq!(record.ripe_in(at(14)), Duration::from_secs(1));
     assert_eq!(record.ripe_in(at(15)), Duration::ZERO);
-    let (claims, tainted, paused) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::from(["default".into()]));
+    let (claims, tainted, paused) =
+        (BTreeMap::new(), BTreeMap::new(), BTreeMap::from([("default".into(), "it is paused".into())]));
     let seen = Surroundings { claims: &claims, tainted: &tainted, paused: &paused, blocked: Some("a Pod is odd") };
     let next = step(&record, seen, at(100));
     assert_eq!((next.record, next.effects.len()), (Some(record), 0));
@@ -197,10 +198,10 @@ fn a_pause_takes_back_what_has_not_begun_to_leave() {
             world.advance(at(40), 1);
             assert_eq!(world.record().phase, CommandPhase::Draining);
         }
-        world.paused.insert("other".into());
+        world.paused.insert("other".into(), "it is paused".into());
         world.advance(at(41), 0);
         assert_ne!(world.record().phase, CommandPhase::RollingBack);
-        world.paused.insert("default".into());
+        world.paused.insert("default".into(), "it is paused".into());
         world.converge(at(42));
         assert_eq!((world.record.as_ref(), world.outcome), (None, Some(Outcome::RolledBack)));
         world.check_released();

@@ -46,7 +46,13 @@ fn remove(round: &mut Round<'_, '_, '_>, place: usize) -> Result<(), KeptReason>
     round.close(place);
     let moves = round.packed.place(&movers, true);
     let outcome = if moves.left.is_empty() {
-        validate(round, place, &movers, &moves, scope)
+        match round.keeps_minimums(&[place], &[]) {
+            Ok(()) => validate(round, place, &movers, &moves, scope),
+            Err(why) => {
+                round.packed.undo(&movers, &moves);
+                Err(why)
+            }
+        }
     } else {
         round.packed.undo(&movers, &moves);
         Err(no_room(round, &movers, &moves))

@@ -1,11 +1,11 @@
 //! The replacements of nodes: only launches that are cheaper, whichever offering EC2 chooses.
 
 use super::Candidate;
+use crate::launch_types::{allows, cheapest_first, first_short, rebuilt};
 use crate::market::worst_price;
 use crate::reasons::KeptReason;
-use nodeless_model::{CapacityType, InstanceType, Offering, Quantity, Requirement, ResourceList, labels, resources};
-use nodeless_scheduling::{ChosenOffering, Launch, PoolOffer, PricedType};
-use std::collections::BTreeSet;
+use nodeless_model::{CapacityType, InstanceType, Requirement, labels};
+use nodeless_scheduling::{Launch, PoolOffer};
 
 /// How many cheaper types are required to replace a spot node by a spot node, as in Karpenter: with fewer, the new node would be
 /// interrupted more often.
@@ -66,10 +66,6 @@ fn same_type_cap(candidates: &[&Candidate<'_, '_>], launch: &Launch) -> f64 {
     again.map(|candidate| candidate.price).fold(f64::INFINITY, f64::min)
 }
 
-fn allows(launch: &Launch, capacity_type: CapacityType) -> bool {
-    launch.requirements.get(labels::CAPACITY_TYPE).is_none_or(|requirement| requirement.has(capacity_type.as_str()))
-}
-
 /// Keeps the types of a launch whose price is below a maximum in any case.
 fn narrow(
     mut launch: Launch,
@@ -87,9 +83,7 @@ fn narrow(
         Some((worst, kind))
     });
     let mut kinds: Vec<&InstanceType> = kinds.map(|(_, kind)| kind).collect();
-    let priced =
-        |kind: &InstanceType| kind.cheapest_offering(&launch.requirements).map_or(f64::INFINITY, |one| one.price);
-    kinds.sort_by(|a, b| priced(a).total_cmp(&priced(b)).then_with(|| a.name.cmp(&b.name)));
+    cheapest_first(&mut kinds, &launch.requirements);
     if kinds.is_empty() {
         return Err(KeptReason::NotCheaper {
             price: cap,
@@ -113,50 +107,4 @@ fn narrow(
         return Err(KeptReason::MinValues { node_pool: launch.node_pool, key });
     }
     Ok(rebuilt(launch, &kinds))
-}
-
-/// The first `minValues` that these types do not satisfy.
-fn first_short(offer: &PoolOffer<'_>, kinds: &[&InstanceType]) -> Option<String> {
-    offer.pool.template.requirements.iter().find_map(|(key, requirement)| {
-        let least = requirement.min_values()?;
-        let listed = kinds.iter().filter_map(|kind| kind.requirements.get(key).and_then(Requirement::values));
-        let values: BTreeSet<&String> = listed.flatten().collect();
-        (values.len() < least as usize).then(|| key.to_owned())
-    })
-}
-
-/// The launch with only these types.
-fn rebuilt(mut launch: Launch, kinds: &[&InstanceType]) -> Launch {
-    let offerings: Vec<(&InstanceType, &Offering)> = kinds
-        .iter()
-        .flat_map(|kind| kind.available_offerings(&launch.requirements).map(|offering| (*kind, offering)))
-        .collect();
-    let mut greatest = ResourceList::new();
-    for kind in kinds {
-        greatest.max_with(&kind.capacity);
-    }
-    greatest.set(resources::name::NODES, Quantity::from_units(1));
-    launch.charge.resources = greatest;
-    launch.charge.dollars_per_hour = offerings.iter().map(|(_, offering)| offering.price).fold(0.0, f64::max);
-    if let Some((kind, offering)) = offerings.iter().min_by(|(_, a), (_, b)| a.cmp_price(b)) {
-        launch.offering = ChosenOffering {
-            instance_type: kind.name.clone(),
-            zone: offering.zone.clone(),
-            capacity_type: offering.capacity_type,
-            price: offering.price,
-        };
-    }
-    let cheapest = |kind: &InstanceType| {
-        let of_kind = offerings.iter().filter(|(other, _)| other.name == kind.name);
-        of_kind.map(|(_, offering)| offering.price).fold(f64::INFINITY, f64::min)
-    };
-    launch.instance_types =
-        kinds.iter().map(|kind| PricedType { name: kind.name.clone(), price: cheapest(kind) }).collect();
-    let zones: BTreeSet<&str> = offerings.iter().map(|(_, offering)| offering.zone.as_str()).collect();
-    let capacity_types: BTreeSet<&str> =
-        offerings.iter().map(|(_, offering)| offering.capacity_type.as_str()).collect();
-    launch.requirements.add(labels::INSTANCE_TYPE, Requirement::one_of(kinds.iter().map(|kind| kind.name.as_str())));
-    launch.requirements.add(labels::ZONE, Requirement::one_of(zones));
-    launch.requirements.add(labels::CAPACITY_TYPE, Requirement::one_of(capacity_types));
-    launch
 }

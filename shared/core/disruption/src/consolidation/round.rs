@@ -6,6 +6,7 @@ use super::{Candidate, Found, State};
 use crate::candidates::{self, Eligible, Lookup, consolidatable_from};
 use crate::cluster::{Cluster, ClusterNode, Options};
 use crate::market::{Asker, Market, Scheduler};
+use crate::on_demand_minimum::OnDemandMinimums;
 use crate::output::{Command, Method, PodPlacement, Replacement};
 use crate::packed::{Classes, Mover, Packed, Repelling, Scope};
 use crate::reasons::KeptReason;
@@ -13,7 +14,7 @@ use crate::simulation::{self, Expected};
 use crate::{pods, schedules};
 use jiff::Timestamp;
 use nodeless_model::{CapacityType, DisruptionReason, NillableDuration, NodePool, ResourceIndex, ResourceList};
-use nodeless_scheduling::{BoundPods, ExistingNode, PoolOffer, Prepared, Problem};
+use nodeless_scheduling::{BoundPods, ExistingNode, Launch, PoolOffer, Prepared, Problem};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
@@ -40,6 +41,7 @@ pub(super) struct Round<'c, 'a, 'o> {
     pub(super) market: Market<'a>,
     totals: Totals,
     just_launched: JustLaunched,
+    minimums: OnDemandMinimums,
     /// Whether the nodes are only planned: then moving pods disrupts nothing, and launches need not be cheaper for every choice
     /// of EC2.
     pub(super) planned: bool,
@@ -67,7 +69,8 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         let round = Self::over((cluster, &[]), eligible, offers, row, (options, now), scheduler);
         let prices = cluster.nodes.iter().enumerate().map(|(place, node)| (node, price(place)));
         let just_launched = JustLaunched::of(prices, now);
-        Self { totals: Totals::of(cluster, price), just_launched, ..round }
+        let minimums = OnDemandMinimums::of_cluster(cluster);
+        Self { totals: Totals::of(cluster, price), just_launched, minimums, ..round }
     }
 
     /// An evaluation of planned nodes. `beside` contains the existing nodes with their pods.
@@ -144,6 +147,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
             now,
             totals: Totals::default(),
             just_launched: JustLaunched::default(),
+            minimums: OnDemandMinimums::default(),
             planned: false,
             packed,
             market,
@@ -162,6 +166,30 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         let candidates: Vec<&Candidate<'_, '_>> = places.iter().map(|place| &self.candidates[*place]).collect();
         self.just_launched.approve(&candidates, savings, self.now)?;
         self.totals.approve(&candidates, savings)
+    }
+
+    /// Whether these nodes may be replaced by launches without less on demand than their NodePools' minimums.
+    pub(super) fn keeps_minimums(&self, places: &[usize], launches: &[Launch]) -> Result<(), KeptReason> {
+        self.minimums.check(&self.claims(places), launches.iter(), &self.market.offers)
+    }
+
+    /// Limits the replacements of nodes to on-demand as far as minimums need it.
+    pub(super) fn limit_to_minimums(&self, places: &[usize], launches: &mut [Launch]) {
+        self.minimums.limit_replacements(&self.claims(places), launches, &self.market.offers);
+    }
+
+    /// Why these launches, limited to on-demand, do not replace nodes: with the minimum, if it is why they were limited.
+    pub(super) fn because_of_minimum(&self, places: &[usize], launches: &[Launch], why: KeptReason) -> KeptReason {
+        match self.keeps_minimums(places, launches) {
+            Err(KeptReason::OnDemandMinimum { node_pool, minimum, .. }) => {
+                KeptReason::OnDemandMinimum { node_pool, minimum, instead: Some(Box::new(why)) }
+            }
+            _ => why,
+        }
+    }
+
+    fn claims(&self, places: &[usize]) -> Vec<&'a str> {
+        places.iter().map(|place| self.candidates[*place].one.claim.name.as_str()).collect()
     }
 
     /// Queries the market.
@@ -207,7 +235,10 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
     ) {
         let method = if places.len() > 1 { Method::MultiNodeConsolidation } else { Method::SingleNodeConsolidation };
         let nodes: Vec<Eligible<'c, 'a>> = places.iter().map(|place| self.candidates[*place].one).collect();
-        self.market.charge(replacements.iter().map(|replacement| &replacement.launch));
+        let launches = || replacements.iter().map(|replacement| &replacement.launch);
+        let claims = self.claims(places);
+        self.minimums.apply(&claims, launches(), &self.market.offers);
+        self.market.charge(launches());
         let replaced = !replacements.is_empty();
         let mut command = candidates::command(method, DisruptionReason::Underutilized, &nodes, replacements, self.now);
         let candidates: Vec<&Candidate<'_, '_>> = places.iter().map(|place| &self.candidates[*place]).collect();

@@ -48,6 +48,7 @@ fn replace(round: &mut Round<'_, '_, '_>, place: usize, reserved: bool) -> Resul
     let outcome = if moves.left.is_empty() && scope == Scope::Small {
         // Capacity became free since it was first evaluated.
         let approved = round.approve(&[place], round.candidates[place].price);
+        let approved = approved.and_then(|()| round.keeps_minimums(&[place], &[]));
         if approved.is_err() {
             round.packed.undo(&movers, &moves);
         }
@@ -131,11 +132,16 @@ pub(super) fn accept(
     let removed: f64 = candidates.iter().map(|candidate| candidate.price).sum();
     if !verdict.launches.is_empty() {
         lighter(round, places, movers, &verdict.launches)?;
-        let launches = verdict.launches.clone();
-        let cheaper = replacement::cheaper(&candidates, launches, &round.market.offers, round.options.spot_to_spot)?;
+        let mut launches = verdict.launches.clone();
+        round.limit_to_minimums(places, &mut launches);
+        round.keeps_minimums(places, &launches)?;
+        let cheaper = replacement::cheaper(&candidates, launches, &round.market.offers, round.options.spot_to_spot)
+            .map_err(|why| round.because_of_minimum(places, &verdict.launches, why))?;
         if !round.planned {
             verdict.launches = cheaper;
         }
+    } else {
+        round.keeps_minimums(places, &[])?;
     }
     if round.market.overdraws(verdict.launches.iter()) {
         return Err(KeptReason::ConsolidationWaits);

@@ -56,6 +56,9 @@ pub(crate) fn still_right(
     } else {
         replaced(&mut round, command, &movers, scope)?
     };
+    let launched: Vec<Launch> = replacements.iter().map(|replacement| replacement.launch.clone()).collect();
+    let all: Vec<usize> = (0..round.candidates.len()).collect();
+    round.keeps_minimums(&all, &launched).ok()?;
     let candidates: Vec<_> = round.candidates.iter().collect();
     let removed: f64 = candidates.iter().map(|candidate| candidate.price).sum();
     let added: f64 = replacements.iter().map(|replacement| replacement.launch.offering.price).sum();
@@ -159,10 +162,12 @@ fn matching(
     movers: &[Mover<'_>],
 ) -> Option<(Verdict, Vec<Replacement>)> {
     let candidates: Vec<_> = round.candidates.iter().collect();
-    let launches = std::mem::take(&mut verdict.launches);
+    let mut launches = std::mem::take(&mut verdict.launches);
     if launches.is_empty() {
         return None;
     }
+    let places: Vec<usize> = (0..candidates.len()).collect();
+    round.limit_to_minimums(&places, &mut launches);
     let spot_to_spot = round.options.spot_to_spot;
     let fresh = replacement::cheaper(&candidates, launches, &round.market.offers, spot_to_spot).ok()?;
     kept(&command.replacements, fresh, movers).map(|replacements| (verdict, replacements))

@@ -2,8 +2,8 @@
 
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_model::{CapacityType, NodePool, Quantity, Requirement, Requirements, labels, resources};
-use nodeless_scheduling::{Launch, PoolOffer, Prepared, Problem, Solution};
+use nodeless_model::{CapacityType, Quantity, Requirement, Requirements, ResourceList, labels, resources};
+use nodeless_scheduling::{ClusterUsage, Launch, PoolOffer, Prepared, Problem, Solution};
 
 /// Creates launches for other pods.
 pub(super) struct LaunchResizer<'p, 'a, 'q> {
@@ -25,35 +25,27 @@ impl LaunchResizer<'_, '_, '_> {
         if in_zone {
             within.add(labels::ZONE, Requirement::one_of([launch.offering.zone.as_str()]));
         }
-        let usage = unlimited(offer.pool);
         let pods = launch.pods.iter().chain(more).copied().collect();
-        self.together(&PoolOffer { usage, ..offer.clone() }, &within, pods)
+        self.together(&unlimited(offer), &within, pods)
     }
 
     /// Extends the launches of all NodePools with limits to as many instance types as the limits allow, each with an
     /// equal part of what is left. `None` where the limits do not allow all launches.
     pub(super) fn within_limits(&mut self, mut solution: Solution) -> Option<Solution> {
-        for offer in &self.problem.node_pools {
-            if offer.pool.limits.is_empty() && offer.pool.limit_dollars_per_hour.is_none() {
+        let problem = self.problem;
+        let mut limits = RemainingLimits::of(problem, &solution.launches);
+        for offer in &problem.node_pools {
+            if !is_limited(offer) {
                 continue;
             }
             let of_pool = |launch: &&mut Launch| launch.node_pool == offer.pool.name;
-            let mut own: Vec<&mut Launch> = solution.launches.iter_mut().filter(of_pool).collect();
-            let mut used = offer.usage.clone();
-            for launch in &own {
-                add(&mut used, &min_charge(offer, launch));
-            }
-            let count = own.len();
-            for (index, launch) in own.iter_mut().enumerate() {
-                // Its minimum usage, and its part of the remaining limits.
+            let own: Vec<&mut Launch> = solution.launches.iter_mut().filter(of_pool).collect();
+            limits.begin(offer, &own);
+            for launch in own {
                 let least = min_charge(offer, launch);
-                let usage = usage_for(offer, &used, &least, count - index);
-                let offer = PoolOffer { usage, ..offer.clone() };
-                let widened = self.together(&offer, &narrowing(launch), launch.pods.clone())?;
-                used.resources.subtract(&least.resources);
-                used.dollars_per_hour -= least.dollars_per_hour;
-                add(&mut used, &widened.charge);
-                **launch = widened;
+                let widened = self.together(&limits.offer(offer, &least), &narrowing(launch), launch.pods.clone())?;
+                limits.launch(&least, &widened.charge);
+                *launch = widened;
             }
         }
         Some(solution)
@@ -77,14 +69,69 @@ impl LaunchResizer<'_, '_, '_> {
 /// The work to evaluate a pod of a launch, in the units of [`Solution::work`].
 const WORK_PER_POD: u64 = 60;
 
-/// A usage that never exceeds a limit.
-fn unlimited(pool: &NodePool) -> PoolUsage {
-    let mut usage = PoolUsage::default();
-    for (name, _) in pool.limits.iter() {
-        usage.resources.set(name, Quantity::from_milli(i64::MIN / 4));
+/// Whether anything limits what a NodePool launches.
+fn is_limited(offer: &PoolOffer<'_>) -> bool {
+    let cluster = offer.cluster.as_ref().is_some_and(|cluster| !cluster.limits.are_none());
+    cluster || !offer.pool.limits.is_empty() || offer.pool.limit_dollars_per_hour.is_some()
+}
+
+/// The offer with usages that never exceed a limit. The same amounts are limited as before.
+fn unlimited<'a>(offer: &PoolOffer<'a>) -> PoolOffer<'a> {
+    let below = |limits: &ResourceList, dollars: Option<f64>| PoolUsage {
+        resources: limits.iter().map(|(name, _)| (name.to_owned(), Quantity::from_milli(i64::MIN / 4))).collect(),
+        dollars_per_hour: dollars.map_or(0.0, |_| f64::MIN / 4.0),
+        ..PoolUsage::default()
+    };
+    let cluster = offer.cluster.as_ref().map(|cluster| ClusterUsage {
+        usage: below(&cluster.limits.resources, cluster.limits.dollars_per_hour),
+        limits: cluster.limits.clone(),
+    });
+    PoolOffer { usage: below(&offer.pool.limits, offer.pool.limit_dollars_per_hour), cluster, ..offer.clone() }
+}
+
+/// The usage of the limits while launches are extended: each launch counts with its minimum until its turn.
+struct RemainingLimits {
+    /// The usage of the NodePool, and how many of its launches are left.
+    own: (PoolUsage, usize),
+    /// The same of the cluster.
+    cluster: (PoolUsage, usize),
+}
+
+impl RemainingLimits {
+    fn of(problem: &Problem<'_>, launches: &[Launch]) -> Self {
+        let cluster = problem.node_pools.iter().find_map(|offer| offer.cluster.as_ref());
+        let mut used = cluster.map(|cluster| cluster.usage.clone()).unwrap_or_default();
+        for launch in launches {
+            let offer = problem.node_pools.iter().find(|offer| offer.pool.name == launch.node_pool);
+            offer.into_iter().for_each(|offer| used.add(&min_charge(offer, launch)));
+        }
+        Self { own: (PoolUsage::default(), 0), cluster: (used, launches.len()) }
     }
-    usage.dollars_per_hour = pool.limit_dollars_per_hour.map_or(0.0, |_| f64::MIN / 4.0);
-    usage
+
+    /// Continues with the launches of a NodePool.
+    fn begin(&mut self, offer: &PoolOffer<'_>, launches: &[&mut Launch]) {
+        self.own = (offer.usage.clone(), launches.len());
+        launches.iter().for_each(|launch| self.own.0.add(&min_charge(offer, launch)));
+    }
+
+    /// The offer with which the next launch takes at most its minimum and an equal part of the remaining limits.
+    fn offer<'a>(&self, offer: &PoolOffer<'a>, least: &Charge) -> PoolOffer<'a> {
+        let usage = usage_for((&offer.pool.limits, offer.pool.limit_dollars_per_hour), &self.own, least);
+        let cluster = offer.cluster.as_ref().map(|cluster| ClusterUsage {
+            usage: usage_for((&cluster.limits.resources, cluster.limits.dollars_per_hour), &self.cluster, least),
+            limits: cluster.limits.clone(),
+        });
+        PoolOffer { usage, cluster, ..offer.clone() }
+    }
+
+    /// Counts a launch that was extended.
+    fn launch(&mut self, least: &Charge, charge: &Charge) {
+        for (used, left) in [&mut self.own, &mut self.cluster] {
+            used.subtract(least);
+            used.add(charge);
+            *left = left.saturating_sub(1);
+        }
+    }
 }
 
 /// The minimum usage of a launch: its cheapest instance type, at the price of the most expensive offering of that type.
@@ -98,21 +145,21 @@ pub(super) fn min_charge(offer: &PoolOffer<'_>, launch: &Launch) -> Charge {
     Charge { resources, dollars_per_hour: prices.fold(launch.offering.price, f64::max) }
 }
 
-fn add(usage: &mut PoolUsage, charge: &Charge) {
-    usage.resources.add(&charge.resources);
-    usage.dollars_per_hour += charge.dollars_per_hour;
-}
-
-/// The usage with which a launch takes at most its minimum and an equal part of the remaining limits.
-fn usage_for(offer: &PoolOffer<'_>, used: &PoolUsage, least: &Charge, launches: usize) -> PoolUsage {
+/// The usage of limits with which a launch takes at most its minimum and an equal part of what is left for several.
+fn usage_for(
+    (limits, dollars): (&ResourceList, Option<f64>),
+    (used, launches): &(PoolUsage, usize),
+    least: &Charge,
+) -> PoolUsage {
     let mut usage = used.clone();
-    let parts = i64::try_from(launches).unwrap_or(i64::MAX).max(1);
-    for (name, limit) in offer.pool.limits.iter() {
+    let parts = i64::try_from(*launches).unwrap_or(i64::MAX).max(1);
+    for (name, limit) in limits.iter() {
         let part = (limit - used.resources.get(name)).milli().max(0) / parts;
         usage.resources.set(name, limit - least.resources.get(name) - Quantity::from_milli(part));
     }
-    if let Some(limit) = offer.pool.limit_dollars_per_hour {
-        let part = (limit - used.dollars_per_hour).max(0.0) / f64::from(u32::try_from(launches).unwrap_or(u32::MAX));
+    if let Some(limit) = dollars {
+        let launches = f64::from(u32::try_from(*launches).unwrap_or(u32::MAX).max(1));
+        let part = (limit - used.dollars_per_hour).max(0.0) / launches;
         usage.dollars_per_hour = limit - least.dollars_per_hour - part;
     }
     usage

@@ -63,6 +63,7 @@ impl World {
             pool,
             instance_types: self.types.clone(),
             usage: PoolUsage::default(),
+            cluster: None,
         });
         Cluster {
             nodes: self

@@ -192,6 +192,53 @@ fn a_limit_in_dollars_is_one_that_a_node_may_go_first_for() {
     assert!(decision.commands[0].drains_first, "{decision:#?}");
 }
 
+/// The cluster's limit allows no further node.
+fn limit_nodes_of_cluster(world: &mut World, nodes: i64) {
+    world.limits.resources = ResourceList::from([("nodes", Quantity::from_units(nodes))]);
+}
+
+#[test]
+fn a_node_may_go_first_for_a_limit_of_the_cluster() {
+    let mut world = full(2, 1);
+    limit_nodes_of_cluster(&mut world, 3);
+    assert!(!world.decide().commands[0].drains_first, "there is room for the replacement");
+    limit_nodes_of_cluster(&mut world, 2);
+    let decision = world.decide();
+    assert!(decision.commands[0].drains_first, "{decision:#?}");
+}
+
+#[test]
+fn a_node_does_not_go_first_for_a_limit_of_the_cluster_while_any_other_node_is_coming() {
+    let mut world = full(2, 1);
+    world.pools.push(node_pool("other"));
+    limit_nodes_of_cluster(&mut world, 3);
+    let coming = world.node("other", "c9.large", CapacityType::OnDemand, ZONES[0], Vec::new());
+    coming.claim.phase = Phase::Registered;
+    coming.node.labels.remove(labels::INITIALIZED);
+    assert!(world.decide().commands.is_empty(), "{:#?}", world.decide());
+    // A limit of the NodePool itself does not wait for other NodePools, which have no room here.
+    world.limits = ClusterLimits::default();
+    world.pools[1].limits = ResourceList::from([("nodes", Quantity::from_units(1))]);
+    world.pools[0].limits = ResourceList::from([("nodes", Quantity::from_units(2))]);
+    assert!(world.decide().commands[0].drains_first);
+}
+
+#[test]
+fn a_static_pool_replaces_drifted_nodes_one_after_the_other_at_a_limit_of_the_cluster() {
+    let mut world = full(3, 3);
+    world.pools[0].replicas = Some(3);
+    limit_nodes_of_cluster(&mut world, 3);
+    let decision = world.decide();
+    assert_eq!(going(&decision.commands), ["node-00000"]);
+    assert!(decision.commands[0].drains_first);
+    world.pools.push(node_pool("other"));
+    limit_nodes_of_cluster(&mut world, 4);
+    let coming = world.node("other", "c9.large", CapacityType::OnDemand, ZONES[0], Vec::new());
+    coming.claim.phase = Phase::Registered;
+    coming.node.labels.remove(labels::INITIALIZED);
+    assert!(world.decide().commands.is_empty(), "another node could use what one releases");
+}
+
 #[test]
 fn a_full_static_pool_replaces_drifted_nodes_one_after_the_other() {
     let mut world = at_its_limit(3, 3);

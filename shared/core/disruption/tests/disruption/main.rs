@@ -1,12 +1,14 @@
 //! Tests of decisions about disruption, in one binary.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test may fail by panic")]
 
+mod ami_canary;
 mod buffers;
 mod consolidation;
 mod constraints;
 mod decisions;
 mod drift;
 mod fixed_point;
+mod on_demand_minimum;
 mod others;
 mod parsers;
 mod preferences;

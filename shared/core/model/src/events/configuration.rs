@@ -2,6 +2,10 @@
 
 use super::{DISRUPTION_BLOCKED, normal, warning};
 use crate::object::{ObjectEvent, ObjectRef};
+use std::time::Duration;
+
+/// How long an Event about a budget is not published again: what it reports changes slowly.
+const BUDGET_DEDUPE_TIMEOUT: Duration = Duration::from_hours(1);
 
 /// The status of a condition changed. Its type is the reason, as in Karpenter.
 #[must_use]
@@ -26,6 +30,18 @@ pub fn misconfigured(object: impl Into<ObjectRef>, setting: &str, message: &str)
     warning(object, DISRUPTION_BLOCKED, message).keyed([setting])
 }
 
+/// On a NodePool, or on the Namespace `kube-system` for the cluster: nodes cost more than its budget, or will at the present pace.
+#[must_use]
+pub fn budget_exceeded(object: impl Into<ObjectRef>, message: &str) -> ObjectEvent {
+    warning(object, "BudgetExceeded", message).quiet_for(BUDGET_DEDUPE_TIMEOUT)
+}
+
+/// On a NodePool, or on the Namespace `kube-system` for the cluster: its budget is not a number, so there is none.
+#[must_use]
+pub fn budget_invalid(object: impl Into<ObjectRef>, message: &str) -> ObjectEvent {
+    warning(object, "BudgetInvalid", message).quiet_for(BUDGET_DEDUPE_TIMEOUT)
+}
+
 /// On a NodePool: no instance type meets its requirements, or too few do for `minValues`.
 #[must_use]
 pub fn no_compatible_instance_types(pool: impl Into<ObjectRef>, of_min_values: bool) -> ObjectEvent {
@@ -40,10 +56,22 @@ pub fn limit_passed_while_nodes_leave(pool: impl Into<ObjectRef>, message: &str)
     normal(pool, "LimitPassedWhileNodesLeave", message)
 }
 
+/// On the Namespace `kube-system`: the cluster has more nodes than its limits allow until others have left.
+#[must_use]
+pub fn cluster_limit_passed_while_nodes_leave(system: impl Into<ObjectRef>, message: &str) -> ObjectEvent {
+    normal(system, "ClusterLimitPassedWhileNodesLeave", message)
+}
+
 /// On a NodePool: it has fewer nodes than `spec.replicas`.
 #[must_use]
 pub fn replicas_not_reached(pool: impl Into<ObjectRef>, why: &str) -> ObjectEvent {
     warning(pool, "ReplicasNotReached", format!("fewer nodes than spec.replicas: {why}"))
+}
+
+/// On a NodePool: less of it is on demand than its annotation `nodeless.sh/min-on-demand` requires.
+#[must_use]
+pub fn below_min_on_demand(pool: impl Into<ObjectRef>, message: &str) -> ObjectEvent {
+    warning(pool, "BelowMinOnDemand", message)
 }
 
 /// On a NodePool: no node is launched in a zone, because a zonal shift away from it is in effect.

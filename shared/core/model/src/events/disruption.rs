@@ -55,6 +55,12 @@ pub fn unconsolidatable(object: ObjectRef, why: &str) -> ObjectEvent {
     normal(object, UNCONSOLIDATABLE, why).quiet_for(DEDUPE_TIMEOUT_OF_NODES)
 }
 
+/// On a NodePool: nodes are not replaced because of their AMI, because the first node with the new AMI fails.
+#[must_use]
+pub fn ami_canary_failed(pool: impl Into<ObjectRef>, image: &str, why: &str) -> ObjectEvent {
+    warning(pool, "AmiCanaryFailed", format!("Nodes are not replaced by ones with AMI {image}: {why}")).keyed([image])
+}
+
 /// On a NodePool: its budgets allow no disruption now for these reasons.
 #[must_use]
 pub fn budgets_block(pool: ObjectRef, reasons: &str) -> ObjectEvent {

@@ -20,13 +20,15 @@ impl<'q> Engine<'_, '_, 'q> {
         let pods: Vec<Vec<Vec<usize>>> =
             self.bins.iter().map(|bins| bins.iter().map(|bin| draw(&mut queues, bin)).collect()).collect();
         let limited = self.explain(queues, &mut solution);
+        let mut others: usize = self.bins.iter().map(Vec::len).sum();
         for ((pool, bins), pods) in self.pools.iter_mut().zip(&self.bins).zip(pods) {
             // A node without planned pods must not be used by accident.
             if !pool.reservations.is_empty() {
                 pool.reservations.close();
                 pool.reprice();
             }
-            solution.launches.extend(launch::launches(pool, bins, pods, &self.resources, &self.options));
+            others -= bins.len();
+            solution.launches.extend(launch::launches(pool, bins, pods, others, &self.resources, &self.options));
         }
         solution.placements.sort_unstable();
         solution.unschedulable.sort_by_key(|pod| pod.pod);

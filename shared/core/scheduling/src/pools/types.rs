@@ -56,10 +56,12 @@ impl Launching<'_, '_> {
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let limits = |one: &Self| one.offer.pool.limits.iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>();
         let limits_dollars = |one: &Self| one.offer.pool.limit_dollars_per_hour.is_some();
+        let of_cluster = |one: &Self| one.offer.cluster.as_ref().map(|cluster| cluster.limits.clone());
         Arc::ptr_eq(&self.offer.instance_types, &other.offer.instance_types)
             && self.on_board.is_same(&other.on_board)
             && limits(self) == limits(other)
             && limits_dollars(self) == limits_dollars(other)
+            && of_cluster(self) == of_cluster(other)
             && self.matters_not(&self.requirements.other_than(&other.requirements))
             && self.matters_not(&other.requirements.other_than(&self.requirements))
     }

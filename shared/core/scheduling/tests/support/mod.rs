@@ -90,7 +90,7 @@ pub use nodeless_model::test_support::on_demand_node_pool as node_pool;
 pub use nodeless_model::test_support::pod;
 
 pub fn offer(pool: &NodePool) -> PoolOffer<'_> {
-    PoolOffer { pool, instance_types: catalog(), usage: PoolUsage::default() }
+    PoolOffer { pool, instance_types: catalog(), usage: PoolUsage::default(), cluster: None }
 }
 
 pub fn pods(count: usize, cpu_milli: i64, memory_mib: i64) -> Vec<Pod> {

@@ -12,12 +12,13 @@ use crate::plan::voluntary_disruption::{message, termination};
 use jiff::Timestamp;
 use nodeless_disruption::command::{CommandEffect, CommandPhase, CommandRecord, Surroundings, step};
 use nodeless_disruption::command::{CommandStep, Outcome as CommandOutcome};
+use nodeless_disruption::maintenance;
 use nodeless_disruption::pause::{Pause, pause};
 use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::condition;
-use nodeless_model::{ConditionStatus, DollarsPerHour, NodeClaim, Taint};
+use nodeless_model::{ClusterLimits, ConditionStatus, DollarsPerHour, NodeClaim, Taint};
 use nodeless_ports::RecordKind;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The maximum number of steps of one command in one plan: each phase, and some conflicts with another writer.
@@ -29,11 +30,12 @@ const SOON: Duration = Duration::from_secs(5);
 pub(in crate::plan) struct ClaimsNow<'a> {
     pub(in crate::plan) claims: BTreeMap<String, NodeClaim>,
     tainted: BTreeMap<String, bool>,
-    /// The NodePools whose disruption is paused.
-    paused: BTreeSet<String>,
+    /// The NodePools whose disruption is paused or waits for a maintenance window, each with the reason.
+    paused: BTreeMap<String, String>,
     /// Why no command may continue, if something could not be decoded.
     doubt: Option<String>,
     evaluated: &'a [EvaluatedPool],
+    cluster_limits: ClusterLimits,
     now: Timestamp,
     /// What voluntary disruption did recently, including this plan.
     pub(in crate::plan) breaker: Breaker,
@@ -44,15 +46,19 @@ pub(in crate::plan) struct ClaimsNow<'a> {
 impl<'a> ClaimsNow<'a> {
     pub(in crate::plan) fn new(facts: Facts<'a>, doubt: Option<String>, breaker: Breaker) -> Self {
         let (view, now) = (&facts.snapshot.view, facts.snapshot.now);
-        let holds = |annotations| !matches!(pause(annotations, now), Pause::None);
-        let everywhere = holds(&view.annotations);
-        let paused = facts.evaluated.iter().filter(|one| everywhere || holds(&one.pool.disruption.annotations));
+        let holds = |annotations| (!matches!(pause(annotations, now), Pause::None)).then(|| "it is paused".to_owned());
+        let everywhere = holds(&view.annotations).or_else(|| maintenance::waits(&view.annotations, now));
+        let paused = facts.evaluated.iter().filter_map(|one| {
+            let why = everywhere.clone().or_else(|| holds(&one.pool.disruption.annotations))?;
+            Some((one.pool.name.clone(), why))
+        });
         Self {
-            paused: paused.map(|one| one.pool.name.clone()).collect(),
+            paused: paused.collect(),
             doubt,
             claims: facts.claims.iter().map(|claim| (claim.name.clone(), claim.clone())).collect(),
             tainted: view.nodes.iter().map(|node| (node.name.clone(), node.has_taint(&Taint::disrupted()))).collect(),
             evaluated: facts.evaluated,
+            cluster_limits: facts.snapshot.cluster_limits(),
             now,
             breaker,
             wake: Vec::new(),
@@ -242,7 +248,7 @@ impl Walk {
         }
         let mut actions = if changed { put(&planned) } else { Vec::new() };
         let (changes, refused) = changes(&planned, &effects, now);
-        actions.extend(changes.iter().map(|change| change.action(now.evaluated)));
+        actions.extend(changes.iter().map(|change| change.action(now)));
         let nothing = actions.is_empty();
         self.at = match refused {
             Some(why) if nothing => At::RollBack(why),
@@ -366,12 +372,12 @@ impl Walk {
 }
 
 impl Change {
-    fn action(&self, evaluated: &[EvaluatedPool]) -> Action {
+    fn action(&self, now: &ClaimsNow<'_>) -> Action {
         match self {
             Self::Taken(claim) | Self::Terminated(claim) => Action::ChangeClaim(Box::new(claim.clone())),
             Self::Launched(claim) => {
-                let pool = evaluated.iter().find(|one| one.pool.name == claim.node_pool);
-                let limits = pool.map(|pool| limits(&pool.pool)).unwrap_or_default();
+                let pool = now.evaluated.iter().find(|one| one.pool.name == claim.node_pool);
+                let limits = limits(pool.map(|one| &one.pool), &now.cluster_limits);
                 Action::CreateReplacement(Box::new(claim.clone()), limits)
             }
         }
@@ -445,6 +451,7 @@ mod tests {
     use nodeless_catalog::{Catalog, Facts as CatalogFacts};
     use nodeless_disruption::{Candidate, Command, Method};
     use nodeless_model::{DisruptionReason, NodeClaimSpec, NodeClaimStatus, Phase};
+    use std::collections::BTreeSet;
     use std::sync::Arc;
 
     /// A command whose claim is taken, and which waits for nothing else.

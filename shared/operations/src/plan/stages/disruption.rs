@@ -161,6 +161,7 @@ fn report(decision: &Decision, facts: Facts<'_>, cluster_state: &ClusterState<'_
     if let Some(wait) = next_change(decision, facts.snapshot.now) {
         outcome.report.wait_at_most(wait);
     }
+    outcome.failed_canaries = decision.failed_canaries.len();
     outcome.events.extend(decision.events.iter().cloned());
     outcome.events.extend(NodeEvents::new(cluster_state).kept(&decision.kept));
     outcome

@@ -3,6 +3,7 @@
 
 pub(super) mod bookkeeping;
 pub(super) mod command_steps;
+pub(super) mod costs;
 pub(super) mod disruption;
 pub(super) mod provisioning;
 pub(super) mod static_capacity;

@@ -4,6 +4,7 @@ use crate::names::Names;
 use crate::plan::action::{Action, Batch, Stage, Written};
 use crate::plan::beyond_limits;
 use crate::plan::buffers::{self, Reserved};
+use crate::plan::cluster_limits;
 use crate::plan::cluster_state::ClusterState;
 use crate::plan::facts::Facts;
 use crate::plan::launch_budgets;
@@ -13,11 +14,13 @@ use crate::plan::record;
 use crate::plan::report::Outcome;
 use crate::plan::snapshot::Snapshot;
 use crate::zonal_shift;
+use nodeless_disruption::spot_interruptions::LeftOut;
+use nodeless_disruption::{Command, OnDemandMinimums};
 use nodeless_model::Pod;
 use nodeless_model::buffer::is_virtual;
 use nodeless_model::events::{failed_scheduling, nominated};
 use nodeless_model::object::ObjectEvent;
-use nodeless_scheduling::{Options, Placement, Problem, Reason, Solution, Unschedulable};
+use nodeless_scheduling::{Launch, Options, Placement, Problem, Reason, Solution, Unschedulable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -55,7 +58,12 @@ pub(in crate::plan) fn place<'a>(facts: Facts<'a>, reserved: &'a [Reserved<'a>])
 /// The scheduling problem of the cluster, and its solution.
 pub(in crate::plan) fn solve<'a>(facts: Facts<'a>, cluster_state: &ClusterState<'a>) -> (Problem<'a>, Solution) {
     let problem = cluster_state.problem(facts.evaluated, facts.snapshot.now);
-    let solution = nodeless_disruption::plan(&problem, &options(facts.snapshot), facts.snapshot.is_whole());
+    let mut solution = nodeless_disruption::plan(&problem, &options(facts.snapshot), facts.snapshot.is_whole());
+    let under_way: Vec<&Command> = facts.commands.records.iter().map(|record| &record.command).collect();
+    let minimums = OnDemandMinimums::of(&problem.node_pools, facts.claims, &under_way);
+    minimums.limit(&mut solution.launches, &problem.node_pools);
+    let recent = facts.snapshot.recent_interruptions(facts.claims);
+    recent.choose_others(&mut solution.launches, &problem.node_pools);
     (problem, solution)
 }
 
@@ -81,6 +89,17 @@ impl<'a> Placed<'a> {
     /// The pod of this index, if it exists.
     fn pod(&self, index: usize) -> Option<&'a Pod> {
         self.problem.pods.get(index).copied().filter(|_| index < self.pods)
+    }
+
+    /// The spot offerings that each launch does not use because of interruptions.
+    fn left_out(&self, facts: Facts<'_>) -> Vec<Vec<LeftOut>> {
+        let recent = facts.snapshot.recent_interruptions(facts.claims);
+        let offers = &self.problem.node_pools;
+        let of = |launch: &Launch| {
+            let offer = offers.iter().find(|offer| offer.pool.name == launch.node_pool);
+            offer.map(|offer| recent.left_out(launch, offer.pool, &offer.instance_types)).unwrap_or_default()
+        };
+        self.solution.launches.iter().map(of).collect()
     }
 
     /// How many pods were left for the next plan.
@@ -130,6 +149,10 @@ impl Launching {
         outcome.report.placements = placements(placed);
         outcome.events = placement_events(placed);
         outcome.add(created.outcome);
+        if let Err(error) = &facts.snapshot.interruptions {
+            let problem = format!("it is unknown which spot offerings were interrupted, so none is avoided: {error}");
+            outcome.report.problems.push(problem);
+        }
         let mut actions = Vec::new();
         if !created.leaders.is_empty() {
             actions.push(Action::WakeClaims(created.leaders));
@@ -141,6 +164,7 @@ impl Launching {
         outcome.add(hold(self.held, placed));
         outcome.events.extend(nominations(&created.claims, placed));
         outcome.events.extend(beyond_limits::events(&created.claims, facts));
+        outcome.events.extend(cluster_limits::events(facts.snapshot));
         actions.extend(decision_record(placed, &outcome, facts));
         outcome.add(refuse(placed));
         if !placed.problem.pods.is_empty() {
@@ -163,7 +187,7 @@ fn decision_record(placed: &Placed<'_>, outcome: &Outcome, facts: Facts<'_>) -> 
     if created.is_empty() && refused == 0 {
         return None;
     }
-    let detail = record::provisioning(&placed.problem, &placed.solution, created);
+    let detail = record::provisioning(&placed.problem, &placed.solution, &placed.left_out(facts), created);
     let summary = format!(
         "{} pods: {} fit on existing nodes, {} nodes launched, {} unschedulable",
         outcome.report.pods,

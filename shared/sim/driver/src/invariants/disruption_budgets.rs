@@ -1,7 +1,8 @@
-//! The allowed disruptions, computed from the JSON of a NodePool.
+//! The allowed disruptions, computed from the JSON of a NodePool, and the maintenance windows of the cluster.
 
 use crate::scenarios::durations;
-use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::TimeZone};
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+use jiff::{SignedDuration, Timestamp, civil::DateTime};
 use serde_json::Value;
 
 /// How many of a number of nodes may be disrupted for a reason: the minimum of the applicable budgets, with percentages rounded
@@ -33,17 +34,37 @@ fn is_in_force(budget: &Value, at: Timestamp) -> bool {
     let Some(schedule) = budget.get("schedule").and_then(Value::as_str) else { return true };
     let duration = budget.get("duration").and_then(Value::as_str).map(durations::parse);
     let (Some(Ok(duration)), Some(schedule)) = (duration, Schedule::parse(schedule)) else { return false };
-    (0..duration.as_mins()).any(|minutes| {
-        let then = at.saturating_sub(SignedDuration::from_mins(minutes)).unwrap_or(at);
-        schedule.matches(TimeZone::UTC.to_datetime(then))
+    schedule.is_in_force(duration, at)
+}
+
+/// Whether a maintenance window is open at a time. Windows with an unsupported schedule count as open, so that no violation is
+/// reported in error.
+pub(super) fn is_open(windows: &str, at: Timestamp) -> bool {
+    windows.split(';').any(|window| {
+        let Some((schedule, duration)) = window.rsplit_once(" for ") else { return true };
+        let (Some(schedule), Ok(duration)) = (Schedule::parse(schedule.trim()), durations::parse(duration.trim()))
+        else {
+            return true;
+        };
+        schedule.is_in_force(duration, at)
     })
 }
 
-/// Whether minute, hour, day, month and weekday match.
-struct Schedule([Vec<i8>; 5]);
+/// Whether minute, hour, day, month and weekday match in a time zone.
+struct Schedule([Vec<i8>; 5], TimeZone);
+
+/// More than the clocks of any time zone are changed by.
+const CHANGE: SignedDuration = SignedDuration::from_hours(3);
 
 impl Schedule {
     fn parse(text: &str) -> Option<Self> {
+        let (zone, text) = match text.strip_prefix("CRON_TZ=") {
+            None => (TimeZone::UTC, text),
+            Some(zoned) => {
+                let (name, text) = zoned.split_once(' ')?;
+                (TimeZoneDatabase::bundled().get(name).ok()?, text)
+            }
+        };
         let text = match text {
             "@hourly" => "0 * * * *",
             "@daily" | "@midnight" => "0 0 * * *",
@@ -60,7 +81,19 @@ impl Schedule {
         for (field, range) in fields.iter().zip(ranges) {
             matching.push(parse_field(field, range)?);
         }
-        Some(Self(matching.try_into().ok()?))
+        Some(Self(matching.try_into().ok()?, zone))
+    }
+
+    /// Whether a time is less than this duration after a start. Every minute on the clocks before it is tried: one that is skipped
+    /// is as much later, and one that exists twice is the first.
+    fn is_in_force(&self, duration: SignedDuration, at: Timestamp) -> bool {
+        let local = self.1.to_datetime(at.saturating_add(CHANGE).unwrap_or(at)).with().second(0).subsec_nanosecond(0);
+        let Ok(local) = local.build() else { return false };
+        let minutes = (duration + CHANGE + CHANGE).as_mins();
+        let starts = (0..=minutes).filter_map(|back| local.checked_sub(SignedDuration::from_mins(back)).ok());
+        let starts = starts.filter(|start| self.matches(*start));
+        let mut starts = starts.filter_map(|start| self.1.to_ambiguous_timestamp(start).compatible().ok());
+        starts.any(|start| start <= at && at.duration_since(start) < duration)
     }
 
     fn matches(&self, at: DateTime) -> bool {
@@ -102,6 +135,26 @@ mod tests {
         assert_eq!(allowed(&json!({ "spec": {} }), "Empty", 11, &[]), 2);
         let some = pool(&json!([{ "nodes": "50%" }, { "nodes": "1", "reasons": ["Drifted"] }]));
         assert_eq!((allowed(&some, "Empty", 5, &[]), allowed(&some, "Drifted", 5, &[])), (3, 1));
+    }
+
+    #[test]
+    fn maintenance_windows_follow_daylight_saving_time() {
+        // In Berlin the clocks go forward on 2026-03-29 at 02:00, and back on 2026-10-25 at 03:00.
+        let open = |windows: &str, at: &str| is_open(windows, at.parse().unwrap());
+        let night = "CRON_TZ=Europe/Berlin 10 2 * * sun for 15m";
+        for (at, expected) in [
+            ("2026-03-22T01:10:00Z", true),
+            ("2026-03-29T01:09:59Z", false),
+            ("2026-03-29T01:10:00Z", true),
+            ("2026-03-29T01:24:59Z", true),
+            ("2026-03-29T01:25:00Z", false),
+            ("2026-10-25T00:10:00Z", true),
+            ("2026-10-25T01:10:00Z", false),
+        ] {
+            assert_eq!(open(night, at), expected, "{at}");
+        }
+        assert!(open(&format!("0 0 1 1 * for 1m; {night}"), "2026-03-29T01:10:00Z"));
+        assert!(!open("0 0 * * * for 1m; 5 0 * * * for 1m", "2026-03-29T01:10:00Z"));
     }
 
     #[test]

@@ -35,12 +35,13 @@ pub(crate) struct EffectChecks {
 
 /// Operations without an effect on nodes and pods: messages, events, explanations. A status that differs changes its object,
 /// which is checked too.
-const WITHOUT_EFFECT: [&str; 9] = [
+const WITHOUT_EFFECT: [&str; 10] = [
     "queue ",
     "cluster publish",
     "cluster node class status",
     "cluster node pool status",
     "claims record decisions",
+    "claims put costs",
     "claims put catalog",
     "claims put launch check",
     "claims put shard",

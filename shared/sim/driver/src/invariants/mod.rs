@@ -3,11 +3,14 @@
 //! No code of the operations is called here. To check a decision, for example against budgets, the oracle computes what is
 //! allowed independently, from the JSON of the objects.
 
+mod ami_canary;
 mod commands;
 mod disruption_budgets;
 mod effects;
 mod leftovers;
+mod on_demand_minimum;
 mod oracle;
+mod recorded_time;
 
 pub(crate) use effects::EffectChecks;
 pub(crate) use leftovers::leftovers;
@@ -18,15 +21,20 @@ use serde_json::Value;
 
 pub(crate) const ONE_INSTANCE: &str = "each claim has at most one instance";
 pub(crate) const LIMITS: &str = "the limits of NodePools hold";
+pub(crate) const CLUSTER_LIMITS: &str = "the limits of the cluster hold";
 pub(crate) const DISRUPTION_BUDGETS: &str = "disruption budgets hold";
+pub(crate) const MAINTENANCE: &str = "nodes are disrupted voluntarily only within maintenance windows";
 pub(crate) const DO_NOT_DISRUPT: &str = "do-not-disrupt is honoured";
 pub(crate) const ONE_COMMAND: &str = "no node is in two commands";
 pub(crate) const REPLACEMENTS_FIRST: &str = "no node drains before its replacements are ready";
+pub(crate) const AMI_CANARY: &str = "a new AMI begins with one node";
+pub(crate) const ON_DEMAND_MINIMUM: &str = "voluntary disruption keeps nodeless.sh/min-on-demand";
 pub(crate) const NO_ORPHANS: &str = "no instance is without a claim for more than ten minutes";
 pub(crate) const POD_DISRUPTION_BUDGETS: &str = "no pod is evicted against its PodDisruptionBudget";
 pub(crate) const EXPLAINED: &str = "each pending pod has a claim or a reason within two plans";
 pub(crate) const PODS_RUN: &str = "a pod that can be placed runs";
 pub(crate) const BECOMES_QUIESCENT: &str = "the cluster becomes quiescent";
+pub(crate) const RECORDED_TIME: &str = "the cost records have the time of every instance";
 pub(crate) const NO_LEFTOVERS: &str = "a quiescent cluster has no leftovers";
 
 /// A violated invariant.

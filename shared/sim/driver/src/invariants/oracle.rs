@@ -1,14 +1,17 @@
 //! The oracle, which checks the invariants after every step.
 
 use super::commands::CommandChecks;
+use super::on_demand_minimum::OnDemandChecks;
+use super::recorded_time::RecordedTime;
 use super::{
-    DISRUPTION_BUDGETS, DO_NOT_DISRUPT, EXPLAINED, LIMITS, NO_ORPHANS, ONE_INSTANCE, PODS_RUN, Violation,
-    condition as condition_of, disruption_budgets, text,
+    AMI_CANARY, CLUSTER_LIMITS, DISRUPTION_BUDGETS, DO_NOT_DISRUPT, EXPLAINED, LIMITS, MAINTENANCE, NO_ORPHANS,
+    ON_DEMAND_MINIMUM, ONE_INSTANCE, PODS_RUN, RECORDED_TIME, Violation, ami_canary, condition as condition_of,
+    disruption_budgets, text,
 };
 use crate::scenarios::Scenario;
 use crate::{Driver, Outcome};
 use jiff::{SignedDuration, Timestamp};
-use nodeless_fake_kubernetes::resource::{NODES, PODS};
+use nodeless_fake_kubernetes::resource::{NAMESPACES, NODES, PODS};
 use nodeless_fake_kubernetes::{Change, ChangeKind, ListOptions};
 use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::{NodeClaim, Phase, labels};
@@ -73,10 +76,12 @@ pub(crate) struct Oracle {
     pools: BTreeMap<String, Value>,
     launched: BTreeSet<String>,
     commands: CommandChecks,
+    on_demand: OnDemandChecks,
     /// The pods that claims were created for. The reports of plans are checked a little later, when such a claim may be deleted
     /// again.
     nominated: BTreeMap<String, Vec<String>>,
     looked: Timestamp,
+    recorded_time: RecordedTime,
     pub(crate) violations: Vec<Violation>,
 }
 
@@ -96,8 +101,10 @@ impl Oracle {
             pools: pools.map(|pool| (text(pool, "/metadata/name").to_owned(), pool.clone())).collect(),
             launched: BTreeSet::new(),
             commands: CommandChecks::default(),
+            on_demand: OnDemandChecks::default(),
             nominated: BTreeMap::new(),
             looked: driver.world().now(),
+            recorded_time: RecordedTime::default(),
             violations: Vec::new(),
         }
     }
@@ -105,6 +112,13 @@ impl Oracle {
     /// The number of launched instances that were observed.
     pub(crate) fn launched(&self) -> usize {
         self.launched.len()
+    }
+
+    /// Checks the cost records against the instances that ran.
+    pub(crate) fn check_recorded_time(&mut self, driver: &Driver) {
+        if let Some(detail) = self.recorded_time.wrong(driver) {
+            self.violated(driver.world().now(), RECORDED_TIME, detail);
+        }
     }
 
     fn violated(&mut self, at: Timestamp, invariant: &'static str, detail: String) {
@@ -135,6 +149,7 @@ impl Oracle {
             }
             self.violations.extend(self.commands.check(&driver.claims().commands_now(), &claims, now));
             self.check_instances(driver, &claims, now);
+            self.recorded_time.observe(&claims, &driver.world().ec2().instances(), now);
             self.check_voluntary_disruption(driver, &claims, now);
         }
     }
@@ -318,6 +333,7 @@ impl Oracle {
             }
         }
         self.check_limits(&running, now);
+        self.check_cluster_limits(driver, &running, now);
     }
 
     /// What runs in EC2 for a NodePool, less what is terminated forcefully, against its limits of cpu, nodes and dollars per
@@ -347,6 +363,24 @@ impl Oracle {
         passed.into_iter().for_each(|detail| self.violated(now, LIMITS, detail));
     }
 
+    /// The same of all NodePools together, against the annotations of the Namespace `kube-system`.
+    fn check_cluster_limits(&mut self, driver: &Driver, running: &BTreeMap<String, Running>, now: Timestamp) {
+        let Ok(system) = driver.world().api().get(&NAMESPACES, "", "kube-system") else { return };
+        let sum = |of: fn(&Running) -> f64| running.values().map(of).sum::<f64>();
+        for (what, used, annotation) in [
+            ("CPUs", sum(|one| one.cpus), "nodeless.sh/max-cpu"),
+            ("nodes", sum(|one| one.nodes), "nodeless.sh/max-nodes"),
+            ("dollars per hour", sum(|one| one.dollars), "nodeless.sh/max-dollars-per-hour"),
+        ] {
+            let limit =
+                system["metadata"]["annotations"][annotation].as_str().and_then(|text| text.parse::<f64>().ok());
+            if let Some(limit) = limit.filter(|limit| used > limit + 1e-6) {
+                let detail = format!("all NodePools have {used} {what}, and the cluster's limit is {limit}");
+                self.violated(now, CLUSTER_LIMITS, detail);
+            }
+        }
+    }
+
     /// Whenever the voluntary disruption of a claim begins, all disruptions with that reason are counted against the budgets, and
     /// its pods are checked for blocking it.
     fn check_voluntary_disruption(&mut self, driver: &Driver, claims: &[NodeClaim], now: Timestamp) {
@@ -361,11 +395,25 @@ impl Oracle {
         }
         let leaving: Vec<(&NodeClaim, &'static str)> =
             claims.iter().filter_map(|claim| Some((claim, voluntary_reason(claim)?))).collect();
+        let system = driver.world().api().get(&NAMESPACES, "", "kube-system").ok();
+        let windows = system.and_then(|it| {
+            it["metadata"]["annotations"]["nodeless.sh/maintenance-windows"].as_str().map(str::to_owned)
+        });
         let mut wrong = Vec::new();
+        let left: Vec<&NodeClaim> = leaving.iter().map(|(claim, _)| *claim).collect();
+        let below = self.on_demand.check(driver, &self.pools, claims, &left, now);
+        wrong.extend(below.into_iter().map(|detail| (ON_DEMAND_MINIMUM, detail)));
         for (claim, reason) in leaving.iter().filter(|(claim, _)| !self.leaving.contains(&claim.name)) {
             // A plan uses the state at its start.
             let taken = claim.condition(condition::DISRUPTION_REASON).map_or(now, |it| it.last_transition_time);
             let decided = self.commands.decided(claim, now).map_or(taken, |validated| validated.min(taken));
+            // A plan uses the time at its start.
+            let begun = claim.status.termination.as_ref().map_or(now, |end| end.requested);
+            if windows.as_ref().is_some_and(|windows| !disruption_budgets::is_open(windows, begun)) {
+                let detail =
+                    format!("node of claim {} leaves for {reason} since {begun}, outside of the windows", claim.name);
+                wrong.push((MAINTENANCE, detail));
+            }
             if let Some(violation) = self.commands.leaves(claim, now) {
                 wrong.push((violation.invariant, violation.detail));
             }
@@ -375,6 +423,11 @@ impl Oracle {
             }
             let pool = &claim.node_pool;
             let Some(object) = self.pools.get(pool) else { continue };
+            if *reason == "Drifted"
+                && let Some(detail) = ami_canary::violation(object, claims, claim, decided, now)
+            {
+                wrong.push((AMI_CANARY, detail));
+            }
             let most = self.sizes.get(pool).and_then(|sizes| sizes.iter().map(|(_, size)| *size).max()).unwrap_or(0);
             let allowed = disruption_budgets::allowed(object, reason, most, &[decided, now]);
             let count = leaving.iter().filter(|(other, why)| other.node_pool == *pool && why == reason).count();

@@ -400,11 +400,14 @@ pub enum ScenarioError {
 }
 
 /// The built-in scenarios, by name.
-const BUILT_IN: [(&str, &str); 5] = [
+const BUILT_IN: [(&str, &str); 8] = [
+    ("canary", include_str!("built-in/canary.yaml")),
+    ("cluster-settings", include_str!("built-in/cluster-settings.yaml")),
     ("day", include_str!("built-in/day.yaml")),
     ("faults", include_str!("built-in/faults.yaml")),
     ("faults-all-features", include_str!("built-in/faults-all-features.yaml")),
     ("schedules", include_str!("built-in/schedules.yaml")),
+    ("spot", include_str!("built-in/spot.yaml")),
     ("stateful", include_str!("built-in/stateful.yaml")),
 ];
 
@@ -474,7 +477,10 @@ mod tests {
         let error = Scenario::parse("name: a\njobs: [{name: b, every: soon, spec: {}}]\n").unwrap_err().to_string();
         assert!(error.contains("soon"), "{error}");
         let error = Scenario::built_in("night").unwrap_err().to_string();
-        assert!(error.contains("day, faults, faults-all-features, schedules, stateful"), "{error}");
+        assert!(
+            error.contains("canary, cluster-settings, day, faults, faults-all-features, schedules, spot, stateful"),
+            "{error}"
+        );
         for (actions, expected) in [
             ("{after: 1h, interruptSpots: 2}", "unknown variant `interruptSpots`, expected one of `apply`"),
             ("{after: 1h}", "an action has one field"),

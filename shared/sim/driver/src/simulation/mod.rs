@@ -266,6 +266,8 @@ impl Run {
             let at = self.driver.world().now();
             self.report.violations.push(Violation { at, invariant: BECOMES_QUIESCENT, detail });
         }
+        self.oracle.check_recorded_time(&self.driver);
+        self.report.violations.append(&mut self.oracle.violations);
         for detail in leftovers(&self.driver) {
             let at = self.driver.world().now();
             self.report.violations.push(Violation { at, invariant: NO_LEFTOVERS, detail });

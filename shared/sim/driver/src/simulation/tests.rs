@@ -4,14 +4,15 @@ use super::*;
 use crate::Outcome;
 use futures::FutureExt as _;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
-use nodeless_fake_kubernetes::resource::{NODES, PODS};
+use nodeless_fake_kubernetes::resource::{NAMESPACES, NODES, PODS};
 use nodeless_fake_kubernetes::{DeleteOptions, ListOptions, PatchOptions, PatchType, Resource};
 use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::{TerminationReason, condition};
-use nodeless_model::{ConditionStatus, NodeClaim, Phase, labels};
+use nodeless_model::{CapacityType, ConditionStatus, NodeClaim, Phase, labels};
 use nodeless_operations::PlanReport;
 use nodeless_operations::plan::encode_command;
-use nodeless_ports::{Claims, Plans};
+use nodeless_ports::costs::StoredCosts;
+use nodeless_ports::{Claims, Costs, Plans};
 use nodeless_telemetry::Null;
 use nodeless_world::fault_injection::{Effect, Observer as _};
 use nodeless_world::resources::{NODE_CLAIMS, NODE_POOLS};
@@ -142,6 +143,21 @@ fn what_ec2_runs_may_not_pass_a_limit() {
 }
 
 #[test]
+fn what_ec2_runs_may_not_pass_a_limit_of_the_cluster() {
+    for (annotation, limit) in
+        [("nodeless.sh/max-cpu", "5"), ("nodeless.sh/max-nodes", "2"), ("nodeless.sh/max-dollars-per-hour", "0.2")]
+    {
+        let mut run = calm();
+        let change = json!({ "metadata": { "annotations": { annotation: limit } } });
+        patch(&run, &NAMESPACES, "", "kube-system", &change);
+        let mut claim = claims(&run).remove(0);
+        claim.status.last_pod_event = Some(run.driver.world().now());
+        write(&run, &claim);
+        assert_eq!(broken(&mut run), only("the limits of the cluster hold"), "{change}");
+    }
+}
+
+#[test]
 fn what_leaves_by_force_does_not_count_against_a_limit() {
     for (reason, counts) in [(TerminationReason::Interrupted, false), (TerminationReason::Drifted, true)] {
         let mut run = calm();
@@ -151,6 +167,23 @@ fn what_leaves_by_force_does_not_count_against_a_limit() {
         let mut claim = all[0].clone();
         leave(&run, &mut claim, reason);
         assert_eq!(broken(&mut run).contains("the limits of NodePools hold"), counts, "{reason:?}");
+    }
+}
+
+#[test]
+fn no_node_may_leave_by_choice_outside_of_maintenance_windows() {
+    for (windows, reason, allowed) in [
+        ("0 0 * * * for 30m", TerminationReason::Empty, true),
+        ("30 0 * * * for 30m", TerminationReason::Empty, false),
+        ("30 0 * * * for 30m", TerminationReason::Expired, true),
+    ] {
+        let mut run = calm();
+        let change = json!({ "metadata": { "annotations": { "nodeless.sh/maintenance-windows": windows } } });
+        patch(&run, &NAMESPACES, "", "kube-system", &change);
+        let mut claim = claims(&run).remove(0);
+        leave(&run, &mut claim, reason);
+        let invariant = "nodes are disrupted voluntarily only within maintenance windows";
+        assert_eq!(!broken(&mut run).contains(invariant), allowed, "{windows} {reason:?}");
     }
 }
 
@@ -209,6 +242,52 @@ fn nothing_may_leave_by_choice_that_asks_not_to_be_disrupted() {
     let key = format!("default/{}", pods(&run)[0]["metadata"]["name"].as_str().unwrap());
     run.effects.after(&effect(&run, "cluster evict", key));
     assert!(broken(&mut run).contains("do-not-disrupt is honoured"), "an eviction");
+}
+
+#[test]
+fn the_last_node_on_demand_may_not_leave_by_choice_below_a_minimum() {
+    let annotated = json!({ "metadata": { "annotations": { "nodeless.sh/min-on-demand": "1" } } });
+    for (percent, leaves, wrong) in [(false, 2, true), (false, 0, false), (true, 2, true), (true, 0, false)] {
+        let mut run = calm();
+        let annotated = if percent {
+            json!({ "metadata": { "annotations": { "nodeless.sh/min-on-demand": "30%" } } })
+        } else {
+            annotated.clone()
+        };
+        patch(&run, &NODE_POOLS, "", "general", &annotated);
+        for mut claim in claims(&run).into_iter().take(2) {
+            claim.status.instance.as_mut().unwrap().capacity_type = CapacityType::Spot;
+            write(&run, &claim);
+        }
+        assert_eq!(broken(&mut run), BTreeSet::new());
+        let mut claim = claims(&run).remove(leaves);
+        leave(&run, &mut claim, TerminationReason::Drifted);
+        let expected =
+            if wrong { only("voluntary disruption keeps nodeless.sh/min-on-demand") } else { BTreeSet::new() };
+        assert_eq!(broken(&mut run), expected, "{percent} {leaves}");
+    }
+}
+
+#[test]
+fn no_node_may_follow_the_first_with_a_new_image_too_early() {
+    for (period, wrong) in [("1h", true), ("1m", false)] {
+        let mut run = calm();
+        patch(
+            &run,
+            &NODE_POOLS,
+            "",
+            "general",
+            &json!({ "metadata": { "annotations": { "nodeless.sh/ami-canary": period } } }),
+        );
+        let mut all = claims(&run);
+        all[1].status.instance.as_mut().unwrap().image_id = "ami-new".into();
+        write(&run, &all[1]);
+        let now = run.driver.world().now();
+        all[0].set_condition(condition::DRIFTED, ConditionStatus::True, "AMIDrift", "", now);
+        leave(&run, &mut all[0], TerminationReason::Drifted);
+        let expected = if wrong { only("a new AMI begins with one node") } else { BTreeSet::new() };
+        assert_eq!(broken(&mut run), expected, "{period}");
+    }
 }
 
 #[test]
@@ -515,4 +594,31 @@ fn leftovers_of_a_quiescent_cluster_are_reported() {
         run.driver.world().api().delete(&NODE_CLAIMS, "", &name, &DeleteOptions::default()).unwrap();
     });
     assert!(unseen.contains("no NodeClaim mirrors claim general-"), "{unseen}");
+}
+
+/// Changes the open cost record.
+fn change_costs(run: &Run, change: impl FnOnce(&mut nodeless_bill::Open)) {
+    let claims = run.driver.claims();
+    let stored = claims.open_costs().now_or_never().unwrap().unwrap();
+    let mut open: nodeless_bill::Open = nodeless_bill::decode(&stored.encoded).unwrap();
+    change(&mut open);
+    let changed = StoredCosts { encoded: nodeless_bill::encode(&open).unwrap(), ..stored };
+    claims.put_costs(&changed, &[]).now_or_never().unwrap().unwrap();
+}
+
+#[test]
+fn cost_records_without_the_time_of_an_instance_or_with_it_twice_are_reported() {
+    let mut run = calm();
+    let until = after(run.scenario.start, SignedDuration::from_mins(30));
+    run.advance(until, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+    let mut found = |change: fn(&mut nodeless_bill::Open)| {
+        change_costs(&run, change);
+        run.oracle.check(&run.driver);
+        run.oracle.check_recorded_time(&run.driver);
+        std::mem::take(&mut run.oracle.violations).into_iter().map(|it| it.invariant).collect::<Vec<_>>()
+    };
+    assert_eq!(found(|_| {}), Vec::<&str>::new());
+    let invariant = ["the cost records have the time of every instance"];
+    assert_eq!(found(|open| open.hours[0].offerings[0].seconds -= 600.0), invariant);
+    assert_eq!(found(|open| open.hours[0].offerings[0].seconds += 1200.0), invariant);
 }

@@ -6,16 +6,17 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
 use nodeless_catalog::Catalog;
-use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_ports::capacity::{LaunchBudget, UnavailableOffering};
+use nodeless_model::{EndedNode, NodeClaim};
+use nodeless_ports::capacity::{LaunchBudget, SpotInterruption, UnavailableOffering};
 use nodeless_ports::claims::{ChangedClaim, Created, PoolLimits, StoredLaunchGroup};
+use nodeless_ports::costs::{StoredCosts, StoredHour};
 use nodeless_ports::decisions::Decision;
 use nodeless_ports::plans::{Commit, Committed, StoredCommand, UnfinishedPlan};
 use nodeless_ports::{
-    Capacity, CatalogSource, Claims, Decisions, LaunchCheck, Plans, PortError, RecordKind, Records, Shards, State,
-    StoredCatalog, StoredRecord, StoredShard, ZonalShift, ZonalShifts,
+    Capacity, CatalogSource, Claims, Costs, Decisions, LaunchCheck, Plans, PortError, RecordKind, Records, Shards,
+    State, StoredCatalog, StoredRecord, StoredShard, ZonalShift, ZonalShifts,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -66,8 +67,9 @@ impl Claims for FaultyClaims {
         self.fault_injection.write("claims update together", subject, |()| true, call).await
     }
 
-    async fn delete(&self, claim: &NodeClaim) -> Result<(), PortError> {
-        self.fault_injection.write("claims delete", claim.name.clone(), |()| true, self.inner.delete(claim)).await
+    async fn delete_ended(&self, claim: &NodeClaim, ended: Option<&EndedNode>) -> Result<(), PortError> {
+        let call = self.inner.delete_ended(claim, ended);
+        self.fault_injection.write("claims delete", claim.name.clone(), |()| true, call).await
     }
 
     async fn usage(&self) -> Result<BTreeMap<String, PoolUsage>, PortError> {
@@ -177,6 +179,17 @@ impl Capacity for FaultyClaims {
         self.fault_injection.read("claims unavailable", self.inner.unavailable(now)).await
     }
 
+    async fn record_interruptions(&self, interruptions: &[SpotInterruption]) -> Result<(), PortError> {
+        let subject = format!("{} interruptions", interruptions.len());
+        self.fault_injection
+            .write("claims record interruptions", subject, |()| true, self.inner.record_interruptions(interruptions))
+            .await
+    }
+
+    async fn interruptions(&self, now: Timestamp) -> Result<Vec<SpotInterruption>, PortError> {
+        self.fault_injection.read("claims interruptions", self.inner.interruptions(now)).await
+    }
+
     async fn launch_budgets(&self, now: Timestamp) -> Result<Vec<LaunchBudget>, PortError> {
         self.fault_injection.read("claims launch budgets", self.inner.launch_budgets(now)).await
     }
@@ -251,6 +264,26 @@ impl Decisions for FaultyClaims {
 
     async fn decisions(&self, limit: u32) -> Result<Vec<Decision>, PortError> {
         self.fault_injection.read("claims decisions", self.inner.decisions(limit)).await
+    }
+}
+
+#[async_trait]
+impl Costs for FaultyClaims {
+    async fn open_costs(&self) -> Result<StoredCosts, PortError> {
+        self.fault_injection.read("claims open costs", self.inner.open_costs()).await
+    }
+
+    async fn ended_nodes(&self, since: Timestamp) -> Result<Vec<EndedNode>, PortError> {
+        self.fault_injection.read("claims ended nodes", self.inner.ended_nodes(since)).await
+    }
+
+    async fn put_costs(&self, open: &StoredCosts, ended: &[StoredHour]) -> Result<u64, PortError> {
+        let call = self.inner.put_costs(open, ended);
+        self.fault_injection.write("claims put costs", "cost#open".to_owned(), |_| true, call).await
+    }
+
+    async fn hours(&self, from: Timestamp, to: Timestamp) -> Result<Vec<StoredHour>, PortError> {
+        self.fault_injection.read("claims hours", self.inner.hours(from, to)).await
     }
 }
 

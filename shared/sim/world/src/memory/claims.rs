@@ -4,14 +4,15 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_model::claim::{Charge, OfferingKey};
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_model::{CapacityType, NodeClaim, Quantity, ResourceList};
-use nodeless_ports::capacity::{LaunchBudget, UnavailableOffering};
-use nodeless_ports::claims::{ChangedClaim, Created, PoolLimits, StoredLaunchGroup, node_pool_of};
+use nodeless_model::{CapacityType, ClusterLimits, EndedNode, NodeClaim, Quantity, ResourceList};
+use nodeless_ports::capacity::{LaunchBudget, SpotInterruption, UnavailableOffering};
+use nodeless_ports::claims::{ChangedClaim, Created, LaunchLimits, PoolLimits, StoredLaunchGroup, node_pool_of};
+use nodeless_ports::costs::{ENDED_KEPT, HOURS_KEPT, StoredCosts, StoredHour, ended_key};
 use nodeless_ports::decisions::Decision;
 use nodeless_ports::plans::{Commit, Committed, StoredCommand, UnfinishedPlan};
 use nodeless_ports::{
-    Capacity, Claims, Decisions, ErrorKind, LaunchCheck, Plans, PortError, RecordKind, Records, Shards, StoredCatalog,
-    StoredRecord, StoredShard,
+    Capacity, Claims, Costs, Decisions, ErrorKind, LaunchCheck, Plans, PortError, RecordKind, Records, Shards,
+    StoredCatalog, StoredRecord, StoredShard,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,6 +32,7 @@ struct Table {
     claims: BTreeMap<String, NodeClaim>,
     usage: BTreeMap<String, Counted>,
     unavailable: BTreeMap<(String, String, CapacityType), UnavailableOffering>,
+    interruptions: BTreeMap<String, SpotInterruption>,
     budgets: BTreeMap<OfferingKey, LaunchBudget>,
     launch_checks: BTreeMap<String, LaunchCheck>,
     not_yet_evaluated: BTreeSet<String>,
@@ -42,6 +44,9 @@ struct Table {
     shards: BTreeMap<u32, StoredShard>,
     records: BTreeMap<(RecordKind, String), StoredRecord>,
     decisions: BTreeMap<String, Decision>,
+    costs: StoredCosts,
+    hours: BTreeMap<String, StoredHour>,
+    ended: BTreeMap<String, EndedNode>,
     /// The plan revision.
     plan_revision: u64,
     /// Counts the writes of claims and commands.
@@ -88,13 +93,13 @@ impl Counted {
     }
 
     /// The first limit that this usage and the amounts together would exceed.
-    fn limit_passed(&self, amounts: &Self, limits: &PoolLimits) -> Option<String> {
+    fn limit_passed(&self, amounts: &Self, limits: &ResourceList, dollars: Option<f64>) -> Option<String> {
         let passed = |(name, limit): &(&str, Quantity)| {
             let asked = amounts.resources.get(name);
             asked > Quantity::ZERO && self.resources.get(name) + asked > *limit
         };
-        let resource = limits.resources.iter().find(passed).map(|(name, _)| name.to_owned());
-        let too_dear = limits.dollars_per_hour.is_some_and(|limit| {
+        let resource = limits.iter().find(passed).map(|(name, _)| name.to_owned());
+        let too_dear = dollars.is_some_and(|limit| {
             amounts.microdollars > 0 && self.microdollars + amounts.microdollars > microdollars(limit)
         });
         resource.or_else(|| too_dear.then(|| "dollars-per-hour".to_owned()))
@@ -134,7 +139,9 @@ impl Table {
         let mut amounts = Counted::default();
         claims.iter().for_each(|claim| amounts.add(&Counted::of(&claim.spec.charge)));
         let usage = self.usage.entry(node_pool.to_owned()).or_default();
-        if let Some(resource) = limits.and_then(|limits| usage.limit_passed(&amounts, limits)) {
+        if let Some(resource) =
+            limits.and_then(|limits| usage.limit_passed(&amounts, &limits.resources, limits.dollars_per_hour))
+        {
             return Ok(Created::LimitReached { resource });
         }
         usage.add(&amounts);
@@ -146,6 +153,22 @@ impl Table {
         }
         self.revision += 1;
         Ok(Created::Written)
+    }
+
+    /// Creates the claims of a launch.
+    fn launch(&mut self, operation: &str, claims: &[NodeClaim], limits: &LaunchLimits) -> Result<Committed, PortError> {
+        if let Some(resource) = self.cluster_limit_passed(claims, &limits.cluster) {
+            return Ok(Committed::ClusterLimitReached { resource });
+        }
+        self.create(operation, claims, Some(&limits.node_pool)).map(Committed::created)
+    }
+
+    /// The first limit of the cluster that the claims and the usage of all NodePools together would exceed.
+    fn cluster_limit_passed(&self, claims: &[NodeClaim], limits: &ClusterLimits) -> Option<String> {
+        let (mut all, mut amounts) = (Counted::default(), Counted::default());
+        self.usage.values().for_each(|usage| all.add(usage));
+        claims.iter().for_each(|claim| amounts.add(&Counted::of(&claim.spec.charge)));
+        all.limit_passed(&amounts, &limits.resources, limits.dollars_per_hour)
     }
 
     fn update(&mut self, operation: &str, claim: &NodeClaim, charge: Option<&Charge>) -> Result<u64, PortError> {
@@ -282,7 +305,7 @@ impl Claims for MemoryClaims {
         Ok(())
     }
 
-    async fn delete(&self, claim: &NodeClaim) -> Result<(), PortError> {
+    async fn delete_ended(&self, claim: &NodeClaim, ended: Option<&EndedNode>) -> Result<(), PortError> {
         const OPERATION: &str = "claims delete";
         let mut table = self.lock();
         match table.claims.get(&claim.name) {
@@ -293,6 +316,9 @@ impl Claims for MemoryClaims {
         table.claims.remove(&claim.name);
         table.revision += 1;
         table.usage.entry(claim.node_pool.clone()).or_default().subtract(&Counted::of(&claim.spec.charge));
+        if let Some(ended) = ended {
+            table.ended.insert(ended_key(ended.ended, &ended.name), ended.clone());
+        }
         Ok(())
     }
 
@@ -351,7 +377,7 @@ impl Plans for MemoryClaims {
             // If claims of this plan exist, an earlier attempt wrote them and incremented the revision.
             Commit::Launch(claims, _) if table.has_all(claims) => return Ok(Committed::AlreadyThere),
             _ if !current => return Ok(Committed::Overtaken),
-            Commit::Launch(claims, limits) => Committed::created(table.create(operation, claims, Some(limits))?),
+            Commit::Launch(claims, limits) => table.launch(operation, claims, limits)?,
             Commit::Leave(leaving) => {
                 node_pool_of(operation, leaving.iter().map(|one| &one.claim))?;
                 if let Some(changed) = leaving.iter().find(|one| !table.is_as_read(&one.claim)) {
@@ -437,6 +463,20 @@ impl Capacity for MemoryClaims {
         let mut table = self.lock();
         table.unavailable.retain(|_, offering| offering.until > now);
         Ok(table.unavailable.values().cloned().collect())
+    }
+
+    async fn record_interruptions(&self, interruptions: &[SpotInterruption]) -> Result<(), PortError> {
+        let mut table = self.lock();
+        table.interruptions.extend(interruptions.iter().map(|one| (one.instance_id.clone(), one.clone())));
+        Ok(())
+    }
+
+    async fn interruptions(&self, now: Timestamp) -> Result<Vec<SpotInterruption>, PortError> {
+        let mut table = self.lock();
+        table.interruptions.retain(|_, one| one.until > now);
+        let mut interruptions: Vec<SpotInterruption> = table.interruptions.values().cloned().collect();
+        interruptions.sort();
+        Ok(interruptions)
     }
 
     async fn launch_budgets(&self, now: Timestamp) -> Result<Vec<LaunchBudget>, PortError> {
@@ -556,5 +596,42 @@ impl Decisions for MemoryClaims {
     async fn decisions(&self, limit: u32) -> Result<Vec<Decision>, PortError> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         Ok(self.lock().decisions.values().rev().take(limit).cloned().collect())
+    }
+}
+
+#[async_trait]
+impl Costs for MemoryClaims {
+    async fn open_costs(&self) -> Result<StoredCosts, PortError> {
+        Ok(self.lock().costs.clone())
+    }
+
+    async fn ended_nodes(&self, since: Timestamp) -> Result<Vec<EndedNode>, PortError> {
+        let from = ended_key(since, "");
+        Ok(self.lock().ended.range(from..).map(|(_, node)| node.clone()).collect())
+    }
+
+    async fn put_costs(&self, open: &StoredCosts, ended: &[StoredHour]) -> Result<u64, PortError> {
+        const OPERATION: &str = "claims put costs";
+        for bytes in ended.iter().map(|hour| hour.encoded.len()).chain([open.encoded.len()]) {
+            check_item(OPERATION, bytes)?;
+        }
+        let mut table = self.lock();
+        if table.costs.version != open.version {
+            return Err(conflict(OPERATION, "cost#open"));
+        }
+        let version = open.version + 1;
+        table.costs = StoredCosts { version, ..open.clone() };
+        table.hours.extend(ended.iter().map(|hour| (hour.key(), hour.clone())));
+        if let Some(latest) = table.hours.values().map(|hour| hour.hour).max() {
+            let since = |kept| latest.checked_sub(kept).unwrap_or(Timestamp::MIN);
+            let (hours, nodes) = (since(HOURS_KEPT), since(ENDED_KEPT));
+            table.hours.retain(|_, hour| hour.hour >= hours);
+            table.ended.retain(|_, node| node.ended >= nodes);
+        }
+        Ok(version)
+    }
+
+    async fn hours(&self, from: Timestamp, to: Timestamp) -> Result<Vec<StoredHour>, PortError> {
+        Ok(self.lock().hours.values().filter(|hour| hour.hour >= from && hour.hour < to).cloned().collect())
     }
 }

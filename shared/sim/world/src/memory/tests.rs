@@ -3,7 +3,7 @@ use crate::world::WorldClock;
 use jiff::Timestamp;
 use nodeless_model::claim::Charge;
 use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, ResourceList};
-use nodeless_ports::claims::{Created, PoolLimits};
+use nodeless_ports::claims::{Created, LaunchLimits, PoolLimits};
 use nodeless_ports::plans::{Commit, Committed, Leaving};
 use nodeless_ports::queue::{ShardMessage, WakeSource};
 use nodeless_ports::{Claims, ErrorKind, Plans, Queue, RecordKind, Records, StoredRecord};
@@ -17,6 +17,10 @@ mod contracts;
 async fn the_table_promises_what_the_one_in_dynamodb_does() {
     contracts::a_shard_is_written_only_over_the_version_that_was_read(&MemoryClaims::default()).await;
     contracts::claims_are_updated_all_or_none(&MemoryClaims::default()).await;
+    contracts::interruptions_are_remembered_until_their_time(&MemoryClaims::default()).await;
+    contracts::launches_stay_within_the_limits_of_the_cluster(&MemoryClaims::default()).await;
+    contracts::costs_are_written_only_over_the_version_that_was_read(&MemoryClaims::default()).await;
+    contracts::an_instance_that_ends_is_kept_with_the_deletion_of_its_claim(&MemoryClaims::default()).await;
 }
 
 fn charge(cpus: i64, dollars: f64) -> Charge {
@@ -63,7 +67,8 @@ async fn limits_hold_and_charges_are_given_back() {
 #[tokio::test]
 async fn what_a_plan_decides_is_written_while_no_other_plan_decides_anything() {
     let claims = MemoryClaims::default();
-    let limits = PoolLimits { resources: charge(5, 0.0).resources, dollars_per_hour: None };
+    let node_pool = PoolLimits { resources: charge(5, 0.0).resources, dollars_per_hour: None };
+    let limits = LaunchLimits { node_pool, ..LaunchLimits::default() };
     let (a, b) = ([claim("a", 4)], [claim("b", 1)]);
     let read = claims.plan_revision().await.unwrap();
     assert_eq!(claims.commit(Commit::Launch(&a, &limits), read).await, Ok(Committed::Written));

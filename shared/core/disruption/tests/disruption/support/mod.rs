@@ -11,7 +11,7 @@ use nodeless_model::node::NodeCondition;
 use nodeless_model::node_pool::{BudgetNodes, PoolUsage};
 pub use nodeless_model::test_support::budget;
 use nodeless_model::*;
-use nodeless_scheduling::{ClusterFacts, PoolOffer};
+use nodeless_scheduling::{ClusterFacts, ClusterUsage, PoolOffer};
 use std::collections::BTreeMap;
 
 pub const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
@@ -130,6 +130,8 @@ pub struct World {
     /// The labels of namespaces.
     pub namespaces: BTreeMap<String, StringMap>,
     pub not_evaluated: std::collections::BTreeSet<String>,
+    /// The limits of the cluster.
+    pub limits: ClusterLimits,
     pub options: Options,
     made: usize,
 }
@@ -149,6 +151,7 @@ impl World {
             volume_limits: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             not_evaluated: Default::default(),
+            limits: ClusterLimits::default(),
             options: Options { hash_version: "v-test".into(), ..Options::default() },
             made: 0,
         }
@@ -238,6 +241,7 @@ impl World {
             pool,
             instance_types: self.types.clone(),
             usage: self.usage(&pool.name),
+            cluster: self.cluster_usage(),
         });
         Cluster {
             nodes: self
@@ -278,6 +282,12 @@ impl World {
             cluster.under_way.push(command);
         }
         cluster
+    }
+
+    fn cluster_usage(&self) -> Option<ClusterUsage> {
+        let usages: Vec<PoolUsage> = self.pools.iter().map(|pool| self.usage(&pool.name)).collect();
+        let (limits, usage) = (self.limits.clone(), PoolUsage::sum(&usages));
+        Some(ClusterUsage { limits, usage }).filter(|cluster| !cluster.limits.are_none())
     }
 
     pub fn usage(&self, pool: &str) -> PoolUsage {

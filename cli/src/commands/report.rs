@@ -1,0 +1,99 @@
+//! `nodeless report`: what nodes cost, from the records of the claims table, which keeps them for 13 months.
+
+use crate::error::CliError;
+use crate::output;
+use crate::report::{self, Records, Times};
+use crate::table;
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+use nodeless_bill::report::{By, csv};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+#[command(
+    about = "Show what the nodes of a cluster cost, who requested them, what was idle and what was saved",
+    long_about = "Show what the nodes of a cluster cost, who requested them, what was idle, what spot and consolidation saved and what \
+interruptions cost, from the records of each hour in the claims table or from the output of `aws dynamodb query` for it. The table keeps \
+the records for 13 months. Without --from, the report begins with the month. --cluster uses the AWS configuration of the environment, and \
+needs the right dynamodb:Query on the table.",
+    after_long_help = "Examples:
+  nodeless report --cluster CLUSTER --by namespace
+  nodeless report --cluster CLUSTER --from 2026-10-01 --to 2026-11-01 -o html > october.html
+
+  aws dynamodb query --table-name TABLE --output json \\
+    --key-condition-expression 'pk = :cluster AND begins_with(sk, :hours)' \\
+    --expression-attribute-values '{\":cluster\": {\"S\": \"CLUSTER\"}, \":hours\": {\"S\": \"hour#2026-10\"}}' | nodeless report"
+)]
+pub(crate) struct Arguments {
+    /// Read the records of this cluster from its claims table
+    #[arg(long, value_name = "NAME", conflicts_with = "files")]
+    cluster: Option<String>,
+    /// The claims table [default: nodeless-NAME, as the Terraform module names it]
+    #[arg(long, value_name = "TABLE", requires = "cluster")]
+    table: Option<String>,
+    /// The start: a date or a full hour in UTC [default: the start of the month]
+    #[arg(long, value_name = "TIME", value_parser = report::time)]
+    from: Option<Timestamp>,
+    /// The end, exclusive: a date or a full hour in UTC [default: the end of the records]
+    #[arg(long, value_name = "TIME", value_parser = report::time)]
+    to: Option<Timestamp>,
+    /// By what costs are divided: nodepool, namespace, type, or label=KEY (label alone is label=app.kubernetes.io/name)
+    #[arg(long, value_name = "BY", default_value = "nodepool")]
+    by: By,
+    /// Files with the output of `aws dynamodb query --output json`, or - for standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    files: Vec<PathBuf>,
+    /// The output format
+    #[arg(long, short, value_enum, default_value_t = Format::Table)]
+    output: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Text with a table
+    Table,
+    /// CSV with the column names of FOCUS 1.2
+    Csv,
+    /// JSON
+    Json,
+    /// A self-contained HTML page
+    Html,
+}
+
+pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
+    let times = Times { from: arguments.from, to: arguments.to };
+    // What cannot be reported is refused before anything is read.
+    if let (Some(from), Some(to)) = (times.from, times.to)
+        && from >= to
+    {
+        return Err(CliError::ReportTimes { from, to });
+    }
+    let (records, cluster) = match &arguments.cluster {
+        Some(cluster) => (of_cluster(arguments, cluster, times).await?, cluster.clone()),
+        None => {
+            let items = table::read(&arguments.files)?;
+            let name = items.iter().find_map(table::Item::partition).unwrap_or("unknown").to_owned();
+            (report::of_items(&items)?, name)
+        }
+    };
+    let made = records.report(&cluster, times, arguments.by.clone())?;
+    match arguments.output {
+        Format::Table => output::print(report::text::render(&made)),
+        Format::Csv => output::print(csv(&made)),
+        Format::Json => output::line(serde_json::to_string_pretty(&made).map_err(CliError::Json)?),
+        Format::Html => output::print(report::html::page(&made)),
+    }
+    .map(drop)
+}
+
+#[cfg(feature = "aws")]
+async fn of_cluster(arguments: &Arguments, cluster: &str, times: Times) -> Result<Records, CliError> {
+    report::stored::read(cluster, arguments.table.as_deref(), times).await
+}
+
+#[cfg(not(feature = "aws"))]
+#[expect(clippy::unused_async, reason = "with the feature `aws` it waits for DynamoDB")]
+async fn of_cluster(arguments: &Arguments, _: &str, _: Times) -> Result<Records, CliError> {
+    let _ = &arguments.table;
+    Err(CliError::WithoutAws)
+}

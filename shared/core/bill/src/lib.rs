@@ -1,0 +1,25 @@
+//! What the nodes of a cluster cost: records of each hour and NodePool, and reports about them.
+//!
+//! [`accrue`] adds what nodes cost since the last time to the [`Open`] record of the cluster, and returns the records of the hours that
+//! have ended. [`report`] adds up such records. `docs/report.md` explains each number to users.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod accrue;
+mod budget;
+mod hour;
+mod labels;
+mod open;
+mod piece;
+mod price;
+pub mod report;
+mod share;
+mod stored;
+
+pub use accrue::{Accrual, Facts, LiveNode, PoolNow, accrue};
+pub use budget::{BUDGET, Budget, Warning, dollars_per_month};
+pub use hour::{
+    Amounts, Consolidation, Ended, Group, HourRecord, Interruptions, MAX_GROUPS, OTHER, OfferingCost, hour_of,
+};
+pub use labels::{CostLabels, CostLabelsError, MAX_LABELS};
+pub use open::{Open, PoolTotals};
+pub use stored::{StoredError, decode, encode};

@@ -1,0 +1,114 @@
+//! Reports as CSV, with the column names of FOCUS 1.2 where it has them. FOCUS names columns that it does not have with `x_`.
+
+use super::Report;
+use super::rows::{Period, Row};
+use nodeless_model::CapacityType;
+use std::fmt::Write as _;
+
+/// The columns. `docs/report.md` describes them.
+const COLUMNS: [&str; 30] = [
+    "ChargePeriodStart",
+    "ChargePeriodEnd",
+    "ChargeCategory",
+    "ChargeFrequency",
+    "ChargeDescription",
+    "BillingCurrency",
+    "EffectiveCost",
+    "ListCost",
+    "PricingCategory",
+    "ConsumedQuantity",
+    "ConsumedUnit",
+    "ProviderName",
+    "PublisherName",
+    "ServiceCategory",
+    "ServiceName",
+    "RegionId",
+    "AvailabilityZone",
+    "ResourceType",
+    "x_Cluster",
+    "x_NodePool",
+    "x_Namespace",
+    "x_Label",
+    "x_LabelValue",
+    "x_InstanceType",
+    "x_IdleCost",
+    "x_StartingCost",
+    "x_TerminatingCost",
+    "x_RequestedCpuHours",
+    "x_RequestedMemoryGiBHours",
+    "x_RequestedGpuHours",
+];
+
+/// The report as CSV (RFC 4180): a row for each row of each period.
+#[must_use]
+pub fn csv(report: &Report) -> String {
+    let mut text = COLUMNS.join(",") + "\r\n";
+    for period in &report.periods {
+        for row in &period.rows {
+            let values = values(report, period, row).map(|value| field(&value));
+            let _ = write!(text, "{}\r\n", values.join(","));
+        }
+    }
+    text
+}
+
+fn values(report: &Report, period: &Period, row: &Row) -> [String; 30] {
+    let costs = &row.costs;
+    let only = |by: &str, value: &str| if report.by == by { value.to_owned() } else { String::new() };
+    let label = report.by.strip_prefix("label=").unwrap_or_default();
+    let (is_type, of_nodes) = (report.by == "type", costs.node_hours > 0.0);
+    // Spot instances have a price that changes; those in a reservation are part of a commitment.
+    let category = row.capacity_type.map_or("", |kind| match kind {
+        CapacityType::Spot => "Dynamic",
+        CapacityType::OnDemand => "Standard",
+        CapacityType::Reserved => "Committed",
+    });
+    let zone = row.zone.clone().unwrap_or_default();
+    let region = zone.strip_suffix(|end: char| end.is_ascii_lowercase()).unwrap_or_default().to_owned();
+    [
+        period.start.to_string(),
+        period.end.to_string(),
+        "Usage".into(),
+        "Usage-Based".into(),
+        format!("Nodes of cluster {}: {} {}", report.cluster, report.by, row.name),
+        "USD".into(),
+        amount(costs.dollars),
+        amount(costs.on_demand_dollars),
+        category.into(),
+        if of_nodes { amount(costs.node_hours) } else { String::new() },
+        if of_nodes { "Hours".into() } else { String::new() },
+        "AWS".into(),
+        "AWS".into(),
+        "Compute".into(),
+        "Amazon Elastic Compute Cloud".into(),
+        region,
+        zone,
+        if is_type { "Instance".into() } else { String::new() },
+        report.cluster.clone(),
+        only("nodepool", &row.name),
+        only("namespace", &row.name),
+        label.to_owned(),
+        if label.is_empty() { String::new() } else { row.name.clone() },
+        only("type", &row.name),
+        amount(costs.idle_dollars),
+        amount(costs.starting_dollars),
+        amount(costs.terminating_dollars),
+        amount(costs.requested.cpu),
+        amount(costs.requested.memory),
+        amount(costs.requested.gpu),
+    ]
+}
+
+/// Six decimal places, as prices have.
+fn amount(value: f64) -> String {
+    ((value * 1e6).round() / 1e6 + 0.0).to_string()
+}
+
+/// Quoted where it has to be.
+fn field(value: &str) -> String {
+    if value.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", value.replace('"', "\"\""))
+    } else {
+        value.to_owned()
+    }
+}

@@ -1,0 +1,230 @@
+//! The rows of a report.
+
+use crate::hour::{Amounts, Group, HourRecord};
+use crate::open::{day_of, hours, start_of};
+use jiff::{SignedDuration, Timestamp};
+use nodeless_model::CapacityType;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// The row of what no pod requested on initialized nodes.
+pub const IDLE: &str = "(idle)";
+/// The row of nodes until they are initialized.
+pub const STARTING: &str = "(starting)";
+/// The row of nodes that terminate.
+pub const LEAVING: &str = "(terminating)";
+
+/// By what rows are formed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum By {
+    /// A row for each NodePool.
+    NodePool,
+    /// A row for each namespace.
+    Namespace,
+    /// A row for each value of a label of pods.
+    Label(String),
+    /// A row for each instance type, zone and capacity type.
+    Type,
+}
+
+/// What rows cannot be formed by.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not nodepool, namespace, type or label=KEY, such as label=app.kubernetes.io/name")]
+pub struct ByError(String);
+
+impl FromStr for By {
+    type Err = ByError;
+
+    fn from_str(text: &str) -> Result<Self, ByError> {
+        match text {
+            "nodepool" => Ok(Self::NodePool),
+            "namespace" => Ok(Self::Namespace),
+            "type" => Ok(Self::Type),
+            "label" => Ok(Self::Label("app.kubernetes.io/name".to_owned())),
+            other => match other.strip_prefix("label=") {
+                Some(key) if !key.is_empty() => Ok(Self::Label(key.to_owned())),
+                _ => Err(ByError(other.to_owned())),
+            },
+        }
+    }
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NodePool => f.write_str("nodepool"),
+            Self::Namespace => f.write_str("namespace"),
+            Self::Type => f.write_str("type"),
+            Self::Label(key) => write!(f, "label={key}"),
+        }
+    }
+}
+
+/// What something cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Costs {
+    /// Hours of instances; zero for pods.
+    pub node_hours: f64,
+    /// Dollars.
+    pub dollars: f64,
+    /// Dollars at on-demand prices; for pods the same share of them as of the dollars.
+    pub on_demand_dollars: f64,
+    /// The part of the dollars for what no pod requested on initialized nodes.
+    pub idle_dollars: f64,
+    /// The part of the dollars of nodes that were not yet initialized.
+    pub starting_dollars: f64,
+    /// The part of the dollars of nodes that terminated.
+    pub terminating_dollars: f64,
+    /// What pods requested.
+    pub requested: Amounts,
+}
+
+/// A row.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Row {
+    /// A NodePool, a namespace, the value of a label, or an instance type. In parentheses what none of them requested.
+    pub name: String,
+    /// The availability zone of instances of a type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// The capacity type of instances of a type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity_type: Option<CapacityType>,
+    /// What it cost.
+    #[serde(flatten)]
+    pub costs: Costs,
+}
+
+/// The rows of an hour or a day.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Period {
+    /// The start.
+    pub start: Timestamp,
+    /// The end, exclusive.
+    pub end: Timestamp,
+    /// The rows, the dearest first.
+    pub rows: Vec<Row>,
+}
+
+type Key = (String, Option<String>, Option<CapacityType>);
+
+impl Costs {
+    /// Adds others.
+    pub fn add(&mut self, other: Self) {
+        self.node_hours += other.node_hours;
+        self.dollars += other.dollars;
+        self.on_demand_dollars += other.on_demand_dollars;
+        self.idle_dollars += other.idle_dollars;
+        self.starting_dollars += other.starting_dollars;
+        self.terminating_dollars += other.terminating_dollars;
+        self.requested.add(other.requested);
+    }
+
+    /// Those of a record.
+    #[must_use]
+    pub fn of(record: &HourRecord) -> Self {
+        Self {
+            node_hours: record.seconds() / 3600.0,
+            dollars: record.dollars(),
+            on_demand_dollars: record.on_demand_dollars(),
+            idle_dollars: record.idle,
+            starting_dollars: record.starting,
+            terminating_dollars: record.leaving,
+            requested: record.requested,
+        }
+    }
+}
+
+/// The rows of records, the dearest first.
+pub(super) fn rows(records: &[&HourRecord], by: &By) -> Vec<Row> {
+    let mut all: BTreeMap<Key, Costs> = BTreeMap::new();
+    for record in records {
+        for (key, costs) in parts(record, by) {
+            all.entry(key).or_default().add(costs);
+        }
+    }
+    let row = |((name, zone, capacity_type), costs)| Row { name, zone, capacity_type, costs };
+    let mut rows: Vec<Row> = all.into_iter().map(row).collect();
+    // The sort is stable: rows that cost the same stay in the order of their names.
+    rows.sort_by(|a, b| b.costs.dollars.total_cmp(&a.costs.dollars));
+    rows
+}
+
+/// The rows of each hour or day in a time.
+pub(super) fn periods(
+    records: &[&HourRecord],
+    by: &By,
+    (from, to): (Timestamp, Timestamp),
+    by_hours: bool,
+) -> Vec<Period> {
+    let start = |record: &HourRecord| if by_hours { record.hour } else { start_of(day_of(record.hour)) };
+    let mut all: BTreeMap<Timestamp, Vec<&HourRecord>> = BTreeMap::new();
+    for record in records {
+        all.entry(start(record)).or_default().push(record);
+    }
+    let length = SignedDuration::from_hours(if by_hours { 1 } else { 24 });
+    let period = |(start, records): (Timestamp, Vec<&HourRecord>)| {
+        let end = start.checked_add(length).unwrap_or(to);
+        Period { start: start.max(from), end: end.min(to).max(start), rows: rows(&records, by) }
+    };
+    all.into_iter().map(period).filter(|period| hours(period.start, period.end) > 0.0).collect()
+}
+
+/// The parts of a record.
+fn parts(record: &HourRecord, by: &By) -> Vec<(Key, Costs)> {
+    let named = |name: &str| (name.to_owned(), None, None);
+    match by {
+        By::NodePool => vec![(named(&record.node_pool), Costs::of(record))],
+        By::Type => record
+            .offerings
+            .iter()
+            .map(|it| {
+                let key = (it.instance_type.clone(), Some(it.zone.clone()), Some(it.capacity_type));
+                let costs = Costs {
+                    node_hours: it.seconds / 3600.0,
+                    dollars: it.dollars,
+                    on_demand_dollars: it.on_demand_dollars,
+                    ..Costs::default()
+                };
+                (key, costs)
+            })
+            .collect(),
+        By::Namespace => groups(record, &record.namespaces, None),
+        By::Label(key) => {
+            let nothing = BTreeMap::new();
+            groups(record, record.labels.get(key).unwrap_or(&nothing), Some(key))
+        }
+    }
+}
+
+/// What the pods of each group cost, and what is left of the price of the nodes.
+fn groups(record: &HourRecord, groups: &BTreeMap<String, Group>, label: Option<&str>) -> Vec<(Key, Costs)> {
+    let dollars = record.dollars();
+    let on_demand = if dollars > 0.0 { record.on_demand_dollars() / dollars } else { 1.0 };
+    let of = |name: &str, dollars: f64, requested: Amounts| {
+        let costs = Costs { dollars, on_demand_dollars: dollars * on_demand, requested, ..Costs::default() };
+        ((name.to_owned(), None, None), costs)
+    };
+    let mut parts: Vec<(Key, Costs)> =
+        groups.iter().map(|(name, group)| of(name, group.dollars, group.requested)).collect();
+    let grouped: f64 = groups.values().map(|group| group.dollars).sum();
+    if let Some(label) = label {
+        let rest = dollars - record.idle - record.starting - record.leaving - grouped;
+        let mut requested = record.requested;
+        groups.values().for_each(|group| requested.add(group.requested.times(-1.0)));
+        parts.push(of(&format!("(no label {label})"), rest.max(0.0), requested));
+    }
+    let idle = Costs { idle_dollars: record.idle, ..of(IDLE, record.idle, Amounts::default()).1 };
+    let starting = Costs { starting_dollars: record.starting, ..of(STARTING, record.starting, Amounts::default()).1 };
+    let leaving = Costs { terminating_dollars: record.leaving, ..of(LEAVING, record.leaving, Amounts::default()).1 };
+    parts.extend(
+        [(IDLE, idle), (STARTING, starting), (LEAVING, leaving)].map(|(name, it)| ((name.to_owned(), None, None), it)),
+    );
+    parts.retain(|(_, costs)| costs.dollars > 0.0 || costs.requested != Amounts::default());
+    parts
+}

@@ -1,0 +1,83 @@
+//! Launches with fewer instance types or capacity types than were planned.
+
+use nodeless_model::{
+    CapacityType, InstanceType, Offering, Quantity, Requirement, Requirements, ResourceList, labels, resources,
+};
+use nodeless_scheduling::{ChosenOffering, Launch, PoolOffer, PricedType};
+use std::collections::BTreeSet;
+
+/// Whether a launch may have a capacity type.
+pub(crate) fn allows(launch: &Launch, capacity_type: CapacityType) -> bool {
+    launch.requirements.get(labels::CAPACITY_TYPE).is_none_or(|requirement| requirement.has(capacity_type.as_str()))
+}
+
+/// The launch with only its on-demand offerings. `None` if it does not allow on-demand, if no offering is available, or if
+/// the types that are left do not satisfy `minValues`.
+pub(crate) fn on_demand(launch: &Launch, offer: &PoolOffer<'_>) -> Option<Launch> {
+    if !allows(launch, CapacityType::OnDemand) {
+        return None;
+    }
+    let mut launch = launch.clone();
+    launch.requirements.add(labels::CAPACITY_TYPE, Requirement::one_of([CapacityType::OnDemand.as_str()]));
+    let listed: BTreeSet<&str> = launch.instance_types.iter().map(|kind| kind.name.as_str()).collect();
+    let kinds = offer.instance_types.iter().filter(|kind| listed.contains(kind.name.as_str()));
+    let mut kinds: Vec<&InstanceType> =
+        kinds.filter(|kind| kind.available_offerings(&launch.requirements).next().is_some()).collect();
+    if kinds.is_empty() || (!launch.min_values_relaxed && first_short(offer, &kinds).is_some()) {
+        return None;
+    }
+    cheapest_first(&mut kinds, &launch.requirements);
+    Some(rebuilt(launch, &kinds))
+}
+
+/// Sorts instance types by the price of their cheapest offering that meets the requirements.
+pub(crate) fn cheapest_first(kinds: &mut [&InstanceType], requirements: &Requirements) {
+    let priced = |kind: &InstanceType| kind.cheapest_offering(requirements).map_or(f64::INFINITY, |one| one.price);
+    kinds.sort_by(|a, b| priced(a).total_cmp(&priced(b)).then_with(|| a.name.cmp(&b.name)));
+}
+
+/// The first `minValues` that these types do not satisfy.
+pub(crate) fn first_short(offer: &PoolOffer<'_>, kinds: &[&InstanceType]) -> Option<String> {
+    offer.pool.template.requirements.iter().find_map(|(key, requirement)| {
+        let least = requirement.min_values()?;
+        let listed = kinds.iter().filter_map(|kind| kind.requirements.get(key).and_then(Requirement::values));
+        let values: BTreeSet<&String> = listed.flatten().collect();
+        (values.len() < least as usize).then(|| key.to_owned())
+    })
+}
+
+/// The launch with only these types.
+pub(crate) fn rebuilt(mut launch: Launch, kinds: &[&InstanceType]) -> Launch {
+    let offerings: Vec<(&InstanceType, &Offering)> = kinds
+        .iter()
+        .flat_map(|kind| kind.available_offerings(&launch.requirements).map(|offering| (*kind, offering)))
+        .collect();
+    let mut greatest = ResourceList::new();
+    for kind in kinds {
+        greatest.max_with(&kind.capacity);
+    }
+    greatest.set(resources::name::NODES, Quantity::from_units(1));
+    launch.charge.resources = greatest;
+    launch.charge.dollars_per_hour = offerings.iter().map(|(_, offering)| offering.price).fold(0.0, f64::max);
+    if let Some((kind, offering)) = offerings.iter().min_by(|(_, a), (_, b)| a.cmp_price(b)) {
+        launch.offering = ChosenOffering {
+            instance_type: kind.name.clone(),
+            zone: offering.zone.clone(),
+            capacity_type: offering.capacity_type,
+            price: offering.price,
+        };
+    }
+    let cheapest = |kind: &InstanceType| {
+        let of_kind = offerings.iter().filter(|(other, _)| other.name == kind.name);
+        of_kind.map(|(_, offering)| offering.price).fold(f64::INFINITY, f64::min)
+    };
+    launch.instance_types =
+        kinds.iter().map(|kind| PricedType { name: kind.name.clone(), price: cheapest(kind) }).collect();
+    let zones: BTreeSet<&str> = offerings.iter().map(|(_, offering)| offering.zone.as_str()).collect();
+    let capacity_types: BTreeSet<&str> =
+        offerings.iter().map(|(_, offering)| offering.capacity_type.as_str()).collect();
+    launch.requirements.add(labels::INSTANCE_TYPE, Requirement::one_of(kinds.iter().map(|kind| kind.name.as_str())));
+    launch.requirements.add(labels::ZONE, Requirement::one_of(zones));
+    launch.requirements.add(labels::CAPACITY_TYPE, Requirement::one_of(capacity_types));
+    launch
+}

@@ -1,0 +1,125 @@
+//! Instances that have ended: what is left of a claim when its record is deleted.
+
+use crate::claim::{CapacityType, ConditionStatus, NodeClaim, TerminationReason, condition};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// An instance that has ended. It is written with the deletion of its claim, so that its whole time is counted once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndedNode {
+    /// The name of the claim.
+    pub name: String,
+    /// The NodePool.
+    pub node_pool: String,
+    /// The instance type.
+    pub instance_type: String,
+    /// The availability zone, by name.
+    pub zone: String,
+    /// The capacity type.
+    pub capacity_type: CapacityType,
+    /// Dollars per hour at launch; zero if unknown.
+    pub price: f64,
+    /// When EC2 launched it.
+    pub launched: Timestamp,
+    /// When its node was initialized, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initialized: Option<Timestamp>,
+    /// When its termination was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaving: Option<Timestamp>,
+    /// When nodeless requested its termination from EC2, or saw that it shuts down: EC2 bills nothing from then on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Timestamp>,
+    /// When its claim was deleted, which is after EC2 reported that it is terminated.
+    pub ended: Timestamp,
+    /// Why it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<TerminationReason>,
+}
+
+impl EndedNode {
+    /// The instance of a claim that is deleted now; `None` if it never had one.
+    #[must_use]
+    pub fn of(claim: &NodeClaim, now: Timestamp) -> Option<Self> {
+        let instance = claim.status.instance.as_ref()?;
+        Some(Self {
+            name: claim.name.clone(),
+            node_pool: claim.node_pool.clone(),
+            instance_type: instance.instance_type.clone(),
+            zone: instance.zone.clone(),
+            capacity_type: instance.capacity_type,
+            price: instance.price,
+            launched: instance.launched,
+            initialized: claim.initialized_at(),
+            leaving: claim.status.termination.as_ref().map(|termination| termination.requested),
+            stopped: claim.stopped_at(),
+            ended: now,
+            reason: claim.status.termination.as_ref().map(|termination| termination.reason),
+        })
+    }
+}
+
+impl NodeClaim {
+    /// When its node was initialized, if it was.
+    #[must_use]
+    pub fn initialized_at(&self) -> Option<Timestamp> {
+        self.true_since(condition::INITIALIZED)
+    }
+
+    /// When nodeless requested the termination of its instance from EC2, or saw that it shuts down.
+    #[must_use]
+    pub fn stopped_at(&self) -> Option<Timestamp> {
+        self.true_since(condition::INSTANCE_TERMINATING)
+    }
+
+    fn true_since(&self, kind: &str) -> Option<Timestamp> {
+        let condition = self.condition(kind)?;
+        (condition.status == ConditionStatus::True).then_some(condition.last_transition_time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus, Phase, Termination};
+
+    #[test]
+    fn what_is_left_of_a_claim_is_its_instance() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut claim = NodeClaim {
+            name: "default-a".into(),
+            uid: "uid".into(),
+            node_pool: "default".into(),
+            node_class: "default".into(),
+            created: at(0),
+            version: 3,
+            spec: NodeClaimSpec::default(),
+            phase: Phase::Gone,
+            status: NodeClaimStatus::default(),
+        };
+        assert_eq!(EndedNode::of(&claim, at(90)), None);
+        claim.status.instance = Some(LaunchedInstance {
+            id: "i-1".into(),
+            instance_type: "m5.large".into(),
+            zone: "us-east-1a".into(),
+            capacity_type: CapacityType::Spot,
+            price: 0.04,
+            image_id: "ami-1".into(),
+            private_dns_name: None,
+            reservation_id: None,
+            subnet_id: None,
+            security_group_ids: Vec::new(),
+            launched: at(10),
+        });
+        claim.set_condition(condition::INITIALIZED, ConditionStatus::True, "Initialized", "", at(40));
+        let (reason, requested) = (TerminationReason::Interrupted, at(70));
+        claim.status.termination = Some(Termination { reason, message: String::new(), requested, deadline: None });
+        let ended = EndedNode::of(&claim, at(90)).unwrap();
+        assert_eq!((ended.launched, ended.initialized, ended.leaving), (at(10), Some(at(40)), Some(at(70))));
+        assert_eq!(ended.stopped, None);
+        claim.set_condition(condition::INSTANCE_TERMINATING, ConditionStatus::True, "InstanceTerminating", "", at(80));
+        assert_eq!(EndedNode::of(&claim, at(90)).unwrap().stopped, Some(at(80)));
+        assert_eq!((ended.ended, ended.reason, ended.instance_type.as_str()), (at(90), Some(reason), "m5.large"));
+    }
+}

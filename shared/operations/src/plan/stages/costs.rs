@@ -1,0 +1,174 @@
+//! Records what nodes cost since the last time, every few minutes and when an hour has ended, and compares it with budgets.
+
+use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
+use crate::plan::cluster_state::ClusterState;
+use crate::plan::report::Outcome;
+use crate::plan::snapshot::{RecordedCosts, Snapshot};
+use jiff::{SignedDuration, Timestamp};
+use nodeless_bill::{
+    Accrual, Budget, Facts, HourRecord, LiveNode, Open, PoolNow, StoredError, accrue, decode, dollars_per_month,
+    encode, hour_of,
+};
+use nodeless_model::events::{budget_exceeded, budget_invalid};
+use nodeless_model::object::ObjectRef;
+use nodeless_model::{EndedNode, StringMap};
+use nodeless_ports::costs::{StoredCosts, StoredHour};
+use std::collections::BTreeMap;
+
+/// How often costs are recorded.
+const INTERVAL: SignedDuration = SignedDuration::from_mins(5);
+/// The largest open record, well below the 400 kB that an item may have.
+const OPEN_BYTES: usize = 300_000;
+
+/// Whether costs that are recorded until a time are recorded again.
+pub(in crate::plan) fn is_due(through: Timestamp, now: Timestamp) -> bool {
+    now.duration_since(through) >= INTERVAL || hour_of(now) > hour_of(through)
+}
+
+/// From which time on the ends of instances are read. What cannot be decoded is reported when it is used.
+pub(in crate::plan) fn ended_since(stored: &StoredCosts, now: Timestamp) -> Timestamp {
+    let open = open(stored).ok().flatten();
+    open.map_or(now, |open| open.ended_since())
+}
+
+/// The open record that is stored, if there is one.
+fn open(stored: &StoredCosts) -> Result<Option<Open>, StoredError> {
+    if stored.version == 0 { Ok(None) } else { decode(&stored.encoded).map(Some) }
+}
+
+/// The writes that record what nodes cost.
+pub(in crate::plan) struct Recording {
+    pub(in crate::plan) batch: Batch,
+    accrual: Option<Accrual>,
+}
+
+/// What follows after they are recorded.
+pub(in crate::plan) struct Recorded {
+    pub(in crate::plan) batch: Batch,
+    pub(in crate::plan) outcome: Outcome,
+}
+
+/// Adds what nodes cost to what was read.
+pub(in crate::plan) fn record(snapshot: &Snapshot, read: Option<Written>) -> Recording {
+    let batch = |actions| Batch::in_turn(Stage::Costs, actions);
+    let RecordedCosts { open: stored, ended } = match read {
+        Some(Written::Costs(read)) => *read,
+        other => {
+            let why = other.as_ref().and_then(Written::problem).unwrap_or("they were not read").to_owned();
+            return Recording { batch: batch(vec![not_recorded(why)]), accrual: None };
+        }
+    };
+    let nothing = |action| Recording { batch: batch(vec![action]), accrual: None };
+    let open = match open(&stored) {
+        Ok(open) => open,
+        Err(error) => return unreadable(snapshot, &error),
+    };
+    // Another planner has recorded them meanwhile.
+    if let Some(open) = open.as_ref().filter(|open| !is_due(open.through, snapshot.now)) {
+        return nothing(Action::NoteCosts(open.through));
+    }
+    let accrual = add(snapshot, open.as_ref(), &ended);
+    match put(stored.version, &accrual) {
+        Ok(put) => Recording { batch: batch(vec![put]), accrual: Some(accrual) },
+        Err(error) => nothing(not_recorded(error.to_string())),
+    }
+}
+
+fn not_recorded(why: String) -> Action {
+    Action::Log(PlanLine::CostsNotRecorded { why })
+}
+
+/// Every plan would find the same, so it is tried again after a while only.
+fn unreadable(snapshot: &Snapshot, error: &StoredError) -> Recording {
+    let why =
+        format!("the item cost#open of the claims table cannot be read: {error}; or delete it, and records begin anew");
+    let actions = vec![not_recorded(why), Action::NoteCosts(snapshot.now)];
+    Recording { batch: Batch::in_turn(Stage::Costs, actions), accrual: None }
+}
+
+/// What nodes cost until now. Claims are those that were read: what this plan launches is launched later.
+fn add(snapshot: &Snapshot, open: Option<&Open>, ended: &[EndedNode]) -> Accrual {
+    let state = ClusterState::new(&snapshot.view, &snapshot.claims);
+    let mut places: BTreeMap<&str, _> =
+        state.places.iter().filter_map(|place| Some((place.claim?.name.as_str(), place))).collect();
+    let live = |claim| {
+        let claim: &nodeless_model::NodeClaim = claim;
+        let place = places.remove(claim.name.as_str());
+        let node = place.and_then(|place| place.node);
+        LiveNode {
+            claim,
+            allocatable: node.map_or(&claim.status.allocatable, |node| &node.allocatable),
+            pods: place.map(|place| place.pods.clone()).unwrap_or_default(),
+        }
+    };
+    let nodes: Vec<LiveNode<'_>> = snapshot.claims.iter().map(live).collect();
+    let labels = snapshot.settings.cost_labels.keys();
+    let (now, catalog, budgets) = (snapshot.now, snapshot.catalog.as_ref(), budgets(snapshot));
+    accrue(open, &Facts { now, nodes: &nodes, ended, catalog, labels, budgets })
+}
+
+/// The valid budgets of the cluster and of NodePools.
+fn budgets(snapshot: &Snapshot) -> BTreeMap<String, f64> {
+    let of_pools = snapshot.view.node_pools.iter().map(|pool| (pool.name.as_str(), &pool.disruption.annotations));
+    let all = of_pools.chain([("", &snapshot.view.annotations)]);
+    all.filter_map(|(name, annotations)| Some((name.to_owned(), dollars_per_month(annotations).ok()??))).collect()
+}
+
+fn put(version: u64, accrual: &Accrual) -> Result<Action, StoredError> {
+    let hour = |record: &HourRecord| {
+        Ok(StoredHour { hour: record.hour, node_pool: record.node_pool.clone(), encoded: encode(record)? })
+    };
+    let hours: Result<Vec<StoredHour>, StoredError> = accrual.closed.iter().map(hour).collect();
+    Ok(Action::PutCosts(StoredCosts { version, encoded: accrual.open.encode_within(OPEN_BYTES)? }, hours?))
+}
+
+impl Recording {
+    /// After the write.
+    pub(in crate::plan) fn done(self, snapshot: &Snapshot, written: &[Written]) -> Recorded {
+        let nothing = || Recorded { batch: Batch::each(Stage::Costs, Vec::new()), outcome: Outcome::default() };
+        let Some(accrual) = self.accrual else { return nothing() };
+        // What another process wrote first, the next plan reads. A write that failed is logged.
+        if !matches!(written, [Written::Version(_)]) {
+            return nothing();
+        }
+        let mut actions = vec![Action::NoteCosts(accrual.open.through)];
+        let mut outcome = Outcome::default();
+        compare(snapshot, &accrual.pools, &mut actions, &mut outcome);
+        actions.extend(accrual.pools.into_iter().map(|pool| Action::Log(PlanLine::CostsRecorded(pool))));
+        Recorded { batch: Batch::each(Stage::Costs, actions), outcome }
+    }
+}
+
+/// Compares what the cluster and each NodePool cost with their budgets.
+fn compare(snapshot: &Snapshot, pools: &[PoolNow], actions: &mut Vec<Action>, outcome: &mut Outcome) {
+    let mut one = |object: ObjectRef, name: &str, annotations: &StringMap, costs: &PoolNow| match dollars_per_month(
+        annotations,
+    ) {
+        Ok(None) => {}
+        Err(why) => outcome.events.push(budget_invalid(object, &why)),
+        Ok(Some(dollars_per_month)) => {
+            let (this_month, at_this_pace) = (costs.dollars_this_month, costs.dollars_this_month_at_this_pace);
+            if let Some(message) = (Budget { dollars_per_month, this_month, at_this_pace }).message() {
+                outcome.over_budget += 1;
+                outcome.events.push(budget_exceeded(object, &message));
+                actions.push(Action::Log(PlanLine::BudgetExceeded {
+                    node_pool: name.to_owned(),
+                    dollars_per_month,
+                    dollars_this_month: this_month,
+                    dollars_this_month_at_this_pace: at_this_pace,
+                }));
+            }
+        }
+    };
+    let mut all = PoolNow::default();
+    for pool in pools {
+        all.dollars_this_month += pool.dollars_this_month;
+        all.dollars_this_month_at_this_pace += pool.dollars_this_month_at_this_pace;
+    }
+    one(ObjectRef::namespace("kube-system"), "", &snapshot.view.annotations, &all);
+    let nothing = PoolNow::default();
+    for pool in &snapshot.view.node_pools {
+        let costs = pools.iter().find(|it| it.node_pool == pool.name).unwrap_or(&nothing);
+        one(pool.into(), &pool.name, &pool.disruption.annotations, costs);
+    }
+}

@@ -1,0 +1,109 @@
+//! The time of instances that the cost records contain, against that of the account.
+
+use crate::Driver;
+use futures::FutureExt as _;
+use jiff::Timestamp;
+use nodeless_bill::{HourRecord, Open, decode};
+use nodeless_fake_aws::Instance;
+use nodeless_model::NodeClaim;
+use nodeless_ports::Costs as _;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How exactly the time of an instance is known: launches and ends are known to the second.
+const EXACT: f64 = 2.0;
+
+/// The time of an instance.
+#[derive(Clone, Debug)]
+struct Life {
+    /// When EC2 launched it, and since when its claim says so. The claim of an adopted instance is written much later.
+    launched: Timestamp,
+    claimed: Timestamp,
+    /// When EC2 began to terminate it, if it has.
+    stopped: Option<Timestamp>,
+    /// When its claim was found to have ended or to be about to, if it was.
+    released: Option<Timestamp>,
+}
+
+/// The times of all instances that claims had, by id.
+#[derive(Debug, Default)]
+pub(crate) struct RecordedTime {
+    lives: BTreeMap<String, Life>,
+}
+
+impl RecordedTime {
+    /// Observes claims and instances.
+    pub(crate) fn observe(&mut self, claims: &[NodeClaim], instances: &[Instance], now: Timestamp) {
+        let launched: BTreeMap<&str, &Instance> = instances.iter().map(|it| (it.id.as_str(), it)).collect();
+        let mut claimed = BTreeSet::new();
+        for claim in claims {
+            let Some(own) = &claim.status.instance else { continue };
+            claimed.insert(own.id.as_str());
+            let life = self.lives.entry(own.id.clone()).or_insert_with(|| Life {
+                launched: launched.get(own.id.as_str()).map_or(own.launched, |instance| instance.launched),
+                claimed: now,
+                stopped: None,
+                released: None,
+            });
+            life.released = life.released.or_else(|| claim.stopped_at());
+        }
+        for (id, life) in &mut self.lives {
+            if life.stopped.is_none() {
+                life.stopped = launched.get(id.as_str()).and_then(|instance| instance.stopped);
+            }
+            if !claimed.contains(id.as_str()) {
+                life.released.get_or_insert(now);
+            }
+        }
+    }
+
+    /// What is wrong with the records, if anything: the difference between their time and that of the account is larger than it can
+    /// be, given when claims got their instances and lost them.
+    pub(crate) fn wrong(&self, driver: &Driver) -> Option<String> {
+        let claims = driver.claims();
+        let stored = claims.open_costs().now_or_never()?.ok()?;
+        if stored.version == 0 {
+            return (!self.lives.is_empty()).then(|| "instances ran, and nothing is recorded".to_owned());
+        }
+        let open: Open = match decode(&stored.encoded) {
+            Ok(open) => open,
+            Err(error) => return Some(format!("the open record cannot be read: {error}")),
+        };
+        let hours = claims.hours(Timestamp::MIN, Timestamp::MAX).now_or_never()?.ok()?;
+        let mut recorded: f64 = open.hours.iter().map(HourRecord::seconds).sum();
+        for hour in &hours {
+            match decode::<HourRecord>(&hour.encoded) {
+                Ok(record) => recorded += record.seconds(),
+                Err(error) => return Some(format!("the record of {} cannot be read: {error}", hour.key())),
+            }
+        }
+        let (mut exact, mut doubt) = (0.0, EXACT);
+        for life in self.lives.values() {
+            let (seconds, unsure) = life.seconds(open.since, open.through);
+            exact += seconds;
+            doubt += unsure;
+        }
+        let difference = (recorded - exact).abs();
+        (difference > doubt).then(|| {
+            format!(
+                "{recorded:.0} s of instances are recorded until {}, and they ran {exact:.0} s, give or take {doubt:.0} s",
+                open.through
+            )
+        })
+    }
+}
+
+impl Life {
+    /// The seconds from the launch to the end in EC2 that should be recorded, and how many of them may be missing or too many: while
+    /// nodeless did not know of the launch or the end, or knew of the end before EC2.
+    fn seconds(&self, since: Timestamp, through: Timestamp) -> (f64, f64) {
+        let within = |at: Timestamp| at.clamp(since, through);
+        let between = |from: Timestamp, to: Timestamp| within(to).duration_since(within(from)).as_secs_f64();
+        let end = self.stopped.unwrap_or(Timestamp::MAX);
+        let seconds = between(self.launched, end).max(0.0);
+        let released = self.released.unwrap_or(Timestamp::MAX);
+        let late = between(end, released).abs();
+        // A claim that was decided before the launch counts from it, one that adopts an instance from its first record on.
+        let unknown = between(self.launched, self.claimed).max(0.0);
+        (seconds, EXACT + late + unknown)
+    }
+}
