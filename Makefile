@@ -90,7 +90,7 @@ test: test-rust test-terraform ## Run every test
 
 .PHONY: test-fast
 test-fast: ## Run the tests of the pure crates (shared/core): no emulator
-	cargo test $(addprefix -p nodeless-,model bill catalog scheduling disruption lifecycle launch snapshot view)
+	cargo test $(addprefix -p nodeless-,$(notdir $(wildcard shared/core/*)))
 
 .PHONY: simulate
 simulate: ## Run 200 seeds of the simulation with all faults

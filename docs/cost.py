@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Generates docs/cost.md from docs/measurements.json and AWS's list prices.
 
+    make dynamodb
     cargo build --release -p planner -p lifecycle -p interruption -p catalog -p wake -p installer
-    cargo run --release -p nodeless-tests --all-features --example measure-functions > docs/measurements.json
+    cargo run --release -p nodeless-tests --all-features --example measure-sizes -- 100 1000 > docs/measurements.json
     python3 docs/cost.py
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 DOCS = Path(__file__).resolve().parent
 MINUTES = 60 * 24 * 30
@@ -29,128 +31,192 @@ LOGS_GB = 0.50
 
 # Lambda keeps about five long polls of 20 seconds open on each queue, even if it is empty.
 POLLS_A_MINUTE = 15
-# The memory of the functions in GB (terraform/variables.tf), and the number of invocations in an idle month.
-MEMORY = {"planner": 1.0, "lifecycle": 0.5, "catalog": 1.0}
+# Lambda gives a function of this memory one vCPU, and less in proportion:
+# https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html
+ONE_VCPU_MB = 1769
+# The memory of the functions in MB (terraform/variables.tf), and the number of invocations in an idle month.
+MEMORY = {"planner": 1024, "lifecycle": 512, "catalog": 1024}
 RUNS = {"planner": MINUTES, "lifecycle": MINUTES, "catalog": MINUTES / 5}
-# The metrics that are published in every hour of an idle month; others are published only in hours with activity.
-IDLE_METRICS = 11
+# The metrics that are published in every hour of an idle month (shared/operations/tests/operations/events.rs lists them); others are
+# published only in hours with activity.
+IDLE_METRICS = 7
 # 20 alarms; CloudWatch charges for each metric of an alarm, and stale and wake-silent have two.
 ALARMS = 22
-LOG_KB_A_MINUTE = 3.0
+
+Size = dict[str, Any]
+
+
+def billed_seconds(name: str, seconds: float, processor_seconds: float) -> float:
+    """What Lambda bills: the processor time at the function's part of a vCPU, and the time that it waits for answers."""
+    waiting = max(seconds - processor_seconds, 0.0)
+    return waiting + processor_seconds * max(ONE_VCPU_MB / MEMORY[name], 1.0)
+
+
+def invocations(name: str, count: float, seconds: float, processor_seconds: float) -> float:
+    """Dollars for `count` invocations that took so long together."""
+    return count * LAMBDA_REQUEST + billed_seconds(name, seconds, processor_seconds) * MEMORY[name] / 1024 * LAMBDA_GB_SECOND
 
 
 def dynamodb(calls: dict[str, int]) -> float:
-    return calls.get("DynamoDB read request units", 0) * DYNAMODB_READ + calls.get("DynamoDB write request units", 0) * DYNAMODB_WRITE
+    """Dollars for what DynamoDB Local reports as consumed."""
+    reads = calls.get("DynamoDB consumed halves of read units", 0) / 2
+    return reads * DYNAMODB_READ + calls.get("DynamoDB consumed write units", 0) * DYNAMODB_WRITE
 
 
-def invocations(name: str, count: float, milliseconds: float) -> float:
-    # Below 1,769 MB, Lambda allocates less than one CPU: the duration is assumed to be 3 times that of this machine.
-    return count * (LAMBDA_REQUEST + 3 * milliseconds / 1000 * MEMORY[name] * LAMBDA_GB_SECOND)
+def idle_month(size: Size) -> dict[str, float]:
+    """Dollars a month while nothing changes."""
+    idle = size["idle"]
+    lambdas = sum(runs * invocations(name, 1, idle[name]["seconds"], idle[name]["processorSeconds"]) for name, runs in RUNS.items())
+    table = sum(runs * dynamodb(idle[name]["calls"]) for name, runs in RUNS.items())
+    # The polls of four queues, and the messages of the schedules: sent and received.
+    messages = MINUTES * 2 * (SQS_FIFO + SQS_STANDARD) + MINUTES / 5 * 2 * SQS_FIFO
+    queues = MINUTES * POLLS_A_MINUTE * 2 * (SQS_STANDARD + SQS_FIFO) + messages
+    logs = sum(runs * idle[name]["loggedBytes"] for name, runs in RUNS.items()) / 1e9 * LOGS_GB
+    return {"lambda": lambdas, "dynamodb": table, "sqs": queues, "logs": logs, "total": lambdas + table + queues + logs}
 
 
-def call_table(calls: dict[str, int]) -> str:
-    return "\n".join(f"| {name} | {count} |" for name, count in sorted(calls.items())) or "| none | 0 |"
+def scaling(size: Size, way: str) -> float:
+    """Dollars for scaling all nodes of this size up or down once, logs left out."""
+    taken = size[way]
+    functions = (invocations(name, taken[name]["invocations"], taken[name]["seconds"], taken[name]["processorSeconds"]) for name in ("planner", "lifecycle"))
+    return sum(functions) + dynamodb(taken["calls"])
+
+
+def row(name: str, cells: list[str]) -> str:
+    return f"| {name} | " + " | ".join(cells) + " |"
+
+
+def table(head: list[str], rows: list[str]) -> str:
+    return "\n".join([row(head[0], head[1:]), "|" + "---|" * len(head), *rows])
+
+
+def nodes(size: Size) -> str:
+    return f"{size['nodes']:,} nodes, {size['pods']:,} pods"
+
+
+def money(sizes: list[Size]) -> str:
+    months = [idle_month(size) for size in sizes]
+    lines = [
+        ("Lambda: planner and sweep every minute, catalog every five minutes", "lambda"),
+        ("DynamoDB, on-demand mode", "dynamodb"),
+        ("SQS: long polls of Lambda on four queues, and the messages of the schedules", "sqs"),
+        ("CloudWatch Logs", "logs"),
+    ]
+    rows = [row(name, [f"${month[key]:.2f}" for month in months]) for name, key in lines]
+    rows.append(row("**total without monitoring**", [f"**${month['total']:.2f}**" for month in months]))
+    monitoring = IDLE_METRICS * METRIC + ALARMS * ALARM + DASHBOARD
+    free = max(0, IDLE_METRICS - 10) * METRIC + max(0, ALARMS - 10) * ALARM
+    rows.append(row(f"CloudWatch: {IDLE_METRICS} metrics, 20 alarms on {ALARMS} metrics, a dashboard", [f"${monitoring:.2f}"] * len(sizes)))
+    rows.append(row("the same, in an account with an unused free tier for metrics, alarms and dashboards", [f"${free:.2f}"] * len(sizes)))
+    rows.append(row("all nodes up and down once", [f"${scaling(size, 'scaleUp') + scaling(size, 'scaleDown'):.4f}" for size in sizes]))
+    return table(["a month of idle nodes", *map(nodes, sizes)], rows)
+
+
+def took(taken: dict[str, Any]) -> str:
+    return f"{taken['seconds']:.2f} s, {taken['processorSeconds']:.2f} s of a processor"
+
+
+def of_functions(taken: dict[str, Any], name: str) -> str:
+    figures = taken[name]
+    return f"{figures['invocations']} in {figures['seconds']:.1f} s, {figures['processorSeconds']:.1f} s of a processor"
+
+
+def durations(sizes: list[Size]) -> str:
+    rows = [
+        row("idle plan", [took(size["idle"]["planner"]) for size in sizes]),
+        row("idle sweep", [took(size["idle"]["lifecycle"]) for size in sizes]),
+        row("idle catalog refresh", [took(size["idle"]["catalog"]) for size in sizes]),
+        row("plan of a planner that has just started", [took(size["cold"]) for size in sizes]),
+        row("plan of 100 more pods, the planner warm", [took(size["warm"]) for size in sizes]),
+        row("all pods unschedulable → all pods run", [f"{size['scaleUp']['seconds']:.1f} s" for size in sizes]),
+        row("invocations of the planner in it", [of_functions(size["scaleUp"], "planner") for size in sizes]),
+        row("invocations of lifecycle in it", [of_functions(size["scaleUp"], "lifecycle") for size in sizes]),
+        row("all pods deleted → no NodeClaim", [f"{size['scaleDown']['seconds']:.1f} s" for size in sizes]),
+        row("functions at once", [str(max(size["scaleUp"]["functionsAtOnce"], size["scaleDown"]["functionsAtOnce"])) for size in sizes]),
+    ]
+    rows += [
+        row(f"peak memory of {name}", [f"{size['peakMegabytes'][name]} MB" for size in sizes]) for name in ("planner", "lifecycle", "catalog")
+    ]
+    rows.append(row("peak memory of a planner after its first plan", [f"{size['cold']['peakMegabytes']} MB" for size in sizes]))
+    return table(["what", *map(nodes, sizes)], rows)
+
+
+def calls(sizes: list[Size], of: Any, divided: bool = False) -> str:
+    counted = [of(size) for size in sizes]
+    names = sorted(set().union(*counted))
+
+    def cell(count: int, size: Size) -> str:
+        return f"{count / size['nodes']:.2f}" if divided else str(count)
+
+    rows = [row(name, [cell(count.get(name, 0), size) for count, size in zip(counted, sizes)]) for name in names]
+    return table(["call", *map(nodes, sizes)], rows or [row("none", ["0"] * len(sizes))])
 
 
 def main() -> None:
     measured = json.loads((DOCS / "measurements.json").read_text())
-    idle = measured["idle"]
+    sizes: list[Size] = measured["sizes"]
     # A new measurement has neither field: it was made at this commit, and nothing has changed since.
     head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=DOCS, capture_output=True, text=True, check=True).stdout.strip()
     commit = measured.get("commit", head)
     since = "".join(f"- {change}\n" for change in measured.get("since", []))
     since = f"## Changes since the measurement\n\nComputed from the code, not measured:\n\n{since}\n" if since else ""
-
-    lambdas = sum(invocations(name, RUNS[name], idle[name]["milliseconds"]) for name in RUNS)
-    table = sum(RUNS[name] * dynamodb(idle[name]["calls"]) for name in RUNS)
-    messages = MINUTES * 2 * (SQS_FIFO + SQS_STANDARD) + MINUTES / 5 * 2 * SQS_FIFO
-    queues = MINUTES * POLLS_A_MINUTE * 2 * (SQS_STANDARD + SQS_FIFO) + messages
-    logs = LOG_KB_A_MINUTE * MINUTES / 1e6 * LOGS_GB
-    monitoring = IDLE_METRICS * METRIC + ALARMS * ALARM + DASHBOARD
-    scale = measured["scaleUp"]
-    once = sum(
-        invocations(name, scale[name]["invocations"], scale[name]["milliseconds"] / scale[name]["invocations"]) + dynamodb(scale[name]["calls"])
-        for name in ("planner", "lifecycle")
-    )
-    running = lambdas + table + queues + logs
+    starts = "\n".join(row(name, [f"{start['startToReadyMilliseconds']:.0f} ms", f"{start['memoryMegabytes']} MB"]) for name, start in sorted(measured["starts"].items()))
     # The state of zonal shifts is one small item, which each plan and each sweep reads; GetManagedResource is free.
     zonal_shifts = 2 * MINUTES * DYNAMODB_READ
-    with_free_tier = max(0, IDLE_METRICS - 10) * METRIC + max(0, ALARMS - 10) * ALARM
-
-    functions = "\n".join(
-        f"| {name} | {figures['startToReadyMilliseconds']:.0f} ms | {figures['peakMemoryMegabytes']} MB |"
-        for name, figures in sorted(measured["functions"].items())
-    )
     text = f"""# Costs of nodeless
 
-Generated by `docs/cost.py` from `docs/measurements.json`, measured at commit {commit} with release builds against moto and the
-simulated cluster and EC2, with {measured['nodes']} nodes, on a two-core x86-64 machine. Prices are the list prices of us-east-1
-without the free tier. Do not edit; repeat the measurement instead.
+Generated by `docs/cost.py` from `docs/measurements.json`, measured at commit {commit} with release builds of the functions, DynamoDB
+Local, moto, and the simulated Kubernetes API and EC2, on a two-core x86-64 machine that runs all of them. Prices are the list prices
+of us-east-1 without the free tier. Do not edit; repeat the measurement instead.
 
 ## Monthly costs
 
-| item | idle, {measured['nodes']} nodes |
-|---|---|
-| Lambda: planner and sweep every minute, catalog every five minutes | ${lambdas:.2f} |
-| DynamoDB, on-demand mode | ${table:.2f} |
-| SQS: long polls of Lambda on four queues, and the messages of the schedules | ${queues:.2f} |
-| CloudWatch Logs | ${logs:.2f} |
-| **total without monitoring** | **${running:.2f}** |
-| CloudWatch: {IDLE_METRICS} metrics, 20 alarms on {ALARMS} metrics, a dashboard | ${monitoring:.2f} |
-| the same, in an account with an unused free tier for metrics, alarms and dashboards | ${with_free_tier:.2f} |
+{money(sizes)}
 
-One scale-up of {measured['nodes']} nodes costs ${once:.4f}; a thousand of them in a month cost ${1000 * once:.2f} more.
 With `zonal_shift_enabled`, plans and sweeps read one more item, for ${zonal_shifts:.2f}, and each sweep calls ARC, which is free.
-Monitoring costs more than the operation; to reduce costs, set the variables `dashboard` and `alarms`.
+To reduce the costs of monitoring, set the variables `dashboard` and `alarms`.
 
-The request units of DynamoDB are computed from the JSON of its responses, which is an upper bound; the durations include the time
-of the emulators. Assumptions, not measurements: Lambda takes three times as long as this machine, polls each queue
-{POLLS_A_MINUTE} times a minute, and writes {LOG_KB_A_MINUTE:.0f} kB of logs a minute.
+The request units of DynamoDB are those that DynamoDB Local reports as consumed, and the logs are those that the functions wrote.
+Lambda bills durations: the processor time of an invocation here, divided by the part of a vCPU that its memory gives
+(1 for {ONE_VCPU_MB} MB), and the time that it waited for answers here. Assumptions, not measurements: an arm64 vCPU of Lambda is as
+fast as this machine's, answers of AWS take as long as the emulators', and Lambda polls each queue {POLLS_A_MINUTE} times a minute.
 
-{since}## Functions
+{since}## Durations and memory
 
-| function | start to ready | peak memory |
+The functions run as up to nine processes of lifecycle and one planner; a scheduler of the measurement binds the pods, and
+the simulated EC2 starts an instance at once.
+
+{durations(sizes)}
+
+## Starts
+
+| function | start to ready | memory |
 |---|---|---|
-{functions}
+{starts}
 
-Idle invocations take {idle['planner']['milliseconds']:.0f} ms (planner), {idle['lifecycle']['milliseconds']:.0f} ms (sweep) and
-{idle['catalog']['milliseconds']:.0f} ms (catalog) in a warm execution environment.
+## Calls of one idle invocation
 
-## Calls
+### A plan
 
-### One idle plan
+{calls(sizes, lambda size: size["idle"]["planner"]["calls"])}
 
-| call | count |
-|---|---|
-{call_table(idle['planner']['calls'])}
+### A sweep
 
-### One idle sweep
+{calls(sizes, lambda size: size["idle"]["lifecycle"]["calls"])}
 
-| call | count |
-|---|---|
-{call_table(idle['lifecycle']['calls'])}
+### A catalog refresh
 
-### One idle catalog refresh
+{calls(sizes, lambda size: size["idle"]["catalog"]["calls"])}
 
-| call | count |
-|---|---|
-{call_table(idle['catalog']['calls'])}
+## Calls for each node
 
-### A scale-up of {measured['nodes']} nodes: the plan
+### Scale-up
 
-{scale['planner']['invocations']} invocation of the planner, {scale['planner']['milliseconds'] / 1000:.1f} s.
+{calls(sizes, lambda size: size["scaleUp"]["calls"], divided=True)}
 
-| call | count |
-|---|---|
-{call_table(scale['planner']['calls'])}
+### Scale-down
 
-### A scale-up of {measured['nodes']} nodes: launch to initialization
-
-{scale['lifecycle']['invocations']} invocations of lifecycle, {scale['lifecycle']['milliseconds'] / 1000:.1f} s in total.
-
-| call | count |
-|---|---|
-{call_table(scale['lifecycle']['calls'])}
+{calls(sizes, lambda size: size["scaleDown"]["calls"], divided=True)}
 """
     (DOCS / "cost.md").write_text(text)
 

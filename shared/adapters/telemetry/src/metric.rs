@@ -67,8 +67,10 @@ macro_rules! metrics {
 /// How several values of one operation are combined.
 #[derive(Clone, Copy)]
 enum Fold {
-    /// The sum, for events.
+    /// The sum, for events. A sum of zero is not published: CloudWatch charges for each hour in which a metric has values.
     Sum,
+    /// The sum, published even if it is zero, for an alarm that needs to tell zero from a missing value.
+    SumOrZero,
     /// The last value, for states.
     Last,
     /// All values, for percentiles of durations.
@@ -85,8 +87,8 @@ metrics! {
     /// Pods that waited for a node when a plan was made.
     PendingPods: Count, Last;
     /// Calls of the webhook that led to a plan. Published only if there are any, or pods are pending.
-    WebhookCalls: Count, Sum;
-    /// Pods that no NodePool can schedule.
+    WebhookCalls: Count, SumOrZero;
+    /// Pods that no NodePool can schedule. Published only if there are any.
     UnschedulablePods: Count, Last;
     /// NodeClaims that were written.
     ClaimsCreated: Count, Sum;
@@ -201,15 +203,12 @@ impl Metrics {
         self.values.is_empty()
     }
 
-    /// All values as one document in the embedded metric format; `None` if there are none.
+    /// All values as one document in the embedded metric format; `None` if there are none, or only sums of zero.
     ///
     /// A metric may have at most 100 values in a document, so only the first 100 are written.
     #[must_use]
     pub fn render(&self, cluster: &str, at: Timestamp) -> Option<String> {
-        if self.values.is_empty() {
-            return None;
-        }
-        Some(document(&self.values, &[("Cluster", cluster)], at))
+        document(&self.values, &[("Cluster", cluster)], at)
     }
 
     /// The values of each NodePool as a document, with the dimensions `Cluster` and `NodePool`.
@@ -217,22 +216,31 @@ impl Metrics {
     pub fn render_by_node_pool(&self, cluster: &str, at: Timestamp) -> Vec<String> {
         let of_pool =
             |(pool, values): (&String, &Values)| document(values, &[("Cluster", cluster), ("NodePool", pool)], at);
-        self.by_node_pool.iter().map(of_pool).collect()
+        self.by_node_pool.iter().filter_map(of_pool).collect()
     }
 }
 
 fn add(values: &mut Values, metric: Metric, value: f64) {
     let values = values.entry(metric).or_default();
     match (metric.fold(), values.first_mut()) {
-        (Fold::Sum, Some(sum)) => *sum += value,
+        (Fold::Sum | Fold::SumOrZero, Some(sum)) => *sum += value,
         (Fold::Last, Some(last)) => *last = value,
         _ => values.push(value),
     }
 }
 
-fn document(values: &Values, dimensions: &[(&str, &str)], at: Timestamp) -> String {
+/// Whether CloudWatch gets the values of a metric.
+fn is_published((metric, values): &(&Metric, &Vec<f64>)) -> bool {
+    !(matches!(metric.fold(), Fold::Sum) && values.iter().all(|value| *value == 0.0))
+}
+
+fn document(values: &Values, dimensions: &[(&str, &str)], at: Timestamp) -> Option<String> {
+    let published: Vec<(&Metric, &Vec<f64>)> = values.iter().filter(is_published).collect();
+    if published.is_empty() {
+        return None;
+    }
     let definitions: Vec<Value> =
-        values.keys().map(|metric| json!({ "Name": metric.name(), "Unit": metric.unit().as_str() })).collect();
+        published.iter().map(|(metric, _)| json!({ "Name": metric.name(), "Unit": metric.unit().as_str() })).collect();
     let names: Vec<&str> = dimensions.iter().map(|(name, _)| *name).collect();
     let mut document = Map::new();
     document.insert(
@@ -243,14 +251,14 @@ fn document(values: &Values, dimensions: &[(&str, &str)], at: Timestamp) -> Stri
         }),
     );
     document.extend(dimensions.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
-    for (metric, values) in values {
+    for (metric, values) in published {
         let value = match values.as_slice() {
             [one] => json!(one),
             several => json!(several.iter().take(100).collect::<Vec<_>>()),
         };
         document.insert(metric.name().to_owned(), value);
     }
-    Value::Object(document).to_string()
+    Some(Value::Object(document).to_string())
 }
 
 #[cfg(test)]
@@ -278,6 +286,23 @@ mod tests {
         assert_eq!(all.get(Metric::NodesLaunched), [3.0]);
         assert_eq!(all.get(Metric::NodeCount), [2.0]);
         assert_eq!(all.get(Metric::LaunchLatencyMilliseconds), [1.0, 2.0]);
+    }
+
+    #[test]
+    fn sums_of_zero_are_not_published_and_gauges_of_zero_are() {
+        let mut metrics = Metrics::new();
+        metrics.count(Metric::OrphansCollected, 0);
+        assert_eq!(metrics.render("prod", Timestamp::UNIX_EPOCH), None);
+        metrics.count(Metric::PendingPods, 0);
+        metrics.count(Metric::WebhookCalls, 0);
+        metrics.count(Metric::NodesLaunched, 1);
+        let document: Value = serde_json::from_str(&metrics.render("prod", Timestamp::UNIX_EPOCH).unwrap()).unwrap();
+        let defined = document["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().unwrap();
+        let defined: BTreeSet<&str> = defined.iter().map(|metric| metric["Name"].as_str().unwrap()).collect();
+        let known: BTreeSet<&str> = Metric::ALL.iter().map(|metric| metric.name()).collect();
+        let published: BTreeSet<&str> = known.into_iter().filter(|name| document.get(*name).is_some()).collect();
+        assert_eq!(defined, BTreeSet::from(["NodesLaunched", "PendingPods", "WebhookCalls"]));
+        assert_eq!(published, defined);
     }
 
     #[test]

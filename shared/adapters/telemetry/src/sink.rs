@@ -106,9 +106,14 @@ impl Captured {
         std::mem::take(&mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// All metrics so far.
+    /// All metrics so far, or since [`Self::forget_metrics`].
     pub fn totals(&self) -> Metrics {
         self.metrics.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Forgets the metrics so far.
+    pub fn forget_metrics(&self) {
+        *self.metrics.lock().unwrap_or_else(PoisonError::into_inner) = Metrics::default();
     }
 }
 

@@ -372,7 +372,9 @@ impl Planner {
         metrics.count(Metric::PlansMade, 1);
         metrics.record(Metric::PlanDurationMilliseconds, took.as_secs_f64() * 1000.0);
         metrics.count(Metric::PendingPods, report.pods);
-        metrics.count(Metric::UnschedulablePods, report.unschedulable.len());
+        if !report.unschedulable.is_empty() {
+            metrics.count(Metric::UnschedulablePods, report.unschedulable.len());
+        }
         metrics.count(Metric::ClaimsCreated, report.created.len());
         self.context.log(&PlanMade {
             pods: report.pods,

@@ -3,7 +3,7 @@
 use crate::common::{Harness, drift, pod, running_cluster};
 use nodeless_fake_kubernetes::resource::PODS;
 use nodeless_model::object::ObjectEvent;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// Events of a reason, with kind and name of what they are about.
@@ -112,4 +112,27 @@ async fn a_node_with_less_capacity_than_its_instance_type_is_reported() {
         "{}",
         failed[0].message
     );
+}
+
+/// CloudWatch charges for each metric in each hour with values: docs/cost.py counts these.
+#[tokio::test]
+async fn few_metrics_are_published_while_nothing_changes() {
+    let mut harness = running_cluster(1).await;
+    harness.minutes(20).await;
+    harness.sink.forget_metrics();
+    harness.minutes(60).await;
+    let document = harness.sink.totals().render("test", harness.clock.time()).unwrap();
+    let document: Value = serde_json::from_str(&document).unwrap();
+    let metrics = document["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().unwrap();
+    let names: BTreeSet<&str> = metrics.iter().map(|metric| metric["Name"].as_str().unwrap()).collect();
+    let idle = [
+        "CatalogAgeSeconds",
+        "Heartbeat",
+        "HourlySpendDollars",
+        "NodeCount",
+        "PendingPods",
+        "PlanDurationMilliseconds",
+        "PlansMade",
+    ];
+    assert_eq!(names, BTreeSet::from(idle));
 }
