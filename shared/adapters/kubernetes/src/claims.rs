@@ -36,27 +36,32 @@ async fn mirror_at(
     path: &str,
     claim: &NodeClaim,
 ) -> Result<String, PortError> {
+    let desired = as_value(&convert::mirror(claim, None).status)?;
     let object = match recent.get(path) {
         Some(object) => adopt(connection, path, object, claim).await?,
         // The object of a claim that was just launched usually does not exist. If it does, it cannot be created.
         None if claim.phase == Phase::Launched => create(connection, recent, path, claim).await?,
-        None => match connection.get(OPERATION, path).await? {
-            Some(object) => adopt(connection, path, object, claim).await?,
-            None => create(connection, recent, path, claim).await?,
+        // The whole status is written without reading the object first; what the object has beyond it is removed below.
+        None => match write_status(connection, path, &desired).await {
+            Ok(object) => adopt(connection, path, object, claim).await?,
+            Err(failed) if failed.is(404) => create(connection, recent, path, claim).await?,
+            Err(failed) => return Err(failed.into()),
         },
     };
-    let desired = as_value(&convert::mirror(claim, None).status)?;
     let present = object.get("status").cloned().unwrap_or_default();
     let uid = string(&object, "/metadata/uid").unwrap_or_default().to_owned();
     let current = match difference(&present, &desired) {
-        Some(status) => {
-            let body = json!({ "status": status });
-            connection.patch(OPERATION, &format!("{path}/status"), PatchKind::Merge, &body).await?
-        }
+        Some(change) => write_status(connection, path, &change).await?,
         None => object,
     };
     recent.keep(path, current);
     Ok(uid)
+}
+
+/// Merges fields into the status, and returns the object.
+async fn write_status(connection: &Connection, path: &str, fields: &Value) -> Result<Value, CallError> {
+    let body = json!({ "status": fields });
+    connection.patch(OPERATION, &format!("{path}/status"), PatchKind::Merge, &body).await
 }
 
 /// The NodePool that owns a new object. It is read once for many objects.

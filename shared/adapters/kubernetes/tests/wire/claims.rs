@@ -88,10 +88,19 @@ async fn a_new_claim_is_mirrored_without_being_read() {
     claims[0].status.node_name = Some("n1".into());
     cluster.mirror_claim(&claims[0]).await.unwrap();
     assert_eq!(methods(), ["PATCH"]);
-    // Another process has not cached it, and finds it.
+    // Another process has not cached it, and writes its status without reading it.
     claims[0].status.node_name = Some("n2".into());
     world.cluster().mirror_claim(&claims[0]).await.unwrap();
+    assert_eq!(methods(), ["PATCH"]);
     assert_eq!(world.server.get(&NODE_CLAIMS, "", "a").unwrap()["status"]["nodeName"], "n2");
+    // A field that the claim no longer has is removed by a second write, also from a list.
+    claims[0].status.node_name = None;
+    claims[0].status.conditions.clear();
+    world.cluster().mirror_claim(&claims[0]).await.unwrap();
+    assert_eq!(methods(), ["PATCH", "PATCH"]);
+    let status = &world.server.get(&NODE_CLAIMS, "", "a").unwrap()["status"];
+    assert!(status.get("nodeName").is_none(), "{status}");
+    assert!(status["conditions"].as_array().is_none_or(Vec::is_empty), "{status}");
     // An object that was deleted in the meantime is created again.
     let release = serde_json::json!({ "metadata": { "finalizers": [] } });
     let options = PatchOptions::default();
