@@ -89,6 +89,7 @@ async fn a_new_claim_is_mirrored_without_being_read() {
     cluster.mirror_claim(&claims[0]).await.unwrap();
     assert_eq!(methods(), ["PATCH"]);
     // Another process has not cached it, and writes its status without reading it.
+    claims[0].phase = Phase::Registered;
     claims[0].status.node_name = Some("n2".into());
     world.cluster().mirror_claim(&claims[0]).await.unwrap();
     assert_eq!(methods(), ["PATCH"]);
