@@ -163,6 +163,8 @@ impl Stage {
             account.add_cluster(cluster, &kubernetes_proxy.url, "", "1.33", Timestamp::now());
             account.timing.start_up = second;
             account.timing.shut_down = second;
+            // Measurements launch thousands of nodes. AWS raises this limit on request.
+            account.launches_at_once = u32::MAX;
         });
         let aws_proxy = Proxy::start(&serve(aws_router_with_clock(ec2, Timestamp::now)).await).await;
         let world = Arc::new(Mutex::new(world));

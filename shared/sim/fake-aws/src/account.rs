@@ -214,6 +214,9 @@ pub struct Account {
     pub capacity_reservations: Vec<CapacityReservation>,
     /// The quotas of vCPUs. A family without an entry has no quota.
     pub vcpu_quotas: BTreeMap<(CapacityType, QuotaFamily), u64>,
+    /// How many instances can be launched at once: the size of the bucket of instances of RunInstances, which AWS raises on
+    /// request.
+    pub launches_at_once: u32,
     /// Placement groups.
     pub placement_groups: Vec<PlacementGroup>,
     /// EKS clusters.
@@ -225,6 +228,9 @@ pub struct Account {
     /// Durations in virtual time.
     pub timing: Timing,
 }
+
+/// <https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html>
+const LAUNCHES_AT_ONCE: u32 = 1000;
 
 /// The account of Amazon's EKS images.
 const EKS_IMAGES_OWNER: &str = "602401143452";
@@ -243,6 +249,7 @@ impl Account {
             roles: Vec::new(),
             capacity_reservations: Vec::new(),
             vcpu_quotas: BTreeMap::new(),
+            launches_at_once: LAUNCHES_AT_ONCE,
             placement_groups: Vec::new(),
             clusters: Vec::new(),
             parameters: BTreeMap::new(),

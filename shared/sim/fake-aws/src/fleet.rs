@@ -1,6 +1,6 @@
 //! CreateFleet of type instant: one synchronous answer with instances, errors, or both.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -146,7 +146,9 @@ impl State {
     ) -> Result<(), Ec2Error> {
         let strategy = Strategy::of(request, capacity_type)?;
         let (mut candidates, mut unusable) = (Vec::new(), Vec::new());
-        for (line, result) in self.candidates(request, fleet_id, capacity_type) {
+        let all = self.candidates(request, fleet_id, capacity_type);
+        distinct_pools(&all)?;
+        for (line, result) in all {
             match result {
                 Ok(candidate) => candidates.push(candidate),
                 Err(error) => unusable.push((line, error)),
@@ -164,7 +166,10 @@ impl State {
             let open = |i: &usize| !failed[*i];
             let Some(next) = ordered.turn(index, &open) else { break };
             let candidate = &ordered.candidates[next];
-            match self.launch(&candidate.plan, &reservation_id, index_of(index)) {
+            // The fleet requests all that is left from a pool at once, and RunInstances launches all of it or nothing.
+            let started = launched.contains_key(&next);
+            let allowed = if started { Ok(()) } else { self.check_launch_rate(machines(left / candidate.weight)) };
+            match allowed.and_then(|()| self.launch(&candidate.plan, &reservation_id, index_of(index))) {
                 Ok(id) => {
                     left -= candidate.weight;
                     launched.entry(next).or_default().push(id);
@@ -284,6 +289,24 @@ impl State {
             plan,
         })
     }
+}
+
+/// A fleet names each instance type once in each zone, whatever the subnet and the template.
+fn distinct_pools(all: &[(LaunchTemplateAndOverrides, Result<Candidate, Ec2Error>)]) -> Result<(), Ec2Error> {
+    let mut pools = BTreeSet::new();
+    let usable = all.iter().filter_map(|(_, candidate)| candidate.as_ref().ok());
+    let repeated = usable.map(|candidate| &candidate.plan.offering).any(|offering| !pools.insert(offering));
+    if repeated {
+        let message = "The fleet configuration contains duplicate instance pools.";
+        return Err(Ec2Error::new("InvalidFleetConfig", message));
+    }
+    Ok(())
+}
+
+/// A number of machines, rounded up.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
+fn machines(count: f64) -> u32 {
+    count.ceil() as u32
 }
 
 fn index_of(index: usize) -> u32 {

@@ -43,6 +43,18 @@ pub(super) fn no_capacity(offering: &Offering) -> Ec2Error {
     Ec2Error::new("InsufficientInstanceCapacity", message).with_status(500)
 }
 
+/// Only a single interface, which is then the primary one, can get a public address.
+fn check_public_address(plan: &LaunchPlan) -> Result<(), Ec2Error> {
+    let interfaces = plan.data.other.get("NetworkInterfaces").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let asks = |interface: &Value| interface.get("AssociatePublicIpAddress").and_then(Value::as_bool) == Some(true);
+    if interfaces.len() > 1 && interfaces.iter().any(asks) {
+        let message = "The associatePublicIPAddress parameter cannot be specified when launching with multiple network \
+                       interfaces.";
+        return Err(Ec2Error::combination(message.to_owned()));
+    }
+    Ok(())
+}
+
 impl LaunchPlan {
     /// A member of the launch template data that is only used here.
     fn member(&self, pointer: &str) -> Option<&str> {
@@ -140,6 +152,7 @@ impl State {
                 ),
             ));
         }
+        check_public_address(plan)?;
         self.check_groups(plan)?;
         self.instance_profile(plan)?;
         self.check_spot(plan)?;
@@ -292,6 +305,7 @@ impl State {
         let (volume_tags, interface_tags) = (tags_for(kinds, "volume")?, tags_for(kinds, "network-interface")?);
         let private_ip = self.take_address(&plan.subnet_id)?;
         let subnet = self.subnet(&plan.subnet_id)?.clone();
+        self.buckets.launched();
         let id = self.new_id("i");
         let (volume_id, network_interface_id) = (self.new_id("vol"), self.new_id("eni"));
         self.account.tags.insert(volume_id.clone(), volume_tags);

@@ -54,6 +54,7 @@ impl Ec2 {
             if request.dry_run {
                 return Err(Ec2Error::dry_run());
             }
+            state.count_terminations(request.instance_ids.len())?;
             Ok(request.instance_ids.iter().filter_map(|id| state.terminate(id)).collect())
         })
     }
@@ -96,6 +97,7 @@ impl State {
             return Err(super::launch::no_addresses(&plan.subnet_id));
         }
         let count = u32::try_from(possible).unwrap_or(most).min(addresses);
+        self.check_launch_rate(count)?;
         let reservation_id = self.new_id("r");
         let mut ids = Vec::new();
         for index in 0..count {

@@ -45,7 +45,7 @@ pub(super) struct State {
     /// The remaining capacity; an absent offering is unlimited.
     pub(super) capacity: BTreeMap<Offering, u64>,
     pub(super) faults: Faults,
-    buckets: Buckets,
+    pub(super) buckets: Buckets,
     schedule: BTreeSet<(Timestamp, String, Due)>,
     events: VecDeque<Ec2Event>,
     /// Dollars spent on terminated instances.
@@ -334,6 +334,23 @@ fn without_empty(value: Value) -> Value {
 impl State {
     fn has_token(&mut self, service: &str, api: &str) -> bool {
         self.buckets.take(service, api, self.now)
+    }
+
+    /// Whether the account may launch this number of instances now, by the bucket that counts launched instances.
+    ///
+    /// # Errors
+    /// EC2's own if it may not.
+    pub(super) fn check_launch_rate(&mut self, instances: u32) -> Result<(), Ec2Error> {
+        let allowed = self.buckets.may_launch(instances, self.account.launches_at_once, self.now);
+        if allowed { Ok(()) } else { Err(Ec2Error::throttled()) }
+    }
+
+    /// Counts the instances of a termination.
+    ///
+    /// # Errors
+    /// EC2's own if there were too many; none may be terminated then.
+    pub(super) fn count_terminations(&mut self, instances: usize) -> Result<(), Ec2Error> {
+        if self.buckets.terminate(instances, self.now) { Ok(()) } else { Err(Ec2Error::throttled()) }
     }
 
     /// A new id: prefix and seventeen hexadecimal digits.

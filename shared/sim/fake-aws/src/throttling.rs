@@ -1,7 +1,8 @@
-//! Request throttling: a token bucket for each action, as EC2 has them for an account and a region.
+//! Request throttling: the token buckets that EC2 has for an account and a region.
 //!
-//! Sizes are those of <https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html> as far as `docs/aws.md` confirms
-//! them. EC2's second kind of bucket, which counts launched instances, is not simulated.
+//! Each action has a bucket of requests. RunInstances and TerminateInstances also have a bucket of instances, from which a fleet
+//! draws too. Sizes are those of <https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html> as far as `docs/aws.md`
+//! confirms them.
 
 use std::collections::BTreeMap;
 
@@ -25,21 +26,63 @@ struct Bucket {
 #[derive(Debug, Default)]
 pub(super) struct Buckets {
     by_action: BTreeMap<String, Bucket>,
+    /// Instances that may be launched.
+    launches: Option<Bucket>,
+    /// Instances that may be terminated.
+    terminations: Option<Bucket>,
+}
+
+/// Launches per second once their bucket is empty.
+const LAUNCHES: f64 = 2.0;
+/// The size of the bucket of terminated instances, and its refill rate per second.
+const TERMINATIONS: Rate = Rate { tokens: 1000.0, per_second: 20.0 };
+
+impl Bucket {
+    /// The bucket at this time.
+    fn refilled(bucket: Option<Self>, rate: Rate, now: Timestamp) -> Self {
+        let Some(bucket) = bucket else { return Self { tokens: rate.tokens, at: now } };
+        let elapsed = now.duration_since(bucket.at).as_secs_f64().max(0.0);
+        Self { tokens: (bucket.tokens + elapsed * rate.per_second).min(rate.tokens), at: now }
+    }
+
+    /// Takes all of these tokens or none. Returns whether it took them.
+    fn take(&mut self, tokens: f64) -> bool {
+        let enough = self.tokens >= tokens;
+        if enough {
+            self.tokens -= tokens;
+        }
+        enough
+    }
 }
 
 impl Buckets {
     /// Whether EC2 accepts one more call of an action now. A rejected call takes no token.
     pub(super) fn take(&mut self, service: &str, action: &str, now: Timestamp) -> bool {
         let Some(rate) = rate(service, action) else { return true };
-        let bucket = self.by_action.entry(action.to_owned()).or_insert(Bucket { tokens: rate.tokens, at: now });
-        let elapsed = now.duration_since(bucket.at).as_secs_f64().max(0.0);
-        bucket.tokens = (bucket.tokens + elapsed * rate.per_second).min(rate.tokens);
-        bucket.at = now;
-        let accepted = bucket.tokens >= 1.0;
-        if accepted {
-            bucket.tokens -= 1.0;
-        }
+        let mut bucket = Bucket::refilled(self.by_action.get(action).copied(), rate, now);
+        let accepted = bucket.take(1.0);
+        self.by_action.insert(action.to_owned(), bucket);
         accepted
+    }
+
+    /// Whether EC2 would launch this number of instances now, from a bucket of this size.
+    pub(super) fn may_launch(&mut self, instances: u32, size: u32, now: Timestamp) -> bool {
+        let rate = Rate { tokens: f64::from(size), per_second: LAUNCHES };
+        let bucket = self.launches.insert(Bucket::refilled(self.launches, rate, now));
+        bucket.tokens >= f64::from(instances)
+    }
+
+    /// Counts a launched instance.
+    pub(super) fn launched(&mut self) {
+        if let Some(bucket) = &mut self.launches {
+            bucket.tokens = (bucket.tokens - 1.0).max(0.0);
+        }
+    }
+
+    /// Whether EC2 terminates this number of instances now. If not, it takes no token.
+    pub(super) fn terminate(&mut self, instances: usize, now: Timestamp) -> bool {
+        let bucket = self.terminations.insert(Bucket::refilled(self.terminations, TERMINATIONS, now));
+        u32::try_from(instances).is_ok_and(|instances| bucket.take(f64::from(instances)))
     }
 }
 

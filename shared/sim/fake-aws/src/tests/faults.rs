@@ -1,6 +1,6 @@
 use jiff::SignedDuration;
 
-use super::super::requests::{Describe, Filter};
+use super::super::requests::{Describe, Filter, RunInstances, TerminateInstances};
 use super::super::{Ec2Error, Ec2Event, InstanceState, LaunchFault, OfferingPattern};
 use super::*;
 
@@ -122,6 +122,56 @@ fn each_action_has_a_bucket_that_refills() {
 }
 
 #[test]
+fn a_fleet_draws_from_the_bucket_of_launched_instances() {
+    let ec2 = ec2();
+    let launched = |target: u32| {
+        let (offerings, errors) = bought(&ec2, &fleet(&["m5.large"], "on-demand", "lowest-price", target));
+        (offerings.len(), errors)
+    };
+    assert_eq!(launched(990), (990, vec![]));
+    let throttled = vec!["RequestLimitExceeded".to_owned(); 2];
+    assert_eq!(launched(11), (0, throttled), "more than is left, from either zone");
+    assert_eq!(launched(10), (10, vec![]));
+    assert_eq!(launched(1).0, 0);
+    ec2.advance_to(start() + SignedDuration::from_secs(3));
+    assert_eq!(launched(7).0, 0);
+    assert_eq!(launched(6), (6, vec![]), "two a second");
+    ec2.change_account(|account| account.launches_at_once = 2000);
+    ec2.advance_to(start() + SignedDuration::from_hours(1));
+    assert_eq!(launched(2000), (2000, vec![]));
+}
+
+#[test]
+fn run_instances_and_terminate_instances_count_instances() {
+    let ec2 = ec2();
+    let run = |most: u32| {
+        let request = RunInstances {
+            launch_template: Some(LaunchTemplateSpecification {
+                launch_template_name: Some("nodes".to_owned()),
+                ..LaunchTemplateSpecification::default()
+            }),
+            instance_type: Some("m5.large".to_owned()),
+            subnet_id: Some(account().subnets[0].id.clone()),
+            min_count: Some(1),
+            max_count: Some(most),
+            ..RunInstances::default()
+        };
+        ec2.run_instances(&request)
+    };
+    assert_eq!(run(1000).unwrap().len(), 1000);
+    assert_eq!(run(1).unwrap_err().code, "RequestLimitExceeded");
+    ec2.advance_to(start() + SignedDuration::from_mins(10));
+    assert_eq!(run(100).unwrap().len(), 100);
+    let ids: Vec<String> = ec2.instances().into_iter().map(|instance| instance.id).collect();
+    let terminate =
+        |ids: &[String]| ec2.terminate_instances(&TerminateInstances { instance_ids: ids.to_vec(), dry_run: false });
+    assert_eq!(terminate(&ids[..990]).unwrap().len(), 990);
+    assert_eq!(terminate(&ids[990..1001]).unwrap_err().code, "RequestLimitExceeded");
+    ec2.advance_to(start() + SignedDuration::from_mins(10) + SignedDuration::from_secs(1));
+    assert_eq!(terminate(&ids[990..1001]).unwrap().len(), 11);
+}
+
+#[test]
 fn a_filter_has_at_most_200_values() {
     let ec2 = ec2();
     let by = |count: usize| {
@@ -138,7 +188,8 @@ fn a_fleet_has_at_most_50_templates() {
     let mut request = request();
     let config = request.launch_template_configs[0].clone();
     request.launch_template_configs = vec![config.clone(); 50];
-    ec2.create_fleet(&request).unwrap();
+    let repeated = ec2.create_fleet(&request).unwrap_err();
+    assert_eq!(repeated.code, "InvalidFleetConfig", "50 are accepted, but each pool only once");
     request.launch_template_configs.push(config);
     let refused = ec2.create_fleet(&request).unwrap_err();
     assert!(refused.code == "InvalidParameterValue" && refused.message.contains("at most 50"), "{refused}");

@@ -1,6 +1,6 @@
 use super::super::requests::TerminateInstances;
 use super::super::requests::{FleetLaunchTemplateConfig, Tag, TagSpecification};
-use super::super::{CapacityReservation, CapacityType, Offering, OfferingPattern};
+use super::super::{CapacityReservation, CapacityType, Offering, OfferingPattern, Subnet};
 use super::*;
 
 const BOTH: [&str; 2] = ["m5.large", "m6i.large"];
@@ -253,4 +253,41 @@ fn a_targeted_reservation_is_used_and_then_exceeded() {
     assert_eq!(offerings, ["m5.large us-east-1a"], "reserved capacity is there although the pool is exhausted");
     assert_eq!(errors, ["ReservationCapacityExceeded"]);
     assert_eq!(ec2.account().capacity_reservations[0].available, 0);
+}
+
+#[test]
+fn a_fleet_names_each_instance_type_once_in_a_zone() {
+    let ec2 = ec2();
+    let request = fleet(&["m5.large"], "on-demand", "lowest-price", 1);
+    let mut twice = request.clone();
+    twice.launch_template_configs.push(request.launch_template_configs[0].clone());
+    assert_eq!(ec2.create_fleet(&twice).unwrap_err().code, "InvalidFleetConfig", "from two templates");
+    let second = Subnet { id: "subnet-0c00000000000001".to_owned(), ..account().subnets[0].clone() };
+    ec2.change_account(|account| account.subnets.push(second.clone()));
+    let mut subnets = request.clone();
+    let overrides = &mut subnets.launch_template_configs[0].overrides;
+    overrides.push(FleetOverride { subnet_id: Some(second.id), ..overrides[0].clone() });
+    assert_eq!(ec2.create_fleet(&subnets).unwrap_err().code, "InvalidFleetConfig", "in two subnets");
+    assert!(ec2.instances().is_empty());
+    ec2.create_fleet(&request).unwrap();
+}
+
+#[test]
+fn only_a_single_interface_gets_a_public_address() {
+    let ec2 = ec2();
+    let launched = |name: &str, interfaces: serde_json::Value| {
+        let mut create = template(name);
+        let data = create.launch_template_data.as_mut().unwrap();
+        data.security_group_ids.clear();
+        data.other.insert("NetworkInterfaces".to_owned(), interfaces);
+        ec2.create_launch_template(&create).unwrap();
+        let mut request = fleet(&["m5.large"], "on-demand", "lowest-price", 1);
+        request.launch_template_configs[0].launch_template_specification.launch_template_name = Some(name.to_owned());
+        bought(&ec2, &request)
+    };
+    let interface = |card: u32, public: bool| json!({ "NetworkCardIndex": card, "AssociatePublicIpAddress": public });
+    assert_eq!(launched("one", json!([interface(0, true)])).0.len(), 1);
+    assert_eq!(launched("none-public", json!([interface(0, false), interface(1, false)])).0.len(), 1);
+    let refused = launched("several", json!([interface(0, true), interface(1, false)]));
+    assert_eq!(refused, (vec![], vec!["InvalidParameterCombination".to_owned(); 2]));
 }
