@@ -35,6 +35,18 @@ pub struct LaunchLimits {
 /// launch group.
 pub const MAX_TOGETHER: usize = 97;
 
+/// The number of partition keys of the claims of a cluster: DynamoDB reads at most 3,000 and writes at most 1,000 units a second
+/// under one key. A claim is found by its name, so this number must not change while there are claims.
+pub const PARTITIONS: u32 = 8;
+
+/// The partition key of a claim, below [`PARTITIONS`].
+#[must_use]
+pub fn partition_of(name: &str) -> u32 {
+    // FNV-1a: it is stable and needs no dependency.
+    let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    hash % PARTITIONS
+}
+
 /// How long the record of a launch group is kept after its last write: far longer than any of its claims can be without an
 /// instance.
 pub const LAUNCH_GROUP_KEPT: Duration = Duration::from_hours(7 * 24);

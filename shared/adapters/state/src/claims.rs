@@ -16,7 +16,9 @@ use nodeless_aws::port_error;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{EndedNode, NodeClaim};
-use nodeless_ports::claims::{ChangedClaim, Created, PoolLimits, StoredLaunchGroup, node_pool_of};
+use nodeless_ports::claims::{
+    ChangedClaim, Created, PARTITIONS, PoolLimits, StoredLaunchGroup, node_pool_of, partition_of,
+};
 use nodeless_ports::{Claims, ErrorKind, PortError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -70,7 +72,7 @@ pub(crate) struct Refusal {
 #[async_trait]
 impl Claims for DynamoClaims {
     async fn list(&self) -> Result<Vec<NodeClaim>, PortError> {
-        let shards = (0..SHARDS).map(|shard| {
+        let shards = (0..PARTITIONS).map(|shard| {
             let pk = self.shard(shard);
             async move { self.query(&pk, PREFIX, None).await }
         });
@@ -255,8 +257,9 @@ impl DynamoClaims {
         self.versioned(operation, self.claim_item(claim, stored)?, stored)
     }
 
-    /// Runs a transaction. It is retried if it conflicts with another one on the same item.
+    /// Runs a transaction. It is retried if it conflicts with another one on the same item, or is throttled.
     pub(crate) async fn transact(&self, operation: &str, writes: &[TransactWriteItem]) -> Result<Outcome, PortError> {
+        let mut throttled = false;
         for attempt in 0..ATTEMPTS {
             let result = self.client.transact_write_items().set_transact_items(Some(writes.to_vec())).send().await;
             let error = match result {
@@ -271,19 +274,17 @@ impl DynamoClaims {
             if reasons.iter().any(|reason| reason.code() == Some("ConditionalCheckFailed")) {
                 return Ok(Outcome::Refused(reasons.iter().map(refusal).collect()));
             }
-            let passing = |code| {
-                matches!(code, "None" | "TransactionConflict" | "ThrottlingError" | "ProvisionedThroughputExceeded")
-            };
+            let passing = |code| matches!(code, "None" | "TransactionConflict") || is_throttling(code);
             if let Some(reason) = reasons.iter().find(|reason| !passing(reason.code().unwrap_or("None"))) {
                 let message = reason.message().unwrap_or("the transaction was cancelled without a message");
                 return Err(
                     PortError::new(ErrorKind::Invalid, operation, message).with_code(reason.code().unwrap_or_default())
                 );
             }
+            throttled = reasons.iter().any(|reason| reason.code().is_some_and(is_throttling));
             tokio::time::sleep(Duration::from_millis(20 << attempt)).await;
         }
-        let message = format!("other transactions wrote the same items {ATTEMPTS} times in a row");
-        Err(PortError::new(ErrorKind::Throttled, operation, message).with_code("TransactionConflict"))
+        Err(gave_up(operation, throttled))
     }
 
     /// The item that replaces the stored one, without its version attribute.
@@ -302,11 +303,21 @@ impl DynamoClaims {
     }
 }
 
-const PREFIX: &str = "nodeclaim#";
+/// Whether a transaction was cancelled because a partition or the table had no units left.
+fn is_throttling(code: &str) -> bool {
+    matches!(code, "ThrottlingError" | "ProvisionedThroughputExceeded")
+}
 
-/// The number of partition keys of the claims of a cluster: DynamoDB reads at most 3,000 and writes at most 1,000 units a second
-/// under one key. A claim is found by its name, so this number must not change while there are claims.
-const SHARDS: u32 = 8;
+/// The error of a transaction that failed in every attempt. The next run makes it again.
+fn gave_up(operation: &str, throttled: bool) -> PortError {
+    let (code, message) = match throttled {
+        true => ("ThrottlingError", format!("DynamoDB throttled the transaction {ATTEMPTS} times in a row")),
+        false => ("TransactionConflict", format!("other transactions wrote the same items {ATTEMPTS} times in a row")),
+    };
+    PortError::new(ErrorKind::Throttled, operation, message).with_code(code)
+}
+
+const PREFIX: &str = "nodeclaim#";
 
 impl DynamoClaims {
     /// The partition key of a claim. The name of a cluster contains no `#`.
@@ -315,14 +326,8 @@ impl DynamoClaims {
     }
 
     fn claim_key(&self, name: &str) -> Item {
-        self.key_in(&self.shard(shard_of(name)), &format!("{PREFIX}{name}"))
+        self.key_in(&self.shard(partition_of(name)), &format!("{PREFIX}{name}"))
     }
-}
-
-/// FNV-1a: it is stable and needs no dependency.
-fn shard_of(name: &str) -> u32 {
-    let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    hash % SHARDS
 }
 
 /// When claims that are written together were decided.
@@ -463,6 +468,17 @@ mod tests {
         claim
     }
 
+    #[test]
+    fn a_transaction_that_failed_in_every_attempt_says_why() {
+        assert!(["ThrottlingError", "ProvisionedThroughputExceeded"].into_iter().all(is_throttling));
+        assert!(!is_throttling("TransactionConflict"));
+        for (throttled, code) in [(true, "ThrottlingError"), (false, "TransactionConflict")] {
+            let error = gave_up("claims create", throttled);
+            assert_eq!((error.kind, error.code.as_str()), (ErrorKind::Throttled, code));
+            assert_eq!(error.message.contains("throttled"), throttled, "{error}");
+        }
+    }
+
     /// `docs/figures.md` uses these numbers.
     #[test]
     fn five_thousand_large_claims_are_read_within_what_their_partition_keys_allow() {
@@ -470,9 +486,9 @@ mod tests {
         let table = DynamoClaims::new(&config, "nodeless", "a-cluster-with-a-name");
         // A fifth of them suffices and takes less time.
         let claims: Vec<NodeClaim> = (0..1000).map(|number| large(number * 5)).collect();
-        let mut shards = vec![0_usize; SHARDS as usize];
+        let mut shards = vec![0_usize; PARTITIONS as usize];
         for claim in &claims {
-            shards[shard_of(&claim.name) as usize] += bytes(&table.replacement("test", claim).unwrap().item) * 5;
+            shards[partition_of(&claim.name) as usize] += bytes(&table.replacement("test", claim).unwrap().item) * 5;
         }
         let total: usize = shards.iter().sum();
         let units = |bytes: usize| bytes.div_ceil(4096);

@@ -25,6 +25,7 @@ mod scenarios;
 mod shards;
 mod snapshots;
 mod static_capacity;
+mod throughput;
 mod two_planners;
 mod unfinished;
 mod validation;

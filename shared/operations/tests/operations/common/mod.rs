@@ -31,7 +31,7 @@ use nodeless_world::WorldClock;
 use nodeless_world::fault_injection::{
     FaultInjection, FaultyClaims, FaultyCloud, FaultyCluster, FaultyQueue, FaultyZonalShifts,
 };
-use nodeless_world::memory::{MemoryClaims, MemoryQueue, MemoryZonalShifts};
+use nodeless_world::memory::{MemoryClaims, MemoryQueue, MemoryZonalShifts, MeteredClaims};
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -53,6 +53,8 @@ pub struct Harness {
     pub clock: WorldClock,
     pub faults: FaultInjection,
     pub claims: MemoryClaims,
+    /// The limits of the table that operations call.
+    pub table: MeteredClaims,
     pub queue: MemoryQueue,
     pub cluster: TestCluster,
     pub cloud: TestCloud,
@@ -79,13 +81,14 @@ impl Harness {
         cluster.configure(&cloud).await;
         let faults = FaultInjection::scripted(clock.clone());
         let claims = MemoryClaims::default();
+        let table = MeteredClaims::new(Arc::new(claims.clone()), Arc::new(clock.clone()));
         claims.put_catalog("1", stored_catalog()).await.unwrap();
         let queue = MemoryQueue::new(Arc::new(clock.clone()));
         let zonal_shifts = cluster.world().zonal_shifts().clone();
         let sink = Arc::new(Captured::default());
         let settings = PlanSettings { zonal_shift: true, ..PlanSettings::default() };
         let ports = Ports {
-            claims: Arc::new(FaultyClaims { inner: Arc::new(claims.clone()), fault_injection: faults.clone() }),
+            claims: Arc::new(FaultyClaims { inner: Arc::new(table.clone()), fault_injection: faults.clone() }),
             queue: Arc::new(FaultyQueue { inner: Arc::new(queue.clone()), fault_injection: faults.clone() }),
             cluster: Arc::new(FaultyCluster::new(Arc::new(cluster.port.clone()), faults.clone())),
             cloud: Arc::new(FaultyCloud::new(Arc::new(cloud.port.clone()), faults.clone())),
@@ -96,6 +99,7 @@ impl Harness {
         Self {
             clock,
             claims,
+            table,
             queue,
             zonal_shifts,
             cluster,

@@ -15,7 +15,7 @@ use nodeless_world::World;
 use nodeless_world::fault_injection::{
     FaultInjection, FaultyCatalogSource, FaultyClaims, FaultyCloud, FaultyCluster, FaultyQueue, FaultyZonalShifts,
 };
-use nodeless_world::memory::{MemoryClaims, MemoryQueue};
+use nodeless_world::memory::{MemoryClaims, MemoryQueue, MeteredClaims};
 use nodeless_world::ports::{MemoryCatalogSource, MemoryCloud, MemoryCluster};
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ impl Functions {
     ) -> Self {
         let options = world.options();
         let name = options.cluster_name.clone();
-        let claims: Arc<dyn State> = Arc::new(claims);
+        let claims: Arc<dyn State> = Arc::new(MeteredClaims::new(Arc::new(claims), Arc::new(world.clock().clone())));
         let queue: Arc<dyn Queue> = Arc::new(queue);
         let cluster: Arc<dyn Cluster> = Arc::new(MemoryCluster::new(world.api().clone(), world.clock().clone()));
         let cloud: Arc<dyn Cloud> = Arc::new(MemoryCloud::new(world.ec2().clone(), name.clone()));
@@ -92,7 +92,11 @@ impl Functions {
         let (claims, queue, cluster, cloud, source, arc) = match fault_injection.cloned() {
             None => (claims, queue, cluster, cloud, source, arc),
             Some(fault_injection) => (
-                Arc::new(FaultyClaims { inner: claims, fault_injection: fault_injection.clone() }) as Arc<dyn State>,
+                Arc::new(FaultyClaims {
+                    // Without faults, the clock stands still while thousands of claims are written, which takes seconds in AWS.
+                    inner: Arc::new(MeteredClaims::new(claims, Arc::new(world.clock().clone()))),
+                    fault_injection: fault_injection.clone(),
+                }) as Arc<dyn State>,
                 Arc::new(FaultyQueue { inner: queue, fault_injection: fault_injection.clone() }) as Arc<dyn Queue>,
                 Arc::new(FaultyCluster::new(cluster, fault_injection.clone())) as Arc<dyn Cluster>,
                 Arc::new(FaultyCloud::new(cloud, fault_injection.clone())) as Arc<dyn Cloud>,

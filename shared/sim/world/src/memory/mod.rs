@@ -2,11 +2,13 @@
 //! calls fail.
 
 mod claims;
+mod metered;
 mod queue;
 mod zonal_shifts;
 
 pub use claims::MemoryClaims;
 pub(crate) use claims::record_operations;
+pub use metered::{MeteredClaims, PartitionLimits};
 pub use queue::MemoryQueue;
 pub use zonal_shifts::MemoryZonalShifts;
 
