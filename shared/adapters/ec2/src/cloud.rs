@@ -255,7 +255,10 @@ impl Cloud for Ec2Cloud {
             self.templates(&request, &plan).await?;
             result = self.create_fleet(&request, &plan, &templates, false).await;
         }
-        outcome(&result?, &plan)
+        match result {
+            Ok(output) => outcome(&output, &plan),
+            Err(error) => plan.rejected(&error.code, &error.message).ok_or(error),
+        }
     }
 
     async fn dry_run(&self, request: LaunchRequest<'_>) -> Result<Option<Refusal>, PortError> {

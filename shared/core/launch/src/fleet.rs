@@ -3,7 +3,7 @@
 use crate::template::{EFA_RESOURCE, Variant};
 use nodeless_api::EC2NodeClass;
 use nodeless_api::nodeclass::{Ami, Subnet};
-use nodeless_model::instance::LaunchCandidate;
+use nodeless_model::instance::{LaunchCandidate, LaunchOutcome, OfferingFailure};
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::{CapacityType, NodeClaim, Operator, Requirements, labels};
 use std::cmp::Reverse;
@@ -211,6 +211,32 @@ impl FleetPlan {
     pub fn used(&self, instance_type: &str, zone: &str) -> Option<&Variant> {
         let is = |entry: &FleetOverride| entry.instance_type == instance_type && entry.zone == zone;
         self.groups.iter().find(|(_, overrides)| overrides.iter().any(is)).map(|(variant, _)| variant)
+    }
+
+    /// The outcome of a call that EC2 rejected as a whole, if its code reports a lack of capacity: a failure of each offering
+    /// that was requested. `None` for every other code.
+    ///
+    /// EC2 returns such codes for single offerings, in an answer, but for a quota of fleets it rejects the call, and it documents
+    /// for no code that it does not. An error that names subnets of the plan is one of the offerings in these subnets.
+    #[must_use]
+    pub fn rejected(&self, code: &str, message: &str) -> Option<LaunchOutcome> {
+        if !lacks_capacity(code) {
+            return None;
+        }
+        let named = |entry: &&FleetOverride| message.contains(&format!("'{}'", entry.subnet_id));
+        let names_subnets = self.groups.values().flatten().any(|entry| named(&entry));
+        let mut seen = BTreeSet::new();
+        let entries = self.groups.values().flatten().filter(|entry| !names_subnets || named(entry));
+        let entries = entries.filter(|entry| seen.insert((&entry.instance_type, &entry.zone)));
+        let failures = entries.map(|entry| OfferingFailure {
+            instance_type: entry.instance_type.clone(),
+            zone: entry.zone.clone(),
+            capacity_type: self.capacity_type,
+            code: code.to_owned(),
+            message: message.to_owned(),
+            lacks_capacity: true,
+        });
+        Some(LaunchOutcome { instances: Vec::new(), failures: failures.collect() })
     }
 
     /// The zone of a subnet of the plan.

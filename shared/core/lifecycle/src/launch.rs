@@ -281,10 +281,7 @@ fn nothing_launched(
             step
         }
         None => {
-            let reported = failures.first().map_or_else(String::new, |failure| {
-                format!("{} {} in {}: {}", failure.instance_type, failure.capacity_type, failure.zone, failure.message)
-            });
-            let mut step = no_capacity(claim, &reported, now);
+            let mut step = no_capacity(claim, &why_none(failures), now);
             step.claim.status.launch_denied = is_denied(failures, others_launched);
             step
         }
@@ -295,6 +292,34 @@ fn nothing_launched(
         step.effects.insert(0, Effect::MarkUnavailable { failures: lacking, until });
     }
     step
+}
+
+/// The failure that is reported for all: one that a user can do something about, if there is one.
+fn why_none(failures: &[OfferingFailure]) -> String {
+    let advised = failures.iter().find(|failure| advice(&failure.code).is_some());
+    let Some(failure) = advised.or(failures.first()) else { return String::new() };
+    let advice = advice(&failure.code).map_or_else(String::new, |advice| format!(" ({advice})"));
+    let OfferingFailure { instance_type, capacity_type, zone, code, message, .. } = failure;
+    // EC2's own message is last, because it is the longest.
+    format!("{instance_type} {capacity_type} in {zone}: {code}{advice}: {message}")
+}
+
+/// What to do about a code that reports a lack of capacity and does not pass by itself.
+fn advice(code: &str) -> Option<&'static str> {
+    Some(match code {
+        "VcpuLimitExceeded" => "raise the account's quota of on-demand vCPUs in Service Quotas",
+        "MaxSpotInstanceCountExceeded" => {
+            "raise the account's quota of spot vCPUs in Service Quotas, or allow on-demand in the NodePool"
+        }
+        "MaxFleetCountExceeded" => {
+            "a quota of fleets does not apply to instant fleets, and AWS reports it for new or blocked accounts: ask AWS Support"
+        }
+        "InsufficientFreeAddressesInSubnet" => "add a subnet with free addresses to the EC2NodeClass",
+        "AuthFailure.ServiceLinkedRoleCreationNotPermitted" => {
+            "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
+        }
+        _ => return None,
+    })
 }
 
 fn no_capacity(claim: &NodeClaim, message: &str, now: Timestamp) -> Step {

@@ -10,7 +10,7 @@ use nodeless_lifecycle::Effect;
 use nodeless_model::events::{disrupted, evicted, failed_draining, launch_refused};
 use nodeless_model::instance::OfferingFailure;
 use nodeless_model::object::{ObjectRef, PodRef};
-use nodeless_model::{EndedNode, NodeClaim};
+use nodeless_model::{CapacityType, EndedNode, NodeClaim};
 use nodeless_ports::capacity::UnavailableOffering;
 use nodeless_ports::cluster::Eviction;
 use nodeless_ports::queue::WakeSource;
@@ -172,18 +172,21 @@ fn gone_is_fine(result: Result<(), PortError>) -> Result<(), PortError> {
     }
 }
 
-/// Failures as records of unavailable offerings.
+/// Failures as records of unavailable offerings. A subnet without free addresses lacks them for every capacity type.
 pub(super) fn unavailable(failures: &[OfferingFailure], until: jiff::Timestamp) -> Vec<UnavailableOffering> {
-    let mut offerings: Vec<UnavailableOffering> = failures
-        .iter()
-        .map(|failure| UnavailableOffering {
-            instance_type: failure.instance_type.clone(),
-            zone: failure.zone.clone(),
-            capacity_type: failure.capacity_type,
-            until,
-            reason: failure.code.clone(),
-        })
-        .collect();
+    let kinds = |failure: &OfferingFailure| match failure.code.as_str() {
+        "InsufficientFreeAddressesInSubnet" => vec![CapacityType::Reserved, CapacityType::Spot, CapacityType::OnDemand],
+        _ => vec![failure.capacity_type],
+    };
+    let of = |failure: &OfferingFailure, capacity_type| UnavailableOffering {
+        instance_type: failure.instance_type.clone(),
+        zone: failure.zone.clone(),
+        capacity_type,
+        until,
+        reason: failure.code.clone(),
+    };
+    let offerings = failures.iter().flat_map(|failure| kinds(failure).into_iter().map(|kind| of(failure, kind)));
+    let mut offerings: Vec<UnavailableOffering> = offerings.collect();
     offerings.sort();
     offerings.dedup();
     offerings

@@ -111,6 +111,24 @@ async fn every_offering_without_capacity_is_reported_once() {
 }
 
 #[tokio::test]
+async fn a_quota_that_rejects_the_call_is_a_lack_of_capacity_of_what_it_requested() {
+    let world = World::new().await;
+    let class = world.resolved(json!({})).await;
+    let message = "You've reached your quota for maximum Fleet Requests for this account.";
+    world.ec2.fail_next("CreateFleet", &Ec2Error::new("MaxFleetCountExceeded", message), 1);
+    let candidates = [candidate("m5.large", "a", Spot, 0.03), candidate("m5.large", "b", OnDemand, 0.096)];
+    let outcome = launch(&world.cloud(), &claim("group-1", 2), &class, &candidates).await.unwrap();
+    let [failure] = outcome.failures.as_slice() else { panic!("{outcome:?}") };
+    assert!(outcome.instances.is_empty() && failure.lacks_capacity, "{outcome:?}");
+    assert_eq!((failure.code.as_str(), failure.message.as_str()), ("MaxFleetCountExceeded", message));
+    assert_eq!((failure.instance_type.as_str(), failure.zone.as_str()), ("m5.large", "us-east-1a"));
+    assert_eq!(failure.capacity_type, Spot, "on-demand was not requested");
+    world.ec2.fail_next("CreateFleet", &Ec2Error::new("InvalidParameterValue", "no such value"), 1);
+    let refused = launch(&world.cloud(), &claim("group-2", 1), &class, &candidates).await.unwrap_err();
+    assert_eq!(refused.code, "InvalidParameterValue");
+}
+
+#[tokio::test]
 async fn a_failure_that_a_person_must_fix_is_no_lack_of_capacity() {
     let world = World::new().await;
     let class = world.resolved(json!({})).await;

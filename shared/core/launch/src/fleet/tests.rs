@@ -282,3 +282,34 @@ fn dry_runs_use_on_demand_or_reserved_instances_and_never_spot() {
     assert_eq!(sampled, [on_demand]);
     assert!(matches!(sample(&class, &claim(&[]), &[spot]), Err(FleetError::NoCandidates)));
 }
+
+#[test]
+fn a_call_that_is_rejected_for_lack_of_capacity_is_a_failure_of_what_it_requested() {
+    let candidates = [
+        candidate("m5.large", "a", CapacityType::Spot, 0.04),
+        candidate("m5.large", "b", CapacityType::Spot, 0.05),
+        candidate("m6g.large", "b", CapacityType::Spot, 0.05),
+        candidate("m5.large", "a", CapacityType::OnDemand, 0.1),
+    ];
+    let plan = plan(&class(&images()), &claim(&[]), &candidates).unwrap();
+    let failed = |code: &str, message: &str| {
+        let outcome = plan.rejected(code, message)?;
+        assert!(outcome.instances.is_empty());
+        let of_spot = |one: &OfferingFailure| one.lacks_capacity && one.capacity_type == CapacityType::Spot;
+        assert!(outcome.failures.iter().all(|one| of_spot(one) && one.code == code && one.message == message));
+        let mut names: Vec<String> =
+            outcome.failures.iter().map(|one| format!("{} {}", one.instance_type, one.zone)).collect();
+        names.sort();
+        Some(names)
+    };
+    let all = ["m5.large a", "m5.large b", "m6g.large b"].map(str::to_owned).to_vec();
+    for code in ["MaxSpotInstanceCountExceeded", "MaxFleetCountExceeded", "VcpuLimitExceeded"] {
+        assert_eq!(failed(code, "exceeded"), Some(all.clone()), "{code}");
+    }
+    let full = "There are not enough free addresses in subnet 'subnet-b' to satisfy the requested number of instances.";
+    assert_eq!(failed("InsufficientFreeAddressesInSubnet", full), Some(all[1..].to_vec()), "one subnet is full");
+    let other = full.replace("subnet-b", "subnet-c");
+    assert_eq!(failed("InsufficientFreeAddressesInSubnet", &other), Some(all), "none of those that were requested");
+    assert_eq!(failed("UnauthorizedOperation", "'subnet-b'"), None);
+    assert_eq!(failed("RequestLimitExceeded", "Request limit exceeded."), None);
+}

@@ -183,6 +183,28 @@ fn what_ec2_does_not_have_ends_the_claim_and_what_is_misconfigured_is_tried_agai
 }
 
 #[test]
+fn a_quota_that_is_reached_is_reported_with_what_to_do() {
+    let reported = |codes: &[&str]| {
+        let of = |code: &&str| OfferingFailure { code: (*code).to_owned(), ..failure(true) };
+        let failures = codes.iter().map(of).collect();
+        let result = LaunchResult::NothingLaunched { failures, others_launched: false };
+        absorb(&reserved(), &result, at(1), &settings()).events[0].message.clone()
+    };
+    for (code, advice) in [
+        ("VcpuLimitExceeded", "quota of on-demand vCPUs"),
+        ("MaxSpotInstanceCountExceeded", "quota of spot vCPUs"),
+        ("MaxFleetCountExceeded", "quota of fleets"),
+        ("InsufficientFreeAddressesInSubnet", "add a subnet"),
+        ("AuthFailure.ServiceLinkedRoleCreationNotPermitted", "create-service-linked-role"),
+    ] {
+        let message = reported(&["InsufficientInstanceCapacity", code]);
+        assert!(message.contains(code) && message.contains(advice), "{message}");
+    }
+    let plain = reported(&["InsufficientInstanceCapacity"]);
+    assert!(plain.contains("InsufficientInstanceCapacity: ") && !plain.contains('('), "{plain}");
+}
+
+#[test]
 fn a_lost_answer_is_recovered_from_the_groups_tag() {
     let lost = LaunchResult::Failed {
         code: "IdempotentParameterMismatch".into(),

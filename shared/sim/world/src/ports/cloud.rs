@@ -170,8 +170,10 @@ impl Cloud for MemoryCloud {
         let plan = fleet::plan(request.node_class, request.claim, request.candidates)
             .map_err(|error| PortError::new(ErrorKind::Invalid, OPERATION, error.to_string()))?;
         let call = self.fleet(&request, &plan, &self.templates(&request, &plan)?)?;
-        let answer = self.ec2.create_fleet(&call).map_err(|error| failed(OPERATION, &error))?;
-        Ok(outcome(&self.ec2, &answer, &plan))
+        match self.ec2.create_fleet(&call) {
+            Ok(answer) => Ok(outcome(&self.ec2, &answer, &plan)),
+            Err(error) => plan.rejected(&error.code, &error.message).ok_or_else(|| failed(OPERATION, &error)),
+        }
     }
 
     async fn dry_run(&self, request: LaunchRequest<'_>) -> Result<Option<Refusal>, PortError> {
