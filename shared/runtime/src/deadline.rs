@@ -26,6 +26,10 @@ pub struct OutOfTime;
 
 impl Deadline {
     /// The deadline that Lambda reports, in milliseconds since 1970; zero if it is missing.
+    ///
+    /// Lambda reports a date and not a duration (<https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html>). As in AWS's own
+    /// runtimes, the remaining time is its difference from the local clock. It is computed once; the work is then bounded by a
+    /// monotonic clock.
     pub(crate) fn of_lambda(milliseconds: u64) -> Self {
         let at = i64::try_from(milliseconds).ok().filter(|milliseconds| *milliseconds > 0);
         at.and_then(|at| Timestamp::from_millisecond(at).ok()).map_or_else(Self::default, Self::at)
