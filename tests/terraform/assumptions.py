@@ -17,6 +17,8 @@ TABLE = "docs/aws.md"
 HEADER = ["id", "claim", "relied on in", "status", "source", "simulation"]
 STATUSES = ("documented", "inferred", "unknown")
 SIMULATIONS = ("enforced", "stricter", "more generous", "absent")
+# How a page of AWS was read.
+COPIES = ("model: ", "repository: ", "page: ", "not read")
 # Rows also contain paths of other projects; paths of this project begin like this.
 OUR_FOLDERS = ("shared/", "functions/", "cli/", "terraform/", "infra/", "events/", "tests/", "docs/", "ARCHITECTURE.md")
 
@@ -89,8 +91,26 @@ def check_observed() -> None:
     assert observed <= names, f"tests/aws observes {sorted(observed - names)}, which {TABLE} does not have"
 
 
+def addresses(text: str) -> list[str]:
+    """The pages of AWS's documentation in a text."""
+    return [address.rstrip(".:") for address in re.findall(r"https://docs\.aws\.amazon\.com/[^\s|;,)]+", text)]
+
+
+def check_pages() -> None:
+    """Every page of AWS that is cited is listed once, with the copy in which it was read, and no other page is."""
+    cited, _, listed = (ROOT / TABLE).read_text().partition("\n## Pages\n")
+    pages = re.findall(r"^\| (https://\S+) \| (.+) \|$", listed, re.M)
+    names = [page for page, _ in pages]
+    missing, unused = set(addresses(cited)) - set(names), set(names) - set(addresses(cited))
+    assert not missing and not unused, f"{TABLE}: Pages lacks {sorted(missing)}, and nothing cites {sorted(unused)}"
+    assert len(names) == len(set(names)), f"{TABLE}: Pages lists a page twice"
+    for page, copy in pages:
+        assert copy.startswith(COPIES), f"{TABLE}: {page} was read in {copy!r}, which does not begin with any of {', '.join(COPIES)}"
+
+
 def check_all() -> None:
     check_rows()
+    check_pages()
     check_observed()
 
 
