@@ -17,6 +17,7 @@ mod launch_groups;
 mod lifecycle;
 mod limits;
 mod not_yet_evaluated;
+mod outages;
 mod quotas;
 mod registrations;
 mod reported_memory;
