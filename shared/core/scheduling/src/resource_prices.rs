@@ -29,12 +29,12 @@ pub(crate) struct Values {
     pub(crate) node: f64,
 }
 
-/// The weight of the demand itself relative to demands with more of one resource. The demand dominates; but a resource that is
-/// just sufficient still has a price, because no packing is perfect.
-const OWN_WEIGHT: f64 = 0.7;
+/// The weight of the demand itself relative to demands with more of one resource: a resource that is just sufficient still has a
+/// price, because no packing is perfect, and because it may be short for the pods that remain.
+const OWN_WEIGHT: f64 = 0.5;
 
 /// The factor of the one resource in those demands.
-const INFLATED: f64 = 1.25;
+const INFLATED: f64 = 1.5;
 
 /// The prices of the resources for a demand, smoothed, and of a node if the demand requires at least `nodes` of them. Resources
 /// that are not requested, or that no type has, have the price zero.
