@@ -26,6 +26,8 @@ pub(crate) struct Demand {
     pub(crate) worth: f64,
     /// The size of one pod: its worth at prices that are the same for all.
     pub(crate) size: f64,
+    /// Of how many portions it is a part: more of them mean that fewer types hold it ([`crate::portions`]).
+    pub(crate) portions: usize,
 }
 
 /// The number of steps for a factor of two in the fraction of a resource in a pod's size.
@@ -263,6 +265,8 @@ pub(crate) struct Filler<'f, 'a, 'c, 't> {
     pub(crate) units: &'f [Unit],
     pub(crate) topology: &'f Topology<'t>,
     pub(crate) scratch: &'f mut Scratch,
+    /// Demands of which the node takes pods before others.
+    pub(crate) urgent: &'f [usize],
 }
 
 impl<'c> Filler<'_, '_, 'c, '_> {
@@ -270,7 +274,7 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         &self.context.classes.list[index]
     }
 
-    /// Fills a node of this type: first the anchor, then other pods that match the free capacity. `None` when the
+    /// Fills a node of this type: first the anchor, then urgent pods, then others that match the free capacity. `None` when the
     /// anchor does not fit, or the limits do not allow such a node.
     pub(crate) fn fill(&mut self, anchor: usize, kind: usize) -> Option<Filled> {
         let first = &self.demands[anchor];
@@ -279,7 +283,11 @@ impl<'c> Filler<'_, '_, 'c, '_> {
             return None;
         }
         self.scratch.room.clear();
-        self.scratch.room.extend_from_slice(&self.pool.types[kind].room);
+        // A pod that needs more than what enough other types have gets a node of fewer types.
+        let whole = &self.pool.types[kind].room;
+        let usable = self.pool.set(first.set).offer.usable_room(choice, whole);
+        let holds = dense::fits(&self.class(first.class).requests, usable);
+        self.scratch.room.extend_from_slice(if holds { usable } else { whole });
         let mut filled = Filled {
             price: choice.price,
             worth: 0.0,
@@ -291,6 +299,10 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         let most = if gathers || self.stock.items.len() == 1 { u32::MAX } else { 1 };
         if self.put(&mut filled, first, most, true) == 0 {
             return None;
+        }
+        self.pool.work.add(self.urgent.len());
+        for place in self.urgent {
+            self.put(&mut filled, &self.demands[*place], u32::MAX, false);
         }
         self.scratch.kept_out.clear();
         self.scratch.kept_out.resize(self.stock.signatures, false);

@@ -12,8 +12,9 @@
 //!    are taken back, and a plan that relied on them is made again (`engine`). Existing nodes are filled first.
 //! 4. Then each NodePool in the order of its weight packs the remaining pods (`packing`): resources get prices by what
 //!    nodes cost (`resource_prices`, `shape_ranking`), every new node gets the instance type that costs least for the
-//!    value of its pods, filled so that its resources run out together (`filling`) and no larger than topology lets
-//!    pods share (`minimum_nodes`); nodes that are not full are merged where that costs nothing (`merging`).
+//!    value of its pods, filled so that its resources run out together (`filling`), with the pods first that need most of
+//!    the remaining nodes (`few_per_node`), and no larger than topology lets pods share (`minimum_nodes`); nodes that are
+//!    not full are merged where that costs nothing (`merging`).
 //! 5. Each new node becomes a launch with every instance type that may replace the chosen one (`launch`).
 //! 6. Reasons are determined only for unschedulable pods (`explain`, `topology_barriers`), and for a launch only on
 //!    request ([`explain_launch`]).
@@ -32,6 +33,7 @@ mod dense;
 mod engine;
 mod existing;
 mod explain;
+mod few_per_node;
 mod filling;
 mod groups;
 mod hosts;

@@ -13,6 +13,8 @@ pub(crate) struct Forced {
     groups: HashMap<GroupId, Apart>,
     /// The pending pods of all groups; pods of several groups count several times.
     waiting: u32,
+    /// The maximum size of required nodes, relative to an even distribution of the pods.
+    slack: f64,
 }
 
 #[derive(Debug)]
@@ -21,8 +23,14 @@ struct Apart {
     each: u32,
 }
 
-/// The maximum size of required nodes, relative to an even distribution of the pods.
-const SLACK: f64 = 1.5;
+/// [`Forced::slack`] if a group is at least [`LARGE`] of all pods: most nodes are required by it.
+const SLACK_OF_LARGE: f64 = 1.5;
+
+/// [`Forced::slack`] otherwise: pods of many small groups share the nodes, and each group needs only some of them.
+const SLACK_OF_SMALL: f64 = 2.5;
+
+/// The fraction of all pods from which a group is large.
+const LARGE: f64 = 0.1;
 
 impl Forced {
     pub(crate) fn of(demands: &[Demand], context: Context<'_, '_>, units: &[Unit], topology: &Topology<'_>) -> Self {
@@ -41,7 +49,10 @@ impl Forced {
             }
         }
         let waiting = forced.values().map(|apart| apart.waiting).sum();
-        Self { groups: forced, waiting }
+        let pods: u32 = demands.iter().map(|demand| units[demand.unit].pending).sum();
+        let large = forced.values().any(|apart| f64::from(apart.waiting) >= f64::from(pods) * LARGE);
+        let slack = if large { SLACK_OF_LARGE } else { SLACK_OF_SMALL };
+        Self { groups: forced, waiting, slack }
     }
 
     /// Counts pods that have their node.
@@ -71,6 +82,12 @@ impl Forced {
         groups.filter_map(|group| self.groups.get(group)).map(Apart::nodes).max().unwrap_or(0)
     }
 
+    /// How many pods of the class one node may run, if the pods of a group that it is in limit that.
+    pub(crate) fn pods_per_node(&self, class: &Class<'_>, level: usize) -> Option<u32> {
+        let groups = own_groups(class, level).iter().filter(|group| class.is_selected_by(**group));
+        groups.filter_map(|group| self.groups.get(group)).map(|apart| apart.each).min()
+    }
+
     /// The number of required nodes.
     pub(crate) fn nodes(&self) -> u32 {
         self.groups.values().map(Apart::nodes).max().unwrap_or(0)
@@ -87,7 +104,7 @@ impl Forced {
     /// The maximum size of a node if the pending pods, with this total value, have to fill all required nodes.
     pub(crate) fn largest(&self, waiting: f64) -> f64 {
         let nodes = self.nodes();
-        if nodes == 0 { f64::INFINITY } else { waiting / f64::from(nodes) * SLACK }
+        if nodes == 0 { f64::INFINITY } else { waiting / f64::from(nodes) * self.slack }
     }
 }
 

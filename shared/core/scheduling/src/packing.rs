@@ -8,20 +8,17 @@
 use crate::bin::{Bin, Context, NODE, Unit, holding, min_share};
 use crate::classes::{Class, Classes};
 use crate::dense;
+use crate::few_per_node::{FewPerNode, Remaining};
 use crate::filling::{Demand, Filled, Filler, Scratch, Stock};
 use crate::hosts::HostCounts;
 use crate::merging;
 use crate::minimum_nodes::Forced;
-use crate::pools::{BASE, Pool, SetId};
+use crate::pools::{BASE, FLEXIBLE, Pool, SetId};
 use crate::problem::MinValuesPolicy;
 use crate::shape_ranking::{Try, valued};
 use crate::topology::Topology;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet, VecDeque};
-
-/// With this many types, spot capacity is available and rarely interrupted. Karpenter requires as many before it
-/// replaces one spot node with another.
-const FLEXIBLE: usize = 15;
 
 /// After this number of shapes without an improvement, no more are filled.
 const MAX_SHAPES_WITHOUT_GAIN: u32 = 10;
@@ -34,6 +31,9 @@ const WORK_PER_SHAPE: usize = 20;
 
 /// The work of computing the worth of a demand.
 const WORK_OF_VALUE: usize = 10;
+
+/// The number of demands that are counted in a unit of work.
+const DEMANDS_AT_ONCE: usize = 16;
 
 /// Prices whose ratio differs by less are equal.
 const EQUAL: f64 = 1e-9;
@@ -74,6 +74,7 @@ pub(crate) fn pack(
                 waiting: 0.0,
                 next: 0.0,
                 nodes_cost: false,
+                few_per_node: Vec::new(),
             };
             bins.extend(packer.pack(units));
             // Prices change when a reservation is used up.
@@ -96,7 +97,15 @@ pub(crate) fn pack(
 /// The alternatives of a unit that the NodePool could serve, the cheapest first.
 fn demands(pool: &mut Pool<'_>, classes: &Classes<'_>, index: usize, unit: &Unit) -> Vec<Demand> {
     let mut demands: Vec<Demand> = Vec::new();
-    let demand = |alternative, set| Demand { unit: index, class: unit.class, alternative, set, worth: 0.0, size: 0.0 };
+    let demand = |alternative, set| Demand {
+        unit: index,
+        class: unit.class,
+        alternative,
+        set,
+        worth: 0.0,
+        size: 0.0,
+        portions: 0,
+    };
     for &alternative in &unit.alternatives {
         let Some(set) = pool.admit(BASE, alternative, &classes.alternatives) else { continue };
         let requests = &classes.list[unit.class].requests;
@@ -128,6 +137,7 @@ struct Packer<'p, 'a, 'c, 't> {
     next: f64,
     /// Whether topology requires more nodes than the resources do, as of the last computation.
     nodes_cost: bool,
+    few_per_node: Vec<FewPerNode>,
 }
 
 impl<'c> Packer<'_, '_, 'c, '_> {
@@ -184,15 +194,25 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         self.waiting = self.demands.iter().map(waiting).sum();
         self.next = self.waiting * REVALUED;
         self.nodes_cost = values.node > 0.0;
+        // Pods of a higher priority come first, whatever the others need.
+        let few = |(demand, of): (usize, &Demand)| {
+            let pods_per_node = self.forced.pods_per_node(self.class(of.class), self.context.level)?;
+            Some(FewPerNode { demand, pods_per_node })
+        };
+        let by_priority = self.context.classes.by_priority;
+        self.few_per_node =
+            if by_priority { Vec::new() } else { self.demands.iter().enumerate().filter_map(few).collect() };
     }
 
-    /// The order in which nodes are opened for demands: first demands that require the most nodes, then in their order.
+    /// The order in which nodes are opened for demands: first demands that require the most nodes, then those that the fewest
+    /// types hold, so that others do not use these types, then in their order.
     fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.demands.len()).collect();
         order.sort_by_key(|place| {
             let class = self.class(self.demands[*place].class);
             let priority = self.context.classes.by_priority.then_some(Reverse(class.example.priority));
-            (priority, Reverse(self.forced.nodes_for(class, self.context.level)))
+            let nodes = self.forced.nodes_for(class, self.context.level);
+            (priority, Reverse(nodes), Reverse(self.demands[*place].portions))
         });
         order
     }
@@ -231,6 +251,12 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         let mut best: Option<Filled> = None;
         let requests = &self.context.classes.list[self.demands[anchor].class].requests;
         let tries = std::mem::take(self.tries.get_mut(&set)?);
+        let sizes = tries.iter().filter(|shape| shape.worth <= largest).map(|shape| self.size_of(shape));
+        let most = sizes.fold(0.0, f64::max);
+        let remaining = Remaining::of(&self.few_per_node, &self.demands, units, most);
+        if !self.few_per_node.is_empty() {
+            self.pool.work.add(self.demands.len() / DEMANDS_AT_ONCE + 1);
+        }
         let mut without_gain = 0;
         for shape in tries.iter().filter(|shape| shape.worth <= largest) {
             let hopeless = |best: &Filled| {
@@ -244,7 +270,9 @@ impl<'c> Packer<'_, '_, 'c, '_> {
             if !dense::fits(requests, &self.pool.types[shape.kind].room) {
                 continue;
             }
+            let urgent = remaining.urgent(&self.demands, self.size_of(shape));
             let mut filler = Filler {
+                urgent: &urgent,
                 pool: self.pool,
                 context: self.context,
                 demands: &self.demands,
@@ -271,6 +299,11 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         }
         self.tries.insert(set, tries);
         best
+    }
+
+    /// The size of a shape, in the same unit as that of pods.
+    fn size_of(&self, shape: &Try) -> f64 {
+        self.stock.size(&self.pool.types[shape.kind].room)
     }
 
     /// Whether pods of a demand may be on a node without other pods, with regard to pods elsewhere.

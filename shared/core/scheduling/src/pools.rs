@@ -4,7 +4,7 @@ mod types;
 
 use crate::admission::new_node_requirements;
 use crate::constraints::{Alternative, AlternativeId};
-use crate::dense;
+use crate::dense::{self, Amounts};
 use crate::limits::{self, Limits, Share, Shared};
 use crate::problem::{Options, PoolOffer};
 use crate::reason::Cause;
@@ -85,6 +85,20 @@ pub(crate) struct Offer {
     by_type: Vec<Option<usize>>,
     /// The choices that may be the shape of a node: no other has as much capacity at a lower price.
     pub(crate) shapes: Vec<usize>,
+    /// By instance type, the capacity that is used of those shapes whose whole capacity too few types have.
+    flexible: HashMap<usize, Amounts>,
+}
+
+/// With this many types, spot capacity is available and rarely interrupted. Karpenter requires as many before it
+/// replaces one spot node with another.
+pub(crate) const FLEXIBLE: usize = 15;
+
+impl Offer {
+    /// How much of the capacity of a type is used for pods: of a spot type, as much as [`FLEXIBLE`] types have, if there are as
+    /// many with the same resources.
+    pub(crate) fn usable_room<'r>(&'r self, choice: &Choice, room: &'r [i64]) -> &'r [i64] {
+        self.flexible.get(&choice.kind).map_or(room, |usable| usable)
+    }
 }
 
 /// An available instance type, and its cheapest offering.
@@ -401,8 +415,32 @@ impl<'a> Pool<'a> {
             by_type[choice.kind] = Some(place);
         }
         let shapes = self.shapes(&choices);
+        let spot = shapes.iter().map(|place| &choices[*place]).filter(|choice| choice.spot);
+        let flexible = spot.filter_map(|choice| Some((choice.kind, self.flexible(choice, &choices)?))).collect();
         self.offers += 1;
-        Rc::new(Offer { id: self.offers, choices, by_type, shapes })
+        Rc::new(Offer { id: self.offers, choices, by_type, shapes, flexible })
+    }
+
+    /// What the [`FLEXIBLE`] types have in common that are closest to a type's capacity; `None` if as many have all of it, or
+    /// fewer have the same resources.
+    #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+    fn flexible(&self, choice: &Choice, choices: &[Choice]) -> Option<Amounts> {
+        let room = |choice: &Choice| &self.types[choice.kind].room;
+        let own = room(choice);
+        // The types with the most capacity are the last ones.
+        if choices.iter().rev().filter(|other| dense::fits(own, room(other))).take(FLEXIBLE).count() == FLEXIBLE {
+            return None;
+        }
+        let share = |other: &Choice| {
+            let shares = own.iter().zip(room(other)).filter(|(own, _)| **own > 0);
+            shares.map(|(own, other)| *other as f64 / *own as f64).fold(1.0, f64::min)
+        };
+        let mut close: Vec<(f64, &Choice)> = choices.iter().map(|other| (share(other), other)).collect();
+        close.retain(|(share, _)| *share > 0.0);
+        close.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+        close.truncate(FLEXIBLE);
+        let common = |place: usize| close.iter().map(|(_, other)| room(other)[place]).fold(own[place], i64::min);
+        (close.len() == FLEXIBLE).then(|| (0..own.len()).map(common).collect())
     }
 
     /// The price of a pod of a class if fractions of nodes of a set could be launched; `None` if no instance type fits.

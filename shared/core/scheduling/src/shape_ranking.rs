@@ -55,7 +55,8 @@ pub(crate) fn valued(
     for demand in demands.iter_mut() {
         let values = by_set.entry(demand.set).or_insert_with(|| SetValues::of(pool, demand.set, &wanted, usable));
         let class = &classes.list[demand.class];
-        let requests = wanted.portions.extend(&class.requests);
+        let requests = wanted.portions.of_pod(&class.requests);
+        demand.portions = requests.iter().skip(class.requests.len()).filter(|amount| **amount > 0).count();
         demand.size = sum(&class.requests, &common.resources);
         demand.worth = sum(&requests, &values.values.resources)
             + values.premium(pool, &class.requests)
@@ -85,7 +86,7 @@ impl Wanted {
         let portions = Portions::of(&requests, &rooms);
         let mut amounts = Vec::new();
         for demand in demands {
-            let requests = portions.extend(&context.classes.list[demand.class].requests);
+            let requests = portions.of_pod(&context.classes.list[demand.class].requests);
             amounts.resize(requests.len(), 0.0);
             for (sum, asked) in amounts.iter_mut().zip(requests.iter()) {
                 *sum += *asked as f64 * f64::from(units[demand.unit].pending);
@@ -126,8 +127,8 @@ impl SetValues {
     fn of(pool: &Pool<'_>, set: SetId, wanted: &Wanted, usable: impl Fn(&[i64]) -> bool) -> Self {
         let offer = &pool.set(set).offer;
         let choices: Vec<&Choice> = offer.shapes.iter().map(|place| &offer.choices[*place]).collect();
-        let rooms: Vec<Cow<'_, [i64]>> =
-            choices.iter().map(|choice| wanted.portions.extend(&pool.types[choice.kind].room)).collect();
+        let room = |choice: &&Choice| wanted.portions.of_type(offer.usable_room(choice, &pool.types[choice.kind].room));
+        let rooms: Vec<Cow<'_, [i64]>> = choices.iter().map(room).collect();
         let columns: Vec<Column<'_>> =
             choices.iter().zip(&rooms).map(|(choice, room)| Column { price: choice.price + NODE, room }).collect();
         let usable: Vec<Column<'_>> = columns.iter().filter(|column| usable(column.room)).copied().collect();
