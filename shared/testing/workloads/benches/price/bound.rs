@@ -5,12 +5,15 @@
 //! it, of which each node has the number of pods that it may run. Pods with similar proportions of requests are combined, and
 //! rounded down to common proportions, so that the result is still a bound.
 //!
+//! Of each node, both use only the capacity that whole pods can use together (`usable`).
+//!
 //! Both are bounds of every plan that satisfies all preferences, and of many that do not, because every such plan satisfies
 //! all constraints of the programs, with integers. Of the zone constraints of pods, the better one contains only the allowed
 //! zones, and the minimum in each zone if all pods of a spread own it. Omitted constraints only make a bound lower.
 
+use crate::usable::Usable;
 use crate::world::{Amounts, FlatPod, Group, RESOURCES, Rule, World};
-use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
+use microlp::{ComparisonOp, OptimizationDirection, Problem, SolutionStatus, Variable};
 use std::collections::BTreeMap;
 
 /// A type with the price of a zone, or of the cheapest zone if zones do not matter.
@@ -48,12 +51,14 @@ pub fn plain(world: &World) -> f64 {
 
 fn columns(world: &World, zonal: bool) -> Vec<Column> {
     let mut all: Vec<Column> = Vec::new();
+    let usable = Usable::of(world);
     for kind in &world.kinds {
+        let room = usable.within(&kind.room);
         if zonal {
-            all.extend((0..3).map(|zone| Column { room: kind.room, price: kind.prices[zone], zones: 1 << zone }));
+            all.extend((0..3).map(|zone| Column { room, price: kind.prices[zone], zones: 1 << zone }));
         } else {
             let price = kind.prices.iter().copied().fold(f64::INFINITY, f64::min);
-            all.push(Column { room: kind.room, price, zones: 0b111 });
+            all.push(Column { room, price, zones: 0b111 });
         }
     }
     all.retain(|column| column.price.is_finite());
@@ -239,7 +244,8 @@ pub fn better(world: &World) -> f64 {
     }
     problem.set_time_limit(std::time::Duration::from_secs(60));
     match problem.solve().map(|outcome| outcome.into_solution()) {
-        Ok(Ok(solution)) => solution.objective(),
+        // Before the optimum is proven, the objective is not a bound.
+        Ok(Ok(solution)) if solution.status() == SolutionStatus::Optimal => solution.objective(),
         _ => 0.0,
     }
 }

@@ -13,6 +13,7 @@ mod bound;
 mod clock;
 mod mixes;
 mod strict;
+mod usable;
 mod world;
 
 use clock::Clock;
