@@ -66,3 +66,68 @@ impl Remaining {
         f64::from(nodes) * size >= fills * MOST
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ZONE: SetId = 1;
+
+    fn demand(unit: usize, set: SetId) -> Demand {
+        Demand { unit, class: unit, alternative: 0, set, worth: 1.0, size: 1.0, portions: 0 }
+    }
+
+    fn units(pending: &[u32]) -> Vec<Unit> {
+        let one = |(class, pending): (usize, &u32)| Unit {
+            class,
+            alternatives: vec![0],
+            target: Vec::new(),
+            assigned: *pending,
+            pending: *pending,
+        };
+        pending.iter().enumerate().map(one).collect()
+    }
+
+    fn few(pods_per_node: &[(usize, u32)]) -> Vec<FewPerNode> {
+        pods_per_node
+            .iter()
+            .map(|(demand, pods_per_node)| FewPerNode { demand: *demand, pods_per_node: *pods_per_node })
+            .collect()
+    }
+
+    #[test]
+    fn groups_that_need_most_of_the_remaining_nodes_come_first() {
+        // 100 pods on nodes of ten are ten nodes: groups of seven pods and more are urgent.
+        let demands: Vec<Demand> = (0..5).map(|unit| demand(unit, BASE)).collect();
+        let units = units(&[6, 7, 9, 0, 78]);
+        let remaining = Remaining::of(&few(&[(0, 1), (1, 1), (2, 1), (3, 1)]), &demands, &units, 20.0);
+        assert_eq!(remaining.urgent(&demands, 10.0), [2, 1]);
+        // Smaller nodes are more nodes.
+        assert!(remaining.urgent(&demands, 5.0).is_empty());
+        assert_eq!(remaining.urgent(&demands, 20.0), [2, 1, 0]);
+    }
+
+    #[test]
+    fn pods_that_may_share_a_node_need_fewer() {
+        let demands: Vec<Demand> = (0..2).map(|unit| demand(unit, BASE)).collect();
+        let units = units(&[10, 90]);
+        let urgent = |each: u32| Remaining::of(&few(&[(0, each)]), &demands, &units, 10.0).urgent(&demands, 10.0);
+        assert_eq!(urgent(1), [0]);
+        assert!(urgent(2).is_empty());
+    }
+
+    #[test]
+    fn pods_of_a_zone_are_compared_with_the_pods_there() {
+        let demands = [demand(0, ZONE), demand(1, ZONE), demand(2, 2), demand(3, BASE)];
+        let units = units(&[3, 27, 300, 3]);
+        // Three of three nodes in the zone, but of 33 nodes in all zones.
+        let remaining = Remaining::of(&few(&[(0, 1), (3, 1)]), &demands, &units, 10.0);
+        assert_eq!(remaining.urgent(&demands, 10.0), [0]);
+    }
+
+    #[test]
+    fn without_such_groups_no_pod_is_urgent() {
+        let demands = [demand(0, BASE)];
+        assert!(Remaining::of(&[], &demands, &units(&[100]), 10.0).urgent(&demands, 10.0).is_empty());
+    }
+}
