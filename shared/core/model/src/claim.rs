@@ -2,6 +2,7 @@
 //!
 //! The record in the claims table is authoritative. The NodeClaim object in the cluster mirrors it.
 
+use crate::surge::Surge;
 use crate::{Requirement, Requirements, ResourceList, StringMap, Taint, labels, node};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -247,6 +248,27 @@ pub struct NodeClaimStatus {
     pub terminate_requested: Option<Timestamp>,
     /// When the drain began.
     pub drain_started: Option<Timestamp>,
+    /// When an interruption of the instance was announced, if that was during the drain: it no longer waits for successors of
+    /// pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interrupted: Option<Timestamp>,
+    /// The pods of its node for which a successor is created during the drain.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub surges: Vec<Surge>,
+}
+
+impl NodeClaimStatus {
+    /// The surge for a pod.
+    #[must_use]
+    pub fn surge_for(&self, pod_uid: &str) -> Option<&Surge> {
+        self.surges.iter().find(|surge| surge.pod_uid == pod_uid)
+    }
+
+    /// Whether a pod's successor is created during the drain, so that no capacity is needed for the pod itself.
+    #[must_use]
+    pub fn replaces_pod(&self, pod_uid: &str) -> bool {
+        self.surge_for(pod_uid).is_some_and(Surge::replaces_pod)
+    }
 }
 
 /// An EC2 instance as launched for a claim.

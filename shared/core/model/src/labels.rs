@@ -128,6 +128,14 @@ pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-n
 pub const RECORD_UID: &str = "nodeless.sh/record-uid";
 /// The price of a claim's instance in dollars an hour, on the NodeClaim object that mirrors it. Absent while it is unknown.
 pub const PRICE_PER_HOUR: &str = "nodeless.sh/price-per-hour";
+/// The annotation of a pod, in the template of its Deployment: `restart` or `scale`, how its successor is created before its
+/// node is drained, if the pod is the only ready one of its Deployment, or its PodDisruptionBudget allows no eviction.
+pub const SURGE_BEFORE_DRAIN: &str = "nodeless.sh/surge-before-drain";
+/// On a Deployment whose replicas are raised while a node with one of its pods is drained: for which pod of which claim, from
+/// what to what, and since when. It is removed when they are lowered.
+pub const SURGE: &str = "nodeless.sh/surge";
+/// When a Deployment was restarted, in its template, as `kubectl rollout restart` sets it.
+pub const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 /// The cost of deleting a pod, in Kubernetes.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 

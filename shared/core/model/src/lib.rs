@@ -27,6 +27,7 @@ pub mod resource_index;
 pub mod resources;
 pub mod selector;
 pub mod spot_interruption;
+pub mod surge;
 pub mod taint;
 #[cfg(feature = "test-support")]
 pub mod test_support;

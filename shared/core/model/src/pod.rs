@@ -2,6 +2,7 @@
 
 use crate::duration::parse_go_duration;
 use crate::requirement::{Operator, RequirementTerm};
+use crate::surge::SurgeMode;
 use crate::{LabelSelector, ResourceList, StringMap, Taint, Toleration, labels};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,10 @@ pub struct Pod {
     pub deletion_timestamp: Option<Timestamp>,
     /// The kind of the controlling owner, such as `ReplicaSet`, `DaemonSet`, `Node`.
     pub owner_kind: Option<String>,
+    /// The name of the ReplicaSet that controls it, if the annotation `nodeless.sh/surge-before-drain` asks for a surge; of other
+    /// pods it is not needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replica_set: Option<String>,
     /// The node that it is bound to.
     pub node_name: Option<String>,
     /// The node whose pods are preempted for it.
@@ -314,6 +319,19 @@ impl Pod {
         let duration = parse_go_duration(self.annotations.get(labels::DO_NOT_DISRUPT)?).ok()?;
         let duration = SignedDuration::try_from(duration).ok().filter(|duration| !duration.is_zero())?;
         self.start_time?.checked_add(duration).ok()
+    }
+
+    /// How its successor is created before its node is drained, by its annotation `nodeless.sh/surge-before-drain`; `None` without
+    /// the annotation.
+    #[must_use]
+    pub fn surge_mode(&self) -> Option<Result<SurgeMode, String>> {
+        self.annotations.get(labels::SURGE_BEFORE_DRAIN).map(|value| SurgeMode::parse(value))
+    }
+
+    /// Whether its successor is created first, as far as the pod itself tells: its Deployment may not permit it.
+    #[must_use]
+    pub fn is_surged(&self) -> bool {
+        self.replica_set.is_some() && matches!(self.surge_mode(), Some(Ok(_)))
     }
 
     /// Whether the cluster itself depends on it.

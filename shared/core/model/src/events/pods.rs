@@ -52,3 +52,21 @@ pub fn evicted(pod: impl Into<ObjectRef>, why: &str) -> ObjectEvent {
 pub fn disrupted(pod: impl Into<ObjectRef>, message: &str) -> ObjectEvent {
     normal(pod, "Disrupted", message)
 }
+
+/// The pod's successor is created before the pod is removed from its node, by its annotation `nodeless.sh/surge-before-drain`.
+#[must_use]
+pub fn surge_started(pod: impl Into<ObjectRef>, message: &str) -> ObjectEvent {
+    normal(pod, "SurgeStarted", message)
+}
+
+/// The pod's successor cannot be created first, and why: the pod is evicted without it.
+#[must_use]
+pub fn surge_refused(pod: impl Into<ObjectRef>, why: &str) -> ObjectEvent {
+    warning(pod, "SurgeRefused", format!("Evicted without a successor first: {why}")).keyed([why])
+}
+
+/// The pod's successor was not available in time: the pod is evicted without it.
+#[must_use]
+pub fn surge_timed_out(pod: impl Into<ObjectRef>, message: &str) -> ObjectEvent {
+    warning(pod, "SurgeTimedOut", message)
+}

@@ -1,0 +1,247 @@
+//! Deployments as JSON: what a surge reads of them, and the patches that change them.
+
+use jiff::Timestamp;
+use nodeless_model::labels;
+use nodeless_model::surge::{DeploymentChange, OwningDeployment, Raise};
+use serde_json::{Value, json};
+
+/// The number of the template's version, on a Deployment and on its ReplicaSets.
+const REVISION: &str = "deployment.kubernetes.io/revision";
+/// The share of the replicas of a rolling update without one of its own.
+const DEFAULT_SHARE: &str = "25%";
+
+/// Why a Deployment is not changed: it is not as the change expects it, and has to be read again.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unexpected(pub String);
+
+/// The name of the Deployment that controls a ReplicaSet.
+#[must_use]
+pub fn owner(replica_set: &Value) -> Option<&str> {
+    let owners = replica_set.pointer("/metadata/ownerReferences").and_then(Value::as_array)?;
+    let owner = owners.iter().find(|owner| owner["controller"] == true && owner["kind"] == "Deployment")?;
+    owner["name"].as_str()
+}
+
+/// A Deployment as a surge uses it, for a pod of one of its ReplicaSets.
+#[must_use]
+pub fn owning(deployment: &Value, replica_set: &Value) -> OwningDeployment {
+    let number = |pointer: &str| deployment.pointer(pointer).and_then(Value::as_i64);
+    let count = |pointer: &str, absent: i64| i32::try_from(number(pointer).unwrap_or(absent)).unwrap_or(i32::MAX);
+    let replicas = count("/spec/replicas", 1);
+    let rolling = deployment.pointer("/spec/strategy/rollingUpdate").unwrap_or(&Value::Null);
+    let (max_surge, max_unavailable) = surge_and_unavailable(rolling, replicas);
+    let revision = annotation(deployment, REVISION);
+    OwningDeployment {
+        name: deployment.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        observed: revision.is_some() && number("/status/observedGeneration") >= number("/metadata/generation"),
+        current: annotation(replica_set, REVISION) == revision,
+        paused: deployment.pointer("/spec/paused") == Some(&Value::Bool(true)),
+        recreate: deployment.pointer("/spec/strategy/type").is_some_and(|kind| kind == "Recreate"),
+        replicas,
+        max_surge,
+        max_unavailable,
+        ready: count("/status/readyReplicas", 0),
+        available: count("/status/availableReplicas", 0),
+        raise: raise(deployment),
+    }
+}
+
+/// The JSON merge patch for a change, which the API server applies only to this version of the Deployment; `None` if there is
+/// nothing to change.
+///
+/// # Errors
+/// When the Deployment is not as the change expects it.
+pub fn patch(deployment: &Value, change: &DeploymentChange) -> Result<Option<Value>, Unexpected> {
+    let version = deployment.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
+    let replicas = deployment.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
+    let present = raise(deployment);
+    Ok(match change {
+        DeploymentChange::Restart { at } => {
+            // A later restart replaces the pod too.
+            let restarted = deployment.pointer("/spec/template").and_then(|it| annotation(it, labels::RESTARTED_AT));
+            let is_newer = restarted.and_then(|text| text.parse::<Timestamp>().ok()).is_some_and(|last| last >= *at);
+            let annotations = json!({ labels::RESTARTED_AT: format!("{at:.0}") });
+            (!is_newer && restarted != Some(&format!("{at:.0}"))).then(|| {
+                json!({
+                    "metadata": { "resourceVersion": version },
+                    "spec": { "template": { "metadata": { "annotations": annotations } } },
+                })
+            })
+        }
+        DeploymentChange::Raise(raise) => match present {
+            Some(present) if present.is_for(&raise.claim, &raise.pod) => None,
+            Some(present) => {
+                return Err(Unexpected(format!("its replicas are raised for NodeClaim {}", present.claim)));
+            }
+            None if replicas != i64::from(raise.from) => {
+                return Err(Unexpected(format!("it has {replicas} replicas, not {}", raise.from)));
+            }
+            None => Some(json!({
+                "metadata": { "resourceVersion": version, "annotations": { labels::SURGE: written(raise) } },
+                "spec": { "replicas": raise.to },
+            })),
+        },
+        DeploymentChange::Lower { claim, pod } => present.filter(|raise| raise.is_for(claim, pod)).map(|raise| {
+            let metadata = json!({ "resourceVersion": version, "annotations": { labels::SURGE: null } });
+            if replicas == i64::from(raise.to) {
+                json!({ "metadata": metadata, "spec": { "replicas": raise.from } })
+            } else {
+                json!({ "metadata": metadata })
+            }
+        }),
+    })
+}
+
+fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    object.pointer("/metadata/annotations")?.get(key)?.as_str()
+}
+
+/// The raise in the annotation. A text that nodeless did not write counts as none, and is replaced.
+fn raise(deployment: &Value) -> Option<Raise> {
+    serde_json::from_str(annotation(deployment, labels::SURGE)?).ok()
+}
+
+fn written(raise: &Raise) -> String {
+    let Raise { claim, pod, from, to, at } = raise;
+    json!({ "claim": claim, "pod": pod, "from": from, "to": to, "at": at }).to_string()
+}
+
+/// How many pods a rolling update may create above, and leave below the replicas, as the Deployment controller computes it: a
+/// surge is rounded up, what may be unavailable down, and one may be unavailable if both are zero.
+fn surge_and_unavailable(rolling: &Value, replicas: i32) -> (i32, i32) {
+    let surge = share(rolling.get("maxSurge"), replicas, true);
+    let unavailable = share(rolling.get("maxUnavailable"), replicas, false);
+    if surge == 0 && unavailable == 0 { (0, 1) } else { (surge, unavailable) }
+}
+
+fn share(value: Option<&Value>, replicas: i32, round_up: bool) -> i32 {
+    let of_replicas = |text: &str| {
+        let percent = text.strip_suffix('%').and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);
+        let hundredfold = percent.saturating_mul(i64::from(replicas));
+        if round_up { hundredfold.saturating_add(99) / 100 } else { hundredfold / 100 }
+    };
+    let number = match value {
+        Some(Value::Number(number)) => number.as_i64().unwrap_or(0),
+        Some(Value::String(text)) => of_replicas(text),
+        _ => of_replicas(DEFAULT_SHARE),
+    };
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deployment() -> Value {
+        json!({
+            "metadata": {
+                "name": "web", "generation": 4, "resourceVersion": "17",
+                "annotations": { REVISION: "2", "team": "shop" },
+            },
+            "spec": { "replicas": 1, "template": { "metadata": { "labels": { "app": "web" } } } },
+            "status": { "observedGeneration": 4, "readyReplicas": 1, "availableReplicas": 1 },
+        })
+    }
+
+    fn set(revision: &str) -> Value {
+        json!({ "metadata": {
+            "annotations": { REVISION: revision },
+            "ownerReferences": [{ "kind": "Deployment", "name": "web", "controller": true }],
+        } })
+    }
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    fn raised() -> Raise {
+        Raise { claim: "a".into(), pod: "p".into(), from: 1, to: 2, at: at(10) }
+    }
+
+    fn merged(object: &Value, patch: Option<Value>) -> Value {
+        fn merge(target: &mut Value, patch: &Value) {
+            let Some(fields) = patch.as_object() else { return target.clone_from(patch) };
+            for (key, value) in fields {
+                if value.is_null() {
+                    target.as_object_mut().unwrap().remove(key);
+                } else {
+                    merge(&mut target[key], value);
+                }
+            }
+        }
+        let mut object = object.clone();
+        merge(&mut object, &patch.unwrap());
+        object
+    }
+
+    #[test]
+    fn reads_what_a_surge_needs() {
+        let read = owning(&deployment(), &set("2"));
+        assert_eq!((read.name.as_str(), read.observed, read.current), ("web", true, true));
+        assert_eq!((read.replicas, read.max_surge, read.max_unavailable), (1, 1, 0), "25% of one, up and down");
+        assert_eq!((read.ready, read.available, read.raise), (1, 1, None));
+        assert!(!owning(&deployment(), &set("1")).current);
+        let mut changed = deployment();
+        changed["metadata"]["generation"] = json!(5);
+        assert!(!owning(&changed, &set("2")).observed);
+        assert_eq!(owner(&set("1")), Some("web"));
+        assert_eq!(owner(&json!({ "metadata": {} })), None);
+    }
+
+    #[test]
+    fn a_rolling_update_is_computed_as_by_its_controller() {
+        for (rolling, replicas, expected) in [
+            (json!(null), 1, (1, 0)),
+            (json!(null), 4, (1, 1)),
+            (json!({ "maxSurge": 0, "maxUnavailable": 0 }), 3, (0, 1)),
+            (json!({ "maxSurge": "10%", "maxUnavailable": 0 }), 11, (2, 0)),
+            (json!({ "maxSurge": 2, "maxUnavailable": "50%" }), 3, (2, 1)),
+        ] {
+            assert_eq!(surge_and_unavailable(&rolling, replicas), expected, "{rolling}");
+        }
+    }
+
+    #[test]
+    fn a_restart_is_that_of_kubectl_and_happens_once() {
+        let restart = DeploymentChange::Restart { at: at(10) };
+        let object = merged(&deployment(), patch(&deployment(), &restart).unwrap());
+        assert_eq!(
+            object["spec"]["template"]["metadata"],
+            json!({ "labels": { "app": "web" }, "annotations": { labels::RESTARTED_AT: "1970-01-01T00:00:10Z" } })
+        );
+        assert_eq!(patch(&object, &restart), Ok(None));
+        let older = DeploymentChange::Restart { at: at(5) };
+        assert_eq!(patch(&object, &older), Ok(None), "a later restart replaces the pod too");
+        assert!(patch(&object, &DeploymentChange::Restart { at: at(20) }).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_raise_is_recorded_with_it_and_undone_with_its_record() {
+        let raise = DeploymentChange::Raise(raised());
+        let lower = DeploymentChange::Lower { claim: "a".into(), pod: "p".into() };
+        assert_eq!(patch(&deployment(), &lower), Ok(None));
+        let body = patch(&deployment(), &raise).unwrap();
+        assert_eq!(body.as_ref().unwrap()["metadata"]["resourceVersion"], "17");
+        let object = merged(&deployment(), body);
+        assert_eq!((object["spec"]["replicas"].as_i64(), super::raise(&object)), (Some(2), Some(raised())));
+        assert_eq!(patch(&object, &raise), Ok(None));
+        let other = DeploymentChange::Raise(Raise { pod: "q".into(), ..raised() });
+        assert!(patch(&object, &other).unwrap_err().to_string().contains("NodeClaim a"));
+        assert_eq!(patch(&object, &DeploymentChange::Lower { claim: "a".into(), pod: "q".into() }), Ok(None));
+        let object = merged(&object, patch(&object, &lower).unwrap());
+        assert_eq!(object, deployment());
+    }
+
+    #[test]
+    fn replicas_that_another_party_changed_stay() {
+        let mut object = deployment();
+        object["spec"]["replicas"] = json!(3);
+        assert!(patch(&object, &DeploymentChange::Raise(raised())).unwrap_err().to_string().contains("3 replicas"));
+        object["metadata"]["annotations"][labels::SURGE] = json!(written(&raised()));
+        let lower = DeploymentChange::Lower { claim: "a".into(), pod: "p".into() };
+        let object = merged(&object, patch(&object, &lower).unwrap());
+        assert_eq!(object["spec"]["replicas"], 3);
+        assert_eq!(super::raise(&object), None);
+    }
+}

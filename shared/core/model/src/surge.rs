@@ -1,0 +1,189 @@
+//! Surges: the successor of a pod is created before the pod's node is drained.
+
+use crate::labels;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// How long after it was made another claim's raise of a Deployment is waited for. A drain that holds a pod takes minutes; what
+/// is older was left behind.
+const RAISE_LASTS: SignedDuration = SignedDuration::from_hours(1);
+
+/// How the successor of a pod is created, by the pod's annotation `nodeless.sh/surge-before-drain`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SurgeMode {
+    /// The Deployment is restarted, as by `kubectl rollout restart`.
+    Restart,
+    /// The Deployment gets one more replica for the time.
+    Scale,
+}
+
+impl SurgeMode {
+    /// The value of the annotation.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Restart => "restart",
+            Self::Scale => "scale",
+        }
+    }
+
+    /// Parses the value of the annotation.
+    ///
+    /// # Errors
+    /// When it is no mode; the text says what to write.
+    pub fn parse(value: &str) -> Result<Self, String> {
+        [Self::Restart, Self::Scale].into_iter().find(|mode| mode.as_str() == value).ok_or_else(|| {
+            format!("annotation {} is {value:?}, which is ignored: write restart or scale", labels::SURGE_BEFORE_DRAIN)
+        })
+    }
+}
+
+/// The surge for one pod of a draining node, on the record of the node's claim: written before the Deployment is changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Surge {
+    /// The namespace of the pod and its Deployment.
+    pub namespace: String,
+    /// The pod's name.
+    pub pod: String,
+    /// The pod's uid.
+    pub pod_uid: String,
+    /// The name of the Deployment.
+    pub deployment: String,
+    /// How the successor is created.
+    pub mode: SurgeMode,
+    /// Since when. A restart has this time in the template's annotation, so that a repeated restart changes nothing.
+    pub started: Timestamp,
+    /// The Deployment's replicas before.
+    pub replicas: i32,
+    /// Its available replicas before: with one more, the successor is available.
+    pub available: i32,
+    /// How far it is.
+    pub state: SurgeState,
+}
+
+/// How far a surge is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SurgeState {
+    /// The Deployment is about to be changed.
+    Requested,
+    /// It was changed, and the successor is awaited.
+    Underway,
+    /// The successor is available, and the replicas are being lowered, which deletes the pod.
+    Lowering {
+        /// Since when.
+        since: Timestamp,
+    },
+    /// It cannot be carried out, or was undone by another party: the pod is evicted without it.
+    Refused {
+        /// The reason.
+        why: String,
+    },
+}
+
+impl Surge {
+    /// Whether the successor is being created, or exists: the pod itself needs no other node any more.
+    #[must_use]
+    pub const fn replaces_pod(&self) -> bool {
+        !matches!(self.state, SurgeState::Refused { .. })
+    }
+}
+
+/// The annotation `nodeless.sh/surge` of a Deployment whose replicas are raised for a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Raise {
+    /// The claim whose node is drained.
+    pub claim: String,
+    /// The uid of the pod that gets a successor.
+    pub pod: String,
+    /// The replicas before.
+    pub from: i32,
+    /// The replicas during the surge.
+    pub to: i32,
+    /// Since when.
+    pub at: Timestamp,
+}
+
+impl Raise {
+    /// Whether it was made for this pod of this claim's node.
+    #[must_use]
+    pub fn is_for(&self, claim: &str, pod_uid: &str) -> bool {
+        self.claim == claim && self.pod == pod_uid
+    }
+
+    /// Whether it was left behind, because its claim's record was lost.
+    #[must_use]
+    pub fn is_left_behind(&self, now: Timestamp) -> bool {
+        now.duration_since(self.at) > RAISE_LASTS
+    }
+}
+
+/// A Deployment, as far as the surge for one of its pods uses it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwningDeployment {
+    /// The name.
+    pub name: String,
+    /// Whether its status describes its present spec.
+    pub observed: bool,
+    /// Whether the pod is of its present template. Otherwise a rollout is replacing the pod.
+    pub current: bool,
+    /// Whether its rollout is paused.
+    pub paused: bool,
+    /// Whether its strategy is Recreate, which deletes all pods first.
+    pub recreate: bool,
+    /// The desired replicas.
+    pub replicas: i32,
+    /// How many pods above that a rolling update may create.
+    pub max_surge: i32,
+    /// How many pods below that a rolling update may leave.
+    pub max_unavailable: i32,
+    /// The ready replicas.
+    pub ready: i32,
+    /// The replicas that have been ready for `minReadySeconds`.
+    pub available: i32,
+    /// The raise that is in effect, by its annotation.
+    pub raise: Option<Raise>,
+}
+
+/// A change of a Deployment. Repeating it has no further effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeploymentChange {
+    /// Restart it, with this time in the annotation of the template.
+    Restart {
+        /// The time.
+        at: Timestamp,
+    },
+    /// Raise its replicas, and record that on it, if they are still those before.
+    Raise(Raise),
+    /// Undo the raise for this pod of this claim's node. Replicas that another party has changed since stay as they are.
+    Lower {
+        /// The claim.
+        claim: String,
+        /// The uid of the pod.
+        pod: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_annotation_has_two_values() {
+        assert_eq!(SurgeMode::parse("restart"), Ok(SurgeMode::Restart));
+        assert_eq!(SurgeMode::parse("scale"), Ok(SurgeMode::Scale));
+        let why = SurgeMode::parse("true").unwrap_err();
+        assert!(why.contains("nodeless.sh/surge-before-drain") && why.contains("write restart or scale"), "{why}");
+    }
+
+    #[test]
+    fn a_raise_is_left_behind_after_an_hour() {
+        let at = Timestamp::UNIX_EPOCH;
+        let raise = Raise { claim: "a".into(), pod: "p".into(), from: 1, to: 2, at };
+        assert!(!raise.is_left_behind(at + RAISE_LASTS) && raise.is_left_behind(at + RAISE_LASTS * 2));
+        assert!(raise.is_for("a", "p") && !raise.is_for("a", "q") && !raise.is_for("b", "p"));
+    }
+}
