@@ -5,7 +5,8 @@ use async_trait::async_trait;
 pub use nodeless_api::view::{BufferView, ClusterView, InvalidObject, SYSTEM_NAMESPACE};
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
 pub use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent, ObjectRef, PodRef, VolumeAttachment};
-use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod};
+pub use nodeless_model::surge::{DeploymentChange, OwningDeployment};
+use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget};
 use std::time::Duration;
 
 /// The answer of the Eviction API.
@@ -107,6 +108,39 @@ pub trait NodesAndPods: Send + Sync {
     /// # Errors
     /// When the API server rejected it.
     async fn delete_pod(&self, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError>;
+}
+
+/// The Deployments of pods that get their successors before their node is drained.
+#[async_trait]
+pub trait Workloads: Send + Sync {
+    /// The Deployment that owns a ReplicaSet, for a pod of this ReplicaSet. `None` if one of them does not exist.
+    ///
+    /// # Errors
+    /// When the cluster cannot be read.
+    async fn owning_deployment(
+        &self,
+        namespace: &str,
+        replica_set: &str,
+    ) -> Result<Option<OwningDeployment>, PortError>;
+
+    /// All PodDisruptionBudgets.
+    ///
+    /// # Errors
+    /// When the cluster cannot be read, or one of them cannot be decoded.
+    async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, PortError>;
+
+    /// Changes a Deployment, if it is as the change expects it. A missing Deployment counts as success.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::ErrorKind::Conflict) when it is not, or changed meanwhile; [`Denied`](crate::ErrorKind::Denied)
+    /// without the right, which is optional.
+    async fn change_deployment(&self, namespace: &str, name: &str, change: &DeploymentChange) -> Result<(), PortError>;
+
+    /// Gives a pod the lowest deletion cost, so that its ReplicaSet deletes it first. A missing pod counts as success.
+    ///
+    /// # Errors
+    /// [`Denied`](crate::ErrorKind::Denied) without the right, which is optional.
+    async fn delete_first(&self, pod: &PodRef) -> Result<(), PortError>;
 }
 
 /// NodePools, EC2NodeClasses, NodeOverlays and CapacityBuffers.
@@ -224,6 +258,6 @@ pub trait Events: Send + Sync {
 }
 
 /// The Kubernetes cluster. One adapter implements all parts of it.
-pub trait Cluster: PlanningView + NodesAndPods + Configuration + ClaimMirror + Events {}
+pub trait Cluster: PlanningView + NodesAndPods + Workloads + Configuration + ClaimMirror + Events {}
 
-impl<T: PlanningView + NodesAndPods + Configuration + ClaimMirror + Events> Cluster for T {}
+impl<T: PlanningView + NodesAndPods + Workloads + Configuration + ClaimMirror + Events> Cluster for T {}

@@ -25,7 +25,7 @@ pub use catalog_source::{CatalogSource, ClusterVersion};
 pub use claims::Claims;
 pub use clock::Clock;
 pub use cloud::Cloud;
-pub use cluster::{ClaimMirror, Cluster, Configuration, Events, NodesAndPods, PlanningView};
+pub use cluster::{ClaimMirror, Cluster, Configuration, Events, NodesAndPods, PlanningView, Workloads};
 pub use costs::Costs;
 pub use decisions::Decisions;
 pub use nodeless_model::error::{ErrorKind, PortError};

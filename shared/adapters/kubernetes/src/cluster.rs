@@ -9,18 +9,20 @@ use crate::kinds::{
 use crate::recent::Recent;
 use crate::store::{Store, list_once, list_raw, next};
 use crate::watch::WatchError;
-use crate::{buffers, claims, events, node_classes, nodes, pods};
+use crate::{buffers, claims, deployments, events, node_classes, nodes, pods};
 use async_trait::async_trait;
 use futures::{StreamExt as _, stream};
 use kube::core::params::ListParams;
 use nodeless_api::convert::volumes::Storage;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
-use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, labels};
+use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels};
 use nodeless_ports::cluster::{
-    ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, SYSTEM_NAMESPACE, SoughtNode,
-    VolumeAttachment,
+    ClusterView, DeploymentChange, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, OwningDeployment,
+    PodRef, SYSTEM_NAMESPACE, SoughtNode, VolumeAttachment,
 };
-use nodeless_ports::{ClaimMirror, Clock, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError};
+use nodeless_ports::{
+    ClaimMirror, Clock, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads,
+};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -338,6 +340,31 @@ impl NodesAndPods for KubeCluster {
 
     async fn delete_pod(&self, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError> {
         pods::delete(&self.connection, pod, grace_seconds).await
+    }
+}
+
+#[async_trait]
+impl Workloads for KubeCluster {
+    async fn owning_deployment(
+        &self,
+        namespace: &str,
+        replica_set: &str,
+    ) -> Result<Option<OwningDeployment>, PortError> {
+        deployments::owning(&self.connection, namespace, replica_set).await
+    }
+
+    async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, PortError> {
+        let (budgets, invalid) = list_once::<DisruptionBudgets>(&self.connection, &ListParams::default()).await?;
+        refuse_doubt(true, &invalid)?;
+        Ok(budgets)
+    }
+
+    async fn change_deployment(&self, namespace: &str, name: &str, change: &DeploymentChange) -> Result<(), PortError> {
+        deployments::change(&self.connection, namespace, name, change).await
+    }
+
+    async fn delete_first(&self, pod: &PodRef) -> Result<(), PortError> {
+        pods::delete_first(&self.connection, pod).await
     }
 }
 

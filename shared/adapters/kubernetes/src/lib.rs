@@ -17,6 +17,7 @@ mod buffers;
 mod claims;
 mod cluster;
 mod connection;
+mod deployments;
 mod error;
 mod events;
 pub mod export;

@@ -1,6 +1,6 @@
 //! Evicting and deleting pods, and the volumes that a terminating node waits for.
 
-use crate::api;
+use crate::api::{self, PatchKind};
 use crate::connection::Connection;
 use crate::error::CallError;
 use crate::kinds::VolumeAttachments;
@@ -9,7 +9,7 @@ use crate::store::list_once;
 use jiff::Timestamp;
 use kube::core::Status;
 use kube::core::params::ListParams;
-use nodeless_model::Pod;
+use nodeless_model::{Pod, labels};
 use nodeless_ports::PortError;
 use nodeless_ports::cluster::{Eviction, PodRef, VolumeAttachment};
 use serde_json::json;
@@ -57,6 +57,18 @@ pub(crate) async fn delete(connection: &Connection, pod: &PodRef, grace_seconds:
     let options = json!({ "gracePeriodSeconds": grace_seconds, "preconditions": { "uid": pod.uid } });
     let path = format!("{}/{}", api::pods(&pod.namespace), pod.name);
     connection.delete("Kubernetes delete Pod", &path, &options).await.map(drop).map_err(Into::into)
+}
+
+/// Gives a pod the lowest deletion cost, if it still has this uid.
+pub(crate) async fn delete_first(connection: &Connection, pod: &PodRef) -> Result<(), PortError> {
+    let annotations = json!({ labels::POD_DELETION_COST: i32::MIN.to_string() });
+    let body = json!({ "metadata": { "uid": pod.uid, "annotations": annotations } });
+    let path = format!("{}/{}", api::pods(&pod.namespace), pod.name);
+    match connection.patch("Kubernetes patch Pod", &path, PatchKind::Merge, &body).await {
+        // 409: another pod has this name now.
+        Err(failed) if !failed.is(404) && !failed.is(409) => Err(failed.into()),
+        _ => Ok(()),
+    }
 }
 
 /// The volumes attached to a node, without those of pods that stay on it until it is deleted, which are never detached.

@@ -4,11 +4,12 @@ use super::FaultInjection;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
-use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod};
+use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget};
 use nodeless_ports::cluster::{
-    ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, SoughtNode, VolumeAttachment,
+    ClusterView, DeploymentChange, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, OwningDeployment,
+    PodRef, SoughtNode, VolumeAttachment,
 };
-use nodeless_ports::{ClaimMirror, Cluster, Configuration, Events, NodesAndPods, PlanningView, PortError};
+use nodeless_ports::{ClaimMirror, Cluster, Configuration, Events, NodesAndPods, PlanningView, PortError, Workloads};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -161,6 +162,32 @@ impl NodesAndPods for FaultyCluster {
     async fn delete_pod(&self, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError> {
         let call = self.inner.delete_pod(pod, grace_seconds);
         self.fault_injection.write("cluster delete pod", key(pod), |()| true, call).await
+    }
+}
+
+#[async_trait]
+impl Workloads for FaultyCluster {
+    async fn owning_deployment(
+        &self,
+        namespace: &str,
+        replica_set: &str,
+    ) -> Result<Option<OwningDeployment>, PortError> {
+        let call = self.inner.owning_deployment(namespace, replica_set);
+        self.fault_injection.read("cluster owning deployment", call).await
+    }
+
+    async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, PortError> {
+        self.fault_injection.read("cluster disruption budgets", self.inner.disruption_budgets()).await
+    }
+
+    async fn change_deployment(&self, namespace: &str, name: &str, change: &DeploymentChange) -> Result<(), PortError> {
+        let call = self.inner.change_deployment(namespace, name, change);
+        self.fault_injection.write("cluster change deployment", format!("{namespace}/{name}"), |()| true, call).await
+    }
+
+    async fn delete_first(&self, pod: &PodRef) -> Result<(), PortError> {
+        let call = self.inner.delete_first(pod);
+        self.fault_injection.write("cluster delete first", key(pod), |()| true, call).await
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod buffers;
 mod claims;
+mod deployments;
 mod node_classes;
 mod nodes;
 mod objects;
@@ -15,12 +16,12 @@ use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeO
 use nodeless_fake_kubernetes::ApiServer;
 use nodeless_fake_kubernetes::controllers::object::{NewEvent, publish};
 use nodeless_fake_kubernetes::resource::NODES;
-use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, labels};
+use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels};
 use nodeless_ports::cluster::{
-    ClusterView, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, PodRef, SYSTEM_NAMESPACE, SoughtNode,
-    VolumeAttachment,
+    ClusterView, DeploymentChange, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, OwningDeployment,
+    PodRef, SYSTEM_NAMESPACE, SoughtNode, VolumeAttachment,
 };
-use nodeless_ports::{ClaimMirror, Clock, Configuration, Events, NodesAndPods, PlanningView, PortError};
+use nodeless_ports::{ClaimMirror, Clock, Configuration, Events, NodesAndPods, PlanningView, PortError, Workloads};
 use objects::{failed, get_one, read, read_if_known, refuse_doubt, select};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -172,6 +173,31 @@ impl NodesAndPods for MemoryCluster {
 
     async fn delete_pod(&self, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError> {
         pods::delete(&self.api, pod, grace_seconds)
+    }
+}
+
+#[async_trait]
+impl Workloads for MemoryCluster {
+    async fn owning_deployment(
+        &self,
+        namespace: &str,
+        replica_set: &str,
+    ) -> Result<Option<OwningDeployment>, PortError> {
+        deployments::owning(&self.api, namespace, replica_set)
+    }
+
+    async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, PortError> {
+        let (budgets, invalid) = read(&self.api, &objects::ALL_BUDGETS)?;
+        refuse_doubt(true, &invalid)?;
+        Ok(budgets)
+    }
+
+    async fn change_deployment(&self, namespace: &str, name: &str, change: &DeploymentChange) -> Result<(), PortError> {
+        deployments::change(&self.api, namespace, name, change)
+    }
+
+    async fn delete_first(&self, pod: &PodRef) -> Result<(), PortError> {
+        pods::delete_first(&self.api, pod)
     }
 }
 

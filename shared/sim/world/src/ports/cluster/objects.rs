@@ -8,7 +8,9 @@ use nodeless_fake_kubernetes::resource::{
     PODS, STORAGE_CLASSES, VOLUME_ATTACHMENTS,
 };
 use nodeless_fake_kubernetes::server::LabelSelector;
-use nodeless_fake_kubernetes::{ApiServer, DeleteOptions, ListOptions, Resource, Status, UpdateOptions};
+use nodeless_fake_kubernetes::{
+    ApiServer, DeleteOptions, ListOptions, PatchOptions, PatchType, Resource, Status, UpdateOptions,
+};
 use nodeless_model::node_pool::NodePool;
 use nodeless_model::{CapacityBuffer, DaemonSet, Node, NodeOverlay, Pod, PodDisruptionBudget};
 use nodeless_ports::cluster::{InvalidObject, MirroredClaim};
@@ -201,6 +203,19 @@ pub(super) fn update(
 ) -> Result<Arc<Value>, PortError> {
     let options = UpdateOptions { field_manager: Some(FIELD_MANAGER.to_owned()), dry_run: false };
     api.update(resource, object, &options).map_err(|error| failed(operation, &error))
+}
+
+/// Applies a JSON merge patch.
+pub(super) fn patch(
+    api: &ApiServer,
+    operation: &str,
+    resource: &Resource,
+    (namespace, name): (&str, &str),
+    body: &Value,
+) -> Result<(), PortError> {
+    let options = PatchOptions { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchOptions::default() };
+    let patched = api.patch(resource, namespace, name, None, PatchType::Merge, body, &options);
+    patched.map(drop).map_err(|error| failed(operation, &error))
 }
 
 /// Replaces the status if it differs: nodeless owns the whole status.

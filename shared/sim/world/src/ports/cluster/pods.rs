@@ -1,12 +1,13 @@
 //! Evicts and deletes pods, and finds the volumes that a node waits for.
 
-use super::objects::{self, failed, get, read, refuse_doubt};
+use super::objects::{self, failed, get, patch, read, refuse_doubt};
 use jiff::Timestamp;
 use nodeless_fake_kubernetes::resource::{PERSISTENT_VOLUME_CLAIMS, PODS};
 use nodeless_fake_kubernetes::{ApiServer, DeleteOptions};
-use nodeless_model::Pod;
-use nodeless_ports::PortError;
+use nodeless_model::{Pod, labels};
 use nodeless_ports::cluster::{Eviction, PodRef, VolumeAttachment};
+use nodeless_ports::{ErrorKind, PortError};
+use serde_json::json;
 use std::collections::BTreeSet;
 
 /// Requests an eviction.
@@ -29,6 +30,17 @@ pub(super) fn evict(api: &ApiServer, pod: &PodRef) -> Result<Eviction, PortError
 pub(super) fn delete(api: &ApiServer, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError> {
     let place = (pod.namespace.as_str(), pod.name.as_str());
     objects::delete(api, "Kubernetes delete Pod", &PODS, place, Some(&pod.uid), Some(i64::from(grace_seconds)))
+}
+
+/// Gives a pod the lowest deletion cost.
+pub(super) fn delete_first(api: &ApiServer, pod: &PodRef) -> Result<(), PortError> {
+    let annotations = json!({ labels::POD_DELETION_COST: i32::MIN.to_string() });
+    let body = json!({ "metadata": { "uid": pod.uid, "annotations": annotations } });
+    match patch(api, "Kubernetes patch Pod", &PODS, (&pod.namespace, &pod.name), &body) {
+        // A conflict: another pod has this name now.
+        Err(error) if !matches!(error.kind, ErrorKind::NotFound | ErrorKind::Conflict) => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// The volumes attached to a node, except for those of pods that stay on the node, which never detach.

@@ -1,0 +1,47 @@
+//! The Deployments of pods that get their successors before their node is drained.
+
+use crate::api::{self, PatchKind};
+use crate::connection::Connection;
+use nodeless_api::deployment;
+use nodeless_ports::cluster::{DeploymentChange, OwningDeployment};
+use nodeless_ports::{ErrorKind, PortError};
+
+const DEPLOYMENTS: &str = "/apis/apps/v1/deployments";
+const REPLICA_SETS: &str = "/apis/apps/v1/replicasets";
+
+fn path(collection: &str, namespace: &str, name: &str) -> String {
+    api::object(&api::within(collection, namespace), name)
+}
+
+/// The Deployment that owns a ReplicaSet, if both exist.
+pub(crate) async fn owning(
+    connection: &Connection,
+    namespace: &str,
+    replica_set: &str,
+) -> Result<Option<OwningDeployment>, PortError> {
+    let set = connection.get("Kubernetes get ReplicaSet", &path(REPLICA_SETS, namespace, replica_set)).await?;
+    let Some(set) = set else { return Ok(None) };
+    let Some(owner) = deployment::owner(&set) else { return Ok(None) };
+    let found = connection.get("Kubernetes get Deployment", &path(DEPLOYMENTS, namespace, owner)).await?;
+    Ok(found.map(|found| deployment::owning(&found, &set)))
+}
+
+/// Changes a Deployment in the version that is read here.
+pub(crate) async fn change(
+    connection: &Connection,
+    namespace: &str,
+    name: &str,
+    change: &DeploymentChange,
+) -> Result<(), PortError> {
+    let operation = "Kubernetes patch Deployment";
+    let path = path(DEPLOYMENTS, namespace, name);
+    let Some(object) = connection.get(operation, &path).await? else { return Ok(()) };
+    let body = deployment::patch(&object, change).map_err(|unexpected| {
+        let message = format!("Deployment {namespace}/{name}: {unexpected}");
+        PortError::new(ErrorKind::Conflict, operation, message)
+    })?;
+    if let Some(body) = body {
+        connection.patch(operation, &path, PatchKind::Merge, &body).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,32 @@
+//! The Deployments of pods that get their successors before their node is drained.
+
+use super::objects::{get, patch};
+use nodeless_api::deployment;
+use nodeless_fake_kubernetes::ApiServer;
+use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, REPLICA_SETS};
+use nodeless_ports::cluster::{DeploymentChange, OwningDeployment};
+use nodeless_ports::{ErrorKind, PortError};
+
+/// The Deployment that owns a ReplicaSet, if both exist.
+pub(super) fn owning(
+    api: &ApiServer,
+    namespace: &str,
+    replica_set: &str,
+) -> Result<Option<OwningDeployment>, PortError> {
+    let set = get(api, "Kubernetes get ReplicaSet", &REPLICA_SETS, namespace, replica_set)?;
+    let Some(set) = set else { return Ok(None) };
+    let Some(owner) = deployment::owner(&set) else { return Ok(None) };
+    let found = get(api, "Kubernetes get Deployment", &DEPLOYMENTS, namespace, owner)?;
+    Ok(found.map(|found| deployment::owning(&found, &set)))
+}
+
+/// Changes a Deployment.
+pub(super) fn change(api: &ApiServer, namespace: &str, name: &str, change: &DeploymentChange) -> Result<(), PortError> {
+    let operation = "Kubernetes patch Deployment";
+    let Some(object) = get(api, operation, &DEPLOYMENTS, namespace, name)? else { return Ok(()) };
+    let body = deployment::patch(&object, change).map_err(|unexpected| {
+        let message = format!("Deployment {namespace}/{name}: {unexpected}");
+        PortError::new(ErrorKind::Conflict, operation, message)
+    })?;
+    body.map_or(Ok(()), |body| patch(api, operation, &DEPLOYMENTS, (namespace, name), &body))
+}
