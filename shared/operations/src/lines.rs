@@ -84,6 +84,10 @@ lines! {
     LaunchFailed, "launch-failed", Warn { claim: &'a str, why: &'a str, }
     /// A PodDisruptionBudget rejected an eviction for now.
     EvictionBlocked, "eviction-blocked", Info { claim: &'a str, pod: &'a str, why: &'a str, }
+    /// The successor of a pod on a draining node is created before the pod is removed.
+    SurgeBegun, "surge-begun", Info { claim: &'a str, pod: &'a str, deployment: &'a str, mode: &'a str, }
+    /// The replicas of a Deployment that were raised for a drain are lowered again.
+    SurgeEnded, "surge-ended", Info { claim: &'a str, pod: &'a str, deployment: &'a str, }
     /// An orphan was handled, or a claim that has to be terminated.
     Collected, "collected", Info { what: &'a str, name: &'a str, why: &'a str, }
     /// A sweep ended.

@@ -63,7 +63,8 @@ impl<'a> Guards<'a> {
         Self(all)
     }
 
-    /// The first pod, by name, that blocks the disruption of its node: by its annotation, or else by a PodDisruptionBudget.
+    /// The first pod, by name, that blocks the disruption of its node: by its annotation, or else by a PodDisruptionBudget. A budget
+    /// does not block a pod whose successor is created first.
     pub(crate) fn first_blocking(&self, pods: &[&Pod], now: Timestamp) -> Option<KeptReason> {
         let active = || pods.iter().copied().filter(|pod| pod.is_active() && !is_virtual(pod));
         let name = |pod: &&Pod| (pod.namespace.clone(), pod.name.clone());
@@ -73,7 +74,7 @@ impl<'a> Guards<'a> {
         if self.0.is_empty() {
             return None;
         }
-        let blocked = active().filter(|pod| is_evicted_by_us(pod));
+        let blocked = active().filter(|pod| is_evicted_by_us(pod) && !pod.is_surged());
         let blocked = blocked.filter_map(|pod| Some((pod, self.blocking_budget(pod)?)));
         blocked.min_by_key(|(pod, _)| name(pod)).map(|(_, why)| why)
     }
@@ -84,7 +85,7 @@ impl<'a> Guards<'a> {
             return Vec::new();
         }
         let annotation = (pod.protection(now) == Protection::Active).then(|| protected(pod));
-        let budget = is_evicted_by_us(pod).then(|| self.blocking_budget(pod)).flatten();
+        let budget = (is_evicted_by_us(pod) && !pod.is_surged()).then(|| self.blocking_budget(pod)).flatten();
         annotation.into_iter().chain(budget).collect()
     }
 

@@ -77,7 +77,9 @@ impl<'a> Expected<'a> {
         let leaving = leaving.flat_map(|node| {
             let drain_started = node.claim.and_then(|claim| claim.status.drain_started);
             let guards = &guards;
-            pods::reschedulable(&node.pods).filter(move |pod| !guards.holds(pod, drain_started, now))
+            // The successor of a surge is a pod of its own.
+            let surged = move |pod: &Pod| node.claim.is_some_and(|claim| claim.status.replaces_pod(&pod.uid));
+            pods::reschedulable(&node.pods).filter(move |pod| !surged(pod) && !guards.holds(pod, drain_started, now))
         });
         for pod in leaving {
             match known.home(pod) {

@@ -36,7 +36,7 @@ pub(crate) fn leave(
 }
 
 /// Marks a claim as terminating, and returns whether that changed anything. A claim that is already terminating keeps its reason;
-/// its deadline can only become earlier.
+/// its deadline can only become earlier, and a drain does not wait for successors of pods after an interruption.
 ///
 /// The caller writes the record conditionally and wakes lifecycle. The following steps do the rest.
 pub fn begin_termination(claim: &mut NodeClaim, reason: TerminationReason, message: &str, now: Timestamp) -> bool {
@@ -45,12 +45,19 @@ pub fn begin_termination(claim: &mut NodeClaim, reason: TerminationReason, messa
         _ => claim.spec.termination_grace_period.map(|grace| after(now, grace)),
     };
     if claim.phase.is_leaving() {
-        let Some(termination) = claim.status.termination.as_mut() else { return false };
+        // A drain that waits for successors of pods has no more time for that.
+        let is_news = reason == TerminationReason::Interrupted
+            && claim.phase == Phase::Draining
+            && claim.status.interrupted.is_none();
+        if is_news {
+            claim.status.interrupted = Some(now);
+        }
+        let Some(termination) = claim.status.termination.as_mut() else { return is_news };
         let sooner = deadline.is_some_and(|new| termination.deadline.is_none_or(|present| new < present));
         if sooner {
             termination.deadline = deadline;
         }
-        return sooner;
+        return sooner || is_news;
     }
     claim.phase = Phase::Draining;
     claim.status.termination = Some(Termination { reason, message: message.to_owned(), requested: now, deadline });

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use nodeless_model::claim::Charge;
 use nodeless_model::instance::OfferingFailure;
 use nodeless_model::object::{NodePatch, ObjectEvent, PodRef};
+use nodeless_model::surge::{DeploymentChange, Surge};
 use nodeless_model::{Instance, Node, NodeClaim, ResourceList, StringMap};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ pub struct Step {
     /// The new charge, if it changes; to be written together with the record.
     pub charge: Option<Charge>,
     /// The effects, in order. If one fails, those after it wait for the next step, with two exceptions: a pod that cannot be
-    /// evicted or deleted does not block the next pod, and nothing waits for tags.
+    /// evicted or deleted, or whose successor cannot be created, does not block the next pod, and nothing waits for tags.
     pub effects: Vec<Effect>,
     /// When the next step is due; zero means at once, `None` that nothing is scheduled.
     pub requeue: Option<Duration>,
@@ -72,6 +73,16 @@ pub enum Effect {
         pod: PodRef,
         /// The grace period in seconds; at least 1.
         grace_seconds: u32,
+    },
+    /// Change the Deployment of a surge.
+    ChangeDeployment {
+        /// The surge.
+        surge: Box<Surge>,
+        /// The change.
+        change: DeploymentChange,
+        /// The pod that the Deployment deletes if the change leaves it with too many. Before the change it gets the lowest deletion
+        /// cost.
+        delete_first: Option<PodRef>,
     },
     /// Terminate an instance.
     TerminateInstance {

@@ -31,6 +31,7 @@ pub mod registration_health;
 mod reservation;
 pub mod settings;
 mod step;
+mod surge;
 mod termination;
 mod time;
 mod without_instance;
@@ -42,12 +43,13 @@ pub use effect::{Effect, LaunchResult, Learned, Step};
 pub use events::transitions;
 pub use launch::{absorb, moved, prepare, result_for};
 pub use needs::Needs;
-pub use observation::{NodeClassState, Observation, Seen, SeenGroup};
+pub use observation::{NodeClassState, Observation, Seen, SeenGroup, SeenOwners};
 pub use registration::stale_hashes;
 pub use registration_health::{Registration, RegistrationHealth};
 pub use reservation::{demoted, has_left_its_reservation};
 pub use settings::Settings;
 pub use step::step;
+pub use surge::asking;
 
 #[cfg(test)]
 mod tests;

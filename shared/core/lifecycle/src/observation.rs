@@ -2,7 +2,9 @@
 
 use crate::group::Owners;
 use nodeless_model::object::{MirroredClaim, VolumeAttachment};
-use nodeless_model::{Instance, Node, NodeClaim, Pod};
+use nodeless_model::surge::OwningDeployment;
+use nodeless_model::{Instance, Node, NodeClaim, Pod, PodDisruptionBudget};
+use std::collections::BTreeMap;
 
 /// A value that was read, or the reason why it was not.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +71,15 @@ pub struct SeenGroup {
     pub owners: Owners,
 }
 
+/// What was read about the pods that ask for their successors first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SeenOwners {
+    /// The Deployment of each pod, by the pod's uid; `None` if it has none.
+    pub deployments: BTreeMap<String, Seen<Option<OwningDeployment>>>,
+    /// The PodDisruptionBudgets of the cluster.
+    pub budgets: Seen<Vec<PodDisruptionBudget>>,
+}
+
 /// The state of one claim. Parts that a phase does not [need](crate::Needs) may be unknown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observation {
@@ -86,6 +97,8 @@ pub struct Observation {
     pub pods: Seen<Vec<Pod>>,
     /// The volumes attached to these nodes that a drain waits for.
     pub volume_attachments: Seen<Vec<VolumeAttachment>>,
+    /// The Deployments of those pods that [ask](crate::asking) for their successors first.
+    pub owners: SeenOwners,
     /// Its NodeClaim object.
     pub mirror: Seen<Option<MirroredClaim>>,
     /// The message of the zonal shift away from the zone of its instance, while one is in effect: the instance is then neither

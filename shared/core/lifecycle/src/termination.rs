@@ -5,7 +5,7 @@ use crate::effect::{Effect, Step};
 use crate::observation::{Observation, Seen};
 use crate::settings::Settings;
 use crate::time::{TERMINATION_POLL, elapsed, poll_delay};
-use crate::without_instance;
+use crate::{surge, without_instance};
 use jiff::Timestamp;
 use nodeless_model::claim::condition;
 use nodeless_model::events::{awaiting_volume_detachment, failed_draining, termination_grace_period_expiring};
@@ -92,7 +92,8 @@ pub(crate) fn draining(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
         Seen::Known(pods) => pods,
         Seen::Unknown(why) => return step.wait_for("the pods of its node", why, TERMINATION_POLL),
     };
-    let plan = drain(pods, deadline, now);
+    let mut plan = drain(pods, deadline, now);
+    surge::successors_first(&mut step, &mut plan, pods, nodes, seen, now);
     let going_on_for = elapsed(started, now);
     if plan.waiting > 0 || going_on_for < settings.minimum_drain {
         move_pods(&mut step, nodes, pods, plan);
@@ -242,6 +243,7 @@ pub(crate) fn gone(claim: &NodeClaim, seen: &Observation) -> Step {
             Seen::Unknown(why) => return step.wait_for("its node", why, TERMINATION_POLL),
         }
     }
+    surge::lower_all(&mut step);
     step.effects.extend([Effect::RemoveMirror, Effect::DeleteRecord, Effect::WakePlanner]);
     step
 }

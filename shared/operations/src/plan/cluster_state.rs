@@ -114,7 +114,10 @@ impl<'a> ClusterState<'a> {
         let moving = self.places.iter().filter(|place| self.moves(place)).flat_map(|place| {
             let drain_started = place.claim.and_then(|claim| claim.status.drain_started);
             let guards = &guards;
-            let leaves = move |pod: &&Pod| pod.is_reschedulable() && !guards.holds(pod, drain_started, now);
+            // The successor of a surge is a pod of its own.
+            let surged = move |pod: &Pod| place.claim.is_some_and(|claim| claim.status.replaces_pod(&pod.uid));
+            let leaves =
+                move |pod: &&Pod| pod.is_reschedulable() && !surged(pod) && !guards.holds(pod, drain_started, now);
             place.pods.iter().copied().filter(leaves)
         });
         let buffers = self.virtual_pods.iter().copied();

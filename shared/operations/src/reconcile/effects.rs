@@ -10,6 +10,7 @@ use nodeless_lifecycle::Effect;
 use nodeless_model::events::{disrupted, evicted, failed_draining, launch_refused};
 use nodeless_model::instance::OfferingFailure;
 use nodeless_model::object::{ObjectRef, PodRef};
+use nodeless_model::surge::DeploymentChange;
 use nodeless_model::{CapacityType, EndedNode, NodeClaim};
 use nodeless_ports::capacity::UnavailableOffering;
 use nodeless_ports::cluster::Eviction;
@@ -30,6 +31,7 @@ impl Reconciler {
     ) -> Result<bool, PortError> {
         let mut moved_on = false;
         let mut failed_pod = None;
+        let mut refused = Vec::new();
         for effect in effects {
             match effect {
                 Effect::Launch => moved_on |= self.launch(claim, progress).await?,
@@ -38,6 +40,14 @@ impl Reconciler {
                 Effect::Evict { .. } | Effect::DeletePod { .. } => {
                     failed_pod = self.run_effect(claim, effect, progress).await.err().or(failed_pod);
                 }
+                // Replicas that are not lowered block what follows: the record of the raise must not be deleted before.
+                Effect::ChangeDeployment { surge, change: change @ DeploymentChange::Lower { .. }, delete_first } => {
+                    self.end_surge(claim, surge, change, delete_first.as_ref()).await?;
+                }
+                Effect::ChangeDeployment { surge, change, .. } => match self.begin_surge(claim, surge, change).await {
+                    Ok(why) => refused.extend(why.map(|why| (surge.pod_uid.clone(), why))),
+                    Err(error) => failed_pod = Some(error),
+                },
                 // The next sweep retries it. The node works without the tags.
                 Effect::TagInstance { .. } => {
                     if let Err(error) = self.run_effect(claim, effect, progress).await {
@@ -51,6 +61,10 @@ impl Reconciler {
                 other => self.run_effect(claim, other, progress).await?,
             }
             sight.after(effect);
+        }
+        if !refused.is_empty() {
+            self.record_refusals(claim, refused).await?;
+            moved_on = true;
         }
         failed_pod.map_or(Ok(moved_on), Err)
     }
@@ -102,7 +116,7 @@ impl Reconciler {
                 Ok(())
             }
             Effect::Evict { pod, node } => self.evict(claim, pod, node, progress).await,
-            Effect::Launch | Effect::Recover { .. } => Ok(()),
+            Effect::Launch | Effect::Recover { .. } | Effect::ChangeDeployment { .. } => Ok(()),
         }
     }
 

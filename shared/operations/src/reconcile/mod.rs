@@ -6,6 +6,7 @@ mod effects;
 mod group;
 mod launch;
 mod observe;
+mod surges;
 mod view;
 
 use crate::context::Context;

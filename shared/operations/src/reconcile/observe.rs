@@ -3,10 +3,11 @@
 use super::Reconciler;
 use super::view::{Sight, View};
 use nodeless_lifecycle::group::owned_by;
-use nodeless_lifecycle::{Needs, Observation, Seen, SeenGroup};
+use nodeless_lifecycle::{Needs, Observation, Seen, SeenGroup, SeenOwners, asking};
 use nodeless_model::object::VolumeAttachment;
 use nodeless_model::{Instance, Node, NodeClaim, Pod};
 use nodeless_ports::PortError;
+use std::collections::BTreeMap;
 
 impl Reconciler {
     pub(super) async fn observe(&self, claim: &NodeClaim, view: &View, sight: &mut Sight) -> Observation {
@@ -26,6 +27,7 @@ impl Reconciler {
             if_needed(needs.pods && nodes.known().is_some(), self.pods(present)),
             if_needed(needs.volume_attachments && nodes.known().is_some(), self.volumes(present)),
         );
+        let owners = self.owners(claim, pods.known().map_or(&[], Vec::as_slice)).await;
         Observation {
             node_class,
             node_pool_exists,
@@ -34,6 +36,7 @@ impl Reconciler {
             nodes,
             pods,
             volume_attachments,
+            owners,
             mirror,
             zonal_shift,
         }
@@ -77,6 +80,26 @@ impl Reconciler {
             pods.extend(self.cluster.pods_on(&node.name).await?);
         }
         Ok(pods)
+    }
+
+    /// The Deployments of pods that get their successors first. Nothing is read if there is no such pod.
+    async fn owners(&self, claim: &NodeClaim, pods: &[Pod]) -> SeenOwners {
+        let mut read: BTreeMap<(&str, &str), Seen<_>> = BTreeMap::new();
+        let mut seen = SeenOwners::default();
+        for pod in asking(claim, pods) {
+            let Some(set) = &pod.replica_set else { continue };
+            let key = (pod.namespace.as_str(), set.as_str());
+            if !read.contains_key(&key) {
+                read.insert(key, self.cluster.owning_deployment(key.0, key.1).await.into());
+            }
+            if let Some(deployment) = read.get(&key) {
+                seen.deployments.insert(pod.uid.clone(), deployment.clone());
+            }
+        }
+        if !read.is_empty() {
+            seen.budgets = self.cluster.disruption_budgets().await.into();
+        }
+        seen
     }
 
     async fn volumes(&self, nodes: &[Node]) -> Result<Vec<VolumeAttachment>, PortError> {

@@ -6,7 +6,7 @@ use nodeless_model::object::{PodRef, VolumeAttachment};
 use nodeless_model::taint::TolerationOperator;
 use nodeless_model::{Toleration, pod::PodPhase};
 
-fn leaving(phase: Phase) -> NodeClaim {
+pub(super) fn leaving(phase: Phase) -> NodeClaim {
     let mut claim = claim(if phase > Phase::Initialized { Phase::Initialized } else { phase });
     assert!(begin_termination(&mut claim, TerminationReason::Empty, "its node has no pods", at(0)));
     claim.phase = phase.max(Phase::Draining);
@@ -14,7 +14,7 @@ fn leaving(phase: Phase) -> NodeClaim {
 }
 
 /// The node of a claim that is being drained, closed off and marked for deletion.
-fn closed() -> Node {
+pub(super) fn closed() -> Node {
     let mut node = ready_node();
     node.taints.push(Taint::disrupted());
     node.labels.insert(labels::EXCLUDE_FROM_LOAD_BALANCERS.into(), "karpenter".into());
@@ -22,7 +22,7 @@ fn closed() -> Node {
     node
 }
 
-fn draining_with(pods: Vec<Pod>) -> Observation {
+pub(super) fn draining_with(pods: Vec<Pod>) -> Observation {
     Observation { nodes: Seen::Known(vec![closed()]), pods: Seen::Known(pods), ..all_is_well() }
 }
 
@@ -77,7 +77,9 @@ fn the_first_reason_stands_and_a_deadline_only_comes_nearer() {
     assert!(begin_termination(&mut claim, TerminationReason::Drifted, "drift", at(0)));
     assert_eq!(claim.status.termination.as_ref().unwrap().deadline, Some(at(3600)));
     assert_eq!(claim.condition(condition::DISRUPTION_REASON).unwrap().reason, "Drifted");
-    assert!(!begin_termination(&mut claim, TerminationReason::Interrupted, "spot", at(60)));
+    assert!(begin_termination(&mut claim, TerminationReason::Interrupted, "spot", at(60)));
+    assert!(!begin_termination(&mut claim, TerminationReason::Interrupted, "spot", at(61)), "known already");
+    assert_eq!(claim.status.interrupted, Some(at(60)));
     assert!(begin_termination(&mut claim, TerminationReason::Unhealthy, "ill", at(120)));
     let end = claim.status.termination.unwrap();
     assert_eq!((end.reason, end.deadline), (TerminationReason::Drifted, Some(at(120))));

@@ -8,9 +8,10 @@ mod properties;
 mod registration;
 mod registration_health;
 mod reservation;
+mod surges;
 mod without_instance;
 
-use crate::{LaunchResult, Learned, NodeClassState, Observation, Seen, SeenGroup, Settings, prepare};
+use crate::{LaunchResult, Learned, NodeClassState, Observation, Seen, SeenGroup, SeenOwners, Settings, prepare};
 use jiff::Timestamp;
 use nodeless_model::claim::{LaunchGroup, LaunchedInstance, condition};
 use nodeless_model::node::NodeCondition;
@@ -19,6 +20,7 @@ use nodeless_model::{
     CapacityType, ConditionStatus, Instance, InstanceState, Node, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase,
     Pod, Quantity, Requirement, ResourceList, StringMap, Taint, labels,
 };
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 fn at(seconds: i64) -> Timestamp {
@@ -179,6 +181,7 @@ fn all_is_well() -> Observation {
         nodes: Seen::Known(vec![ready_node()]),
         pods: Seen::Known(Vec::new()),
         volume_attachments: Seen::Known(Vec::new()),
+        owners: SeenOwners::default(),
         mirror: Seen::Known(Some(mirror())),
         zonal_shift: None,
     }

@@ -2,6 +2,7 @@ use super::*;
 use crate::group::Owners;
 use crate::{Effect, Step, begin_termination, step};
 use nodeless_model::claim::TerminationReason;
+use nodeless_model::surge::{DeploymentChange, OwningDeployment, Raise};
 use proptest::prelude::*;
 
 /// Anything that may be read of something, or not.
@@ -38,9 +39,15 @@ fn any_node() -> impl Strategy<Value = Node> {
 }
 
 fn any_pod() -> impl Strategy<Value = Pod> {
-    (any::<bool>(), any::<bool>(), any::<bool>(), prop::option::of(-100_i64..1000)).prop_map(
-        |(critical, daemon, held, ends)| {
+    let mode = prop::option::of(prop::sample::select(vec!["restart", "scale", "soon"]));
+    (any::<bool>(), any::<bool>(), any::<bool>(), prop::option::of(-100_i64..1000), mode, any::<bool>()).prop_map(
+        |(critical, daemon, held, ends, mode, ready)| {
             let mut one = pod("a");
+            one.ready = Some(ready);
+            if let Some(mode) = mode {
+                one.annotations.insert(labels::SURGE_BEFORE_DRAIN.into(), mode.into());
+                one.replica_set = Some("web-1".into());
+            }
             one.priority_class_name = critical.then(|| "system-node-critical".into());
             if daemon {
                 one.owner_kind = Some("DaemonSet".into());
@@ -52,6 +59,36 @@ fn any_pod() -> impl Strategy<Value = Pod> {
             one
         },
     )
+}
+
+fn any_deployment() -> impl Strategy<Value = OwningDeployment> {
+    let raise = prop::option::of(any::<bool>().prop_map(|ours| {
+        let claim = if ours { "default-bbbbb" } else { "other" };
+        Raise { claim: claim.into(), pod: "uid-a".into(), from: 1, to: 2, at: at(0) }
+    }));
+    (prop::collection::vec(any::<bool>(), 5), 0_i32..3, 0_i32..3, raise).prop_map(
+        |(bits, replicas, available, raise)| OwningDeployment {
+            name: "web".into(),
+            observed: bits[0] || bits[1],
+            current: bits[2],
+            paused: bits[3],
+            recreate: bits[4],
+            replicas,
+            max_surge: 1,
+            max_unavailable: 0,
+            ready: available,
+            available,
+            raise,
+        },
+    )
+}
+
+fn any_owners() -> impl Strategy<Value = SeenOwners> {
+    let deployments = seen(prop::option::weighted(0.9, any_deployment()));
+    (deployments, seen(Just(Vec::new()))).prop_map(|(deployment, budgets)| SeenOwners {
+        deployments: BTreeMap::from([("uid-a".to_owned(), deployment)]),
+        budgets,
+    })
 }
 
 fn any_group() -> impl Strategy<Value = SeenGroup> {
@@ -83,20 +120,24 @@ fn any_observation() -> impl Strategy<Value = Observation> {
         seen(prop::collection::vec(any_pod(), 0..4)),
         seen(mirror),
         prop::option::weighted(0.1, Just("a zonal shift".to_owned())),
+        any_owners(),
     )
-        .prop_map(|(node_class, node_pool_exists, instance, launch_group, nodes, pods, mirror, zonal_shift)| {
-            Observation {
-                node_class,
-                node_pool_exists,
-                instance,
-                launch_group,
-                nodes,
-                pods,
-                volume_attachments: Seen::Known(Vec::new()),
-                mirror,
-                zonal_shift,
-            }
-        })
+        .prop_map(
+            |(node_class, node_pool_exists, instance, launch_group, nodes, pods, mirror, zonal_shift, owners)| {
+                Observation {
+                    node_class,
+                    node_pool_exists,
+                    instance,
+                    launch_group,
+                    nodes,
+                    pods,
+                    volume_attachments: Seen::Known(Vec::new()),
+                    owners,
+                    mirror,
+                    zonal_shift,
+                }
+            },
+        )
 }
 
 fn any_claim() -> impl Strategy<Value = NodeClaim> {
@@ -176,6 +217,29 @@ proptest! {
     }
 
     #[test]
+    fn a_deployment_is_changed_only_for_a_surge_that_is_recorded((before, seen, next) in any_step()) {
+        for effect in &next.effects {
+            let Effect::ChangeDeployment { surge, change, .. } = effect else { continue };
+            prop_assert!(next.claim.status.surge_for(&surge.pod_uid).is_some());
+            if !matches!(change, DeploymentChange::Lower { .. }) {
+                prop_assert!(before.phase == Phase::Draining && next.claim.status.replaces_pod(&surge.pod_uid));
+                let evicts = next.effects.iter().any(|other| matches!(other, Effect::Evict { pod, .. } if pod.uid == surge.pod_uid));
+                prop_assert!(!evicts, "it is held: {:?}", next.effects);
+            }
+        }
+        // A later step undoes each raise, whatever it sees.
+        let end = Observation { nodes: Seen::Known(Vec::new()), ..seen };
+        let gone = NodeClaim { phase: Phase::Gone, ..next.claim.clone() };
+        let last = step(&gone, &end, at(4000), &settings());
+        for surge in next.claim.status.surges.iter().filter(|surge| surge.mode == nodeless_model::surge::SurgeMode::Scale) {
+            let lowered = last.effects.iter().any(|effect| {
+                matches!(effect, Effect::ChangeDeployment { surge: one, change: DeploymentChange::Lower { .. }, .. } if **one == *surge)
+            });
+            prop_assert!(lowered, "{:?}", last.effects);
+        }
+    }
+
+    #[test]
     fn a_record_goes_only_after_its_instance((before, seen, next) in any_step()) {
         if next.claim.phase == Phase::Gone && before.phase < Phase::Gone && before.status.instance.is_some() {
             let state = seen.instance.known().unwrap().as_ref().map(|instance| instance.state);
@@ -211,7 +275,8 @@ proptest! {
             for effect in lost {
                 let later = |other: &Effect| std::mem::discriminant(other) == std::mem::discriminant(effect);
                 let moved_on = again.claim.phase > next.claim.phase;
-                let forced = matches!(effect, Effect::Evict { .. });
+                // A pod is deleted instead of evicted then, and evicted without a successor.
+                let forced = matches!(effect, Effect::Evict { .. } | Effect::ChangeDeployment { .. });
                 prop_assert!(moved_on || forced || again.effects.iter().any(later), "{:?} then {:?}", next, again);
             }
         }

@@ -1,0 +1,334 @@
+//! Surges: which pods of a draining node are held until their successor is available elsewhere, and how it is created.
+//!
+//! A pod asks for it with its annotation, and its Deployment decides how it is possible. The Deployment deletes the pod itself: after a
+//! restart as the last step of the rollout, and after a raise when the replicas are lowered, because the pod has the lowest deletion
+//! cost.
+
+use crate::drain::Drain;
+use crate::effect::{Effect, Step};
+use crate::observation::{Observation, Seen, SeenOwners};
+use crate::time::{after, elapsed};
+use jiff::Timestamp;
+use nodeless_model::claim::TerminationReason;
+use nodeless_model::events::{surge_refused, surge_started, surge_timed_out};
+use nodeless_model::object::{ObjectEvent, PodRef};
+use nodeless_model::surge::{DeploymentChange, OwningDeployment, Raise, Surge, SurgeMode, SurgeState};
+use nodeless_model::{Node, NodeClaim, Pod, PodDisruptionBudget, labels};
+use std::time::Duration;
+
+/// How long a drain without a deadline waits for the successors of pods.
+const LONGEST_WAIT: Duration = Duration::from_mins(10);
+/// How long the controllers may take to delete the pod after the replicas were lowered.
+const DELETED_WITHIN: Duration = Duration::from_secs(30);
+
+/// How much time the drain leaves for successors.
+struct Limits {
+    now: Timestamp,
+    /// Until when pods are held.
+    until: Timestamp,
+    /// Whether no pod is held, because EC2 interrupts the instance.
+    interrupted: bool,
+}
+
+/// What to do about one pod that is about to be evicted.
+#[derive(Default)]
+struct Verdict {
+    /// Whether it stays for now.
+    held: bool,
+    /// Its record from now on, if that changes.
+    surge: Option<Surge>,
+    effect: Option<Effect>,
+    event: Option<ObjectEvent>,
+    /// What could not be read.
+    unread: Option<String>,
+}
+
+/// Whether pods get their successors before this node is drained. Where the node or its instance is broken, nothing is gained by
+/// keeping a pod on it.
+fn applies(claim: &NodeClaim) -> bool {
+    use TerminationReason::{InstanceMissing, Unhealthy};
+    let reason = claim.status.termination.as_ref().map(|end| end.reason);
+    reason.is_some_and(|reason| !matches!(reason, Unhealthy | InstanceMissing))
+}
+
+/// The pods whose Deployments the next step uses, so that nothing is read for others.
+pub fn asking<'p>(claim: &NodeClaim, pods: &'p [Pod]) -> impl Iterator<Item = &'p Pod> + use<'p> {
+    let applies = applies(claim);
+    pods.iter().filter(move |pod| applies && pod.is_surged() && pod.is_active())
+}
+
+/// Removes the pods from the evictions that wait for their successors, and adds what creates these.
+pub(crate) fn successors_first(
+    step: &mut Step,
+    plan: &mut Drain,
+    pods: &[Pod],
+    nodes: &[Node],
+    seen: &Observation,
+    now: Timestamp,
+) {
+    lower_for_gone_pods(step, pods);
+    if !applies(&step.claim) || !nodes.iter().any(Node::is_ready) {
+        return;
+    }
+    let status = &step.claim.status;
+    let end = status.termination.as_ref();
+    let limits = Limits {
+        now,
+        until: end
+            .and_then(|end| end.deadline)
+            .unwrap_or_else(|| after(status.drain_started.unwrap_or(now), LONGEST_WAIT)),
+        interrupted: status.interrupted.is_some()
+            || end.is_some_and(|end| end.reason == TerminationReason::Interrupted),
+    };
+    plan.evict.retain(|evicted| {
+        let Some(pod) = pods.iter().find(|pod| pod.uid == evicted.uid) else { return true };
+        let verdict = judge(&step.claim, pod, &seen.owners, &limits);
+        step.effects.extend(verdict.effect);
+        step.events.extend(verdict.event);
+        step.blocked.extend(verdict.unread.filter(|_| verdict.held));
+        if let Some(surge) = verdict.surge {
+            step.claim.status.surges.retain(|other| other.pod_uid != surge.pod_uid);
+            step.claim.status.surges.push(surge);
+        }
+        !verdict.held || limits.interrupted
+    });
+}
+
+/// Undoes the raises for pods that are gone or terminating. Nothing happens where that was done.
+fn lower_for_gone_pods(step: &mut Step, pods: &[Pod]) {
+    let is_there = |surge: &Surge| pods.iter().any(|pod| pod.uid == surge.pod_uid && pod.is_active());
+    let gone = step.claim.status.surges.iter().filter(|surge| surge.mode == SurgeMode::Scale && !is_there(surge));
+    let effects: Vec<Effect> = gone.map(|surge| lower(&step.claim, surge, None)).collect();
+    step.effects.extend(effects);
+}
+
+/// Undoes all raises of a claim that ends.
+pub(crate) fn lower_all(step: &mut Step) {
+    lower_for_gone_pods(step, &[]);
+}
+
+fn judge(claim: &NodeClaim, pod: &Pod, seen: &SeenOwners, limits: &Limits) -> Verdict {
+    let Some(mode) = pod.surge_mode() else { return Verdict::default() };
+    let before = claim.status.surge_for(&pod.uid);
+    let mode = match (mode, before) {
+        (Err(invalid), _) => return refused(pod, None, &invalid),
+        (Ok(_), Some(Surge { state: SurgeState::Refused { why }, .. })) => return refused(pod, before, why),
+        (Ok(mode), before) => before.map_or(mode, |surge| surge.mode),
+    };
+    if limits.now >= limits.until {
+        let message = format!("Evicted, because its successor was not available by {:.0}", limits.until);
+        return Verdict { event: before.map(|_| surge_timed_out(pod, &message)), ..Verdict::default() };
+    }
+    if pod.ready != Some(true) {
+        // It serves nothing, so nothing is interrupted.
+        return Verdict::default();
+    }
+    if pod.replica_set.is_none() {
+        let kind = pod.owner_kind.as_deref().unwrap_or("nothing");
+        return refused(pod, None, &format!("only pods of Deployments can have two at a time, and {kind} owns it"));
+    }
+    let unknown = Seen::default();
+    let deployment = match seen.deployments.get(&pod.uid).unwrap_or(&unknown) {
+        Seen::Unknown(why) => return waits_to_read("the Deployment of", pod, why),
+        Seen::Known(None) => return refused(pod, before, "no Deployment owns its ReplicaSet"),
+        Seen::Known(Some(deployment)) => deployment,
+    };
+    if !deployment.observed {
+        return Verdict { held: true, ..Verdict::default() };
+    }
+    match before {
+        None => begin(claim, pod, mode, deployment, &seen.budgets, limits),
+        Some(surge) => go_on(claim, pod, surge, deployment, limits),
+    }
+}
+
+/// The first look at a pod.
+fn begin(
+    claim: &NodeClaim,
+    pod: &Pod,
+    mode: SurgeMode,
+    deployment: &OwningDeployment,
+    budgets: &Seen<Vec<PodDisruptionBudget>>,
+    limits: &Limits,
+) -> Verdict {
+    let surge = Surge {
+        namespace: pod.namespace.clone(),
+        pod: pod.name.clone(),
+        pod_uid: pod.uid.clone(),
+        deployment: deployment.name.clone(),
+        mode,
+        started: limits.now,
+        replicas: deployment.replicas,
+        available: deployment.available,
+        state: SurgeState::Requested,
+    };
+    if !deployment.current && !deployment.paused {
+        // A rollout is replacing the pod already.
+        let surge = Surge { mode: SurgeMode::Restart, state: SurgeState::Underway, ..surge };
+        return Verdict { held: true, surge: Some(surge), ..Verdict::default() };
+    }
+    let blocked = match budgets {
+        Seen::Known(budgets) => allow_no_eviction(budgets, pod),
+        Seen::Unknown(why) if deployment.ready > 1 => return waits_to_read("the PodDisruptionBudgets of", pod, why),
+        Seen::Unknown(_) => false,
+    };
+    // An eviction creates the successor of a pod as soon as a surge does, and an interrupted instance waits for neither.
+    if !blocked && (deployment.ready > 1 || limits.interrupted) {
+        return Verdict::default();
+    }
+    if let Some(why) = refusal(mode, deployment) {
+        return refused(pod, None, &why);
+    }
+    if let Some(raise) = deployment.raise.as_ref().filter(|_| mode == SurgeMode::Scale) {
+        return after_raise(claim, pod, surge, raise, limits);
+    }
+    let how = match mode {
+        SurgeMode::Restart => "is restarted",
+        SurgeMode::Scale => "gets one more replica for the time",
+    };
+    let message = format!("Its node is drained, so Deployment {} {how}: its successor comes first", deployment.name);
+    let effect = change(claim, &surge);
+    Verdict {
+        held: true,
+        effect: Some(effect),
+        event: Some(surge_started(pod, &message)),
+        surge: Some(surge),
+        unread: None,
+    }
+}
+
+/// A pod without a record, whose Deployment is raised.
+fn after_raise(claim: &NodeClaim, pod: &Pod, surge: Surge, raise: &Raise, limits: &Limits) -> Verdict {
+    if raise.is_for(&claim.name, &pod.uid) {
+        // The record of the claim was lost, and made again.
+        let surge = Surge { replicas: raise.from, available: raise.from, state: SurgeState::Underway, ..surge };
+        return Verdict { held: true, surge: Some(surge), ..Verdict::default() };
+    }
+    if !raise.is_left_behind(limits.now) {
+        // Another pod is first.
+        return Verdict { held: true, ..Verdict::default() };
+    }
+    let why = format!(
+        "Deployment {} has {} replicas for NodeClaim {} since {:.0}; lower them to {} and remove the annotation {}",
+        surge.deployment,
+        raise.to,
+        raise.claim,
+        raise.at,
+        raise.from,
+        labels::SURGE
+    );
+    refused(pod, None, &why)
+}
+
+/// A pod for which a surge has begun.
+fn go_on(claim: &NodeClaim, pod: &Pod, surge: &Surge, deployment: &OwningDeployment, limits: &Limits) -> Verdict {
+    let held = || Verdict { held: true, ..Verdict::default() };
+    let to = |state: SurgeState| Some(Surge { state, ..surge.clone() }).filter(|next| next.state != surge.state);
+    if !deployment.current {
+        // A rollout replaces the pod, ours or another one.
+        if deployment.paused {
+            return refused(pod, Some(surge), &paused(deployment));
+        }
+        return Verdict { surge: to(SurgeState::Underway), ..held() };
+    }
+    let raise = deployment.raise.as_ref().filter(|raise| raise.is_for(&claim.name, &pod.uid));
+    match (surge.mode, &surge.state, raise) {
+        (SurgeMode::Restart, SurgeState::Requested, _) => Verdict { effect: Some(change(claim, surge)), ..held() },
+        (SurgeMode::Restart, _, _) => {
+            refused(pod, Some(surge), &format!("the restart of Deployment {} was undone", deployment.name))
+        }
+        (SurgeMode::Scale, SurgeState::Lowering { .. }, Some(_)) => {
+            Verdict { effect: Some(lower(claim, surge, Some(pod))), ..held() }
+        }
+        (SurgeMode::Scale, SurgeState::Lowering { since }, None) => {
+            if elapsed(*since, limits.now) < DELETED_WITHIN {
+                return held();
+            }
+            let why = format!("Deployment {} kept it when its replicas were lowered", deployment.name);
+            refused(pod, Some(surge), &why)
+        }
+        (SurgeMode::Scale, _, Some(raise)) if deployment.replicas < raise.to => lowered_by_others(pod, surge),
+        (SurgeMode::Scale, _, Some(_)) if deployment.available > surge.available => {
+            let lowering = to(SurgeState::Lowering { since: limits.now });
+            Verdict { surge: lowering, effect: Some(lower(claim, surge, Some(pod))), ..held() }
+        }
+        (SurgeMode::Scale, _, Some(_)) => Verdict { surge: to(SurgeState::Underway), ..held() },
+        (SurgeMode::Scale, SurgeState::Requested, None) => {
+            // The change was not made, perhaps because the replicas had just changed.
+            let (replicas, available) = (deployment.replicas, deployment.available);
+            let next = Surge { replicas, available, ..surge.clone() };
+            let effect = Some(change(claim, &next));
+            Verdict { surge: Some(next).filter(|next| next != surge), effect, ..held() }
+        }
+        (SurgeMode::Scale, _, None) => lowered_by_others(pod, surge),
+    }
+}
+
+fn lowered_by_others(pod: &Pod, surge: &Surge) -> Verdict {
+    let why = format!(
+        "the replicas of Deployment {} were lowered by another party, such as an autoscaler; use restart for it",
+        surge.deployment
+    );
+    refused(pod, Some(surge), &why)
+}
+
+/// Why a Deployment cannot bring the successor first, if so.
+fn refusal(mode: SurgeMode, deployment: &OwningDeployment) -> Option<String> {
+    let name = &deployment.name;
+    match mode {
+        SurgeMode::Scale => None,
+        SurgeMode::Restart if deployment.paused => Some(paused(deployment)),
+        SurgeMode::Restart if deployment.recreate => Some(format!(
+            "Deployment {name} has the strategy Recreate, which deletes its pods first; set RollingUpdate, or use scale"
+        )),
+        SurgeMode::Restart if deployment.max_surge < 1 || deployment.max_unavailable > 0 => Some(format!(
+            "a rolling update of Deployment {name} creates {} pods first and may leave {} fewer than its replicas; set \
+             maxSurge to 1 and maxUnavailable to 0",
+            deployment.max_surge, deployment.max_unavailable
+        )),
+        SurgeMode::Restart => None,
+    }
+}
+
+fn paused(deployment: &OwningDeployment) -> String {
+    format!("the rollout of Deployment {} is paused; resume it", deployment.name)
+}
+
+/// Whether the Eviction API would reject the eviction of a ready pod. It always does if several budgets select the pod.
+fn allow_no_eviction(budgets: &[PodDisruptionBudget], pod: &Pod) -> bool {
+    let covering: Vec<_> = budgets.iter().filter(|budget| budget.covers(&pod.namespace, &pod.labels)).collect();
+    covering.len() > 1 || covering.iter().any(|budget| budget.disruptions_allowed < 1)
+}
+
+/// What brings the successor.
+fn change(claim: &NodeClaim, surge: &Surge) -> Effect {
+    let change = match surge.mode {
+        SurgeMode::Restart => DeploymentChange::Restart { at: surge.started },
+        SurgeMode::Scale => DeploymentChange::Raise(Raise {
+            claim: claim.name.clone(),
+            pod: surge.pod_uid.clone(),
+            from: surge.replicas,
+            to: surge.replicas.saturating_add(1),
+            at: surge.started,
+        }),
+    };
+    Effect::ChangeDeployment { surge: Box::new(surge.clone()), change, delete_first: None }
+}
+
+/// What lowers the replicas again, so that this pod is deleted if it is still there.
+fn lower(claim: &NodeClaim, surge: &Surge, pod: Option<&Pod>) -> Effect {
+    let change = DeploymentChange::Lower { claim: claim.name.clone(), pod: surge.pod_uid.clone() };
+    Effect::ChangeDeployment { surge: Box::new(surge.clone()), change, delete_first: pod.map(PodRef::from) }
+}
+
+/// The pod is evicted without a successor. Where a surge has begun, it is not attempted again.
+fn refused(pod: &Pod, begun: Option<&Surge>, why: &str) -> Verdict {
+    let state = SurgeState::Refused { why: why.to_owned() };
+    let surge = begun.filter(|surge| surge.state != state).map(|surge| Surge { state, ..surge.clone() });
+    Verdict { surge, event: Some(surge_refused(pod, why)), ..Verdict::default() }
+}
+
+fn waits_to_read(what: &str, pod: &Pod, why: &str) -> Verdict {
+    let unread = Some(format!("{what} pod {} could not be read: {why}", pod.key()));
+    Verdict { held: true, unread, ..Verdict::default() }
+}

@@ -1,0 +1,78 @@
+//! Changes the Deployments of pods that get their successors before their node is drained.
+
+use super::Reconciler;
+use crate::lines::{Failed, SurgeBegun, SurgeEnded};
+use nodeless_model::NodeClaim;
+use nodeless_model::object::PodRef;
+use nodeless_model::surge::{DeploymentChange, Surge, SurgeState};
+use nodeless_ports::{ErrorKind, PortError};
+
+impl Reconciler {
+    /// Has the successor created. Returns why that is not possible, if an immediate retry does not help: a missing right, or a policy
+    /// of the cluster.
+    pub(super) async fn begin_surge(
+        &self,
+        claim: &NodeClaim,
+        surge: &Surge,
+        change: &DeploymentChange,
+    ) -> Result<Option<String>, PortError> {
+        let Surge { namespace, pod, deployment, mode, .. } = surge;
+        match self.cluster.change_deployment(namespace, deployment, change).await {
+            Ok(()) => {
+                let (pod, mode) = (&format!("{namespace}/{pod}"), mode.as_str());
+                self.context.log(&SurgeBegun { claim: &claim.name, pod, deployment, mode });
+                Ok(None)
+            }
+            Err(error) if is_refused(&error) => Ok(Some(error.to_string())),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lowers the replicas again, so that this pod is deleted if it is still there. Without the right nothing was raised; if it was
+    /// withdrawn since, the end of the claim does not wait for it.
+    pub(super) async fn end_surge(
+        &self,
+        claim: &NodeClaim,
+        surge: &Surge,
+        change: &DeploymentChange,
+        delete_first: Option<&PodRef>,
+    ) -> Result<(), PortError> {
+        let Surge { namespace, pod, deployment, .. } = surge;
+        let lowered = async {
+            if let Some(pod) = delete_first {
+                self.cluster.delete_first(pod).await?;
+            }
+            self.cluster.change_deployment(namespace, deployment, change).await
+        };
+        match lowered.await {
+            Ok(()) => {
+                self.context.log(&SurgeEnded { claim: &claim.name, pod: &format!("{namespace}/{pod}"), deployment })
+            }
+            Err(error) if is_refused(&error) => {
+                self.context.log(&Failed { what: "lower the replicas of a Deployment", why: &error.to_string() });
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Records why surges cannot be carried out, so that the next step evicts the pods without them.
+    pub(super) async fn record_refusals(
+        &self,
+        claim: &NodeClaim,
+        refused: Vec<(String, String)>,
+    ) -> Result<(), PortError> {
+        let mut claim = claim.clone();
+        for (pod_uid, why) in refused {
+            let surges = claim.status.surges.iter_mut();
+            surges.filter(|surge| surge.pod_uid == pod_uid).for_each(|surge| {
+                surge.state = SurgeState::Refused { why: why.clone() };
+            });
+        }
+        self.claims.update(&claim, None).await.map(drop)
+    }
+}
+
+fn is_refused(error: &PortError) -> bool {
+    matches!(error.kind, ErrorKind::Denied | ErrorKind::Invalid)
+}
