@@ -229,7 +229,7 @@ pub(crate) enum CliError {
     World(#[from] nodeless_world::WorldError),
     /// A scenario could not be read.
     #[error(
-        "{path} cannot be read: {source}; name a scenario file, or a built-in scenario: canary, cluster-settings, day, faults, faults-all-features, schedules, spot or stateful"
+        "{path} cannot be read: {source}; name a scenario file, or a built-in scenario: canary, cluster-settings, day, faults, faults-all-features, schedules, spot, stateful or surge"
     )]
     Scenario {
         /// The file.

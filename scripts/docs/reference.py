@@ -82,6 +82,7 @@ SETTINGS = {
     "nodeless.sh/min-on-demand": ("NodePool", "a number of nodes such as `\"2\"`, or a percentage of the CPUs such as `\"30%\"`"),
     "nodeless.sh/spot-interruptions": ("NodePool", "`avoid` or `ignore`"),
     "nodeless.sh/ami-canary": ("NodePool", "a duration such as `30m`"),
+    "nodeless.sh/surge-before-drain": ("Pod, in the template of its Deployment", "`restart` or `scale`"),
     "local.nodeless.sh/fault": ("Node of `nodeless local`", "`spot-interruption`, `rebalance-recommendation`, `stop`, `silence` or `impairment`"),
     "local.nodeless.sh/mishap": ("Node of `nodeless local`", "as `local.nodeless.sh/fault`; deprecated"),
 }

@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=24 * 366))]
     hours: Option<u32>,
     /// A scenario file (see docs/simulate.md), or the name of a built-in scenario: canary, cluster-settings, day, faults,
-    /// faults-all-features, schedules, spot or stateful
+    /// faults-all-features, schedules, spot, stateful or surge
     #[arg(long, value_name = "FILE", default_value = "day")]
     scenario: String,
     /// Feature gates in the format of Karpenter, such as NodeRepair=true,SpotToSpotConsolidation=true; they are added to

@@ -117,7 +117,9 @@ fn never_met<'n, 'a: 'n>(cluster: &Cluster<'a>, nodes: impl Iterator<Item = &'n 
             );
             events.push(misconfigured(pod, "PodDisruptionBudgets", &message));
         }
-        never.extend(covering.into_iter().filter(|one| one.blocks_always || one.wants_all).map(|one| {
+        // A surge replaces a pod without an eviction.
+        let strict = covering.into_iter().filter(|one| (one.blocks_always || one.wants_all) && !pod.is_surged());
+        never.extend(strict.map(|one| {
             let what = if one.blocks_always { NEVER } else { WANTS_ALL };
             (one.namespace.as_str(), one.name.as_str(), what)
         }));

@@ -26,6 +26,7 @@ mod scenarios;
 mod shards;
 mod snapshots;
 mod static_capacity;
+mod surges;
 mod throughput;
 mod two_planners;
 mod unfinished;

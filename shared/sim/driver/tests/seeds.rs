@@ -118,6 +118,11 @@ fn every_invariant_holds_while_new_images_begin_with_one_node() {
 }
 
 #[test]
+fn every_invariant_holds_while_successors_of_pods_come_before_drains() {
+    run_all("surge", one_in(20));
+}
+
+#[test]
 fn the_same_seed_gives_the_same_run_to_the_byte() {
     let text = |seed| serde_json::to_string(&run("faults", seed)).unwrap();
     let first = text(7);

@@ -21,13 +21,15 @@ pub struct Observed {
     pub node_claims: BTreeSet<String>,
     /// The names of the nodes that have the taint of nodes that are disrupted.
     pub tainted_nodes: BTreeSet<String>,
+    /// The names of the Deployments whose replicas are raised for a drain.
+    pub raised_deployments: BTreeSet<String>,
 }
 
 impl Observed {
     /// All leftovers, one line each.
     #[must_use]
     pub fn leftovers(&self) -> Vec<String> {
-        [self.unfinished_commands(), self.taints(), self.mirrors(), self.wrong_usage()].concat()
+        [self.unfinished_commands(), self.taints(), self.mirrors(), self.raises(), self.wrong_usage()].concat()
     }
 
     /// Commands that do not end, and claims that belong to one of them.
@@ -59,6 +61,12 @@ impl Observed {
             .map(|name| format!("no claim in the table is that of NodeClaim {name}"))
             .chain(without_object.map(|name| format!("no NodeClaim mirrors claim {name}")))
             .collect()
+    }
+
+    /// Deployments that keep the replicas of a surge.
+    fn raises(&self) -> Vec<String> {
+        let names = self.raised_deployments.iter();
+        names.map(|name| format!("Deployment {name} has the annotation {} and stays raised", labels::SURGE)).collect()
     }
 
     /// NodePools whose usage is not the sum of their claims: their limits would apply too early or too late.
@@ -111,6 +119,7 @@ mod tests {
             usage: BTreeMap::from([("default".to_owned(), usage)]),
             node_claims: BTreeSet::from(["lost".to_owned()]),
             tainted_nodes: BTreeSet::from(["foreign".to_owned()]),
+            raised_deployments: BTreeSet::from(["web".to_owned()]),
             ..Observed::default()
         };
         assert_eq!(
@@ -118,6 +127,7 @@ mod tests {
             [
                 "command c is there: waits",
                 "no claim in the table is that of NodeClaim lost",
+                "Deployment web has the annotation nodeless.sh/surge and stays raised",
                 "NodePool default counts 4 cpu, and its claims have 0",
                 "NodePool default counts 0.5 dollars per hour, and its claims cost 0",
             ]

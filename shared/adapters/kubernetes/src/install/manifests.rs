@@ -174,6 +174,22 @@ mod tests {
         }
     }
 
+    /// Not installed, so that only those who want surges grant it.
+    #[test]
+    fn the_optional_role_grants_what_surges_change_and_nothing_else() {
+        let file = ("surge.yaml", include_str!("../../../../../infra/rbac/optional/surge.yaml"));
+        let objects = parse(file).unwrap();
+        let right = |group: &str, resource: &str| {
+            let name = "*".to_owned();
+            (group.to_owned(), resource.to_owned(), name, "patch".to_owned())
+        };
+        assert_eq!(rights(&objects[0]), BTreeSet::from([right("apps", "deployments"), right("", "pods")]));
+        assert_eq!(string(&objects[1], "/roleRef/name"), string(&objects[0], "/metadata/name"));
+        assert_eq!(string(&objects[1], "/subjects/0/name"), Some("nodeless:lifecycle"));
+        let installed: BTreeSet<_> = rbac().unwrap().iter().flat_map(rights).collect();
+        assert!(installed.is_disjoint(&rights(&objects[0])), "the installer grants a part of it");
+    }
+
     #[test]
     fn the_webhook_calls_the_url_and_never_blocks() {
         let object = webhook(&Wake::Url("https://x.lambda-url.us-east-1.on.aws/secret".into())).unwrap().unwrap();

@@ -4,6 +4,7 @@
 mod claims;
 mod cluster_state;
 mod compression;
+mod deployments;
 mod facts;
 mod following;
 mod installing;

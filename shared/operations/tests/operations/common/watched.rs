@@ -1,6 +1,7 @@
 //! What must hold while nodes are replaced, and in a quiescent cluster.
 
 use super::{Harness, pod, static_pool};
+use nodeless_fake_kubernetes::resource::DEPLOYMENTS;
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::{NodeClaim, Phase, Taint, labels};
 use nodeless_ports::{Claims, Plans};
@@ -72,12 +73,15 @@ async fn observed(harness: &Harness) -> Observed {
     let usage = harness.claims.usage().await.unwrap();
     let view = harness.cluster.view();
     let tainted = view.nodes.iter().filter(|node| node.has_taint(&Taint::disrupted()));
+    let deployments = harness.cluster.list(&DEPLOYMENTS);
+    let raised = deployments.iter().filter(|one| !one["metadata"]["annotations"][labels::SURGE].is_null());
     Observed {
         claims,
         commands,
         usage,
         node_claims: view.node_claims.iter().map(|claim| claim.name.clone()).collect(),
         tainted_nodes: tainted.map(|node| node.name.clone()).collect(),
+        raised_deployments: raised.map(|one| one["metadata"]["name"].as_str().unwrap().to_owned()).collect(),
     }
 }
 

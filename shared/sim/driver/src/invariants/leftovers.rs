@@ -3,7 +3,7 @@
 use super::text;
 use crate::Driver;
 use futures::FutureExt as _;
-use nodeless_fake_kubernetes::resource::NODES;
+use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NODES};
 use nodeless_fake_kubernetes::{ListOptions, Resource};
 use nodeless_model::labels;
 use nodeless_ports::Claims;
@@ -24,6 +24,7 @@ pub(crate) fn leftovers(driver: &Driver) -> Vec<String> {
         usage: driver.claims().usage().now_or_never().and_then(Result::ok).unwrap_or_default(),
         node_claims: names(driver, &NODE_CLAIMS, |_| true),
         tainted_nodes: names(driver, &NODES, tainted),
+        raised_deployments: names(driver, &DEPLOYMENTS, |one| !one["metadata"]["annotations"][labels::SURGE].is_null()),
     };
     observed.leftovers()
 }

@@ -11,6 +11,7 @@ mod leftovers;
 mod on_demand_minimum;
 mod oracle;
 mod recorded_time;
+mod surges;
 
 pub(crate) use effects::EffectChecks;
 pub(crate) use leftovers::leftovers;
@@ -31,6 +32,7 @@ pub(crate) const AMI_CANARY: &str = "a new AMI begins with one node";
 pub(crate) const ON_DEMAND_MINIMUM: &str = "voluntary disruption keeps nodeless.sh/min-on-demand";
 pub(crate) const NO_ORPHANS: &str = "no instance is without a claim for more than ten minutes";
 pub(crate) const POD_DISRUPTION_BUDGETS: &str = "no pod is evicted against its PodDisruptionBudget";
+pub(crate) const SURGES: &str = "a pod that asks for its successor first is not the last that goes";
 pub(crate) const EXPLAINED: &str = "each pending pod has a claim or a reason within two plans";
 pub(crate) const PODS_RUN: &str = "a pod that can be placed runs";
 pub(crate) const BECOMES_QUIESCENT: &str = "the cluster becomes quiescent";

@@ -3,9 +3,10 @@
 use super::commands::CommandChecks;
 use super::on_demand_minimum::OnDemandChecks;
 use super::recorded_time::RecordedTime;
+use super::surges::SurgeChecks;
 use super::{
     AMI_CANARY, CLUSTER_LIMITS, DISRUPTION_BUDGETS, DO_NOT_DISRUPT, EXPLAINED, LIMITS, MAINTENANCE, NO_ORPHANS,
-    ON_DEMAND_MINIMUM, ONE_INSTANCE, PODS_RUN, RECORDED_TIME, Violation, ami_canary, condition as condition_of,
+    ON_DEMAND_MINIMUM, ONE_INSTANCE, PODS_RUN, RECORDED_TIME, SURGES, Violation, ami_canary, condition as condition_of,
     disruption_budgets, text,
 };
 use crate::scenarios::Scenario;
@@ -77,6 +78,7 @@ pub(crate) struct Oracle {
     launched: BTreeSet<String>,
     commands: CommandChecks,
     on_demand: OnDemandChecks,
+    surges: SurgeChecks,
     /// The pods that claims were created for. The reports of plans are checked a little later, when such a claim may be deleted
     /// again.
     nominated: BTreeMap<String, Vec<String>>,
@@ -102,6 +104,7 @@ impl Oracle {
             launched: BTreeSet::new(),
             commands: CommandChecks::default(),
             on_demand: OnDemandChecks::default(),
+            surges: SurgeChecks::default(),
             nominated: BTreeMap::new(),
             looked: driver.world().now(),
             recorded_time: RecordedTime::default(),
@@ -132,7 +135,12 @@ impl Oracle {
         if api.revision() != self.seen {
             let changes = api.watch_since(None, self.seen).unwrap_or_default();
             self.seen = api.revision();
-            changes.iter().filter(|change| change.resource == PODS).for_each(|change| self.pod_changed(change, now));
+            for change in changes.iter().filter(|change| change.resource == PODS) {
+                self.pod_changed(change, now);
+                if let Some(detail) = self.surges.pod_changed(driver, change, now) {
+                    self.violated(now, SURGES, detail);
+                }
+            }
             changes
                 .iter()
                 .filter(|change| change.resource.kind == "NodePool")

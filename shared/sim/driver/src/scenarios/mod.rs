@@ -409,6 +409,7 @@ const BUILT_IN: [(&str, &str); 8] = [
     ("schedules", include_str!("built-in/schedules.yaml")),
     ("spot", include_str!("built-in/spot.yaml")),
     ("stateful", include_str!("built-in/stateful.yaml")),
+    ("surge", include_str!("built-in/surge.yaml")),
 ];
 
 /// Former names of built-in scenarios, and their current names.
@@ -478,7 +479,9 @@ mod tests {
         assert!(error.contains("soon"), "{error}");
         let error = Scenario::built_in("night").unwrap_err().to_string();
         assert!(
-            error.contains("canary, cluster-settings, day, faults, faults-all-features, schedules, spot, stateful"),
+            error.contains(
+                "canary, cluster-settings, day, faults, faults-all-features, schedules, spot, stateful, surge"
+            ),
             "{error}"
         );
         for (actions, expected) in [

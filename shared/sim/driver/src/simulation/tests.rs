@@ -4,7 +4,7 @@ use super::*;
 use crate::Outcome;
 use futures::FutureExt as _;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
-use nodeless_fake_kubernetes::resource::{NAMESPACES, NODES, PODS};
+use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NAMESPACES, NODES, PODS};
 use nodeless_fake_kubernetes::{DeleteOptions, ListOptions, PatchOptions, PatchType, Resource};
 use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::{TerminationReason, condition};
@@ -287,6 +287,39 @@ fn no_node_may_follow_the_first_with_a_new_image_too_early() {
         leave(&run, &mut all[0], TerminationReason::Drifted);
         let expected = if wrong { only("a new AMI begins with one node") } else { BTreeSet::new() };
         assert_eq!(broken(&mut run), expected, "{period}");
+    }
+}
+
+#[test]
+fn the_last_pod_that_asks_for_a_successor_may_not_go_first() {
+    for (annotated, reason, wrong) in [
+        (true, TerminationReason::Drifted, true),
+        (true, TerminationReason::Interrupted, false),
+        (false, TerminationReason::Drifted, false),
+    ] {
+        let mut run = calm();
+        let annotation = json!({ "nodeless.sh/surge-before-drain": "restart" });
+        let template = json!({ "metadata": { "annotations": annotation } });
+        let mut spec = json!({ "replicas": 1 });
+        if annotated {
+            spec["template"] = template;
+        }
+        patch(&run, &DEPLOYMENTS, "default", "web", &json!({ "spec": spec }));
+        let later = after(run.driver.world().now(), SignedDuration::from_mins(2));
+        run.driver.world_mut().advance_to(later).unwrap();
+        assert_eq!(broken(&mut run), BTreeSet::new());
+        let pod = pods(&run).remove(0);
+        let node = pod["spec"]["nodeName"].as_str().unwrap();
+        let mut claim = claims(&run).into_iter().find(|claim| claim.status.node_name.as_deref() == Some(node)).unwrap();
+        leave(&run, &mut claim, reason);
+        let name = pod["metadata"]["name"].as_str().unwrap();
+        run.driver.world().api().delete(&PODS, "default", name, &DeleteOptions::default()).unwrap();
+        let expected = if wrong {
+            only("a pod that asks for its successor first is not the last that goes")
+        } else {
+            BTreeSet::new()
+        };
+        assert_eq!(broken(&mut run), expected, "{annotated} {reason:?}");
     }
 }
 
@@ -585,6 +618,11 @@ fn leftovers_of_a_quiescent_cluster_are_reported() {
         write(run, &claim);
     });
     assert!(counted.contains("dollars per hour, and its claims cost"), "{counted}");
+    let raised = reported(&|run| {
+        let annotated = json!({ "metadata": { "annotations": { "nodeless.sh/surge": "{}" } } });
+        patch(run, &DEPLOYMENTS, "default", "web", &annotated);
+    });
+    assert!(raised.contains("Deployment web has the annotation nodeless.sh/surge and stays raised"), "{raised}");
     let gone = reported(&|run| run.driver.claims().delete(&claims(run)[0]).now_or_never().unwrap().unwrap());
     assert!(gone.contains("no claim in the table is that of NodeClaim general-"), "{gone}");
     let unseen = reported(&|run| {

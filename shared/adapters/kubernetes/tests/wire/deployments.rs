@@ -1,0 +1,95 @@
+//! What a surge reads of Deployments and changes of them.
+
+use super::{World, pod};
+use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, PODS, REPLICA_SETS};
+use nodeless_model::labels;
+use nodeless_model::surge::{DeploymentChange, Raise};
+use nodeless_ports::cluster::PodRef;
+use nodeless_ports::{ErrorKind, Workloads as _};
+use serde_json::{Value, json};
+
+const REVISION: &str = "deployment.kubernetes.io/revision";
+
+/// A Deployment and its ReplicaSet, as their controllers would leave them.
+fn create(world: &World) {
+    let template = json!({
+        "metadata": { "labels": { "app": "web" } },
+        "spec": { "containers": [{ "name": "web", "image": "pause" }] },
+    });
+    let selector = json!({ "matchLabels": { "app": "web" } });
+    let deployment = world.create(
+        &DEPLOYMENTS,
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": { "name": "web", "namespace": "default", "annotations": { REVISION: "3" } },
+            "spec": { "replicas": 1, "selector": selector, "template": template },
+        }),
+    );
+    let owner = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "controller": true,
+        "uid": deployment["metadata"]["uid"],
+    });
+    world.create(
+        &REPLICA_SETS,
+        json!({
+            "apiVersion": "apps/v1", "kind": "ReplicaSet",
+            "metadata": {
+                "name": "web-1", "namespace": "default", "annotations": { REVISION: "3" }, "ownerReferences": [owner],
+            },
+            "spec": { "replicas": 1, "selector": selector, "template": template },
+        }),
+    );
+}
+
+fn deployment(world: &World) -> Value {
+    world.server.get(&DEPLOYMENTS, "default", "web").unwrap().as_ref().clone()
+}
+
+#[tokio::test]
+async fn the_deployment_of_a_replica_set_is_read_and_changed() {
+    let world = World::installed().await;
+    create(&world);
+    let cluster = world.cluster();
+    let read = cluster.owning_deployment("default", "web-1").await.unwrap().unwrap();
+    assert_eq!((read.name.as_str(), read.current, read.replicas, read.max_surge), ("web", true, 1, 1));
+    assert_eq!(cluster.owning_deployment("default", "gone").await.unwrap(), None);
+    assert_eq!(cluster.disruption_budgets().await.unwrap(), []);
+
+    let at = jiff::Timestamp::from_second(1_800_000_000).unwrap();
+    let restart = DeploymentChange::Restart { at };
+    for _ in 0..2 {
+        cluster.change_deployment("default", "web", &restart).await.unwrap();
+        let annotations = &deployment(&world)["spec"]["template"]["metadata"]["annotations"];
+        assert_eq!(annotations[labels::RESTARTED_AT], "2027-01-15T08:00:00Z");
+    }
+    let raise = Raise { claim: "a".into(), pod: "p".into(), from: 1, to: 2, at };
+    cluster.change_deployment("default", "web", &DeploymentChange::Raise(raise.clone())).await.unwrap();
+    let read = cluster.owning_deployment("default", "web-1").await.unwrap().unwrap();
+    assert_eq!((read.replicas, read.raise.as_ref()), (2, Some(&raise)));
+    let other = DeploymentChange::Raise(Raise { claim: "b".into(), ..raise });
+    let refused = cluster.change_deployment("default", "web", &other).await.unwrap_err();
+    assert!(refused.kind == ErrorKind::Conflict && refused.message.contains("NodeClaim a"), "{refused}");
+    let lower = DeploymentChange::Lower { claim: "a".into(), pod: "p".into() };
+    for _ in 0..2 {
+        cluster.change_deployment("default", "web", &lower).await.unwrap();
+        assert_eq!(deployment(&world)["spec"]["replicas"], 1);
+    }
+    cluster.change_deployment("default", "gone", &lower).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_pod_is_marked_by_its_uid() {
+    let world = World::installed().await;
+    let p1 = world.create(&PODS, pod("p1", None));
+    let cluster = world.cluster();
+    let uid = p1["metadata"]["uid"].as_str().unwrap().to_owned();
+    let of = |name: &str, uid: &str| PodRef { namespace: "default".into(), name: name.into(), uid: uid.into() };
+    cluster.delete_first(&of("p1", "another")).await.unwrap();
+    cluster.delete_first(&of("missing", &uid)).await.unwrap();
+    let cost = |world: &World| {
+        world.server.get(&PODS, "default", "p1").unwrap()["metadata"]["annotations"][labels::POD_DELETION_COST].clone()
+    };
+    assert_eq!(cost(&world), Value::Null);
+    cluster.delete_first(&of("p1", &uid)).await.unwrap();
+    assert_eq!(cost(&world), "-2147483648");
+}
