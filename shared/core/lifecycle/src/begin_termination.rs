@@ -46,9 +46,11 @@ pub fn begin_termination(claim: &mut NodeClaim, reason: TerminationReason, messa
     };
     if claim.phase.is_leaving() {
         // A drain that waits for successors of pods has no more time for that.
+        let known = claim.status.termination.as_ref().is_some_and(|end| end.reason == TerminationReason::Interrupted);
         let is_news = reason == TerminationReason::Interrupted
             && claim.phase == Phase::Draining
-            && claim.status.interrupted.is_none();
+            && claim.status.interrupted.is_none()
+            && !known;
         if is_news {
             claim.status.interrupted = Some(now);
         }

@@ -5,7 +5,7 @@
 
 use nodeless_driver::scenarios::Scenario;
 use nodeless_driver::simulation::{Report, Run};
-use nodeless_telemetry::Null;
+use nodeless_telemetry::{Captured, Null};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -120,6 +120,19 @@ fn every_invariant_holds_while_new_images_begin_with_one_node() {
 #[test]
 fn every_invariant_holds_while_successors_of_pods_come_before_drains() {
     run_all("surge", one_in(20));
+}
+
+/// The invariant about them would hold without surges, too, if no node with such a pod were drained.
+#[test]
+fn successors_of_pods_come_by_restarts_and_by_replicas() {
+    let lines = Arc::new(Captured::default());
+    Run::new(Scenario::built_in("surge").unwrap(), 1, None, lines.clone()).unwrap().finish().unwrap();
+    let lines = lines.take();
+    let of = |event: &str, mode: &str| {
+        lines.iter().filter(|line| line["event"] == event && (mode.is_empty() || line["mode"] == mode)).count()
+    };
+    assert!(of("surge-begun", "restart") >= 3 && of("surge-begun", "scale") >= 3, "too few drains of such pods");
+    assert!(of("surge-ended", "") >= 3);
 }
 
 #[test]

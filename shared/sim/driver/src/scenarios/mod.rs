@@ -400,7 +400,7 @@ pub enum ScenarioError {
 }
 
 /// The built-in scenarios, by name.
-const BUILT_IN: [(&str, &str); 8] = [
+const BUILT_IN: [(&str, &str); 9] = [
     ("canary", include_str!("built-in/canary.yaml")),
     ("cluster-settings", include_str!("built-in/cluster-settings.yaml")),
     ("day", include_str!("built-in/day.yaml")),
