@@ -129,12 +129,18 @@ pub trait Workloads: Send + Sync {
     /// When the cluster cannot be read, or one of them cannot be decoded.
     async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, PortError>;
 
-    /// Changes a Deployment, if it is as the change expects it. A missing Deployment counts as success.
+    /// Changes a Deployment, if it is as the change expects it, and returns whether there was anything to change. A missing Deployment
+    /// counts as success.
     ///
     /// # Errors
     /// [`Conflict`](crate::ErrorKind::Conflict) when it is not, or changed meanwhile; [`Denied`](crate::ErrorKind::Denied)
     /// without the right, which is optional.
-    async fn change_deployment(&self, namespace: &str, name: &str, change: &DeploymentChange) -> Result<(), PortError>;
+    async fn change_deployment(
+        &self,
+        namespace: &str,
+        name: &str,
+        change: &DeploymentChange,
+    ) -> Result<bool, PortError>;
 
     /// Gives a pod the lowest deletion cost, so that its ReplicaSet deletes it first. A missing pod counts as success.
     ///

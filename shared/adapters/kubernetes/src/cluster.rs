@@ -359,7 +359,12 @@ impl Workloads for KubeCluster {
         Ok(budgets)
     }
 
-    async fn change_deployment(&self, namespace: &str, name: &str, change: &DeploymentChange) -> Result<(), PortError> {
+    async fn change_deployment(
+        &self,
+        namespace: &str,
+        name: &str,
+        change: &DeploymentChange,
+    ) -> Result<bool, PortError> {
         deployments::change(&self.connection, namespace, name, change).await
     }
 

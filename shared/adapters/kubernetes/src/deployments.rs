@@ -26,22 +26,21 @@ pub(crate) async fn owning(
     Ok(found.map(|found| deployment::owning(&found, &set)))
 }
 
-/// Changes a Deployment in the version that is read here.
+/// Changes a Deployment in the version that is read here, and returns whether there was anything to change.
 pub(crate) async fn change(
     connection: &Connection,
     namespace: &str,
     name: &str,
     change: &DeploymentChange,
-) -> Result<(), PortError> {
+) -> Result<bool, PortError> {
     let operation = "Kubernetes patch Deployment";
     let path = path(DEPLOYMENTS, namespace, name);
-    let Some(object) = connection.get(operation, &path).await? else { return Ok(()) };
+    let Some(object) = connection.get(operation, &path).await? else { return Ok(false) };
     let body = deployment::patch(&object, change).map_err(|unexpected| {
         let message = format!("Deployment {namespace}/{name}: {unexpected}");
         PortError::new(ErrorKind::Conflict, operation, message)
     })?;
-    if let Some(body) = body {
-        connection.patch(operation, &path, PatchKind::Merge, &body).await?;
-    }
-    Ok(())
+    let Some(body) = body else { return Ok(false) };
+    connection.patch(operation, &path, PatchKind::Merge, &body).await?;
+    Ok(true)
 }

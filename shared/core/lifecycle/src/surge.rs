@@ -253,6 +253,8 @@ fn go_on(claim: &NodeClaim, pod: &Pod, surge: &Surge, deployment: &OwningDeploym
             Verdict { surge: lowering, effect: Some(lower(claim, surge, Some(pod))), ..held() }
         }
         (SurgeMode::Scale, _, Some(_)) => Verdict { surge: to(SurgeState::Underway), ..held() },
+        // Another pod is first.
+        (SurgeMode::Scale, SurgeState::Requested, None) if deployment.raise.is_some() => held(),
         (SurgeMode::Scale, SurgeState::Requested, None) => {
             // The change was not made, perhaps because the replicas had just changed.
             let (replicas, available) = (deployment.replicas, deployment.available);

@@ -18,7 +18,8 @@ impl Reconciler {
     ) -> Result<Option<String>, PortError> {
         let Surge { namespace, pod, deployment, mode, .. } = surge;
         match self.cluster.change_deployment(namespace, deployment, change).await {
-            Ok(()) => {
+            Ok(false) => Ok(None),
+            Ok(true) => {
                 let (pod, mode) = (&format!("{namespace}/{pod}"), mode.as_str());
                 self.context.log(&SurgeBegun { claim: &claim.name, pod, deployment, mode });
                 Ok(None)
@@ -45,8 +46,10 @@ impl Reconciler {
             self.cluster.change_deployment(namespace, deployment, change).await
         };
         match lowered.await {
-            Ok(()) => {
-                self.context.log(&SurgeEnded { claim: &claim.name, pod: &format!("{namespace}/{pod}"), deployment })
+            Ok(false) => {}
+            Ok(true) => {
+                let pod = &format!("{namespace}/{pod}");
+                self.context.log(&SurgeEnded { claim: &claim.name, pod, deployment });
             }
             Err(error) if is_refused(&error) => {
                 self.context.log(&Failed { what: "lower the replicas of a Deployment", why: &error.to_string() });

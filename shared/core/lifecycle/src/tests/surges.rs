@@ -249,6 +249,9 @@ fn one_pod_after_the_other_is_scaled() {
         let waits = next(&claim, &seen(asking_pod("scale"), raised(other), vec![]), 5);
         assert!(change(&waits).is_none() && !evicts(&waits) && waits.claim.status.surges.is_empty());
     }
+    let requested = with_surge(SurgeMode::Scale, SurgeState::Requested);
+    let waits = next(&requested, &seen(asking_pod("scale"), raised(raise("other", "uid-z")), vec![]), 5);
+    assert!(change(&waits).is_none() && !evicts(&waits), "it was raised for the other in between");
     let old = next(&claim, &seen(asking_pod("scale"), raised(raise("other", "uid-z")), vec![]), 3700);
     assert!(evicts(&old) && warning(&old).unwrap().contains("NodeClaim other"), "{:?}", old.events);
     let own = next(&claim, &seen(asking_pod("scale"), raised(raise(&claim.name, "uid-a")), vec![]), 5);

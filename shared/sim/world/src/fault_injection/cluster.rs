@@ -180,9 +180,15 @@ impl Workloads for FaultyCluster {
         self.fault_injection.read("cluster disruption budgets", self.inner.disruption_budgets()).await
     }
 
-    async fn change_deployment(&self, namespace: &str, name: &str, change: &DeploymentChange) -> Result<(), PortError> {
+    async fn change_deployment(
+        &self,
+        namespace: &str,
+        name: &str,
+        change: &DeploymentChange,
+    ) -> Result<bool, PortError> {
         let call = self.inner.change_deployment(namespace, name, change);
-        self.fault_injection.write("cluster change deployment", format!("{namespace}/{name}"), |()| true, call).await
+        let subject = format!("{namespace}/{name}");
+        self.fault_injection.write("cluster change deployment", subject, |changed| *changed, call).await
     }
 
     async fn delete_first(&self, pod: &PodRef) -> Result<(), PortError> {

@@ -20,13 +20,20 @@ pub(super) fn owning(
     Ok(found.map(|found| deployment::owning(&found, &set)))
 }
 
-/// Changes a Deployment.
-pub(super) fn change(api: &ApiServer, namespace: &str, name: &str, change: &DeploymentChange) -> Result<(), PortError> {
+/// Changes a Deployment, and returns whether there was anything to change.
+pub(super) fn change(
+    api: &ApiServer,
+    namespace: &str,
+    name: &str,
+    change: &DeploymentChange,
+) -> Result<bool, PortError> {
     let operation = "Kubernetes patch Deployment";
-    let Some(object) = get(api, operation, &DEPLOYMENTS, namespace, name)? else { return Ok(()) };
+    let Some(object) = get(api, operation, &DEPLOYMENTS, namespace, name)? else { return Ok(false) };
     let body = deployment::patch(&object, change).map_err(|unexpected| {
         let message = format!("Deployment {namespace}/{name}: {unexpected}");
         PortError::new(ErrorKind::Conflict, operation, message)
     })?;
-    body.map_or(Ok(()), |body| patch(api, operation, &DEPLOYMENTS, (namespace, name), &body))
+    let Some(body) = body else { return Ok(false) };
+    patch(api, operation, &DEPLOYMENTS, (namespace, name), &body)?;
+    Ok(true)
 }

@@ -192,7 +192,12 @@ impl Workloads for MemoryCluster {
         Ok(budgets)
     }
 
-    async fn change_deployment(&self, namespace: &str, name: &str, change: &DeploymentChange) -> Result<(), PortError> {
+    async fn change_deployment(
+        &self,
+        namespace: &str,
+        name: &str,
+        change: &DeploymentChange,
+    ) -> Result<bool, PortError> {
         deployments::change(&self.api, namespace, name, change)
     }
 
