@@ -117,8 +117,9 @@ fn never_met<'n, 'a: 'n>(cluster: &Cluster<'a>, nodes: impl Iterator<Item = &'n 
             );
             events.push(misconfigured(pod, "PodDisruptionBudgets", &message));
         }
-        // A surge replaces a pod without an eviction.
-        let strict = covering.into_iter().filter(|one| (one.blocks_always || one.wants_all) && !pod.is_surged());
+        // One more replica replaces such a pod without an eviction.
+        let strict =
+            covering.into_iter().filter(|one| (one.blocks_always || one.wants_all) && !pods::moves_by_scale(pod));
         never.extend(strict.map(|one| {
             let what = if one.blocks_always { NEVER } else { WANTS_ALL };
             (one.namespace.as_str(), one.name.as_str(), what)

@@ -5,6 +5,7 @@ use nodeless_model::buffer::is_virtual;
 use nodeless_model::events::{do_not_disrupt_elapsed, do_not_disrupt_until, invalid_do_not_disrupt};
 use nodeless_model::object::{ObjectEvent, PodRef};
 use nodeless_model::pod::Protection;
+use nodeless_model::surge::SurgeMode;
 use nodeless_model::{Pod, PodDisruptionBudget, labels};
 
 use crate::reasons::KeptReason;
@@ -64,7 +65,7 @@ impl<'a> Guards<'a> {
     }
 
     /// The first pod, by name, that blocks the disruption of its node: by its annotation, or else by a PodDisruptionBudget. A budget
-    /// does not block a pod whose successor is created first.
+    /// does not block a pod that moves by a raise of its Deployment's replicas.
     pub(crate) fn first_blocking(&self, pods: &[&Pod], now: Timestamp) -> Option<KeptReason> {
         let active = || pods.iter().copied().filter(|pod| pod.is_active() && !is_virtual(pod));
         let name = |pod: &&Pod| (pod.namespace.clone(), pod.name.clone());
@@ -74,7 +75,7 @@ impl<'a> Guards<'a> {
         if self.0.is_empty() {
             return None;
         }
-        let blocked = active().filter(|pod| is_evicted_by_us(pod) && !pod.is_surged());
+        let blocked = active().filter(|pod| is_evicted_by_us(pod) && !moves_by_scale(pod));
         let blocked = blocked.filter_map(|pod| Some((pod, self.blocking_budget(pod)?)));
         blocked.min_by_key(|(pod, _)| name(pod)).map(|(_, why)| why)
     }
@@ -85,7 +86,7 @@ impl<'a> Guards<'a> {
             return Vec::new();
         }
         let annotation = (pod.protection(now) == Protection::Active).then(|| protected(pod));
-        let budget = (is_evicted_by_us(pod) && !pod.is_surged()).then(|| self.blocking_budget(pod)).flatten();
+        let budget = (is_evicted_by_us(pod) && !moves_by_scale(pod)).then(|| self.blocking_budget(pod)).flatten();
         annotation.into_iter().chain(budget).collect()
     }
 
@@ -136,6 +137,12 @@ impl<'a> Guards<'a> {
 /// Pods that tolerate the disruption taint or belong to the node are not evicted, so PodDisruptionBudgets do not apply.
 fn is_evicted_by_us(pod: &Pod) -> bool {
     !pod.tolerates_disruption() && !pod.is_owned_by_node()
+}
+
+/// Whether one more replica of its Deployment replaces it, so that it needs no eviction. A restart does not count: it moves the other
+/// pods of the Deployment too, to places that no decision has planned, and the next decision would move them again.
+pub(crate) fn moves_by_scale(pod: &Pod) -> bool {
+    pod.is_surged() && pod.surge_mode() == Some(Ok(SurgeMode::Scale))
 }
 
 fn protected(pod: &Pod) -> KeptReason {

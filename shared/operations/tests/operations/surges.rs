@@ -104,8 +104,14 @@ async fn a_budget_that_allows_no_eviction_does_not_hold_up_a_drain() {
 
 #[tokio::test]
 async fn the_node_of_such_a_pod_may_be_replaced() {
-    // Without the annotation, no node whose pods may not be evicted is disrupted voluntarily.
+    // Otherwise no node whose pods may not be evicted is disrupted voluntarily. A restart moves other pods too.
     let mut harness = running("restart", 1, json!({})).await;
+    harness.cluster.protect("web");
+    crate::common::drift(&harness);
+    harness.minutes(5).await;
+    assert_eq!((harness.history.len(), harness.cluster.events_of("SurgeStarted").len()), (1, 0));
+
+    let mut harness = running("scale", 1, json!({})).await;
     harness.cluster.protect("web");
     crate::common::drift(&harness);
     let claim = harness.records().await.remove(0).name;
