@@ -8,6 +8,7 @@ use nodeless_model::object::VolumeAttachment;
 use nodeless_model::{Instance, Node, NodeClaim, Pod};
 use nodeless_ports::PortError;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 impl Reconciler {
     pub(super) async fn observe(&self, claim: &NodeClaim, view: &View, sight: &mut Sight) -> Observation {
@@ -89,12 +90,11 @@ impl Reconciler {
         for pod in asking(claim, pods) {
             let Some(set) = &pod.replica_set else { continue };
             let key = (pod.namespace.as_str(), set.as_str());
-            if !read.contains_key(&key) {
-                read.insert(key, self.cluster.owning_deployment(key.0, key.1).await.into());
-            }
-            if let Some(deployment) = read.get(&key) {
-                seen.deployments.insert(pod.uid.clone(), deployment.clone());
-            }
+            let deployment = match read.entry(key) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(self.cluster.owning_deployment(key.0, key.1).await.into()),
+            };
+            seen.deployments.insert(pod.uid.clone(), deployment.clone());
         }
         if !read.is_empty() {
             seen.budgets = self.cluster.disruption_budgets().await.into();

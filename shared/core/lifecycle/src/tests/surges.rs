@@ -192,7 +192,7 @@ fn a_scaled_deployment_gets_its_replicas_back_and_deletes_the_pod_itself() {
     let both = OwningDeployment { ready: 2, available: 2, ..raised };
     let lowers = next(&waits.claim, &seen(asking_pod("scale"), both.clone(), vec![]), 60);
     assert_eq!(state(&lowers), Some(&SurgeState::Lowering { since: at(60) }));
-    let lower = DeploymentChange::Lower { claim: claim.name.clone(), pod: "uid-a".into() };
+    let lower = DeploymentChange::Lower { claim: claim.name, pod: "uid-a".into() };
     let effect = lowers.effects.iter().find(|effect| matches!(effect, Effect::ChangeDeployment { .. }));
     let Some(Effect::ChangeDeployment { change: made, delete_first, .. }) = effect else { panic!("{lowers:?}") };
     assert_eq!((made, delete_first.as_ref().map(|pod| pod.uid.as_str())), (&lower, Some("uid-a")));
