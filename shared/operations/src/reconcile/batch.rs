@@ -12,6 +12,7 @@ use nodeless_ports::{ErrorKind, PortError};
 use nodeless_telemetry::{Metric, Metrics};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// How many claims are reconciled concurrently. The same number may launch in addition, because CreateFleet takes longest to
@@ -37,14 +38,21 @@ pub(super) struct Progress {
     /// Other claims to reconcile, and when: members of its launch group.
     pub(super) others: Vec<(String, Duration)>,
     pub(super) metrics: Metrics,
-    /// The state that the claims of the run share.
-    pub(super) registrations: Arc<Registrations>,
+    pub(super) shared: Arc<Shared>,
+}
+
+/// The state that the claims of one run share.
+#[derive(Default)]
+pub(super) struct Shared {
+    pub(super) registrations: Registrations,
+    /// Whether EC2 throttled a CreateTags: the calls for the other claims of the run would only be throttled as well.
+    pub(super) tags_throttled: AtomicBool,
 }
 
 impl Progress {
-    fn of(claim: &str, registrations: &Arc<Registrations>) -> Self {
+    fn of(claim: &str, shared: &Arc<Shared>) -> Self {
         let done = Reconciled { claim: claim.to_owned(), ..Reconciled::default() };
-        Self { done, registrations: registrations.clone(), ..Self::default() }
+        Self { done, shared: shared.clone(), ..Self::default() }
     }
 
     /// The claim takes no more steps in this run.
@@ -70,13 +78,13 @@ impl Reconciler {
             Ok(read) => read,
             Err(error) => return self.put_back_unread(names, &error, &mut taken).await,
         };
-        let registrations = Arc::new(Registrations::default());
+        let shared = Arc::new(Shared::default());
         let gone = names.iter().filter(|name| !claims.iter().any(|claim| claim.name == **name));
-        let mut done: Vec<Progress> = gone.map(|name| Progress::of(name, &registrations)).collect();
+        let mut done: Vec<Progress> = gone.map(|name| Progress::of(name, &shared)).collect();
         let (launching, others): (Vec<NodeClaim>, Vec<NodeClaim>) =
             claims.into_iter().partition(|claim| claim.phase == Phase::Reserved);
         let [launching, others] = [launching, others].map(|claims| {
-            let runs = claims.into_iter().map(|claim| Box::pin(self.bounded(claim, &view, &registrations)));
+            let runs = claims.into_iter().map(|claim| Box::pin(self.bounded(claim, &view, &shared)));
             stream::iter(runs.collect::<Vec<_>>()).buffer_unordered(AT_ONCE)
         });
         let mut running = pin!(stream::select(others, launching));
@@ -106,8 +114,8 @@ impl Reconciler {
     }
 
     /// Takes the steps of one claim within the time limit.
-    async fn bounded(&self, claim: NodeClaim, view: &View, registrations: &Arc<Registrations>) -> Progress {
-        let mut progress = Progress::of(&claim.name, registrations);
+    async fn bounded(&self, claim: NodeClaim, view: &View, shared: &Arc<Shared>) -> Progress {
+        let mut progress = Progress::of(&claim.name, shared);
         let name = claim.name.clone();
         let limit = self.context.clock.sleep(STEPS_TAKE);
         let ended = match select(pin!(self.advance(claim, view, &mut progress)), limit).await {
@@ -129,9 +137,9 @@ impl Reconciler {
         error: &PortError,
         taken: &mut Option<Taken>,
     ) -> Vec<(Reconciled, Option<PortError>)> {
-        let registrations = Arc::default();
+        let shared = Arc::default();
         let failed = names.iter().map(|name| {
-            let mut progress = Progress::of(name, &registrations);
+            let mut progress = Progress::of(name, &shared);
             progress.fail(error.clone());
             progress
         });

@@ -17,6 +17,7 @@ use nodeless_ports::cluster::Eviction;
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{ErrorKind, PortError};
 use nodeless_telemetry::Metric;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl Reconciler {
@@ -50,7 +51,13 @@ impl Reconciler {
                 },
                 // The next sweep retries it. The node works without the tags.
                 Effect::TagInstance { .. } => {
+                    if progress.shared.tags_throttled.load(Ordering::Relaxed) {
+                        continue;
+                    }
                     if let Err(error) = self.run_effect(claim, effect, progress).await {
+                        if error.kind == ErrorKind::Throttled {
+                            progress.shared.tags_throttled.store(true, Ordering::Relaxed);
+                        }
                         progress.metrics.count(Metric::ReconcileErrors, 1);
                         self.context.log(&Failed { what: "tag the instance", why: &error.to_string() });
                         continue;

@@ -175,7 +175,7 @@ impl Reconciler {
             return Ok(Some(next.clone()));
         }
         if let Some(came_to) = Registration::of(before, next) {
-            progress.registrations.note(self.claims.as_ref(), &self.context, before, came_to).await?;
+            progress.shared.registrations.note(self.claims.as_ref(), &self.context, before, came_to).await?;
         }
         let written = match leaving::write(self.claims.as_ref(), next, step.charge.as_ref()).await {
             Ok(written) => written,

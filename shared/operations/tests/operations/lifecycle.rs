@@ -90,6 +90,28 @@ async fn a_node_works_although_its_instance_may_not_be_tagged() {
     assert!(harness.cloud.running()[0].tags.contains_key(labels::NODE_CLAIM_TAG));
 }
 
+/// How often tagging an instance is reported while five nodes join.
+async fn refused_tags(kind: ErrorKind) -> (Harness, usize) {
+    let mut harness = Harness::new().await;
+    harness.faults.fail("cloud tag", kind);
+    harness.cluster.add_pods((0..5).map(|number| pod(&format!("web-{number}"), 3000)));
+    harness.queue_wake().await;
+    harness.minutes(3).await;
+    assert_eq!(harness.cluster.nodes().values().filter(|node| node.is_initialized()).count(), 5);
+    let reported = harness.sink.take().iter().filter(|line| line.to_string().contains("tag the instance")).count();
+    (harness, reported)
+}
+
+#[tokio::test]
+async fn once_tags_are_throttled_a_run_asks_for_no_others() {
+    let (_, denied) = refused_tags(ErrorKind::Denied).await;
+    let (mut harness, throttled) = refused_tags(ErrorKind::Throttled).await;
+    assert!(throttled > 0 && 3 * throttled <= denied, "{throttled} with throttling, {denied} with a denial");
+    harness.faults.end_outages();
+    harness.minutes(2).await;
+    assert!(harness.cloud.running().iter().all(|instance| instance.tags.contains_key(labels::NODE_CLAIM_TAG)));
+}
+
 #[tokio::test]
 async fn a_pod_whose_deletion_is_refused_holds_up_no_other() {
     let harness = running_cluster(1).await;
