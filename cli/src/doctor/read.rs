@@ -5,8 +5,11 @@ use crate::error::CliError;
 use crate::plan::live;
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
-use nodeless_doctor::{Access, Facts, Read};
+use nodeless_doctor::{Access, Facts, Quota, Read};
 use nodeless_kubernetes::{Connection, facts};
+
+#[cfg(feature = "aws")]
+const NO_NAME: &str = "the checks in AWS need the name of the cluster; give --cluster-name";
 
 /// Reads the facts. What the user may not read is part of them.
 ///
@@ -27,7 +30,8 @@ pub(crate) async fn read(
         let kinds = unread.iter().map(|(kind, _)| kind.as_str()).collect::<Vec<_>>().join(", ");
         Read::Not(format!("the planner needs objects that cannot be read: {kinds}"))
     };
-    let karpenter = facts::karpenter(connection).await?;
+    let deployments = facts::deployments(connection).await?;
+    let karpenter = facts::karpenter(&deployments);
     let namespaces = match &karpenter {
         Read::Done(found) => found.iter().map(|workload| workload.namespace.clone()).collect(),
         Read::Not(_) => Vec::new(),
@@ -41,7 +45,8 @@ pub(crate) async fn read(
         lease: facts::lease(connection, namespaces).await?,
         karpenter,
         access: access(cluster_name).await,
-        quotas: Read::Not("nodeless does not read the quotas of an account".to_owned()),
+        quotas: quotas(cluster_name).await,
+        surges: facts::surges(connection, &deployments).await?,
         view: snapshot.view,
     })
 }
@@ -49,7 +54,7 @@ pub(crate) async fn read(
 #[cfg(feature = "aws")]
 async fn access(cluster_name: Option<&str>) -> Read<Access> {
     let Some(name) = cluster_name else {
-        return Read::Not("the checks in AWS need the name of the cluster; give --cluster-name".to_owned());
+        return Read::Not(NO_NAME.to_owned());
     };
     let config = nodeless_aws::load_config().await;
     match nodeless_eks::authentication(&config, name).await {
@@ -69,5 +74,29 @@ async fn access(cluster_name: Option<&str>) -> Read<Access> {
 #[cfg(not(feature = "aws"))]
 #[expect(clippy::unused_async, reason = "with the feature `aws` it waits for EKS")]
 async fn access(_: Option<&str>) -> Read<Access> {
+    Read::Not("this build does not include the AWS SDK".to_owned())
+}
+
+/// The quotas of the account. They need no cluster, but its name shows that the environment is that of its account and region.
+#[cfg(feature = "aws")]
+async fn quotas(cluster_name: Option<&str>) -> Read<Vec<Quota>> {
+    if cluster_name.is_none() {
+        return Read::Not(NO_NAME.to_owned());
+    }
+    match nodeless_ec2::quotas(&nodeless_aws::load_config().await).await {
+        Ok(listed) => {
+            let quotas = listed.iter().filter_map(|one| Quota::of(&one.name, &one.code, one.value)).collect::<Vec<_>>();
+            if quotas.is_empty() {
+                return Read::Not("Service Quotas lists no quota of vCPUs for EC2".to_owned());
+            }
+            Read::Done(quotas)
+        }
+        Err(error) => Read::Not(error.to_string()),
+    }
+}
+
+#[cfg(not(feature = "aws"))]
+#[expect(clippy::unused_async, reason = "with the feature `aws` it waits for Service Quotas")]
+async fn quotas(_: Option<&str>) -> Read<Vec<Quota>> {
     Read::Not("this build does not include the AWS SDK".to_owned())
 }

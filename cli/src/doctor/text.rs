@@ -63,6 +63,7 @@ fn topic(finding: &Finding) -> String {
         Check::Quotas => "quotas",
         Check::DisruptionBudgets => "PodDisruptionBudgets",
         Check::Pods => "pods",
+        Check::Surges => "successors before drains",
     }
     .to_owned()
 }

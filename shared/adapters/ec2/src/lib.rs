@@ -8,11 +8,15 @@
 mod addresses;
 mod cloud;
 mod instance;
+#[cfg(feature = "quotas")]
+mod quotas;
 mod requests;
 mod source;
 mod templates;
 
 pub use cloud::Ec2Cloud;
 pub use nodeless_launch::ClusterDetails;
+#[cfg(feature = "quotas")]
+pub use quotas::{ListedQuota, quotas};
 pub use source::{AwsCatalogSource, NodeProfile, read_region};
 pub use templates::delete_launch_templates;

@@ -1,5 +1,6 @@
 //! What is known about a cluster.
 
+use crate::quota::Quota;
 use jiff::Timestamp;
 use nodeless_api::view::ClusterView;
 
@@ -35,6 +36,8 @@ pub struct Facts {
     pub access: Read<Access>,
     /// Quotas of EC2.
     pub quotas: Read<Vec<Quota>>,
+    /// Deployments whose pods ask for a successor before their node is drained.
+    pub surges: Read<Vec<Surging>>,
 }
 
 impl Facts {
@@ -52,6 +55,7 @@ impl Facts {
             planned: Read::Not(why.to_owned()),
             access: Read::Not(why.to_owned()),
             quotas: Read::Not(why.to_owned()),
+            surges: Read::Not(why.to_owned()),
         }
     }
 }
@@ -154,17 +158,15 @@ pub struct AccessEntry {
     pub kind: String,
 }
 
-/// A quota of vCPUs of running instances.
+/// A Deployment whose pods have the annotation `nodeless.sh/surge-before-drain`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Quota {
-    /// Its name.
+pub struct Surging {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
     pub name: String,
-    /// Its code.
-    pub code: String,
-    /// The capacity type that it bounds: `on-demand` or `spot`.
-    pub capacity_type: String,
-    /// The first letters of the instance families that it bounds.
-    pub families: Vec<String>,
-    /// The number of vCPUs.
-    pub vcpus: i64,
+    /// The value of the annotation.
+    pub value: String,
+    /// What lifecycle may not do in the namespace, of what the value needs, such as `patch deployments`.
+    pub denied: Vec<String>,
 }

@@ -38,6 +38,8 @@ pub enum Check {
     DisruptionBudgets,
     /// Pods that cannot be scheduled.
     Pods,
+    /// Deployments that ask for successors before drains, without the right for it.
+    Surges,
 }
 
 /// What a check finds. The order is that in which findings are shown.

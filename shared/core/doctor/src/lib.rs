@@ -8,12 +8,14 @@
 mod checks;
 mod facts;
 mod finding;
+mod quota;
 
 pub use facts::{
-    Access, AccessEntry, Definition, DefinitionState, EarlierObjects, Facts, Outcome, Placed, Planned, Quota, Read,
+    Access, AccessEntry, Definition, DefinitionState, EarlierObjects, Facts, Outcome, Placed, Planned, Read, Surging,
     Workload,
 };
 pub use finding::{Check, Finding, Severity};
+pub use quota::Quota;
 
 /// The findings of these checks, in the same order.
 #[must_use]

@@ -8,7 +8,7 @@ use nodeless_api::view::{ClusterView, InvalidObject};
 use nodeless_api::{EC2NodeClassStatus, NodePool};
 use nodeless_doctor::{
     Access, AccessEntry, Check, Definition, DefinitionState, EarlierObjects, Facts, Finding, Outcome, Placed, Planned,
-    Quota, Read, Severity, Workload, check,
+    Quota, Read, Severity, Surging, Workload, check,
 };
 use nodeless_model::{LabelSelector, Pod, PodDisruptionBudget};
 use serde_json::json;
@@ -73,6 +73,7 @@ fn ready() -> Facts {
             entries: vec![access_entry("nodes", "EC2_LINUX")],
         }),
         quotas: Read::Done(vec![quota(100)]),
+        surges: Read::Done(vec![surging("login", "restart", &[])]),
     }
 }
 
@@ -89,12 +90,18 @@ fn access_entry(role: &str, kind: &str) -> AccessEntry {
 }
 
 fn quota(vcpus: i64) -> Quota {
-    Quota {
-        name: "Running On-Demand Standard instances".to_owned(),
-        code: "L-1216C47A".to_owned(),
-        capacity_type: "on-demand".to_owned(),
-        families: ["c", "m", "r"].map(str::to_owned).to_vec(),
-        vcpus,
+    let mut quota =
+        Quota::of("Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", "L-1216C47A", 0.0).unwrap();
+    quota.vcpus = vcpus;
+    quota
+}
+
+fn surging(name: &str, value: &str, denied: &[&str]) -> Surging {
+    Surging {
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+        value: value.to_owned(),
+        denied: denied.iter().map(|right| (*right).to_owned()).collect(),
     }
 }
 
@@ -306,6 +313,59 @@ fn quotas_below_the_limits() {
     found(&facts, Severity::Warning, Check::Quotas, "99 vCPUs, and the limits of web together allow 100");
     let spot = Quota { capacity_type: "spot".to_owned(), ..quota(0) };
     assert_eq!(check(&Facts { quotas: Read::Done(vec![spot]), ..ready() }), []);
+    let mut limited = facts;
+    limited.view.annotations.insert("nodeless.sh/max-cpu".to_owned(), "99".to_owned());
+    assert_eq!(check(&limited), [], "the limit of the cluster is lower than those of its NodePools");
+}
+
+/// A NodePool with this requirement, and a quota of this name that allows nothing.
+fn with_requirement(key: &str, values: &[&str], name: &str) -> Vec<Finding> {
+    let mut facts = Facts { quotas: Read::Done(vec![Quota::of(name, "L-1", 0.0).unwrap()]), ..ready() };
+    if !key.is_empty() {
+        let requirement = nodeless_model::Requirement::one_of(values.iter().copied());
+        facts.view.node_pools[0].template.requirements.add(key, requirement);
+    }
+    check(&facts)
+}
+
+#[test]
+fn quotas_concern_the_families_that_a_node_pool_allows() {
+    const STANDARD: &str = "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances";
+    const G: &str = "Running On-Demand G and VT instances";
+    const P: &str = "Running On-Demand P4, P3 and P2 instances";
+    let category = "karpenter.k8s.aws/instance-category";
+    let family = "karpenter.k8s.aws/instance-family";
+    let type_ = "node.kubernetes.io/instance-type";
+    for (key, values, name, found) in [
+        ("", &[][..], STANDARD, true),
+        // It launches them only for pods that request a GPU.
+        ("", &[], G, false),
+        (category, &["g"], G, true),
+        (category, &["g"], STANDARD, false),
+        (family, &["g6", "g5"], G, true),
+        (family, &["m5"], G, false),
+        (family, &["inf2"], STANDARD, false),
+        (type_, &["p4d.24xlarge"], P, true),
+        (type_, &["p5.48xlarge"], P, false),
+        (type_, &["p40.large"], P, false),
+        (type_, &["m7i-flex.large"], STANDARD, true),
+    ] {
+        assert_eq!(!with_requirement(key, values, name).is_empty(), found, "{key} {values:?}: {name}");
+    }
+}
+
+#[test]
+fn surges_without_the_right() {
+    let facts = |surges| Facts { surges: Read::Done(surges), ..ready() };
+    let denied = ["patch deployments"];
+    let one_denied = facts(vec![surging("login", "restart", &denied), surging("other", "restart", &[])]);
+    found(&one_denied, Severity::Warning, Check::Surges, "lifecycle may not patch deployments");
+    assert_eq!(one(&one_denied).object, "Deployment default/login");
+    let many = facts(["a", "b", "c", "d"].map(|name| surging(name, "scale", &denied)).to_vec());
+    assert_eq!(one(&many).object, "Deployments a, b, c and 1 more in namespace default");
+    found(&facts(vec![surging("login", "rstart", &[])]), Severity::Warning, Check::Surges, "write restart or scale");
+    let unread = Facts { surges: Read::Not("no right".to_owned()), ..ready() };
+    found(&unread, Severity::NotChecked, Check::Surges, "no right");
 }
 
 #[test]

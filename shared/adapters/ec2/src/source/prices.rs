@@ -206,6 +206,7 @@ mod tests {
             ("eu-north-1", Some("eu-central-1")),
             ("cn-north-1", Some("cn-northwest-1")),
             ("us-gov-west-1", None),
+            ("eusc-de-east-1", None),
             ("us-iso-east-1", None),
         ] {
             assert_eq!(price_list_region(region), list, "{region}");

@@ -5,5 +5,7 @@
 mod catalog;
 mod launch;
 mod moto;
+#[cfg(feature = "quotas")]
+mod quotas;
 mod resolve;
 mod support;

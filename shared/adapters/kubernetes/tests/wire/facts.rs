@@ -65,7 +65,8 @@ async fn a_karpenter_is_found_by_label_or_image() {
     world.create(&DEPLOYMENTS, controller("labelled", &labels, "mirror.example/k", 2));
     world.create(&DEPLOYMENTS, controller("image", &json!({}), "public.ecr.aws/karpenter/controller:1.1.0", 0));
     world.create(&DEPLOYMENTS, controller("other", &json!({}), "example/karpenter-dashboard", 1));
-    let Read::Done(mut found) = facts::karpenter(&world.connection).await.unwrap() else { panic!() };
+    let deployments = facts::deployments(&world.connection).await.unwrap();
+    let Read::Done(mut found) = facts::karpenter(&deployments) else { panic!() };
     found.sort_by(|a, b| a.name.cmp(&b.name));
     let found = found.iter().map(|workload| (workload.name.as_str(), workload.replicas)).collect::<Vec<_>>();
     assert_eq!(found, [("image", 0), ("labelled", 2)]);
@@ -98,4 +99,41 @@ async fn a_lease_is_read_and_a_refusal_is_a_finding() {
     let findings = check_some(&facts, &[Check::Karpenter]);
     assert_eq!(findings.len(), 2, "{findings:#?}");
     assert!(findings.iter().all(|finding| finding.severity == Severity::NotChecked), "{findings:#?}");
+}
+
+fn asking(name: &str, value: &str) -> Value {
+    let mut deployment = controller(name, &json!({}), "example/app", 1);
+    deployment["spec"]["template"]["metadata"]["annotations"] = json!({ "nodeless.sh/surge-before-drain": value });
+    deployment
+}
+
+#[tokio::test]
+async fn the_right_for_successors_is_reviewed() {
+    const REVIEWS: &str = "POST /apis/authorization.k8s.io/v1/subjectaccessreviews";
+    let world = World::installed().await;
+    world.create(&DEPLOYMENTS, controller("plain", &json!({}), "example/app", 1));
+    world.create(&DEPLOYMENTS, asking("moved", "scale"));
+    world.create(&DEPLOYMENTS, asking("restarted", "restart"));
+    world.create(&DEPLOYMENTS, asking("wrong", "always"));
+    let deployments = facts::deployments(&world.connection).await.unwrap();
+    let surges = async || {
+        let Read::Done(found) = facts::surges(&world.connection, &deployments).await.unwrap() else { panic!() };
+        found.into_iter().map(|one| (one.name, one.value, one.denied.join(", "))).collect::<Vec<_>>()
+    };
+    let expected = |scale: &str, restart: &str| {
+        let one = |name: &str, value: &str, denied: &str| (name.to_owned(), value.to_owned(), denied.to_owned());
+        [one("moved", "scale", scale), one("restarted", "restart", restart), one("wrong", "always", "")]
+    };
+    assert_eq!(surges().await, expected("", ""));
+
+    let answer = |allowed: bool| (201, json!({ "status": { "allowed": allowed } }).to_string());
+    // Each right is asked for once in a namespace: to patch Deployments, and to patch pods.
+    world.answer(REVIEWS, [answer(false), answer(true)]);
+    assert_eq!(surges().await, expected("patch deployments", "patch deployments"));
+    world.answer(REVIEWS, [answer(true), answer(false)]);
+    assert_eq!(surges().await, expected("patch pods", ""));
+
+    world.answer(REVIEWS, denied());
+    let refused = facts::surges(&world.connection, &deployments).await.unwrap();
+    assert!(matches!(&refused, Read::Not(why) if why.contains("no right")), "{refused:?}");
 }

@@ -8,6 +8,7 @@ mod karpenter;
 mod objects;
 mod pools;
 mod quotas;
+mod surges;
 
 use crate::facts::Facts;
 use crate::finding::Finding;
@@ -23,6 +24,7 @@ pub(crate) fn all(facts: &Facts) -> Vec<Finding> {
         pools::check,
         quotas::check,
         budgets::check,
+        surges::check,
     ];
     let mut findings = Vec::new();
     checks.iter().for_each(|check| check(facts, &mut findings));
