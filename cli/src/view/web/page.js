@@ -2,7 +2,7 @@
 "use strict";
 
 const byId = (id) => document.getElementById(id);
-const MOST_SQUARES = 60;
+const MAX_SQUARES = 60;
 // With more pods than this in the cluster, boxes have bars and no square for each pod.
 const MANY_PODS = 5000;
 
@@ -147,7 +147,7 @@ function updateBox(item, node) {
 }
 
 function squares(parent, node) {
-  const shown = picture.totals.pods > MANY_PODS ? [] : node.pods.slice(0, MOST_SQUARES);
+  const shown = picture.totals.pods > MANY_PODS ? [] : node.pods.slice(0, MAX_SQUARES);
   const more = node.pods.length - shown.length;
   const items = shown.map((pod) => ({ key: `${pod.namespace}/${pod.name}`, pod }));
   if (more > 0 && shown.length > 0) items.push({ key: "more", more });
@@ -262,12 +262,18 @@ function claimParts(claim) {
   return [{ kind: "claim", name: claim.name }, { text: `  ${offering}${role}, ${what}${why}` }];
 }
 
-function disruptionItems({ nodes, replacements, savingPerHour }) {
+function disruptionItems({ nodes, replacements, commands, savingPerHour }) {
   const items = nodes.map((node) => ({
     key: node.node,
     parts: [{ kind: "node", name: node.node }, { text: ` is ${stateName(node.state)} (${node.reason || "reason not known"}), ${dollars(node.pricePerHour)}` }],
   }));
-  if (replacements.length > 0) items.push({ key: "replacements", parts: [{ text: `replacements: ${replacements.join(", ")}` }] });
+  for (const command of commands) {
+    const text = `${command.replacements.join(", ")} replace ${command.nodes.join(", ")}`;
+    items.push({ key: `command ${command.nodes.join(" ")}`, parts: [{ text }] });
+  }
+  const shown = new Set(commands.flatMap((command) => command.replacements));
+  const others = replacements.filter((name) => !shown.has(name));
+  if (others.length > 0) items.push({ key: "replacements", parts: [{ text: `replacements: ${others.join(", ")}` }] });
   if (savingPerHour !== null) {
     const text = savingPerHour < 0 ? `${dollars(-savingPerHour)} more` : `${dollars(savingPerHour)} saved`;
     items.push({ key: "saving", parts: [{ text: `together: ${text}`, tone: "good" }] });

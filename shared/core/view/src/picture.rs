@@ -4,7 +4,7 @@ use crate::amount::Load;
 use crate::claim::{ClaimFacts, ClaimRow};
 use crate::cluster::Cluster;
 use crate::cluster_settings::{ClusterRow, SYSTEM};
-use crate::disruption::Disruption;
+use crate::disruption::{Disruption, Replacing};
 use crate::event::{DISRUPTION_LAUNCHING, EventRow};
 use crate::node::{NodeRow, Source};
 use crate::node_state::{Blocking, NodeState};
@@ -13,6 +13,7 @@ use crate::pod::PodFacts;
 use crate::pool::{PoolFacts, PoolRow};
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
+use nodeless_disruption::command::replaced_nodes;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -72,25 +73,24 @@ impl Picture {
     /// The picture of a cluster.
     #[must_use]
     pub fn of(cluster: &Cluster, prices: &Catalog, now: Timestamp) -> Self {
-        let replacing: HashSet<&str> = cluster
+        let replacing: Replacing<'_> = cluster
             .events
             .values()
             .filter(|event| event.row.reason == DISRUPTION_LAUNCHING && event.is_decision())
-            .map(|event| event.row.name.as_str())
+            .map(|event| (event.row.name.as_str(), replaced_nodes(&event.row.message).collect()))
             .collect();
         let (nodes, unbound) = nodes(cluster, prices, now);
         let joined: HashSet<&str> = nodes.iter().filter_map(|node| node.node_claim.as_deref()).collect();
         let on_their_way = cluster.claims.values().filter(|claim| !joined.contains(claim.name.as_str()));
         let claims: Vec<ClaimRow> =
-            on_their_way.map(|claim| claim.row(prices, replacing.contains(claim.name.as_str()))).collect();
+            on_their_way.map(|claim| claim.row(prices, replacing.contains_key(claim.name.as_str()))).collect();
         let reasons = Reasons::new(cluster.events.values());
         let mut pending: Vec<PendingRow> = unbound.into_iter().map(|pod| reasons.row(pod)).collect();
         pending.sort_by_key(|pod| pod.created);
-        let joining = joining_replacements(&nodes, &replacing);
         let node_pools = pools(cluster, &nodes, &claims);
         Self {
             at: now,
-            disruption: Disruption::new(&nodes, &claims, &joining),
+            disruption: Disruption::new(&nodes, &claims, &replacing),
             totals: Totals::of(&nodes, claims.len(), pending.len()),
             cluster: settings(cluster, &node_pools, now),
             node_pools,
@@ -166,12 +166,6 @@ impl<'c> Claims<'c> {
 }
 
 /// The NodeClaims that replace nodes, whose own nodes have joined and are not initialized.
-fn joining_replacements(nodes: &[NodeRow], replacing: &HashSet<&str>) -> Vec<(String, Option<f64>)> {
-    let joining = nodes.iter().filter(|node| node.state == NodeState::Joining);
-    let named = joining.filter_map(|node| Some((node.node_claim.clone()?, node.price_per_hour)));
-    named.filter(|(claim, _)| replacing.contains(claim.as_str())).collect()
-}
-
 fn settings(cluster: &Cluster, rows: &[PoolRow], now: Timestamp) -> ClusterRow {
     let Some(annotations) = cluster.namespaces.get(&(String::new(), SYSTEM.to_owned())) else {
         return ClusterRow::default();
@@ -276,7 +270,15 @@ mod tests {
             (Kind::Node, unmanaged),
             (Kind::NodeClaim, claim_value("claim-a", Some("a"), &["Initialized", "DisruptionReason"])),
             (Kind::NodeClaim, claim_value("claim-new", None, &[])),
-            (Kind::Event, event_value("NodeClaim", "claim-new", "DisruptionLaunching", "Launching NodeClaim: Drifted")),
+            (
+                Kind::Event,
+                event_value(
+                    "NodeClaim",
+                    "claim-new",
+                    "DisruptionLaunching",
+                    "Launching NodeClaim: Drifted, replaces a",
+                ),
+            ),
             (Kind::Pod, pod_value("one", Some("a"))),
             (Kind::Pod, pod_value("two", Some("a"))),
             (Kind::Pod, pod_value("three", None)),
@@ -339,6 +341,46 @@ mod tests {
     }
 
     #[test]
+    fn replacements_of_the_same_nodes_are_of_one_command() {
+        let event = |claim: &str, nodes: &str| {
+            let message = format!("Launching NodeClaim: Underutilized, replaces {nodes}");
+            (Kind::Event, event_value("NodeClaim", claim, "DisruptionLaunching", &message))
+        };
+        let candidate = |claim: &str, node: &str| {
+            (Kind::NodeClaim, claim_value(claim, Some(node), &["Initialized", "DisruptionReason"]))
+        };
+        let mut cluster = cluster(&[
+            (Kind::Node, node_value("a", "m5.large")),
+            (Kind::Node, node_value("b", "m5.large")),
+            (Kind::Node, node_value("c", "m5.large")),
+            (Kind::Node, node_value("new", "m5.large")),
+            candidate("claim-a", "a"),
+            candidate("claim-b", "b"),
+            candidate("claim-c", "c"),
+            // The node of the first replacement is initialized, that of the second has not joined, and the others are of an earlier
+            // command, without an Event, or gone.
+            (Kind::NodeClaim, claim_value("claim-1", Some("new"), &["Initialized"])),
+            (Kind::NodeClaim, claim_value("claim-2", None, &[])),
+            (Kind::NodeClaim, claim_value("claim-3", None, &[])),
+            (Kind::NodeClaim, claim_value("claim-4", None, &[])),
+            event("claim-1", "a, b"),
+            event("claim-2", "a, b"),
+            event("claim-3", "z"),
+            event("claim-5", "c"),
+        ]);
+        let shown = |cluster: &Cluster| Picture::of(cluster, &Catalog::embedded().unwrap(), at(5)).disruption.commands;
+        let [command] = &shown(&cluster)[..] else { panic!("{:?}", shown(&cluster)) };
+        assert_eq!(
+            (command.nodes.join(" "), command.replacements.join(" ")),
+            ("a b".to_owned(), "claim-1 claim-2".to_owned())
+        );
+        for name in ["a", "b", "c"] {
+            cluster.apply(Update::Absent { kind: Kind::Node, namespace: String::new(), name: name.to_owned() });
+        }
+        assert_eq!(shown(&cluster), [], "the command has ended");
+    }
+
+    #[test]
     fn disruption_shows_candidates_and_replacements_and_a_saving_only_if_it_is_known() {
         let catalog = Catalog::embedded().unwrap();
         let mut cluster = example();
@@ -346,6 +388,12 @@ mod tests {
         assert_eq!(disruption.nodes[0].reason.as_deref(), Some("DisruptionReason"));
         assert_eq!((disruption.nodes.len(), disruption.replacements.clone()), (1, vec!["claim-new".to_owned()]));
         assert_eq!(disruption.saving_per_hour, None, "the replacement is not launched, so its price is not known");
+        let [command] = &disruption.commands[..] else { panic!("{disruption:?}") };
+        assert_eq!(
+            (&command.nodes[..], &command.replacements[..]),
+            (&["a".to_owned()][..], &["claim-new".to_owned()][..])
+        );
+        assert_eq!(command.saving_per_hour, None);
         let mut launched = claim_value("claim-new", None, &["Launched"]);
         launched["metadata"]["labels"] = json!({
             "node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-east-1a",
@@ -357,6 +405,7 @@ mod tests {
         let (before, after) =
             (picture.node("a").unwrap().price_per_hour.unwrap(), picture.claims[0].price_per_hour.unwrap());
         assert!((picture.disruption.saving_per_hour.unwrap() - (before - after)).abs() < 1e-9);
+        assert!((picture.disruption.commands[0].saving_per_hour.unwrap() - (before - after)).abs() < 1e-9);
         assert_eq!(picture.claims[0].waits_for, "the node to register");
     }
 

@@ -49,8 +49,16 @@ pub fn sentences(picture: &Picture) -> Vec<String> {
         let why = node.reason.as_deref().unwrap_or("reason not known");
         lines.push(format!("Node {} is disrupted: {why}, {}.", node.node, node.state.as_str()));
     }
-    if !picture.disruption.replacements.is_empty() {
-        lines.push(format!("Replacements: {}.", picture.disruption.replacements.join(", ")));
+    for command in &picture.disruption.commands {
+        lines.push(format!(
+            "NodeClaims {} replace nodes {}.",
+            command.replacements.join(", "),
+            command.nodes.join(", ")
+        ));
+    }
+    let others = picture.disruption.other_replacements();
+    if !others.is_empty() {
+        lines.push(format!("Replacements: {}.", others.join(", ")));
     }
     lines.extend(
         picture.disruption.saving_per_hour.map(|saving| format!("Disruption in progress saves {}.", dollars(saving))),

@@ -383,8 +383,13 @@ fn disruption(picture: &Picture) -> Vec<Line> {
         let cost = node.price_per_hour.map(|price| format!(", {}", dollars(price))).unwrap_or_default();
         lines.push(Line::new(Tone::Plain, format!("{text}{cost}")).opening(Target::Node(node.node.clone())));
     }
-    if !disruption.replacements.is_empty() {
-        lines.push(Line::new(Tone::Plain, format!("  replacements: {}", disruption.replacements.join(", "))));
+    for command in &disruption.commands {
+        let text = format!("  {} replace {}", command.replacements.join(", "), command.nodes.join(", "));
+        lines.push(Line::new(Tone::Plain, text));
+    }
+    let others = disruption.other_replacements();
+    if !others.is_empty() {
+        lines.push(Line::new(Tone::Plain, format!("  replacements: {}", others.join(", "))));
     }
     if let Some(saving) = disruption.saving_per_hour {
         let text =

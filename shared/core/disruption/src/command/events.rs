@@ -8,9 +8,26 @@ use nodeless_model::events::{
 };
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 
+/// What is between the reason and the names of the nodes in the message of the Event DisruptionLaunching.
+const REPLACES: &str = ", replaces ";
+
 pub(super) fn launching(record: &CommandRecord) -> Vec<ObjectEvent> {
     let reason = record.command.reason;
-    replacements(record).map(|claim| disruption_launching(claim, reason)).collect()
+    let nodes: Vec<&str> = record.command.candidates.iter().map(|one| one.node.as_str()).collect();
+    let replaced = format!("{REPLACES}{}", nodes.join(", "));
+    replacements(record)
+        .map(|claim| {
+            let mut event = disruption_launching(claim, reason);
+            event.message.push_str(&replaced);
+            event
+        })
+        .collect()
+}
+
+/// The nodes that a replacement is for, from the message of the Event DisruptionLaunching on its NodeClaim. The Kubernetes API shows
+/// them nowhere else.
+pub fn replaced_nodes(message: &str) -> impl Iterator<Item = &str> {
+    message.split_once(REPLACES).into_iter().flat_map(|(_, nodes)| nodes.split(", "))
 }
 
 pub(super) fn waiting(record: &CommandRecord) -> Vec<ObjectEvent> {

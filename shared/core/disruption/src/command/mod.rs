@@ -18,6 +18,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
+pub use events::replaced_nodes;
 pub use step::{CommandEffect, CommandStep, Outcome, Surroundings, step};
 
 use crate::VALIDATION_DELAY;
