@@ -1,4 +1,4 @@
-//! CapacityBuffer: room that is kept free for pods that do not exist yet.
+//! CapacityBuffer: capacity that is kept free for pods that do not exist yet.
 
 use crate::common::{Condition, ResourceList};
 use crate::rules::{self, rules};
@@ -6,7 +6,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How much room is kept free.
+/// How much capacity is kept free.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(

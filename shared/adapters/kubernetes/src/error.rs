@@ -39,7 +39,7 @@ impl CallError {
 
     /// Whether no role grants the request.
     pub(crate) fn is_missing_right(&self) -> bool {
-        self.forbids() == Some(Forbids::MissingRight)
+        matches!(self.forbids(), Some(Forbids::MissingRight | Forbids::OptionalRight))
     }
 
     fn forbids(&self) -> Option<Forbids> {
@@ -117,6 +117,11 @@ fn reaction(status: &Status) -> (ErrorKind, &'static str) {
                 "; the role's Kubernetes group lacks this right: run the installer again as cluster-admin, which applies \
                  infra/rbac. An API server that has just started answers the same for a moment",
             ),
+            Forbids::OptionalRight => (
+                ErrorKind::Denied,
+                "; this right is optional, and the installer does not grant it: an administrator of the cluster grants it with \
+                 infra/rbac/optional/surge.yaml. An API server that has just started answers the same for a moment",
+            ),
             Forbids::Escalation => (
                 ErrorKind::Denied,
                 "; a user may grant only rights that the user has: run the installer once as cluster-admin (installer_cluster_admin = true \
@@ -145,11 +150,16 @@ enum Forbids {
     NotReady,
     /// No role grants it. An API server that has just started has not read the roles yet, and answers the same.
     MissingRight,
+    /// Only the role that creates successors before drains grants it.
+    OptionalRight,
     /// A role or binding grants permissions that the caller does not have.
     Escalation,
     /// An admission plugin or webhook rejected it.
     Policy,
 }
+
+/// The rights of infra/rbac/optional, as the authorizer writes them. No other role of nodeless has them.
+const OPTIONAL: [&str; 2] = ["cannot patch resource \"deployments\"", "cannot patch resource \"pods\""];
 
 /// Every rejection is 403, `Forbidden`; only the messages differ, which are the same in all versions. The message of the
 /// authorizer contains the user and the permission.
@@ -161,7 +171,8 @@ fn forbids(status: &Status) -> Forbids {
     } else if message.contains("not yet ready to handle request") {
         Forbids::NotReady
     } else if message.contains("User \"") && message.contains("\" cannot ") {
-        Forbids::MissingRight
+        let optional = OPTIONAL.iter().any(|right| message.contains(right));
+        if optional { Forbids::OptionalRight } else { Forbids::MissingRight }
     } else if message.contains("is attempting to grant RBAC permissions not currently held") {
         Forbids::Escalation
     } else {
@@ -214,6 +225,16 @@ mod tests {
         let right = r#"pods is forbidden: User "arn:aws:sts::1:assumed-role/planner/x" cannot list resource "pods" in API group "" at the cluster scope"#;
         let error = call(403, right, "Forbidden").error.to_string();
         assert!(error.contains(right) && error.contains("infra/rbac") && error.contains("just started"), "{error}");
+        for (object, group) in [("deployments", "apps"), ("pods", "")] {
+            let right = format!(
+                r#"{object} "a" is forbidden: User "lifecycle" cannot patch resource "{object}" in API group "{group}" in the namespace "web""#
+            );
+            let error = call(403, &right, "Forbidden").error;
+            assert!(
+                error.kind == ErrorKind::Denied && error.message.contains("infra/rbac/optional/surge.yaml"),
+                "{error}"
+            );
+        }
         assert!(call(401, "", "Unauthorized").error.message.contains("access entry"));
         for policy in [
             r#"admission webhook "policy.example.com" denied the request: no finalizers"#,

@@ -26,8 +26,21 @@ struct Limits {
     now: Timestamp,
     /// Until when pods are held.
     until: Timestamp,
+    /// Whether pods are deleted then in any case.
+    forced: bool,
     /// Whether no pod is held, because EC2 interrupts the instance.
     interrupted: bool,
+}
+
+impl Limits {
+    /// Until when a pod is held whose surge began at this time. Without a deadline, a drain whose eviction is blocked goes on after the
+    /// longest wait. A surge that begins then, after it had been denied, gets the whole wait.
+    fn until(&self, began: Option<Timestamp>) -> Timestamp {
+        match began {
+            Some(began) if !self.forced && began >= self.until => after(began, LONGEST_WAIT),
+            _ => self.until,
+        }
+    }
 }
 
 /// What to do about one pod that is about to be evicted.
@@ -77,6 +90,7 @@ pub(crate) fn successors_first(
         until: end
             .and_then(|end| end.deadline)
             .unwrap_or_else(|| after(status.drain_started.unwrap_or(now), LONGEST_WAIT)),
+        forced: end.is_some_and(|end| end.deadline.is_some()),
         interrupted: status.interrupted.is_some()
             || end.is_some_and(|end| end.reason == TerminationReason::Interrupted),
     };
@@ -109,14 +123,17 @@ pub(crate) fn lower_all(step: &mut Step) {
 
 fn judge(claim: &NodeClaim, pod: &Pod, seen: &SeenOwners, limits: &Limits) -> Verdict {
     let Some(mode) = pod.surge_mode() else { return Verdict::default() };
-    let before = claim.status.surge_for(&pod.uid);
+    let recorded = claim.status.surge_for(&pod.uid);
+    let again = recorded.is_some_and(|surge| surge.begins_again(limits.now));
+    let before = recorded.filter(|_| !again);
     let mode = match (mode, before) {
         (Err(invalid), _) => return refused(pod, None, &invalid),
-        (Ok(_), Some(Surge { state: SurgeState::Refused { why }, .. })) => return refused(pod, before, why),
+        (Ok(_), Some(Surge { state: SurgeState::Refused { why, .. }, .. })) => return refused(pod, None, why),
         (Ok(mode), before) => before.map_or(mode, |surge| surge.mode),
     };
-    if limits.now >= limits.until {
-        let message = format!("Evicted, because its successor was not available by {:.0}", limits.until);
+    let until = limits.until(if again { Some(limits.now) } else { before.map(|surge| surge.started) });
+    if limits.now >= until {
+        let message = format!("Evicted, because its successor was not available by {until:.0}");
         return Verdict { event: before.map(|_| surge_timed_out(pod, &message)), ..Verdict::default() };
     }
     if pod.ready != Some(true) {
@@ -325,7 +342,7 @@ fn lower(claim: &NodeClaim, surge: &Surge, pod: Option<&Pod>) -> Effect {
 
 /// The pod is evicted without a successor. Where a surge has begun, it is not attempted again.
 fn refused(pod: &Pod, begun: Option<&Surge>, why: &str) -> Verdict {
-    let state = SurgeState::Refused { why: why.to_owned() };
+    let state = SurgeState::Refused { why: why.to_owned(), again: None };
     let surge = begun.filter(|surge| surge.state != state).map(|surge| Surge { state, ..surge.clone() });
     Verdict { surge, event: Some(surge_refused(pod, why)), ..Verdict::default() }
 }

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 /// is older was left behind.
 const RAISE_LASTS: SignedDuration = SignedDuration::from_hours(1);
 
+/// After this time a surge is attempted again that the API server denied: the right may have been granted meanwhile.
+const DENIED_FOR: SignedDuration = SignedDuration::from_mins(5);
+
 /// How the successor of a pod is created, by the pod's annotation `nodeless.sh/surge-before-drain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -80,7 +83,18 @@ pub enum SurgeState {
     Refused {
         /// The reason.
         why: String,
+        /// When it is attempted again; `None` if it is not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        again: Option<Timestamp>,
     },
+}
+
+impl SurgeState {
+    /// The API server denies the change now, for a missing right or by a policy of the cluster.
+    #[must_use]
+    pub fn denied(why: &str, now: Timestamp) -> Self {
+        Self::Refused { why: why.to_owned(), again: now.checked_add(DENIED_FOR).ok() }
+    }
 }
 
 impl Surge {
@@ -88,6 +102,12 @@ impl Surge {
     #[must_use]
     pub const fn replaces_pod(&self) -> bool {
         !matches!(self.state, SurgeState::Refused { .. })
+    }
+
+    /// Whether it was denied, and is attempted again now.
+    #[must_use]
+    pub fn begins_again(&self, now: Timestamp) -> bool {
+        matches!(self.state, SurgeState::Refused { again: Some(again), .. } if again <= now)
     }
 }
 

@@ -11,7 +11,7 @@ use nodeless_model::events::{disrupted, evicted, failed_draining, launch_refused
 use nodeless_model::instance::OfferingFailure;
 use nodeless_model::object::{ObjectRef, PodRef};
 use nodeless_model::surge::DeploymentChange;
-use nodeless_model::{CapacityType, EndedNode, NodeClaim};
+use nodeless_model::{CapacityType, EndedNode, NodeClaim, Phase};
 use nodeless_ports::capacity::UnavailableOffering;
 use nodeless_ports::cluster::Eviction;
 use nodeless_ports::queue::WakeSource;
@@ -41,9 +41,13 @@ impl Reconciler {
                 Effect::Evict { .. } | Effect::DeletePod { .. } => {
                     failed_pod = self.run_effect(claim, effect, progress).await.err().or(failed_pod);
                 }
-                // Replicas that are not lowered block what follows: the record of the raise must not be deleted before.
+                // Replicas that are not lowered do not block the drain. The record of the raise must not be deleted before, though.
                 Effect::ChangeDeployment { surge, change: change @ DeploymentChange::Lower { .. }, delete_first } => {
-                    self.end_surge(claim, surge, change, delete_first.as_ref()).await?;
+                    match self.end_surge(claim, surge, change, delete_first.as_ref()).await {
+                        Ok(why) => refused.extend(why.map(|why| (surge.pod_uid.clone(), why))),
+                        Err(error) if claim.phase == Phase::Gone => return Err(error),
+                        Err(error) => failed_pod = Some(error),
+                    }
                 }
                 Effect::ChangeDeployment { surge, change, .. } => match self.begin_surge(claim, surge, change).await {
                     Ok(why) => refused.extend(why.map(|why| (surge.pod_uid.clone(), why))),

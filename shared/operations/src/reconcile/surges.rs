@@ -29,15 +29,16 @@ impl Reconciler {
         }
     }
 
-    /// Lowers the replicas again, so that this pod is deleted if it is still there. Without the right nothing was raised; if it was
-    /// withdrawn since, the end of the claim does not wait for it.
+    /// Lowers the replicas again, so that this pod is deleted if it is still there. Returns why the pod cannot be deleted so: it is
+    /// evicted then, and the replicas are lowered afterwards. If they cannot be, because a right was withdrawn, the end of the claim
+    /// does not wait for it.
     pub(super) async fn end_surge(
         &self,
         claim: &NodeClaim,
         surge: &Surge,
         change: &DeploymentChange,
         delete_first: Option<&PodRef>,
-    ) -> Result<(), PortError> {
+    ) -> Result<Option<String>, PortError> {
         let Surge { namespace, pod, deployment, .. } = surge;
         let lowered = async {
             if let Some(pod) = delete_first {
@@ -51,25 +52,28 @@ impl Reconciler {
                 let pod = &format!("{namespace}/{pod}");
                 self.context.log(&SurgeEnded { claim: &claim.name, pod, deployment });
             }
+            Err(error) if is_refused(&error) && delete_first.is_some() => return Ok(Some(error.to_string())),
             Err(error) if is_refused(&error) => {
                 self.context.log(&Failed { what: "lower the replicas of a Deployment", why: &error.to_string() });
             }
             Err(error) => return Err(error),
         }
-        Ok(())
+        Ok(None)
     }
 
-    /// Records why surges cannot be carried out, so that the next step evicts the pods without them.
+    /// Records why surges cannot be carried out, so that the next step evicts the pods without them. A later step attempts them again,
+    /// as long as a pod is there.
     pub(super) async fn record_refusals(
         &self,
         claim: &NodeClaim,
         refused: Vec<(String, String)>,
     ) -> Result<(), PortError> {
         let mut claim = claim.clone();
+        let now = self.context.now();
         for (pod_uid, why) in refused {
             let surges = claim.status.surges.iter_mut();
             surges.filter(|surge| surge.pod_uid == pod_uid).for_each(|surge| {
-                surge.state = SurgeState::Refused { why: why.clone() };
+                surge.state = SurgeState::denied(&why, now);
             });
         }
         self.claims.update(&claim, None).await.map(drop)

@@ -162,6 +162,28 @@ async fn replicas_are_lowered_before_the_record_goes() {
 }
 
 #[tokio::test]
+async fn replicas_that_cannot_be_lowered_hold_up_no_eviction() {
+    let mut harness = running("scale", 1, json!({})).await;
+    harness.cluster.add_pods([pod("other", 100)]);
+    harness.until("the other pod runs", |harness| ready(harness) == 2).await;
+    harness.cluster.protect("other");
+    let claim = drain(&harness).await;
+    harness.until("it is raised", |harness| replicas(harness) == 2).await;
+    // The pod that was raised for is gone, so the replicas are to be lowered, and nothing can be written to the Deployment.
+    let old = harness.records().await.into_iter().find(|one| one.name == claim).unwrap().status.surges.remove(0).pod;
+    harness.faults.fail(WRITE, ErrorKind::Unavailable);
+    harness.cluster.remove_pod(&old);
+    harness.cluster.end_protection();
+    harness.minutes(2).await;
+    let evicted = harness.cluster.events_of("Evicted");
+    assert!(evicted.iter().any(|event| event.object.name == "other"), "{evicted:?}");
+    assert_eq!(replicas(&harness), 2);
+    harness.faults.end_outages();
+    gone(&mut harness, &claim).await;
+    assert_eq!(replicas(&harness), 1);
+}
+
+#[tokio::test]
 async fn replicas_that_an_autoscaler_sets_stay() {
     let mut harness = running("scale", 1, json!({})).await;
     let claim = drain(&harness).await;
@@ -207,4 +229,45 @@ async fn the_wait_for_a_successor_ends_after_ten_minutes() {
     gone(&mut harness, &claim).await;
     assert!(harness.clock.now().duration_since(start).as_mins() >= 10);
     assert_eq!(harness.cluster.events_of("SurgeTimedOut").len(), 1);
+}
+
+#[tokio::test]
+async fn a_right_that_is_granted_during_the_drain_is_used() {
+    // Before the longest wait for a successor has passed, and after it.
+    for minutes in [2, 14] {
+        for mode in ["restart", "scale"] {
+            let mut harness = running(mode, 1, json!({})).await;
+            harness.cluster.protect("web");
+            harness.faults.fail(WRITE, ErrorKind::Denied);
+            let claim = drain(&harness).await;
+            harness.minutes(minutes).await;
+            assert!(harness.records().await.iter().any(|one| one.name == claim), "no eviction is allowed");
+            let denied = harness.cluster.events_of("SurgeRefused");
+            assert!(denied[0].message.contains("was denied"), "{denied:?}");
+            harness.faults.end_outages();
+            assert_eq!(gone(&mut harness, &claim).await, 1, "{mode} after {minutes} minutes");
+            harness.minutes(1).await;
+            assert_eq!((ready(&harness), replicas(&harness)), (1, 1));
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_the_right_for_pods_the_pod_is_evicted_at_once_and_the_reason_is_reported() {
+    let mut harness = running("scale", 1, json!({})).await;
+    harness.faults.fail("cluster delete first", ErrorKind::Denied);
+    let claim = drain(&harness).await;
+    let start = harness.clock.now();
+    assert_eq!(gone(&mut harness, &claim).await, 1, "the successor is there already");
+    assert!(
+        harness.clock.now().duration_since(start).as_mins() < 10,
+        "it does not wait for the end of the drain's limit"
+    );
+    let denied = harness.cluster.events_of("SurgeRefused");
+    assert!(denied[0].message.contains("was denied"), "{denied:?}");
+    assert_eq!(harness.cluster.events_of("SurgeTimedOut").len(), 0);
+    assert_eq!(harness.cluster.events_of("Evicted").len(), 1);
+    harness.minutes(2).await;
+    assert_eq!((ready(&harness), replicas(&harness)), (1, 1), "the replicas are lowered when the pod is gone");
+    assert_eq!(deployment(&harness)["metadata"]["annotations"].get(labels::SURGE), None);
 }

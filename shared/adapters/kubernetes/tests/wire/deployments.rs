@@ -78,6 +78,22 @@ async fn the_deployment_of_a_replica_set_is_read_and_changed() {
 }
 
 #[tokio::test]
+async fn a_denied_change_says_which_optional_role_grants_it() {
+    let world = World::installed().await;
+    create(&world);
+    let message = "deployments.apps \"web\" is forbidden: User \"lifecycle\" cannot patch resource \"deployments\" in API group \"apps\" \
+                   in the namespace \"default\"";
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "message": message, "code": 403,
+    });
+    world.answer("PATCH /apis/apps/v1/namespaces/default/deployments/web", vec![(403, status.to_string()); 20]);
+    let restart = DeploymentChange::Restart { at: jiff::Timestamp::UNIX_EPOCH };
+    let denied = world.cluster().change_deployment("default", "web", &restart).await.unwrap_err();
+    assert!(denied.kind == ErrorKind::Denied && denied.message.contains("infra/rbac/optional/surge.yaml"), "{denied}");
+    assert!(!denied.message.contains("run the installer"), "{denied}");
+}
+
+#[tokio::test]
 async fn a_pod_is_marked_by_its_uid() {
     let world = World::installed().await;
     let p1 = world.create(&PODS, pod("p1", None));

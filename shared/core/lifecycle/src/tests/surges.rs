@@ -322,3 +322,42 @@ fn an_interruption_waits_for_nothing() {
     observed.nodes = Seen::Known(vec![silent]);
     assert!(evicts(&next(&leaving(Phase::Draining), &observed, 1)));
 }
+
+#[test]
+fn a_change_that_was_denied_is_attempted_again_after_a_time() {
+    let denied = SurgeState::denied("no right", at(100));
+    let SurgeState::Refused { again: Some(again), .. } = &denied else { panic!("{denied:?}") };
+    let again = again.as_second();
+    assert!(again > 130, "not at each step");
+    let claim = with_surge(SurgeMode::Restart, denied);
+    let observed = seen(asking_pod("restart"), single(), vec![budget(0)]);
+    let waits = next(&claim, &observed, again - 1);
+    assert!(
+        evicts(&waits) && change(&waits).is_none() && warning(&waits).unwrap().contains("no right"),
+        "{:?}",
+        waits.events
+    );
+    assert_eq!(waits.claim.status.surges, claim.status.surges, "the time does not move");
+    let begins = next(&claim, &observed, again);
+    assert_eq!(change(&begins), Some(&DeploymentChange::Restart { at: at(again) }));
+    assert!(!evicts(&begins) && warning(&begins).is_none());
+    // After the longest wait, too, for as long again; with a deadline, not after it.
+    let late = next(&claim, &observed, 2000);
+    assert!(change(&late).is_some() && !evicts(&late));
+    let rolling = seen(asking_pod("restart"), OwningDeployment { current: false, ..single() }, vec![budget(0)]);
+    assert!(!evicts(&next(&late.claim, &rolling, 2599)));
+    assert!(evicts(&next(&late.claim, &rolling, 2600)));
+    let mut forced = claim;
+    forced.status.termination.as_mut().unwrap().deadline = Some(at(1999));
+    assert!(change(&next(&forced, &observed, 2000)).is_none());
+    // What another party undid is not attempted again.
+    let undone = with_surge(SurgeMode::Restart, SurgeState::Refused { why: "undone".into(), again: None });
+    assert!(change(&next(&undone, &observed, 5000)).is_none());
+}
+
+#[test]
+fn records_without_the_time_of_the_next_attempt_are_read() {
+    let state: SurgeState = serde_json::from_str(r#"{"refused":{"why":"no right"}}"#).unwrap();
+    assert_eq!(state, SurgeState::Refused { why: "no right".into(), again: None });
+    assert_eq!(serde_json::to_string(&state).unwrap(), r#"{"refused":{"why":"no right"}}"#);
+}
