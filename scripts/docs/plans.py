@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plans the examples of docs/nodepools and writes what is launched into their pages.
+"""Plans the examples of docs/nodepools and docs/spot.md and writes what is launched into their pages.
 
     python3 scripts/docs/plans.py --write     # without --write: fails if a page is out of date
 
@@ -39,7 +39,7 @@ HEAD = "| nodes | NodePool | cheapest instance type | capacity type | zone | dol
 
 def examples() -> list[Path]:
     """The pages with plans."""
-    return [path for path in sorted((DOCS / "nodepools").glob("*.md")) if PLAN.search(path.read_text())]
+    return [path for path in [*sorted((DOCS / "nodepools").glob("*.md")), DOCS / "spot.md"] if PLAN.search(path.read_text())]
 
 
 def manifests(text: str) -> str:

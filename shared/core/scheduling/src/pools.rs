@@ -89,9 +89,10 @@ pub(crate) struct Offer {
     flexible: HashMap<usize, Amounts>,
 }
 
-/// With this many types, spot capacity is available and rarely interrupted. Karpenter requires as many before it
-/// replaces one spot node with another.
-pub(crate) const FLEXIBLE: usize = 15;
+/// With this many types, spot capacity is available and rarely interrupted: AWS's best practices for EC2 Spot are to be flexible
+/// across at least 10 instance types for each workload. Karpenter requires none at launch, and 15 only to replace a spot node by
+/// another.
+pub(crate) const FLEXIBLE: usize = 10;
 
 impl Offer {
     /// How much of the capacity of a type is used for pods: of a spot type, as much as [`FLEXIBLE`] types have, if there are as

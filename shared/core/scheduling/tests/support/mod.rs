@@ -22,22 +22,21 @@ pub fn catalog() -> InstanceTypes {
     let mut types = Vec::new();
     for (family, memory, price, arch) in FAMILIES {
         for (size, cpu) in SIZES {
-            types.push(instance_type(family, size, arch, cpu, cpu * memory, price * cpu as f64, 0));
+            types.push(instance_type(family, size, arch, (cpu, cpu * memory, 0), price * cpu as f64));
         }
     }
-    types.push(instance_type("g9", "xlarge", "amd64", 4, 16, 0.8, 1));
-    types.push(instance_type("g9", "12xlarge", "amd64", 48, 192, 4.0, 4));
+    types.push(instance_type("g9", "xlarge", "amd64", (4, 16, 1), 0.8));
+    types.push(instance_type("g9", "12xlarge", "amd64", (48, 192, 4), 4.0));
     types.into()
 }
 
+/// An instance type with these vCPUs, GiB of memory, and GPUs.
 pub fn instance_type(
     family: &str,
     size: &str,
     arch: &str,
-    cpu: i64,
-    memory: i64,
+    (cpu, memory, gpus): (i64, i64, i64),
     price: f64,
-    gpus: i64,
 ) -> InstanceType {
     let name = format!("{family}.{size}");
     let one = |value: &str| Requirement::one_of([value]);
