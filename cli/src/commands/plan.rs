@@ -89,10 +89,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..), requires = "disruption")]
     decisions: u16,
     /// Whether to try preferences (preferred affinity, ScheduleAnyway) before relaxing them
-    #[arg(long, value_enum, default_value_t = Preferences::Respect)]
+    #[arg(long, value_enum, ignore_case = true, default_value_t = Preferences::Respect)]
     preference_policy: Preferences,
     /// Whether to launch nodes if the minValues of a NodePool cannot be satisfied
-    #[arg(long, value_enum, default_value_t = MinValues::Strict)]
+    #[arg(long, value_enum, ignore_case = true, default_value_t = MinValues::Strict)]
     min_values_policy: MinValues,
 }
 
@@ -103,15 +103,20 @@ enum Format {
     Yaml,
 }
 
+/// Values as in Karpenter's PREFERENCE_POLICY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
 enum Preferences {
     Respect,
     Ignore,
 }
 
+/// Values as in Karpenter's MIN_VALUES_POLICY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
 enum MinValues {
     Strict,
+    #[value(alias = "best-effort")]
     BestEffort,
 }
 

@@ -14,6 +14,7 @@ mod kubeconfig;
 mod local;
 mod plan;
 mod plan_disruption;
+mod plan_policies;
 mod plan_repair_and_churn;
 mod plan_snapshot;
 mod report;

@@ -46,6 +46,8 @@ fn the_latest_snapshot_is_replayed_byte_for_byte() {
     let (first, second) = (plan(), plan());
     assert_eq!(first.code, Some(2), "a pod is unschedulable: {}", first.stderr);
     assert_eq!(first.stdout, second.stdout);
+    let replay = Snapshot::read(&saved("late")).unwrap().replay_with(Answers::default());
+    assert_eq!(first.stdout, serde_json::to_string_pretty(&replay).unwrap() + "\n", "what the planner's pipeline does");
     assert_eq!(first.stderr, "note: the input contains 2 snapshots; replaying the latest, 2027-01-15T08:01:00.000Z\n");
     let replayed: Value = serde_json::from_str(&first.stdout).unwrap();
     assert_eq!(replayed["outcome"]["report"]["unschedulable"][0][0], "shop/late");
