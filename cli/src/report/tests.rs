@@ -7,7 +7,7 @@ use nodeless_telemetry::Null;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Three hours of a Deployment that is scaled down.
+/// Three hours of a Deployment on three nodes, of which one is enough after it is scaled down.
 const HOURS: &str = r#"
 name: hours
 hours: 3
@@ -32,6 +32,11 @@ objects:
         metadata: { labels: { app.kubernetes.io/name: web } }
         spec:
           containers: [{ name: c, image: pause, resources: { requests: { cpu: "1500m", memory: 1Gi } } }]
+          topologySpreadConstraints:
+            - maxSkew: 3
+              topologyKey: kubernetes.io/hostname
+              whenUnsatisfiable: DoNotSchedule
+              labelSelector: { matchLabels: { app.kubernetes.io/name: web } }
 scale: [{ kind: Deployment, namespace: default, name: web, after: { 80m: 2 } }]
 "#;
 
