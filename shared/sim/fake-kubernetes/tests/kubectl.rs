@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use jiff::Timestamp;
-use nodeless_fake_kubernetes::resource::{EVENTS, PODS, VALIDATING_WEBHOOK_CONFIGURATIONS};
-use nodeless_fake_kubernetes::{ApiServer, CreateOptions, Options, UpdateOptions};
+use nodeless_fake_kubernetes::resource::{
+    CUSTOM_RESOURCE_DEFINITIONS, EVENTS, PODS, VALIDATING_WEBHOOK_CONFIGURATIONS,
+};
+use nodeless_fake_kubernetes::{ApiServer, CreateOptions, Options, PatchOptions, PatchType, Resource, UpdateOptions};
 use serde_json::{Value, json};
 
 /// A served cluster, and a temporary folder for its kubeconfig.
@@ -246,8 +248,70 @@ async fn pages_show_one_moment_until_it_is_forgotten() {
     cluster.server.compact();
     let (code, gone) = get(next).await;
     assert_eq!((code, &gone["reason"]), (410, &json!("Expired")));
+    // The rest can be read at the latest revision.
+    let token = gone["metadata"]["continue"].as_str().unwrap();
+    let (_, rest) = get(format!("/api/v1/namespaces/default/pods?limit=2&continue={token}")).await;
+    let names: Vec<_> = rest["items"].as_array().unwrap().iter().map(|pod| &pod["metadata"]["name"]).collect();
+    assert_eq!(names, ["c", "d"]);
     let ahead = "/api/v1/pods?resourceVersion=999999&resourceVersionMatch=NotOlderThan";
     assert_eq!(get(ahead.into()).await.0, 504);
+}
+
+/// A definition whose objects have a weight with this schema.
+fn shelves(weight: &Value) -> Value {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "spec": {"type": "object", "properties": {"weight": weight, "color": {"type": "string"}}},
+            "status": {"type": "object", "properties": {"books": {"type": "integer"}}},
+        },
+    });
+    json!({
+        "metadata": {"name": "shelves.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Cluster",
+            "names": {"plural": "shelves", "singular": "shelf", "kind": "Shelf", "listKind": "ShelfList"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": schema}, "subresources": {"status": {}},
+            }],
+        },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_its_definition_refuses_today_can_be_changed_elsewhere() {
+    let cluster = Cluster::start(100).await;
+    let shelves = |weight: Value| shelves(&weight);
+    let anything = json!({"x-kubernetes-preserve-unknown-fields": true});
+    cluster.server.create(&CUSTOM_RESOURCE_DEFINITIONS, shelves(anything), &CreateOptions::default()).unwrap();
+    let shelf = json!({
+        "apiVersion": "example.com/v1", "kind": "Shelf", "metadata": {"name": "a"}, "spec": {"weight": "heavy"},
+    });
+    let path = "/apis/example.com/v1/shelves";
+    assert_eq!(request(&cluster.address, "POST", path, Some(&shelf)).await.0, 201);
+    let mut strict = shelves(json!({"type": "integer"}));
+    let stored = cluster.server.get(&CUSTOM_RESOURCE_DEFINITIONS, "", "shelves.example.com").unwrap();
+    strict["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
+    cluster.server.update(&CUSTOM_RESOURCE_DEFINITIONS, strict, &UpdateOptions::default()).unwrap();
+
+    let resource = Resource::custom("example.com", "v1", "shelves", "Shelf", false);
+    let patch = |part: Option<&str>, change: Value| {
+        let options = PatchOptions::default();
+        cluster
+            .server
+            .patch(&resource, "", "a", part, PatchType::Merge, &change, &options)
+            .map_err(|status| status.code)
+    };
+    assert_eq!(patch(Some("status"), json!({"status": {"books": 3}})).unwrap()["status"]["books"], 3);
+    assert!(patch(None, json!({"metadata": {"finalizers": ["example.com/hold"]}})).is_ok());
+    assert!(patch(None, json!({"spec": {"color": "red"}})).is_ok());
+    assert_eq!(patch(None, json!({"spec": {"weight": "heavier"}})), Err(422));
+    assert_eq!(patch(None, json!({"spec": {"color": 5}})), Err(422));
+    assert_eq!(patch(None, json!({"spec": {"weight": 5}})).unwrap()["spec"]["weight"], 5);
+    let other = json!({"apiVersion": "example.com/v1", "kind": "Shelf", "metadata": {"name": "b"}, "spec": {"weight": "heavy"}});
+    assert_eq!(request(&cluster.address, "POST", path, Some(&other)).await.0, 422);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,8 +5,8 @@
 //! everything is checked. The order of use is that of the API server: [`Schema::prune`], [`Schema::default`],
 //! [`Schema::validate`].
 //!
-//! One difference: the API server exempts every unchanged field of an old object from checks that were added later (ratcheting).
-//! Here only rules are skipped, and only for unchanged top-level fields such as `spec`.
+//! As in the API server, every unchanged field of an old object is exempt from checks that were added later (ratcheting). One
+//! difference: rules are skipped only for unchanged top-level fields such as `spec`.
 
 mod cel;
 mod compile;
@@ -95,7 +95,7 @@ impl Schema {
     #[must_use]
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
-        structural::validate(&self.root, new, "", &mut errors);
+        structural::validate(&self.root, new, old, "", &mut errors);
         if errors.is_empty() {
             errors = self.rules.validate(new, old);
         }

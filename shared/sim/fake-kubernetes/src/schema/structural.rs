@@ -5,8 +5,11 @@ use super::{FieldError, join};
 use serde_json::{Map, Value};
 
 /// Checks a value against a schema, and adds the errors.
-pub(super) fn validate(node: &Node, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    if value.is_null() && node.nullable {
+///
+/// A value that is equal to the one that it replaces is not checked: an object that was stored under an earlier definition can still be
+/// changed elsewhere, as in the API server (ratcheting).
+pub(super) fn validate(node: &Node, value: &Value, old: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
+    if old == Some(value) || (value.is_null() && node.nullable) {
         return;
     }
     if let Err(message) = check_type(node, value) {
@@ -27,7 +30,8 @@ pub(super) fn validate(node: &Node, value: &Value, path: &str, errors: &mut Vec<
             check_list(node, items, &mut fail);
             if let Some(child) = &node.items {
                 for (index, item) in items.iter().enumerate() {
-                    validate(child, item, &format!("{path}[{index}]"), errors);
+                    let before = old.and_then(|old| counterpart(node, item, old));
+                    validate(child, item, before, &format!("{path}[{index}]"), errors);
                 }
             }
         }
@@ -35,12 +39,18 @@ pub(super) fn validate(node: &Node, value: &Value, path: &str, errors: &mut Vec<
             check_object(node, fields, path, errors);
             for (name, field) in fields {
                 if let Some(child) = node.field(name) {
-                    validate(child, field, &join(path, name), errors);
+                    validate(child, field, old.and_then(|old| old.get(name)), &join(path, name), errors);
                 }
             }
         }
         Value::Null | Value::Bool(_) => {}
     }
+}
+
+/// The item of the old list that an item replaces: the one with the same keys. Items of a list without keys have none.
+fn counterpart<'o>(node: &Node, item: &Value, old: &'o Value) -> Option<&'o Value> {
+    let Some(ListKind::Map(keys)) = &node.list else { return None };
+    old.as_array()?.iter().find(|old| keys.iter().all(|key| old.get(key) == item.get(key)))
 }
 
 fn check_type(node: &Node, value: &Value) -> Result<(), String> {
@@ -127,5 +137,64 @@ fn check_object(node: &Node, fields: &Map<String, Value>, path: &str, errors: &m
     }
     for name in node.required.iter().filter(|name| !fields.contains_key(*name)) {
         errors.push(FieldError { path: join(path, name), message: "Required value".to_owned() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn schema() -> Node {
+        let taint = json!({ "type": "object", "required": ["effect"], "properties": {
+            "key": { "type": "string" }, "effect": { "type": "string", "enum": ["NoSchedule"] },
+        } });
+        let keyed = json!({
+            "type": "array", "items": taint, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["key"],
+        });
+        let spec = json!({ "type": "object", "properties": {
+            "weight": { "type": "integer", "maximum": 100 },
+            "limits": { "type": "object", "additionalProperties": { "type": "string" } },
+            "taints": keyed,
+            "values": { "type": "array", "items": { "type": "string", "maxLength": 3 } },
+        } });
+        let schema = json!({ "type": "object", "properties": { "spec": spec, "status": { "type": "object" } } });
+        Node::compile(&schema, "").unwrap()
+    }
+
+    fn errors(old: Option<&Value>, new: &Value) -> Vec<String> {
+        let mut errors = Vec::new();
+        validate(&schema(), new, old, "", &mut errors);
+        let mut paths: Vec<String> = errors.into_iter().map(|error| error.path).collect();
+        paths.sort();
+        paths
+    }
+
+    #[test]
+    fn only_changed_fields_of_a_stored_object_are_checked() {
+        let old = json!({ "spec": { "weight": 1000, "limits": { "cpu": 5 } } });
+        assert_eq!(errors(None, &old), ["spec.limits.cpu", "spec.weight"]);
+        let mut new = old.clone();
+        new["status"] = json!({ "nodes": 1 });
+        assert!(errors(Some(&old), &new).is_empty(), "the spec is unchanged");
+        new["spec"]["limits"]["memory"] = json!("1Gi");
+        assert!(errors(Some(&old), &new).is_empty(), "a valid field is added");
+        new["spec"]["limits"]["memory"] = json!(1);
+        assert_eq!(errors(Some(&old), &new), ["spec.limits.memory"]);
+        new["spec"] = json!({ "weight": 2000, "limits": { "cpu": 5 } });
+        assert_eq!(errors(Some(&old), &new), ["spec.weight"]);
+    }
+
+    #[test]
+    fn items_are_compared_by_their_keys_and_without_keys_as_a_whole_list() {
+        let old = json!({ "spec": { "taints": [{ "key": "a" }], "values": ["long text"] } });
+        let mut new = old.clone();
+        new["spec"]["taints"] = json!([{ "key": "b", "effect": "NoSchedule" }, { "key": "a" }]);
+        assert!(errors(Some(&old), &new).is_empty(), "the invalid taint has moved and is unchanged");
+        new["spec"]["taints"] = json!([{ "key": "a", "effect": "Never" }, { "key": "c" }]);
+        assert_eq!(errors(Some(&old), &new), ["spec.taints[0].effect", "spec.taints[1].effect"]);
+        new["spec"]["taints"] = old["spec"]["taints"].clone();
+        new["spec"]["values"] = json!(["long text", "b"]);
+        assert_eq!(errors(Some(&old), &new), ["spec.values[0]"]);
     }
 }

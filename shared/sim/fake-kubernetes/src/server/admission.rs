@@ -52,7 +52,7 @@ pub(crate) fn calls(
         for webhook in configuration["webhooks"].as_array().into_iter().flatten() {
             let Some(face) = matching_face(store, definition, webhook, operation) else { continue };
             if selected(store, definition, webhook, object, old) {
-                found.extend(call(store, &face, webhook, operation, object, old, dry_run));
+                found.extend(call(store, &face, webhook, operation, (object, old), dry_run));
             }
         }
     }
@@ -114,8 +114,7 @@ fn call(
     face: &Definition,
     webhook: &Value,
     operation: &str,
-    object: &Value,
-    old: &Value,
+    (object, old): (&Value, &Value),
     dry_run: bool,
 ) -> Option<Call> {
     let resource = &face.resource;

@@ -42,6 +42,8 @@ pub struct Status {
     pub causes: Vec<Cause>,
     /// Seconds after which a retry may succeed.
     pub retry_after_seconds: Option<u32>,
+    /// The continue token with which a list goes on whose own token has expired.
+    pub continue_token: Option<String>,
 }
 
 /// An error of one field.
@@ -91,6 +93,7 @@ impl Status {
             subject: None,
             causes: Vec::new(),
             retry_after_seconds: None,
+            continue_token: None,
         }
     }
 
@@ -114,6 +117,13 @@ impl Status {
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after_seconds = Some(seconds);
+        self
+    }
+
+    /// Adds the token with which a list goes on.
+    #[must_use]
+    pub fn continued_by(mut self, token: String) -> Self {
+        self.continue_token = Some(token);
         self
     }
 
@@ -217,6 +227,9 @@ impl Status {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "reason": self.reason, "code": self.code,
         });
+        if let Some(token) = &self.continue_token {
+            status["metadata"]["continue"] = json!(token);
+        }
         if !details.is_empty() {
             status["details"] = Value::Object(details);
         }

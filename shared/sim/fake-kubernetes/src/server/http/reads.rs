@@ -31,17 +31,21 @@ pub(super) fn get(server: &ApiServer, call: &Call, target: &Target) -> Result<Re
     }
 }
 
-/// Where a paged list continues: the revision, and the last object.
+/// Where a paged list continues: the revision, or `None` for the latest one, and the last object.
 struct Continue {
-    revision: u64,
+    revision: Option<u64>,
     after: ObjectKey,
 }
+
+/// The revision in a token that continues at the latest one.
+const LATEST: i64 = -1;
 
 const ENGINE: base64::engine::GeneralPurpose = base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 impl Continue {
     fn encode(&self) -> String {
-        let value = json!({"v": "meta.k8s.io/v1", "rv": self.revision, "ns": self.after.0, "name": self.after.1});
+        let revision = self.revision.map_or_else(|| json!(LATEST), |revision| json!(revision));
+        let value = json!({"v": "meta.k8s.io/v1", "rv": revision, "ns": self.after.0, "name": self.after.1});
         ENGINE.encode(value.to_string())
     }
 
@@ -50,7 +54,10 @@ impl Continue {
         let bytes = ENGINE.decode(token).map_err(|_| invalid())?;
         let value: Value = serde_json::from_slice(&bytes).map_err(|_| invalid())?;
         let text = |field: &str| value[field].as_str().map(str::to_owned).ok_or_else(invalid);
-        let revision = value["rv"].as_u64().ok_or_else(invalid)?;
+        let revision = match value["rv"].as_i64() {
+            Some(LATEST) => None,
+            _ => Some(value["rv"].as_u64().ok_or_else(invalid)?),
+        };
         Ok(Self { revision, after: (text("ns")?, text("name")?) })
     }
 }
@@ -63,7 +70,7 @@ fn revision(call: &Call, store: &Store, token: Option<&Continue>) -> Result<u64,
             let text = "specifying resource version is not allowed when using continue";
             return Err(Status::bad_request(text));
         }
-        return Ok(token.revision);
+        return Ok(token.revision.unwrap_or(store.revision));
     }
     let asked_match = call.parameter("resourceVersionMatch");
     match (asked, asked_match) {
@@ -93,6 +100,14 @@ pub(super) fn check_not_ahead(store: &Store, asked: u64) -> Result<(), Status> {
         .retry_after(1))
 }
 
+/// The error of a token whose revision is forgotten. It has a token with which the rest can be read at the latest revision.
+fn too_old(token: &Continue) -> Status {
+    let text = "The provided continue parameter is too old to display a consistent list result. You can start a new list without \
+        the continue parameter, or use the continue token in this response to retrieve the remainder of the results. \
+        Continuing with the provided token results in an inconsistent list.";
+    Status::expired(text).continued_by(Continue { revision: None, after: token.after.clone() }.encode())
+}
+
 pub(super) fn list(server: &ApiServer, call: &Call, target: &Target) -> Result<Response, Status> {
     let (objects, metadata) = page(server, call, target)?;
     Ok(respond::list(&target.definition, call.form(), call.include(), &objects, &metadata, server.now()))
@@ -112,13 +127,8 @@ fn page(server: &ApiServer, call: &Call, target: &Target) -> Result<(Vec<Arc<Val
         None
     } else {
         check_not_ahead(&store, revision)?;
-        let gone = |_| {
-            Status::expired(
-                "The provided continue parameter is too old to display a consistent list result. You can \
-                start a new list without the continue parameter.",
-            )
-        };
-        Some(store.snapshot(&storage, revision).map_err(|error| if token.is_some() { gone(error) } else { error })?)
+        let snapshot = store.snapshot(&storage, revision);
+        Some(snapshot.map_err(|error| token.as_ref().map_or(error, too_old))?)
     };
     let everything: Box<dyn Iterator<Item = _> + '_> = match &snapshot {
         Some(snapshot) => Box::new(snapshot.iter()),
@@ -136,7 +146,7 @@ fn page(server: &ApiServer, call: &Call, target: &Target) -> Result<(Vec<Arc<Val
     let mut metadata = json!({"resourceVersion": revision.to_string()});
     let remaining = if limit.is_some() { matching.count() } else { 0 };
     if let (true, Some((key, _))) = (remaining > 0, page.last()) {
-        metadata["continue"] = json!(Continue { revision, after: key.clone() }.encode());
+        metadata["continue"] = json!(Continue { revision: Some(revision), after: key.clone() }.encode());
         if options.labels.is_empty() && fields.is_empty() {
             metadata["remainingItemCount"] = json!(remaining);
         }
