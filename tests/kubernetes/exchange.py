@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -20,6 +21,8 @@ IN = f"/api/v1/namespaces/{NAMESPACE}"
 APPS = f"/apis/apps/v1/namespaces/{NAMESPACE}"
 POLICY = f"/apis/policy/v1/namespaces/{NAMESPACE}"
 POOLS = "/apis/karpenter.sh/v1/nodepools"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+SHELVES = "/apis/example.com/v1/shelves"
 
 Call = Callable[..., Answer]
 
@@ -34,6 +37,8 @@ class Request:
     body: Any = None
     content_type: str = "application/json"
     accept: str = "application/json"
+    # The status of the response when the API server uses a definition that was just changed; until then the request is repeated.
+    settled: int | None = None
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:
@@ -60,6 +65,23 @@ def deployment(name: str) -> dict[str, Any]:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": body}
 
 
+def shelves(weight: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a kind whose objects have a weight."""
+    spec = {"type": "object", "properties": {"weight": weight, "color": {"type": "string"}}}
+    return {"type": "object", "properties": {"spec": spec, "status": {"type": "object", "properties": {"books": {"type": "integer"}}}}}
+
+
+def definition(schema: dict[str, Any]) -> dict[str, Any]:
+    names = {"plural": "shelves", "singular": "shelf", "kind": "Shelf", "listKind": "ShelfList"}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, "subresources": {"status": {}}}
+    spec = {"group": "example.com", "scope": "Cluster", "names": names, "versions": [version]}
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "shelves.example.com"}, "spec": spec}
+
+
+def shelf(name: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "example.com/v1", "kind": "Shelf", "metadata": {"name": name}, "spec": spec}
+
+
 def eviction(name: str) -> dict[str, Any]:
     return {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": NAMESPACE}}
 
@@ -71,6 +93,8 @@ EVENT = {
     "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": NAMESPACE}, "reason": "Launched", "message": "m", "type": "Normal",
     "involvedObject": {"kind": "Pod", "name": "a", "namespace": NAMESPACE}, "source": {"component": "nodeless"},
 }  # fmt: skip
+ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
+STRICTER = [{"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema", "value": shelves({"type": "integer"})}]
 BINDING = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": {"apiVersion": "v1", "kind": "Node", "name": "one"}}
 
 REQUESTS = [
@@ -133,6 +157,19 @@ REQUESTS = [
     Request("a method that is not served", "PUT", "/api/v1/nodes", node("one")),
     Request("a body that is no JSON", "POST", POOLS, "text"),
     Request("a body of another kind", "POST", POOLS, node("x")),
+    # An object that was stored under an earlier definition, and that today's refuses.
+    Request("the definition accepts everything", "POST", DEFINITIONS, definition(shelves(ANYTHING))),
+    Request("an object is stored", "POST", SHELVES, shelf("a", weight="heavy"), settled=201),
+    Request("the definition is stricter now", "PATCH", f"{DEFINITIONS}/shelves.example.com", STRICTER, JSON_PATCH),
+    Request("another such object is refused", "POST", f"{SHELVES}?dryRun=All", shelf("b", weight="heavy"), settled=422),
+    Request("a list has the object that is refused today", "GET", SHELVES),
+    Request("the status of the refused object", "PATCH", f"{SHELVES}/a/status", {"status": {"books": 3}}, MERGE),
+    Request("a finalizer of the refused object", "PATCH", f"{SHELVES}/a", {"metadata": {"finalizers": ["example.com/hold"]}}, MERGE),
+    Request("another field of the refused object", "PATCH", f"{SHELVES}/a", {"spec": {"color": "red"}}, MERGE),
+    Request("another field of the refused object, invalid", "PATCH", f"{SHELVES}/a", {"spec": {"color": 5}}, MERGE),
+    Request("the field that is refused", "PATCH", f"{SHELVES}/a", {"spec": {"weight": "heavier"}}, MERGE),
+    Request("the field that is refused, corrected", "PATCH", f"{SHELVES}/a", {"metadata": {"finalizers": None}, "spec": {"weight": 5}}, MERGE),
+    Request("the definition is deleted", "DELETE", f"{DEFINITIONS}/shelves.example.com"),
     # Deletion.
     Request("a deletion of another revision", "DELETE", f"{POOLS}/p", {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "other"}}),
     Request("a NodePool is deleted", "DELETE", f"{POOLS}/p"),
@@ -163,7 +200,16 @@ def simulated(url: str) -> Call:
 
 
 def play(call: Call) -> dict[str, Answer]:
-    return {r.name: call(r.method, r.path, r.body, r.content_type, r.accept) for r in REQUESTS}
+    return {request.name: answer(call, request) for request in REQUESTS}
+
+
+def answer(call: Call, request: Request) -> Answer:
+    deadline = time.monotonic() + 30
+    while True:
+        answered = call(request.method, request.path, request.body, request.content_type, request.accept)
+        if request.settled in (None, answered.status) or time.monotonic() > deadline:
+            return answered
+        time.sleep(0.2)
 
 
 def differences(real: Answer, other: Answer) -> list[str]:

@@ -15,6 +15,8 @@ from scenario import Scenario, condition, instance_of, interrupt, names, nothing
 from tools.control_plane.deployment import WEBHOOK, Deployment
 from tools.control_plane.volumes import Provisioner
 
+WINDOWS = "nodeless.sh/maintenance-windows"
+
 
 @pytest.fixture(scope="module", autouse=True)
 def node_class(deployment: Deployment) -> None:
@@ -80,6 +82,19 @@ def test_nodes_that_drifted_are_replaced(deployment: Deployment) -> None:
         scenario.wait("new NodeClaims in place of all earlier ones", lambda: scenario.claims() and not earlier & set(names(scenario.claims())))
         scenario.all_run(2)
         assert {n["metadata"]["labels"].get("team") for n in scenario.nodes()} == {"search"}
+
+
+def test_drifted_nodes_wait_for_a_maintenance_window(deployment: Deployment) -> None:
+    with maintenance_windows(deployment, f"0 0 1 {(datetime.now(timezone.utc).month + 5) % 12 + 1} * for 1h"), Scenario(deployment, "window") as scenario:
+        scenario.apply(objects.deployment("window", 1))
+        scenario.all_run(1)
+        (claim,) = scenario.initialized(1)
+        scenario.patch("nodepool", "window", {"spec": {"template": {"metadata": {"labels": {"team": "search"}}}}})
+        scenario.wait("the reason in an event", lambda: blocked(scenario, claim, "No maintenance window is open"))
+        assert names(scenario.claims()) == names([claim])
+        deployment.plane.kubectl("annotate", "namespace", "kube-system", "--overwrite", f"{WINDOWS}=* * * * * for 1h")
+        scenario.wait("another NodeClaim", lambda: scenario.claims() and claim["metadata"]["name"] not in names(scenario.claims()))
+        scenario.all_run(1)
 
 
 def test_a_spot_warning_replaces_the_node(deployment: Deployment) -> None:
@@ -203,6 +218,23 @@ def milliseconds(call: Any) -> float:
     """The time from the scheduler's event to the call of the webhook."""
     at = call.review["request"]["object"].get("eventTime") or call.review["request"]["object"]["firstTimestamp"]
     return (call.at - datetime.fromisoformat(at.replace("Z", "+00:00")).astimezone(timezone.utc)).total_seconds() * 1000
+
+
+@contextmanager
+def maintenance_windows(running: Deployment, windows: str) -> Iterator[None]:
+    """Nodes of the cluster are disrupted voluntarily only within these windows."""
+    running.plane.kubectl("annotate", "namespace", "kube-system", "--overwrite", f"{WINDOWS}={windows}")
+    try:
+        yield
+    finally:
+        running.plane.kubectl("annotate", "namespace", "kube-system", f"{WINDOWS}-")
+
+
+def blocked(scenario: Scenario, claim: dict[str, Any], reason: str) -> list[dict[str, Any]]:
+    """Events that a NodeClaim or its Node is not disrupted for this reason."""
+    about = (claim["metadata"]["name"], claim["status"]["nodeName"])
+    events = [e for e in scenario.plane.items("events") if e["reason"] == "DisruptionBlocked" and e["involvedObject"]["name"] in about]
+    return [event for event in events if reason in event["message"]]
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from ..terraform import ROOT, copy_module, environment, terraform
 from ..world import World
 from . import clock
 from .binaries import Binaries
+from .gateway import Gateway
 from .nodes import Joining
 from .relay import Relay
 from .server import ControlPlane
@@ -41,12 +42,14 @@ class RealClusterProxy(Proxy):
     def __init__(self, plane: ControlPlane, account: EmulatedAccount, world: World, ministack: Ministack, logs: Path) -> None:
         super().__init__(account, world.aws_url, ministack.url, logs)
         self._plane = plane
+        # The address of the API server for the functions, such as that of a gateway.
+        self.cluster_url = plane.url
 
     def _take(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Iterable[tuple[str, str]], bytes]:
         status, answered, content = super()._take(method, target, headers, body)
         if method == "GET" and urlsplit(target).path == f"/clusters/{CLUSTER}" and status == 200:
             described = json.loads(content)
-            described["cluster"]["endpoint"] = self._plane.url
+            described["cluster"]["endpoint"] = self.cluster_url
             described["cluster"]["certificateAuthority"] = {"data": self._plane.authority.pair.certificate_data()}
             content = json.dumps(described).encode()
         return status, answered, content
@@ -105,6 +108,12 @@ class Deployment:
             for name, url in self.outputs["dead_letter_queue_urls"].items()
         }
         return {name: count for name, count in counts.items() if count != "0"}
+
+    def logged(self, function: str, event: str) -> list[dict[str, Any]]:
+        """The log lines of this event of a function, oldest first."""
+        pages = self.ministack.client("logs").get_paginator("filter_log_events")
+        messages = (item["message"] for page in pages.paginate(logGroupName=f"/aws/lambda/{self.functions()[function]}") for item in page["events"])
+        return [line for message in messages if f'"{event}"' in message and (line := json.loads(message))["event"] == event]
 
     # Terraform
 
@@ -190,6 +199,18 @@ class Deployment:
             for function, offset in seconds.items():
                 moved.enter_context(self.environment(function, clock.moved(self.directory, offset)))
             yield
+
+    @contextmanager
+    def through(self, gateway: Gateway, function: str) -> Iterator[None]:
+        """Has a function call the API server through a gateway."""
+        direct, self.proxy.cluster_url = self.proxy.cluster_url, gateway.url
+        try:
+            # A new execution environment asks EKS for the address.
+            with self.environment(function, {"NODELESS_TESTS_GATEWAY": gateway.url}):
+                yield
+                self.proxy.cluster_url = direct
+        finally:
+            self.proxy.cluster_url = direct
 
     # Instances
 

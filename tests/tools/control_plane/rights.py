@@ -15,6 +15,12 @@ HEADING = "## Allowed in Kubernetes, and not used by every scenario"
 FUNCTIONS = ("planner", "lifecycle", "catalog", "interruption")
 
 
+def optional() -> set[Right]:
+    """The rights that the installer does not grant. A function reports a call that lacks one of them, and goes on without it."""
+    documents = (item for file in (ROOT / "infra/rbac/optional").glob("*.yaml") for item in yaml.safe_load_all(file.read_text()))
+    return {right for item in documents if item["kind"] == "ClusterRole" for rule in item["rules"] for right in rights_of(rule)}
+
+
 def granted(groups: Mapping[str, Iterable[str]]) -> dict[str, set[Right]]:
     """The permissions of each function, from its groups."""
     roles: dict[str, set[Right]] = {}

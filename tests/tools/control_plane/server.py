@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import subprocess
@@ -95,8 +96,11 @@ class ControlPlane:
 
     def compact(self) -> None:
         """Removes all earlier revisions from etcd, as kube-apiserver does every five minutes."""
-        status = self._etcd_call("maintenance/status", {})
-        self._etcd_call("kv/compaction", {"revision": status["header"]["revision"], "physical": True})
+        revision = self._etcd_call("maintenance/status", {})["header"]["revision"]
+        self._etcd_call("kv/compaction", {"revision": revision, "physical": True})
+        # Another kube-apiserver would write this key. From it, this one learns that its snapshots are too old, within 15 seconds.
+        key, value = (base64.b64encode(text.encode()).decode() for text in ("compact_rev_key", str(revision)))
+        self._etcd_call("kv/put", {"key": key, "value": value})
 
     # kubectl
 
