@@ -195,10 +195,7 @@ locals {
 
     wake = concat(local.write_own_logs["wake"], [local.send["wake"]])
 
-    installer = [
-      local.write_logs["installer"],
-      local.find_cluster,
-    ]
+    installer = concat(local.write_own_logs["installer"], [local.find_cluster])
 
     lifecycle = concat([for s in [local.read_zonal_shifts] : s if var.zonal_shift_enabled], local.write_own_logs["lifecycle"], [
       local.find_cluster,

@@ -63,7 +63,10 @@ resource "aws_lambda_invocation" "remove_nodes" {
     aws_cloudwatch_event_target.sweep,
     aws_cloudwatch_event_target.catalog,
     aws_sqs_queue_policy.events,
+    aws_lambda_function_recursion_config.function,
     aws_eks_access_entry.node,
+    aws_eks_access_entry.windows_node,
+    aws_iam_role_policy_attachment.node,
   ]
 }
 

@@ -25,7 +25,7 @@ locals {
   tags = merge(var.tags, { "nodeless/cluster" = local.cluster })
 
   function_names = toset(["planner", "lifecycle", "interruption", "catalog", "wake", "installer"])
-  functions      = { for name in local.function_names : name => var.functions[name] if(name != "wake" || var.wake_enabled) && !(local.shares_functions && contains(local.shared_names, name)) }
+  functions      = { for name in local.function_names : name => var.functions[name] if(name != "wake" || var.wake_enabled) && (name != "installer" || var.install) && !(local.shares_functions && contains(local.shared_names, name)) }
 
   # A random value that does not change: the data source returns a new one at each read, and terraform_data keeps the first.
   wake_path = var.wake_enabled ? "/${sensitive(terraform_data.wake_path[0].output)}" : ""

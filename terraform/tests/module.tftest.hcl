@@ -734,6 +734,11 @@ run "nothing_is_invoked_without_installation" {
     condition     = length(aws_lambda_invocation.install) + length(aws_lambda_invocation.catalog) + length(aws_lambda_invocation.remove_nodes) == 0
     error_message = "install = false must leave the cluster alone."
   }
+
+  assert {
+    condition     = !contains(keys(aws_lambda_function.function), "installer") && !contains(keys(aws_iam_role.function), "installer") && length(aws_eks_access_entry.installer) == 0
+    error_message = "install = false deploys no installer, and no role of it."
+  }
 }
 
 run "wake_by_an_endpoint_of_ones_own" {
@@ -827,6 +832,31 @@ run "european_sovereign_cloud" {
   assert {
     condition     = alltrue([for arn in flatten([for name, policy in aws_iam_role_policy.function : [for s in jsondecode(policy.policy).Statement : flatten([s.Resource])]]) : arn == "*" || startswith(arn, "arn:aws-eusc:") || startswith(arn, "arn:aws:") && strcontains(arn, "mock")])
     error_message = "Policies must name resources of the partition."
+  }
+}
+
+run "govcloud" {
+  override_data {
+    target = data.aws_partition.current
+    values = { partition = "aws-us-gov" }
+  }
+
+  assert {
+    condition     = jsondecode(aws_iam_role.node[0].assume_role_policy).Statement[0].Principal.Service == "ec2.amazonaws.com"
+    error_message = "Only China has a service principal of its own for EC2."
+  }
+
+  assert {
+    condition     = alltrue([for arn in flatten([for name, policy in aws_iam_role_policy.function : [for s in jsondecode(policy.policy).Statement : flatten([s.Resource])]]) : arn == "*" || startswith(arn, "arn:aws-us-gov:") || startswith(arn, "arn:aws:") && strcontains(arn, "mock")])
+    error_message = "Policies must name resources of the partition."
+  }
+
+  assert {
+    condition = alltrue([for arn in concat(
+      [for a in aws_iam_role_policy_attachment.node : a.policy_arn],
+      [for a in aws_eks_access_policy_association.installer : a.policy_arn],
+    ) : startswith(arn, "arn:aws-us-gov:")])
+    error_message = "AWS's own policies are those of the partition."
   }
 }
 

@@ -45,3 +45,34 @@ run "public" {
     error_message = "Nodes and NAT gateway must be placed according to nodes_in_private_subnets, and the discovery tag on the nodes' subnets alone."
   }
 }
+
+run "cluster_in_standard_support" {
+  command = plan
+  assert {
+    condition     = aws_eks_cluster.this.upgrade_policy[0].support_type == "STANDARD" && var.kubernetes_version == null
+    error_message = "The cluster has the version that EKS gives new clusters, and never costs extended support."
+  }
+}
+
+run "zones_of_the_control_plane" {
+  command = plan
+  assert {
+    condition = (
+      toset(data.aws_availability_zones.available.exclude_zone_ids) == toset(["use1-az3", "usw1-az2", "cac1-az3"]) &&
+      anytrue([for f in data.aws_availability_zones.available.filter : f.name == "opt-in-status" && toset(f.values) == toset(["opt-in-not-required"])])
+    )
+    error_message = "EKS refuses subnets in some zones, and Local Zones have no control plane."
+  }
+}
+
+run "china" {
+  command = plan
+  override_data {
+    target = data.aws_partition.current
+    values = { partition = "aws-cn" }
+  }
+  assert {
+    condition     = aws_iam_role_policy_attachment.cluster.policy_arn == "arn:aws-cn:iam::aws:policy/AmazonEKSClusterPolicy"
+    error_message = "The policy of the cluster's role is one of the partition."
+  }
+}
