@@ -63,6 +63,8 @@ class Hour:
         self.left: dict[str, list[str]] = {}
         self.unasked: list[str] = []
         self.experiment_minutes = 0
+        # Whether the account had the service-linked role of spot instances when it began.
+        self.spot_role_before: bool | None = None
         # Of the control plane, once it is asked for.
         self.cluster_begun: datetime | None = None
         self.cluster_ended: datetime | None = None

@@ -1,5 +1,4 @@
-"""Calls that ask AWS directly whether an assumption of docs/aws.md holds. They cost nothing that can be measured, and what they make
-they remove."""
+"""Calls that ask AWS directly whether an assumption of docs/aws.md holds. They cost less than a cent, and what they make they remove."""
 
 from __future__ import annotations
 
@@ -8,63 +7,26 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
+from . import fleet_probe, limits
+from .answers import PARTITION, forget, put, refused, template
 from .hour import Hour, Step
-
-# The partition of the probes in the state table: no cluster can be called so, since EKS allows no dot.
-PARTITION = "first.hour.probe"
 
 
 def everything(hour: Hour, step: Step) -> None:
     """All probes. One that is answered otherwise than assumed is an observation, not a failure."""
-    for assumption, probe in PROBES.items():
+    for assumption, probe in (PROBES | limits.PROBES).items():
         holds: bool | None
         try:
             holds, seen = probe(hour)
-        except ClientError as error:
+        except (BotoCoreError, ClientError) as error:
             holds, seen = None, f"the probe was refused: {error}"
         except AssertionError as error:
             holds, seen = None, f"the probe could not be made: {error}"
         hour.observe(assumption, holds, seen)
         step.seen.append(f"{assumption}: {'as assumed' if holds else 'not tried' if holds is None else 'NOT as assumed'}: {seen}")
-
-
-def refused(call: Callable[[], Any], *codes: str) -> tuple[bool, str]:
-    """Whether a call is refused with one of these codes."""
-    try:
-        call()
-    except ClientError as error:
-        code = error.response["Error"]["Code"]
-        return code in codes, f"{code}: {error.response['Error'].get('Message', '')[:160]}"
-    return False, "it was not refused"
-
-
-def put(hour: Hour, key: str, **more: Any) -> dict[str, Any]:
-    item = {"pk": {"S": PARTITION}, "sk": {"S": key}, "expires": {"N": str(int(time.time()) + 3600)}} | more
-    return {"Put": {"TableName": f"nodeless-{hour.place.cluster}", "Item": item}}
-
-
-def forget(hour: Hour, *keys: str) -> None:
-    for key in keys:
-        hour.place.client("dynamodb").delete_item(TableName=f"nodeless-{hour.place.cluster}", Key={"pk": {"S": PARTITION}, "sk": {"S": key}})
-
-
-def transaction_of_101(hour: Hour) -> tuple[bool, str]:
-    client = hour.place.client("dynamodb")
-    keys = [f"many#{i}" for i in range(101)]
-    try:
-        return refused(lambda: client.transact_write_items(TransactItems=[put(hour, key) for key in keys]), "ValidationException")
-    finally:
-        forget(hour, *keys)
-
-
-def item_of_401_kilobytes(hour: Hour) -> tuple[bool, str]:
-    client = hour.place.client("dynamodb")
-    try:
-        return refused(lambda: client.put_item(**put(hour, "large", chunk={"B": b"x" * (401 * 1024)})["Put"]), "ValidationException")
-    finally:
-        forget(hour, "large")
+    fleet_probe.run(hour, step)
 
 
 def token_with_another_request(hour: Hour) -> tuple[bool, str]:
@@ -91,53 +53,6 @@ def cancelled_with_reasons(hour: Hour) -> tuple[bool, str]:
     finally:
         forget(hour, "cancelled")
     return False, "it was not cancelled"
-
-
-def delay_of_901_seconds(hour: Hour) -> tuple[bool, str]:
-    sqs = hour.place.client("sqs")
-    url = sqs.get_queue_url(QueueName=f"nodeless-{hour.place.cluster}-claims-dead-letters")["QueueUrl"]
-    holds, seen = refused(lambda: sqs.send_message(QueueUrl=url, MessageBody="{}", DelaySeconds=901), "InvalidParameterValue")
-    if not holds:
-        sqs.purge_queue(QueueUrl=url)  # what was accepted would be taken for a message that was given up
-    return holds, seen
-
-
-def fifo(hour: Hour) -> dict[str, str]:
-    """A queue like the plan queue, for a probe."""
-    sqs = hour.place.client("sqs")
-    attributes = {"FifoQueue": "true", "ContentBasedDeduplication": "true", "VisibilityTimeout": "30"}
-    return {"QueueUrl": sqs.create_queue(QueueName=f"nodeless-{hour.place.cluster}-probe.fifo", Attributes=attributes)["QueueUrl"]}
-
-
-def one_group_in_flight(hour: Hour) -> tuple[bool, str]:
-    sqs, queue = hour.place.client("sqs"), fifo(hour)
-    try:
-        for body in ("first", "second"):
-            sqs.send_message(**queue, MessageBody=body, MessageGroupId="g")
-        first = sqs.receive_message(**queue, MaxNumberOfMessages=1, WaitTimeSeconds=5).get("Messages", [])
-        assert first, "the queue gave no message within five seconds"
-        second = sqs.receive_message(**queue, MaxNumberOfMessages=1, WaitTimeSeconds=2).get("Messages", [])
-        return not second, f"while {first[0]['Body']!r} was in flight, {len(second)} more messages of its group were given out"
-    finally:
-        sqs.delete_queue(**queue)
-
-
-def one_message_for_one_deduplication_id(hour: Hour) -> tuple[bool, str]:
-    sqs, queue = hour.place.client("sqs"), fifo(hour)
-    try:
-        ids = [sqs.send_message(**queue, MessageBody=body, MessageGroupId="g", MessageDeduplicationId="d")["MessageId"] for body in ("first", "second")]
-        got = sqs.receive_message(**queue, MaxNumberOfMessages=10, WaitTimeSeconds=5).get("Messages", [])
-        return [m["Body"] for m in got] == ["first"], f"two messages with one deduplication id were accepted as {len(set(ids))} ids, and {len(got)} came out"
-    finally:
-        sqs.delete_queue(**queue)
-
-
-def template(hour: Hour) -> dict[str, Any]:
-    """A launch template of ours."""
-    owned = [{"Name": f"tag:kubernetes.io/cluster/{hour.place.cluster}", "Values": ["owned"]}]
-    found = hour.place.client("ec2").describe_launch_templates(Filters=owned)["LaunchTemplates"]
-    assert found, "there is no launch template of the cluster"
-    return dict(found[0])
 
 
 def template_of_one_name_twice(hour: Hour) -> tuple[bool, str]:
@@ -179,16 +94,46 @@ def recursion_is_allowed(hour: Hour) -> tuple[None, str]:
     return None, f"no loop was provoked; what the functions are set to: {json.dumps(settings)}"
 
 
+def user_data_of_17_kilobytes(hour: Hour) -> tuple[bool, str]:
+    """A dry run: where it is accepted, nothing is launched."""
+    ec2, instances = hour.place.client("ec2"), hour.look()
+    assert instances, "there is no instance whose image and subnet could be taken"
+    one = instances[0]
+    interface = {"DeviceIndex": 0, "SubnetId": one["SubnetId"], "Groups": [group["GroupId"] for group in one["SecurityGroups"]]}
+
+    def call() -> Any:
+        return ec2.run_instances(
+            DryRun=True, MinCount=1, MaxCount=1, ImageId=one["ImageId"], InstanceType=one["InstanceType"], NetworkInterfaces=[interface], UserData="#" * 17 * 1024
+        )
+
+    return refused(call, "InvalidUserData.Malformed", "InvalidParameterValue")
+
+
+def simulated_rights(hour: Hour) -> tuple[bool, str]:
+    """IAM's own simulator evaluates the policy of lifecycle: for instances with the tags of the cluster, of another one, and of a node group."""
+    iam, sts = hour.place.client("iam"), hour.place.client("sts")
+    caller = sts.get_caller_identity()
+    arn, account = caller["Arn"], caller["Account"]
+    functions = hour.place.client("lambda")
+    role = functions.get_function_configuration(FunctionName=f"nodeless-{hour.place.cluster}-lifecycle")["Role"]
+    instance = f"arn:{arn.split(':')[1]}:ec2:{hour.place.region}:{account}:instance/i-00000000000000000"
+    answers = []
+    for expected, cluster, pool in [("allowed", hour.place.cluster, "default"), ("implicitDeny", "another", "default"), ("implicitDeny", hour.place.cluster, "")]:
+        tags = {f"kubernetes.io/cluster/{cluster}": "owned"} | ({"karpenter.sh/nodepool": pool} if pool else {})
+        context = [{"ContextKeyName": f"aws:ResourceTag/{key}", "ContextKeyValues": [value], "ContextKeyType": "string"} for key, value in tags.items()]
+        simulated = iam.simulate_principal_policy(PolicySourceArn=role, ActionNames=["ec2:TerminateInstances"], ResourceArns=[instance], ContextEntries=context)
+        answers.append((expected, simulated["EvaluationResults"][0]["EvalDecision"]))
+    seen = f"IAM's simulator, TerminateInstances by lifecycle: {', '.join(a for _, a in answers)} for an instance of ours, of another cluster, and of a node group"
+    return all(expected == answer for expected, answer in answers), seen
+
+
 PROBES: dict[str, Callable[[Hour], tuple[bool | None, str]]] = {
-    "ddb-transaction-100-items": transaction_of_101,
-    "ddb-item-400-kb": item_of_401_kilobytes,
     "ddb-client-token": token_with_another_request,
     "ddb-cancellation-reasons": cancelled_with_reasons,
-    "sqs-delay-900": delay_of_901_seconds,
-    "sqs-fifo-group-in-flight": one_group_in_flight,
-    "sqs-fifo-deduplication": one_message_for_one_deduplication_id,
     "ec2-template-name-unique": template_of_one_name_twice,
     "ec2-dry-run": dry_run,
     "ec2-unknown-instance": unknown_instance,
+    "ec2-user-data-16k": user_data_of_17_kilobytes,
+    "iam-conditions": simulated_rights,
     "lambda-recursion": recursion_is_allowed,
 }

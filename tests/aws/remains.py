@@ -28,6 +28,7 @@ def searches(cluster: str, region: str) -> dict[str, tuple[str, Callable[[Any], 
     """By kind: the service, and how to find what is there. By tag where nodeless or EC2 tags, by name elsewhere."""
     prefix = f"nodeless-{cluster}"
     owned = [{"Name": f"tag:kubernetes.io/cluster/{cluster}", "Values": ["owned"]}]
+    probed = [{"Name": "tag:nodeless.sh/first-hour", "Values": [cluster]}]
     ours = [{"Name": "tag:Name", "Values": [cluster, f"{cluster}-*"]}]
     discovered = [{"Name": "tag:karpenter.sh/discovery", "Values": [cluster]}]
 
@@ -47,6 +48,10 @@ def searches(cluster: str, region: str) -> dict[str, tuple[str, Callable[[Any], 
 
     def instances(client: Any) -> list[str]:
         reservations = pages(client, "describe_instances", "Reservations", Filters=owned)
+        return [i["InstanceId"] for r in reservations for i in r["Instances"] if i["State"]["Name"] not in GONE]
+
+    def probes(client: Any) -> list[str]:
+        reservations = pages(client, "describe_instances", "Reservations", Filters=probed)
         return [i["InstanceId"] for r in reservations for i in r["Instances"] if i["State"]["Name"] not in GONE]
 
     def clusters(client: Any) -> list[str]:
@@ -76,6 +81,8 @@ def searches(cluster: str, region: str) -> dict[str, tuple[str, Callable[[Any], 
 
     return {
         "instances": ("ec2", instances),
+        "instances of probes": ("ec2", probes),
+        "launch templates of probes": ("ec2", tagged("describe_launch_templates", "LaunchTemplates", "LaunchTemplateId", probed)),
         "volumes": ("ec2", tagged("describe_volumes", "Volumes", "VolumeId", owned)),
         "network interfaces": ("ec2", tagged("describe_network_interfaces", "NetworkInterfaces", "NetworkInterfaceId", owned)),
         "launch templates": ("ec2", tagged("describe_launch_templates", "LaunchTemplates", "LaunchTemplateId", owned)),

@@ -12,6 +12,7 @@ from tools.terraform import ROOT
 
 from . import cost
 from .hour import Hour, Observation
+from .untried import UNTRIED
 
 TABLE = ROOT / "docs/aws.md"
 # What must not be read by others, and what stands in its place.
@@ -47,10 +48,10 @@ def assumptions(table: Path = TABLE) -> dict[str, str]:
     return dict(rows)
 
 
-def verdict(observations: list[Observation], is_aws: bool) -> tuple[str, str]:
+def verdict(observations: list[Observation], is_aws: bool, untried: str | None = None) -> tuple[str, str]:
     """Confirmed, contradicted or not tried, and why."""
     if not observations:
-        return "not tried", "no step brings it about"
+        return "not tried", untried or "the step that brings it about did not come so far"
     seen = "; ".join(dict.fromkeys(o.seen for o in observations))
     if not is_aws:
         return "not tried", f"emulators prove nothing about AWS; here: {seen}"
@@ -103,7 +104,7 @@ def lines(hour: Hour) -> list[str]:
         "|---|---|---|",
     ]
     for assumption in assumptions():
-        result, why = verdict(hour.observations.get(assumption, []), place.is_aws)
+        result, why = verdict(hour.observations.get(assumption, []), place.is_aws, UNTRIED.get(assumption))
         text.append(f"| `{assumption}` | {result} | {cell(why)} |")
     for step in hour.steps:
         for function, excerpt in step.logs.items():

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 import boto3
+from botocore.exceptions import ClientError
 
 from tools.terraform import ROOT
 
@@ -44,11 +45,16 @@ def apply(hour: Hour, step: Step) -> None:
     place.connect()
     step.seen.append("terraform apply has ended, the installer and the first catalog with it")
     hour.observe("eks-access-entry-delay", True, "installer and catalog reached the API server in the apply that made their access entries")
+    hour.observe("eks-sts-regional", True, "the API server took the functions' tokens, which are signed for the region's STS endpoint")
+    waiting = [p["metadata"]["name"] for p in place.items("pods", "-l", "k8s-app=kube-dns") if p["status"].get("phase") == "Pending"]
+    hour.observe("eks-addons-pending", True if waiting else None, f"before there was a NodePool, pods of CoreDNS that were pending: {len(waiting)}")
+    hour.spot_role_before = has_spot_role(hour)
     place.kubectl("apply", "-f", "-", stdin=place.outputs()["node_pool"])
     # An hour is short: in the NodePool of infra/nodepools a node is spared for a minute.
     place.kubectl("patch", "nodepool/default", "--type=merge", "-p", '{"spec":{"disruption":{"consolidateAfter":"20s"}}}')
     place.kubectl("apply", "-f", str(MANIFEST))
     class_is_ready(hour, step, "the new EC2NodeClass")
+    hour.observe("ssm-public-parameters", True, "the EC2NodeClass is ready, whose alias catalog resolved by Amazon's parameters")
     hour.wait("the nodepool to be ready", lambda: all_have(place.items("nodepool"), "Ready"), 9)
     # The add-ons of a new cluster have waited for the first node.
     hour.wait("the pods of kube-system to run", lambda: not [p for p in place.items("pods") if p["status"].get("phase") != "Running"], 12)
@@ -63,6 +69,7 @@ def scale_up(hour: Hour, step: Step) -> None:
     begun = datetime.now(timezone.utc)
     scale(hour, "inflate", 5)
     converge(hour, 5)
+    hour.observe("eks-node-role-entry", True, f"{len(place.items('nodes'))} nodes joined, by the access entry of their role")
     new = [i for i in hour.look() if i["InstanceId"] not in before]
     step.seen.append(f"{len(new)} new instances: " + ", ".join(describe(i) for i in new))
     if new:
@@ -90,6 +97,9 @@ def spot(hour: Hour, step: Step) -> None:
         is_spot = instance is not None and instance.get("InstanceLifecycle") == "spot"
         assert instance is None or (stated == "spot") == is_spot, f"node {node['metadata']['name']} states {stated}, EC2 {instance.get('InstanceLifecycle')}"
     step.seen.append(f"{sum(i.get('InstanceLifecycle') == 'spot' for i in by_id.values())} of {len(by_id)} instances are spot, as their nodes state")
+    before, now = hour.spot_role_before, has_spot_role(hour)
+    states = {None: "not known", False: "not there", True: "there"}
+    hour.observe("ec2-spot-role", now if before is False and now is not None else None, f"the role of spot instances was {states[before]} before the first launch, and is {states[now]}")
 
 
 def drift(hour: Hour, step: Step) -> None:
@@ -112,6 +122,9 @@ def drift(hour: Hour, step: Step) -> None:
 def interruption(hour: Hour, step: Step) -> None:
     """EC2 takes a spot instance back: its node is drained and its pods run elsewhere."""
     place = hour.place
+    # Instances have ended already, and nothing else was put on the bus or into the queue.
+    reported = invocations(hour, "interruption")
+    hour.observe("events-state-change", True if reported else None, f"interruption was invoked {reported} times before the first interruption")
     scale(hour, "inflate", 2)
     patch_pods(hour, {"nodeSelector": {CAPACITY: "spot"}})
     converge(hour, 2)
@@ -132,6 +145,9 @@ def interruption(hour: Hour, step: Step) -> None:
     hour.wait("the instance to be gone", lambda: instance not in {i["InstanceId"] for i in place.instances()}, 8)
     converge(hour, 2)
     gone(hour, [instance])
+    reason = state_reason(hour, instance)
+    # nodeless drains fast, and may have terminated the instance before EC2 took it back.
+    hour.observe("ec2-state-reason", True if reason == "Server.SpotInstanceTermination" else None, f"the interrupted instance ended for the reason {reason}")
 
 
 def consolidation(hour: Hour, step: Step) -> None:
@@ -181,6 +197,9 @@ def destroy(hour: Hour, step: Step) -> None:
         if not hour.left or attempt == tries - 1:
             break
         time.sleep(30)
+    kept = sorted({"volumes", "network interfaces"} & hour.left.keys())
+    asked = not {"volumes", "network interfaces"} & set(hour.unasked)
+    hour.observe("ec2-delete-on-termination", not kept if asked else None, f"of the instances are left: {', '.join(kept) or 'nothing that could be listed'}")
     assert not hour.left, f"left behind: {hour.left}"
     step.seen.append("nothing is left, by tag and by name" + (f"; not asked for, because the emulators cannot list it: {', '.join(hour.unasked)}" if hour.unasked else ""))
 
@@ -283,6 +302,21 @@ def gone(hour: Hour, instance_ids: list[str]) -> None:
         hour.observe("ec2-terminated-described", bool(found), f"a terminated instance is {state}, with the reason {found[0].get('StateReason', {}).get('Code') if found else None}")
 
 
+def state_reason(hour: Hour, instance_id: str) -> str | None:
+    """Why an instance ended, as EC2 reports it."""
+    reservations = hour.place.client("ec2").describe_instances(Filters=[{"Name": "instance-id", "Values": [instance_id]}])["Reservations"]
+    return next((i.get("StateReason", {}).get("Code") for r in reservations for i in r["Instances"]), None)
+
+
+def has_spot_role(hour: Hour) -> bool | None:
+    """Whether the account has the service-linked role of spot instances; None where that cannot be read."""
+    try:
+        hour.place.client("iam").get_role(RoleName="AWSServiceRoleForEC2Spot")
+    except ClientError as refusal:
+        return False if refusal.response["Error"]["Code"] == "NoSuchEntity" else None
+    return True
+
+
 def check_planner(hour: Hour, step: Step) -> None:
     """What the planner's log shows: whether two ran side by side, and how long none did."""
     open_, overlaps, starts = 0, 0, []
@@ -295,6 +329,10 @@ def check_planner(hour: Hour, step: Step) -> None:
             open_ -= 1
     gaps = [later - earlier for earlier, later in zip(starts, starts[1:], strict=False)]
     hour.observe("sqs-fifo-one-group-at-a-time", overlaps == 0, f"{len(starts)} planner invocations, {overlaps} of which began before another had ended")
+    # Nothing but the heartbeat plans while nothing changes.
+    beats = max(gaps, default=120) < 120
+    for assumption in ("events-fifo-target", "events-queue-policy"):
+        hour.observe(assumption, beats, f"{len(starts)} planner invocations, by heartbeats where nothing else happened")
     hour.observe("events-rate-minute", max(gaps, default=0) < 120, f"at most {max(gaps, default=0):.0f} s between two planner invocations")
     step.seen.append(f"the planner was invoked {len(starts)} times")
 

@@ -17,9 +17,9 @@ import pytest
 from botocore import xform_name
 from botocore.stub import Stubber
 
-from aws import cost, first_hour, report, steps
+from aws import cost, first_hour, fleet_probe, report, steps
 from aws.account import Account
-from aws.hour import Hour, Observation, Ran
+from aws.hour import Hour, Observation, Ran, Step
 from aws.place import Failed, Place, run_to_end
 from aws.remains import remains, searches
 
@@ -168,6 +168,7 @@ def test_a_verdict_needs_aws() -> None:
     assert report.verdict([yes, no], is_aws=True) == ("contradicted", "so; not so")
     assert report.verdict([untried], is_aws=True) == ("not tried", "refused")
     assert report.verdict([], is_aws=True)[0] == "not tried"
+    assert report.verdict([], is_aws=True, untried="it throttles others") == ("not tried", "it throttles others")
     assert report.verdict([yes], is_aws=False)[0] == "not tried" and report.verdict([no], is_aws=False)[0] == "not tried"
 
 
@@ -208,6 +209,21 @@ def test_what_the_experiment_left_is_removed(account: Account) -> None:
         account.clean_up_interruption()
         fis.assert_no_pending_responses()
         iam.assert_no_pending_responses()
+
+
+def test_a_probe_that_ends_early_terminates_what_it_launched(account: Account) -> None:
+    """Its instances are found by their tag, so also one whose launch was never answered."""
+    ec2 = Stubber(account.client("ec2"))
+    ec2.add_response("describe_instances", {"Reservations": []})  # there is no instance that it could be like
+    ec2.add_response("describe_instances", {"Reservations": [{"Instances": [{"InstanceId": "i-9"}]}]})
+    ec2.add_response("terminate_instances", {}, {"InstanceIds": ["i-9"]})
+    ec2.add_response("describe_launch_templates", {"LaunchTemplates": [{"LaunchTemplateId": "lt-9"}]})
+    ec2.add_response("delete_launch_template", {}, {"LaunchTemplateId": "lt-9"})
+    step = Step("ask AWS directly")
+    with ec2:
+        fleet_probe.run(Hour(account, report=lambda text: None), step)  # noqa: ARG005
+        ec2.assert_no_pending_responses()
+    assert "could not be tried to the end" in step.seen[0]
 
 
 def test_the_kubeconfig_asks_the_aws_cli_for_tokens(account: Account) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from aws import untried  # noqa: E402
 from tools.terraform import ROOT  # noqa: E402
 
 TABLE = "docs/aws.md"
@@ -83,12 +84,19 @@ def check_rows() -> None:
 
 
 def check_observed() -> None:
-    """Every observation in the code of the first hour has a row with the same id."""
+    """Every observation in the code of the first hour has a row with the same id, and every row is either observed or has a reason why not."""
     names = {row.name for row in rows((ROOT / TABLE).read_text())}
     code = "".join(file.read_text() for file in sorted((ROOT / "tests/aws").glob("*.py")))
     observed = set(re.findall(r'\bobserve\(\s*"([^"]+)"', code)) | set(re.findall(r'^    "([a-z0-9-]+)": \w+,$', code, re.M))
+    observed |= {name for several in re.findall(r"for assumption in \((.+)\):", code) for name in re.findall(r'"([^"]+)"', several)}
     assert observed, "tests/aws observes no assumption"
     assert observed <= names, f"tests/aws observes {sorted(observed - names)}, which {TABLE} does not have"
+    reasons = [name for several in untried.BY_REASON.values() for name in several]
+    assert len(reasons) == len(set(reasons)), "tests/aws/untried.py has an assumption twice"
+    assert not observed & set(reasons), f"tests/aws observes {sorted(observed & set(reasons))}, and tests/aws/untried.py says why not"
+    assert set(reasons) <= names, f"tests/aws/untried.py has {sorted(set(reasons) - names)}, which {TABLE} does not have"
+    open_ = names - observed - set(reasons)
+    assert not open_, f"tests/aws neither observes {sorted(open_)} nor says in tests/aws/untried.py why not"
 
 
 def addresses(text: str) -> list[str]:

@@ -4,6 +4,7 @@
 
 use axum::http::StatusCode;
 use jiff::SignedDuration;
+use nodeless_fake_aws::Cluster;
 use nodeless_fake_aws::requests::Describe;
 use nodeless_fake_kubernetes::{PatchOptions, PatchType, resource};
 use nodeless_tests::lambda::{Function, binary, sample};
@@ -262,6 +263,34 @@ async fn an_ec2nodeclass_is_resolved_when_it_is_new_and_when_it_is_changed() {
         let patch = json!({ "spec": { "tags": { "team": "search" } } });
         let options = PatchOptions::default();
         stage.api().patch(&NODE_CLASSES, "", "default", None, PatchType::Merge, &patch, &options).unwrap();
+    }
+}
+
+/// The installer reads the mode of the cluster by the SDK.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_webhook_is_installed_where_the_control_plane_may_not_reach_it() {
+    let Some(stage) = Stage::start().await else { return };
+    let ec2 = stage.world.lock().unwrap().ec2().clone();
+    let mode = |mode: Option<&str>| {
+        let set = |cluster: &mut Cluster| cluster.egress_mode = mode.map(str::to_owned);
+        ec2.change_account(|account| account.clusters.iter_mut().for_each(set));
+    };
+    let installed = || !stage.list(&resource::VALIDATING_WEBHOOK_CONFIGURATIONS).is_empty();
+    let mut installer = stage.function(&binary("installer")).await;
+    installer.expect_any_problem();
+    let mut event = sample("installer.install.json");
+    let cases = [
+        (None, false, true),
+        (Some("CUSTOMER_ROUTED"), false, false),
+        (Some("CUSTOMER_ROUTED"), true, true),
+        (Some("CUSTOMER_ISOLATED"), false, false),
+        (Some("AWS_MANAGED"), false, true),
+    ];
+    for (egress, own_endpoint, expected) in cases {
+        mode(egress);
+        event["ownEndpoint"] = json!(own_endpoint);
+        installer.invoke(&event).await.unwrap();
+        assert_eq!(installed(), expected, "{egress:?}, endpoint of one's own: {own_endpoint}");
     }
 }
 

@@ -151,6 +151,8 @@ pub struct Cluster {
     pub subnet_ids: Vec<String>,
     /// The cluster security group.
     pub security_group_id: String,
+    /// The `controlPlaneEgressMode`, such as `CUSTOMER_ROUTED`; `None` for a cluster that is older than the setting.
+    pub egress_mode: Option<String>,
     /// Creation time.
     pub created: Timestamp,
 }
@@ -321,6 +323,7 @@ impl Account {
             vpc_id: self.vpcs.first().map(|vpc| vpc.id.clone()).unwrap_or_default(),
             subnet_ids: self.subnets.iter().map(|subnet| subnet.id.clone()).collect(),
             security_group_id: self.security_groups.first().map(|group| group.id.clone()).unwrap_or_default(),
+            egress_mode: None,
             created: now,
         });
     }

@@ -24,7 +24,7 @@ pub(in super::super) fn describe_cluster(ec2: &Ec2, name: &str) -> Result<Value,
         let service = if family == "ipv6" { "serviceIpv6Cidr" } else { "serviceIpv4Cidr" };
         let mut network = json!({ "ipFamily": family });
         network[service] = json!(cluster.service_cidr);
-        Ok(json!({ "cluster": {
+        let mut described = json!({
             "name": cluster.name,
             "arn": format!("arn:aws:eks:{}:{}:cluster/{}", account.facts.region, account.id, cluster.name),
             "createdAt": cluster.created.as_second(),
@@ -46,6 +46,10 @@ pub(in super::super) fn describe_cluster(ec2: &Ec2, name: &str) -> Result<Value,
             "certificateAuthority": { "data": cluster.certificate_authority },
             "accessConfig": { "authenticationMode": "API" },
             "tags": {},
-        }}))
+        });
+        if let Some(mode) = &cluster.egress_mode {
+            described["resourcesVpcConfig"]["controlPlaneEgressMode"] = json!(mode);
+        }
+        Ok(json!({ "cluster": described }))
     })
 }
