@@ -1,4 +1,5 @@
-"""The NodePools of docs/nodepools: the API server of the local world accepts them, and the plans are those of the pages."""
+"""The examples of docs/nodepools, docs/spot.md and docs/surge.md: the API server of the local world accepts them, and the plans are those
+of the pages."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import json
 import os
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +26,17 @@ def nodeless() -> Path:
     return artifacts.command()
 
 
+def default_manifests() -> str:
+    return (pages.ROOT / "infra/nodepools/default.yaml").read_text().replace("CLUSTER", "local")
+
+
+def items(kubeconfig: Path, kind: str) -> list[dict[str, Any]]:
+    return json.loads(plans.kubectl(kubeconfig, "get", kind, "-o", "json"))["items"]
+
+
 def test_every_page_but_the_overview_has_a_plan() -> None:
     written = {path.name for path in (pages.DOCS / "nodepools").glob("*.md")} - {"README.md"}
-    assert {path.name for path in plans.examples()} == written and len(written) == 8
+    assert {path.name for path in plans.examples()} == written | {"spot.md"} and len(written) == 8
 
 
 @pytest.mark.parametrize("path", plans.examples(), ids=lambda path: path.stem)
@@ -58,20 +68,17 @@ def test_nodeless_launches_the_nodes_in_the_local_world(path: Path, nodeless: Pa
     """Each pod gets a node of the page's NodePool, of one of the capacity types of its table."""
     text = path.read_text()
     manifest = plans.manifests(text)
-    node_class = (pages.ROOT / "infra/nodepools/default.yaml").read_text().split("---")[0].replace("CLUSTER", "local")
+    node_class = default_manifests().split("---")[0]
     rows = [row for row in re.findall(r"^\| (\d+) \| ([\w-]+) \| \S+ \| ([\w-]+) \|", text, re.M)]
     wanted = plans.pods(manifest)
     with plans.world(nodeless, tmp_path, "--speed", "30") as kubeconfig:
 
-        def items(kind: str) -> list[dict[str, Any]]:
-            return json.loads(plans.kubectl(kubeconfig, "get", kind, "-o", "json"))["items"]
-
         def placed() -> list[str]:
-            pods = items("pods")
+            pods = items(kubeconfig, "pods")
             return [pod["spec"]["nodeName"] for pod in pods if pod.get("status", {}).get("phase") in ("Running", "Succeeded")]
 
         def nodes() -> dict[str, tuple[str, str]]:
-            labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in items("nodes")}
+            labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in items(kubeconfig, "nodes")}
             return {name: (of["karpenter.sh/nodepool"], of["karpenter.sh/capacity-type"]) for name, of in labels.items()}
 
         plans.kubectl(kubeconfig, "apply", "-f", "-", stdin=f"{node_class}---\n{manifest}")
@@ -79,6 +86,31 @@ def test_nodeless_launches_the_nodes_in_the_local_world(path: Path, nodeless: Pa
         # Without pods, the nodes are what there is to wait for.
         plans.wait_for("nodes", lambda: wanted > 0 or len(nodes()) == sum(int(number) for number, _, _ in rows))
         assert set(nodes().values()) <= {(pool, capacity) for _, pool, capacity in rows}
+        if path.name == "spot.md":
+            assert Counter(capacity for _, capacity in nodes().values())["on-demand"] == 2, "the minimum that its NodePool states"
+
+
+def test_the_deployment_of_the_surge_page_has_a_successor_before_its_node_goes(nodeless: Path, tmp_path: Path) -> None:
+    deployment = plans.manifests((pages.DOCS / "surge.md").read_text())
+    with plans.world(nodeless, tmp_path, "--speed", "30") as kubeconfig:
+
+        def ready() -> set[str]:
+            pods = [pod for pod in items(kubeconfig, "pods") if "deletionTimestamp" not in pod["metadata"]]
+            conditions = {pod["metadata"]["name"]: pod.get("status", {}).get("conditions", []) for pod in pods}
+            return {name for name, all in conditions.items() if any(each["type"] == "Ready" and each["status"] == "True" for each in all)}
+
+        def moved() -> bool:
+            now = ready()
+            assert now, "the service has no ready pod"
+            return not now & first
+
+        plans.kubectl(kubeconfig, "apply", "-f", "-", stdin=f"{default_manifests()}---\n{deployment}")
+        plans.wait_for("ready pod", lambda: len(ready()) == 1)
+        first = ready()
+        plans.kubectl(kubeconfig, "delete", "nodeclaims", "--all", "--wait=false")
+        plans.wait_for("successor", moved)
+        reasons = {event["reason"] for event in items(kubeconfig, "events")}
+        assert "SurgeStarted" in reasons and not reasons & {"Evicted", "SurgeRefused", "SurgeTimedOut"}
 
 
 def test_every_node_pool_has_a_limit() -> None:
