@@ -133,6 +133,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn policies_are_read_with_the_values_of_karpenter() {
+        let of = |preferences: &'static str, min_values: &'static str| {
+            let read = move |name: &str| match name {
+                "NODELESS_PREFERENCE_POLICY" => Some(preferences.to_owned()),
+                "NODELESS_MIN_VALUES_POLICY" => Some(min_values.to_owned()),
+                _ => None,
+            };
+            scheduling(&Environment::from_fn(read)).map(|options| (options.preferences, options.min_values))
+        };
+        assert_eq!(of("", ""), Ok((PreferencePolicy::Respect, MinValuesPolicy::Strict)), "Karpenter's defaults");
+        assert_eq!(of("Ignore", "BestEffort"), Ok((PreferencePolicy::Ignore, MinValuesPolicy::BestEffort)));
+        assert!(of("Sometimes", "").unwrap_err().to_string().contains("NODELESS_PREFERENCE_POLICY"));
+        assert!(of("", "Sometimes").unwrap_err().to_string().contains("NODELESS_MIN_VALUES_POLICY"));
+    }
+
+    #[test]
     fn the_batching_window_is_read_strictly() {
         let of = |idle: &'static str, most: &'static str| {
             let read = move |name: &str| Some(if name.contains("IDLE") { idle } else { most }.to_owned());

@@ -101,6 +101,15 @@ type PlainPool = (String, String, StringMap, InstanceTypes);
 /// The instance types of one EC2NodeClass, or why there are none.
 type OfClass = Result<InstanceTypes, String>;
 
+/// The offerings that cannot be launched.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Availability<'a> {
+    /// Those that EC2 had no capacity for.
+    pub(crate) unavailable: &'a [UnavailableOffering],
+    /// Those in zones that the cluster is shifted away from.
+    pub(crate) shifted: &'a [ShiftedZone],
+}
+
 impl OfferCache {
     /// The instance types of each EC2NodeClass. They are shared with the previous call if settings, catalog, unavailable
     /// offerings and zonal shifts are unchanged.
@@ -108,11 +117,11 @@ impl OfferCache {
         &self,
         catalog: &Arc<Catalog>,
         classes: &BTreeMap<String, EC2NodeClass>,
-        short: &[UnavailableOffering],
-        shifted: &[ShiftedZone],
+        availability: Availability<'_>,
         memory: &ReportedMemory,
         now: Timestamp,
     ) -> BTreeMap<String, OfClass> {
+        let Availability { unavailable: short, shifted } = availability;
         let mut short: Vec<UnavailableOffering> =
             short.iter().filter(|offering| offering.until > now).cloned().collect();
         short.sort();
@@ -295,8 +304,9 @@ mod tests {
     fn instance_types_are_made_anew_only_when_something_changed() {
         let (cache, catalog, now) = (OfferCache::default(), catalog(), Timestamp::from_second(100).unwrap());
         let made = |catalog: &Arc<Catalog>, zone: &str, short: &[UnavailableOffering]| {
+            let availability = Availability { unavailable: short, shifted: &[] };
             let classes = BTreeMap::from([("default".to_owned(), class(zone))]);
-            cache.instance_types(catalog, &classes, short, &[], &ReportedMemory::default(), now)["default"]
+            cache.instance_types(catalog, &classes, availability, &ReportedMemory::default(), now)["default"]
                 .clone()
                 .unwrap()
         };
@@ -321,8 +331,9 @@ mod tests {
                 until: Timestamp::from_second(*until).unwrap(),
             };
             let shifted: Vec<ShiftedZone> = until.iter().map(zone).collect();
+            let availability = Availability { unavailable: &[], shifted: &shifted };
             let classes = BTreeMap::from([("default".to_owned(), class("us-east-1a"))]);
-            cache.instance_types(&catalog, &classes, &[], &shifted, &ReportedMemory::default(), now)["default"]
+            cache.instance_types(&catalog, &classes, availability, &ReportedMemory::default(), now)["default"]
                 .clone()
                 .unwrap()
         };
@@ -338,7 +349,8 @@ mod tests {
     fn overlays_are_applied_anew_only_when_something_changed() {
         let (cache, catalog, now) = (OfferCache::default(), catalog(), Timestamp::from_second(100).unwrap());
         let classes = BTreeMap::from([("default".to_owned(), class("us-east-1a"))]);
-        let types = cache.instance_types(&catalog, &classes, &[], &[], &ReportedMemory::default(), now)["default"]
+        let availability = Availability::default();
+        let types = cache.instance_types(&catalog, &classes, availability, &ReportedMemory::default(), now)["default"]
             .clone()
             .unwrap();
         let pool = nodeless_api::NodePool::new(

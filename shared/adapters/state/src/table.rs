@@ -3,6 +3,7 @@
 use crate::items::{Item, text};
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes, PutRequest, WriteRequest};
 use nodeless_aws::port_error;
 use nodeless_ports::{ErrorKind, PortError};
@@ -92,53 +93,41 @@ impl DynamoClaims {
 
     /// The same under a partition key other than the cluster's name.
     pub(crate) async fn query(&self, pk: &str, prefix: &str, limit: Option<u32>) -> Result<Vec<Item>, PortError> {
-        let mut items = Vec::new();
-        let mut start = None;
-        loop {
-            let answer = self
-                .client
-                .query()
-                .table_name(&self.table)
-                .key_condition_expression("pk = :pk AND begins_with(sk, :prefix)")
-                .expression_attribute_values(":pk", text(pk))
-                .expression_attribute_values(":prefix", text(prefix))
-                .consistent_read(true)
-                .scan_index_forward(limit.is_none())
-                .set_limit(limit.and_then(|limit| i32::try_from(limit).ok()))
-                .set_exclusive_start_key(start.take())
-                .send()
-                .await
-                .map_err(|error| port_error("DynamoDB Query", &error))?;
-            items.extend(answer.items.unwrap_or_default());
-            start = answer.last_evaluated_key;
-            let enough = limit.is_some_and(|limit| items.len() >= limit as usize);
-            if start.is_none() || enough {
-                return Ok(items);
-            }
-        }
+        let query = self
+            .client
+            .query()
+            .key_condition_expression("pk = :pk AND begins_with(sk, :prefix)")
+            .expression_attribute_values(":pk", text(pk))
+            .expression_attribute_values(":prefix", text(prefix))
+            .scan_index_forward(limit.is_none())
+            .set_limit(limit.and_then(|limit| i32::try_from(limit).ok()));
+        self.pages(query, limit).await
     }
 
     /// All items of the cluster whose `sk` is in this range, in the order of their keys, read consistently.
     pub(crate) async fn between(&self, from: &str, to: &str) -> Result<Vec<Item>, PortError> {
+        let query = self
+            .client
+            .query()
+            .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
+            .expression_attribute_values(":pk", text(&self.cluster))
+            .expression_attribute_values(":from", text(from))
+            .expression_attribute_values(":to", text(to));
+        self.pages(query, None).await
+    }
+
+    /// The items of all pages of a query, read consistently, or of as many pages as have this number of items.
+    async fn pages(&self, query: QueryFluentBuilder, limit: Option<u32>) -> Result<Vec<Item>, PortError> {
+        let query = query.table_name(&self.table).consistent_read(true);
         let mut items = Vec::new();
         let mut start = None;
         loop {
-            let answer = self
-                .client
-                .query()
-                .table_name(&self.table)
-                .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
-                .expression_attribute_values(":pk", text(&self.cluster))
-                .expression_attribute_values(":from", text(from))
-                .expression_attribute_values(":to", text(to))
-                .consistent_read(true)
-                .set_exclusive_start_key(start.take())
-                .send()
-                .await
-                .map_err(|error| port_error("DynamoDB Query", &error))?;
+            let page = query.clone().set_exclusive_start_key(start.take()).send();
+            let answer = page.await.map_err(|error| port_error("DynamoDB Query", &error))?;
             items.extend(answer.items.unwrap_or_default());
             start = answer.last_evaluated_key;
-            if start.is_none() {
+            let enough = limit.is_some_and(|limit| items.len() >= limit as usize);
+            if start.is_none() || enough {
                 return Ok(items);
             }
         }

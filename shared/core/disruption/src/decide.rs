@@ -101,7 +101,8 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
     let (failed_canaries, canary_events) = (canaries.failed(), canaries.events(&input.node_pools));
     if commands.is_empty() {
         let limits = (&mut budgets, &mut canaries);
-        commands = replace_drifted(input, &drifted, &expected, &guards, limits, options, now, &mut kept);
+        let drifting = Drifting { input, expected: &expected, guards: &guards, options, now };
+        commands = drifting.replace(&drifted, limits, &mut kept);
     } else {
         add(&mut kept, waiting(&drifted));
     }
@@ -159,36 +160,44 @@ fn consolidate<'a>(
     let included: HashSet<&str> = full.iter().map(|one| one.of.name()).collect();
     let nodes = keeping.nodes.iter().filter(|node| included.contains(node.name()));
     let full: Vec<Eligible<'_, '_>> = nodes.filter_map(|node| lookup.eligible(node, now).ok()).collect();
-    let mut found = consolidation::find(&keeping, &full, &lookup, expected, budgets, options, now);
+    let mut found = consolidation::find(&keeping, &full, &lookup, expected, budgets, (options, now));
     preferences::add_reasons(&mut found.kept, &held);
     found
 }
 
-#[expect(clippy::too_many_arguments, reason = "the decision's parts, which no struct would make clearer")]
-fn replace_drifted<'a>(
-    input: &Cluster<'a>,
-    drifted: &[(&Eligible<'_, 'a>, Drift)],
-    expected: &Expected<'a>,
-    guards: &Guards<'a>,
-    (budgets, canaries): (&mut Budgets, &mut Canaries),
-    options: &Options,
+/// The state on which a decision about drifted nodes depends.
+struct Drifting<'r, 'a> {
+    input: &'r Cluster<'a>,
+    expected: &'r Expected<'a>,
+    guards: &'r Guards<'a>,
+    options: &'r Options,
     now: Timestamp,
-    kept: &mut BTreeMap<String, Vec<KeptReason>>,
-) -> Vec<Command> {
-    let (fixed, others): (Vec<_>, Vec<_>) = drifted.iter().cloned().partition(|(one, _)| one.is_static());
-    let (commands, reasons) = static_drift::find(input, &fixed, guards, options, (budgets, canaries), now);
-    add(kept, reasons);
-    if !commands.is_empty() {
-        add(kept, waiting(&others));
-        return commands;
+}
+
+impl<'a> Drifting<'_, 'a> {
+    /// Replaces drifted nodes within the limits, and adds why others stay to `kept`.
+    fn replace(
+        &self,
+        drifted: &[(&Eligible<'_, 'a>, Drift)],
+        (budgets, canaries): (&mut Budgets, &mut Canaries),
+        kept: &mut BTreeMap<String, Vec<KeptReason>>,
+    ) -> Vec<Command> {
+        let Self { input, expected, guards, options, now } = *self;
+        let (fixed, others): (Vec<_>, Vec<_>) = drifted.iter().cloned().partition(|(one, _)| one.is_static());
+        let (commands, reasons) = static_drift::find(input, &fixed, guards, options, (budgets, canaries), now);
+        add(kept, reasons);
+        if !commands.is_empty() {
+            add(kept, waiting(&others));
+            return commands;
+        }
+        if others.is_empty() {
+            return Vec::new();
+        }
+        let mut simulation = DriftSimulation::new(input, expected, guards, options, now);
+        let (commands, reasons) = drift_replacement::find(&others, &mut simulation, guards, (budgets, canaries), now);
+        add(kept, reasons);
+        commands
     }
-    if others.is_empty() {
-        return Vec::new();
-    }
-    let mut simulation = DriftSimulation::new(input, expected, guards, options, now);
-    let (commands, reasons) = drift_replacement::find(&others, &mut simulation, guards, (budgets, canaries), now);
-    add(kept, reasons);
-    commands
 }
 
 /// Adds how a node drifted to the reasons of drifted nodes that a budget keeps.
@@ -266,7 +275,8 @@ fn drifted_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options
     let (mut budgets, mut kept) = (Budgets::of(input, now), BTreeMap::new());
     let mut canaries = Canaries::of(input, &drifted, now);
     let limits = (&mut budgets, &mut canaries);
-    let found = replace_drifted(input, &drifted, &expected, &guards, limits, options, now, &mut kept);
+    let drifting = Drifting { input, expected: &expected, guards: &guards, options, now };
+    let found = drifting.replace(&drifted, limits, &mut kept);
     let covers = |fresh: &Command| fresh.method == command.method && fresh.candidates == command.candidates;
     found.into_iter().find(covers)
 }

@@ -193,3 +193,58 @@ pub(crate) fn workload(pod: &Pod) -> Workload<'_> {
     let labels = labels.map(|(key, value)| (key.as_str(), value.as_str())).collect();
     (&pod.namespace, pod.owner_kind.as_deref(), labels)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodeless_model::{LabelSelector, StringMap};
+
+    fn pod(surge: Option<&str>, replica_set: Option<&str>) -> Pod {
+        Pod {
+            namespace: "shop".into(),
+            name: "cart".into(),
+            replica_set: replica_set.map(Into::into),
+            annotations: surge
+                .map(|mode| (labels::SURGE_BEFORE_DRAIN.to_owned(), mode.to_owned()))
+                .into_iter()
+                .collect(),
+            ..Pod::default()
+        }
+    }
+
+    #[test]
+    fn only_a_raise_of_a_deployment_moves_a_pod_without_an_eviction() {
+        for (surge, replica_set, moves) in [
+            (Some("scale"), Some("cart-1"), true),
+            (Some("restart"), Some("cart-1"), false),
+            (Some("scaled"), Some("cart-1"), false),
+            (Some("scale"), None, false),
+            (None, Some("cart-1"), false),
+        ] {
+            assert_eq!(moves_by_scale(&pod(surge, replica_set)), moves, "{surge:?} {replica_set:?}");
+        }
+    }
+
+    #[test]
+    fn a_budget_does_not_block_the_node_of_a_pod_that_moves_by_a_raise() {
+        let never = PodDisruptionBudget {
+            namespace: "shop".into(),
+            name: "never".into(),
+            selector: Some(LabelSelector::default()),
+            ..PodDisruptionBudget::default()
+        };
+        let budgets = [never];
+        let guards = Guards::of(&budgets);
+        let now = Timestamp::UNIX_EPOCH;
+        let blocks = |pod: &Pod| {
+            let all = guards.blocking(pod, now);
+            assert_eq!(guards.first_blocking(&[pod], now), all.first().cloned());
+            !all.is_empty()
+        };
+        assert!(!blocks(&pod(Some("scale"), Some("cart-1"))));
+        assert!(blocks(&pod(Some("restart"), Some("cart-1"))) && blocks(&pod(Some("scale"), None)));
+        let mut protected = pod(Some("scale"), Some("cart-1"));
+        protected.annotations.extend(StringMap::from([(labels::DO_NOT_DISRUPT.to_owned(), "true".to_owned())]));
+        assert!(blocks(&protected), "the annotation protects it all the same");
+    }
+}

@@ -328,7 +328,7 @@ impl fmt::Display for KeptReason {
                     _ => f.write_str(", which is no less"),
                 }
             }
-            Self::NoReplacement => f.write_str("no instance type has room for the pods that fit on no other node"),
+            Self::NoReplacement => f.write_str("no instance type fits the pods that fit on no other node"),
             Self::WellUtilized { price, worth } => {
                 let (price, worth) = (DollarsPerHour(*price), DollarsPerHour(*worth));
                 write!(f, "it costs {price}, and its pods would cost at least {worth} anywhere else")
@@ -505,7 +505,7 @@ impl KeptReason {
             Self::PreferencesKept { .. } => "a pod keeps its preferences",
             Self::HostSpread { .. } => "a move would violate a topology spread",
             Self::NotCheaper { .. } => "a replacement costs as much or more",
-            Self::NoReplacement => "no instance type has room for their pods",
+            Self::NoReplacement => "no instance type fits their pods",
             Self::WellUtilized { .. } => "well utilized",
             Self::SavingTooSmall { .. } => "saving too small",
             Self::JustLaunched { .. } => "just launched, and saving too small",

@@ -1,15 +1,15 @@
 //! Converts a cluster without a claims table to a snapshot for the pipeline, for `nodeless plan`.
 
 use super::cluster_state::ClusterState;
-use super::execute::Assumed;
 use super::facts::Facts;
 use super::pipeline;
 use super::pools::{self, EvaluatedPool, Offered};
 use super::report::Outcome;
 use super::snapshot::Snapshot;
 use super::stages::provisioning;
+use super::without_effects::Assumed;
 use super::{PlanSettings, buffers, export_defaults};
-use crate::offers::OfferCache;
+use crate::offers::{Availability, OfferCache};
 use crate::reported_memory;
 use futures::executor::block_on;
 use jiff::Timestamp;
@@ -81,7 +81,8 @@ impl DryRun {
         assume_node_classes(&mut view, &catalog, &mut assumptions);
         let reported_memory = reported_memory::of_export(&view, &records, now);
         let memory = reported_memory::known(&reported_memory, &[], &[], now).memory;
-        let types = kept.instance_types(&catalog, &view.node_classes, &[], &shifted, &memory, now);
+        let availability = Availability { unavailable: &[], shifted: &shifted };
+        let types = kept.instance_types(&catalog, &view.node_classes, availability, &memory, now);
         let known = Known { types: &types, catalog: &catalog };
         known.fill_nodes(&mut view, &mut assumptions);
         if disruption.is_some() {

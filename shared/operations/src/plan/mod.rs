@@ -38,13 +38,14 @@ mod snapshot;
 mod stages;
 mod unfinished;
 mod voluntary_disruption;
+mod without_effects;
 
 use crate::context::Context;
 use crate::gates::FeatureGates;
 use crate::lines::{Failed, PlanMade};
 use crate::node_class;
 use crate::offers::{CatalogCache, CatalogError, OfferCache};
-use execute::{Live, Recorded};
+use execute::Live;
 use futures::future::{self, Either};
 use jiff::Timestamp;
 use nodeless_bill::CostLabels;
@@ -60,6 +61,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use without_effects::Recorded;
 
 pub use action::{Action, Batch, PlanLine, Stage, Written};
 pub use churn::PoolChurn;
@@ -67,12 +69,12 @@ pub use command_records::{Commands, DecodeCommandError, decode as decode_command
 pub use current::CurrentCluster;
 pub use dry_disruption::Disruption;
 pub use dry_run::{DryRun, DryRunInput};
-pub use execute::Answers;
 pub use read::ANSWERS;
 pub use record::{UnpackError, unpacked};
 pub use report::{Outcome, PlanReport};
 pub use saved::{Replay, SavedError};
 pub use snapshot::{RecordedCosts, Snapshot, WorkBudget};
+pub use without_effects::Answers;
 
 /// How plans are made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use super::conditions::{condition, with_status};
 use super::registration_health::{HEALTHY, Registrations};
 use super::snapshot::Snapshot;
 use crate::events::transitions;
-use crate::offers::OfferCache;
+use crate::offers::{Availability, OfferCache};
 use crate::{node_class, reported_memory};
 use jiff::Timestamp;
 use nodeless_api::{Condition, ConditionStatus, NodePoolStatus, Quantity};
@@ -163,8 +163,8 @@ impl Offered {
     pub(super) fn of(snapshot: &Snapshot, kept: &OfferCache) -> Self {
         let Snapshot { view, unavailable, shifted, now, .. } = snapshot;
         let memory = reported_memory::known(&snapshot.reported_memory, &view.nodes, &snapshot.claims, *now);
-        let classes = &view.node_classes;
-        let types = kept.instance_types(&snapshot.catalog, classes, unavailable, shifted, &memory.memory, *now);
+        let (classes, availability) = (&view.node_classes, Availability { unavailable, shifted });
+        let types = kept.instance_types(&snapshot.catalog, classes, availability, &memory.memory, *now);
         let overlays: Vec<_> = view.node_overlays.iter().map(|(overlay, _)| overlay.clone()).collect();
         let overlaid = kept.overlaid(&overlays, &plain(view, &types));
         Self { evaluated: evaluate(view, &types, &overlaid, &snapshot.usage, *now), overlaid, memory }

@@ -1,10 +1,11 @@
 //! Reads the snapshot of a plan.
 
 use super::command_records::Commands;
-use super::execute::{Answers, PlanRevision};
+use super::execute::PlanRevision;
 use super::saved::SavedError;
 use super::snapshot::{RecordedCosts, Snapshot, WorkBudget};
 use super::stages::costs;
+use super::without_effects::Answers;
 use super::{PlanError, Planner};
 use crate::lines::Failed;
 use crate::zonal_shift;

@@ -6,10 +6,10 @@
 //! variables of pods and Secrets are never read.
 
 use super::action::Batch;
-use super::execute::{Answered, Answers, Recorded};
 use super::pipeline;
 use super::report::Outcome;
 use super::snapshot::Snapshot;
+use super::without_effects::{Answered, Answers, Recorded};
 use crate::offers::OfferCache;
 use flate2::Compression;
 use flate2::read::ZlibDecoder;

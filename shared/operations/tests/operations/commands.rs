@@ -119,6 +119,9 @@ async fn a_drifted_node_is_tainted_replaced_and_drained_in_this_order() {
     check_drifted_away(&harness, "at the end").await;
     assert_eq!(harness.cloud.launched(), 2, "one for the pod and one for its node, and none for the pod again");
     assert!(harness.claims.get(&old.name).await.unwrap().is_none());
+    let launching = harness.cluster.events_of("DisruptionLaunching").remove(0);
+    let replaced: Vec<&str> = nodeless_disruption::command::replaced_nodes(&launching.message).collect();
+    assert_eq!(replaced, [old.status.node_name.as_deref().unwrap()], "{launching:?}");
     for reason in ["DisruptionLaunching", "DisruptionWaitingReadiness", "DisruptionTerminating"] {
         assert!(events(&harness, reason) > 0, "{reason}");
     }

@@ -127,10 +127,16 @@ async fn what_is_kept_holds_nothing_that_may_be_secret() {
     harness.cluster.patch(&NODE_CLASSES, "default", applied.clone());
     harness.cluster.patch(&PODS, &harness.cluster.pod_of("web-0").name, applied.clone());
     harness.cluster.patch(&NODES, harness.cluster.nodes().keys().next().unwrap(), applied);
+    let mut with_variable = pod("with-variable", 3000);
+    let container = &mut with_variable["spec"]["containers"][0];
+    container["env"] = json!([{ "name": "PASSWORD", "value": SECRET }]);
+    container["args"] = json!([format!("--password={SECRET}")]);
+    harness.cluster.add_pods([with_variable]);
     plan_twice(&harness).await;
     let mut text = String::new();
     ZlibDecoder::new(latest(&harness).0.as_slice()).read_to_string(&mut text).unwrap();
-    assert!(text.starts_with("{\"format\":2,") && !text.contains(SECRET));
+    assert!(text.starts_with("{\"format\":2,") && text.contains("with-variable"));
+    assert!(!text.contains(SECRET));
     // Inflated by somebody, it is read too.
     assert!(Snapshot::read(text.as_bytes()).is_ok());
 }

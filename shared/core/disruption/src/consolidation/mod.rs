@@ -84,8 +84,7 @@ pub(crate) fn find<'c, 'a>(
     lookup: &Lookup<'c, 'a>,
     expected: &Expected<'a>,
     budgets: &mut Budgets,
-    options: &Options,
-    now: Timestamp,
+    (options, now): (&Options, Timestamp),
 ) -> Found {
     let mut found = Found::default();
     let mut known = Vec::new();

@@ -303,4 +303,4 @@ fn listed(names: &[String]) -> String {
 }
 
 /// The minimum time between two steps.
-pub(crate) const LEAST_STEP: SignedDuration = SignedDuration::from_millis(1);
+pub(crate) const MIN_STEP: SignedDuration = SignedDuration::from_millis(1);

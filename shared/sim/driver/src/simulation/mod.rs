@@ -206,7 +206,7 @@ impl Run {
             let sample = after(self.sampled, SAMPLE);
             let dues = [self.timeline.next(), self.active.next_end(), Some(sample), Some(target)];
             let limit =
-                dues.into_iter().flatten().min().unwrap_or(target).max(after(now, actions::LEAST_STEP)).min(target);
+                dues.into_iter().flatten().min().unwrap_or(target).max(after(now, actions::MIN_STEP)).min(target);
             self.step_to(limit)?;
         }
     }
