@@ -142,14 +142,17 @@ bench-plan: ## Time nodeless plan as a process, on exports of several workloads
 	cargo build --release -p nodeless-workloads --example export
 	python3 tests/bench/plan.py $${CARGO_TARGET_DIR:-target}/release/nodeless $${CARGO_TARGET_DIR:-target}/release/examples/export
 
-# What CI runs. Tests that are deployed wait most of the time, and linting needs builds of its own, so they run beside the others.
+# What CI runs. The tests that are deployed wait most of the time, so they begin as soon as the functions are built, while the tests in
+# Rust are built and run.
 .PHONY: ci
 ci: fmt-check venv ## Run everything that must pass before a change lands
-	cargo test --workspace --all-features --no-run
-	NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(MAKE) --jobs=3 --output-sync=target test-rust test-deployed test-docs checks
+	cargo build --workspace --all-features --bins
+	NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(MAKE) --jobs=3 --output-sync=target test-deployed test-rust test-docs checks
 
 .PHONY: checks
-checks: lint doc shipped test-terraform deny-offline ## Run what needs no running process: lints, documentation, what ships, Terraform, licences
+# In this order, because cargo builds one command at a time in a target directory: the first two leave it to the tests.
+checks: ## Run what needs no running process: Terraform, fuzz targets, lints, documentation, what ships, licences
+	$(MAKE) --jobs=1 test-terraform fuzz lint doc shipped deny-offline
 
 .PHONY: deny-offline
 deny-offline: ## Check licences and duplicate crates where cargo-deny is installed
