@@ -262,6 +262,8 @@ struct Engine<'a, 'p, 'q> {
     placed: Vec<(usize, usize, u32)>,
     /// The work of the plan, without that of the NodePools.
     work: Work,
+    /// The work limit of this attempt, for the assignment of pods and, all NodePools together, for packing them.
+    max_work: Option<u64>,
 }
 
 impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
@@ -272,7 +274,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         by_priority: bool,
         known: &'p Known,
     ) -> Self {
-        let max_work = prepared.options.max_work.map(|max| max >> known.attempts);
+        let max_work = prepared.options.max_work.map(|max| max >> known.halvings);
         let mut pools = prepared.of(input, max_work);
         let (options, resources) = (prepared.options, prepared.resources.clone());
         let mut topology = Topology::new(input, groups, &mut pools);
@@ -281,7 +283,8 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         let nodes = nodes::of(input, &resources, &classes, &mut topology);
         let mut work = Work::at_most(max_work);
         let running: usize = input.bound_pods.iter().map(|node| node.pods.len()).sum();
-        work.add(input.pods.len() * WORK_PER_POD + running * WORK_PER_RUNNING_POD + nodes.len() * WORK_PER_NODE);
+        let reading = input.pods.len() * WORK_PER_POD + running * WORK_PER_RUNNING_POD + nodes.len() * WORK_PER_NODE;
+        work.add_beyond_limit(reading);
         let count = |pods: &[usize]| u32::try_from(pods.len()).unwrap_or(u32::MAX);
         Self {
             input,
@@ -301,6 +304,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
             bins: pools.iter().map(|_| Vec::new()).collect(),
             placed: Vec::new(),
             work,
+            max_work,
             topology,
             classes,
             pools,
@@ -379,12 +383,16 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         self.fill_opened(level, &mut units);
         let context = Context { classes: &self.classes, level, options: &self.options };
         let mut left: Option<Reservations> = None;
+        let mut spent: u64 = self.pools.iter().map(|pool| pool.work.done).sum();
         for (pool, bins) in self.pools.iter_mut().zip(&mut self.bins) {
+            spent -= pool.work.done;
+            pool.work.share_limit(self.max_work, spent);
             if left.as_ref().is_some_and(|left| pool.reservations.lower_to(left)) {
                 pool.reprice();
                 self.changes += 1;
             }
             bins.extend(packing::pack(pool, context, &mut units, &mut self.topology));
+            spent += pool.work.done;
             left = Some(left.map_or_else(|| pool.reservations.clone(), |left| left.with(&pool.reservations)));
         }
         for pool in &mut self.pools {

@@ -13,7 +13,7 @@ use crate::filling::{Demand, Filled, Filler, Scratch, Stock};
 use crate::hosts::HostCounts;
 use crate::merging;
 use crate::minimum_nodes::Forced;
-use crate::pools::{BASE, FLEXIBLE, Pool, SetId};
+use crate::pools::{BASE, FLEXIBLE, MIN_SAVING_OF_FEW_TYPES, Pool, SetId};
 use crate::problem::MinValuesPolicy;
 use crate::shape_ranking::{Try, valued};
 use crate::topology::Topology;
@@ -385,17 +385,19 @@ fn is_inflexible(pool: &Pool<'_>, bin: &Bin) -> bool {
 }
 
 impl Filled {
-    /// Cheaper for the value of its pods; at the same price the one with more value. Where the first pods have to share
-    /// a node, the one with more of them.
+    /// Cheaper for the value of its pods, with few types by at least [`MIN_SAVING_OF_FEW_TYPES`]; at the same price the one with
+    /// more value. Where the first pods have to share a node, the one with more of them.
     fn is_better_than(&self, other: &Self, first_gather: bool) -> bool {
         let anchored = |filled: &Self| filled.bin.contents.first().map_or(0, |(_, count)| *count);
         if first_gather && anchored(self) != anchored(other) {
             return anchored(self) > anchored(other);
         }
-        if self.inflexible != other.inflexible {
-            return other.inflexible;
-        }
         let (mine, theirs) = ((self.price + NODE) * other.worth, (other.price + NODE) * self.worth);
+        match (self.inflexible, other.inflexible) {
+            (true, false) => return mine < theirs * (1.0 - MIN_SAVING_OF_FEW_TYPES),
+            (false, true) => return mine * (1.0 - MIN_SAVING_OF_FEW_TYPES) <= theirs,
+            _ => {}
+        }
         let tolerance = EQUAL * mine.abs().max(theirs.abs());
         mine < theirs - tolerance || (mine <= theirs + tolerance && self.worth > other.worth * (1.0 + EQUAL))
     }

@@ -94,9 +94,13 @@ pub(crate) struct Offer {
 /// another.
 pub(crate) const FLEXIBLE: usize = 10;
 
+/// A spot node of fewer types is planned if it costs less than any other by more than this fraction: nodes with several GPUs, for
+/// example, of which few types have as many, and the others cost a multiple.
+pub(crate) const MIN_SAVING_OF_FEW_TYPES: f64 = 0.05;
+
 impl Offer {
-    /// How much of the capacity of a type is used for pods: of a spot type, as much as [`FLEXIBLE`] types have, if there are as
-    /// many with the same resources.
+    /// How much of the capacity of a type is used for pods: of a spot type, as much as [`FLEXIBLE`] types have, if as many have
+    /// nearly as much.
     pub(crate) fn usable_room<'r>(&'r self, choice: &Choice, room: &'r [i64]) -> &'r [i64] {
         self.flexible.get(&choice.kind).map_or(room, |usable| usable)
     }
@@ -422,8 +426,8 @@ impl<'a> Pool<'a> {
         Rc::new(Offer { id: self.offers, choices, by_type, shapes, flexible })
     }
 
-    /// What the [`FLEXIBLE`] types have in common that are closest to a type's capacity; `None` if as many have all of it, or
-    /// fewer have the same resources.
+    /// What the [`FLEXIBLE`] types have in common that are closest to a type's capacity; `None` if as many have all of it, or if
+    /// that leaves more of the capacity unused than fewer types have to save.
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
     fn flexible(&self, choice: &Choice, choices: &[Choice]) -> Option<Amounts> {
         let room = |choice: &Choice| &self.types[choice.kind].room;
@@ -441,7 +445,8 @@ impl<'a> Pool<'a> {
         close.sort_by(|(a, _), (b, _)| b.total_cmp(a));
         close.truncate(FLEXIBLE);
         let common = |place: usize| close.iter().map(|(_, other)| room(other)[place]).fold(own[place], i64::min);
-        (close.len() == FLEXIBLE).then(|| (0..own.len()).map(common).collect())
+        let last = close.get(FLEXIBLE - 1).map_or(0.0, |(share, _)| *share);
+        (last >= 1.0 - MIN_SAVING_OF_FEW_TYPES).then(|| (0..own.len()).map(common).collect())
     }
 
     /// The price of a pod of a class if fractions of nodes of a set could be launched; `None` if no instance type fits.

@@ -20,6 +20,18 @@ impl Work {
         self.done = self.done.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
     }
 
+    /// Work that is done whatever the limit, such as reading the input.
+    pub(crate) fn add_beyond_limit(&mut self, count: usize) {
+        self.add(count);
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        self.max = self.max.map(|max| max.saturating_add(count));
+    }
+
+    /// Lowers the limit so that the work here and the work elsewhere together do not exceed the limit of one.
+    pub(crate) fn share_limit(&mut self, total: Option<u64>, elsewhere: u64) {
+        self.max = total.map(|total| total.saturating_sub(elsewhere));
+    }
+
     pub(crate) fn is_used_up(&self) -> bool {
         self.max.is_some_and(|max| self.done >= max)
     }

@@ -79,6 +79,27 @@ fn spot_nodes_can_be_many_types() {
     assert!(fewest >= Some(10), "{:?}", chosen(&solution));
 }
 
+/// The names of the types of the nodes for 16 pods, if twelve types hold eight of them and one, which costs less by this fraction for
+/// each pod, holds all.
+fn chosen_beside_a_cheaper_type(saving: f64) -> Vec<String> {
+    let price = 0.4;
+    let mut types: Vec<InstanceType> =
+        (0..12).map(|index| instance_type("a9", &format!("{index}xlarge"), "amd64", (8, 16, 0), price)).collect();
+    types.push(instance_type("b9", "large", "amd64", (16, 32, 0), 2.0 * price * (1.0 - saving)));
+    let mut pool = node_pool("default");
+    pool.template.requirements = Requirements::from([(labels::CAPACITY_TYPE, Requirement::one_of(["spot"]))]);
+    let pods = pods(16, 990, 1024);
+    let mut problem = problem(&pods, std::slice::from_ref(&pool));
+    problem.node_pools[0].instance_types = types.into();
+    chosen(&solve_checked(&problem)).into_iter().map(|name| name[..2].to_owned()).collect()
+}
+
+#[test]
+fn a_spot_node_of_few_types_is_planned_if_it_saves_more_than_a_twentieth() {
+    assert_eq!(chosen_beside_a_cheaper_type(0.03), ["a9", "a9"]);
+    assert_eq!(chosen_beside_a_cheaper_type(0.08), ["b9"]);
+}
+
 #[test]
 fn a_node_holds_no_more_pods_than_the_options_say() {
     let pods = pods(100, 100, 128);

@@ -14,6 +14,10 @@ pub(super) struct Known {
     /// Classes that are left out, because the pods that they depend on are unschedulable.
     pub(super) left_out: HashSet<usize>,
     pub(super) attempts: u32,
+    /// How often the work limit of an attempt was halved, so that all of them together are limited too.
+    pub(super) halvings: u32,
+    /// Whether an attempt has reached its work limit.
+    pub(super) limited: bool,
 }
 
 /// After this number of attempts, pods that still depend on other unschedulable pods are left out.
@@ -53,10 +57,23 @@ impl Engine<'_, '_, '_> {
             let most = known.most.entry(binding).or_insert(placed);
             *most = placed.min(*most);
         }
-        if known.attempts > MAX_ATTEMPTS || self.is_out_of_work() {
+        let out_of_work = self.is_out_of_work();
+        // The first attempt that reaches the limit is repeated with the same limit and only the workloads of which it placed pods.
+        known.halvings += u32::from(!out_of_work || known.limited);
+        if out_of_work {
+            known.left_out.extend(self.without_placements());
+        }
+        if known.attempts > MAX_ATTEMPTS || (out_of_work && known.limited) {
             known.left_out.extend(adrift);
         }
+        known.limited |= out_of_work;
         Some(known)
+    }
+
+    /// The classes of which no pod was placed.
+    fn without_placements(&self) -> impl Iterator<Item = usize> {
+        let all = self.classes.list.iter().zip(&self.pending).enumerate();
+        all.filter(|(_, (class, pending))| class.pods.len() <= **pending as usize).map(|(class, _)| class)
     }
 
     /// Whether pods of a class are where they are only because of pods that are missing now.

@@ -38,7 +38,7 @@ impl<'q> Engine<'_, '_, 'q> {
 
     /// Adds the reasons for which pending pods could not be scheduled, and returns whether limits are among them.
     fn explain(&mut self, queues: Vec<std::vec::IntoIter<usize>>, solution: &mut Solution) -> bool {
-        let (mut limited, out_of_work) = (false, self.is_out_of_work());
+        let (mut limited, out_of_work) = (false, self.is_out_of_work() || self.known.limited);
         let launchable = RefCell::default();
         let mut explained = 0;
         for (index, queue) in queues.into_iter().enumerate() {
