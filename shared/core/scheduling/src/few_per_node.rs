@@ -6,9 +6,8 @@
 
 use crate::bin::Unit;
 use crate::filling::Demand;
-use crate::pools::{BASE, SetId};
+use crate::pools::BASE;
 use std::cmp::Reverse;
-use std::collections::HashMap;
 
 /// A group that needs this fraction of the remaining nodes gets a place on the next one.
 const MOST: f64 = 0.7;
@@ -20,56 +19,77 @@ pub(crate) struct FewPerNode {
     pub(crate) pods_per_node: u32,
 }
 
-/// The pods that are still pending when a node is opened.
+/// The size of the pending pods, by set and of all: kept while pods are placed, because it is needed for each node.
 #[derive(Debug, Default)]
-pub(crate) struct Remaining {
-    /// The number of nodes that a demand needs, and the demand: the most nodes first.
-    needed: Vec<(u32, usize)>,
-    /// The size of the pending pods by set, and of all.
-    by_set: HashMap<SetId, f64>,
+pub(crate) struct PendingSizes {
+    by_set: Vec<f64>,
     all: f64,
 }
 
-impl Remaining {
-    /// `largest` is the size of the largest node that may be opened.
-    pub(crate) fn of(few: &[FewPerNode], demands: &[Demand], units: &[Unit], largest: f64) -> Self {
-        let mut remaining = Self::default();
-        if few.is_empty() {
-            return remaining;
-        }
-        for demand in demands {
-            let size = demand.size * f64::from(units[demand.unit].pending);
-            *remaining.by_set.entry(demand.set).or_default() += size;
-            remaining.all += size;
-        }
-        let needed =
-            few.iter().map(|one| (units[demands[one.demand].unit].pending.div_ceil(one.pods_per_node), one.demand));
-        let mut needed: Vec<(u32, usize)> = needed
-            .filter(|(nodes, demand)| *nodes > 0 && remaining.is_urgent(*nodes, &demands[*demand], largest))
-            .collect();
-        needed.sort_unstable_by_key(|(nodes, demand)| (Reverse(*nodes), *demand));
-        remaining.needed = needed;
-        remaining
+impl PendingSizes {
+    pub(crate) fn of(demands: &[Demand], units: &[Unit]) -> Self {
+        let sets = demands.iter().map(|demand| demand.set + 1).max().unwrap_or(0);
+        let mut sizes = Self { by_set: vec![0.0; sets], all: 0.0 };
+        demands.iter().for_each(|demand| sizes.add(demand, f64::from(units[demand.unit].pending)));
+        sizes
     }
 
-    /// The demands of which a node of this size should take pods first.
-    pub(crate) fn urgent(&self, demands: &[Demand], size: f64) -> Vec<usize> {
-        let urgent = self.needed.iter().filter(|(nodes, demand)| self.is_urgent(*nodes, &demands[*demand], size));
-        urgent.map(|(_, demand)| *demand).collect()
+    /// Removes pods that were placed.
+    pub(crate) fn remove(&mut self, demand: &Demand, pods: u32) {
+        self.add(demand, -f64::from(pods));
+    }
+
+    fn add(&mut self, demand: &Demand, pods: f64) {
+        self.by_set[demand.set] += demand.size * pods;
+        self.all += demand.size * pods;
     }
 
     /// Whether pods need most of the nodes of a size that all pods with the same requirements fill; those without any can be on
     /// every node.
-    fn is_urgent(&self, nodes: u32, demand: &Demand, size: f64) -> bool {
-        let fills =
-            if demand.set == BASE { self.all } else { self.by_set.get(&demand.set).copied().unwrap_or(self.all) };
+    fn are_mostly_on(&self, nodes: u32, demand: &Demand, size: f64) -> bool {
+        let fills = if demand.set == BASE { self.all } else { self.by_set[demand.set] };
         f64::from(nodes) * size >= fills * MOST
+    }
+}
+
+/// The demands of which a node should take pods before others.
+#[derive(Debug)]
+pub(crate) struct Urgent<'s> {
+    sizes: &'s PendingSizes,
+    /// The number of nodes that a demand needs, and the demand: the most nodes first.
+    needed: Vec<(u32, usize)>,
+}
+
+impl<'s> Urgent<'s> {
+    /// `largest` is the size of the largest node that may be opened.
+    pub(crate) fn of(
+        few: &[FewPerNode],
+        demands: &[Demand],
+        units: &[Unit],
+        sizes: &'s PendingSizes,
+        largest: f64,
+    ) -> Self {
+        let needed =
+            few.iter().map(|one| (units[demands[one.demand].unit].pending.div_ceil(one.pods_per_node), one.demand));
+        let mut needed: Vec<(u32, usize)> = needed
+            .filter(|(nodes, demand)| *nodes > 0 && sizes.are_mostly_on(*nodes, &demands[*demand], largest))
+            .collect();
+        needed.sort_unstable_by_key(|(nodes, demand)| (Reverse(*nodes), *demand));
+        Self { sizes, needed }
+    }
+
+    /// The demands of which a node of this size should take pods first.
+    pub(crate) fn on(&self, demands: &[Demand], size: f64) -> Vec<usize> {
+        let urgent =
+            self.needed.iter().filter(|(nodes, demand)| self.sizes.are_mostly_on(*nodes, &demands[*demand], size));
+        urgent.map(|(_, demand)| *demand).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pools::SetId;
 
     const ZONE: SetId = 1;
 
@@ -95,25 +115,29 @@ mod tests {
             .collect()
     }
 
+    fn urgent(few: &[FewPerNode], demands: &[Demand], units: &[Unit], largest: f64, size: f64) -> Vec<usize> {
+        Urgent::of(few, demands, units, &PendingSizes::of(demands, units), largest).on(demands, size)
+    }
+
     #[test]
     fn groups_that_need_most_of_the_remaining_nodes_come_first() {
         // 100 pods on nodes of ten are ten nodes: groups of seven pods and more are urgent.
         let demands: Vec<Demand> = (0..5).map(|unit| demand(unit, BASE)).collect();
         let units = units(&[6, 7, 9, 0, 78]);
-        let remaining = Remaining::of(&few(&[(0, 1), (1, 1), (2, 1), (3, 1)]), &demands, &units, 20.0);
-        assert_eq!(remaining.urgent(&demands, 10.0), [2, 1]);
+        let on = |size: f64| urgent(&few(&[(0, 1), (1, 1), (2, 1), (3, 1)]), &demands, &units, 20.0, size);
+        assert_eq!(on(10.0), [2, 1]);
         // Smaller nodes are more nodes.
-        assert!(remaining.urgent(&demands, 5.0).is_empty());
-        assert_eq!(remaining.urgent(&demands, 20.0), [2, 1, 0]);
+        assert!(on(5.0).is_empty());
+        assert_eq!(on(20.0), [2, 1, 0]);
     }
 
     #[test]
     fn pods_that_may_share_a_node_need_fewer() {
         let demands: Vec<Demand> = (0..2).map(|unit| demand(unit, BASE)).collect();
         let units = units(&[10, 90]);
-        let urgent = |each: u32| Remaining::of(&few(&[(0, each)]), &demands, &units, 10.0).urgent(&demands, 10.0);
-        assert_eq!(urgent(1), [0]);
-        assert!(urgent(2).is_empty());
+        let with = |each: u32| urgent(&few(&[(0, each)]), &demands, &units, 10.0, 10.0);
+        assert_eq!(with(1), [0]);
+        assert!(with(2).is_empty());
     }
 
     #[test]
@@ -121,13 +145,23 @@ mod tests {
         let demands = [demand(0, ZONE), demand(1, ZONE), demand(2, 2), demand(3, BASE)];
         let units = units(&[3, 27, 300, 3]);
         // Three of three nodes in the zone, but of 33 nodes in all zones.
-        let remaining = Remaining::of(&few(&[(0, 1), (3, 1)]), &demands, &units, 10.0);
-        assert_eq!(remaining.urgent(&demands, 10.0), [0]);
+        assert_eq!(urgent(&few(&[(0, 1), (3, 1)]), &demands, &units, 10.0, 10.0), [0]);
+    }
+
+    #[test]
+    fn pods_that_were_placed_do_not_count() {
+        let demands: Vec<Demand> = (0..2).map(|unit| demand(unit, ZONE)).collect();
+        let (before, after) = (units(&[5, 95]), units(&[5, 5]));
+        let mut sizes = PendingSizes::of(&demands, &before);
+        let few = few(&[(0, 1)]);
+        assert!(Urgent::of(&few, &demands, &before, &sizes, 10.0).on(&demands, 10.0).is_empty());
+        sizes.remove(&demands[1], 90);
+        assert_eq!(Urgent::of(&few, &demands, &after, &sizes, 10.0).on(&demands, 10.0), [0]);
     }
 
     #[test]
     fn without_such_groups_no_pod_is_urgent() {
         let demands = [demand(0, BASE)];
-        assert!(Remaining::of(&[], &demands, &units(&[100]), 10.0).urgent(&demands, 10.0).is_empty());
+        assert!(urgent(&[], &demands, &units(&[100]), 10.0, 10.0).is_empty());
     }
 }

@@ -8,7 +8,7 @@
 use crate::bin::{Bin, Context, NODE, Unit, holding, min_share};
 use crate::classes::{Class, Classes};
 use crate::dense;
-use crate::few_per_node::{FewPerNode, Remaining};
+use crate::few_per_node::{FewPerNode, PendingSizes, Urgent};
 use crate::filling::{Demand, Filled, Filler, Scratch, Stock};
 use crate::hosts::HostCounts;
 use crate::merging;
@@ -75,6 +75,8 @@ pub(crate) fn pack(
                 next: 0.0,
                 nodes_cost: false,
                 few_per_node: Vec::new(),
+                sizes: PendingSizes::default(),
+                of_unit: Vec::new(),
             };
             bins.extend(packer.pack(units));
             // Prices change when a reservation is used up.
@@ -138,6 +140,10 @@ struct Packer<'p, 'a, 'c, 't> {
     /// Whether topology requires more nodes than the resources do, as of the last computation.
     nodes_cost: bool,
     few_per_node: Vec<FewPerNode>,
+    /// The size of what is pending, while there are such demands.
+    sizes: PendingSizes,
+    /// The demand of a unit, if it has one.
+    of_unit: Vec<Option<usize>>,
 }
 
 impl<'c> Packer<'_, '_, 'c, '_> {
@@ -163,6 +169,9 @@ impl<'c> Packer<'_, '_, 'c, '_> {
                 let mut used_up = 0;
                 for (unit, count) in taken {
                     units[unit].pending -= count * alike;
+                    if let Some(demand) = self.of_unit.get(unit).copied().flatten() {
+                        self.sizes.remove(&self.demands[demand], count * alike);
+                    }
                     used_up += usize::from(units[unit].pending == 0);
                 }
                 for (class, count) in &best.contents {
@@ -202,6 +211,12 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         let by_priority = self.context.classes.by_priority;
         self.few_per_node =
             if by_priority { Vec::new() } else { self.demands.iter().enumerate().filter_map(few).collect() };
+        self.of_unit.clear();
+        if !self.few_per_node.is_empty() {
+            self.sizes = PendingSizes::of(&self.demands, units);
+            self.of_unit.resize(units.len(), None);
+            self.demands.iter().enumerate().for_each(|(place, demand)| self.of_unit[demand.unit] = Some(place));
+        }
     }
 
     /// The order in which nodes are opened for demands: first demands that require the most nodes, then those that the fewest
@@ -253,7 +268,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         let tries = std::mem::take(self.tries.get_mut(&set)?);
         let sizes = tries.iter().filter(|shape| shape.worth <= largest).map(|shape| self.size_of(shape));
         let most = sizes.fold(0.0, f64::max);
-        let remaining = Remaining::of(&self.few_per_node, &self.demands, units, most);
+        let first = Urgent::of(&self.few_per_node, &self.demands, units, &self.sizes, most);
         if !self.few_per_node.is_empty() {
             self.pool.work.add(self.demands.len() / DEMANDS_AT_ONCE + 1);
         }
@@ -270,7 +285,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
             if !dense::fits(requests, &self.pool.types[shape.kind].room) {
                 continue;
             }
-            let urgent = remaining.urgent(&self.demands, self.size_of(shape));
+            let urgent = first.on(&self.demands, self.size_of(shape));
             let mut filler = Filler {
                 urgent: &urgent,
                 pool: self.pool,
