@@ -61,7 +61,8 @@ impl Running {
             while pods.len() > self.pods_per_node {
                 pods.swap_remove(draw.below(pods.len()));
             }
-            Some(place(index, &pool, kind, zone, price, pods))
+            let offering = Offered { zone, capacity_type: CapacityType::OnDemand, price };
+            Some(place(index, &pool, kind, offering, pods))
         });
         let places = places.collect();
         Workload { node_pools: vec![pool], instance_types, places, daemon_sets, ..Workload::default() }
@@ -95,16 +96,18 @@ fn ago(hours: i64) -> Timestamp {
     NOW - SignedDuration::from_hours(hours)
 }
 
-pub(crate) fn place(
-    index: usize,
-    pool: &NodePool,
-    kind: &InstanceType,
-    zone: &str,
-    price: f64,
-    pods: Vec<Pod>,
-) -> Place {
+/// How the machine of a node is bought.
+#[derive(Clone, Copy)]
+pub(crate) struct Offered<'o> {
+    pub(crate) zone: &'o str,
+    pub(crate) capacity_type: CapacityType,
+    pub(crate) price: f64,
+}
+
+pub(crate) fn place(index: usize, pool: &NodePool, kind: &InstanceType, offered: Offered<'_>, pods: Vec<Pod>) -> Place {
+    let Offered { zone, capacity_type, price } = offered;
     let name = format!("ip-10-{}-{}-{}.ec2.internal", index >> 16, (index >> 8) & 255, index & 255);
-    let node_labels = node_labels(&name, pool, kind, zone);
+    let node_labels = node_labels(&name, pool, kind, offered);
     let id = format!("i-{index:017x}");
     let node = Node {
         uid: format!("uid-{name}"),
@@ -122,7 +125,7 @@ pub(crate) fn place(
         id,
         instance_type: kind.name.clone(),
         zone: zone.into(),
-        capacity_type: CapacityType::OnDemand,
+        capacity_type,
         price,
         image_id: "ami-1".into(),
         private_dns_name: Some(name.clone()),
@@ -168,7 +171,7 @@ pub(crate) fn bound(pod: Pod, node: &str) -> Pod {
     }
 }
 
-fn node_labels(name: &str, pool: &NodePool, kind: &InstanceType, zone: &str) -> StringMap {
+fn node_labels(name: &str, pool: &NodePool, kind: &InstanceType, offered: Offered<'_>) -> StringMap {
     let mut all: Requirements = kind.requirements.clone();
     all.remove(labels::ZONE);
     all.remove(labels::CAPACITY_TYPE);
@@ -177,8 +180,8 @@ fn node_labels(name: &str, pool: &NodePool, kind: &InstanceType, zone: &str) -> 
     let own = [
         (labels::NODE_POOL, pool.name.as_str()),
         (labels::EC2_NODE_CLASS, pool.template.node_class.as_str()),
-        (labels::ZONE, zone),
-        (labels::CAPACITY_TYPE, CapacityType::OnDemand.as_str()),
+        (labels::ZONE, offered.zone),
+        (labels::CAPACITY_TYPE, offered.capacity_type.as_str()),
         (labels::HOSTNAME, name),
         (labels::REGISTERED, "true"),
         (labels::INITIALIZED, "true"),

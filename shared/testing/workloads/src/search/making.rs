@@ -6,7 +6,7 @@ use super::relations::{RACK, topologies};
 use crate::catalog::{self, ZONES};
 use crate::draw::Draw;
 use crate::pools::node_pool;
-use crate::running::place;
+use crate::running::{Offered, place};
 use crate::workload::{Place, Workload};
 use nodeless_model::{
     CapacityType, InstanceType, InstanceTypes, NodePool, Pod, Quantity, Requirement, Requirements, ResourceList, Taint,
@@ -89,7 +89,8 @@ fn places(of: &Combination, pool: &NodePool, types: &[InstanceType]) -> Vec<Plac
         dealt[index % nodes].push(pod);
     }
     let one = |(index, pods): (usize, Vec<Pod>)| {
-        let mut place = place(index, pool, kind, ZONES[index % ZONES.len()], kind.offerings[0].price, pods);
+        let (zone, price) = (ZONES[index % ZONES.len()], kind.offerings[0].price);
+        let mut place = place(index, pool, kind, Offered { zone, capacity_type: CapacityType::OnDemand, price }, pods);
         let rack = &racks[index / ZONES.len() % racks.len()];
         place.node.labels.insert(RACK.into(), rack.clone());
         place.claim.status.labels.insert(RACK.into(), rack.clone());
