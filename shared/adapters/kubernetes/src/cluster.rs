@@ -7,7 +7,7 @@ use crate::kinds::{
     NodePools, Nodes, PersistentVolumeClaims, PersistentVolumes, Pods, StorageClasses,
 };
 use crate::recent::Recent;
-use crate::store::{Store, list_once, list_raw, next};
+use crate::store::{Store, list_once, list_selected, next, separate};
 use crate::watch::WatchError;
 use crate::{buffers, claims, deployments, events, node_classes, nodes, pods};
 use async_trait::async_trait;
@@ -129,24 +129,22 @@ impl KubeCluster {
     /// The nodes of instances whose nodes have not been initialized. Only nodes that are not initialized are listed, and they are
     /// cached for the changes that follow.
     async fn joining_nodes(&self, sought: &[&SoughtNode]) -> Result<(Vec<Node>, Vec<InvalidObject>), PortError> {
-        let (mut nodes, mut invalid) = (Vec::new(), Vec::new());
         if sought.is_empty() {
-            return Ok((nodes, invalid));
+            return Ok((Vec::new(), Vec::new()));
         }
         let ids: BTreeSet<&str> = sought.iter().map(|node| node.provider_id.as_str()).collect();
         let params = ListParams::default().labels(NOT_INITIALIZED);
-        let listed = list_raw::<Nodes>(&self.connection, &params, |object, taken| match taken {
+        let listed = list_selected::<Nodes, _>(&self.connection, &params, |object, taken| match taken {
             Ok(node) if node.provider_id.as_deref().is_some_and(|id| ids.contains(id)) => {
                 if let Ok(object) = serde_json::from_str(object.get()) {
                     self.recent.keep(&api::object(api::NODES, &node.name), object);
                 }
-                nodes.push(node);
+                Some(Ok(node))
             }
-            Ok(_) => {}
-            Err(object) => invalid.push(object),
+            Ok(_) => None,
+            Err(object) => Some(Err(object)),
         });
-        listed.await?;
-        Ok((nodes, invalid))
+        Ok(separate(listed.await?))
     }
 
     /// The node of an instance by the name that it had when it joined.

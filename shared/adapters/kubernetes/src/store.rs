@@ -218,32 +218,48 @@ pub(crate) async fn list_once<K: Kind>(
     connection: &Connection,
     params: &ListParams,
 ) -> Result<(Vec<K::Model>, Vec<InvalidObject>), PortError> {
-    let (mut objects, mut invalid) = (Vec::new(), Vec::new());
-    list_raw::<K>(connection, params, |_, taken| match taken {
-        Ok(taken) => objects.push(taken),
-        Err(object) => invalid.push(object),
-    })
-    .await?;
-    Ok((objects, invalid))
+    Ok(separate(list_selected::<K, _>(connection, params, |_, taken| Some(taken)).await?))
 }
 
-/// Lists objects of a kind without caching them. `each` is called with every object and its decoded form.
-pub(crate) async fn list_raw<K: Kind>(
+/// The decoded objects of a list, and the faulty ones.
+pub(crate) fn separate<T>(listed: Vec<Result<T, InvalidObject>>) -> (Vec<T>, Vec<InvalidObject>) {
+    let (mut objects, mut invalid) = (Vec::with_capacity(listed.len()), Vec::new());
+    for taken in listed {
+        match taken {
+            Ok(taken) => objects.push(taken),
+            Err(object) => invalid.push(object),
+        }
+    }
+    (objects, invalid)
+}
+
+/// Lists objects of a kind without caching them, and returns what `select` makes of every object and its decoded form. It is called
+/// again for objects that are listed twice.
+pub(crate) async fn list_selected<K: Kind, T: Send>(
     connection: &Connection,
     params: &ListParams,
-    mut each: impl FnMut(&RawValue, Result<K::Model, InvalidObject>) + Send,
-) -> Result<(), PortError> {
+    mut select: impl FnMut(&RawValue, Result<K::Model, InvalidObject>) -> Option<T> + Send,
+) -> Result<Vec<T>, PortError> {
     let operation = format!("Kubernetes list {}", K::NAME);
-    watch::list(connection, &operation, K::PATH, params, |object| {
-        let taken = take::<K>(object).map_err(|message| {
-            let ((namespace, name), _) = split(watch::identity(object));
-            InvalidObject { kind: K::NAME.to_owned(), name: qualified(&namespace, &name), message }
-        });
-        each(object, taken);
-    })
-    .await
-    .map_err(explain_missing::<K>)?;
-    Ok(())
+    let mut selected = Vec::new();
+    let mut once = async || {
+        selected.clear();
+        watch::list(connection, &operation, K::PATH, params, |object| {
+            let taken = take::<K>(object).map_err(|message| {
+                let ((namespace, name), _) = split(watch::identity(object));
+                InvalidObject { kind: K::NAME.to_owned(), name: qualified(&namespace, &name), message }
+            });
+            selected.extend(select(object, taken));
+        })
+        .await
+    };
+    let listed = match once().await {
+        // The continue token expired during the list. A second list starts at the current resourceVersion.
+        Err(failed) if failed.is(410) => once().await,
+        listed => listed,
+    };
+    listed.map_err(explain_missing::<K>)?;
+    Ok(selected)
 }
 
 #[cfg(test)]

@@ -131,6 +131,30 @@ async fn a_node_is_found_by_its_provider_id() {
     assert!(cluster.nodes_of("aws:///us-east-1a/i-n2", Some("n1")).await.unwrap().is_empty());
 }
 
+#[tokio::test]
+async fn a_list_starts_again_when_its_continue_token_has_expired() {
+    let world = World::installed().await;
+    // More pods than a page has.
+    for index in 0..700 {
+        world.create(&PODS, pod(&format!("p{index}"), Some("n1")));
+    }
+    let cluster = world.cluster();
+    world.requests();
+    assert_eq!(cluster.pods_on("n1").await.unwrap().len(), 700);
+    let pages = world.requests();
+    let [first, second] = &pages[..] else { panic!("{pages:#?}") };
+    let (path, _) = second.split_once("&continue=").expect("the second page continues the first");
+    assert_eq!(path, first);
+    let expired = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}"#;
+    let continued: &'static str = format!("{first}&continue=").leak();
+    world.answer(continued, [(410, expired.to_owned())]);
+    assert_eq!(cluster.pods_on("n1").await.unwrap().len(), 700);
+    assert_eq!(world.requests().len(), 4, "two pages, and both again");
+    // It does not go on for ever.
+    world.answer(continued, [(410, expired.to_owned()), (410, expired.to_owned())]);
+    assert!(cluster.pods_on("n1").await.is_err());
+}
+
 fn sought(name: &str, joining: bool) -> SoughtNode {
     let provider_id = format!("aws:///us-east-1a/i-{name}");
     SoughtNode { provider_id, name: Some(name.to_owned()).filter(|_| !joining), joining }
