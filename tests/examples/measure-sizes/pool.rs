@@ -18,6 +18,9 @@ const POLL: Duration = Duration::from_millis(100);
 /// How often EventBridge sends the heartbeat and the sweep.
 const SCHEDULE: Duration = Duration::from_secs(60);
 
+/// EC2 throttles the tags of hundreds of instances that join at once.
+const THROTTLED: &str = "was throttled: RequestLimitExceeded";
+
 /// A planner and lifecycle functions at work.
 pub(crate) struct Pool {
     stop: Arc<AtomicBool>,
@@ -65,6 +68,7 @@ impl Pool {
         for _ in 0..LIFECYCLES {
             let mut function = stage.function(&binary("lifecycle")).await;
             function.set_timeout(Duration::from_secs(90));
+            function.allow_problem(THROTTLED);
             lifecycles.push(tokio::spawn(reconcile(function, Arc::clone(&batches), gauge.clone())));
         }
         let planner = tokio::spawn(plan(Arc::clone(stage), planner, Arc::clone(&stop), gauge.clone()));
