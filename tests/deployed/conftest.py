@@ -38,6 +38,34 @@ def ministack(mirror: Path, logs: Path) -> Iterator[Ministack]:  # noqa: ARG001 
         yield running
 
 
+# The tests that take minutes, the longest first: one is the first of each worker, so that none begins when the others are done.
+LONGEST = [
+    "test_first_hour.py::test_every_step_is_done_and_nothing_is_left",
+    "test_many_clusters.py::test_a_fault_of_one_cluster_does_not_hold_up_another",
+    "test_documents.py::test_move_back_and_remove_by_hand",
+    "test_documents.py::test_deploy_operate_and_remove",
+    "test_end_to_end.py::test_pods_get_nodes_and_nodes_go_when_pods_are_gone[heartbeat-alone]",
+    "test_end_to_end.py::test_pods_get_nodes_and_nodes_go_when_pods_are_gone[wake]",
+    "test_module.py::test_every_trigger_reaches_its_function_and_destroy_leaves_nothing",
+]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Orders the tests for pytest-xdist's distribution `worksteal`: each worker gets an equal part of the list, and tests from the end
+    of a part go to workers that have nothing left."""
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    long = [item for name in LONGEST for item in items if item.nodeid.endswith(name)]
+    short = [item for item in items if item not in long]
+    ordered: list[pytest.Item] = []
+    for worker in range(workers):
+        size = (len(items) - len(ordered)) // (workers - worker)
+        own = long[worker::workers][:size]
+        fill = size - len(own)
+        ordered += own[:1] + short[:fill] + own[1:]
+        short = short[fill:]
+    items[:] = ordered
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Names the log directory, and shows the ends of the logs, when a test fails."""
