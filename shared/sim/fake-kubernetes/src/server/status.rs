@@ -42,8 +42,15 @@ pub struct Status {
     pub causes: Vec<Cause>,
     /// Seconds after which a retry may succeed.
     pub retry_after_seconds: Option<u32>,
-    /// The continue token with which a list goes on whose own token has expired.
-    pub continue_token: Option<String>,
+    /// How a list goes on whose continue token has expired.
+    pub list: Option<Box<ListMeta>>,
+}
+
+/// The metadata of a list in an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListMeta {
+    /// The continue token of the next page.
+    pub continue_token: String,
 }
 
 /// An error of one field.
@@ -93,7 +100,7 @@ impl Status {
             subject: None,
             causes: Vec::new(),
             retry_after_seconds: None,
-            continue_token: None,
+            list: None,
         }
     }
 
@@ -123,7 +130,7 @@ impl Status {
     /// Adds the token with which a list goes on.
     #[must_use]
     pub fn continued_by(mut self, token: String) -> Self {
-        self.continue_token = Some(token);
+        self.list = Some(Box::new(ListMeta { continue_token: token }));
         self
     }
 
@@ -227,8 +234,8 @@ impl Status {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "reason": self.reason, "code": self.code,
         });
-        if let Some(token) = &self.continue_token {
-            status["metadata"]["continue"] = json!(token);
+        if let Some(list) = &self.list {
+            status["metadata"]["continue"] = json!(list.continue_token);
         }
         if !details.is_empty() {
             status["details"] = Value::Object(details);
