@@ -14,6 +14,7 @@ use nodeless_model::{
     CapacityType, ConditionStatus, InstanceType, Node, NodeClaim, NodePool, Phase, Pod, Requirement, Requirements,
     ResourceList, StringMap, labels,
 };
+use nodeless_scheduling::{ChosenOffering, Solution};
 
 /// A cluster in which some pods were deleted since its nodes were launched.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +67,27 @@ impl Running {
         });
         let places = places.collect();
         Workload { node_pools: vec![pool], instance_types, places, daemon_sets, ..Workload::default() }
+    }
+}
+
+impl Workload {
+    /// The cluster two days after the launches of a plan: each node is the cheapest of its launch, and runs the pods that it was
+    /// planned for. Pods without a launch stay pending.
+    #[must_use]
+    pub fn launched(&self, solution: &Solution) -> Self {
+        let mut pending: Vec<Option<Pod>> = self.pending.iter().cloned().map(Some).collect();
+        let mut places = self.places.clone();
+        for launch in &solution.launches {
+            let pods = launch.pods.iter().filter_map(|pod| pending[*pod].take()).collect();
+            let pool = self.node_pools.iter().find(|pool| pool.name == launch.node_pool);
+            let kind = self.instance_types.iter().find(|kind| kind.name == launch.offering.instance_type);
+            if let (Some(pool), Some(kind)) = (pool, kind) {
+                let ChosenOffering { zone, capacity_type, price, .. } = &launch.offering;
+                let offered = Offered { zone, capacity_type: *capacity_type, price: *price };
+                places.push(place(places.len(), pool, kind, offered, pods));
+            }
+        }
+        Self { pending: pending.into_iter().flatten().collect(), places, ..self.clone() }
     }
 }
 

@@ -1,13 +1,12 @@
 //! A cluster with its pods, as values of the model.
 
-use crate::running::{Offered, place};
 use nodeless_disruption::{Cluster, ClusterNode};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{
     DaemonSet, InstanceTypes, Node, NodeClaim, NodePool, Pod, PodDisruptionBudget, Quantity, Requirements,
     ResourceList, StringMap,
 };
-use nodeless_scheduling::{BoundPods, ChosenOffering, ClusterFacts, PoolOffer, Problem, Solution, existing_node};
+use nodeless_scheduling::{BoundPods, ClusterFacts, PoolOffer, Problem, existing_node};
 use std::collections::BTreeMap;
 
 /// A node, its claim and its pods.
@@ -85,25 +84,6 @@ impl Workload {
             facts: self.facts(),
             ..Cluster::default()
         }
-    }
-
-    /// The cluster two days after the launches of a plan: each node is the cheapest of its launch, and runs the pods that it was
-    /// planned for. Pods without a launch stay pending.
-    #[must_use]
-    pub fn launched(&self, solution: &Solution) -> Self {
-        let mut pending: Vec<Option<Pod>> = self.pending.iter().cloned().map(Some).collect();
-        let mut places = self.places.clone();
-        for launch in &solution.launches {
-            let pods = launch.pods.iter().filter_map(|pod| pending[*pod].take()).collect();
-            let pool = self.node_pools.iter().find(|pool| pool.name == launch.node_pool);
-            let kind = self.instance_types.iter().find(|kind| kind.name == launch.offering.instance_type);
-            if let (Some(pool), Some(kind)) = (pool, kind) {
-                let ChosenOffering { zone, capacity_type, price, .. } = &launch.offering;
-                let offered = Offered { zone, capacity_type: *capacity_type, price: *price };
-                places.push(place(places.len(), pool, kind, offered, pods));
-            }
-        }
-        Self { pending: pending.into_iter().flatten().collect(), places, ..self.clone() }
     }
 
     /// The number of pending and running pods.

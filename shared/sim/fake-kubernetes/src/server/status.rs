@@ -35,7 +35,7 @@ pub struct Status {
     /// The message.
     pub message: String,
     /// Name of the object concerned; unset if there is none.
-    pub name: Option<String>,
+    pub name: Option<Box<str>>,
     /// The resource concerned.
     pub subject: Option<Box<Subject>>,
     /// Detailed causes.
@@ -108,7 +108,7 @@ impl Status {
     #[must_use]
     pub fn about(mut self, resource: &Resource, name: &str) -> Self {
         let (group, kind) = (resource.group.to_string(), resource.plural.to_string());
-        self.name = (!name.is_empty()).then(|| name.to_owned());
+        self.name = (!name.is_empty()).then(|| name.into());
         self.subject = Some(Box::new(Subject { group, kind }));
         self
     }
