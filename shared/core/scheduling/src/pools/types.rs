@@ -7,6 +7,7 @@ use nodeless_model::pod::HostPort;
 use nodeless_model::{
     DaemonSet, InstanceType, NodePool, Quantity, Requirements, ResourceIndex, ResourceList, resources,
 };
+use std::cell::LazyCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -104,10 +105,12 @@ impl<'a> PoolType<'a> {
         resources: &ResourceIndex,
         options: &Options,
     ) -> Self {
-        let node = node_pool.with(&kind.requirements);
+        // Most DaemonSets run on all types, for which nothing has to be computed.
+        let node = LazyCell::new(|| node_pool.with(&kind.requirements));
         let mut daemons = ResourceList::new();
         let mut daemon_ports = Vec::new();
-        let runs = |alternatives: &[Requirements]| alternatives.iter().any(|required| node.intersects(required));
+        let runs =
+            |alternatives: &[Requirements]| alternatives.iter().any(|any| any.is_empty() || node.intersects(any));
         for (set, _) in on_board.0.iter().filter(|(_, alternatives)| runs(alternatives)) {
             daemons.add(&set.template.requests);
             daemon_ports.extend(set.template.host_ports.iter().cloned());
