@@ -39,22 +39,22 @@ pub struct CronError {
 /// The name of a field and the values it may have.
 struct Field {
     name: &'static str,
-    least: u32,
-    most: u32,
+    min: u32,
+    max: u32,
     names: &'static [&'static str],
 }
 
-const MINUTE: Field = Field { name: "minute", least: 0, most: 59, names: &[] };
-const HOUR: Field = Field { name: "hour", least: 0, most: 23, names: &[] };
-const DAY_OF_MONTH: Field = Field { name: "day of month", least: 1, most: 31, names: &[] };
+const MINUTE: Field = Field { name: "minute", min: 0, max: 59, names: &[] };
+const HOUR: Field = Field { name: "hour", min: 0, max: 23, names: &[] };
+const DAY_OF_MONTH: Field = Field { name: "day of month", min: 1, max: 31, names: &[] };
 const MONTH: Field = Field {
     name: "month",
-    least: 1,
-    most: 12,
+    min: 1,
+    max: 12,
     names: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
 };
 const DAY_OF_WEEK: Field =
-    Field { name: "day of week", least: 0, most: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
+    Field { name: "day of week", min: 0, max: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
 
 /// The clocks of no time zone are changed by more than this for daylight saving time.
 const MAX_CHANGE_HOURS: i8 = 2;
@@ -133,13 +133,13 @@ impl Field {
         };
         let any = matches!(range, "*" | "?");
         let (first, last) = if any {
-            (self.least, self.most)
+            (self.min, self.max)
         } else if let Some((first, last)) = range.split_once('-') {
             (self.value(first)?, self.value(last)?)
         } else {
             let value = self.value(range)?;
             // `5/15` means starting at 5.
-            (value, if part.contains('/') { self.most } else { value })
+            (value, if part.contains('/') { self.max } else { value })
         };
         if first > last {
             return Err(format!("the range {range:?} of the {} runs backwards", self.name));
@@ -156,12 +156,12 @@ impl Field {
     fn value(&self, text: &str) -> Result<u32, String> {
         let lower = text.to_ascii_lowercase();
         if let Some(place) = self.names.iter().position(|name| *name == lower) {
-            return Ok(self.least + u32::try_from(place).unwrap_or(0));
+            return Ok(self.min + u32::try_from(place).unwrap_or(0));
         }
         text.parse()
             .ok()
-            .filter(|value| (self.least..=self.most).contains(value))
-            .ok_or_else(|| format!("the {} {text:?} is not between {} and {}", self.name, self.least, self.most))
+            .filter(|value| (self.min..=self.max).contains(value))
+            .ok_or_else(|| format!("the {} {text:?} is not between {} and {}", self.name, self.min, self.max))
     }
 }
 
@@ -217,8 +217,8 @@ impl Cron {
     /// The hours and minutes of the starts of a day that are not before the given ones.
     fn starts_from(&self, (hour, minute): (i8, i8)) -> impl Iterator<Item = (i8, i8)> {
         (hour..24).filter(|candidate| has(self.hours, *candidate)).flat_map(move |candidate| {
-            let least = if candidate == hour { minute } else { 0 };
-            (least..60).filter(|minute| has(self.minutes, *minute)).map(move |minute| (candidate, minute))
+            let min = if candidate == hour { minute } else { 0 };
+            (min..60).filter(|minute| has(self.minutes, *minute)).map(move |minute| (candidate, minute))
         })
     }
 }

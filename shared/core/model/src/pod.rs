@@ -328,7 +328,7 @@ impl Pod {
         self.annotations.get(labels::SURGE_BEFORE_DRAIN).map(|value| SurgeMode::parse(value))
     }
 
-    /// Whether its successor is created first, as far as the pod itself tells: its Deployment may not permit it.
+    /// Whether its successor is created first, as far as the pod itself shows: its Deployment may not permit it.
     #[must_use]
     pub fn is_surged(&self) -> bool {
         self.replica_set.is_some() && matches!(self.surge_mode(), Some(Ok(_)))
