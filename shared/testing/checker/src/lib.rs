@@ -29,7 +29,7 @@ pub fn violations(problem: &Problem<'_>, solution: &Solution, options: &Options)
             name: format!("node {}", node.name),
             labels: &node.requirements,
             taints: &node.taints,
-            room: &node.available,
+            available: &node.available,
             ports: &node.host_ports,
         };
         wrong.extend(place.violations(problem, &pods));
@@ -123,7 +123,7 @@ struct Place<'p> {
     name: String,
     labels: &'p Requirements,
     taints: &'p [Taint],
-    room: &'p ResourceList,
+    available: &'p ResourceList,
     ports: &'p [HostPort],
 }
 
@@ -148,8 +148,8 @@ impl Place<'_> {
                 wrong.push(format!("{}: the volumes of pod {} cannot be used there", self.name, pod.key()));
             }
         }
-        if let Some((name, asked)) = total.iter().find(|(name, asked)| *asked > self.room.get(name)) {
-            wrong.push(format!("{}: {asked} of {name} requested, {} available", self.name, self.room.get(name)));
+        if let Some((name, asked)) = total.iter().find(|(name, asked)| *asked > self.available.get(name)) {
+            wrong.push(format!("{}: {asked} of {name} requested, {} available", self.name, self.available.get(name)));
         }
         wrong
     }
@@ -346,16 +346,16 @@ fn launched(
     with_state.add(labels::REGISTERED, Requirement::one_of(["true"]));
     with_state.add(labels::INITIALIZED, Requirement::one_of(["true"]));
     let taints = &offer.pool.template.taints;
-    let mut room = kind.allocatable();
+    let mut available = kind.allocatable();
     let mut ports = Vec::new();
     for set in problem.daemon_sets {
         let template = &set.template;
         if first_untolerated(taints, template).is_none() && accepts_labels(template, &with_state) {
-            room.subtract(&template.requests);
+            available.subtract(&template.requests);
             ports.extend(template.host_ports.iter().cloned());
         }
     }
-    ask(&Place { name: name.to_owned(), labels: node, taints, room: &room, ports: &ports })
+    ask(&Place { name: name.to_owned(), labels: node, taints, available: &available, ports: &ports })
 }
 
 fn launch_violations(problem: &Problem<'_>, launch: &Launch, options: &Options) -> Vec<String> {

@@ -22,10 +22,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// The maximum processor time of an input: in the search, which only has to detect very slow inputs, and in the table.
-const MOST: [(&str, u64); 4] = [("plan", 3), ("disruption", 20), ("all", 60), ("table", 60)];
+const MAX_SECONDS: [(&str, u64); 4] = [("plan", 3), ("disruption", 20), ("all", 60), ("table", 60)];
 
 /// After this number of changes without a slower input, the search starts elsewhere.
-const PATIENCE: u32 = 12;
+const MAX_ATTEMPTS: u32 = 12;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -79,15 +79,15 @@ fn one(part: &str, input: &Combination) {
 /// Measures inputs, and caches the results of plain ones.
 struct Measure<'p> {
     part: &'p str,
-    most: Duration,
+    max: Duration,
     /// The work of plain pods by input.
     plain: BTreeMap<String, f64>,
 }
 
 impl<'p> Measure<'p> {
     fn new(part: &'p str, limit: &str) -> Self {
-        let seconds = MOST.iter().find(|(name, _)| *name == limit).expect("plan, disruption or all").1;
-        Self { part, most: Duration::from_secs(seconds), plain: BTreeMap::new() }
+        let seconds = MAX_SECONDS.iter().find(|(name, _)| *name == limit).expect("plan, disruption or all").1;
+        Self { part, max: Duration::from_secs(seconds), plain: BTreeMap::new() }
     }
 
     /// The ratio of the work of an input to that of plain pods of the same size, and its result. The ratio of an input that
@@ -105,10 +105,10 @@ impl<'p> Measure<'p> {
 
     /// The counted work of a plan, or the seconds for the other parts.
     fn work(&self, input: &Combination) -> (f64, String) {
-        let most = self.most;
-        let stated = guard::run(&["one", self.part, &input.to_string()], most);
+        let max = self.max;
+        let stated = guard::run(&["one", self.part, &input.to_string()], max);
         if !stated.in_time {
-            return (f64::INFINITY, format!("no answer in {} s", most.as_secs()));
+            return (f64::INFINITY, format!("no answer in {} s", max.as_secs()));
         }
         let stated = stated.lines.concat();
         let work = stated.split([' ', ':']).next().and_then(|word| word.parse().ok());
@@ -126,14 +126,14 @@ fn climb(measure: &mut Measure<'_>, plain: &Combination, fixed: &[&str], end: In
     while Instant::now() < end {
         let mut best = held(Combination::any(plain.pods, &mut draw));
         let (mut ratio, mut measured) = measure.ratio(&best);
-        let mut patience = PATIENCE;
-        while patience > 0 && Instant::now() < end && !measured.starts_with("no answer") {
+        let mut attempts = MAX_ATTEMPTS;
+        while attempts > 0 && Instant::now() < end && !measured.starts_with("no answer") {
             let next = held(best.changed(&mut draw));
             let (worse, stated) = measure.ratio(&next);
             if worse > ratio * 1.05 {
-                (best, ratio, measured, patience) = (next, worse, stated, PATIENCE);
+                (best, ratio, measured, attempts) = (next, worse, stated, MAX_ATTEMPTS);
             } else {
-                patience -= 1;
+                attempts -= 1;
             }
         }
         let best = simpler(measure, best, ratio);

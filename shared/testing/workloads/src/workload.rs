@@ -49,13 +49,13 @@ impl Workload {
     /// The problem of the pending pods.
     #[must_use]
     pub fn problem(&self) -> Problem<'_> {
-        let room = |place: &Place| {
+        let existing = |place: &Place| {
             let pods: Vec<&Pod> = place.pods.iter().collect();
             existing_node(Some(&place.node), Some(&place.claim), &pods, &self.daemon_sets).ok()
         };
         Problem {
             pods: self.pending.iter().collect(),
-            nodes: self.places.iter().filter_map(room).collect(),
+            nodes: self.places.iter().filter_map(existing).collect(),
             node_pools: self.offers(),
             daemon_sets: &self.daemon_sets,
             bound_pods: self.places.iter().map(|it| BoundPods::on(&it.node, it.pods.iter().collect())).collect(),

@@ -214,8 +214,11 @@ impl Search<'_> {
         for pod in pods {
             asked.iter_mut().zip(self.world.pods[*pod].amounts).for_each(|(sum, more)| *sum += more);
         }
-        let fitting =
-            self.world.kinds.iter().filter(|kind| asked.iter().zip(kind.room).all(|(asked, room)| *asked <= room));
+        let fitting = self
+            .world
+            .kinds
+            .iter()
+            .filter(|kind| asked.iter().zip(kind.allocatable).all(|(asked, allocatable)| *asked <= allocatable));
         fitting.map(|kind| kind.prices[zone]).fold(f64::INFINITY, f64::min)
     }
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 const RUNS: usize = 3;
 
 /// The maximum processor time of all runs of a case, including the generation of its workload.
-const MOST: Duration = Duration::from_secs(60);
+const MAX_PROCESSOR_TIME: Duration = Duration::from_secs(60);
 
 /// The argument with which this program runs one case in this process.
 const ONE: &str = "--one-case=";
@@ -51,13 +51,17 @@ fn row(case: &Case) {
     let reach = case.reach.map(|reach| format!("{reach} s")).unwrap_or_default();
     let reach = [reach, case.reach_mib.map(|most| format!("{most} MiB")).unwrap_or_default()];
     let reach = reach.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
-    let stated = guard::run(&[&format!("{ONE}{}", case.name)], MOST);
+    let stated = guard::run(&[&format!("{ONE}{}", case.name)], MAX_PROCESSOR_TIME);
     let answers: Vec<Answer> = stated.lines.iter().filter_map(|line| Answer::parsed(line)).collect();
     let best = answers.iter().min_by(|one, other| one.seconds().total_cmp(&other.seconds()));
     match best {
         Some(answer) => println!("| {} | {} | {reach} |", case.name, answer.cells()),
         None => {
-            let why = if stated.in_time { "failed".to_owned() } else { format!("no answer in {} s", MOST.as_secs()) };
+            let why = if stated.in_time {
+                "failed".to_owned()
+            } else {
+                format!("no answer in {} s", MAX_PROCESSOR_TIME.as_secs())
+            };
             println!("| {} | {why} | | | | | | | {reach} |", case.name);
         }
     }

@@ -13,7 +13,7 @@ struct Claim {
     used: Amounts,
     kinds: Vec<usize>,
     /// The largest capacity of any remaining type.
-    most: Amounts,
+    max: Amounts,
     hosts: HashMap<usize, u32>,
     pods: u32,
 }
@@ -67,7 +67,7 @@ fn place(
                 zones: 0b111,
                 used: [0.0; RESOURCES.len()],
                 kinds: (0..world.kinds.len()).collect(),
-                most: [f64::INFINITY; RESOURCES.len()],
+                max: [f64::INFINITY; RESOURCES.len()],
                 hosts: HashMap::new(),
                 pods: 0,
             };
@@ -78,10 +78,10 @@ fn place(
     };
     let claim = &mut claims[index];
     claim.zones = zones;
-    claim.most = [0.0; RESOURCES.len()];
+    claim.max = [0.0; RESOURCES.len()];
     for kind in &kinds {
-        for (most, room) in claim.most.iter_mut().zip(&world.kinds[*kind].room) {
-            *most = most.max(*room);
+        for (max, allocatable) in claim.max.iter_mut().zip(&world.kinds[*kind].allocatable) {
+            *max = max.max(*allocatable);
         }
     }
     claim.kinds = kinds;
@@ -101,15 +101,15 @@ fn sum(a: &Amounts, b: &Amounts) -> Amounts {
     std::array::from_fn(|place| a[place] + b[place])
 }
 
-fn fits(asked: &Amounts, room: &Amounts) -> bool {
-    asked.iter().zip(room).all(|(asked, room)| *asked <= *room + 1e-6)
+fn fits(asked: &Amounts, allocatable: &Amounts) -> bool {
+    asked.iter().zip(allocatable).all(|(asked, allocatable)| *asked <= *allocatable + 1e-6)
 }
 
 /// The remaining zones and types if the pod is added; `None` if it cannot be added.
 fn admit(world: &World, pod: &FlatPod, claim: &Claim, counts: &[[u32; 3]]) -> Option<(u8, Vec<usize>)> {
     let used = sum(&claim.used, &pod.amounts);
     let mut zones = claim.zones & pod.zones;
-    if zones == 0 || !fits(&used, &claim.most) {
+    if zones == 0 || !fits(&used, &claim.max) {
         return None;
     }
     for &group in &pod.owned {
@@ -134,7 +134,7 @@ fn admit(world: &World, pod: &FlatPod, claim: &Claim, counts: &[[u32; 3]]) -> Op
 }
 
 fn holds(world: &World, kind: usize, used: &Amounts, zones: u8) -> bool {
-    fits(used, &world.kinds[kind].room) && cheapest(world, kind, zones).is_finite()
+    fits(used, &world.kinds[kind].allocatable) && cheapest(world, kind, zones).is_finite()
 }
 
 /// The zones that a rule allows.

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 /// A type with the price of a zone, or of the cheapest zone if zones do not matter.
 struct Column {
-    room: Amounts,
+    allocatable: Amounts,
     price: f64,
     zones: u8,
 }
@@ -27,7 +27,7 @@ struct Column {
 struct Lump {
     amounts: Amounts,
     /// The requests of the smallest of them: types that do not fit it are excluded.
-    least: Amounts,
+    min: Amounts,
     pods: f64,
     zones: u8,
     groups: Vec<usize>,
@@ -42,7 +42,7 @@ pub fn plain(world: &World) -> f64 {
     for place in 0..RESOURCES.len() {
         let asked: f64 = world.pods.iter().map(|pod| pod.amounts[place]).sum();
         if asked > 0.0 {
-            let row = counts.iter().zip(&columns).map(|(count, column)| (*count, column.room[place] / asked));
+            let row = counts.iter().zip(&columns).map(|(count, column)| (*count, column.allocatable[place] / asked));
             problem.add_constraint(row.collect::<Vec<_>>(), ComparisonOp::Ge, 1.0);
         }
     }
@@ -53,12 +53,12 @@ fn columns(world: &World, zonal: bool) -> Vec<Column> {
     let mut all: Vec<Column> = Vec::new();
     let usable = Usable::of(world);
     for kind in &world.kinds {
-        let room = usable.within(&kind.room);
+        let allocatable = usable.within(&kind.allocatable);
         if zonal {
-            all.extend((0..3).map(|zone| Column { room, price: kind.prices[zone], zones: 1 << zone }));
+            all.extend((0..3).map(|zone| Column { allocatable, price: kind.prices[zone], zones: 1 << zone }));
         } else {
             let price = kind.prices.iter().copied().fold(f64::INFINITY, f64::min);
-            all.push(Column { room, price, zones: 0b111 });
+            all.push(Column { allocatable, price, zones: 0b111 });
         }
     }
     all.retain(|column| column.price.is_finite());
@@ -66,7 +66,8 @@ fn columns(world: &World, zonal: bool) -> Vec<Column> {
     let mut kept: Vec<Column> = Vec::new();
     for column in all {
         let better = |known: &Column| {
-            known.zones == column.zones && known.room.iter().zip(&column.room).all(|(known, room)| known >= room)
+            known.zones == column.zones
+                && known.allocatable.iter().zip(&column.allocatable).all(|(known, allocatable)| known >= allocatable)
         };
         if !kept.iter().any(better) {
             kept.push(column);
@@ -120,7 +121,7 @@ fn lumps(world: &World, steps: f64) -> Vec<Lump> {
             pod.owned.iter().filter(|group| host_rule(group) && pod.selected.contains(group)).copied().collect();
         let lump = lumps.entry((pod.zones, groups.clone(), key)).or_insert_with(|| Lump {
             amounts: [0.0; RESOURCES.len()],
-            least: [f64::INFINITY; RESOURCES.len()],
+            min: [f64::INFINITY; RESOURCES.len()],
             pods: 0.0,
             zones: pod.zones,
             groups,
@@ -129,8 +130,8 @@ fn lumps(world: &World, steps: f64) -> Vec<Lump> {
         for (sum, more) in lump.amounts.iter_mut().zip(&rounded) {
             *sum += more;
         }
-        for (least, asked) in lump.least.iter_mut().zip(&pod.amounts) {
-            *least = least.min(*asked);
+        for (min, asked) in lump.min.iter_mut().zip(&pod.amounts) {
+            *min = min.min(*asked);
         }
     }
     lumps.into_values().collect()
@@ -202,15 +203,15 @@ pub fn better(world: &World) -> f64 {
         let mut rows: Vec<Vec<(Variable, f64)>> = vec![Vec::new(); RESOURCES.len()];
         let mut hosts: BTreeMap<usize, Vec<(Variable, f64)>> = BTreeMap::new();
         for (place, lump) in lumps.iter().enumerate() {
-            let held = lump.least.iter().zip(&column.room).all(|(least, room)| *least <= room + 1e-6);
+            let held = lump.min.iter().zip(&column.allocatable).all(|(min, allocatable)| *min <= allocatable + 1e-6);
             if column.zones & lump.zones == 0 || !held {
                 continue;
             }
             let share = problem.add_var(0.0, (0.0, f64::INFINITY));
             by_lump[place].push((share, 1.0));
-            for (row, (asked, room)) in rows.iter_mut().zip(lump.amounts.iter().zip(&column.room)) {
+            for (row, (asked, allocatable)) in rows.iter_mut().zip(lump.amounts.iter().zip(&column.allocatable)) {
                 if *asked > 0.0 {
-                    row.push((share, asked / room.max(1e-9)));
+                    row.push((share, asked / allocatable.max(1e-9)));
                 }
             }
             for group in &lump.groups {
@@ -235,7 +236,7 @@ pub fn better(world: &World) -> f64 {
     for (zone, least) in in_each_zone.iter().flat_map(|least| (0..3).map(move |zone| (zone, least))) {
         for place in (0..RESOURCES.len()).filter(|place| least[*place] > 0.0) {
             let within = columns.iter().zip(&counts).filter(|(column, _)| column.zones == 1 << zone);
-            let row = within.map(|(column, count)| (*count, column.room[place] / least[place]));
+            let row = within.map(|(column, count)| (*count, column.allocatable[place] / least[place]));
             problem.add_constraint(row.collect::<Vec<_>>(), ComparisonOp::Ge, 1.0);
         }
     }

@@ -25,20 +25,20 @@ pub struct Usable {
     /// The sums of the requests for each resource; `None` if requests are not whole numbers, or nothing is requested.
     sums: [Option<Sums>; RESOURCES.len()],
     /// What one node can run of all pods.
-    most: Amounts,
+    max: Amounts,
 }
 
 impl Usable {
     pub fn of(world: &World) -> Self {
         let sums = std::array::from_fn(|place| Sums::of(world.pods.iter().map(|pod| pod.amounts[place])));
-        Self { sums, most: std::array::from_fn(|place| most_on_a_node(world, place)) }
+        Self { sums, max: std::array::from_fn(|place| most_on_a_node(world, place)) }
     }
 
     /// The part of a capacity that pods can use.
-    pub fn within(&self, room: &Amounts) -> Amounts {
+    pub fn within(&self, capacity: &Amounts) -> Amounts {
         std::array::from_fn(|place| {
-            let room = if self.most[place] > 0.0 { room[place].min(self.most[place]) } else { room[place] };
-            self.sums[place].as_ref().map_or(room, |sums| sums.within(room))
+            let capacity = if self.max[place] > 0.0 { capacity[place].min(self.max[place]) } else { capacity[place] };
+            self.sums[place].as_ref().map_or(capacity, |sums| sums.within(capacity))
         })
     }
 }
@@ -93,16 +93,16 @@ impl Sums {
         Some(Self { step, reached })
     }
 
-    fn within(&self, room: f64) -> f64 {
+    fn within(&self, capacity: f64) -> f64 {
         // Plans may round, so a capacity that is short of a sum by less than this holds it.
-        let steps = ((room + 1e-3) / self.step as f64).floor();
+        let steps = ((capacity + 1e-3) / self.step as f64).floor();
         if steps <= 0.0 {
-            return room.min(0.0);
+            return capacity.min(0.0);
         }
         let steps = steps as usize;
         let most =
             if steps > MAX_STEPS { steps } else { (0..=steps).rev().find(|sum| self.reached[*sum]).unwrap_or(0) };
-        room.min(most as f64 * self.step as f64)
+        capacity.min(most as f64 * self.step as f64)
     }
 }
 

@@ -41,7 +41,7 @@ pub struct FlatPod {
 #[derive(Clone, Debug)]
 pub struct Kind {
     /// The capacity without DaemonSets.
-    pub room: Amounts,
+    pub allocatable: Amounts,
     /// The cheapest offering in each zone.
     pub prices: [f64; 3],
 }
@@ -95,7 +95,7 @@ pub fn world(workload: &Workload) -> World {
             let prices = ZONES.map(price);
             let mut allocatable = kind.allocatable();
             allocatable.subtract(&daemons);
-            prices.iter().any(|price| price.is_finite()).then(|| Kind { room: amounts(&allocatable), prices })
+            prices.iter().any(|price| price.is_finite()).then(|| Kind { allocatable: amounts(&allocatable), prices })
         });
     World { pods, groups, kinds: kinds.collect() }
 }
