@@ -86,12 +86,12 @@ fn wasteful(nodes: usize, percent: i64, related: bool) -> World {
     for node in 0..nodes {
         let (kind, cpu, ratio) =
             draw.one_of(&[("m1.4xlarge", 16, 4), ("c1.8xlarge", 32, 2), ("m2.8xlarge", 32, 4), ("r1.4xlarge", 16, 8)]);
-        let room = cpu * 10 * percent;
+        let limit = cpu * 10 * percent;
         let mut used = 0;
         let mut pods = Vec::new();
         while pods.len() < 40 {
             let asked = draw.one_of(&[250, 500, 750, 1000, 1500]) * cpu / 23;
-            if used + asked > room {
+            if used + asked > limit {
                 break;
             }
             used += asked;
@@ -172,7 +172,7 @@ fn bound(world: &World) -> f64 {
     for resource in ["cpu", "memory", "pods"] {
         let asked: f64 =
             world.places.iter().flat_map(|place| &place.pods).map(|pod| pod.requests.get(resource).as_f64()).sum();
-        let row: Vec<_> = kinds.iter().map(|(kind, room)| (*kind, room.get(resource).as_f64())).collect();
+        let row: Vec<_> = kinds.iter().map(|(kind, allocatable)| (*kind, allocatable.get(resource).as_f64())).collect();
         problem.add_constraint(&row[..], ComparisonOp::Ge, asked);
     }
     problem.solve().unwrap().into_solution().unwrap().objective()

@@ -44,7 +44,7 @@ fn places<'a>(
     now: Timestamp,
 ) -> HashMap<String, Vec<&'a Pod>> {
     let mut problem = problem(cluster, |_| true);
-    Expected::of(cluster, options, now).take_room(&mut problem);
+    Expected::of(cluster, options, now).subtract_expected(&mut problem);
     problem.node_pools.clear();
     problem.pods = pods;
     let mut found: HashMap<String, Vec<&'a Pod>> = HashMap::new();

@@ -2,7 +2,7 @@
 
 use crate::cluster::{Cluster, ClusterNode};
 use crate::output::{Candidate, Command, Method, Replacement};
-use crate::pods::Guards;
+use crate::pods::DisruptionBudgetIndex;
 use crate::reasons::KeptReason;
 use crate::simulation::Expected;
 use crate::{NOMINATION_WINDOW, pods};
@@ -135,7 +135,7 @@ impl<'c, 'a> Lookup<'c, 'a> {
 pub(crate) fn reasons_to_stay(
     one: &Eligible<'_, '_>,
     expected: &Expected<'_>,
-    guards: &Guards<'_>,
+    budget_index: &DisruptionBudgetIndex<'_>,
     all: bool,
     now: Timestamp,
 ) -> Vec<KeptReason> {
@@ -161,8 +161,8 @@ pub(crate) fn reasons_to_stay(
         _ => None,
     };
     let needed = || expected.reason_to_keep(&one.node.name);
-    let guarded = || guards.first_blocking(&one.of.pods, now);
-    let looks: [&dyn Fn() -> Option<KeptReason>; 4] = [&of_pool, &needed, &guarded, &recent];
+    let blocked = || budget_index.first_blocking(&one.of.pods, now);
+    let looks: [&dyn Fn() -> Option<KeptReason>; 4] = [&of_pool, &needed, &blocked, &recent];
     let reasons = looks.iter().filter_map(|look| look());
     reasons.take(if all { looks.len() } else { 1 }).collect()
 }

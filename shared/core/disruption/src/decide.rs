@@ -1,14 +1,14 @@
 //! The decision: all methods of disruption in order, and the reasons for which nodes stay.
 
 use crate::ami_canary::Canaries;
-use crate::budgets::Budgets;
 use crate::candidates::{Eligible, Lookup, reasons_to_stay};
 use crate::cluster::{Cluster, Options};
+use crate::disruption_budgets::Budgets;
 use crate::drift_reason::Drift;
 use crate::drift_simulation::DriftSimulation;
 use crate::on_demand_minimum::OnDemandMinimums;
 use crate::output::{Command, Decision, Kept, Method};
-use crate::pods::Guards;
+use crate::pods::DisruptionBudgetIndex;
 use crate::reasons::KeptReason;
 use crate::simulation::Expected;
 use crate::{buffers, consolidation, drift_replacement, emptiness, misconfiguration, pods, preferences, static_drift};
@@ -70,7 +70,7 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
     let held = buffers::hold(input, options, now);
     let input = held.as_ref().unwrap_or(input);
     let mut budgets = Budgets::of(input, now);
-    let guards = Guards::of(input.disruption_budgets);
+    let budget_index = DisruptionBudgetIndex::of(input.disruption_budgets);
     let lookup = Lookup::of(input);
     let mut kept: BTreeMap<String, Vec<KeptReason>> = BTreeMap::new();
     let mut eligible: Vec<Eligible<'_, '_>> = Vec::new();
@@ -84,7 +84,7 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
     let expected = Expected::of(input, options, now);
     let mut movable = Vec::new();
     for one in &eligible {
-        let reasons = reasons_to_stay(one, &expected, &guards, options.explain, now);
+        let reasons = reasons_to_stay(one, &expected, &budget_index, options.explain, now);
         if reasons.is_empty() {
             movable.push(*one);
         } else {
@@ -101,7 +101,7 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
     let (failed_canaries, canary_events) = (canaries.failed(), canaries.events(&input.node_pools));
     if commands.is_empty() {
         let limits = (&mut budgets, &mut canaries);
-        let drifting = Drifting { input, expected: &expected, guards: &guards, options, now };
+        let drifting = Drifting { input, expected: &expected, budget_index: &budget_index, options, now };
         commands = drifting.replace(&drifted, limits, &mut kept);
     } else {
         add(&mut kept, waiting(&drifted));
@@ -169,7 +169,7 @@ fn consolidate<'a>(
 struct Drifting<'r, 'a> {
     input: &'r Cluster<'a>,
     expected: &'r Expected<'a>,
-    guards: &'r Guards<'a>,
+    budget_index: &'r DisruptionBudgetIndex<'a>,
     options: &'r Options,
     now: Timestamp,
 }
@@ -182,9 +182,9 @@ impl<'a> Drifting<'_, 'a> {
         (budgets, canaries): (&mut Budgets, &mut Canaries),
         kept: &mut BTreeMap<String, Vec<KeptReason>>,
     ) -> Vec<Command> {
-        let Self { input, expected, guards, options, now } = *self;
+        let Self { input, expected, budget_index, options, now } = *self;
         let (fixed, others): (Vec<_>, Vec<_>) = drifted.iter().cloned().partition(|(one, _)| one.is_static());
-        let (commands, reasons) = static_drift::find(input, &fixed, guards, options, (budgets, canaries), now);
+        let (commands, reasons) = static_drift::find(input, &fixed, budget_index, options, (budgets, canaries), now);
         add(kept, reasons);
         if !commands.is_empty() {
             add(kept, waiting(&others));
@@ -193,8 +193,9 @@ impl<'a> Drifting<'_, 'a> {
         if others.is_empty() {
             return Vec::new();
         }
-        let mut simulation = DriftSimulation::new(input, expected, guards, options, now);
-        let (commands, reasons) = drift_replacement::find(&others, &mut simulation, guards, (budgets, canaries), now);
+        let mut simulation = DriftSimulation::new(input, expected, budget_index, options, now);
+        let (commands, reasons) =
+            drift_replacement::find(&others, &mut simulation, budget_index, (budgets, canaries), now);
         add(kept, reasons);
         commands
     }
@@ -254,17 +255,19 @@ fn still_eligible<'c, 'a>(
 }
 
 fn emptied_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options: &Options) -> Option<Command> {
-    let guards = Guards::of(input.disruption_budgets);
+    let budget_index = DisruptionBudgetIndex::of(input.disruption_budgets);
     let lookup = Lookup::of(input);
     let expected = Expected::of(input, options, now);
     let mut left = still_eligible(command, input, &lookup, now);
-    left.retain(|one| pods::is_empty(&one.of.pods) && reasons_to_stay(one, &expected, &guards, false, now).is_empty());
+    left.retain(|one| {
+        pods::is_empty(&one.of.pods) && reasons_to_stay(one, &expected, &budget_index, false, now).is_empty()
+    });
     emptiness::find(left, &mut OnDemandMinimums::of_cluster(input), &mut Budgets::of(input, now), now).0
 }
 
 /// All nodes of the command or none, because the replacements were decided for all of them.
 fn drifted_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options: &Options) -> Option<Command> {
-    let guards = Guards::of(input.disruption_budgets);
+    let budget_index = DisruptionBudgetIndex::of(input.disruption_budgets);
     let lookup = Lookup::of(input);
     let eligible = still_eligible(command, input, &lookup, now);
     let drifted = drift_replacement::drifted(input, &eligible, options, now);
@@ -275,7 +278,7 @@ fn drifted_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options
     let (mut budgets, mut kept) = (Budgets::of(input, now), BTreeMap::new());
     let mut canaries = Canaries::of(input, &drifted, now);
     let limits = (&mut budgets, &mut canaries);
-    let drifting = Drifting { input, expected: &expected, guards: &guards, options, now };
+    let drifting = Drifting { input, expected: &expected, budget_index: &budget_index, options, now };
     let found = drifting.replace(&drifted, limits, &mut kept);
     let covers = |fresh: &Command| fresh.method == command.method && fresh.candidates == command.candidates;
     found.into_iter().find(covers)

@@ -1,10 +1,10 @@
 //! The state of one node, for the explanation of its disruption.
 
-use crate::budgets::Budgets;
 use crate::candidates::{Lookup, consolidatable_from, initialized_since};
 use crate::cluster::{Cluster, Options};
 use crate::consolidation::UnplacedPod;
-use crate::pods::Guards;
+use crate::disruption_budgets::Budgets;
+use crate::pods::DisruptionBudgetIndex;
 use crate::reasons::KeptReason;
 use crate::simulation::Expected;
 use crate::{buffers, consolidation, drift_replacement, preferences};
@@ -79,12 +79,12 @@ pub fn node_details(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: 
     let held = buffers::hold(cluster, options, now);
     let cluster = held.as_ref().unwrap_or(cluster);
     let of = cluster.nodes.iter().find(|node| node.name() == name)?;
-    let guards = Guards::of(cluster.disruption_budgets);
+    let budget_index = DisruptionBudgetIndex::of(cluster.disruption_budgets);
     let mut details = NodeDetails {
         node: name.to_owned(),
         node_claim: of.claim.map(|claim| claim.name.clone()),
         node_pool: of.node_pool().map(str::to_owned),
-        pods: pods(&of.pods, &guards, now),
+        pods: pods(&of.pods, &budget_index, now),
         ..NodeDetails::default()
     };
     let lookup = Lookup::of(cluster);
@@ -128,14 +128,14 @@ fn elsewhere(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: &Option
     consolidation::unplaced(&keeping, &one, &lookup, &expected, options, now)
 }
 
-fn pods(pods: &[&Pod], guards: &Guards<'_>, now: Timestamp) -> Vec<PodDetails> {
+fn pods(pods: &[&Pod], budget_index: &DisruptionBudgetIndex<'_>, now: Timestamp) -> Vec<PodDetails> {
     let mut pods: Vec<&Pod> = pods.to_vec();
     pods.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
     let one = |pod: &Pod| PodDetails {
         pod: pod.key(),
         requests: pod.requests.to_string(),
         moves: pod.is_reschedulable(),
-        blocked_by: guards.blocking(pod, now),
+        blocked_by: budget_index.blocking(pod, now),
     };
     pods.into_iter().map(one).collect()
 }

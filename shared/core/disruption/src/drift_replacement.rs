@@ -1,14 +1,14 @@
 //! Replaces drifted nodes.
 
 use crate::ami_canary::Canaries;
-use crate::budgets::Budgets;
 use crate::candidates::Eligible;
 use crate::cluster::{Cluster, Options};
+use crate::disruption_budgets::Budgets;
 use crate::drift_detection::{drift, drifted_condition};
 use crate::drift_reason::{Drift, DriftReason};
 use crate::drift_simulation::DriftSimulation;
 use crate::output::Command;
-use crate::pods::Guards;
+use crate::pods::DisruptionBudgetIndex;
 use crate::reasons::KeptReason;
 use crate::{expiration, pods, rebalance};
 use jiff::{SignedDuration, Timestamp};
@@ -71,13 +71,13 @@ fn is_confirmed(claim: &NodeClaim, drift: &Drift, now: Timestamp) -> bool {
 pub(crate) fn find<'a>(
     drifted: &[(&Eligible<'_, 'a>, Drift)],
     simulation: &mut DriftSimulation<'_, 'a>,
-    guards: &Guards<'_>,
+    budget_index: &DisruptionBudgetIndex<'_>,
     (budgets, canaries): (&mut Budgets, &mut Canaries),
     now: Timestamp,
 ) -> (Vec<Command>, BTreeMap<String, KeptReason>) {
     let (mut commands, mut kept) = (Vec::new(), BTreeMap::new());
     for (one, drift) in drifted {
-        match replace(one, drift, simulation, guards, (budgets, canaries), now) {
+        match replace(one, drift, simulation, budget_index, (budgets, canaries), now) {
             Ok(command) => commands.push(command),
             Err(why) => {
                 kept.insert(one.node.name.clone(), why);
@@ -92,13 +92,13 @@ fn replace<'a>(
     one: &Eligible<'_, 'a>,
     drift: &Drift,
     simulation: &mut DriftSimulation<'_, 'a>,
-    guards: &Guards<'_>,
+    budget_index: &DisruptionBudgetIndex<'_>,
     (budgets, canaries): (&mut Budgets, &mut Canaries),
     now: Timestamp,
 ) -> Result<Command, KeptReason> {
     canaries.check(one, drift)?;
     budgets.check(&one.claim.node_pool, DisruptionReason::Drifted)?;
-    unless_blocked(one, guards, now)?;
+    unless_blocked(one, budget_index, now)?;
     if simulation.receives(&one.node.name) {
         return Err(KeptReason::DriftWaits(drift.clone()));
     }
@@ -109,9 +109,13 @@ fn replace<'a>(
 }
 
 /// If the drain ends forcefully, protected pods do not prevent the replacement either.
-pub(crate) fn unless_blocked(one: &Eligible<'_, '_>, guards: &Guards<'_>, now: Timestamp) -> Result<(), KeptReason> {
+pub(crate) fn unless_blocked(
+    one: &Eligible<'_, '_>,
+    budget_index: &DisruptionBudgetIndex<'_>,
+    now: Timestamp,
+) -> Result<(), KeptReason> {
     if one.claim.spec.termination_grace_period.is_some() {
         return Ok(());
     }
-    guards.first_blocking(&one.of.pods, now).map_or(Ok(()), Err)
+    budget_index.first_blocking(&one.of.pods, now).map_or(Ok(()), Err)
 }

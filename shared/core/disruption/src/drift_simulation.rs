@@ -4,11 +4,11 @@
 use crate::candidates::{self, Eligible};
 use crate::cluster::{Cluster, Options};
 use crate::drift_reason::Drift;
-use crate::market::Reserved;
+use crate::node_prices::Reserved;
 use crate::on_demand_minimum::OnDemandMinimums;
 use crate::output::{Command, Method, PodPlacement, Replacement};
 use crate::pods;
-use crate::pods::Guards;
+use crate::pods::DisruptionBudgetIndex;
 use crate::reasons::KeptReason;
 use crate::simulation::{self, Expected};
 use jiff::Timestamp;
@@ -23,7 +23,7 @@ use std::collections::{BTreeSet, HashSet};
 /// the pods arrive that it was launched for.
 pub(crate) struct DriftSimulation<'c, 'a> {
     expected: &'c Expected<'a>,
-    guards: &'c Guards<'a>,
+    budget_index: &'c DisruptionBudgetIndex<'a>,
     now: Timestamp,
     problem: Problem<'a>,
     reserved: Reserved,
@@ -58,18 +58,18 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
     pub(crate) fn new(
         cluster: &'c Cluster<'a>,
         expected: &'c Expected<'a>,
-        guards: &'c Guards<'a>,
+        budget_index: &'c DisruptionBudgetIndex<'a>,
         options: &'c Options,
         now: Timestamp,
     ) -> Self {
         let mut problem = simulation::problem(cluster, |_| true);
-        expected.take_room(&mut problem);
+        expected.subtract_expected(&mut problem);
         let pods = cluster.nodes.iter().flat_map(|node| &node.pods).chain(&cluster.pending_pods);
         let requests = pods.map(|pod| &pod.requests);
         Self {
             prepared: Prepared::new(&cluster.node_pools, cluster.daemon_sets, requests, &options.scheduling),
             expected,
-            guards,
+            budget_index,
             now,
             problem,
             reserved: Reserved::default(),
@@ -212,7 +212,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
     fn moving(&self, one: &Eligible<'_, 'a>) -> (Vec<&'a Pod>, usize, usize) {
         let by_name = |a: &&Pod, b: &&Pod| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name));
         let (coming, mut waiting) = self.expected.coming_to(one.of.name());
-        let own = pods::reschedulable(&one.of.pods).filter(|pod| !self.guards.holds(pod, None, self.now));
+        let own = pods::reschedulable(&one.of.pods).filter(|pod| !self.budget_index.holds(pod, None, self.now));
         let (mut virtual_pods, mut moving): (Vec<&Pod>, Vec<&Pod>) = own.chain(coming).partition(|pod| is_virtual(pod));
         moving.sort_by(by_name);
         virtual_pods.sort_by(by_name);
@@ -306,7 +306,7 @@ impl Moves {
     }
 }
 
-/// Whose limit a reason is, if it is one. `of_cluster` tells whether the cluster has limits.
+/// Whose limit a reason is, if it is one. `of_cluster` is whether the cluster has limits.
 fn limit_of(reason: &Reason, of_cluster: bool) -> Option<LimitScope> {
     match reason {
         Reason::NodePool { cause: Cause::Limit { scope, .. } | Cause::DollarLimit { scope, .. }, .. } => Some(*scope),

@@ -1,7 +1,7 @@
 //! Emptiness: nodes that no pod needs.
 
-use crate::budgets::Budgets;
 use crate::candidates::{self, Eligible};
+use crate::disruption_budgets::Budgets;
 use crate::on_demand_minimum::OnDemandMinimums;
 use crate::output::{Command, Method};
 use crate::reasons::KeptReason;

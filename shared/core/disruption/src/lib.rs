@@ -10,7 +10,6 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod ami_canary;
-mod budgets;
 mod buffers;
 mod candidates;
 pub mod churn;
@@ -19,6 +18,7 @@ pub mod command;
 mod consolidation;
 mod decide;
 mod details;
+mod disruption_budgets;
 mod drift_detection;
 mod drift_reason;
 mod drift_replacement;
@@ -27,8 +27,8 @@ mod emptiness;
 pub mod expiration;
 mod launch_types;
 pub mod maintenance;
-mod market;
 mod misconfiguration;
+mod node_prices;
 mod on_demand_minimum;
 mod output;
 mod packed;
@@ -59,8 +59,8 @@ pub use on_demand_minimum::{MIN_ON_DEMAND, OnDemandMinimum, OnDemandMinimums, on
 pub use output::{
     Candidate, Command, CommandReport, Decision, Kept, Method, PodPlacement, Replacement, ReplacementReport,
 };
-pub use pods::Guards;
-pub use reasons::{KeptEvent, KeptReason, NoRoom};
+pub use pods::DisruptionBudgetIndex;
+pub use reasons::{DoesNotFit, KeptEvent, KeptReason};
 pub use refinement::plan;
 pub use static_capacity::{StaticChange, static_changes};
 

@@ -1,11 +1,11 @@
 //! Events about invalid or contradictory configuration, on the object concerned. It blocks only what it has to.
 
 use crate::ami_canary::{AMI_CANARY, ami_canary};
-use crate::budgets::Budgets;
 use crate::cluster::{Cluster, ClusterNode};
+use crate::disruption_budgets::Budgets;
 use crate::on_demand_minimum::{MIN_ON_DEMAND, OnDemandMinimums, on_demand_minimum};
 use crate::pause::{self, Pause};
-use crate::pods::{self, Guards};
+use crate::pods::{self, DisruptionBudgetIndex};
 use crate::{churn, expiration, maintenance, rebalance, schedules, spot_interruptions};
 use jiff::Timestamp;
 use nodeless_model::events::{disruption_blocked, misconfigured};
@@ -103,11 +103,11 @@ const WANTS_ALL: &str = "It requires as many pods as there are, so it allows no 
 
 /// PodDisruptionBudgets that never allow an eviction, and pods with several.
 fn never_met<'n, 'a: 'n>(cluster: &Cluster<'a>, nodes: impl Iterator<Item = &'n ClusterNode<'a>>) -> Vec<ObjectEvent> {
-    let guards = Guards::of(cluster.disruption_budgets);
+    let budget_index = DisruptionBudgetIndex::of(cluster.disruption_budgets);
     let mut never: BTreeSet<(&str, &str, &str)> = BTreeSet::new();
     let mut events = Vec::new();
     for pod in nodes.flat_map(|node| node.pods.iter().copied()).filter(|pod| pod.is_active()) {
-        let covering: Vec<&PodDisruptionBudget> = guards.covering(pod).collect();
+        let covering: Vec<&PodDisruptionBudget> = budget_index.covering(pod).collect();
         if covering.len() > 1 {
             let names: Vec<&str> = covering.iter().map(|budget| budget.name.as_str()).collect();
             let message = format!(

@@ -51,9 +51,9 @@ const BLOCKED_DRAIN: SignedDuration = SignedDuration::from_mins(10);
 
 /// All PodDisruptionBudgets, by namespace.
 #[derive(Debug, Default)]
-pub struct Guards<'a>(HashMap<&'a str, Vec<&'a PodDisruptionBudget>>);
+pub struct DisruptionBudgetIndex<'a>(HashMap<&'a str, Vec<&'a PodDisruptionBudget>>);
 
-impl<'a> Guards<'a> {
+impl<'a> DisruptionBudgetIndex<'a> {
     /// Those of a cluster.
     #[must_use]
     pub fn of(budgets: &'a [PodDisruptionBudget]) -> Self {
@@ -234,11 +234,11 @@ mod tests {
             ..PodDisruptionBudget::default()
         };
         let budgets = [never];
-        let guards = Guards::of(&budgets);
+        let budget_index = DisruptionBudgetIndex::of(&budgets);
         let now = Timestamp::UNIX_EPOCH;
         let blocks = |pod: &Pod| {
-            let all = guards.blocking(pod, now);
-            assert_eq!(guards.first_blocking(&[pod], now), all.first().cloned());
+            let all = budget_index.blocking(pod, now);
+            assert_eq!(budget_index.first_blocking(&[pod], now), all.first().cloned());
             !all.is_empty()
         };
         assert!(!blocks(&pod(Some("scale"), Some("cart-1"))));

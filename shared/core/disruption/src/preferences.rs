@@ -38,7 +38,7 @@ pub(crate) fn add_reasons(kept: &mut BTreeMap<String, Vec<KeptReason>>, held: &[
     for reasons in kept.values_mut() {
         let stuck = reasons.iter().find_map(|reason| match reason {
             KeptReason::Unschedulable { pod, .. } => Some(pod),
-            KeptReason::NoRoom(why) => Some(&why.pod),
+            KeptReason::DoesNotFit(why) => Some(&why.pod),
             _ => None,
         });
         if let Some(pod) = stuck.filter(|pod| held.contains(*pod)).cloned() {

@@ -109,7 +109,7 @@ pub enum KeptReason {
     /// The decision reached its work limit; the next one evaluates it first.
     NotEvaluated,
     /// One of its pods fits on no other node, and a replacement would not be cheaper.
-    NoRoom(NoRoom),
+    DoesNotFit(DoesNotFit),
     /// The scheduler found no node for one of its pods.
     Unschedulable {
         /// The pod.
@@ -154,14 +154,14 @@ pub enum KeptReason {
         /// Dollars per hour.
         saving: f64,
         /// The minimum savings in dollars per hour.
-        least: f64,
+        min_saving: f64,
     },
     /// It was launched recently, runs the pods that it was launched for, and the savings are too small to move them again.
     JustLaunched {
         /// Dollars per hour.
         saving: f64,
         /// The minimum savings in dollars per hour: a tenth of the price of the NodePool's launches within the last hour.
-        least: f64,
+        min_saving: f64,
         /// Until when it counts as just launched.
         until: Timestamp,
     },
@@ -309,7 +309,7 @@ impl fmt::Display for KeptReason {
             Self::PriceUnknown(kind) => write!(f, "the price of its instance type {kind} is unknown"),
             Self::Receives(id) => write!(f, "command {id} moves pods to it"),
             Self::NotEvaluated => f.write_str("it was not evaluated, because the decision reached its work limit; the next decision evaluates it first"),
-            Self::NoRoom(why) => why.fmt(f),
+            Self::DoesNotFit(why) => why.fmt(f),
             Self::Unschedulable { pod, why } => write!(f, "pod {pod} cannot be scheduled on another node: {why}"),
             Self::PreferencesKept { pod } => {
                 write!(f, "the preferences of pod {pod} that its node meets are required of any other node")
@@ -333,15 +333,15 @@ impl fmt::Display for KeptReason {
                 let (price, worth) = (DollarsPerHour(*price), DollarsPerHour(*worth));
                 write!(f, "it costs {price}, and its pods would cost at least {worth} anywhere else")
             }
-            Self::SavingTooSmall { saving, least } => {
-                let (saving, least) = (DollarsPerHour(*saving), DollarsPerHour(*least));
-                write!(f, "only {saving} would be saved, less than the minimum of {least}")
+            Self::SavingTooSmall { saving, min_saving } => {
+                let (saving, min_saving) = (DollarsPerHour(*saving), DollarsPerHour(*min_saving));
+                write!(f, "only {saving} would be saved, less than the minimum of {min_saving}")
             }
-            Self::JustLaunched { saving, least, until } => write!(
+            Self::JustLaunched { saving, min_saving, until } => write!(
                 f,
                 "it was launched within the last hour and runs the pods that it was launched for; until {until:.0} they are \
                  moved only to save at least {}, and at most {} would be saved",
-                DollarsPerHour(*least),
+                DollarsPerHour(*min_saving),
                 DollarsPerHour(*saving)
             ),
             Self::LowerWeightNodePool { node_pool, lighter } => write!(
@@ -437,7 +437,7 @@ impl KeptReason {
             Self::ConsolidationNever
             | Self::NotEmptyPolicy { .. }
             | Self::PriceUnknown(_)
-            | Self::NoRoom(_)
+            | Self::DoesNotFit(_)
             | Self::Unschedulable { .. }
             | Self::HostSpread { .. }
             | Self::LowerWeightNodePool { .. }
@@ -500,7 +500,7 @@ impl KeptReason {
             Self::ConsolidationWaits => "empty and drifted nodes are disrupted first",
             Self::PriceUnknown(_) => "price unknown",
             Self::NotEvaluated => "not evaluated",
-            Self::NoRoom(_) => "a pod fits on no other node",
+            Self::DoesNotFit(_) => "a pod fits on no other node",
             Self::Unschedulable { .. } => "a pod cannot be scheduled on another node",
             Self::PreferencesKept { .. } => "a pod keeps its preferences",
             Self::HostSpread { .. } => "a move would violate a topology spread",
@@ -548,14 +548,14 @@ impl Serialize for KeptReason {
 
 /// A pod that fits on no other node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NoRoom {
+pub struct DoesNotFit {
     /// The pod.
     pub pod: String,
     /// Why the other nodes do not take it, and how many of them; empty unless [`crate::Options::explain`] is set.
     pub obstacles: BTreeMap<String, usize>,
 }
 
-impl fmt::Display for NoRoom {
+impl fmt::Display for DoesNotFit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "pod {} fits on no other node", self.pod)?;
         for (index, (obstacle, nodes)) in self.obstacles.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! The cluster as a scheduling problem.
 
 use crate::cluster::{Cluster, ClusterNode, Options};
-use crate::pods::{self, Guards};
+use crate::pods::{self, DisruptionBudgetIndex};
 use crate::reasons::KeptReason;
 use jiff::Timestamp;
 use nodeless_model::Pod;
@@ -70,16 +70,17 @@ impl<'a> Expected<'a> {
     pub(crate) fn of(cluster: &Cluster<'a>, options: &Options, now: Timestamp) -> Self {
         let mut expected = Self::default();
         let known = Known::of(cluster);
-        let guards = Guards::of(cluster.disruption_budgets);
+        let budget_index = DisruptionBudgetIndex::of(cluster.disruption_budgets);
         let mut moving: Vec<&'a Pod> = Vec::new();
         let leaving = cluster.nodes.iter().filter(|node| node.is_leaving());
         // A pod that may stay on its node for a long time prevents no other node's removal.
         let leaving = leaving.flat_map(|node| {
             let drain_started = node.claim.and_then(|claim| claim.status.drain_started);
-            let guards = &guards;
+            let budget_index = &budget_index;
             // The successor of a surge is a pod of its own.
             let surged = move |pod: &Pod| node.claim.is_some_and(|claim| claim.status.replaces_pod(&pod.uid));
-            pods::reschedulable(&node.pods).filter(move |pod| !surged(pod) && !guards.holds(pod, drain_started, now))
+            pods::reschedulable(&node.pods)
+                .filter(move |pod| !surged(pod) && !budget_index.holds(pod, drain_started, now))
         });
         for pod in leaving {
             match known.home(pod) {
@@ -99,7 +100,7 @@ impl<'a> Expected<'a> {
             return expected;
         }
         if planned > 0 {
-            expected.take_room(&mut problem);
+            expected.subtract_expected(&mut problem);
         }
         // Launches are irrelevant here.
         problem.node_pools.clear();
@@ -132,7 +133,7 @@ impl<'a> Expected<'a> {
     }
 
     /// Subtracts the requests of the expected pods from the nodes of a problem, and counts these pods only on their target nodes.
-    pub(crate) fn take_room(&self, problem: &mut Problem<'a>) {
+    pub(crate) fn subtract_expected(&self, problem: &mut Problem<'a>) {
         if self.by_node.is_empty() {
             return;
         }

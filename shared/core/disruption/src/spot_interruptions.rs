@@ -20,7 +20,7 @@ const HALF_LIFE: SignedDuration = SignedDuration::from_hours(6);
 
 /// By which fraction the price by which an offering is ranked exceeds its price at most: if all of its instances were
 /// interrupted just now.
-const MOST: f64 = 0.5;
+const MAX_PREMIUM: f64 = 0.5;
 
 /// How many spot offerings of a launch have to be ranked before one that is left out, so that EC2 keeps a choice.
 const CHOICES: usize = 10;
@@ -98,7 +98,7 @@ impl RecentInterruptions {
     /// interrupted.
     fn factor(&self, instance_type: &str, zone: &str) -> (f64, f64) {
         let known = self.offerings.get(&(instance_type.to_owned(), zone.to_owned()));
-        known.map_or((1.0, 0.0), |(count, running)| (1.0 + MOST * count / (count + f64::from(*running)), *count))
+        known.map_or((1.0, 0.0), |(count, running)| (1.0 + MAX_PREMIUM * count / (count + f64::from(*running)), *count))
     }
 
     /// The offerings that a launch of a NodePool does not use, in the order of their names: those behind which at least

@@ -1,13 +1,13 @@
 //! Replaces drifted nodes of static NodePools one for one, regardless of their pods.
 
 use crate::ami_canary::Canaries;
-use crate::budgets::Budgets;
 use crate::candidates::{self, Eligible};
 use crate::cluster::{Cluster, Options};
+use crate::disruption_budgets::Budgets;
 use crate::drift_reason::Drift;
 use crate::drift_simulation::pools_in_transition;
 use crate::output::{Command, Method, Replacement};
-use crate::pods::Guards;
+use crate::pods::DisruptionBudgetIndex;
 use crate::reasons::KeptReason;
 use crate::{drift_replacement, static_capacity};
 use jiff::Timestamp;
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 pub(crate) fn find(
     cluster: &Cluster<'_>,
     fixed: &[(&Eligible<'_, '_>, Drift)],
-    guards: &Guards<'_>,
+    budget_index: &DisruptionBudgetIndex<'_>,
     options: &Options,
     (budgets, canaries): (&mut Budgets, &mut Canaries),
     now: Timestamp,
@@ -43,7 +43,7 @@ pub(crate) fn find(
             } else {
                 canaries
                     .check(one, drift)
-                    .and_then(|()| drift_replacement::unless_blocked(one, guards, now))
+                    .and_then(|()| drift_replacement::unless_blocked(one, budget_index, now))
                     .and_then(|()| budgets.take(name, DisruptionReason::Drifted))
             };
             match outcome {
@@ -69,7 +69,7 @@ pub(crate) fn find(
         for one in going {
             match launches.next() {
                 Some(launch) => commands.push(command(*one, vec![Replacement { launch, pods: Vec::new() }])),
-                None if in_turn && has_room_once_gone(one, cluster, options) => {
+                None if in_turn && fits_limits_once_gone(one, cluster, options) => {
                     // One at a time: the replacement is launched when the number of nodes is evaluated next.
                     in_turn = false;
                     commands.push(Command { drains_first: true, ..command(*one, Vec::new()) });
@@ -85,7 +85,7 @@ pub(crate) fn find(
 }
 
 /// Whether the limits of a node's NodePool allow another node once this one is gone.
-fn has_room_once_gone(one: &Eligible<'_, '_>, cluster: &Cluster<'_>, options: &Options) -> bool {
+fn fits_limits_once_gone(one: &Eligible<'_, '_>, cluster: &Cluster<'_>, options: &Options) -> bool {
     let mut offers = [one.offer.clone()];
     PoolOffer::release(&mut offers, &one.offer.pool.name, &one.counted());
     offers.iter().any(|offer| launches_one(offer, cluster, options))

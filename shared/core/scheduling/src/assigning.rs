@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 
 /// A domain that pods of a class could be assigned to.
 #[derive(Debug)]
-pub(crate) struct Prospect {
+pub(crate) struct DomainCandidate {
     pub(crate) target: Target,
     pub(crate) alternatives: Vec<AlternativeId>,
     /// Whether pods count there for the groups that select them.
@@ -23,9 +23,9 @@ pub(crate) struct Prospect {
     /// The price of all pods there that have to be in one domain, if these are the first of them.
     pub(crate) together: Option<f64>,
     /// How many pods fit on existing nodes there.
-    pub(crate) room: u32,
+    pub(crate) fit_on_existing: u32,
     /// The maximum number of pods to assign to it.
-    pub(crate) most: u32,
+    pub(crate) max: u32,
     /// The number of assigned pods.
     pub(crate) assigned: u32,
 }
@@ -121,7 +121,7 @@ pub(crate) fn is_repelled(
 pub(crate) fn assign(
     class: &Class<'_>,
     level: &Level,
-    prospects: &mut [Prospect],
+    candidates: &mut [DomainCandidate],
     eligible: &[(GroupId, Vec<bool>)],
     mut pending: u32,
     topology: &mut Topology<'_>,
@@ -131,44 +131,51 @@ pub(crate) fn assign(
     let groups = || level.bounded.iter().chain(class.selected.iter().filter(|group| topology.key(**group).is_some()));
     let at_once = groups().all(|group| topology.kind(*group) == Kind::Affinity);
     while pending > 0 {
-        compared += prospects.len();
-        let open = |prospect: &Prospect| {
-            prospect.assigned < prospect.most && (prospect.worth.is_some() || prospect.assigned < prospect.room)
+        compared += candidates.len();
+        let open = |candidate: &DomainCandidate| {
+            candidate.assigned < candidate.max
+                && (candidate.worth.is_some() || candidate.assigned < candidate.fit_on_existing)
         };
-        let best = (0..prospects.len())
-            .filter(|place| open(&prospects[*place]))
-            .filter(|place| first_against(class, level, &prospects[*place].target, eligible, topology).is_none())
-            .min_by(|a, b| compare(class, level, &prospects[*a], &prospects[*b], topology));
+        let best = (0..candidates.len())
+            .filter(|place| open(&candidates[*place]))
+            .filter(|place| first_against(class, level, &candidates[*place].target, eligible, topology).is_none())
+            .min_by(|a, b| compare(class, level, &candidates[*a], &candidates[*b], topology));
         let Some(best) = best else { break };
-        let prospect = &mut prospects[best];
+        let candidate = &mut candidates[best];
         let more = if !at_once {
             1
-        } else if prospect.assigned < prospect.room {
-            pending.min(prospect.room - prospect.assigned)
+        } else if candidate.assigned < candidate.fit_on_existing {
+            pending.min(candidate.fit_on_existing - candidate.assigned)
         } else {
             pending
         };
-        let more = more.min(prospect.most - prospect.assigned);
-        prospect.assigned += more;
+        let more = more.min(candidate.max - candidate.assigned);
+        candidate.assigned += more;
         pending -= more;
-        topology.record((&class.selected, &class.required), &prospect.standings, &prospect.target, more);
+        topology.record((&class.selected, &class.required), &candidate.standings, &candidate.target, more);
     }
     compared
 }
 
 /// Existing nodes come first, then the domain with the fewest counted pods, then the cheapest.
-fn compare(class: &Class<'_>, level: &Level, a: &Prospect, b: &Prospect, topology: &Topology<'_>) -> Ordering {
-    let needs_launch = |prospect: &Prospect| prospect.assigned >= prospect.room;
-    let load = |prospect: &Prospect| -> u64 {
+fn compare(
+    class: &Class<'_>,
+    level: &Level,
+    a: &DomainCandidate,
+    b: &DomainCandidate,
+    topology: &Topology<'_>,
+) -> Ordering {
+    let needs_launch = |candidate: &DomainCandidate| candidate.assigned >= candidate.fit_on_existing;
+    let load = |candidate: &DomainCandidate| -> u64 {
         let counted =
             level.bounded.iter().chain(&class.selected).filter(|group| {
                 topology.key(**group).is_some() && matches!(topology.kind(**group), Kind::Spread { .. })
             });
         counted
-            .map(|&group| u64::from(topology.matching(group, domain_of(&prospect.target, topology.key(group)))))
+            .map(|&group| u64::from(topology.matching(group, domain_of(&candidate.target, topology.key(group)))))
             .sum()
     };
-    let price = |prospect: &Prospect| prospect.together.or(prospect.worth).unwrap_or(f64::INFINITY);
+    let price = |candidate: &DomainCandidate| candidate.together.or(candidate.worth).unwrap_or(f64::INFINITY);
     needs_launch(a)
         .cmp(&needs_launch(b))
         .then_with(|| load(a).cmp(&load(b)))
@@ -176,16 +183,16 @@ fn compare(class: &Class<'_>, level: &Level, a: &Prospect, b: &Prospect, topolog
         .then_with(|| a.target.cmp(&b.target))
 }
 
-/// The pods of each prospect, as units.
-pub(crate) fn units(class: usize, prospects: Vec<Prospect>) -> Vec<Unit> {
-    let assigned = prospects.into_iter().filter(|prospect| prospect.assigned > 0);
+/// The pods of each candidate, as units.
+pub(crate) fn units(class: usize, candidates: Vec<DomainCandidate>) -> Vec<Unit> {
+    let assigned = candidates.into_iter().filter(|candidate| candidate.assigned > 0);
     assigned
-        .map(|prospect| Unit {
+        .map(|candidate| Unit {
             class,
-            alternatives: prospect.alternatives,
-            target: prospect.target,
-            assigned: prospect.assigned,
-            pending: prospect.assigned,
+            alternatives: candidate.alternatives,
+            target: candidate.target,
+            assigned: candidate.assigned,
+            pending: candidate.assigned,
         })
         .collect()
 }

@@ -63,7 +63,7 @@ pub(crate) const NODE: f64 = 0.002;
 /// The minimum usage of the limits by a node: `own`, the share of its shape, and with it that of the cheapest instance types that
 /// together satisfy `minValues`. `None` if those within the limits do not satisfy it.
 pub(crate) fn min_share(pool: &Pool<'_>, limits: &Limits, bin: &Bin, own: &Share) -> Option<Share> {
-    if limits.room_for(own, 1) == 0 {
+    if limits.allowed(own, 1) == 0 {
         return None;
     }
     let mut share = own.clone();
@@ -71,7 +71,7 @@ pub(crate) fn min_share(pool: &Pool<'_>, limits: &Limits, bin: &Bin, own: &Share
         return Some(share);
     }
     let mut kinds = vec![bin.shape];
-    let mut others = standing_in(pool, bin).filter(|choice| limits.room_for(&choice.share, 1) > 0);
+    let mut others = standing_in(pool, bin).filter(|choice| limits.allowed(&choice.share, 1) > 0);
     while pool.first_short(&kinds).is_some() {
         let choice = others.next()?;
         kinds.push(choice.kind);
@@ -84,7 +84,7 @@ pub(crate) fn min_share(pool: &Pool<'_>, limits: &Limits, bin: &Bin, own: &Share
 pub(crate) fn holding<'p>(pool: &'p Pool<'_>, bin: &'p Bin) -> impl Iterator<Item = &'p Choice> + Clone {
     pool.set(bin.set).offer.choices.iter().filter(move |choice| {
         let kind = &pool.types[choice.kind];
-        dense::fits(&bin.used, &kind.room)
+        dense::fits(&bin.used, &kind.allocatable)
             && !bin.ports.iter().any(|port| kind.daemon_ports.iter().any(|taken| port.conflicts_with(taken)))
     })
 }

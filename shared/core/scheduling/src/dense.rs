@@ -38,11 +38,11 @@ pub(crate) fn add(sum: &mut [i64], more: &[i64], times: u32) {
 
 /// The maximum fraction of the capacity that the requests use, over all resources.
 #[expect(clippy::cast_precision_loss, reason = "a ratio")]
-pub(crate) fn dominant_share(requests: &[i64], room: &[i64]) -> f64 {
+pub(crate) fn dominant_share(requests: &[i64], capacity: &[i64]) -> f64 {
     requests
         .iter()
-        .zip(room)
-        .filter(|(asked, room)| **asked > 0 && **room > 0)
-        .map(|(asked, room)| *asked as f64 / *room as f64)
+        .zip(capacity)
+        .filter(|(asked, capacity)| **asked > 0 && **capacity > 0)
+        .map(|(asked, capacity)| *asked as f64 / *capacity as f64)
         .fold(0.0, f64::max)
 }

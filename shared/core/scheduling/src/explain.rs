@@ -149,7 +149,7 @@ impl Examination<'_, '_> {
             return Cause::NoTypeMatches { required: self.alternative.requirements.to_string() };
         }
         let fitting: Vec<&PoolType<'_>> =
-            types.iter().copied().filter(|kind| dense::fits(&self.class.requests, &kind.room)).collect();
+            types.iter().copied().filter(|kind| dense::fits(&self.class.requests, &kind.allocatable)).collect();
         if fitting.is_empty() {
             return self.resource(&types);
         }
@@ -185,7 +185,7 @@ impl Examination<'_, '_> {
             if !self.pool.types.iter().any(|kind| kind.kind.capacity.get(resource).milli() > 0) {
                 return Cause::ResourceNotOffered { resource: resource.to_owned() };
             }
-            let largest = types.iter().map(|kind| kind.room[place]).max().unwrap_or(0);
+            let largest = types.iter().map(|kind| kind.allocatable[place]).max().unwrap_or(0);
             if largest < *asked {
                 return Cause::TooLarge {
                     resource: resource.to_owned(),
@@ -211,7 +211,7 @@ impl Examination<'_, '_> {
     fn choices<'l>(&self, launched: &'l Launched) -> Vec<&'l Choice> {
         let holds = |choice: &&Choice| {
             let kind = &self.pool.types[choice.kind];
-            dense::fits(&self.class.requests, &kind.room) && self.class.ports_free(&kind.daemon_ports)
+            dense::fits(&self.class.requests, &kind.allocatable) && self.class.ports_free(&kind.daemon_ports)
         };
         launched.choices.iter().filter(holds).collect()
     }

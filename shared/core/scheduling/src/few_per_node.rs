@@ -1,8 +1,8 @@
 //! Pods of which a node may run few, and which therefore need most of the remaining nodes.
 //!
-//! A node takes the pods that match its free capacity best, which says nothing about anti-affinity and spread over hosts. If small
-//! pods of such a group are left to the end, each of them needs a node, and nothing else is left to fill it. So a node first takes
-//! the pods of the groups that need most of the nodes that are still to be opened.
+//! A node takes the pods that match its free capacity best, whatever their anti-affinity and spread over hosts. If small pods of
+//! such a group are left to the end, each of them needs a node, and nothing else is left to fill it. So a node first takes the
+//! pods of the groups that need most of the nodes that are still to be opened.
 
 use crate::bin::Unit;
 use crate::filling::Demand;
@@ -10,7 +10,7 @@ use crate::pools::BASE;
 use std::cmp::Reverse;
 
 /// A group that needs this fraction of the remaining nodes gets a place on the next one.
-const MOST: f64 = 0.7;
+const MIN_NODE_SHARE: f64 = 0.7;
 
 /// A demand of which each node may run only so many pods.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +48,7 @@ impl PendingSizes {
     /// every node.
     fn are_mostly_on(&self, nodes: u32, demand: &Demand, size: f64) -> bool {
         let fills = if demand.set == BASE { self.all } else { self.by_set[demand.set] };
-        f64::from(nodes) * size >= fills * MOST
+        f64::from(nodes) * size >= fills * MIN_NODE_SHARE
     }
 }
 

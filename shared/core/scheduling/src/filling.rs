@@ -48,13 +48,13 @@ const PART: u32 = 4;
 
 /// The demands with pending pods, arranged for the innermost loop.
 #[derive(Default)]
-pub(crate) struct Stock {
+pub(crate) struct PendingDemand {
     /// By bucket, the largest first.
     items: Vec<Item>,
     /// The requests of a pod of each item, one after another.
     asked: Vec<i64>,
     /// The minimum request of any pod of the bucket from each item on.
-    least: Vec<i64>,
+    minimums: Vec<i64>,
     width: usize,
     buckets: Vec<Bucket>,
     /// The total requests of a bucket's pods, for a pod with a worth of one: bucket after bucket.
@@ -90,7 +90,7 @@ struct Bucket {
     to: usize,
 }
 
-impl Stock {
+impl PendingDemand {
     /// Arranges the pending pods. `resource_prices` has the value of each resource.
     pub(crate) fn of(demands: &[Demand], context: Context<'_, '_>, units: &[Unit], values: Vec<f64>) -> Self {
         let fine = Self::in_steps(demands, context, units, values.clone(), STEPS);
@@ -123,18 +123,18 @@ impl Stock {
             let item = Item { demand: place, unit, size, signature, alternative, ports };
             buckets.entry(key).or_default().push(item);
         }
-        let mut stock = Self { values, signatures: signatures.len(), ports, ..Self::default() };
+        let mut pending_demand = Self { values, signatures: signatures.len(), ports, ..Self::default() };
         let mut ranks: Vec<Reverse<i32>> = buckets.keys().map(|(rank, _, _)| *rank).collect();
         ranks.dedup();
         for ((rank, _, _), mut items) in buckets {
             items.sort_by(|a, b| b.size.total_cmp(&a.size).then(a.demand.cmp(&b.demand)));
-            let from = stock.items.len();
+            let from = pending_demand.items.len();
             let rank = ranks.binary_search(&rank).unwrap_or_default();
-            stock.items.append(&mut items);
-            stock.buckets.push(Bucket { rank, from, to: stock.items.len() });
+            pending_demand.items.append(&mut items);
+            pending_demand.buckets.push(Bucket { rank, from, to: pending_demand.items.len() });
         }
-        stock.lay_out(demands, classes);
-        stock
+        pending_demand.lay_out(demands, classes);
+        pending_demand
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
@@ -151,12 +151,12 @@ impl Stock {
         let mut ports = vec![None; self.ports.len()];
         self.items.iter().for_each(|item| ports[item.ports] = self.ports[item.ports]);
         self.ports = ports;
-        self.least.clone_from(&self.asked);
+        self.minimums.clone_from(&self.asked);
         self.mixes.clear();
         let mut sum = vec![0; self.width];
         for bucket in &self.buckets {
             for place in (bucket.from * self.width..(bucket.to * self.width).saturating_sub(self.width)).rev() {
-                self.least[place] = self.least[place].min(self.least[place + self.width]);
+                self.minimums[place] = self.minimums[place].min(self.minimums[place + self.width]);
             }
             sum.fill(0);
             let mut worth = 0.0;
@@ -195,8 +195,8 @@ impl Stock {
     }
 
     /// Whether no pod of the bucket from an item on can fit.
-    fn is_over(&self, place: usize, room: &[i64]) -> bool {
-        !dense::fits(&self.least[place * self.width..(place + 1) * self.width], room)
+    fn is_over(&self, place: usize, free: &[i64]) -> bool {
+        !dense::fits(&self.minimums[place * self.width..(place + 1) * self.width], free)
     }
 
     /// The size of these amounts.
@@ -230,13 +230,13 @@ pub(crate) struct Filled {
 /// Buffers that are reused.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    room: Vec<i64>,
+    free: Vec<i64>,
     /// By bucket, the next item to evaluate.
     cursors: Vec<usize>,
     /// The buckets with items left, in their order.
     open: Vec<usize>,
     /// The free capacity, each resource as a share of the node's.
-    part_of_room: Vec<f64>,
+    part_of_free: Vec<f64>,
     /// By signature, whether its pods are excluded from the node.
     kept_out: Vec<bool>,
     /// By alternative, whether the node admits none of its pods, which cannot change later.
@@ -261,7 +261,7 @@ pub(crate) struct Filler<'f, 'a, 'c, 't> {
     pub(crate) pool: &'f mut Pool<'a>,
     pub(crate) context: Context<'f, 'c>,
     pub(crate) demands: &'f [Demand],
-    pub(crate) stock: &'f Stock,
+    pub(crate) pending_demand: &'f PendingDemand,
     pub(crate) units: &'f [Unit],
     pub(crate) topology: &'f Topology<'t>,
     pub(crate) scratch: &'f mut Scratch,
@@ -279,24 +279,24 @@ impl<'c> Filler<'_, '_, 'c, '_> {
     pub(crate) fn fill(&mut self, anchor: usize, kind: usize) -> Option<Filled> {
         let first = &self.demands[anchor];
         let choice = self.pool.set(first.set).choice(kind)?;
-        if self.pool.limits.room_for(&choice.share, 1) == 0 {
+        if self.pool.limits.allowed(&choice.share, 1) == 0 {
             return None;
         }
-        self.scratch.room.clear();
+        self.scratch.free.clear();
         // A pod that needs more than what enough other types have gets a node of fewer types.
-        let whole = &self.pool.types[kind].room;
-        let usable = self.pool.set(first.set).offer.usable_room(choice, whole);
+        let whole = &self.pool.types[kind].allocatable;
+        let usable = self.pool.set(first.set).offer.usable(choice, whole);
         let holds = dense::fits(&self.class(first.class).requests, usable);
-        self.scratch.room.extend_from_slice(if holds { usable } else { whole });
+        self.scratch.free.extend_from_slice(if holds { usable } else { whole });
         let mut filled = Filled {
             price: choice.price,
             worth: 0.0,
             units: Vec::new(),
             inflexible: false,
-            bin: Bin::empty(first.set, kind, choice.share.clone(), self.scratch.room.len()),
+            bin: Bin::empty(first.set, kind, choice.share.clone(), self.scratch.free.len()),
         };
         let gathers = self.class(first.class).gathers(self.context.level, self.topology);
-        let most = if gathers || self.stock.items.len() == 1 { u32::MAX } else { 1 };
+        let most = if gathers || self.pending_demand.items.len() == 1 { u32::MAX } else { 1 };
         if self.put(&mut filled, first, most, true) == 0 {
             return None;
         }
@@ -305,13 +305,13 @@ impl<'c> Filler<'_, '_, 'c, '_> {
             self.put(&mut filled, &self.demands[*place], u32::MAX, false);
         }
         self.scratch.kept_out.clear();
-        self.scratch.kept_out.resize(self.stock.signatures, false);
+        self.scratch.kept_out.resize(self.pending_demand.signatures, false);
         self.scratch.refused.clear();
         self.scratch.refused.resize(self.context.classes.alternatives.len(), false);
-        self.scratch.signatures_open = self.stock.signatures_left;
-        self.scratch.ports_open = self.stock.ports.iter().flatten().count();
+        self.scratch.signatures_open = self.pending_demand.signatures_left;
+        self.scratch.ports_open = self.pending_demand.ports.iter().flatten().count();
         self.scratch.ports_taken.clear();
-        self.scratch.ports_taken.resize(self.stock.ports.len(), false);
+        self.scratch.ports_taken.resize(self.pending_demand.ports.len(), false);
         self.take_ports(&filled.bin, filled.bin.ports.len());
         self.scratch.makes_dearer = false;
         self.sweep(&mut filled, false);
@@ -324,9 +324,9 @@ impl<'c> Filler<'_, '_, 'c, '_> {
 
     fn sweep(&mut self, filled: &mut Filled, last: bool) {
         self.scratch.cursors.clear();
-        self.scratch.cursors.extend(self.stock.buckets.iter().map(|bucket| bucket.from));
+        self.scratch.cursors.extend(self.pending_demand.buckets.iter().map(|bucket| bucket.from));
         self.scratch.open.clear();
-        self.scratch.open.extend(0..self.stock.buckets.len());
+        self.scratch.open.extend(0..self.pending_demand.buckets.len());
         // Once all remaining items are excluded, none of them has to be evaluated.
         while self.scratch.signatures_open > 0
             && self.scratch.ports_open > 0
@@ -342,7 +342,7 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         if new.is_empty() {
             return;
         }
-        for (number, class) in self.stock.ports.iter().enumerate() {
+        for (number, class) in self.pending_demand.ports.iter().enumerate() {
             let taken = class.is_some_and(|class| !self.context.classes.list[class].ports_free(new));
             if taken && !self.scratch.ports_taken[number] {
                 self.scratch.ports_taken[number] = true;
@@ -355,19 +355,19 @@ impl<'c> Filler<'_, '_, 'c, '_> {
     /// it up with the highest value. Among equals the first.
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
     fn nearest(&mut self) -> Option<usize> {
-        let (scratch, stock) = (&mut *self.scratch, self.stock);
+        let (scratch, pending_demand) = (&mut *self.scratch, self.pending_demand);
         self.pool.work.add(scratch.open.len() / COMPARED_AT_ONCE + 1);
-        scratch.open.retain(|bucket| scratch.cursors[*bucket] < stock.buckets[*bucket].to);
+        scratch.open.retain(|bucket| scratch.cursors[*bucket] < pending_demand.buckets[*bucket].to);
         let first = *scratch.open.first()?;
-        let rank = stock.buckets[first].rank;
-        scratch.part_of_room.clear();
-        scratch.part_of_room.extend(scratch.room.iter().map(|room| 1.0 / (*room).max(1) as f64));
+        let rank = pending_demand.buckets[first].rank;
+        scratch.part_of_free.clear();
+        scratch.part_of_free.extend(scratch.free.iter().map(|free| 1.0 / (*free).max(1) as f64));
         let (mut best, mut least) = (first, f64::INFINITY);
         // Buckets are in the order of their rank.
-        for &bucket in scratch.open.iter().take_while(|bucket| stock.buckets[**bucket].rank == rank) {
-            let mix = &stock.mixes[bucket * stock.width..(bucket + 1) * stock.width];
+        for &bucket in scratch.open.iter().take_while(|bucket| pending_demand.buckets[**bucket].rank == rank) {
+            let mix = &pending_demand.mixes[bucket * pending_demand.width..(bucket + 1) * pending_demand.width];
             let used =
-                mix.iter().zip(&scratch.part_of_room).fold(0.0, |most: f64, (asked, part)| most.max(asked * part));
+                mix.iter().zip(&scratch.part_of_free).fold(0.0, |most: f64, (asked, part)| most.max(asked * part));
             if used < least {
                 (best, least) = (bucket, used);
             }
@@ -377,23 +377,23 @@ impl<'c> Filler<'_, '_, 'c, '_> {
 
     /// Takes the next pods of a bucket that fit, if there are any.
     fn take_from(&mut self, bucket: usize, filled: &mut Filled, last: bool) {
-        let to = self.stock.buckets[bucket].to;
+        let to = self.pending_demand.buckets[bucket].to;
         let mut place = self.scratch.cursors[bucket];
-        let left = self.stock.size(&self.scratch.room) * (1.0 + 1e-9);
-        place += self.stock.items[place..to].partition_point(|item| item.size > left);
+        let left = self.pending_demand.size(&self.scratch.free) * (1.0 + 1e-9);
+        place += self.pending_demand.items[place..to].partition_point(|item| item.size > left);
         while place < to {
-            if self.stock.is_over(place, &self.scratch.room) {
+            if self.pending_demand.is_over(place, &self.scratch.free) {
                 place = to;
                 break;
             }
-            let item = &self.stock.items[place];
+            let item = &self.pending_demand.items[place];
             if self.units[item.unit].pending > 0
                 && !self.is_kept_out(item)
-                && dense::fits(self.stock.asked(place), &self.scratch.room)
+                && dense::fits(self.pending_demand.asked(place), &self.scratch.free)
             {
                 let demand = &self.demands[item.demand];
-                let only = self.stock.buckets.len() == 1;
-                let most = dense::times_fitting(self.stock.asked(place), &self.scratch.room, u32::MAX);
+                let only = self.pending_demand.buckets.len() == 1;
+                let most = dense::times_fitting(self.pending_demand.asked(place), &self.scratch.free, u32::MAX);
                 let most = if only { most } else { most.div_ceil(PART) };
                 let ports = filled.bin.ports.len();
                 if self.put(filled, demand, most, last) > 0 {
@@ -402,7 +402,7 @@ impl<'c> Filler<'_, '_, 'c, '_> {
                 }
                 let class = self.class(demand.class);
                 let hosts = &filled.bin.hosts;
-                let crowded = class.is_related() && hosts.room(class, self.context.level, self.topology) == 0;
+                let crowded = class.is_related() && hosts.max_added(class, self.context.level, self.topology) == 0;
                 let alternatives = &self.context.classes.alternatives;
                 if self.pool.admit(filled.bin.set, demand.alternative, alternatives).is_none() {
                     self.scratch.refused[demand.alternative] = true;
@@ -439,9 +439,9 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         let present = filled.units.iter().position(|unit| *unit == demand.unit);
         let taken = present.map_or(0, |place| filled.bin.contents[place].1);
         let most = most.min(self.units[demand.unit].pending - taken).min(class.max_per_node());
-        let mut count = dense::times_fitting(&class.requests, &self.scratch.room, most);
+        let mut count = dense::times_fitting(&class.requests, &self.scratch.free, most);
         if count > 0 && class.is_related() {
-            count = count.min(filled.bin.hosts.room(class, self.context.level, self.topology));
+            count = count.min(filled.bin.hosts.max_added(class, self.context.level, self.topology));
         }
         let kind = filled.bin.shape;
         if count == 0 || !class.ports_free(&filled.bin.ports) || !class.ports_free(&self.pool.types[kind].daemon_ports)
@@ -454,7 +454,7 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         if set != filled.bin.set {
             let Some(choice) = self.pool.set(set).choice(kind) else { return 0 };
             let first = filled.bin.contents.is_empty();
-            let within_limits = first || self.pool.limits.room_for(&choice.share, 1) > 0;
+            let within_limits = first || self.pool.limits.allowed(&choice.share, 1) > 0;
             // Before the last pod, others would pay for the same capacity.
             let gain = if last { worth } else { worth - demand.size * f64::from(count) };
             let dearer = choice.price - filled.price;
@@ -473,7 +473,7 @@ impl<'c> Filler<'_, '_, 'c, '_> {
                 filled.units.push(demand.unit);
             }
         }
-        dense::take(&mut self.scratch.room, &class.requests, count);
+        dense::take(&mut self.scratch.free, &class.requests, count);
         count
     }
 }

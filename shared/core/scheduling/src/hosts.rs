@@ -16,20 +16,20 @@ struct HostCount {
     /// Pods that own the group and exclude others by it: anti-affinity or spread.
     owners: u32,
     /// Those for which it is only a preference.
-    wishes: u32,
+    preferring: u32,
 }
 
 impl HostCounts {
     fn of(&self, group: GroupId) -> HostCount {
         match self.place(group) {
             Ok(place) => self.0[place],
-            Err(_) => HostCount { group, matching: 0, owners: 0, wishes: 0 },
+            Err(_) => HostCount { group, matching: 0, owners: 0, preferring: 0 },
         }
     }
 
     fn at(&mut self, group: GroupId) -> &mut HostCount {
         let place = self.place(group).unwrap_or_else(|place| {
-            self.0.insert(place, HostCount { group, matching: 0, owners: 0, wishes: 0 });
+            self.0.insert(place, HostCount { group, matching: 0, owners: 0, preferring: 0 });
             place
         });
         &mut self.0[place]
@@ -58,14 +58,14 @@ impl HostCounts {
             if class.required.contains(group) {
                 self.at(*group).owners += count;
             } else {
-                self.at(*group).wishes += count;
+                self.at(*group).preferring += count;
             }
         }
     }
 
     /// Drops the preferences of the pods on the node.
-    pub(crate) fn drop_wishes(&mut self) {
-        self.0.iter_mut().for_each(|count| count.wishes = 0);
+    pub(crate) fn drop_preferences(&mut self) {
+        self.0.iter_mut().for_each(|count| count.preferring = 0);
     }
 
     /// How many pods of a class may be added.
@@ -73,11 +73,11 @@ impl HostCounts {
     /// The rule for the host name: a new node is always possible, so the emptiest domain counts zero. The constraints
     /// of the pods on the node and those of the added pods both hold, so the order in which the kube-scheduler places
     /// them does not matter.
-    pub(crate) fn room(&self, class: &Class<'_>, level: usize, topology: &Topology<'_>) -> u32 {
+    pub(crate) fn max_added(&self, class: &Class<'_>, level: usize, topology: &Topology<'_>) -> u32 {
         let kept_by = |group: &GroupId| {
             let here = self.of(*group);
             match topology.kind(*group) {
-                _ if here.owners + here.wishes == 0 => u32::MAX,
+                _ if here.owners + here.preferring == 0 => u32::MAX,
                 Kind::Anti => 0,
                 Kind::Spread { max_skew, .. } => max_skew.saturating_sub(here.matching),
                 Kind::Affinity => u32::MAX,

@@ -25,7 +25,7 @@ pub(crate) fn join(
     for place in 0..unit.alternatives.len() {
         let mut most = unit.pending.min(class.max_per_node());
         if class.is_related() {
-            most = most.min(bin.hosts.room(class, context.level, topology));
+            most = most.min(bin.hosts.max_added(class, context.level, topology));
         }
         if most == 0 {
             return;
@@ -40,7 +40,7 @@ pub(crate) fn join(
         };
         bin.set = set;
         bin.add(unit.class, class, context.level, times);
-        bin.hosts.drop_wishes();
+        bin.hosts.drop_preferences();
         topology.record_host(&class.selected_hosts, times);
         unit.pending -= times;
     }
@@ -57,9 +57,9 @@ fn fitting(
 ) -> Option<(SetId, u32)> {
     let class = &context.classes.list[unit.class];
     let kind = &pool.types[bin.shape];
-    let mut room = kind.room.clone();
-    dense::take(&mut room, &bin.used, 1);
-    let times = dense::times_fitting(&class.requests, &room, most);
+    let mut free = kind.allocatable.clone();
+    dense::take(&mut free, &bin.used, 1);
+    let times = dense::times_fitting(&class.requests, &free, most);
     if times == 0 || !class.ports_free(&kind.daemon_ports) {
         return None;
     }
@@ -91,12 +91,12 @@ fn grow(
     let mut best: Option<(u32, usize)> = None;
     for choice in holding(pool, &wider) {
         let kind = &pool.types[choice.kind];
-        if limits.room_for(&choice.share, 1) == 0 || !class.ports_free(&kind.daemon_ports) {
+        if limits.allowed(&choice.share, 1) == 0 || !class.ports_free(&kind.daemon_ports) {
             continue;
         }
-        let mut room = kind.room.clone();
-        dense::take(&mut room, &bin.used, 1);
-        let times = dense::times_fitting(&class.requests, &room, most);
+        let mut free = kind.allocatable.clone();
+        dense::take(&mut free, &bin.used, 1);
+        let times = dense::times_fitting(&class.requests, &free, most);
         if times > best.map_or(0, |(times, _)| times) {
             best = Some((times, choice.kind));
         }

@@ -110,10 +110,10 @@ impl Limits {
     }
 
     /// How many nodes of this share the limits allow, at most `most`.
-    pub(crate) fn room_for(&self, share: &Share, most: u32) -> u32 {
+    pub(crate) fn allowed(&self, share: &Share, most: u32) -> u32 {
         let (own, cluster) = share.resources.split_at(self.own.resources.len().min(share.resources.len()));
-        let own = self.own.room_for(own, share.dollars, most);
-        self.cluster.borrow().room_for(cluster, share.dollars, own)
+        let own = self.own.allowed(own, share.dollars, most);
+        self.cluster.borrow().allowed(cluster, share.dollars, own)
     }
 
     /// Charges a number of nodes of this share.
@@ -158,7 +158,7 @@ impl Remaining {
         self.resources.is_empty() && self.dollars.is_none()
     }
 
-    fn room_for(&self, share: &[i64], dollars: f64, most: u32) -> u32 {
+    fn allowed(&self, share: &[i64], dollars: f64, most: u32) -> u32 {
         let mut times = i64::from(most);
         for (limit, share) in self.resources.iter().zip(share) {
             if *share > 0 {

@@ -61,7 +61,7 @@ fn price(pool: &Pool<'_>, bin: &Bin) -> f64 {
 
 /// The cheapest of the nodes that are not full and can still be merged; among equals the last.
 fn loosest(pool: &Pool<'_>, bins: &[Bin], given_up: &[usize]) -> Option<usize> {
-    let full = |bin: &Bin| dominant_share(&bin.used, &pool.types[bin.shape].room) >= FULL;
+    let full = |bin: &Bin| dominant_share(&bin.used, &pool.types[bin.shape].allocatable) >= FULL;
     let loose = bins.iter().enumerate().rev().filter(|(index, bin)| !given_up.contains(index) && !full(bin));
     loose.min_by(|(_, a), (_, b)| price(pool, a).total_cmp(&price(pool, b))).map(|(index, _)| index)
 }
@@ -123,7 +123,7 @@ fn merged(
     let cheap = pool.set(set).offer.choices.iter().take_while(|choice| choice.price <= together + NODE);
     let mut used = a.used.clone();
     dense::add(&mut used, &b.used, 1);
-    if !cheap.clone().any(|choice| dense::fits(&used, &pool.types[choice.kind].room)) {
+    if !cheap.clone().any(|choice| dense::fits(&used, &pool.types[choice.kind].allocatable)) {
         return None;
     }
     let mut bin = Bin { set, used, hosts, ..a.clone() };
@@ -132,7 +132,7 @@ fn merged(
     let mut limits = pool.limits.clone();
     limits.refund(&a.share);
     limits.refund(&b.share);
-    let choice = holding(pool, &bin).find(|choice| limits.room_for(&choice.share, 1) > 0)?.clone();
+    let choice = holding(pool, &bin).find(|choice| limits.allowed(&choice.share, 1) > 0)?.clone();
     bin.shape = choice.kind;
     bin.share = min_share(pool, &limits, &bin, &choice.share)?;
     (choice.price <= together + NODE).then_some((bin, choice.price))

@@ -12,7 +12,7 @@ pub struct NewNode {
     /// The instance type.
     pub instance_type: String,
     /// The capacity without DaemonSets, in thousandths, in the order of [`Prepared::resources`].
-    pub room: Box<[i64]>,
+    pub allocatable: Box<[i64]>,
 }
 
 impl Prepared<'_> {
@@ -27,7 +27,9 @@ impl Prepared<'_> {
     pub fn new_nodes(&self, node_pool: &str) -> Vec<NewNode> {
         let pool = self.pools.iter().find(|pool| pool.pool.name == node_pool);
         let types = pool.into_iter().flat_map(|pool| pool.types.iter());
-        types.map(|kind| NewNode { instance_type: kind.kind.name.clone(), room: kind.room.clone() }).collect()
+        types
+            .map(|kind| NewNode { instance_type: kind.kind.name.clone(), allocatable: kind.allocatable.clone() })
+            .collect()
     }
 
     /// Which of [`Prepared::new_nodes`] a NodePool could launch for pods with this admission, and the lowest price in

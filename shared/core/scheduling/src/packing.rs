@@ -9,7 +9,7 @@ use crate::bin::{Bin, Context, NODE, Unit, holding, min_share};
 use crate::classes::{Class, Classes};
 use crate::dense;
 use crate::few_per_node::{FewPerNode, PendingSizes, Urgent};
-use crate::filling::{Demand, Filled, Filler, Scratch, Stock};
+use crate::filling::{Demand, Filled, Filler, PendingDemand, Scratch};
 use crate::hosts::HostCounts;
 use crate::merging;
 use crate::minimum_nodes::Forced;
@@ -66,7 +66,7 @@ pub(crate) fn pack(
                 pool: &mut *pool,
                 context,
                 demands,
-                stock: Stock::default(),
+                pending_demand: PendingDemand::default(),
                 scratch: Scratch::default(),
                 topology: &mut *topology,
                 tries: HashMap::new(),
@@ -90,7 +90,7 @@ pub(crate) fn pack(
         }
         // Merging may free limits for pods that were left out.
         if bins.len() == before || !merging::merge(pool, context, topology, &mut bins) {
-            bins.iter_mut().for_each(|bin| bin.hosts.drop_wishes());
+            bins.iter_mut().for_each(|bin| bin.hosts.drop_preferences());
             return bins;
         }
     }
@@ -125,7 +125,7 @@ struct Packer<'p, 'a, 'c, 't> {
     pool: &'p mut Pool<'a>,
     context: Context<'p, 'c>,
     demands: Vec<Demand>,
-    stock: Stock,
+    pending_demand: PendingDemand,
     scratch: Scratch,
     topology: &'p mut Topology<'t>,
     forced: Forced,
@@ -179,8 +179,8 @@ impl<'c> Packer<'_, '_, 'c, '_> {
                     self.topology.record_host(&class.selected_hosts, count * alike);
                     self.forced.take(class, self.context.level, count * alike);
                 }
-                self.waiting -= self.stock.size(&best.used) * f64::from(alike);
-                self.stock.tidy(&self.demands, self.context.classes, units, used_up);
+                self.waiting -= self.pending_demand.size(&best.used) * f64::from(alike);
+                self.pending_demand.tidy(&self.demands, self.context.classes, units, used_up);
                 self.pool.limits.charge(&best.share, alike);
                 let reservation = best.reservation.clone();
                 bins.extend(std::iter::repeat_n(best, alike as usize));
@@ -198,7 +198,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         self.pool.work.add(self.demands.len() * WORK_OF_VALUE + shapes * WORK_PER_SHAPE);
         let (values, tries) = valued(self.pool, self.context, units, &mut self.demands, &self.forced);
         self.tries = tries;
-        self.stock = Stock::of(&self.demands, self.context, units, values.resources);
+        self.pending_demand = PendingDemand::of(&self.demands, self.context, units, values.resources);
         let waiting = |demand: &Demand| demand.size * f64::from(units[demand.unit].pending);
         self.waiting = self.demands.iter().map(waiting).sum();
         self.next = self.waiting * REVALUED;
@@ -240,7 +240,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         }
         let filled = taken.iter().map(|(unit, count)| units[*unit].pending / count).min().unwrap_or(1).max(1);
         let reserved = bin.reservation.as_ref().map_or(u32::MAX, |id| self.pool.reservations.left(id));
-        self.pool.limits.room_for(&bin.share, filled.min(reserved)).max(1)
+        self.pool.limits.allowed(&bin.share, filled.min(reserved)).max(1)
     }
 
     /// The node with the anchor that costs least for the value of its pods, and how many pods of each unit it takes.
@@ -282,7 +282,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
                 break;
             }
             self.pool.work.add(1);
-            if !dense::fits(requests, &self.pool.types[shape.kind].room) {
+            if !dense::fits(requests, &self.pool.types[shape.kind].allocatable) {
                 continue;
             }
             let urgent = first.on(&self.demands, self.size_of(shape));
@@ -291,7 +291,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
                 pool: self.pool,
                 context: self.context,
                 demands: &self.demands,
-                stock: &self.stock,
+                pending_demand: &self.pending_demand,
                 units,
                 topology: self.topology,
                 scratch: &mut self.scratch,
@@ -318,18 +318,18 @@ impl<'c> Packer<'_, '_, 'c, '_> {
 
     /// The size of a shape, in the same unit as that of pods.
     fn size_of(&self, shape: &Try) -> f64 {
-        self.stock.size(&self.pool.types[shape.kind].room)
+        self.pending_demand.size(&self.pool.types[shape.kind].allocatable)
     }
 
     /// Whether pods of a demand may be on a node without other pods, with regard to pods elsewhere.
     fn may_be_first(&self, demand: usize) -> bool {
         let class = self.class(self.demands[demand].class);
-        !class.is_related() || HostCounts::default().room(class, self.context.level, self.topology) > 0
+        !class.is_related() || HostCounts::default().max_added(class, self.context.level, self.topology) > 0
     }
 
     fn is_within_limits(&self, set: SetId, shape: &Try) -> bool {
         let choice = self.pool.set(set).choice(shape.kind);
-        choice.is_some_and(|choice| self.pool.limits.room_for(&choice.share, 1) > 0)
+        choice.is_some_and(|choice| self.pool.limits.allowed(&choice.share, 1) > 0)
     }
 
     /// Changes to the cheapest type with capacity for the same pods.
@@ -337,7 +337,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         if !self.pool.min_values.is_empty() {
             return filled;
         }
-        let cheapest = holding(self.pool, &filled.bin).find(|choice| self.pool.limits.room_for(&choice.share, 1) > 0);
+        let cheapest = holding(self.pool, &filled.bin).find(|choice| self.pool.limits.allowed(&choice.share, 1) > 0);
         let cheapest = cheapest.cloned();
         if let Some(choice) = cheapest.filter(|choice| choice.price < filled.price) {
             (filled.bin.shape, filled.price) = (choice.kind, choice.price);

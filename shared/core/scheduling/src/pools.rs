@@ -101,8 +101,8 @@ pub(crate) const MIN_SAVING_OF_FEW_TYPES: f64 = 0.05;
 impl Offer {
     /// How much of the capacity of a type is used for pods: of a spot type, as much as [`FLEXIBLE`] types have, if as many have
     /// nearly as much.
-    pub(crate) fn usable_room<'r>(&'r self, choice: &Choice, room: &'r [i64]) -> &'r [i64] {
-        self.flexible.get(&choice.kind).map_or(room, |usable| usable)
+    pub(crate) fn usable<'r>(&'r self, choice: &Choice, allocatable: &'r [i64]) -> &'r [i64] {
+        self.flexible.get(&choice.kind).map_or(allocatable, |usable| usable)
     }
 }
 
@@ -135,8 +135,8 @@ fn worth(pool: &Pool<'_>, set: SetId, requests: &[i64]) -> Option<f64> {
         .shapes
         .iter()
         .map(|place| &offer.choices[*place])
-        .filter(|choice| dense::fits(requests, &pool.types[choice.kind].room))
-        .map(|choice| choice.price * dense::dominant_share(requests, &pool.types[choice.kind].room))
+        .filter(|choice| dense::fits(requests, &pool.types[choice.kind].allocatable))
+        .map(|choice| choice.price * dense::dominant_share(requests, &pool.types[choice.kind].allocatable))
         .min_by(f64::total_cmp)
 }
 
@@ -430,21 +430,22 @@ impl<'a> Pool<'a> {
     /// that leaves more of the capacity unused than fewer types have to save.
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
     fn flexible(&self, choice: &Choice, choices: &[Choice]) -> Option<Amounts> {
-        let room = |choice: &Choice| &self.types[choice.kind].room;
-        let own = room(choice);
+        let allocatable = |choice: &Choice| &self.types[choice.kind].allocatable;
+        let own = allocatable(choice);
         // The types with the most capacity are the last ones.
-        if choices.iter().rev().filter(|other| dense::fits(own, room(other))).take(FLEXIBLE).count() == FLEXIBLE {
+        if choices.iter().rev().filter(|other| dense::fits(own, allocatable(other))).take(FLEXIBLE).count() == FLEXIBLE
+        {
             return None;
         }
         let share = |other: &Choice| {
-            let shares = own.iter().zip(room(other)).filter(|(own, _)| **own > 0);
+            let shares = own.iter().zip(allocatable(other)).filter(|(own, _)| **own > 0);
             shares.map(|(own, other)| *other as f64 / *own as f64).fold(1.0, f64::min)
         };
         let mut close: Vec<(f64, &Choice)> = choices.iter().map(|other| (share(other), other)).collect();
         close.retain(|(share, _)| *share > 0.0);
         close.sort_by(|(a, _), (b, _)| b.total_cmp(a));
         close.truncate(FLEXIBLE);
-        let common = |place: usize| close.iter().map(|(_, other)| room(other)[place]).fold(own[place], i64::min);
+        let common = |place: usize| close.iter().map(|(_, other)| allocatable(other)[place]).fold(own[place], i64::min);
         let last = close.get(FLEXIBLE - 1).map_or(0.0, |(share, _)| *share);
         (last >= 1.0 - MIN_SAVING_OF_FEW_TYPES).then(|| (0..own.len()).map(common).collect())
     }
@@ -503,7 +504,11 @@ impl<'a> Pool<'a> {
     pub(crate) fn may_hold(&self, set: SetId, requests: &[i64]) -> bool {
         let offer = &self.sets[set].offer;
         // Types that are not shapes do not have more capacity.
-        offer.shapes.iter().rev().any(|place| dense::fits(requests, &self.types[offer.choices[*place].kind].room))
+        offer
+            .shapes
+            .iter()
+            .rev()
+            .any(|place| dense::fits(requests, &self.types[offer.choices[*place].kind].allocatable))
     }
 
     /// The reservation that a node of this set and type would use, if that is the cheapest way.
@@ -535,7 +540,7 @@ impl<'a> Pool<'a> {
     fn shapes(&self, choices: &[Choice]) -> Vec<usize> {
         let better = |a: &Choice, b: &Choice| {
             let (left, right) = (&self.types[a.kind], &self.types[b.kind]);
-            dense::fits(&right.room, &left.room)
+            dense::fits(&right.allocatable, &left.allocatable)
                 && left.daemon_ports == right.daemon_ports
                 && a.share.resources.iter().zip(&b.share.resources).all(|(a, b)| a <= b)
                 && a.share.dollars <= b.share.dollars

@@ -29,23 +29,25 @@ struct Portion {
 }
 
 impl Portion {
-    fn of(place: usize, example: &[i64], rooms: &[&[i64]]) -> Self {
-        let (types, others): (Vec<&[i64]>, Vec<&[i64]>) =
-            rooms.iter().filter(|room| room[place] > 0).partition(|room| dense::fits(example, room));
+    fn of(place: usize, example: &[i64], types: &[&[i64]]) -> Self {
+        let (holding, others): (Vec<&[i64]>, Vec<&[i64]>) = types
+            .iter()
+            .filter(|allocatable| allocatable[place] > 0)
+            .partition(|allocatable| dense::fits(example, allocatable));
         Self {
             place,
             example: example.into(),
             others: others.into_iter().map(Into::into).collect(),
-            types: types.len(),
+            types: holding.len(),
         }
     }
 
     fn needs(&self, requests: &[i64]) -> bool {
-        requests[self.place] > 0 && !self.others.iter().any(|room| dense::fits(requests, room))
+        requests[self.place] > 0 && !self.others.iter().any(|allocatable| dense::fits(requests, allocatable))
     }
 
-    fn is_on(&self, room: &[i64]) -> bool {
-        dense::fits(&self.example, room)
+    fn is_on(&self, allocatable: &[i64]) -> bool {
+        dense::fits(&self.example, allocatable)
     }
 }
 
@@ -55,15 +57,15 @@ pub(crate) struct Portions(Vec<Portion>);
 
 impl Portions {
     /// The portions of the resources that only some types have, from the requests of the pods and the capacity of the types.
-    pub(crate) fn of(requests: &[&[i64]], rooms: &[&[i64]]) -> Self {
+    pub(crate) fn of(requests: &[&[i64]], types: &[&[i64]]) -> Self {
         let width = requests.first().map_or(0, |requests| requests.len());
         let mut portions = Vec::new();
-        for place in (0..width).filter(|place| rooms.iter().any(|room| room[*place] == 0)) {
+        for place in (0..width).filter(|place| types.iter().any(|allocatable| allocatable[*place] == 0)) {
             let mut asked: Vec<&[i64]> = requests.iter().copied().filter(|asked| asked[place] > 0).collect();
             asked.sort_unstable();
             asked.dedup();
             asked.truncate(MAX_REQUESTS);
-            let mut own: Vec<Portion> = asked.iter().map(|asked| Portion::of(place, asked, rooms)).collect();
+            let mut own: Vec<Portion> = asked.iter().map(|asked| Portion::of(place, asked, types)).collect();
             // The requests that most types hold first; those that no type holds, or all with the resource, have no row.
             own.retain(|portion| portion.types > 0 && !portion.others.is_empty());
             own.sort_by(|a, b| (b.types, &a.others).cmp(&(a.types, &b.others)));
@@ -78,8 +80,8 @@ impl Portions {
     }
 
     /// The amounts of a type, and after them those that are in each portion.
-    pub(crate) fn of_type<'r>(&self, room: &'r [i64]) -> Cow<'r, [i64]> {
-        self.extend(room, |portion| portion.is_on(room))
+    pub(crate) fn of_type<'r>(&self, allocatable: &'r [i64]) -> Cow<'r, [i64]> {
+        self.extend(allocatable, |portion| portion.is_on(allocatable))
     }
 
     /// The amounts of a pod, and after them those that are in each portion.
@@ -102,8 +104,8 @@ mod tests {
 
     #[test]
     fn each_portion_above_the_smallest_is_a_row_of_its_own() {
-        let rooms: [&[i64]; 4] = [&[4000, 0], &[8000, 1000], &[8000, 2000], &[8000, 8000]];
-        let found = Portions::of(&[&[500, 1000], &[500, 4000], &[250, 2000], &[250, 0]], &rooms);
+        let types: [&[i64]; 4] = [&[4000, 0], &[8000, 1000], &[8000, 2000], &[8000, 8000]];
+        let found = Portions::of(&[&[500, 1000], &[500, 4000], &[250, 2000], &[250, 0]], &types);
         assert_eq!(found.of_pod(&[500, 1000]), [500, 1000, 0, 0].as_slice());
         assert_eq!(found.of_pod(&[500, 2000]), [500, 2000, 2000, 0].as_slice());
         assert_eq!(found.of_pod(&[500, 4000]), [500, 4000, 4000, 4000].as_slice());
@@ -115,14 +117,14 @@ mod tests {
 
     #[test]
     fn a_pod_that_needs_a_larger_type_for_its_memory_is_in_a_portion() {
-        let rooms: [&[i64]; 3] = [&[16_000, 0], &[8000, 1000], &[16_000, 1000]];
-        let found = Portions::of(&[&[4000, 1000], &[9000, 1000], &[10_000, 0]], &rooms);
+        let types: [&[i64]; 3] = [&[16_000, 0], &[8000, 1000], &[16_000, 1000]];
+        let found = Portions::of(&[&[4000, 1000], &[9000, 1000], &[10_000, 0]], &types);
         assert_eq!(found.of_pod(&[4000, 1000]), [4000, 1000, 0].as_slice());
         assert_eq!(found.of_pod(&[9000, 1000]), [9000, 1000, 1000].as_slice());
         assert_eq!(found.of_pod(&[10_000, 0]), [10_000, 0, 0].as_slice());
-        assert_eq!(found.of_type(rooms[0]), [16_000, 0, 0].as_slice());
-        assert_eq!(found.of_type(rooms[1]), [8000, 1000, 0].as_slice());
-        assert_eq!(found.of_type(rooms[2]), [16_000, 1000, 1000].as_slice());
+        assert_eq!(found.of_type(types[0]), [16_000, 0, 0].as_slice());
+        assert_eq!(found.of_type(types[1]), [8000, 1000, 0].as_slice());
+        assert_eq!(found.of_type(types[2]), [16_000, 1000, 1000].as_slice());
     }
 
     #[test]
@@ -145,10 +147,10 @@ mod tests {
 
     #[test]
     fn there_are_few_rows() {
-        let rooms: Vec<Vec<i64>> = (0..20).map(|size| vec![size * 1000]).collect();
+        let types: Vec<Vec<i64>> = (0..20).map(|size| vec![size * 1000]).collect();
         let requests: Vec<Vec<i64>> = (1..20).map(|size| vec![size * 1000]).collect();
         let slices = |all: &'static [Vec<i64>]| all.iter().map(|one| &one[..]).collect::<Vec<_>>();
-        let found = Portions::of(&slices(requests.leak()), &slices(rooms.leak()));
+        let found = Portions::of(&slices(requests.leak()), &slices(types.leak()));
         assert_eq!(found.of_type(&[19_000]).len(), 1 + MAX_PORTIONS);
     }
 }

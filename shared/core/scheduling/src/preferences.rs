@@ -65,7 +65,7 @@ struct Counts {
     /// By group and domain.
     counts: Vec<HashMap<usize, u32>>,
     /// By spread group, the minimum count over all domains with a counted node.
-    least: Vec<u32>,
+    minimums: Vec<u32>,
 }
 
 /// The domains of a topology key.
@@ -96,8 +96,8 @@ impl Counts {
             }
         }
         let counted = groups.list.iter().zip(&counts);
-        let least = counted.map(|(group, counts)| least(group, counts, &keys[&group.key], running)).collect();
-        Self { keys, counts, least }
+        let minimums = counted.map(|(group, counts)| least(group, counts, &keys[&group.key], running)).collect();
+        Self { keys, counts, minimums }
     }
 
     fn at(&self, group: GroupId, domain: usize) -> u32 {
@@ -197,7 +197,7 @@ impl Running<'_, '_> {
         let itself = u32::from(selected.binary_search(&group).is_ok());
         let here = self.counts.at(group, domain);
         match of.kind {
-            Kind::Spread { max_skew, .. } => here.saturating_sub(self.counts.least[group]) <= max_skew,
+            Kind::Spread { max_skew, .. } => here.saturating_sub(self.counts.minimums[group]) <= max_skew,
             Kind::Affinity => here > itself,
             Kind::Anti => here <= itself,
         }

@@ -90,7 +90,7 @@ pub enum BarrierKind {
         /// Its `maxSkew`.
         max_skew: u32,
         /// The minimum count over all eligible domains.
-        least: u32,
+        min_count: u32,
     },
     /// Its pod affinity.
     Affinity,
@@ -261,12 +261,12 @@ impl fmt::Display for Barrier {
         let key = &self.topology_key;
         let names = self.domains.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
         match self.kind {
-            BarrierKind::Spread { max_skew, least } => {
+            BarrierKind::Spread { max_skew, min_count } => {
                 let counts = self.domains.iter().map(|(name, count)| format!("{name} has {count}"));
                 let counts = counts.collect::<Vec<_>>().join(", ");
                 write!(
                     f,
-                    "topology spread over {key} allows a skew of {max_skew}: {counts}, the domain with the fewest pods has {least}"
+                    "topology spread over {key} allows a skew of {max_skew}: {counts}, the domain with the fewest pods has {min_count}"
                 )
             }
             BarrierKind::Affinity if self.domains.is_empty() => {

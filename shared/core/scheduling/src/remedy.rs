@@ -45,11 +45,11 @@ impl Barrier {
     fn remedy(&self) -> Option<String> {
         let key = &self.topology_key;
         Some(match self.kind {
-            BarrierKind::Spread { least, .. } => {
+            BarrierKind::Spread { min_count, .. } => {
                 let fewest = self.domains.iter().map(|(_, count)| *count).min()?;
                 format!(
                     "raise maxSkew over {key} to {}, or free capacity in the domain with the fewest pods",
-                    (fewest + 1).saturating_sub(least)
+                    (fewest + 1).saturating_sub(min_count)
                 )
             }
             BarrierKind::Affinity => format!("start a pod that its affinity over {key} selects"),

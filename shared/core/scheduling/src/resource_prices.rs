@@ -9,14 +9,14 @@
 #[derive(Clone, Copy)]
 pub(crate) struct Column<'a> {
     pub(crate) price: f64,
-    pub(crate) room: &'a [i64],
+    pub(crate) amounts: &'a [i64],
 }
 
 impl Column<'_> {
     /// Its amount in a row: of a resource, or, in the row after them, the number of nodes.
     #[expect(clippy::cast_precision_loss, reason = "an amount")]
     fn has(&self, row: usize) -> f64 {
-        self.room.get(row).map_or(1.0, |room| (*room).max(0) as f64)
+        self.amounts.get(row).map_or(1.0, |amount| (*amount).max(0) as f64)
     }
 }
 
@@ -40,7 +40,7 @@ const INFLATED: f64 = 1.5;
 /// that are not requested, or that no type has, have the price zero.
 #[expect(clippy::cast_precision_loss, reason = "a count of resources")]
 pub(crate) fn values(columns: &[Column<'_>], demand: &[f64], nodes: u32) -> Values {
-    let supplied = |place: usize| columns.iter().any(|column| column.room[place] > 0);
+    let supplied = |place: usize| columns.iter().any(|column| column.amounts[place] > 0);
     let mut rows: Vec<usize> = (0..demand.len()).filter(|place| demand[*place] > 0.0 && supplied(*place)).collect();
     let mut found = vec![0.0; demand.len() + 1];
     let of_resources = rows.len();
@@ -189,8 +189,8 @@ impl Simplex {
 mod tests {
     use super::*;
 
-    fn column(price: f64, room: &[i64]) -> Column<'_> {
-        Column { price, room }
+    fn column(price: f64, amounts: &[i64]) -> Column<'_> {
+        Column { price, amounts }
     }
 
     /// Prices without the smoothing.
@@ -216,12 +216,12 @@ mod tests {
     #[test]
     fn smoothed_values_never_make_a_node_worth_more_than_it_costs() {
         let types = [(4.0, [2, 4, 10]), (5.0, [2, 8, 20]), (6.5, [2, 16, 20]), (30.0, [16, 64, 110])];
-        let columns: Vec<Column<'_>> = types.iter().map(|(price, room)| column(*price, room)).collect();
+        let columns: Vec<Column<'_>> = types.iter().map(|(price, amounts)| column(*price, amounts)).collect();
         for demand in [[100.0, 100.0, 100.0], [10.0, 900.0, 50.0], [500.0, 20.0, 9.0], [1.0, 1.0, 4000.0]] {
             let found = values(&columns, &demand, 0).resources;
             assert!(found.iter().all(|value| *value >= 0.0) && found.iter().any(|value| *value > 0.0), "{found:?}");
-            for (price, room) in types {
-                let worth: f64 = room.iter().zip(&found).map(|(room, value)| *room as f64 * value).sum();
+            for (price, amounts) in types {
+                let worth: f64 = amounts.iter().zip(&found).map(|(amount, value)| *amount as f64 * value).sum();
                 assert!(worth <= price * (1.0 + 1e-9), "{worth} {price}");
             }
         }

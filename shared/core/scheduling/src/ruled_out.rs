@@ -122,9 +122,9 @@ impl fmt::Display for RuledOutCause {
             ),
             Self::HostPort { port } => write!(f, "a DaemonSet takes host port {port} there"),
             Self::Limit { limit } => write!(f, "it would take more of limit {limit} than there is for this node"),
-            Self::Unused => {
-                f.write_str("it would do, but the plan needs its cheaper capacity or this node's room elsewhere")
-            }
+            Self::Unused => f.write_str(
+                "it fits, but the plan uses this cheaper capacity, or this node's free capacity, for other pods",
+            ),
         }
     }
 }
@@ -188,7 +188,7 @@ impl Evaluation<'_, '_> {
 
     fn cause(&self, kind: &InstanceType) -> RuledOutCause {
         let labels = self.by_labels(kind).or_else(|| self.by_offerings(kind));
-        labels.or_else(|| self.by_room(kind)).or_else(|| self.by_limits(kind)).unwrap_or(RuledOutCause::Unused)
+        labels.or_else(|| self.by_capacity(kind)).or_else(|| self.by_limits(kind)).unwrap_or(RuledOutCause::Unused)
     }
 
     fn by_labels(&self, kind: &InstanceType) -> Option<RuledOutCause> {
@@ -233,7 +233,7 @@ impl Evaluation<'_, '_> {
         Some(RuledOutCause::Unavailable { offerings })
     }
 
-    fn by_room(&self, kind: &InstanceType) -> Option<RuledOutCause> {
+    fn by_capacity(&self, kind: &InstanceType) -> Option<RuledOutCause> {
         let node = self.node_pool.with(&kind.requirements);
         let taints = &self.offer.pool.template.taints;
         let on_board = self.problem.daemon_sets.iter().map(|set| &set.template).filter(|template| {

@@ -42,20 +42,20 @@ pub(crate) fn valued(
 ) -> (Values, HashMap<SetId, Vec<Try>>) {
     let classes = context.classes;
     let nodes = Some(forced.nodes()).filter(|nodes| *nodes > MIN_FORCED_NODES).unwrap_or(0);
-    let wanted = Wanted::of(pool, context, units, demands, nodes);
-    let first = SetValues::of(pool, BASE, &wanted, |_| true).values;
+    let total = TotalDemand::of(pool, context, units, demands, nodes);
+    let first = SetValues::of(pool, BASE, &total, |_| true).values;
     // Types that are larger than the pods can fill do not determine resource prices. If required nodes cost something in addition
     // to their resources, they are as small as possible, and larger nodes take the other pods.
-    let fills: f64 = wanted.amounts.iter().zip(&first.resources).map(|(amount, value)| amount * value).sum();
+    let fills: f64 = total.amounts.iter().zip(&first.resources).map(|(amount, value)| amount * value).sum();
     let of_rest = if first.node > 0.0 { fills * MAX_NODE_SHARE } else { 0.0 };
     let largest = forced.largest(fills).max(of_rest);
-    let usable = |room: &[i64]| sum(room, &first.resources) <= largest;
-    let common = SetValues::of(pool, BASE, &wanted, usable).values;
+    let usable = |allocatable: &[i64]| sum(allocatable, &first.resources) <= largest;
+    let common = SetValues::of(pool, BASE, &total, usable).values;
     let mut by_set: HashMap<SetId, SetValues> = HashMap::new();
     for demand in demands.iter_mut() {
-        let values = by_set.entry(demand.set).or_insert_with(|| SetValues::of(pool, demand.set, &wanted, usable));
+        let values = by_set.entry(demand.set).or_insert_with(|| SetValues::of(pool, demand.set, &total, usable));
         let class = &classes.list[demand.class];
-        let requests = wanted.portions.of_pod(&class.requests);
+        let requests = total.portions.of_pod(&class.requests);
         demand.portions = requests.iter().skip(class.requests.len()).filter(|amount| **amount > 0).count();
         demand.size = sum(&class.requests, &common.resources);
         demand.worth = sum(&requests, &values.values.resources)
@@ -67,7 +67,7 @@ pub(crate) fn valued(
 }
 
 /// What all pending pods request together.
-struct Wanted {
+struct TotalDemand {
     portions: Portions,
     /// By resource, and by portion after them.
     amounts: Vec<f64>,
@@ -75,15 +75,15 @@ struct Wanted {
     nodes: u32,
 }
 
-impl Wanted {
+impl TotalDemand {
     #[expect(clippy::cast_precision_loss, reason = "values")]
     fn of(pool: &Pool<'_>, context: Context<'_, '_>, units: &[Unit], demands: &[Demand], nodes: u32) -> Self {
         let requests: Vec<&[i64]> =
             demands.iter().map(|demand| &context.classes.list[demand.class].requests[..]).collect();
         let offer = &pool.set(BASE).offer;
-        let rooms: Vec<&[i64]> =
-            offer.shapes.iter().map(|place| &pool.types[offer.choices[*place].kind].room[..]).collect();
-        let portions = Portions::of(&requests, &rooms);
+        let of_types: Vec<&[i64]> =
+            offer.shapes.iter().map(|place| &pool.types[offer.choices[*place].kind].allocatable[..]).collect();
+        let portions = Portions::of(&requests, &of_types);
         let mut amounts = Vec::new();
         for demand in demands {
             let requests = portions.of_pod(&context.classes.list[demand.class].requests);
@@ -124,20 +124,24 @@ struct Shape {
 }
 
 impl SetValues {
-    fn of(pool: &Pool<'_>, set: SetId, wanted: &Wanted, usable: impl Fn(&[i64]) -> bool) -> Self {
+    fn of(pool: &Pool<'_>, set: SetId, total: &TotalDemand, usable: impl Fn(&[i64]) -> bool) -> Self {
         let offer = &pool.set(set).offer;
         let choices: Vec<&Choice> = offer.shapes.iter().map(|place| &offer.choices[*place]).collect();
-        let room = |choice: &&Choice| wanted.portions.of_type(offer.usable_room(choice, &pool.types[choice.kind].room));
-        let rooms: Vec<Cow<'_, [i64]>> = choices.iter().map(room).collect();
-        let columns: Vec<Column<'_>> =
-            choices.iter().zip(&rooms).map(|(choice, room)| Column { price: choice.price + NODE, room }).collect();
-        let usable: Vec<Column<'_>> = columns.iter().filter(|column| usable(column.room)).copied().collect();
+        let allocatable =
+            |choice: &&Choice| total.portions.of_type(offer.usable(choice, &pool.types[choice.kind].allocatable));
+        let of_types: Vec<Cow<'_, [i64]>> = choices.iter().map(allocatable).collect();
+        let columns: Vec<Column<'_>> = choices
+            .iter()
+            .zip(&of_types)
+            .map(|(choice, amounts)| Column { price: choice.price + NODE, amounts })
+            .collect();
+        let usable: Vec<Column<'_>> = columns.iter().filter(|column| usable(column.amounts)).copied().collect();
         let columns_used = if usable.is_empty() { &columns } else { &usable };
-        let values = resource_prices::values(columns_used, &wanted.amounts, wanted.nodes);
+        let values = resource_prices::values(columns_used, &total.amounts, total.nodes);
         let shape = |(choice, column): (&&Choice, &Column<'_>)| Shape {
             kind: choice.kind,
             price: column.price,
-            worth: sum(column.room, &values.resources) + values.node,
+            worth: sum(column.amounts, &values.resources) + values.node,
             premium: 0.0,
         };
         let mut shapes: Vec<Shape> = choices.iter().zip(&columns).map(shape).collect();
@@ -149,22 +153,22 @@ impl SetValues {
     fn premium(&mut self, pool: &Pool<'_>, requests: &[i64]) -> f64 {
         let mut least = f64::INFINITY;
         for shape in &self.shapes {
-            let room = &pool.types[shape.kind].room;
-            if dense::fits(requests, room) {
+            let allocatable = &pool.types[shape.kind].allocatable;
+            if dense::fits(requests, allocatable) {
                 let beyond = (shape.price - shape.worth).max(0.0);
                 if beyond <= shape.price * NO_PREMIUM {
                     return 0.0;
                 }
-                least = least.min(beyond * dominant_share(requests, room));
+                least = least.min(beyond * dominant_share(requests, allocatable));
             }
         }
         if !least.is_finite() {
             return 0.0;
         }
         for shape in &mut self.shapes {
-            let room = &pool.types[shape.kind].room;
-            if dense::fits(requests, room) {
-                shape.premium = shape.premium.max(least / dominant_share(requests, room));
+            let allocatable = &pool.types[shape.kind].allocatable;
+            if dense::fits(requests, allocatable) {
+                shape.premium = shape.premium.max(least / dominant_share(requests, allocatable));
             }
         }
         least

@@ -1,6 +1,6 @@
 //! Which topology constraints exclude pods. Determined only for unschedulable pods.
 
-use crate::assigning::{self, Prospect};
+use crate::assigning::{self, DomainCandidate};
 use crate::classes::{Class, Level};
 use crate::constraints::AlternativeId;
 use crate::groups::{GroupId, Kind};
@@ -11,15 +11,15 @@ use crate::topology::{ABSENT, Topology};
 pub(crate) fn by_domains(
     class: &Class<'_>,
     level: &Level,
-    prospects: &[Prospect],
+    candidates: &[DomainCandidate],
     eligible: &[(GroupId, Vec<bool>)],
     topology: &Topology<'_>,
 ) -> Result<Vec<AlternativeId>, PodFault> {
     let mut open = Vec::new();
     let mut constraints: Vec<(GroupId, Barrier)> = Vec::new();
-    for prospect in prospects {
-        let Some(group) = assigning::first_against(class, level, &prospect.target, eligible, topology) else {
-            open.extend(&prospect.alternatives);
+    for candidate in candidates {
+        let Some(group) = assigning::first_against(class, level, &candidate.target, eligible, topology) else {
+            open.extend(&candidate.alternatives);
             continue;
         };
         let own = level.bounded.contains(&group);
@@ -34,7 +34,7 @@ pub(crate) fn by_domains(
             }
         };
         let key = topology.key(group);
-        let domain = assigning::domain_of(&prospect.target, key);
+        let domain = assigning::domain_of(&candidate.target, key);
         let name = match domain {
             ABSENT => "nodes without it".to_owned(),
             domain => key.map(|key| topology.domains[key][domain].clone()).unwrap_or_default(),
@@ -53,8 +53,8 @@ fn barrier_kind(group: GroupId, own: bool, eligible: &[(GroupId, Vec<bool>)], to
     match topology.kind(group) {
         Kind::Spread { max_skew, min_domains } => {
             let known = eligible.iter().find(|(one, _)| *one == group);
-            let least = known.map_or(0, |(_, known)| topology.least(group, known, min_domains));
-            BarrierKind::Spread { max_skew, least }
+            let min_count = known.map_or(0, |(_, known)| topology.least(group, known, min_domains));
+            BarrierKind::Spread { max_skew, min_count }
         }
         Kind::Affinity => BarrierKind::Affinity,
         Kind::Anti if own => BarrierKind::AntiAffinity,

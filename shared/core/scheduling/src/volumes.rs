@@ -26,7 +26,7 @@ impl AttachedVolumes {
     }
 
     /// Whether a pod's volumes can be attached in addition.
-    pub(crate) fn have_room(&self, problem: &Problem<'_>, pod: &Pod) -> bool {
+    pub(crate) fn can_attach(&self, problem: &Problem<'_>, pod: &Pod) -> bool {
         if self.limits.is_empty() || pod.volume_claims.is_empty() {
             return true;
         }

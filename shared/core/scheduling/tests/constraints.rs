@@ -265,7 +265,7 @@ fn daemon_sets_take_their_share_where_they_run() {
     };
     let pods = with(|_| ());
     let pools = [node_pool("default")];
-    // 1 cpu and 0.95 for the daemon leave no room on a large with 1.92.
+    // 1 cpu and 0.95 for the daemon leave too little on a large with 1.92.
     let everywhere = [daemon("agent", 950, None)];
     let solution = solve_checked(&Problem { daemon_sets: &everywhere, ..problem(&pods, &pools) });
     assert_eq!(chosen(&solution), ["c9.xlarge"]);
@@ -421,7 +421,7 @@ fn daemon_sets_weigh_on_the_instance_types_that_they_fit() {
             "c9.xlarge",
         ),
     ] {
-        // 1 cpu and 0.95 for the daemon leave no room on a large with 1.92.
+        // 1 cpu and 0.95 for the daemon leave too little on a large with 1.92.
         let mut template = pod("agent", 950, 128);
         template.required_node_affinity = terms;
         let daemons = [DaemonSet { namespace: "d".into(), name: "agent".into(), template }];

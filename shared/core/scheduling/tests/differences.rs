@@ -95,7 +95,7 @@ fn a_tolerant_pod_does_not_drift_to_a_lower_weight_because_a_node_there_was_open
     light.template.labels.insert("light".into(), "yes".into());
     let pools = [heavy, light];
     for related in [false, true] {
-        // The large pod opens a node of the lighter pool, with much room left; it comes first by its size.
+        // The large pod opens a node of the lighter pool, with much free capacity; it comes first by its size.
         let mut pods = vec![app("bound", 5000), app("free-0", 100), app("free-1", 100)];
         tolerant(&mut pods);
         pods[0].node_selector.insert("light".into(), "yes".into());

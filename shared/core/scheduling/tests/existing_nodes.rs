@@ -223,7 +223,7 @@ fn a_node_attaches_no_more_volumes_than_its_drivers_allow() {
     let running = mounting("running", &["shared", "own"]);
     let pools = [node_pool("default")];
     for (what, pods, limit, placed) in [
-        ("room for one", vec![mounting("one", &["c-1"]), mounting("two", &["c-2"])], 3, 1),
+        ("an attachment left for one", vec![mounting("one", &["c-1"]), mounting("two", &["c-2"])], 3, 1),
         ("a shared claim is attached already", vec![mounting("one", &["shared"]), mounting("two", &["shared"])], 2, 2),
         ("two at once do not fit", vec![mounting("one", &["c-1", "c-2"])], 3, 0),
         (

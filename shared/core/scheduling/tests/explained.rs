@@ -39,7 +39,7 @@ fn reports_what_ruled_the_cheaper_ones_out() {
     };
     for (what, pods, expected) in [
         (
-            "room",
+            "insufficient capacity",
             vec![pod("web", 3000, 1024)],
             vec![
                 "c9.large: it leaves cpu 1920m for pods, and these need 3",

@@ -85,7 +85,7 @@ fn a_spot_launch_takes_of_a_limit_in_dollars_what_spot_can_cost() {
     let types = catalog();
     let solution = solve_checked(&problem(&pods, &pools));
     let placed: usize = solution.launches.iter().map(|launch| launch.pods.len()).sum();
-    // Spot costs 0.016 an hour for each CPU here, on-demand 0.04: by its price there would be room for 10.
+    // Spot costs 0.016 an hour for each CPU here, on-demand 0.04: by its price 10 would fit.
     assert!(placed >= 20, "{placed}");
     let charged: f64 = solution.launches.iter().map(|launch| launch.charge.dollars_per_hour).sum();
     assert!(charged <= 0.4 + 1e-9, "{charged}");

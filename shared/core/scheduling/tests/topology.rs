@@ -387,7 +387,7 @@ fn affinity_goes_where_others_are_running_or_planned() {
 }
 
 #[test]
-fn affinity_over_hosts_makes_room_for_all() {
+fn affinity_over_hosts_opens_a_node_that_fits_all() {
     let pools = [node_pool("default")];
     // Itself: all on one node.
     let pods = many(12, "db", |pod| pod.required_pod_affinity = vec![near(labels::HOSTNAME, "db")]);
@@ -520,7 +520,7 @@ fn pods_that_end_or_move_do_not_count() {
 }
 
 #[test]
-fn a_zone_without_room_does_not_let_the_others_run_ahead() {
+fn a_zone_without_free_capacity_does_not_let_the_others_run_ahead() {
     // Two nodes may be launched, and each holds one pod: two in one zone would break the spread.
     let mut pool = node_pool("default");
     pool.limits = ResourceList::new().with("nodes", Quantity::from_units(2));

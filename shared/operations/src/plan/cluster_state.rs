@@ -2,7 +2,7 @@
 
 use super::pools::EvaluatedPool;
 use jiff::{SignedDuration, Timestamp};
-use nodeless_disruption::Guards;
+use nodeless_disruption::DisruptionBudgetIndex;
 use nodeless_model::claim::condition;
 use nodeless_model::{Node, NodeClaim, Phase, Pod};
 use nodeless_ports::ShiftedZone;
@@ -110,14 +110,15 @@ impl<'a> ClusterState<'a> {
     pub(super) fn problem(&self, evaluated: &'a [EvaluatedPool], now: Timestamp) -> Problem<'a> {
         let waits = |pod: &&Pod| pod.is_provisionable() && self.volume_fault(pod).is_none();
         let waiting = self.view.pods.iter().filter(waits);
-        let guards = Guards::of(&self.view.disruption_budgets);
+        let budget_index = DisruptionBudgetIndex::of(&self.view.disruption_budgets);
         let moving = self.places.iter().filter(|place| self.moves(place)).flat_map(|place| {
             let drain_started = place.claim.and_then(|claim| claim.status.drain_started);
-            let guards = &guards;
+            let budget_index = &budget_index;
             // The successor of a surge is a pod of its own.
             let surged = move |pod: &Pod| place.claim.is_some_and(|claim| claim.status.replaces_pod(&pod.uid));
-            let leaves =
-                move |pod: &&Pod| pod.is_reschedulable() && !surged(pod) && !guards.holds(pod, drain_started, now);
+            let leaves = move |pod: &&Pod| {
+                pod.is_reschedulable() && !surged(pod) && !budget_index.holds(pod, drain_started, now)
+            };
             place.pods.iter().copied().filter(leaves)
         });
         let buffers = self.virtual_pods.iter().copied();

@@ -5,7 +5,7 @@ use super::replacement::ROUNDING;
 use super::round::Round;
 use super::single::accept;
 use super::trial::{Verdict, agrees};
-use crate::budgets::Budgets;
+use crate::disruption_budgets::Budgets;
 use crate::packed::{Mover, Scope};
 use crate::reasons::KeptReason;
 use nodeless_model::{CapacityType, DisruptionReason};
@@ -17,7 +17,7 @@ const MAX_NODES_PER_COMMAND: usize = 24;
 
 /// Replaces groups of nodes whose pods are worth much less than the price of the nodes.
 pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
-    let reserved = round.market.has_reservations();
+    let reserved = round.node_prices.has_reservations();
     for spot in [false, true] {
         if spot && !round.options.spot_to_spot && !reserved {
             continue;
@@ -69,9 +69,9 @@ fn worth(round: &mut Round<'_, '_, '_>, place: usize) -> Option<f64> {
         .collect();
     let mut sum = 0.0;
     for (class, admission) in classes? {
-        sum += round.ask_market(|market, asker| {
+        sum += round.query_node_prices(|prices, asker| {
             let asked = &asker.classes.list[class].asked;
-            market.worth(asked, admission, asker)
+            prices.worth(asked, admission, asker)
         });
     }
     Some(sum)

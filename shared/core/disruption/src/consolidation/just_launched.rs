@@ -40,9 +40,9 @@ impl JustLaunched {
             let (Some(until), Some(launched)) = (until(one.one.of, now), self.0.get(&one.one.claim.node_pool)) else {
                 continue;
             };
-            let least = launched * MIN_SAVING_SHARE;
-            if saving < least {
-                return Err(KeptReason::JustLaunched { saving, least, until });
+            let min_saving = launched * MIN_SAVING_SHARE;
+            if saving < min_saving {
+                return Err(KeptReason::JustLaunched { saving, min_saving, until });
             }
         }
         Ok(())

@@ -25,9 +25,9 @@ pub(crate) use unplaced::unplaced;
 pub use unplaced::{OtherNode, UnplacedPod};
 pub(crate) use validation::still_right;
 
-use crate::budgets::Budgets;
 use crate::candidates::{Eligible, Lookup};
 use crate::cluster::{Cluster, Options};
+use crate::disruption_budgets::Budgets;
 use crate::output::Command;
 use crate::packed::{Mover, Scope};
 use crate::reasons::KeptReason;
@@ -119,7 +119,7 @@ pub(crate) fn find_planned<'c, 'a>(
 ) -> (Vec<Command>, u64) {
     let mut budgets = Budgets::even(cluster, budget);
     let mut round = Round::planned(cluster, eligible, beside, options, prepared);
-    round.market.charge(launches.iter());
+    round.node_prices.charge(launches.iter());
     removal::run(&mut round, &mut budgets);
     groups::run(&mut round, &mut budgets);
     single::run(&mut round, &mut budgets);

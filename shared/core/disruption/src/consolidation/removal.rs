@@ -3,9 +3,9 @@
 use super::State;
 use super::round::Round;
 use super::trial::agrees;
-use crate::budgets::Budgets;
+use crate::disruption_budgets::Budgets;
 use crate::packed::{Mover, Moves, Scope};
-use crate::reasons::{KeptReason, NoRoom};
+use crate::reasons::{DoesNotFit, KeptReason};
 use nodeless_model::DisruptionReason;
 
 /// Removes one node after another, as long as its pods fit on the others.
@@ -55,7 +55,7 @@ fn remove(round: &mut Round<'_, '_, '_>, place: usize) -> Result<(), KeptReason>
         }
     } else {
         round.packed.undo(&movers, &moves);
-        Err(no_room(round, &movers, &moves))
+        Err(does_not_fit(round, &movers, &moves))
     };
     if outcome.is_err() {
         round.reopen(place);
@@ -89,12 +89,12 @@ pub(super) fn validate<'a>(
 }
 
 /// Why the first pod that fits on no node does not fit.
-pub(super) fn no_room(round: &Round<'_, '_, '_>, movers: &[Mover<'_>], moves: &Moves) -> KeptReason {
+pub(super) fn does_not_fit(round: &Round<'_, '_, '_>, movers: &[Mover<'_>], moves: &Moves) -> KeptReason {
     let Some(mover) = moves.left.first().map(|left| &movers[*left]) else { return KeptReason::NoReplacement };
     let class = round.packed.class(mover);
     if let Err(why) = &class.admission {
         return KeptReason::Unschedulable { pod: mover.pod.key(), why: why.clone() };
     }
     let obstacles = if round.options.explain { round.packed.obstacles(mover.class) } else { Default::default() };
-    KeptReason::NoRoom(NoRoom { pod: mover.pod.key(), obstacles })
+    KeptReason::DoesNotFit(DoesNotFit { pod: mover.pod.key(), obstacles })
 }

@@ -2,7 +2,7 @@
 
 use super::Candidate;
 use crate::launch_types::{allows, cheapest_first, first_short, rebuilt};
-use crate::market::worst_price;
+use crate::node_prices::worst_price;
 use crate::reasons::KeptReason;
 use nodeless_model::{CapacityType, InstanceType, Requirement, labels};
 use nodeless_scheduling::{Launch, PoolOffer};

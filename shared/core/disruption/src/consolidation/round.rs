@@ -5,7 +5,7 @@ use super::just_launched::JustLaunched;
 use super::{Candidate, Found, State};
 use crate::candidates::{self, Eligible, Lookup, consolidatable_from};
 use crate::cluster::{Cluster, ClusterNode, Options};
-use crate::market::{Asker, Market, Scheduler};
+use crate::node_prices::{Asker, NodePrices, Scheduler};
 use crate::on_demand_minimum::OnDemandMinimums;
 use crate::output::{Command, Method, PodPlacement, Replacement};
 use crate::packed::{Classes, Mover, Packed, Repelling, Scope};
@@ -38,7 +38,7 @@ pub(super) struct Round<'c, 'a, 'o> {
     pub(super) scheduler: &'o mut dyn Scheduler,
     pub(super) now: Timestamp,
     pub(super) packed: Packed<'a>,
-    pub(super) market: Market<'a>,
+    pub(super) node_prices: NodePrices<'a>,
     totals: Totals,
     just_launched: JustLaunched,
     minimums: OnDemandMinimums,
@@ -135,7 +135,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
             }
         }
         let demand = demand(&candidates, &classes, &resources);
-        let market = Market::new(offers, &resources, demand);
+        let node_prices = NodePrices::new(offers, &resources, demand);
         let packed = Packed::new(problem, classes, resources);
         for candidate in &mut candidates {
             let scopes = candidate.movers.iter().map(|mover| packed.scope(mover));
@@ -150,7 +150,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
             minimums: OnDemandMinimums::default(),
             planned: false,
             packed,
-            market,
+            node_prices,
             candidates,
             by_leaf,
             commands: Vec::new(),
@@ -170,12 +170,12 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
 
     /// Whether these nodes may be replaced by launches without less on demand than their NodePools' minimums.
     pub(super) fn keeps_minimums(&self, places: &[usize], launches: &[Launch]) -> Result<(), KeptReason> {
-        self.minimums.check(&self.claims(places), launches.iter(), &self.market.offers)
+        self.minimums.check(&self.claims(places), launches.iter(), &self.node_prices.offers)
     }
 
     /// Limits the replacements of nodes to on-demand as far as minimums need it.
     pub(super) fn limit_to_minimums(&self, places: &[usize], launches: &mut [Launch]) {
-        self.minimums.limit_replacements(&self.claims(places), launches, &self.market.offers);
+        self.minimums.limit_replacements(&self.claims(places), launches, &self.node_prices.offers);
     }
 
     /// Why these launches, limited to on-demand, do not replace nodes: with the minimum, if it is why they were limited.
@@ -192,10 +192,10 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         places.iter().map(|place| self.candidates[*place].one.claim.name.as_str()).collect()
     }
 
-    /// Queries the market.
-    pub(super) fn ask_market<T>(&mut self, ask: impl FnOnce(&mut Market<'a>, &mut Asker<'_, 'a>) -> T) -> T {
+    /// Queries the prices of new nodes.
+    pub(super) fn query_node_prices<T>(&mut self, ask: impl FnOnce(&mut NodePrices<'a>, &mut Asker<'_, 'a>) -> T) -> T {
         let mut asker = Asker { scheduler: &mut *self.scheduler, classes: &self.packed.classes, work: 0 };
-        let answer = ask(&mut self.market, &mut asker);
+        let answer = ask(&mut self.node_prices, &mut asker);
         let work = asker.work;
         self.spend(work);
         answer
@@ -237,8 +237,8 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         let nodes: Vec<Eligible<'c, 'a>> = places.iter().map(|place| self.candidates[*place].one).collect();
         let launches = || replacements.iter().map(|replacement| &replacement.launch);
         let claims = self.claims(places);
-        self.minimums.apply(&claims, launches(), &self.market.offers);
-        self.market.charge(launches());
+        self.minimums.apply(&claims, launches(), &self.node_prices.offers);
+        self.node_prices.charge(launches());
         let replaced = !replacements.is_empty();
         let mut command = candidates::command(method, DisruptionReason::Underutilized, &nodes, replacements, self.now);
         let candidates: Vec<&Candidate<'_, '_>> = places.iter().map(|place| &self.candidates[*place]).collect();
@@ -341,7 +341,7 @@ fn problem<'a>(
 ) -> Problem<'a> {
     let mut problem = simulation::problem(cluster, |node| takes_pods(cluster, node, now));
     problem.node_pools.clear();
-    expected.take_room(&mut problem);
+    expected.subtract_expected(&mut problem);
     let ranks: HashMap<&str, usize> =
         candidates.iter().enumerate().map(|(rank, one)| (one.one.node.name.as_str(), rank)).collect();
     let rank = |node: &ExistingNode| Reverse(ranks.get(node.name.as_str()).copied().unwrap_or(usize::MAX));

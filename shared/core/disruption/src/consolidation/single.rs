@@ -4,7 +4,7 @@ use super::replacement;
 use super::round::Round;
 use super::trial::{Verdict, admissions, agrees};
 use super::{State, removal};
-use crate::budgets::Budgets;
+use crate::disruption_budgets::Budgets;
 use crate::packed::{Mover, Moves, Scope};
 use crate::reasons::KeptReason;
 use nodeless_model::{CapacityType, DisruptionReason};
@@ -12,7 +12,7 @@ use nodeless_scheduling::Launch;
 
 /// Evaluates every remaining node.
 pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
-    let reserved = round.market.has_reservations();
+    let reserved = round.node_prices.has_reservations();
     for place in 0..round.candidates.len() {
         if round.candidates[place].state != State::Open {
             continue;
@@ -100,7 +100,7 @@ fn worth_asking(
         return Ok(());
     }
     let Some(keys) = admissions(round, movers, &moves.left) else {
-        return Err(removal::no_room(round, movers, moves));
+        return Err(removal::does_not_fit(round, movers, moves));
     };
     let mut load = vec![0_i64; round.packed.resources.len()];
     for left in &moves.left {
@@ -109,14 +109,15 @@ fn worth_asking(
         }
     }
     let price = round.candidates[place].price;
-    let bound = round.ask_market(|market, asker| market.bound(&load, &keys, asker)).ok_or(KeptReason::NoReplacement)?;
+    let bound =
+        round.query_node_prices(|prices, asker| prices.bound(&load, &keys, asker)).ok_or(KeptReason::NoReplacement)?;
     if bound.price >= price * (1.0 - replacement::ROUNDING) {
         return Err(KeptReason::NotCheaper { price, replacement: bound.price, instance_types: bound.instance_types });
     }
     let several = bound.instance_types.len() > 1;
-    let least = if several { price * round.options.min_saving } else { 0.0 };
-    if price - bound.price < least {
-        return Err(KeptReason::SavingTooSmall { saving: price - bound.price, least });
+    let min_saving = if several { price * round.options.min_saving } else { 0.0 };
+    if price - bound.price < min_saving {
+        return Err(KeptReason::SavingTooSmall { saving: price - bound.price, min_saving });
     }
     round.approve(&[place], price - bound.price)
 }
@@ -135,24 +136,25 @@ pub(super) fn accept(
         let mut launches = verdict.launches.clone();
         round.limit_to_minimums(places, &mut launches);
         round.keeps_minimums(places, &launches)?;
-        let cheaper = replacement::cheaper(&candidates, launches, &round.market.offers, round.options.spot_to_spot)
-            .map_err(|why| round.because_of_minimum(places, &verdict.launches, why))?;
+        let cheaper =
+            replacement::cheaper(&candidates, launches, &round.node_prices.offers, round.options.spot_to_spot)
+                .map_err(|why| round.because_of_minimum(places, &verdict.launches, why))?;
         if !round.planned {
             verdict.launches = cheaper;
         }
     } else {
         round.keeps_minimums(places, &[])?;
     }
-    if round.market.overdraws(verdict.launches.iter()) {
+    if round.node_prices.overdraws(verdict.launches.iter()) {
         return Err(KeptReason::ConsolidationWaits);
     }
     let added: f64 = verdict.launches.iter().map(|launch| launch.offering.price).sum();
     let saving = removed - added;
     // As in Karpenter, one node may replace another for any saving; several nodes have to save more.
     if places.len() > 1 || verdict.launches.len() > 1 {
-        let least = removed * round.options.min_saving;
-        if saving < least {
-            return Err(KeptReason::SavingTooSmall { saving, least });
+        let min_saving = removed * round.options.min_saving;
+        if saving < min_saving {
+            return Err(KeptReason::SavingTooSmall { saving, min_saving });
         }
     }
     round.approve(places, saving)?;
@@ -167,7 +169,7 @@ fn lighter(
     movers: &[Mover<'_>],
     launches: &[Launch],
 ) -> Result<(), KeptReason> {
-    let offers = &round.market.offers;
+    let offers = &round.node_prices.offers;
     for place in places {
         let candidate = &round.candidates[*place];
         let own = candidate.one.offer.pool;

@@ -45,7 +45,7 @@ impl<'a> Round<'_, 'a, '_> {
     ) -> Result<Verdict, KeptReason> {
         self.has_work_left()?;
         let pods: Vec<&'a Pod> = movers.iter().map(|mover| mover.pod).collect();
-        let offers = if launching { self.market.offers.clone() } else { Vec::new() };
+        let offers = if launching { self.node_prices.offers.clone() } else { Vec::new() };
         let mut problem = match scope {
             Scope::Whole => return self.ask_whole(movers, pods, offers),
             Scope::Small => {
@@ -54,7 +54,7 @@ impl<'a> Round<'_, 'a, '_> {
             }
             Scope::Related => {
                 let (bound, count) = self.packed.relevant(movers);
-                let leaves = self.packed.prospects(movers, moves);
+                let leaves = self.packed.candidate_nodes(movers, moves);
                 self.spend(work(count + bound.len()));
                 let mut reduced = self.small(&pods, leaves);
                 reduced.0.bound_pods = bound;

@@ -87,7 +87,7 @@ fn closed_to_all(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Timestamp) 
 
 fn in_full(obstacle: Obstacle<'_>) -> String {
     match obstacle {
-        Obstacle::Room { resource, asked, free } => {
+        Obstacle::InsufficientResource { resource, asked, free } => {
             let shown = |milli: i64| format_quantity(resource, Quantity::from_milli(milli));
             format!("insufficient {resource}: {} requested, {} free", shown(asked), shown(free.max(0)))
         }

@@ -3,12 +3,12 @@
 use super::round::{Round, prepared};
 use super::trial::Verdict;
 use super::{State, priced, replacement};
-use crate::budgets::Budgets;
 use crate::candidates::{Eligible, Lookup, reasons_to_stay};
 use crate::cluster::{Cluster, Options};
+use crate::disruption_budgets::Budgets;
 use crate::output::{Command, PodPlacement, Replacement};
 use crate::packed::{Mover, Moves, Scope};
-use crate::pods::{self, Guards};
+use crate::pods::{self, DisruptionBudgetIndex};
 use crate::simulation::Expected;
 use jiff::Timestamp;
 use nodeless_scheduling::Launch;
@@ -23,7 +23,7 @@ pub(crate) fn still_right(
     options: &Options,
 ) -> Option<Command> {
     let lookup = Lookup::of(cluster);
-    let guards = Guards::of(cluster.disruption_budgets);
+    let budget_index = DisruptionBudgetIndex::of(cluster.disruption_budgets);
     let expected = Expected::of(cluster, options, now);
     let mut budgets = Budgets::of(cluster, now);
     let mut nodes = Vec::with_capacity(command.candidates.len());
@@ -32,7 +32,7 @@ pub(crate) fn still_right(
             node.claim.is_some_and(|claim| claim.name == candidate.node_claim) && node.name() == candidate.node
         })?;
         let one: Eligible<'_, '_> = lookup.eligible(of, now).ok()?;
-        if !reasons_to_stay(&one, &expected, &guards, false, now).is_empty() {
+        if !reasons_to_stay(&one, &expected, &budget_index, false, now).is_empty() {
             return None;
         }
         priced(&one).ok()?;
@@ -169,7 +169,7 @@ fn matching(
     let places: Vec<usize> = (0..candidates.len()).collect();
     round.limit_to_minimums(&places, &mut launches);
     let spot_to_spot = round.options.spot_to_spot;
-    let fresh = replacement::cheaper(&candidates, launches, &round.market.offers, spot_to_spot).ok()?;
+    let fresh = replacement::cheaper(&candidates, launches, &round.node_prices.offers, spot_to_spot).ok()?;
     kept(&command.replacements, fresh, movers).map(|replacements| (verdict, replacements))
 }
 

@@ -89,10 +89,10 @@ impl<'a> Packed<'a> {
         let bound_zones: Vec<usize> = problem.bound_pods.iter().map(of_bound).collect();
         let first = |(place, zone): (usize, &usize)| seen.insert(*zone).then_some(place);
         let first_of_zone = bound_zones.iter().enumerate().filter_map(first).collect();
-        let rooms: Vec<Box<[i64]>> = problem.nodes.iter().map(|node| resources.amounts(&node.available)).collect();
+        let free: Vec<Box<[i64]>> = problem.nodes.iter().map(|node| resources.amounts(&node.available)).collect();
         let bound = problem.bound_pods.iter().enumerate().map(|(place, node)| (node.name, place)).collect();
         Self {
-            tree: Tree::new(resources.len(), &rooms),
+            tree: Tree::new(resources.len(), &free),
             admits: vec![Vec::new(); classes.admissions.len()],
             closed: BTreeMap::new(),
             bound,
@@ -111,7 +111,7 @@ impl<'a> Packed<'a> {
     /// Closes a node: no more pods are placed on it.
     pub(crate) fn close(&mut self, leaf: usize) {
         if !self.closed.contains_key(&leaf) {
-            self.closed.insert(leaf, self.tree.room(leaf).into());
+            self.closed.insert(leaf, self.tree.free(leaf).into());
             let nothing = vec![-1; self.resources.len()];
             self.tree.set(leaf, &nothing);
         }
@@ -128,8 +128,8 @@ impl<'a> Packed<'a> {
 
     /// Opens a closed node again.
     pub(crate) fn open(&mut self, leaf: usize) {
-        if let Some(room) = self.closed.remove(&leaf) {
-            self.tree.set(leaf, &room);
+        if let Some(free) = self.closed.remove(&leaf) {
+            self.tree.set(leaf, &free);
         }
     }
 
@@ -231,7 +231,7 @@ impl<'a> Packed<'a> {
     }
 
     /// Candidate nodes for some pods, enough to choose from in every zone, and the nodes that [`Self::place`] chose.
-    pub(crate) fn prospects(&mut self, movers: &[Mover<'a>], moves: &Moves) -> Vec<usize> {
+    pub(crate) fn candidate_nodes(&mut self, movers: &[Mover<'a>], moves: &Moves) -> Vec<usize> {
         let mut found: BTreeSet<usize> = moves.placed.iter().map(|(_, leaf)| *leaf).collect();
         let classes: BTreeSet<usize> = movers.iter().map(|mover| mover.class).collect();
         for class in classes {
@@ -243,8 +243,8 @@ impl<'a> Packed<'a> {
             let mut counts = vec![0; self.zones.iter().max().map_or(0, |most| most + 1)];
             for (leaf, node) in self.problem.nodes.iter().enumerate() {
                 let count = &mut counts[self.zones[leaf]];
-                let suits = *count < PROSPECTS_PER_ZONE
-                    && fits(&class.asked, self.tree.room(leaf))
+                let suits = *count < CANDIDATES_PER_ZONE
+                    && fits(&class.asked, self.tree.free(leaf))
                     && !blocked.contains_key(&leaf)
                     && admissions[*admission].admits(node);
                 if suits {
@@ -286,13 +286,15 @@ impl<'a> Packed<'a> {
         let class = &self.classes.list[class];
         let node = &self.problem.nodes[leaf];
         let admitted = class.admission.as_ref().is_ok_and(|id| self.classes.admissions[*id].admits(node));
-        let room = self.tree.room(leaf);
-        let short = (0..self.resources.len()).find(|&place| room[place] < class.asked[place].max(0));
+        let free = self.tree.free(leaf);
+        let short = (0..self.resources.len()).find(|&place| free[place] < class.asked[place].max(0));
         match (admitted, short) {
             (false, _) => Obstacle::Labels,
-            (true, Some(place)) => {
-                Obstacle::Room { resource: self.resources.name(place), asked: class.asked[place], free: room[place] }
-            }
+            (true, Some(place)) => Obstacle::InsufficientResource {
+                resource: self.resources.name(place),
+                asked: class.asked[place],
+                free: free[place],
+            },
             (true, None) if !ports_free(class.ports, &node.host_ports) => Obstacle::HostPorts,
             (true, None) if self.classes.is_blocked(class, leaf) => Obstacle::AntiAffinity,
             (true, None) => Obstacle::OtherPods,
@@ -305,13 +307,13 @@ impl<'a> Packed<'a> {
             .with(nodeless_model::resources::name::CPU, Quantity::from_milli(-1))
             .with(nodeless_model::resources::name::PODS, Quantity::from_milli(-1));
         let leaves: Vec<usize> = self.closed.keys().copied().collect();
-        let rooms: Vec<ResourceList> = leaves
+        let free: Vec<ResourceList> = leaves
             .iter()
             .map(|&leaf| std::mem::replace(&mut self.problem.nodes[leaf].available, none.clone()))
             .collect();
         let seen = look(&mut self.problem);
-        for (leaf, room) in leaves.into_iter().zip(rooms) {
-            self.problem.nodes[leaf].available = room;
+        for (leaf, free) in leaves.into_iter().zip(free) {
+            self.problem.nodes[leaf].available = free;
         }
         seen
     }
@@ -323,7 +325,7 @@ pub(crate) enum Obstacle<'n> {
     /// The pod's label requirements, or a taint.
     Labels,
     /// Insufficient resources, in thousandths.
-    Room { resource: &'n str, asked: i64, free: i64 },
+    InsufficientResource { resource: &'n str, asked: i64, free: i64 },
     /// A host port conflict.
     HostPorts,
     /// Anti-affinity between this pod and a pod there.
@@ -336,7 +338,7 @@ impl fmt::Display for Obstacle<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Labels => f.write_str("labels or taints"),
-            Self::Room { resource, .. } => write!(f, "insufficient {resource}"),
+            Self::InsufficientResource { resource, .. } => write!(f, "insufficient {resource}"),
             Self::HostPorts => f.write_str("host ports"),
             Self::AntiAffinity => f.write_str("anti-affinity"),
             Self::OtherPods => f.write_str("the other pods of its node"),
@@ -345,7 +347,7 @@ impl fmt::Display for Obstacle<'_> {
 }
 
 /// How many nodes of each zone the scheduler chooses from if other pods matter.
-const PROSPECTS_PER_ZONE: usize = 24;
+const CANDIDATES_PER_ZONE: usize = 24;
 
 fn ports_free(asked: &[HostPort], taken: &[HostPort]) -> bool {
     asked.is_empty() || !taken.iter().any(|other| asked.iter().any(|port| port.conflicts_with(other)))

@@ -9,17 +9,17 @@ pub(crate) struct Tree {
     /// How many leaves, a power of two.
     leaves: usize,
     /// The root is node 1; the children of `n` are `2n` and `2n + 1`. `width` amounts each.
-    most: Vec<i64>,
+    maxima: Vec<i64>,
 }
 
 impl Tree {
     /// A tree over the free capacities, `width` amounts each, in thousandths.
-    pub(crate) fn new(width: usize, rooms: &[Box<[i64]>]) -> Self {
-        let leaves = rooms.len().next_power_of_two();
-        let mut tree = Self { width, leaves, most: vec![-1; 2 * leaves * width] };
-        for (leaf, room) in rooms.iter().enumerate() {
+    pub(crate) fn new(width: usize, free: &[Box<[i64]>]) -> Self {
+        let leaves = free.len().next_power_of_two();
+        let mut tree = Self { width, leaves, maxima: vec![-1; 2 * leaves * width] };
+        for (leaf, free) in free.iter().enumerate() {
             let start = (leaves + leaf) * width;
-            tree.most[start..start + width].copy_from_slice(room);
+            tree.maxima[start..start + width].copy_from_slice(free);
         }
         for node in (1..leaves).rev() {
             tree.refresh(node);
@@ -29,25 +29,25 @@ impl Tree {
 
     fn refresh(&mut self, node: usize) {
         for resource in 0..self.width {
-            let left = self.most[2 * node * self.width + resource];
-            let right = self.most[(2 * node + 1) * self.width + resource];
-            self.most[node * self.width + resource] = left.max(right);
+            let left = self.maxima[2 * node * self.width + resource];
+            let right = self.maxima[(2 * node + 1) * self.width + resource];
+            self.maxima[node * self.width + resource] = left.max(right);
         }
     }
 
     fn at(&self, node: usize) -> &[i64] {
-        &self.most[node * self.width..(node + 1) * self.width]
+        &self.maxima[node * self.width..(node + 1) * self.width]
     }
 
     /// The free capacity of a node.
-    pub(crate) fn room(&self, leaf: usize) -> &[i64] {
+    pub(crate) fn free(&self, leaf: usize) -> &[i64] {
         self.at(self.leaves + leaf)
     }
 
     /// Sets the free capacity of a node.
-    pub(crate) fn set(&mut self, leaf: usize, room: &[i64]) {
+    pub(crate) fn set(&mut self, leaf: usize, free: &[i64]) {
         let start = (self.leaves + leaf) * self.width;
-        self.most[start..start + self.width].copy_from_slice(room);
+        self.maxima[start..start + self.width].copy_from_slice(free);
         let mut node = (self.leaves + leaf) / 2;
         while node >= 1 {
             self.refresh(node);
@@ -59,7 +59,7 @@ impl Tree {
     pub(crate) fn take(&mut self, leaf: usize, asked: &[i64], sign: i64) {
         let start = (self.leaves + leaf) * self.width;
         for (resource, asked) in asked.iter().enumerate() {
-            self.most[start + resource] -= sign * asked;
+            self.maxima[start + resource] -= sign * asked;
         }
         let mut node = (self.leaves + leaf) / 2;
         while node >= 1 {
@@ -85,9 +85,9 @@ impl Tree {
     }
 }
 
-/// Whether `asked` fits into `room`. Nothing fits where a resource is overcommitted.
-pub(crate) fn fits(asked: &[i64], room: &[i64]) -> bool {
-    asked.iter().zip(room).all(|(asked, room)| *room >= 0 && asked <= room)
+/// Whether `asked` fits into `free`. Nothing fits where a resource is overcommitted.
+pub(crate) fn fits(asked: &[i64], free: &[i64]) -> bool {
+    asked.iter().zip(free).all(|(asked, free)| *free >= 0 && asked <= free)
 }
 
 #[cfg(test)]
@@ -95,9 +95,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_the_first_with_room_in_every_resource() {
-        let rooms: Vec<Box<[i64]>> = vec![[5, 1].into(), [1, 5].into(), [3, 3].into(), [4, 4].into(), [-1, 9].into()];
-        let mut tree = Tree::new(2, &rooms);
+    fn finds_the_first_with_enough_of_every_resource() {
+        let free: Vec<Box<[i64]>> = vec![[5, 1].into(), [1, 5].into(), [3, 3].into(), [4, 4].into(), [-1, 9].into()];
+        let mut tree = Tree::new(2, &free);
         let first = |tree: &Tree, asked: [i64; 2]| tree.first(&asked, &mut |_| true);
         assert_eq!(first(&tree, [2, 2]), Some(2));
         assert_eq!(tree.first(&[2, 2], &mut |leaf| leaf != 2), Some(3));
@@ -109,6 +109,6 @@ mod tests {
         assert_eq!(first(&tree, [4, 2]), Some(3));
         tree.set(3, &[-1, -1]);
         assert_eq!(first(&tree, [4, 2]), None);
-        assert_eq!(tree.room(2), [3, 3]);
+        assert_eq!(tree.free(2), [3, 3]);
     }
 }

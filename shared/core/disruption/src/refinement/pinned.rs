@@ -2,11 +2,13 @@
 
 use super::planned_nodes::{existing, nodes, of_launch};
 use nodeless_model::{Node, NodeClaim, Pod, labels};
-use nodeless_scheduling::{Bond, BoundPods, Options, PreferencePolicy, Problem, Solution, bonds, held_preferences};
+use nodeless_scheduling::{
+    BoundPods, Dependence, Options, PreferencePolicy, Problem, Solution, dependences, held_preferences,
+};
 
 /// The constraints that refinement keeps, by the index of the pod.
 pub(super) struct Pinned {
-    bonds: Vec<Bond>,
+    dependences: Vec<Dependence>,
     /// The pods with these constraints as requirements.
     pods: Vec<Option<Pod>>,
 }
@@ -14,7 +16,7 @@ pub(super) struct Pinned {
 impl Pinned {
     /// `None` if a launch refers to something unknown.
     pub(super) fn of(problem: &Problem<'_>, solution: &Solution, options: &Options) -> Option<Self> {
-        let bonds = bonds(problem, options);
+        let dependences = dependences(problem, options);
         let mut pods: Vec<Option<Pod>> = vec![None; problem.pods.len()];
         if options.preferences == PreferencePolicy::Respect {
             let planned = nodes(problem, solution)?;
@@ -23,21 +25,21 @@ impl Pinned {
             }
         }
         for launch in &solution.launches {
-            for pod in launch.pods.iter().filter(|pod| bonds[**pod] == Bond::Zone) {
+            for pod in launch.pods.iter().filter(|pod| dependences[**pod] == Dependence::Zone) {
                 let held = pods[*pod].get_or_insert_with(|| problem.pods[*pod].clone());
                 keep_in_zone(held, &launch.offering.zone);
             }
         }
-        Some(Self { bonds, pods })
+        Some(Self { dependences, pods })
     }
 
-    pub(super) fn bond(&self, pod: usize) -> Bond {
-        self.bonds.get(pod).copied().unwrap_or(Bond::Other)
+    pub(super) fn dependence(&self, pod: usize) -> Dependence {
+        self.dependences.get(pod).copied().unwrap_or(Dependence::Other)
     }
 
     /// Whether the node of a pod has to be in the zone for which it was planned.
     pub(super) fn keeps_zone(&self, pod: usize) -> bool {
-        self.bond(pod) != Bond::None
+        self.dependence(pod) != Dependence::None
     }
 
     /// The pod with the constraints as requirements.

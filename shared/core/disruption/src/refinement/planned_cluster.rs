@@ -6,7 +6,7 @@ use super::resize::min_charge;
 use crate::candidates::Eligible;
 use crate::cluster::{Cluster, ClusterNode};
 use nodeless_model::{CapacityType, Node, NodeClaim, Pod};
-use nodeless_scheduling::{Bond, Launch, PoolOffer, Problem, Solution};
+use nodeless_scheduling::{Dependence, Launch, PoolOffer, Problem, Solution};
 use std::collections::HashMap;
 
 /// The cluster after a plan: each launch as its cheapest instance type.
@@ -92,7 +92,7 @@ impl<'p, 'a> PlannedCluster<'p, 'a> {
             let all_move = of.pods.iter().all(|pod: &&Pod| pod.is_reschedulable());
             (price > 0.0 && all_move && !reserved).then_some(Eligible { of, node, claim, offer, price })
         };
-        let fixed = |launch: &Launch| launch.pods.iter().any(|pod| self.pinned.bond(*pod) == Bond::Other);
+        let fixed = |launch: &Launch| launch.pods.iter().any(|pod| self.pinned.dependence(*pod) == Dependence::Other);
         let movable = cluster.nodes.iter().zip(&solution.launches).filter(|(_, launch)| !fixed(launch));
         movable.filter_map(|(node, _)| one(node)).collect()
     }

@@ -1,4 +1,4 @@
-//! The room of CapacityBuffers: it moves with its node, and is never lost.
+//! The capacity for CapacityBuffers: it moves with its node, and is never lost.
 
 use crate::support::*;
 use nodeless_disruption::*;
@@ -23,8 +23,8 @@ fn chunks(count: u32, cpu_milli: i64, memory_mib: i64) -> Vec<Pod> {
     buffer.virtual_pods(&BufferShape { pod: chunk, replicas: 0, generation: None }, count)
 }
 
-/// How many equal pods have room on the nodes, counted node by node.
-fn room(world: &World) -> u32 {
+/// How many equal pods fit on the nodes, counted node by node.
+fn fitting_chunks(world: &World) -> u32 {
     let Some(chunk) = world.buffers.first() else { return 0 };
     let of_node = |place: &Place| {
         let mut free = place.node.allocatable.clone();
@@ -47,7 +47,7 @@ fn going(decision: &Decision) -> Vec<&str> {
 }
 
 #[test]
-fn a_node_goes_whose_room_is_elsewhere_too() {
+fn a_node_is_removed_whose_buffer_capacity_is_free_elsewhere_too() {
     let mut world = world_with(chunks(1, 1000, 1024));
     world.on_demand("c9.xlarge", vec![pod("a", 1000, 1024)]);
     world.on_demand("c9.xlarge", vec![pod("b", 1000, 1024)]);
@@ -57,11 +57,11 @@ fn a_node_goes_whose_room_is_elsewhere_too() {
     assert_eq!(decision.commands[0].evictions.len(), 1, "virtual pods are not evicted");
     world.apply(&decision.commands);
     assert_eq!((world.places.len(), world.decide().commands.len()), (1, 0));
-    assert!(room(&world) >= 1);
+    assert!(fitting_chunks(&world) >= 1);
 }
 
 #[test]
-fn the_room_is_bought_again_for_less_together_with_the_pods() {
+fn the_capacity_is_launched_again_for_less_together_with_the_pods() {
     let mut world = world_with(chunks(2, 1000, 4 * 1024));
     world.on_demand("m9.4xlarge", vec![pod("a", 1300, 5 * 1024)]);
     let decision = world.decide();
@@ -70,7 +70,7 @@ fn the_room_is_bought_again_for_less_together_with_the_pods() {
     assert_eq!((command.replacements[0].pods.len(), command.evictions.len()), (3, 1));
     assert_eq!(revalidate(command, &world.cluster(), now(), &world.options).as_ref(), Some(command));
     world.apply(&decision.commands);
-    assert!(room(&world) >= 2 && world.decide().commands.is_empty());
+    assert!(fitting_chunks(&world) >= 2 && world.decide().commands.is_empty());
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_node_that_is_there_for_a_buffer_alone_is_replaced_by_a_cheaper_one_and_then
 }
 
 #[test]
-fn room_of_a_buffer_is_no_room_for_pods_that_could_stay() {
+fn capacity_of_a_buffer_is_not_free_for_pods_that_could_stay() {
     let mut world = world_with(chunks(1, 1900, 1024));
     // The pod of the second would fit on the first, were it not for the buffer.
     world.on_demand("c9.xlarge", vec![pod("a", 2000, 6 * 1024)]);
@@ -99,7 +99,7 @@ fn room_of_a_buffer_is_no_room_for_pods_that_could_stay() {
 }
 
 #[test]
-fn nothing_forbids_the_room_to_move() {
+fn nothing_prevents_the_capacity_from_moving() {
     let mut world = world_with(chunks(1, 1000, 1024));
     world.buffers[0].annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
     world.budgets = vec![PodDisruptionBudget {
@@ -124,7 +124,7 @@ fn where_only_empty_nodes_go_a_node_with_buffer_capacity_stays_with_a_reason() {
 }
 
 #[test]
-fn a_drifted_node_takes_its_room_along_if_it_can_and_goes_without_if_not() {
+fn a_drifted_node_is_replaced_with_or_without_its_buffer_capacity() {
     let mut world = world_with(chunks(1, 1000, 1024));
     world.on_demand("m9.xlarge", vec![pod("a", 1000, 1024)]);
     world.pools[0].hash = "hash-2".into();
@@ -137,11 +137,11 @@ fn a_drifted_node_takes_its_room_along_if_it_can_and_goes_without_if_not() {
     };
     assert_eq!(drifted(&world), ["default/a", "default/capacity-buffer-spare-0"]);
     world.buffers = chunks(1, 64_000, 1024);
-    assert_eq!(drifted(&world), ["default/a"], "it holds no room for that");
+    assert_eq!(drifted(&world), ["default/a"], "it holds no capacity for that");
 }
 
 #[test]
-fn while_a_command_is_under_way_its_room_is_where_it_sends_it() {
+fn while_a_command_is_in_progress_its_buffer_capacity_is_on_its_target() {
     let mut world = world_with(chunks(1, 1000, 1024));
     world.on_demand("m9.xlarge", vec![pod("a", 1000, 1024)]);
     world.on_demand("m9.xlarge", vec![pod("b", 1000, 1024)]);
@@ -151,7 +151,7 @@ fn while_a_command_is_under_way_its_room_is_where_it_sends_it() {
     let mut full = world.clone();
     let other = full.places.iter_mut().find(|place| place.node.name != commands[0].candidates[0].node).unwrap();
     other.pods.push(Pod { node_name: Some(other.node.name.clone()), ..pod("c", 1500, 1024) });
-    assert_eq!(revalidate(&commands[0], &full.cluster(), now(), &full.options), None, "the room is gone");
+    assert_eq!(revalidate(&commands[0], &full.cluster(), now(), &full.options), None, "the capacity is no longer free");
 }
 
 proptest! {
@@ -159,10 +159,10 @@ proptest! {
         cases: 96, failure_persistence: None, rng_seed: RngSeed::Fixed(7), ..ProptestConfig::default()
     })]
 
-    /// Whatever consolidation does, there is as much room for buffers as before, as far as they ask for it; and it comes to an
-    /// end.
+    /// Whatever consolidation does, there is as much capacity for buffers as before, as far as they ask for it; and it
+    /// ends.
     #[test]
-    fn consolidation_never_loses_the_room_of_a_buffer(
+    fn consolidation_never_loses_the_capacity_of_a_buffer(
         nodes in prop::collection::vec((0..5_usize, prop::collection::vec((0..6_usize, 0..5_usize), 0..6)), 1..9),
         (count, size) in (1..7_u32, 0..4_usize),
         (share, spot) in (0..3_usize, any::<bool>()),
@@ -186,7 +186,7 @@ proptest! {
             }
             world.on_demand(kind, own);
         }
-        let mut before = room(&world).min(count);
+        let mut before = fitting_chunks(&world).min(count);
         let mut rounds = 0;
         loop {
             let decision = world.decide();
@@ -198,7 +198,7 @@ proptest! {
                 prop_assert!(evicted.iter().all(|name| !name.starts_with("capacity-buffer")));
             }
             world.apply(&decision.commands);
-            let after = room(&world).min(count);
+            let after = fitting_chunks(&world).min(count);
             prop_assert!(after >= before, "{before} chunks fitted, and now {after}, after {decision:#?}");
             before = after;
             rounds += 1;

@@ -313,7 +313,7 @@ fn nodes_inside_consolidate_after_neither_go_nor_receive() {
 }
 
 #[test]
-fn pods_on_their_way_have_their_room() {
+fn capacity_is_reserved_for_moving_pods() {
     let mut world = world();
     world.on_demand("c9.large", pods("a", 1, 1000, 1024));
     world.on_demand("c9.xlarge", pods("b", 3, 1000, 1024));
@@ -361,9 +361,9 @@ fn a_command_is_validated_on_a_fresh_view() {
     let mut paused = world.clone();
     paused.pools[0].disruption.annotations.insert(pause::PAUSE.into(), "true".into());
     assert_eq!(again(&paused), None);
-    let mut roomy = world.clone();
-    roomy.on_demand("m9.xlarge", pods("c", 1, 100, 100));
-    assert_eq!(again(&roomy), None, "no replacement is needed any more");
+    let mut larger = world.clone();
+    larger.on_demand("m9.xlarge", pods("c", 1, 100, 100));
+    assert_eq!(again(&larger), None, "no replacement is needed any more");
     world.places.clear();
     assert_eq!(again(&world), None);
 }

@@ -228,7 +228,7 @@ fn nodes_attach_no_more_volumes_than_their_drivers_allow() {
 }
 
 #[test]
-fn daemon_sets_have_their_room_on_other_nodes_and_on_replacements() {
+fn daemon_sets_have_their_capacity_on_other_nodes_and_on_replacements() {
     let daemon_set = |cpu_milli: i64| {
         vec![DaemonSet { namespace: "default".into(), name: "agent".into(), template: pod("agent", cpu_milli, 10) }]
     };

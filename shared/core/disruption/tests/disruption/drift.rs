@@ -1,4 +1,4 @@
-//! Drifted nodes are replaced at the pace that their budgets allow, and never count on room that others need.
+//! Drifted nodes are replaced at the pace that their budgets allow, and never count on capacity that others need.
 
 use crate::support::*;
 use jiff::SignedDuration;
@@ -52,7 +52,7 @@ fn as_many_drifted_nodes_are_replaced_at_once_as_their_budget_allows() {
 }
 
 #[test]
-fn a_replacement_keeps_its_room_for_the_pods_it_was_launched_for() {
+fn a_replacement_keeps_its_capacity_for_the_pods_it_was_launched_for() {
     for ready in [false, true] {
         // The first node drains slowly: its command has ended, and its pods are still there.
         let mut world = full(4, 2);
@@ -66,7 +66,7 @@ fn a_replacement_keeps_its_room_for_the_pods_it_was_launched_for() {
 }
 
 #[test]
-fn a_replacement_keeps_its_room_while_its_command_is_under_way() {
+fn a_replacement_keeps_its_capacity_while_its_command_is_in_progress() {
     let mut world = full(4, 2);
     let first = world.decide().commands.remove(0);
     assert_eq!(first.candidates[0].node, "node-00000");
@@ -122,7 +122,7 @@ fn drift_commands_of_one_decision_keep_a_limit_together() {
     world.pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(10))]);
     let decision = world.decide();
     assert_eq!(going(&decision.commands), ["node-00000"]);
-    // There is room for one at a time, and that is taken.
+    // The limit allows one at a time, which is in use.
     assert!(world.kept(1).contains("other nodes are disrupted first"), "{}", world.kept(1));
 }
 
@@ -155,13 +155,13 @@ fn at_a_full_limit_one_drifted_node_at_a_time_goes_before_its_replacement_comes(
 }
 
 #[test]
-fn at_a_full_limit_nothing_goes_for_which_there_would_be_no_room_either() {
+fn at_a_full_limit_no_node_is_removed_whose_replacement_would_exceed_it_too() {
     // Its pods would need more than what goes has.
     let mut world = at_its_limit(2, 2);
     world.pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(3))]);
     assert_eq!(world.decide().commands, []);
     assert!(world.kept(0).contains("cannot be scheduled elsewhere"), "{}", world.kept(0));
-    // A pod that waits would take the room.
+    // A pending pod would use the capacity.
     let mut world = full(2, 2);
     world.pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(4))]);
     assert_eq!(going(&world.decide().commands), ["node-00000"]);
@@ -176,7 +176,7 @@ fn at_a_full_limit_nothing_goes_for_which_there_would_be_no_room_either() {
 }
 
 #[test]
-fn with_room_in_the_limit_a_replacement_comes_first() {
+fn below_the_limit_a_replacement_comes_first() {
     let mut world = at_its_limit(3, 1);
     world.pools[0].limits = ResourceList::from([("nodes", Quantity::from_units(4))]);
     let decision = world.decide();
@@ -201,7 +201,7 @@ fn limit_nodes_of_cluster(world: &mut World, nodes: i64) {
 fn a_node_may_go_first_for_a_limit_of_the_cluster() {
     let mut world = full(2, 1);
     limit_nodes_of_cluster(&mut world, 3);
-    assert!(!world.decide().commands[0].drains_first, "there is room for the replacement");
+    assert!(!world.decide().commands[0].drains_first, "the limit allows the replacement");
     limit_nodes_of_cluster(&mut world, 2);
     let decision = world.decide();
     assert!(decision.commands[0].drains_first, "{decision:#?}");
@@ -216,7 +216,7 @@ fn a_node_does_not_go_first_for_a_limit_of_the_cluster_while_any_other_node_is_c
     coming.claim.phase = Phase::Registered;
     coming.node.labels.remove(labels::INITIALIZED);
     assert!(world.decide().commands.is_empty(), "{:#?}", world.decide());
-    // A limit of the NodePool itself does not wait for other NodePools, which have no room here.
+    // A limit of the NodePool itself does not wait for other NodePools, which have no capacity left here.
     world.limits = ClusterLimits::default();
     world.pools[1].limits = ResourceList::from([("nodes", Quantity::from_units(1))]);
     world.pools[0].limits = ResourceList::from([("nodes", Quantity::from_units(2))]);

@@ -71,7 +71,7 @@ fn make_world((kinds, budgets, limit, daemons, spot_to_spot): PoolSeed) -> World
     match limit % 6 {
         0 => pool.limits = ResourceList::from([("cpu", Quantity::from_units(16 + limit))]),
         1 => pool.limits = ResourceList::from([("nodes", Quantity::from_units(3 + limit / 3))]),
-        // Where spot is allowed too, a node may cost what on-demand costs until it is there, and then leaves more room.
+        // Where spot is allowed too, a node may cost what on-demand costs until it is there, and then leaves more free capacity.
         2 if kinds % 3 == 0 => pool.limit_dollars_per_hour = Some(0.5 + limit as f64 / 30.0),
         _ => {}
     }

@@ -104,7 +104,7 @@ fn a_pod_that_does_not_want_to_go_keeps_no_other_node() {
     let mut world = World::new(vec![node_pool("default")]);
     world.on_demand("c9.large", vec![pod("a", 500, 512)]).claim.phase = Phase::Draining;
     world.on_demand("c9.large", Vec::new());
-    assert!(world.decide().commands.is_empty(), "the pod needs the room");
+    assert!(world.decide().commands.is_empty(), "the pod needs the capacity");
     world.places[0].pods[0].annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
     let decision = world.decide();
     let going = decision.commands.iter().flat_map(|command| &command.candidates).map(|one| one.node.as_str());
@@ -227,7 +227,7 @@ fn invalid_input_is_reported_on_the_object_concerned() {
 }
 
 #[test]
-fn room_is_kept_for_the_pods_of_a_draining_node_until_a_budget_has_held_them_for_long() {
+fn capacity_is_kept_for_the_pods_of_a_draining_node_until_a_budget_has_held_them_for_long() {
     let blocked = |allowed: i32, minutes: i64| {
         let mut world = World::new(vec![node_pool("default")]);
         let draining = world.on_demand("c9.large", vec![labelled(pod("db", 1500, 1024), "app", "db")]);

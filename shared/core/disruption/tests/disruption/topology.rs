@@ -69,7 +69,7 @@ fn pods_that_need_each_other_move_together_or_not_at_all() {
         goes(&world)
     };
     assert!(decide(false, 2), "each goes to another node");
-    assert!(!decide(true, 2), "no node has room for both");
+    assert!(!decide(true, 2), "both fit on no node");
     assert!(decide(true, 1));
 }
 
@@ -159,7 +159,7 @@ fn label_keys_distinguish_revisions_and_tenants() {
     assert!(!decide(&[], &["revision"], "1"));
 }
 
-/// A pod of a spread on a node that is to go in the second zone; room for it is in the first zone only. `counts` is how many
+/// A pod of a spread on a node that is to go in the second zone; it fits in the first zone only. `counts` is how many
 /// pods of the spread run beside it in each zone.
 fn spreading(spread: &[TopologySpread], counts: [usize; 3]) -> World {
     spreading_by(|pod| pod.topology_spread = spread.to_vec(), counts)
@@ -201,7 +201,7 @@ fn a_spread_over_zones_holds_after_a_move() {
 
 #[test]
 fn a_zone_without_a_node_counts_only_where_something_is_launched() {
-    // The NodePool offers the third zone. The kube-scheduler, which places pods that find room, counts it once a node is there.
+    // The NodePool offers the third zone. The kube-scheduler, which places pods that fit, counts it once a node is there.
     let mut world = spreading(&[spread(labels::ZONE)], [1, 1, 0]);
     assert!(goes(&world));
     full(&mut world, ZONES[2], Vec::new());

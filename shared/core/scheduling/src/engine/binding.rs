@@ -1,7 +1,7 @@
 //! Assigns pods to domains before anything is packed.
 
 use super::{Engine, InVain, ONE_BY_ONE, Targets};
-use crate::assigning::{self, Eligible, Prospect};
+use crate::assigning::{self, DomainCandidate, Eligible};
 use crate::bin::Unit;
 use crate::constraints::AlternativeId;
 use crate::groups::{GroupId, Kind};
@@ -85,22 +85,22 @@ impl Engine<'_, '_, '_> {
     }
 
     pub(super) fn bound_units(&mut self, class: usize, level: usize) -> Vec<Unit> {
-        let mut prospects = self.open_prospects(class, level);
+        let mut candidates = self.open_candidates(class, level);
         let eligible = self.eligible(class, level);
-        self.price_together(class, level, &mut prospects);
+        self.price_together(class, level, &mut candidates);
         let of_class = &self.classes.list[class];
         let pending = if level == ONE_BY_ONE { 1 } else { self.pending[class] };
         if let Some(of_level) = of_class.level(level) {
             self.work.add(assigning::assign(
                 of_class,
                 of_level,
-                &mut prospects,
+                &mut candidates,
                 &eligible,
                 pending,
                 &mut self.topology,
             ));
         }
-        assigning::units(class, prospects)
+        assigning::units(class, candidates)
     }
 
     /// The domains by which the spread of a class is measured: those with a counted node, and those where one can be launched for
@@ -132,13 +132,13 @@ impl Engine<'_, '_, '_> {
     }
 
     /// The targets of pods of a class, and what is available there.
-    pub(super) fn prospects(&mut self, class: usize, level: usize) -> Vec<Prospect> {
+    pub(super) fn candidates(&mut self, class: usize, level: usize) -> Vec<DomainCandidate> {
         let targets = self.targets(class, level);
-        self.prospects_at(class, level, targets.iter())
+        self.candidates_at(class, level, targets.iter())
     }
 
     /// The same without targets that anti-affinity excludes.
-    fn open_prospects(&mut self, class: usize, level: usize) -> Vec<Prospect> {
+    fn open_candidates(&mut self, class: usize, level: usize) -> Vec<DomainCandidate> {
         let targets = self.targets(class, level);
         self.work.add(targets.len());
         let of_class = &self.classes.list[class];
@@ -146,11 +146,11 @@ impl Engine<'_, '_, '_> {
         let is_spread = |group: &GroupId| matches!(self.topology.kind(*group), Kind::Spread { .. });
         // With a spread among them those are left in: the assignment rejects them itself.
         if of_level.bounded.iter().any(is_spread) {
-            return self.prospects_at(class, level, targets.iter());
+            return self.candidates_at(class, level, targets.iter());
         }
         let is_open = |target: &Target| !assigning::is_repelled(of_class, of_level, target, &self.topology);
         let open: Vec<_> = targets.iter().filter(|(target, _)| is_open(target)).collect();
-        self.prospects_at(class, level, open.into_iter())
+        self.candidates_at(class, level, open.into_iter())
     }
 
     fn targets(&mut self, class: usize, level: usize) -> Targets {
@@ -167,37 +167,37 @@ impl Engine<'_, '_, '_> {
         made
     }
 
-    fn prospects_at<'t>(
+    fn candidates_at<'t>(
         &mut self,
         class: usize,
         level: usize,
         targets: impl ExactSizeIterator<Item = &'t (Target, Vec<AlternativeId>)>,
-    ) -> Vec<Prospect> {
+    ) -> Vec<DomainCandidate> {
         self.work.add(targets.len() * WORK_OF_TARGET);
-        let mut prospects = Vec::new();
+        let mut candidates = Vec::new();
         for (target, alternatives) in targets {
             let worth = self.worth(class, alternatives);
-            let room = self.room(class, level, alternatives);
-            if worth.is_none() && room == 0 {
+            let fit_on_existing = self.fit_on_existing(class, level, alternatives);
+            if worth.is_none() && fit_on_existing == 0 {
                 continue;
             }
             let (alternatives, binding) = (alternatives.clone(), (level, class, target.clone()));
             let outcome = self.outcomes.get(&binding).copied().unwrap_or_default();
-            let most = self.known.most.get(&binding).map_or(u32::MAX, |most| most.saturating_sub(outcome.placed));
+            let most = self.known.fitting.get(&binding).map_or(u32::MAX, |most| most.saturating_sub(outcome.placed));
             let most = if outcome.failed { 0 } else { most };
             let standings = self.standings(class, &alternatives);
-            prospects.push(Prospect {
+            candidates.push(DomainCandidate {
                 target: binding.2,
                 alternatives,
                 standings,
                 worth,
                 together: None,
-                room,
-                most,
+                fit_on_existing,
+                max: most,
                 assigned: 0,
             });
         }
-        prospects
+        candidates
     }
 
     /// Whether pods of a class count for spreads that leave out some nodes, for these alternatives.
@@ -249,21 +249,21 @@ impl Engine<'_, '_, '_> {
     }
 
     /// If pods are the first that fix the domain for others, computes the price of all of them in each domain.
-    fn price_together(&mut self, class: usize, level: usize, prospects: &mut [Prospect]) {
+    fn price_together(&mut self, class: usize, level: usize, candidates: &mut [DomainCandidate]) {
         let Some(group) = self.undecided(class, level) else { return };
         let followers: Vec<usize> = self.followers.get(&group).cloned().unwrap_or_default();
-        if followers.len() < 2 || prospects.len() < 2 {
+        if followers.len() < 2 || candidates.len() < 2 {
             return;
         }
-        self.work.add(followers.len() * prospects.len() * WORK_OF_TARGET);
+        self.work.add(followers.len() * candidates.len() * WORK_OF_TARGET);
         let key = self.topology.key(group);
-        for prospect in prospects {
-            let domain = assigning::domain_of(&prospect.target, key);
+        for candidate in candidates {
+            let domain = assigning::domain_of(&candidate.target, key);
             let each = followers.iter().filter(|follower| self.pending[**follower] > 0).copied().collect::<Vec<_>>();
             let worths = each
                 .into_iter()
                 .map(|follower| f64::from(self.pending[follower]) * self.worth_in(follower, level, (key, domain)));
-            prospect.together = Some(worths.sum());
+            candidate.together = Some(worths.sum());
         }
     }
 

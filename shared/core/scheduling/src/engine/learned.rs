@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     /// How many pods of a class fit in their target, if not all did.
-    pub(super) most: HashMap<Binding, u32>,
+    pub(super) fitting: HashMap<Binding, u32>,
     /// Classes that are left out, because the pods that they depend on are unschedulable.
     pub(super) left_out: HashSet<usize>,
     pub(super) attempts: u32,
@@ -54,7 +54,7 @@ impl Engine<'_, '_, '_> {
         known.attempts += 1;
         // Pods that are assigned one by one depend on the pods that were actually placed, which differs each time.
         for (binding, placed) in failed.into_iter().filter(|((level, _, _), _)| *level != ONE_BY_ONE) {
-            let most = known.most.entry(binding).or_insert(placed);
+            let most = known.fitting.entry(binding).or_insert(placed);
             *most = placed.min(*most);
         }
         let out_of_work = self.is_out_of_work();

@@ -21,7 +21,7 @@ pub(super) struct Node<'p> {
     /// Its index in the problem.
     pub(super) index: usize,
     pub(super) node: &'p ExistingNode,
-    room: Amounts,
+    free: Amounts,
     ports: Vec<HostPort>,
     hosts: HostCounts,
     volumes: AttachedVolumes,
@@ -45,7 +45,7 @@ pub(super) fn of<'a, 'p>(
         .map(|(index, node)| Node {
             index,
             node,
-            room: resources.amounts(&node.available),
+            free: resources.amounts(&node.available),
             ports: node.host_ports.clone(),
             hosts: HostCounts::default(),
             volumes: AttachedVolumes::default(),
@@ -62,22 +62,22 @@ pub(super) fn of<'a, 'p>(
 
 impl Engine<'_, '_, '_> {
     /// How many pods of a class fit on existing nodes.
-    pub(super) fn room(&mut self, class: usize, level: usize, alternatives: &[AlternativeId]) -> u32 {
+    pub(super) fn fit_on_existing(&mut self, class: usize, level: usize, alternatives: &[AlternativeId]) -> u32 {
         let pending = self.pending[class];
-        let mut room = 0;
+        let mut fitting = 0;
         for &alternative in alternatives {
             self.allow(alternative);
             let allowed = self.allowed[alternative].iter().flat_map(|allowed| allowed.iter());
             let of_class = &self.classes.list[class];
             for (node, _) in self.nodes.iter().zip(allowed).filter(|(_, allowed)| **allowed) {
                 self.work.add(1);
-                room += node.times(self.input, (class, of_class), level, &self.topology, pending - room);
-                if room >= pending {
-                    return room;
+                fitting += node.times(self.input, (class, of_class), level, &self.topology, pending - fitting);
+                if fitting >= pending {
+                    return fitting;
                 }
             }
         }
-        room
+        fitting
     }
 
     /// Computes the nodes that satisfy an alternative.
@@ -217,23 +217,23 @@ impl Node<'_> {
     ) -> u32 {
         let most = most.min(class.max_per_node());
         let times = if self.nominated.is_empty() {
-            dense::times_fitting(&class.requests, &self.room, most)
+            dense::times_fitting(&class.requests, &self.free, most)
         } else {
-            let mut room = self.room.clone();
-            dense::take(&mut room, &self.held, 1);
-            dense::add(&mut room, &class.requests, self.nominated(index));
-            dense::times_fitting(&class.requests, &room, most)
+            let mut free = self.free.clone();
+            dense::take(&mut free, &self.held, 1);
+            dense::add(&mut free, &class.requests, self.nominated(index));
+            dense::times_fitting(&class.requests, &free, most)
         };
         // Pods of a class mount the same claims, so what one attaches serves all.
-        if times == 0 || !class.ports_free(&self.ports) || !self.volumes.have_room(input, class.example) {
+        if times == 0 || !class.ports_free(&self.ports) || !self.volumes.can_attach(input, class.example) {
             return 0;
         }
-        if class.is_related() { times.min(self.hosts.room(class, level, topology)) } else { times }
+        if class.is_related() { times.min(self.hosts.max_added(class, level, topology)) } else { times }
     }
 
     pub(super) fn put(&mut self, input: &Problem<'_>, (index, class): (usize, &Class<'_>), level: usize, times: u32) {
         self.volumes.put(input, class.example);
-        dense::take(&mut self.room, &class.requests, times);
+        dense::take(&mut self.free, &class.requests, times);
         if let Some((_, count)) = self.nominated.iter_mut().find(|(known, _)| *known == index) {
             let expected = times.min(*count);
             *count -= expected;
@@ -241,7 +241,7 @@ impl Node<'_> {
         }
         self.ports.extend(class.host_ports.iter().cloned());
         self.hosts.add(class, level, times);
-        self.hosts.drop_wishes();
+        self.hosts.drop_preferences();
     }
 }
 

@@ -69,7 +69,7 @@ impl<'q> Engine<'_, '_, 'q> {
         let mut alternatives =
             self.classes.list[index].level(last).map(|level| level.alternatives.clone()).unwrap_or_default();
         if bound {
-            let prospects = self.prospects(index, last);
+            let candidates = self.candidates(index, last);
             let eligible = self.eligible(index, last);
             let class = &self.classes.list[index];
             if let Some(fault) =
@@ -78,9 +78,9 @@ impl<'q> Engine<'_, '_, 'q> {
                 return explain::Explanation::of_pod(fault);
             }
             if let Some(level) = class.level(last)
-                && !prospects.is_empty()
+                && !candidates.is_empty()
             {
-                match topology_barriers::by_domains(class, level, &prospects, &eligible, &self.topology) {
+                match topology_barriers::by_domains(class, level, &candidates, &eligible, &self.topology) {
                     Ok(open) => alternatives = open,
                     Err(fault) => return explain::Explanation::of_pod(fault),
                 }

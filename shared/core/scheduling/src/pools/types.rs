@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub(crate) struct PoolType<'a> {
     pub(crate) kind: &'a InstanceType,
     /// The capacity for pods after the requests of all DaemonSets.
-    pub(crate) room: Amounts,
+    pub(crate) allocatable: Amounts,
     /// The requests of the DaemonSets.
     pub(crate) daemons: ResourceList,
     /// Host ports of DaemonSets.
@@ -115,11 +115,11 @@ impl<'a> PoolType<'a> {
             daemons.add(&set.template.requests);
             daemon_ports.extend(set.template.host_ports.iter().cloned());
         }
-        let mut room = resources.amounts(&kind.allocatable());
-        dense::take(&mut room, &resources.amounts(&daemons), 1);
+        let mut allocatable = resources.amounts(&kind.allocatable());
+        dense::take(&mut allocatable, &resources.amounts(&daemons), 1);
         if let (Some(most), Some(place)) = (options.max_pods_per_node, resources.place(resources::name::PODS)) {
-            room[place] = room[place].min(Quantity::from_units(i64::from(most)).milli());
+            allocatable[place] = allocatable[place].min(Quantity::from_units(i64::from(most)).milli());
         }
-        Self { kind, room, daemons, daemon_ports }
+        Self { kind, allocatable, daemons, daemon_ports }
     }
 }

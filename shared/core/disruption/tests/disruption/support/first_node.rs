@@ -23,12 +23,12 @@ pub fn web(name: &str) -> Pod {
     app(name, "web")
 }
 
-/// Adds the node that is to go: it is of the smallest type, so that only room elsewhere lets it go.
+/// Adds the node that is to go: it is of the smallest type, so that it is removed only if others have free capacity.
 pub fn going(world: &mut World, zone: &str, pods: Vec<Pod>) {
     world.node("default", "c9.large", CapacityType::OnDemand, zone, pods);
 }
 
-/// Adds a node that stays, with room for one pod more.
+/// Adds a node that stays, with free capacity for one more pod.
 pub fn staying<'w>(world: &'w mut World, zone: &str, mut pods: Vec<Pod>) -> &'w mut Place {
     let cpu = 1400 - 500 * i64::try_from(pods.len()).unwrap();
     pods.push(pod(&format!("filler-{}", world.places.len()), cpu, 512));
@@ -36,13 +36,13 @@ pub fn staying<'w>(world: &'w mut World, zone: &str, mut pods: Vec<Pod>) -> &'w 
     world.node("default", "c9.large", CapacityType::OnDemand, zone, pods)
 }
 
-/// The same without room.
+/// The same without free capacity.
 pub fn full(world: &mut World, zone: &str, pods: Vec<Pod>) {
     let place = staying(world, zone, pods);
     place.pods.push(Pod { node_name: Some(place.node.name.clone()), ..held(pod("rest", 600, 512)) });
 }
 
-/// A pod on a node that is to go, and another node with room for it in the same zone.
+/// A pod on a node that is to go, and another node with free capacity for it in the same zone.
 pub fn pair(pod: Pod) -> World {
     let mut world = world();
     going(&mut world, ZONES[0], vec![pod]);

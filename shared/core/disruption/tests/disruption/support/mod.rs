@@ -337,7 +337,7 @@ impl World {
     /// Pods that would not miss their node are gone with it.
     pub fn apply(&mut self, commands: &[Command]) {
         let mut moving: BTreeMap<String, Pod> = BTreeMap::new();
-        // The room of a buffer is wherever there is room.
+        // The capacity of a buffer may be on any node with free capacity.
         let real = |key: &&String| self.buffers.iter().all(|pod| pod.key() != **key);
         let mut commands = commands.to_vec();
         for command in &mut commands {

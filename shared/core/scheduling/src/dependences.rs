@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 /// How much other pods of a plan depend on where a pod is scheduled, and vice versa.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Bond {
+pub enum Dependence {
     /// Not at all, or only that they do not share a node.
     None,
     /// In which zone it is.
@@ -16,17 +16,18 @@ pub enum Bond {
     Other,
 }
 
-/// The bonds of all pods of a problem, in their order.
+/// The dependences of all pods of a problem, in their order.
 ///
 /// The kube-scheduler places pending pods one after another, in any order. It can still follow a plan while pods with
-/// [`Bond::Zone`] stay in their zone and those with [`Bond::Other`] on their node.
+/// [`Dependence::Zone`] stay in their zone and those with [`Dependence::Other`] on their node.
 #[must_use]
-pub fn bonds(problem: &Problem<'_>, options: &Options) -> Vec<Bond> {
+pub fn dependences(problem: &Problem<'_>, options: &Options) -> Vec<Dependence> {
     let groups = Groups::of(problem, options.preferences == PreferencePolicy::Respect);
-    let of_group: Vec<Bond> =
-        groups.list.iter().map(|group| bond(group.kind, &group.key, group.filter.is_trivial())).collect();
+    let of_group: Vec<Dependence> =
+        groups.list.iter().map(|group| dependence(group.kind, &group.key, group.filter.is_trivial())).collect();
     let mut known = HashMap::new();
-    let strongest = |ids: &mut dyn Iterator<Item = &usize>| ids.map(|id| of_group[*id]).max().unwrap_or(Bond::None);
+    let strongest =
+        |ids: &mut dyn Iterator<Item = &usize>| ids.map(|id| of_group[*id]).max().unwrap_or(Dependence::None);
     let of_pod = |relations: &crate::groups::Relations| {
         *known.entry(*relations).or_insert_with(|| {
             let owned = strongest(&mut groups.owned[relations.owned].iter());
@@ -36,10 +37,10 @@ pub fn bonds(problem: &Problem<'_>, options: &Options) -> Vec<Bond> {
     groups.relations.iter().map(of_pod).collect()
 }
 
-fn bond(kind: Kind, key: &str, every_node_counts: bool) -> Bond {
+fn dependence(kind: Kind, key: &str, every_node_counts: bool) -> Dependence {
     match (kind, key) {
-        (Kind::Anti, labels::HOSTNAME) => Bond::None,
-        (_, labels::ZONE) if every_node_counts => Bond::Zone,
-        _ => Bond::Other,
+        (Kind::Anti, labels::HOSTNAME) => Dependence::None,
+        (_, labels::ZONE) if every_node_counts => Dependence::Zone,
+        _ => Dependence::Other,
     }
 }

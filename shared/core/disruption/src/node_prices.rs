@@ -9,8 +9,8 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
-/// All NodePools that can launch nodes.
-pub(crate) struct Market<'a> {
+/// The prices of the nodes that the NodePools can launch.
+pub(crate) struct NodePrices<'a> {
     /// The NodePools, with the charges of this decision.
     pub(crate) offers: Vec<PoolOffer<'a>>,
     /// The nodes that each NodePool could launch.
@@ -18,11 +18,11 @@ pub(crate) struct Market<'a> {
     /// The launchable nodes of an admission, with their prices.
     prices: Prices,
     /// By the admissions of the pods that have to share a node.
-    together: HashMap<Vec<usize>, Rc<Assortment>>,
+    together: HashMap<Vec<usize>, Rc<LaunchableNodes>>,
     /// By the admissions of the pods that have to be somewhere.
-    somewhere: HashMap<Vec<usize>, Rc<Assortment>>,
+    somewhere: HashMap<Vec<usize>, Rc<LaunchableNodes>>,
     /// By prices, and whether the pods have to share a node: admissions mostly differ in nothing that nodes do.
-    by_prices: HashMap<(Vec<usize>, bool), Rc<Assortment>>,
+    by_prices: HashMap<(Vec<usize>, bool), Rc<LaunchableNodes>>,
     /// The total requests of pods, by resource: the demand for which the worths are computed.
     demand: Box<[i64]>,
     resources: ResourceIndex,
@@ -35,7 +35,7 @@ pub(crate) struct Reserved(BTreeMap<String, u32>);
 
 /// The launchable nodes for some pods.
 #[derive(Debug, Default)]
-pub(crate) struct Assortment {
+pub(crate) struct LaunchableNodes {
     /// The cheapest first, and only nodes with more capacity than every cheaper one.
     items: Vec<Item>,
     /// The number of nodes that these were chosen from.
@@ -49,7 +49,7 @@ pub(crate) struct Assortment {
 struct Item {
     instance_type: String,
     price: f64,
-    room: Box<[i64]>,
+    allocatable: Box<[i64]>,
 }
 
 /// The minimum price of new nodes for a load, and those nodes.
@@ -59,7 +59,7 @@ pub(crate) struct Bound {
     pub(crate) instance_types: Vec<String>,
 }
 
-impl<'a> Market<'a> {
+impl<'a> NodePrices<'a> {
     pub(crate) fn new(offers: Vec<PoolOffer<'a>>, resources: &ResourceIndex, demand: Box<[i64]>) -> Self {
         Self {
             offers,
@@ -100,17 +100,18 @@ impl<'a> Market<'a> {
         asker: &mut Asker<'_, '_>,
     ) -> Option<Bound> {
         let key: Vec<usize> = admissions.iter().copied().collect();
-        let together = self.assortment(&key, asker, true);
-        let single = together.items.iter().find(|item| fits(load, &item.room));
+        let together = self.launchable(&key, asker, true);
+        let single = together.items.iter().find(|item| fits(load, &item.allocatable));
         let mut best = single.map(|item| (item.price, vec![item.instance_type.clone()]));
-        let somewhere = if key.len() > 1 { self.assortment(&key, asker, false) } else { together };
+        let somewhere = if key.len() > 1 { self.launchable(&key, asker, false) } else { together };
         for first in &somewhere.items {
             let cheapest = somewhere.items.first().map_or(0.0, |item| item.price);
             if best.as_ref().is_some_and(|(price, _)| first.price + cheapest >= *price) {
                 break;
             }
-            let rest: Box<[i64]> = load.iter().zip(&first.room).map(|(load, room)| (load - room).max(0)).collect();
-            if let Some(second) = somewhere.items.iter().find(|item| fits(&rest, &item.room)) {
+            let rest: Box<[i64]> =
+                load.iter().zip(&first.allocatable).map(|(load, allocatable)| (load - allocatable).max(0)).collect();
+            if let Some(second) = somewhere.items.iter().find(|item| fits(&rest, &item.allocatable)) {
                 let price = first.price + second.price;
                 if best.as_ref().is_none_or(|(known, _)| price < *known) {
                     best = Some((price, vec![first.instance_type.clone(), second.instance_type.clone()]));
@@ -122,28 +123,29 @@ impl<'a> Market<'a> {
 
     /// The minimum price of pods of an admission if fractions of nodes could be launched: the price of their requests.
     pub(crate) fn worth(&mut self, asked: &[i64], admission: usize, asker: &mut Asker<'_, '_>) -> f64 {
-        let assortment = self.assortment(&[admission], asker, true);
-        let worth = assortment.worth.get_or_init(|| self.balanced(&assortment));
+        let launchable = self.launchable(&[admission], asker, true);
+        let worth = launchable.worth.get_or_init(|| self.balanced(&launchable));
         asked.iter().zip(worth.iter()).map(|(asked, worth)| to_float(*asked) * worth).sum()
     }
 
     /// Prices for cpu and memory by which the content of no node is worth more than the node, and the total demand as much as
     /// possible: the dual of launching fractions of nodes.
-    fn balanced(&self, assortment: &Assortment) -> Rc<[f64]> {
+    fn balanced(&self, launchable: &LaunchableNodes) -> Rc<[f64]> {
         let mut worth = vec![0.0; self.resources.len()];
         let place = |name| self.resources.place(name);
         let (Some(cpu), Some(memory)) = (place(resources::name::CPU), place(resources::name::MEMORY)) else {
             return worth.into();
         };
-        let ratio = |price: f64, room: i64| if room > 0 { price / to_float(room) } else { f64::INFINITY };
+        let ratio =
+            |price: f64, allocatable: i64| if allocatable > 0 { price / to_float(allocatable) } else { f64::INFINITY };
         let of_memory = |of_cpu: f64| {
-            let left = assortment
-                .items
-                .iter()
-                .map(|item| ratio((item.price - of_cpu * to_float(item.room[cpu])).max(0.0), item.room[memory]));
+            let left = launchable.items.iter().map(|item| {
+                ratio((item.price - of_cpu * to_float(item.allocatable[cpu])).max(0.0), item.allocatable[memory])
+            });
             left.fold(f64::INFINITY, f64::min)
         };
-        let most = assortment.items.iter().map(|item| ratio(item.price, item.room[cpu])).fold(f64::INFINITY, f64::min);
+        let most =
+            launchable.items.iter().map(|item| ratio(item.price, item.allocatable[cpu])).fold(f64::INFINITY, f64::min);
         if !most.is_finite() || !of_memory(0.0).is_finite() {
             return worth.into();
         }
@@ -161,7 +163,7 @@ impl<'a> Market<'a> {
     }
 
     /// The launchable nodes for pods with these admissions: for all of them together, or for some of them.
-    fn assortment(&mut self, key: &[usize], asker: &mut Asker<'_, '_>, together: bool) -> Rc<Assortment> {
+    fn launchable(&mut self, key: &[usize], asker: &mut Asker<'_, '_>, together: bool) -> Rc<LaunchableNodes> {
         let known = if together { &self.together } else { &self.somewhere };
         if let Some(known) = known.get(key) {
             return Rc::clone(known);
@@ -174,7 +176,7 @@ impl<'a> Market<'a> {
     }
 
     /// The same as it follows from the prices.
-    fn chosen(&mut self, key: &[usize], asker: &mut Asker<'_, '_>, together: bool) -> Rc<Assortment> {
+    fn chosen(&mut self, key: &[usize], asker: &mut Asker<'_, '_>, together: bool) -> Rc<LaunchableNodes> {
         let mut lists: Vec<usize> = Vec::with_capacity(key.len());
         lists.extend(key.iter().map(|admission| self.prices.of(*admission, &self.offers, asker)));
         lists.sort_unstable();
@@ -187,7 +189,7 @@ impl<'a> Market<'a> {
         made
     }
 
-    fn choose(&mut self, lists: &[usize], asker: &mut Asker<'_, '_>, together: bool) -> Assortment {
+    fn choose(&mut self, lists: &[usize], asker: &mut Asker<'_, '_>, together: bool) -> LaunchableNodes {
         // Price, NodePool, and the index of the node among those of the NodePool, which are sorted by name.
         let mut found: Vec<(f64, usize, usize)> = Vec::new();
         for (pool, offer) in self.offers.iter().enumerate() {
@@ -209,12 +211,16 @@ impl<'a> Market<'a> {
         found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2))));
         let mut kept: Vec<Item> = Vec::new();
         for (price, pool, node) in &found {
-            let NewNode { instance_type, room } = &self.nodes[pool][*node];
-            if !kept.iter().any(|better| fits(room, &better.room)) {
-                kept.push(Item { instance_type: instance_type.clone(), price: *price, room: room.clone() });
+            let NewNode { instance_type, allocatable } = &self.nodes[pool][*node];
+            if !kept.iter().any(|better| fits(allocatable, &better.allocatable)) {
+                kept.push(Item {
+                    instance_type: instance_type.clone(),
+                    price: *price,
+                    allocatable: allocatable.clone(),
+                });
             }
         }
-        Assortment { items: kept, compared: found.len(), worth: OnceCell::new() }
+        LaunchableNodes { items: kept, compared: found.len(), worth: OnceCell::new() }
     }
 }
 

@@ -61,7 +61,7 @@ fn together(
         bin.add(index, class, 0, count);
         pods.extend(&class.pods);
     }
-    let choice = holding(pool, &bin).find(|choice| pool.limits.room_for(&choice.share, 1) > 0)?.clone();
+    let choice = holding(pool, &bin).find(|choice| pool.limits.allowed(&choice.share, 1) > 0)?.clone();
     bin.shape = choice.kind;
     bin.share = min_share(pool, &pool.limits, &bin, &choice.share)?;
     pool.limits.charge(&bin.share, 1);
