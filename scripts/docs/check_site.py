@@ -36,7 +36,7 @@ class Page(HTMLParser):
 
 
 def missing(site: Path, page: Path, target: str, pages: dict[Path, Page]) -> str | None:
-    """Why a link of a page leads nowhere, or None."""
+    """Why a link of a page is broken, or None."""
     parts = urlsplit(target)
     if parts.scheme or parts.netloc:
         return None

@@ -166,12 +166,12 @@ def draw_table(rows: list[Row], box: tuple[float, float, float, float]) -> list[
     fit = int((height - HEAD - 24) // 17)
     for name, size in zip(names, longest, strict=True):
         column = (6.6 * size + 14) * scale
-        room = max(3, int(column / 6.4))
+        letters = max(3, int(column / 6.4))
         numbers = all(isinstance(row[name], int | float) for row in rows)
         edge, kind = (left + column - 12, " number") if numbers else (left, "")
-        drawn.append(text(edge, y + HEAD + 14, name[:room], "head" + kind))
+        drawn.append(text(edge, y + HEAD + 14, name[:letters], "head" + kind))
         for index, row in enumerate(rows[:fit]):
-            drawn.append(text(edge, y + HEAD + 33 + 17 * index, number(row[name])[:room], kind.strip()))
+            drawn.append(text(edge, y + HEAD + 33 + 17 * index, number(row[name])[:letters], kind.strip()))
         left += column
     return drawn
 

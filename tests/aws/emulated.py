@@ -77,7 +77,7 @@ class Emulated(Place):
             self._profile = ""
 
     def interrupt(self, node: dict[str, Any], instance_id: str) -> str:
-        """The world takes the instance back; its event goes into the queue, since only AWS may put it on the bus."""
+        """The world interrupts the instance; its event goes into the queue, since only AWS may put it on the bus."""
         self.kubectl("annotate", f"node/{node['metadata']['name']}", "local.nodeless.sh/fault=spot-interruption")
         warning = {
             "version": "0",

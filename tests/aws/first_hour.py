@@ -103,7 +103,7 @@ def by_hand(place: Place) -> str:
     """How to destroy what is left."""
     return (
         f"Destroy it with\n\n    {sys.executable} {Path(__file__).resolve()} --region {place.region} --cluster-name {place.cluster} --directory {place.directory} --remove\n\n"
-        f"or by hand with `terraform -chdir={place.root} destroy -var=cluster_name={place.cluster} -var=region={place.region}"
+        f"or manually with `terraform -chdir={place.root} destroy -var=cluster_name={place.cluster} -var=region={place.region}"
         + "".join(f" -var={k}={v}" for k, v in place.variables().items())
         + f"`; instances that are left then carry the tag kubernetes.io/cluster/{place.cluster}=owned, or nodeless.sh/first-hour={place.cluster} "
         f"(docs/moving.md, \"Remove everything\"), and the role and experiment template of AWS Fault Injection Service are called nodeless-{place.cluster}-{place.region}-fis."

@@ -88,7 +88,7 @@ def outcome(call: Callable[[], dict[str, Any]]) -> tuple[str, list[str], list[st
 
 
 def run(hour: Hour, step: Step) -> None:
-    """All that a fleet of one's own tells. Whatever comes of it, its instances are terminated and its templates deleted."""
+    """Makes all observations of a fleet of its own. Whatever the result, its instances are terminated and its templates deleted."""
     before = {name: len(seen) for name, seen in hour.observations.items()}
     known: set[str] = set()
     try:
@@ -165,7 +165,7 @@ def described(probe: Probe, instance: str) -> None:
 
 
 def terminations(probe: Probe, instances: list[str]) -> None:
-    """What TerminateInstances and DescribeInstanceStatus tell of instances that end."""
+    """What TerminateInstances and DescribeInstanceStatus return for instances that end."""
     one, observe, ec2 = instances[:1], probe.hour.observe, probe.ec2
     code = refusal_of(lambda: ec2.terminate_instances(InstanceIds=[*one, UNKNOWN]))
     whole = one[0] in probe.marked()

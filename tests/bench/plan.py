@@ -3,7 +3,7 @@
     python3 tests/bench/plan.py NODELESS EXPORT [PART OF A NAME...]
 
 NODELESS is a release build of the command line, EXPORT one of the example `export` of nodeless-workloads. Processor time is user
-and system time of all threads, as reported by wait4, the best of three runs. A run that takes more than MOST seconds is killed and
+and system time of all threads, as reported by wait4, the best of three runs. A run that takes more than MAX_SECONDS seconds is killed and
 printed as "no answer".
 """
 
@@ -15,7 +15,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-MOST = 60
+MAX_SECONDS = 60
 RUNS = 3
 # A run that takes this number of seconds is not repeated.
 LONG = 10.0
@@ -55,7 +55,7 @@ class Run:
 
 
 def limit() -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (MOST, MOST))
+    resource.setrlimit(resource.RLIMIT_CPU, (MAX_SECONDS, MAX_SECONDS))
 
 
 def run(command: list[str]) -> Run | None:
@@ -99,7 +99,7 @@ def main() -> None:
             path = write(exporter, case.export, Path(folder))
             command = [nodeless, "plan", "--cluster", str(path), "-o", "json"]
             found = best(command + (["--disruption"] if case.disruption else []))
-            row = f"no answer in {MOST} s | | " if found is None else f"{found.seconds:.2f} | {found.peak_mib:.0f} | {found.code}"
+            row = f"no answer in {MAX_SECONDS} s | | " if found is None else f"{found.seconds:.2f} | {found.peak_mib:.0f} | {found.code}"
             reach = f"{case.reach} s" if case.reach else ""
             print(f"| {case.name} | {path.stat().st_size / 1e6:.1f} | {row} | {reach} |", flush=True)
 

@@ -265,7 +265,7 @@ def tag_specification(kind: str, value: str) -> dict[str, object]:
 
 
 class TestCalls:
-    def test_say_who_makes_them_and_where(self) -> None:
+    def test_have_a_caller_and_a_region(self) -> None:
         call = sent("ec2", "describe_subnets")
         assert (call.caller, call.service, call.region, call.operation) == ("planner", "ec2", "eu-west-1", "DescribeSubnets")
         assert asked(call) == {("ec2:DescribeSubnets", "*"): {}}

@@ -1,6 +1,6 @@
 """The syntax of CloudWatch Logs Insights queries, as documented for its commands, functions and operators.
 
-https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_QuerySyntax.html and the pages below it. `check` says what is wrong with a
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_QuerySyntax.html and the pages below it. `check` reports what is wrong with a
 query, as far as its text shows it: it does not know which fields log lines have.
 """
 

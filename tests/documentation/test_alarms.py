@@ -47,7 +47,7 @@ def test_the_description_of_an_alarm_names_its_page(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(alarms()))
-def test_a_page_says_what_it_means_how_to_look_and_what_to_do(name: str) -> None:
+def test_a_page_states_what_it_means_how_to_look_and_what_to_do(name: str) -> None:
     text = (pages.ROOT / f"{FOLDER}/{name}.md").read_text()
     assert re.match(rf"# Alarm `(FUNCTION-|QUEUE-)?{re.escape(name)}`\n", text)
     headings = re.findall(r"^## (.+)$", text, re.M)

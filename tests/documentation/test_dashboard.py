@@ -1,4 +1,4 @@
-"""The picture of the CloudWatch dashboard is up to date, and its queries do what their titles say."""
+"""The picture of the CloudWatch dashboard is up to date, and its queries match their titles."""
 
 from __future__ import annotations
 

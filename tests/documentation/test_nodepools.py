@@ -70,7 +70,7 @@ def test_nodeless_launches_the_nodes_in_the_local_world(path: Path, nodeless: Pa
     manifest = plans.manifests(text)
     node_class = default_manifests().split("---")[0]
     rows = [row for row in re.findall(r"^\| (\d+) \| ([\w-]+) \| \S+ \| ([\w-]+) \|", text, re.M)]
-    wanted = plans.pods(manifest)
+    expected = plans.pods(manifest)
     with plans.world(nodeless, tmp_path, "--speed", "30") as kubeconfig:
 
         def placed() -> list[str]:
@@ -82,9 +82,9 @@ def test_nodeless_launches_the_nodes_in_the_local_world(path: Path, nodeless: Pa
             return {name: (of["karpenter.sh/nodepool"], of["karpenter.sh/capacity-type"]) for name, of in labels.items()}
 
         plans.kubectl(kubeconfig, "apply", "-f", "-", stdin=f"{node_class}---\n{manifest}")
-        plans.wait_for(f"{wanted} pods on nodes", lambda: len(placed()) >= wanted)
+        plans.wait_for(f"{expected} pods on nodes", lambda: len(placed()) >= expected)
         # Without pods, the nodes are what there is to wait for.
-        plans.wait_for("nodes", lambda: wanted > 0 or len(nodes()) == sum(int(number) for number, _, _ in rows))
+        plans.wait_for("nodes", lambda: expected > 0 or len(nodes()) == sum(int(number) for number, _, _ in rows))
         assert set(nodes().values()) <= {(pool, capacity) for _, pool, capacity in rows}
         if path.name == "spot.md":
             assert Counter(capacity for _, capacity in nodes().values())["on-demand"] == 2, "the minimum that its NodePool states"

@@ -1,4 +1,4 @@
-"""Every page is in the summary, every link and anchor exists, and every block of code is what it says it is."""
+"""Every page is in the summary, every link and anchor exists, and every block of code has the language that it names."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def test_the_summary_lists_every_page_once() -> None:
 
 
 @pytest.mark.parametrize("path", documents(), ids=relative)
-def test_every_link_leads_somewhere(path: Path) -> None:
+def test_no_link_is_broken(path: Path) -> None:
     text = path.read_text()
     wrong = [f"{relative(path)}:{line}: {target}: {why}" for line, target in pages.links(text) if (why := broken(path, target))]
     assert not wrong, "\n".join(wrong)
 
 
 def broken(path: Path, target: str) -> str | None:
-    """Why a link leads nowhere, or None. Addresses of other hosts are not tried."""
+    """Why a link is broken, or None. Addresses of other hosts are not tried."""
     if re.match(r"https?://|mailto:", target):
         return None
     place, _, anchor = target.partition("#")

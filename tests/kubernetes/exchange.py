@@ -38,7 +38,7 @@ class Request:
     content_type: str = "application/json"
     accept: str = "application/json"
     # The status of the response when the API server uses a definition that was just changed; until then the request is repeated.
-    settled: int | None = None
+    final_status: int | None = None
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:
@@ -159,9 +159,9 @@ REQUESTS = [
     Request("a body of another kind", "POST", POOLS, node("x")),
     # An object that was stored under an earlier definition, and that today's refuses.
     Request("the definition accepts everything", "POST", DEFINITIONS, definition(shelves(ANYTHING))),
-    Request("an object is stored", "POST", SHELVES, shelf("a", weight="heavy"), settled=201),
+    Request("an object is stored", "POST", SHELVES, shelf("a", weight="heavy"), final_status=201),
     Request("the definition is stricter now", "PATCH", f"{DEFINITIONS}/shelves.example.com", STRICTER, JSON_PATCH),
-    Request("another such object is refused", "POST", f"{SHELVES}?dryRun=All", shelf("b", weight="heavy"), settled=422),
+    Request("another such object is refused", "POST", f"{SHELVES}?dryRun=All", shelf("b", weight="heavy"), final_status=422),
     Request("a list has the object that is refused today", "GET", SHELVES),
     Request("the status of the refused object", "PATCH", f"{SHELVES}/a/status", {"status": {"books": 3}}, MERGE),
     Request("a finalizer of the refused object", "PATCH", f"{SHELVES}/a", {"metadata": {"finalizers": ["example.com/hold"]}}, MERGE),
@@ -207,7 +207,7 @@ def answer(call: Call, request: Request) -> Answer:
     deadline = time.monotonic() + 30
     while True:
         answered = call(request.method, request.path, request.body, request.content_type, request.accept)
-        if request.settled in (None, answered.status) or time.monotonic() > deadline:
+        if request.final_status in (None, answered.status) or time.monotonic() > deadline:
             return answered
         time.sleep(0.2)
 

@@ -14,7 +14,7 @@ from tools.terraform import ROOT
 
 # Waits end when the condition is true. The longest waits of nodeless are the minute of its schedules and the 15 seconds before the
 # validation of a command; on a busy machine both take longer.
-PATIENCE = 300
+TIMEOUT = 300
 WORKLOADS = "deployments,statefulsets,daemonsets,poddisruptionbudgets,persistentvolumeclaims,persistentvolumes"
 
 
@@ -36,7 +36,7 @@ class Scenario:
         self.plane.kubectl("delete", WORKLOADS, "--all", "--wait=false")
         self.plane.kubectl("delete", "nodepool", self.name, "--ignore-not-found", "--wait=false")
 
-    def wait(self, what: str, condition: Any, seconds: float = PATIENCE) -> Any:
+    def wait(self, what: str, condition: Any, seconds: float = TIMEOUT) -> Any:
         try:
             return wait_for(what, answered(condition), seconds, every=0.5)
         except AssertionError as late:
@@ -101,7 +101,7 @@ def answered(condition: Callable[[], Any]) -> Callable[[], Any]:
 def ready_class(running: Deployment) -> None:
     """The EC2NodeClass of all scenarios, ready."""
     running.plane.apply(node_class("default", str(running.outputs["node_role_name"])))
-    wait_for("the EC2NodeClass to be ready", answered(lambda: condition(running.plane.get("ec2nodeclasses", "default"), "Ready")), PATIENCE, every=0.5)
+    wait_for("the EC2NodeClass to be ready", answered(lambda: condition(running.plane.get("ec2nodeclasses", "default"), "Ready")), TIMEOUT, every=0.5)
 
 
 def nothing_is_left(running: Deployment) -> None:
@@ -112,7 +112,7 @@ def nothing_is_left(running: Deployment) -> None:
         found["instances"] = [instance["InstanceId"] for instance in running.instances()]
         return {kind: rest for kind, rest in found.items() if rest}
 
-    wait_for("all objects to be removed", answered(lambda: not (rest := left()) or Rest(rest)), 2 * PATIENCE, every=1)
+    wait_for("all objects to be removed", answered(lambda: not (rest := left()) or Rest(rest)), 2 * TIMEOUT, every=1)
     assert not running.dead_letters(), "a message is in a dead-letter queue; the logs of the functions contain the reason"
 
 

@@ -103,8 +103,8 @@ def owned(item: dict[str, Any], manager: str) -> set[str]:
 def plans(scenario: Scenario, number: int) -> None:
     """Waits until the planner was invoked this many times more."""
     ministack, planner = scenario.running.ministack, scenario.running.functions()["planner"]
-    wanted = ministack.invocations(planner) + number
-    scenario.wait(f"{number} more plans", lambda: ministack.invocations(planner) >= wanted)
+    expected = ministack.invocations(planner) + number
+    scenario.wait(f"{number} more plans", lambda: ministack.invocations(planner) >= expected)
 
 
 def written(scenario: Scenario, claim: dict[str, Any]) -> dict[str, str]:

@@ -13,7 +13,7 @@ import pytest
 
 import karpenter
 from definitions import KARPENTER
-from scenario import PATIENCE, answered, condition, instance_of, names
+from scenario import TIMEOUT, answered, condition, instance_of, names
 from tools.control_plane.deployment import WEBHOOK, Deployment, Inputs
 
 RECORD = "nodeless.sh/record-uid"
@@ -84,7 +84,7 @@ def test_nodes_and_pods_stay_when_nodeless_is_removed(moved: tuple[Deployment, k
 
 
 def wait(running: Deployment, what: str, holds: Any) -> None:
-    running.wait(what, answered(holds), PATIENCE)
+    running.wait(what, answered(holds), TIMEOUT)
 
 
 def is_adopted(claim: dict[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import objects
-from scenario import PATIENCE, Scenario, answered, condition, instance_of, names, nothing_is_left, ready_class
+from scenario import TIMEOUT, Scenario, answered, condition, instance_of, names, nothing_is_left, ready_class
 from tools.control_plane.deployment import Deployment
 from tools.control_plane.server import PATHS, ControlPlane
 from tools.processes import wait_for
@@ -51,14 +51,14 @@ def test_a_nodepool_that_cannot_be_decoded_is_left_out_and_keeps_its_nodes(deplo
         bad.all_run(4)
 
 
-def test_a_nodepool_that_violates_a_rule_is_not_ready_and_says_why(deployment: Deployment) -> None:
+def test_a_nodepool_that_violates_a_rule_is_not_ready_and_reports_why(deployment: Deployment) -> None:
     plane = deployment.plane
     with loosened(plane, "nodepools"):
         plane.apply(objects.node_pool("stored-rule", weight=1000))
     try:
         # Its status is written though the object violates its definition.
         explained = answered(lambda: "weight" in why_not_ready(plane, "nodepools", "stored-rule"))
-        wait_for("the reason in its conditions", explained, PATIENCE)
+        wait_for("the reason in its conditions", explained, TIMEOUT)
         assert plane.get("nodepools", "stored-rule")["spec"]["weight"] == 1000
     finally:
         plane.kubectl("delete", "nodepool", "stored-rule", "--wait=false")
@@ -96,11 +96,11 @@ def loosened(plane: ControlPlane, resource: str) -> Iterator[None]:
     strict = plane.get("customresourcedefinitions", name)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     replace_schema(plane, name, ANYTHING)
     try:
-        wait_for("the definition without rules", answered(lambda: accepts_anything(plane, resource)), PATIENCE)
+        wait_for("the definition without rules", answered(lambda: accepts_anything(plane, resource)), TIMEOUT)
         yield
     finally:
         replace_schema(plane, name, strict)
-        wait_for("the definition with its rules", answered(lambda: not accepts_anything(plane, resource)), PATIENCE)
+        wait_for("the definition with its rules", answered(lambda: not accepts_anything(plane, resource)), TIMEOUT)
 
 
 def replace_schema(plane: ControlPlane, name: str, schema: dict[str, Any]) -> None:

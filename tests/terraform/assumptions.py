@@ -93,10 +93,10 @@ def check_observed() -> None:
     assert observed <= names, f"tests/aws observes {sorted(observed - names)}, which {TABLE} does not have"
     reasons = [name for several in untried.BY_REASON.values() for name in several]
     assert len(reasons) == len(set(reasons)), "tests/aws/untried.py has an assumption twice"
-    assert not observed & set(reasons), f"tests/aws observes {sorted(observed & set(reasons))}, and tests/aws/untried.py says why not"
+    assert not observed & set(reasons), f"tests/aws observes {sorted(observed & set(reasons))}, and tests/aws/untried.py explains why not"
     assert set(reasons) <= names, f"tests/aws/untried.py has {sorted(set(reasons) - names)}, which {TABLE} does not have"
     open_ = names - observed - set(reasons)
-    assert not open_, f"tests/aws neither observes {sorted(open_)} nor says in tests/aws/untried.py why not"
+    assert not open_, f"tests/aws neither observes {sorted(open_)} nor explains in tests/aws/untried.py why not"
 
 
 def addresses(text: str) -> list[str]:
