@@ -18,15 +18,21 @@ import hashlib
 import io
 import json
 import os
+import posixpath
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "scripts/docs"))
+
+import repository_links  # noqa: E402
+
 FUNCTIONS = ("planner", "lifecycle", "interruption", "catalog", "wake", "installer")
 # What of the repository goes with the functions; paths of git, so nothing that happens to lie around is published.
 PUBLISHED = ("terraform", "infra", "LICENSE", "CHANGELOG.md", "docs")
@@ -55,6 +61,23 @@ def archive(files: Mapping[str, tuple[bytes, bool]], time: int) -> bytes:
             entry.size, entry.mtime, entry.mode = len(contents), time, 0o755 if executable else 0o644
             tar.addfile(entry, io.BytesIO(contents))
     return buffer.getvalue()
+
+
+def with_whole_links(files: Mapping[str, tuple[bytes, bool]], commit: str) -> dict[str, tuple[bytes, bool]]:
+    """The files, where links of pages to files that are not among them lead to the repository at this commit."""
+    present = {str(parent) for name in files for parent in (PurePosixPath(name), *PurePosixPath(name).parents)}
+
+    def address(page: str, target: str) -> str | None:
+        if re.match(r"[a-z]+:|#", target):
+            return None
+        path, _, anchor = target.partition("#")
+        place = posixpath.normpath(posixpath.join(posixpath.dirname(page), path))
+        return None if place in present else repository_links.in_repository(place, anchor, commit)
+
+    def whole(name: str, contents: bytes) -> bytes:
+        return repository_links.rewritten(name, contents.decode(), address).encode() if name.endswith(".md") else contents
+
+    return {name: (whole(name, contents), executable) for name, (contents, executable) in files.items()}
 
 
 def module_files(folder: str, zips: Mapping[str, bytes], repository: Mapping[str, tuple[bytes, bool]]) -> dict[str, tuple[bytes, bool]]:
@@ -115,13 +138,14 @@ def main() -> None:
         sys.exit("Files differ from the commit. Commit or stash the changes: a release is made of what a commit holds.")
     metadata = json.loads(run("cargo", "metadata", "--locked", "--no-deps", "--format-version", "1"))
     version = next(package["version"] for package in metadata["packages"] if package["name"] == "nodeless")
+    commit = run("git", "rev-parse", "HEAD").strip()
     time = int(run("git", "log", "-1", "--format=%ct"))
     host = next(line.split()[1] for line in run("rustc", "-vV").splitlines() if line.startswith("host:"))
     functions, command = build(ROOT / "target/release-build", time)
     zips = {name: function_zip(executable) for name, executable in functions.items()}
     folder = f"nodeless-{version}"
     archives = {
-        f"{folder}-terraform.tar.gz": archive(module_files(folder, zips, tracked(PUBLISHED)), time),
+        f"{folder}-terraform.tar.gz": archive(module_files(folder, zips, with_whole_links(tracked(PUBLISHED), commit)), time),
         f"{folder}-{host}.tar.gz": archive({f"{folder}/nodeless": (command, True), **{f"{folder}/{k}": v for k, v in tracked(["LICENSE"]).items()}}, time),
     }
     shutil.rmtree(output, ignore_errors=True)

@@ -11,6 +11,7 @@ import json
 import posixpath
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -35,16 +36,21 @@ def elsewhere(page: str, target: str) -> str | None:
     if place.startswith("docs/"):
         is_index = posixpath.basename(place) == "README.md"
         return target.replace("README.md", "index.md", 1) if is_index else None
+    return in_repository(place, anchor, "main")
+
+
+def in_repository(place: str, anchor: str, revision: str) -> str:
+    """The address of a file or folder in the repository at a branch or commit."""
     kind = "tree" if (ROOT / place).is_dir() else "blob"
-    return f"{repository()}/{kind}/main/{place}" + (f"#{anchor}" if anchor else "")
+    return f"{repository()}/{kind}/{revision}/{place}" + (f"#{anchor}" if anchor else "")
 
 
-def rewritten(page: str, text: str) -> str:
-    """The text with these links replaced, code excepted."""
+def rewritten(page: str, text: str, address_of: Callable[[str, str], str | None] = elsewhere) -> str:
+    """The text with the targets of links replaced for which a page has another address, code excepted."""
     lines = text.split("\n")
     for number, line in list(prose(text)):
         def replace(found: re.Match[str]) -> str:
-            address = elsewhere(page, found[1])
+            address = address_of(page, found[1])
             return found[0] if address is None else found[0].replace(f"]({found[1]})", f"]({address})")
 
         lines[number - 1] = LINK.sub(replace, line)

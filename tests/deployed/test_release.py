@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import io
+import posixpath
+import re
 import sys
 import tarfile
 import zipfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import release  # noqa: E402
+
+import pages  # noqa: E402
+import repository_links  # noqa: E402
 
 TIME = 1_700_000_000
 FILES = {"b.tf": (b"module", False), "a/nodeless": (b"\x7fELF", True)}
@@ -41,6 +46,22 @@ def test_users_of_the_module_find_zips_and_module_in_one_folder() -> None:
     for name in ("terraform/variables.tf", "infra/crds/karpenter.sh_nodepools.yaml", "LICENSE", "lambda/planner/bootstrap.zip", "lambda/checksums.json"):
         assert f"nodeless-1/{name}" in files
     assert not [name for name in files if "/.terraform/" in name or name.endswith((".tfstate", ".zip")) and "/lambda/" not in name]
+
+
+def test_no_relative_link_in_an_archive_is_broken() -> None:
+    files = release.with_whole_links(release.tracked(release.PUBLISHED), "0123abcd")
+    folders = {str(parent) for name in files for parent in PurePosixPath(name).parents}
+    broken, elsewhere = [], set()
+    for name in (name for name in files if name.endswith(".md")):
+        for _, target in pages.links(files[name][0].decode()):
+            if re.match(r"[a-z]+:", target):
+                elsewhere |= {target} if "/0123abcd/" in target else set()
+                continue
+            path = target.partition("#")[0]
+            place = posixpath.normpath(posixpath.join(posixpath.dirname(name), path)) if path else name
+            broken += [f"{name}: {target}"] if place not in files.keys() | folders else []
+    assert not broken
+    assert f"{repository_links.repository()}/blob/0123abcd/ARCHITECTURE.md" in elsewhere, elsewhere
 
 
 def test_checksums_are_what_sha256sum_reads() -> None:
