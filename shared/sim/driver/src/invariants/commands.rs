@@ -24,6 +24,9 @@ pub(super) struct CommandChecks {
     /// The validations of each claim by name: as of this check, and of the one before, because a command may end in the step in
     /// which the disruption of its last node begins.
     validated: [BTreeMap<String, Validated>; 2],
+    /// The claims of proposed commands as of the check before: one that is validated by a plan and ended by the next may never be
+    /// observed as validated.
+    proposed: [BTreeSet<String>; 2],
 }
 
 /// A validated command: any process that reads its record executes it.
@@ -41,7 +44,7 @@ impl CommandChecks {
         self.ready.extend(ready.map(|claim| claim.name.clone()));
         let mut wrong = Vec::new();
         let mut taken: BTreeMap<String, String> = BTreeMap::new();
-        let mut validated = BTreeMap::new();
+        let (mut validated, mut proposed) = (BTreeMap::new(), BTreeSet::new());
         for command in stored {
             let record = match decode_command(command) {
                 Ok(record) => record,
@@ -53,6 +56,7 @@ impl CommandChecks {
             };
             // A proposed command has not changed anything yet.
             if record.phase == CommandPhase::Proposed {
+                proposed.extend(record.candidates().iter().map(|candidate| candidate.node_claim.clone()));
                 continue;
             }
             let names = record.replacements.iter().map(|claim| claim.name.clone()).collect();
@@ -64,6 +68,8 @@ impl CommandChecks {
         }
         self.validated.swap(0, 1);
         self.validated[0] = validated;
+        self.proposed.swap(0, 1);
+        self.proposed[0] = proposed;
         wrong
     }
 
@@ -81,7 +87,11 @@ impl CommandChecks {
     /// When the voluntary disruption of a claim was decided last, if that was observed. A command is written before it changes
     /// anything, so its effects may be later, when another process continues it.
     pub(super) fn decided(&self, claim: &NodeClaim, now: Timestamp) -> Option<Timestamp> {
-        let known = self.validated.iter().find_map(|known| known.get(&claim.name))?;
+        let Some(known) = self.validated.iter().find_map(|known| known.get(&claim.name)) else {
+            // Validated since the check before, by a plan that began at most this long ago.
+            let proposed = self.proposed[1].contains(&claim.name);
+            return proposed.then(|| now.checked_sub(PLAN).unwrap_or(Timestamp::MIN));
+        };
         let earliest = if known.launches { Timestamp::MIN } else { now.checked_sub(LEFT).unwrap_or(Timestamp::MIN) };
         Some(known.at.max(earliest))
     }

@@ -223,6 +223,33 @@ fn a_budget_whose_window_begins_after_the_decision_does_not_hold_it_up() {
 }
 
 #[test]
+fn a_command_that_two_plans_validate_and_end_between_checks_was_decided_by_the_first() {
+    let budgets = json!([{ "nodes": "0", "schedule": "5 0 * * *", "duration": "10m" }]);
+    let change = json!({ "spec": { "disruption": { "budgets": budgets } } });
+    // Whether the command was observed as proposed, how long after the window began its node leaves, and whether that is a violation.
+    for (proposed, seconds, wrong) in [(true, 2, false), (true, 120, true), (false, 2, true)] {
+        let mut run = calm();
+        patch(&run, &NODE_POOLS, "", "general", &change);
+        let mut claim = claims(&run).remove(0);
+        let now = run.driver.world().now();
+        if proposed {
+            command_of(&run, "first", &[&claim], Vec::new(), CommandPhase::Proposed, now);
+        }
+        run.oracle.check(&run.driver);
+        run.driver.world_mut().advance_to(after(now, SignedDuration::from_secs(seconds))).unwrap();
+        if proposed {
+            let stored = run.driver.claims().commands().now_or_never().unwrap().unwrap();
+            for command in &stored {
+                run.driver.claims().delete_command(command).now_or_never().unwrap().unwrap();
+            }
+        }
+        leave(&run, &mut claim, TerminationReason::Underutilized);
+        let expected = if wrong { only("disruption budgets hold") } else { BTreeSet::new() };
+        assert_eq!(broken(&mut run), expected, "proposed: {proposed}, and left {seconds} s after the window began");
+    }
+}
+
+#[test]
 fn nothing_may_leave_by_choice_that_asks_not_to_be_disrupted() {
     let asks = json!({ "metadata": { "annotations": { labels::DO_NOT_DISRUPT: "true" } } });
     let mut run = calm();
