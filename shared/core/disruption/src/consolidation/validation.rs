@@ -11,8 +11,9 @@ use crate::packed::{Mover, Moves, Scope};
 use crate::pods::{self, DisruptionBudgetIndex};
 use crate::simulation::Expected;
 use jiff::Timestamp;
+use nodeless_model::{Requirement, labels};
 use nodeless_scheduling::Launch;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// A consolidation command on a new snapshot, or `None` if it has to be dropped: if one of its nodes may no longer be disrupted,
 /// a budget is used up, its pods need other new nodes than it launches, or those are no longer cheaper.
@@ -170,29 +171,129 @@ fn matching(
     round.limit_to_minimums(&places, &mut launches);
     let spot_to_spot = round.options.spot_to_spot;
     let fresh = replacement::cheaper(&candidates, launches, &round.node_prices.offers, spot_to_spot).ok()?;
-    kept(&command.replacements, fresh, movers).map(|replacements| (verdict, replacements))
+    kept(&command.replacements, &fresh, movers).map(|replacements| (verdict, replacements))
 }
 
-/// The original replacements, each with the pods of a new launch that could be any of its types; `None` if the numbers differ, or
-/// other types are needed.
-fn kept(decided: &[Replacement], fresh: Vec<Launch>, movers: &[Mover<'_>]) -> Option<Vec<Replacement>> {
+/// The original replacements, each with the pods of a new launch that it can be the node of; `None` if the numbers differ, or other
+/// nodes are needed.
+fn kept(decided: &[Replacement], fresh: &[Launch], movers: &[Mover<'_>]) -> Option<Vec<Replacement>> {
+    let own = assigned(decided, fresh)?;
+    let pods = |launch: usize| fresh[launch].pods.iter().map(|pod| movers[*pod].pod.key()).collect();
+    let kept = decided.iter().zip(own);
+    Some(kept.map(|(it, launch)| Replacement { launch: it.launch.clone(), pods: pods(launch) }).collect())
+}
+
+/// For each decided replacement, the new launch whose pods it takes; each launch is taken once. Several replacements may do for a
+/// launch, so one that was assigned takes another where that helps the next (augmenting paths of a bipartite matching).
+fn assigned(decided: &[Replacement], fresh: &[Launch]) -> Option<Vec<usize>> {
     if decided.len() != fresh.len() {
         return None;
     }
-    let mut left = fresh;
-    let mut kept = Vec::with_capacity(decided.len());
-    for replacement in decided {
-        let launch = &replacement.launch;
-        let covers = |other: &Launch| {
-            let known = |name: &str| other.instance_types.iter().any(|kind| kind.name == name);
-            other.node_pool == launch.node_pool && launch.instance_types.iter().all(|kind| known(&kind.name))
-        };
-        let place = left.iter().position(covers)?;
-        let pods = left.swap_remove(place).pods;
-        kept.push(Replacement {
-            launch: launch.clone(),
-            pods: pods.into_iter().map(|pod| movers[pod].pod.key()).collect(),
-        });
+    let mut owner: Vec<Option<usize>> = vec![None; fresh.len()];
+    for place in 0..decided.len() {
+        if !assign(place, decided, fresh, &mut owner, &mut BTreeSet::new()) {
+            return None;
+        }
     }
-    Some(kept)
+    let mut own = vec![0; decided.len()];
+    owner.iter().enumerate().for_each(|(launch, place)| place.iter().for_each(|place| own[*place] = launch));
+    Some(own)
+}
+
+fn assign(
+    place: usize,
+    decided: &[Replacement],
+    fresh: &[Launch],
+    owner: &mut [Option<usize>],
+    tried: &mut BTreeSet<usize>,
+) -> bool {
+    for launch in 0..fresh.len() {
+        if !covers(&fresh[launch], &decided[place].launch) || !tried.insert(launch) {
+            continue;
+        }
+        let other = owner[launch];
+        if other.is_none_or(|other| assign(other, decided, fresh, owner, tried)) {
+            owner[launch] = Some(place);
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether every node of a decided launch can be the node of a new one: of the same NodePool, with types that are possible for the
+/// new pods, in their zones and with their other labels.
+fn covers(fresh: &Launch, decided: &Launch) -> bool {
+    let known = |name: &str| fresh.instance_types.iter().any(|kind| kind.name == name);
+    let within = |(key, wide): (&str, &Requirement)| {
+        let narrow = decided.requirements.get(key).map(|it| it.clone().with_min_values(None));
+        // The types are compared by name.
+        key == labels::INSTANCE_TYPE
+            || narrow.is_some_and(|narrow| narrow.intersection(&wide.clone().with_min_values(None)) == narrow)
+    };
+    fresh.node_pool == decided.node_pool
+        && decided.instance_types.iter().all(|kind| known(&kind.name))
+        && fresh.requirements.iter().all(within)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodeless_model::{CapacityType, Requirements};
+    use nodeless_scheduling::{ChosenOffering, PricedType};
+
+    /// A launch of these types in a zone.
+    fn launch(types: &[&str], zone: &str) -> Launch {
+        let typed = |name: &&str| PricedType { name: (*name).to_owned(), price: 0.04 };
+        let mut requirements = Requirements::default();
+        requirements.add(labels::ZONE, Requirement::one_of([zone]));
+        requirements.add(labels::INSTANCE_TYPE, Requirement::one_of(types.iter().copied()));
+        Launch {
+            node_pool: "general".into(),
+            node_class: "default".into(),
+            pods: Vec::new(),
+            requests: Default::default(),
+            instance_types: types.iter().map(typed).collect(),
+            offering: ChosenOffering {
+                instance_type: types[0].to_owned(),
+                zone: zone.to_owned(),
+                capacity_type: CapacityType::Spot,
+                price: 0.04,
+            },
+            requirements,
+            charge: Default::default(),
+            min_values_relaxed: false,
+        }
+    }
+
+    fn decided(launches: &[Launch]) -> Vec<Replacement> {
+        launches.iter().map(|launch| Replacement { launch: launch.clone(), pods: Vec::new() }).collect()
+    }
+
+    #[test]
+    fn equal_launches_are_assigned_whatever_their_order() {
+        let (wide, some, more) = (
+            launch(&["m6i.large", "r6i.large", "m6i.xlarge", "c6i.xlarge"], "a"),
+            launch(&["r6i.large", "m6i.large", "c6i.xlarge"], "a"),
+            launch(&["r6i.large", "c6i.large", "m6i.large", "c6i.xlarge"], "a"),
+        );
+        let decision = decided(&[wide.clone(), some.clone(), more.clone()]);
+        for fresh in [[&wide, &some, &more], [&more, &wide, &some], [&some, &more, &wide], [&wide, &more, &some]] {
+            let fresh: Vec<Launch> = fresh.into_iter().cloned().collect();
+            let own = assigned(&decision, &fresh).expect("the same nodes are needed");
+            assert!(decision.iter().zip(&own).all(|(it, launch)| covers(&fresh[*launch], &it.launch)));
+            assert_eq!(own.iter().collect::<BTreeSet<_>>().len(), 3, "{own:?}");
+        }
+        assert_eq!(assigned(&decision, &[wide.clone(), some.clone()]), None, "fewer nodes");
+        assert_eq!(assigned(&decision, &[some.clone(), some.clone(), more]), None, "types that are no longer possible");
+    }
+
+    #[test]
+    fn a_launch_in_another_zone_is_not_the_same() {
+        let (here, there) = (launch(&["m6i.large"], "a"), launch(&["m6i.large"], "b"));
+        assert_eq!(
+            assigned(&decided(&[here.clone(), there.clone()]), &[there.clone(), here.clone()]),
+            Some(vec![1, 0])
+        );
+        assert_eq!(assigned(&decided(&[here]), &[there]), None);
+    }
 }
