@@ -11,6 +11,8 @@ import tarfile
 import zipfile
 from pathlib import Path, PurePosixPath
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import release  # noqa: E402
@@ -38,6 +40,22 @@ def test_a_deployment_package_holds_an_executable_bootstrap() -> None:
     with zipfile.ZipFile(io.BytesIO(package)) as archive:
         (entry,) = archive.infolist()
         assert (entry.filename, entry.external_attr >> 16, entry.date_time) == ("bootstrap", 0o755, (1980, 1, 1, 0, 0, 0))
+
+
+def test_the_released_command_can_read_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """README and docs use `catalog export`, `decisions --cluster` and `report --cluster` of a released binary."""
+    commands: list[tuple[str, ...]] = []
+    monkeypatch.setattr(release, "run", lambda *command, **_variables: commands.append(command) or "")
+    for name in release.FUNCTIONS:
+        (tmp_path / "lambda" / name).mkdir(parents=True)
+        (tmp_path / "lambda" / name / "bootstrap").write_bytes(b"function")
+    (tmp_path / "release").mkdir()
+    (tmp_path / "release/nodeless").write_bytes(b"command")
+    assert release.build(tmp_path, TIME)[1] == b"command"
+    (built,) = [command for command in commands if command[:2] == ("cargo", "build")]
+    assert "--release" in built
+    assert built[built.index("--package") + 1] == "nodeless"
+    assert built[built.index("--features") + 1] == "aws"
 
 
 def test_users_of_the_module_find_zips_and_module_in_one_folder() -> None:
