@@ -29,7 +29,7 @@ PLAN, DISRUPTION = "docs/plan.md", "docs/disruption.md"
 RUN_BY = {
     (README, "Try it: two commands"): "test_try_it",
     (README, "Look at what EC2 offers"): "test_the_catalog_of_an_account",
-    (README, "Simulate a day in minutes"): "test_try_it",
+    (README, "Simulate hours in seconds"): "test_try_it",
     (README, "Plan without changing anything"): "test_try_it",
     (README, "Look at it"): "test_try_it",
     (README, "Deploy"): "test_deploy_operate_and_remove",
@@ -135,7 +135,7 @@ def test_try_it(reader: Reader, tmp_path: Path, logs: Path) -> None:
         reader.run(windows)
         assert "maintenance" in reader.shell(f"{view.text.strip()} --once --plain\n").lower()
         assert running.ended() is None
-    for block in under(README, "Simulate a day in minutes"):
+    for block in under(README, "Simulate hours in seconds"):
         reader.run(block)
 
 

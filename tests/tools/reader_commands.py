@@ -57,9 +57,7 @@ def cargo(arguments: list[str]) -> None:
     if not re.fullmatch(r"run --release -p nodeless( --features aws)?", before) or not after:
         refuse("the documents do not contain this command")
     binary = given("nodeless")
-    # A day takes minutes in a debug build, and an hour is sufficient.
-    hours = ["--hours", "1"] if after.startswith("simulate ") else []
-    os.execv(binary, [binary, *arguments[arguments.index("--") + 1 :], *hours])
+    os.execv(binary, [binary, *arguments[arguments.index("--") + 1 :]])
 
 
 def options(arguments: list[str]) -> dict[str, Any]:
