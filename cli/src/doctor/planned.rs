@@ -4,6 +4,7 @@ use crate::plan::report::Report;
 use jiff::Timestamp;
 use nodeless_api::view::ClusterView;
 use nodeless_catalog::Catalog;
+use nodeless_disruption::schedules::SLEEP;
 use nodeless_doctor::{Outcome, Placed, Planned, Read};
 use nodeless_model::resources::name;
 use nodeless_model::taint::TolerationOperator;
@@ -41,7 +42,8 @@ fn other_region(view: &ClusterView, catalog: &Catalog) -> Option<String> {
     of_nodes.chain(of_subnets).find(|region| *region != catalog.region)
 }
 
-/// A cluster with this NodePool only, without nodes, and with a small pod.
+/// A cluster with this NodePool only, without nodes, and with a small pod. Replicas and the schedule on which the NodePool has no nodes
+/// are left out: they keep pods away, and do not show whether a node can be launched.
 fn probing(view: &ClusterView, pool: &NodePool) -> ClusterView {
     let mut pod = Pod {
         namespace: PROBES.to_owned(),
@@ -53,9 +55,11 @@ fn probing(view: &ClusterView, pool: &NodePool) -> ClusterView {
     };
     pod.requests.set(name::CPU, Quantity::from_milli(1));
     pod.requests.set(name::PODS, Quantity::from_units(1));
+    let mut pool = NodePool { replicas: None, ..pool.clone() };
+    pool.disruption.annotations.remove(SLEEP);
     ClusterView {
         pods: vec![pod],
-        node_pools: vec![pool.clone()],
+        node_pools: vec![pool],
         nodes: Vec::new(),
         node_claims: Vec::new(),
         capacity_buffers: Vec::new(),

@@ -91,6 +91,31 @@ fn a_local_cluster_is_ready_until_something_is_wrong() {
     assert!(text.stdout.lines().all(|line| line.chars().count() <= 120), "{}", text.stdout);
 }
 
+/// A block of YAML of a page of the documentation.
+fn example(page: &str) -> String {
+    let text = std::fs::read_to_string(nodeless_tests::workspace().join("docs/nodepools").join(page)).unwrap();
+    let block = text.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next());
+    block.unwrap_or_else(|| panic!("no YAML in {page}")).to_owned()
+}
+
+#[test]
+fn node_pools_without_nodes_for_pods_are_no_faults() {
+    let world = World::start(&["--speed", "20"]);
+    let Some(kubectl) = Kubectl::of(&world) else { return };
+    kubectl.apply(&example_node_pool("local"), &[]);
+    // A fixed number of nodes, and a schedule by which the NodePool has no nodes at any time.
+    kubectl.apply(&example("static.md"), &[]);
+    let scheduled = example("night.md").replace("0 20 * * mon-thu for 11h; 0 20 * * fri for 59h", "0 0 * * * for 24h");
+    assert!(scheduled.contains("nodeless.sh/sleep: 0 0 * * * for 24h"), "{scheduled}");
+    kubectl.apply(&scheduled, &[]);
+    for pool in ["default", "ingress", "dev"] {
+        kubectl.run(&["wait", &format!("nodepool/{pool}"), "--for=condition=Ready", "--timeout=60s"]);
+    }
+    let found = doctor(&world, &["-o", "json"]);
+    assert_eq!(findings(&found), ["notChecked access ", "notChecked quotas "], "{}", found.stdout);
+    assert_eq!(found.code, Some(0));
+}
+
 #[test]
 fn a_catalog_of_another_region_is_not_used() {
     let world = World::start(&["--speed", "20"]);
