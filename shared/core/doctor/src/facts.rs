@@ -154,7 +154,7 @@ pub struct Access {
 pub struct AccessEntry {
     /// The ARN of the principal.
     pub principal: String,
-    /// The type: `EC2_LINUX`, `EC2_WINDOWS`, `EC2`, `STANDARD` and others.
+    /// The type: `EC2_LINUX`, `EC2_WINDOWS`, `STANDARD`, `EC2` (for nodes of EKS Auto Mode) and others.
     pub kind: String,
 }
 

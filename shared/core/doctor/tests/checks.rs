@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use nodeless_api::common::{Condition, ConditionStatus};
 use nodeless_api::test_support::ec2_node_class;
 use nodeless_api::view::{ClusterView, InvalidObject};
-use nodeless_api::{EC2NodeClassStatus, NodePool};
+use nodeless_api::{EC2NodeClass, EC2NodeClassStatus, NodePool};
 use nodeless_doctor::{
     Access, AccessEntry, Check, Definition, DefinitionState, EarlierObjects, Facts, Finding, Outcome, Placed, Planned,
     Quota, Read, Severity, Surging, Workload, check,
@@ -149,28 +149,63 @@ fn what_was_not_read_is_a_finding() {
     }
 }
 
-#[test]
-fn nodes_need_an_access_entry_of_their_system() {
-    let access =
-        |mode: &str, entries| Read::Done(Access { cluster: "demo".to_owned(), mode: mode.to_owned(), entries });
-    let with = |access| Facts { access, ..ready() };
-    let linux = vec![access_entry("nodes", "EC2_LINUX")];
-    found(&with(access("CONFIG_MAP", linux)), Severity::Error, Check::Access, "authentication mode is CONFIG_MAP");
-    for entries in [vec![], vec![access_entry("nodes", "STANDARD")], vec![access_entry("other-nodes", "EC2_LINUX")]] {
-        found(
-            &with(access("API", entries)),
-            Severity::Error,
-            Check::Access,
-            "role nodes has no access entry for Linux",
-        );
-    }
-    let mut windows = with(access("API", vec![access_entry("nodes", "EC2_LINUX")]));
-    let class = windows.view.node_classes.get_mut("default").unwrap();
+/// A ready cluster with these access entries.
+fn with_access(mode: &str, entries: Vec<AccessEntry>) -> Facts {
+    let access = Access { cluster: "demo".to_owned(), mode: mode.to_owned(), entries };
+    Facts { access: Read::Done(access), ..ready() }
+}
+
+/// Makes the nodes of the class run Windows.
+fn run_windows(class: &mut EC2NodeClass) {
     class.spec.ami_selector_terms[0].alias = Some("windows2022@latest".to_owned());
     class.spec.ami_family = None;
+}
+
+#[test]
+fn nodes_need_an_access_entry_of_their_system() {
+    let linux = vec![access_entry("nodes", "EC2_LINUX")];
+    found(&with_access("CONFIG_MAP", linux), Severity::Error, Check::Access, "authentication mode is CONFIG_MAP");
+    for entries in [vec![], vec![access_entry("other-nodes", "EC2_LINUX")]] {
+        let facts = with_access("API", entries);
+        found(&facts, Severity::Error, Check::Access, "role nodes has no access entry for Linux");
+        assert!(one(&facts).advice.contains("unless the ConfigMap aws-auth maps the role"));
+    }
+    // EC2 is for nodes of EKS Auto Mode.
+    for kind in ["STANDARD", "EC2", "EC2_WINDOWS"] {
+        let facts = with_access("API", vec![access_entry("nodes", kind)]);
+        found(&facts, Severity::Error, Check::Access, &format!("that of the role has the type {kind}"));
+        assert!(one(&facts).advice.contains("cannot be changed"), "{:#?}", one(&facts));
+    }
+    let mut windows = with_access("API", vec![access_entry("nodes", "EC2_LINUX")]);
+    run_windows(windows.view.node_classes.get_mut("default").unwrap());
     found(&windows, Severity::Error, Check::Access, "no access entry for Windows");
-    windows.access = access("API", vec![access_entry("nodes", "EC2_WINDOWS")]);
+    windows.access = with_access("API", vec![access_entry("nodes", "EC2_WINDOWS")]).access;
     assert_eq!(check(&windows), []);
+}
+
+#[test]
+fn a_role_of_linux_and_windows_nodes_is_checked_for_both() {
+    for (kind, lacking, class) in
+        [("EC2_LINUX", "Windows", "EC2NodeClass windows"), ("EC2_WINDOWS", "Linux", "EC2NodeClass default")]
+    {
+        let mut facts = with_access("API", vec![access_entry("nodes", kind)]);
+        let mut windows = facts.view.node_classes["default"].clone();
+        run_windows(&mut windows);
+        facts.view.node_classes.insert("windows".to_owned(), windows);
+        found(&facts, Severity::Error, Check::Access, &format!("no access entry for {lacking}"));
+        assert_eq!(one(&facts).object, class);
+    }
+}
+
+#[test]
+fn the_role_of_an_instance_profile_is_not_checked() {
+    let mut facts = with_access("API", Vec::new());
+    let class = facts.view.node_classes.get_mut("default").unwrap();
+    class.spec.role = None;
+    class.spec.instance_profile = Some("old-nodes".to_owned());
+    found(&facts, Severity::NotChecked, Check::Access, "not checked: the role of its instance profile old-nodes");
+    assert_eq!(one(&facts).object, "EC2NodeClass default");
+    assert!(one(&facts).advice.contains("has the type EC2_LINUX"), "{:#?}", one(&facts));
 }
 
 #[test]
