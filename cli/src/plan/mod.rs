@@ -39,8 +39,6 @@ use std::time::{Duration, Instant};
 
 /// The maximum number of errors of the input that are printed.
 const MAX_INPUT_ERRORS: usize = 50;
-/// Kinds of Karpenter's v1alpha5 API, and the kinds that replace them.
-const REPLACED: [(&str, &str); 2] = [("Provisioner", "a NodePool"), ("AWSNodeTemplate", "an EC2NodeClass")];
 /// The exit code if pods are unschedulable.
 const SOME_UNSCHEDULABLE: u8 = 2;
 
@@ -247,13 +245,6 @@ fn report_input(snapshot: &Snapshot) -> bool {
         report!("error: {} more objects cannot be read", more + 1);
     }
     snapshot.warnings.iter().for_each(|warning| report!("warning: {warning}"));
-    for (kind, successor) in REPLACED {
-        if let Some(count) = snapshot.skipped.get(kind) {
-            report!(
-                "warning: {count} {kind} skipped: this API was removed in Karpenter 1.0; make {successor} of it with `nodeless convert -f FILE`"
-            );
-        }
-    }
     if !snapshot.skipped.is_empty() {
         report!("note: skipped kinds that planning does not use: {}", skipped(snapshot));
     }

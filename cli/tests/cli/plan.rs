@@ -173,18 +173,26 @@ fn input_without_an_object_that_planning_uses_is_an_error() {
 }
 
 #[test]
-fn kinds_before_karpenter_1_are_reported_with_their_successors() {
+fn kinds_before_karpenter_1_are_errors_that_name_convert() {
     let old = "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: default}\n---\n\
-               apiVersion: karpenter.k8s.aws/v1alpha1\nkind: AWSNodeTemplate\nmetadata: {name: default}\n";
-    let ended = piped(&documents(&[old, POOL, CLASS]), &[]);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    for warning in [
-        "1 Provisioner skipped",
-        "make a NodePool of it with `nodeless convert -f FILE`",
-        "1 AWSNodeTemplate skipped",
-        "make an EC2NodeClass of it",
-    ] {
-        assert!(ended.stderr.contains(warning), "no {warning:?} in {}", ended.stderr);
+               apiVersion: karpenter.k8s.aws/v1alpha1\nkind: AWSNodeTemplate\nmetadata: {name: default}\n---\n\
+               apiVersion: karpenter.sh/v1alpha5\nkind: Machine\nmetadata: {name: default-x7k2p}\n";
+    let errors = [
+        "Provisioner default: apiVersion: \"karpenter.sh/v1alpha5\" was removed in Karpenter 1.0; make a NodePool of it with \
+         `nodeless convert -f FILE`",
+        "AWSNodeTemplate default: apiVersion: \"karpenter.k8s.aws/v1alpha1\" was removed in Karpenter 1.0; make an EC2NodeClass of it \
+         with `nodeless convert -f FILE`",
+        "Machine default-x7k2p: apiVersion: \"karpenter.sh/v1alpha5\" was removed in Karpenter 1.0; convert the file with `nodeless \
+         convert -f FILE`, which leaves Machines out",
+    ];
+    // Alone they are no file without objects.
+    for parts in [&[old, POOL, CLASS][..], &[old]] {
+        let ended = piped(&documents(parts), &[]);
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        for error in errors {
+            assert!(ended.stderr.contains(error), "no {error:?} in {}", ended.stderr);
+        }
+        assert!(!ended.stderr.contains("skipped"), "{}", ended.stderr);
     }
 }
 

@@ -90,6 +90,20 @@ impl Kind {
     }
 }
 
+/// The kinds that Karpenter 1.0 removed: group, kind, and what to do with an object.
+const REMOVED: [(&str, &str, &str); 3] = [
+    ("karpenter.sh", "Provisioner", "make a NodePool of it with `nodeless convert -f FILE`"),
+    ("karpenter.k8s.aws", "AWSNodeTemplate", "make an EC2NodeClass of it with `nodeless convert -f FILE`"),
+    ("karpenter.sh", "Machine", "convert the file with `nodeless convert -f FILE`, which leaves Machines out"),
+];
+
+/// What to do with an object, if its kind is one that Karpenter 1.0 removed.
+pub(crate) fn removed(api_version: Option<&str>, name: &str) -> Option<&'static str> {
+    let group = api_version.map(|version| version.rsplit_once('/').map_or("", |(group, _)| group));
+    let found = REMOVED.iter().find(|(own, kind, _)| *kind == name && group.is_none_or(|group| group == *own));
+    found.map(|(_, _, advice)| *advice)
+}
+
 /// The fields that are read before the kind of an object is known.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

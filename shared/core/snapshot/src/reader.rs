@@ -4,7 +4,7 @@ use crate::complete;
 use crate::decode::{Undecoded, decode, decode_tree, tree, without_nulls};
 use crate::documents::{self, Body, Found};
 use crate::fault::{Fault, Place};
-use crate::kinds::{Head, Kind, head, identity, is_sequence, items};
+use crate::kinds::{Head, Kind, head, identity, is_sequence, items, removed};
 use crate::objects::{Key, Objects, ReadPod};
 use crate::snapshot::Snapshot;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -92,8 +92,14 @@ impl Reader {
             let list = (api_version.unwrap_or_default().into_owned(), kind.into_owned());
             return self.list(place, body, Some(&list), depth);
         }
-        let known = Kind::of(api_version.as_deref().filter(|version| !version.is_empty()), &kind);
-        let Some(known) = known else {
+        let given = api_version.as_deref().filter(|version| !version.is_empty());
+        if let Some(advice) = removed(given, &kind) {
+            let (_, name) = identity(&body);
+            let problem = format!("{:?} was removed in Karpenter 1.0; {advice}", given.unwrap_or_default());
+            let undecoded = Undecoded { field: "apiVersion".to_owned(), problem };
+            return self.faults.push(fault(place, Some(described(&kind, "", &name)), undecoded));
+        }
+        let Some(known) = Kind::of(given, &kind) else {
             *self.skipped.entry(kind.into_owned()).or_default() += 1;
             return;
         };
@@ -348,7 +354,7 @@ impl Reader {
             Entry::Vacant(entry) => drop(entry.insert(object)),
             Entry::Occupied(mut entry) => {
                 let (namespace, name) = entry.key();
-                let what = described(incoming.kind, namespace, name);
+                let what = described(incoming.kind.name(), namespace, name);
                 entry.insert(object);
                 self.warnings.push(format!("{}: {what} exists more than once; the last one is used", incoming.place));
             }
@@ -363,7 +369,7 @@ impl Reader {
             "" => DEFAULT_NAMESPACE,
             given => given,
         };
-        let what = described(incoming.kind, namespace, &name);
+        let what = described(incoming.kind.name(), namespace, &name);
         self.invalid.push(InvalidObject {
             kind: incoming.kind.name().to_owned(),
             name: if namespace.is_empty() { name } else { format!("{namespace}/{name}") },
@@ -376,8 +382,7 @@ impl Reader {
     }
 }
 
-fn described(kind: Kind, namespace: &str, name: &str) -> String {
-    let kind = kind.name();
+fn described(kind: &str, namespace: &str, name: &str) -> String {
     match (namespace, name) {
         (_, "") => format!("{kind} without a name"),
         ("", name) => format!("{kind} {name}"),

@@ -158,6 +158,16 @@ fn a_fault_has_source_document_object_and_field_and_affects_no_other_object() {
             format!("{good}\n---\nkind: NodePool\napiVersion: karpenter.sh/v1beta1\nmetadata: {{name: bad}}"),
             "NodePool bad: apiVersion",
         ),
+        (
+            format!("{good}\n---\nkind: Provisioner\napiVersion: karpenter.sh/v1alpha5\nmetadata: {{name: bad}}"),
+            "Provisioner bad: apiVersion: \"karpenter.sh/v1alpha5\" was removed in Karpenter 1.0; make a NodePool of it",
+        ),
+        (
+            format!(
+                "{good}\n---\nkind: AWSNodeTemplateList\napiVersion: karpenter.k8s.aws/v1alpha1\nitems: [{{metadata: {{name: bad}}}}]"
+            ),
+            "items[0]: AWSNodeTemplate bad: apiVersion: \"karpenter.k8s.aws/v1alpha1\" was removed",
+        ),
         (format!("{good}\n---\nkind: Pod\nspec: {{}}"), "Pod without a name: metadata.name: it is missing"),
         (format!("{good}\n---\na: 1"), "file: document 2 (line 2): kind: it is missing"),
         (format!("{good}\n---\njust text"), "file: document 2 (line 2): it is not a Kubernetes object"),
@@ -203,13 +213,14 @@ fn bytes_that_are_not_text_affect_no_other_object() {
 #[test]
 fn kinds_that_planning_does_not_use_are_counted() {
     let snapshot = read(
-        "kind: Service\napiVersion: v1\n---\nkind: NodePool\napiVersion: hypershift.openshift.io/v1beta1\n---\nkind: Service\n",
+        "kind: Service\napiVersion: v1\n---\nkind: NodePool\napiVersion: hypershift.openshift.io/v1beta1\n---\nkind: Service\n---\n\
+         kind: Machine\napiVersion: cluster.x-k8s.io/v1beta1\n",
     );
     assert_eq!(faults(&snapshot), Vec::<String>::new());
     assert_eq!(snapshot.objects, 0);
     assert_eq!(
         snapshot.skipped.iter().map(|(kind, n)| (kind.as_str(), *n)).collect::<Vec<_>>(),
-        [("NodePool", 1), ("Service", 2)]
+        [("Machine", 1), ("NodePool", 1), ("Service", 2)]
     );
 }
 
