@@ -199,7 +199,8 @@ impl Object {
             }
             Kind::Workload => self.changed = workload::convert(object, log),
             Kind::CurrentNodePool => metadata::check_kubelet(object, log),
-            Kind::CurrentEc2NodeClass | Kind::Other => {}
+            Kind::CurrentEc2NodeClass => metadata::check_ubuntu(object, log),
+            Kind::Other => {}
         }
     }
 }

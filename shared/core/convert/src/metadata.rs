@@ -28,11 +28,16 @@ const OF_THE_OLD_OBJECT: [&str; 12] = [
     "compatibility.karpenter.sh/provider",
     KUBELET,
     "compatibility.karpenter.sh/v1beta1-nodeclass-reference",
-    "compatibility.karpenter.k8s.aws/v1beta1-ubuntu",
+    UBUNTU,
 ];
 
 /// In which Karpenter 1.0, and no later version, keeps the kubelet's settings of a NodePool that was v1beta1.
 const KUBELET: &str = "compatibility.karpenter.sh/v1beta1-kubelet-conversion";
+
+/// In which Karpenter 1.0 keeps what it changed in an EC2NodeClass of Ubuntu that was v1beta1.
+const UBUNTU: &str = "compatibility.karpenter.k8s.aws/v1beta1-ubuntu";
+/// Its value if Karpenter 1.0 found no images for the class, and uses a placeholder.
+const INCOMPATIBLE: &str = "incompatible";
 
 /// The label of nodes that v1beta1 renamed.
 pub(crate) const PROVISIONER_NAME: &str = "karpenter.sh/provisioner-name";
@@ -73,13 +78,28 @@ pub(crate) fn clean(object: &mut Map, log: &mut Log) {
 
 /// Reports settings of the kubelet that only Karpenter 1.0 would use.
 pub(crate) fn check_kubelet(object: &Map, log: &mut Log) {
-    let annotations = object.get("metadata").and_then(|metadata| metadata.at(&["annotations"])).and_then(Node::as_map);
-    if annotations.is_some_and(|annotations| annotations.get(KUBELET).is_some()) {
+    if annotation(object, KUBELET).is_some() {
         log.check(
             &format!("metadata.annotations[{KUBELET}]"),
             "only Karpenter 1.0 reads it; write the settings into spec.kubelet of the EC2NodeClass, and remove it",
         );
     }
+}
+
+/// Reports that a class was made of one of Ubuntu, which Karpenter after 1.0 treats as any other.
+pub(crate) fn check_ubuntu(object: &Map, log: &mut Log) {
+    let Some(value) = annotation(object, UBUNTU) else { return };
+    let advice = if value.as_str().is_some_and(|value| value.split(',').any(|part| part == INCOMPATIBLE)) {
+        "Karpenter 1.0 found no Ubuntu images for the class; set spec.amiSelectorTerms instead of its placeholder, and remove it"
+    } else {
+        "Karpenter 1.0 made amiFamily AL2 of Ubuntu; whether later Ubuntu images boot with AL2's user data is not certain; with Custom the \
+         user data is yours. Remove it afterwards"
+    };
+    log.check(&format!("metadata.annotations[{UBUNTU}]"), advice);
+}
+
+fn annotation<'o>(object: &'o Map, key: &str) -> Option<&'o Node> {
+    object.get("metadata")?.at(&["annotations"])?.as_map()?.get(key)
 }
 
 /// Renames the annotations of nodes.

@@ -1,6 +1,6 @@
 //! v1beta1.
 
-use crate::common::{lines, object, problems, valid};
+use crate::common::{lines, object, problems, valid, with_role};
 use serde_json::json;
 
 fn pool(rest: &str) -> String {
@@ -117,6 +117,35 @@ fn ubuntu_keeps_its_disks() {
     let conversion = valid(&class(&format!("  amiFamily: Ubuntu\n  amiSelectorTerms: [{{ id: ami-1 }}]\n{own}")));
     let spec = &object(&conversion, "EC2NodeClass", "default")["spec"];
     assert_eq!(spec["blockDeviceMappings"][0]["ebs"], json!({ "volumeSize": "50Gi" }));
+}
+
+#[test]
+fn a_v1_class_that_karpenter_1_0_made_of_ubuntu_is_reported() {
+    let of = |value: &str| {
+        format!(
+            "apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {{ name: web, annotations: {{ compatibility.karpenter.k8s.aws/v1beta1-ubuntu: \"{value}\" }} }}
+spec: {{ amiFamily: AL2, amiSelectorTerms: [{{ id: ami-placeholder }}] }}
+"
+        )
+    };
+    for (value, advice) in [
+        ("amiFamily,blockDeviceMappings,incompatible", "set spec.amiSelectorTerms instead of its placeholder"),
+        ("amiFamily", "whether later Ubuntu images boot with AL2's user data is not certain"),
+    ] {
+        let conversion = with_role(&of(value));
+        assert_eq!(conversion.files[0].text, of(value));
+        let found = lines(&conversion);
+        assert_eq!(found.len(), 1, "{found:#?}");
+        let field =
+            "check: in.yaml: EC2NodeClass web: metadata.annotations[compatibility.karpenter.k8s.aws/v1beta1-ubuntu]: ";
+        assert!(found[0].starts_with(field) && found[0].contains(advice), "{found:#?}");
+    }
+    // Without the annotation there is nothing to report.
+    let plain =
+        of("amiFamily").replace(", annotations: { compatibility.karpenter.k8s.aws/v1beta1-ubuntu: \"amiFamily\" }", "");
+    assert_eq!(lines(&with_role(&plain)), Vec::<String>::new());
 }
 
 #[test]
