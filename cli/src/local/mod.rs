@@ -64,6 +64,7 @@ impl LocalWorld {
             start: Timestamp::now(),
             cluster_name: cluster_name.to_owned(),
             region: region.to_owned(),
+            zones: Vec::new(),
             ..WorldOptions::default()
         };
         let world = World::new(options.clone())?;

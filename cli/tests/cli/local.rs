@@ -176,19 +176,31 @@ fn unavailable_ports_and_files_are_reported() {
     assert_eq!(fs::read_to_string(folder.path().join("mine")).unwrap(), "apiVersion: v1\nkind: Config\n");
 }
 
+/// A pod for one zone.
+const PAUSE: &str = "apiVersion: v1
+kind: Pod
+metadata: { name: pause }
+spec:
+  nodeSelector: { topology.kubernetes.io/zone: ZONE }
+  containers: [{ name: pause, image: registry.k8s.io/pause }]
+";
+
 #[test]
 fn a_region_and_a_node_pool_are_ready_at_the_start() {
-    let world = World::start(&["--speed", "20", "--region", "eu-central-1", "--with-nodepool"]);
+    let world = World::start(&["--speed", "20", "--region", "us-west-2", "--with-nodepool"]);
     let Some(kubectl) = Kubectl::of(&world) else { return };
     kubectl.apply(INFLATE, &[]);
-    wait_for("five pods to run", || kubectl.running_pods() == 5);
+    // A zone that other regions do not have.
+    kubectl.apply(&PAUSE.replace("ZONE", "us-west-2d"), &[]);
+    wait_for("six pods to run", || kubectl.running_pods() == 6);
     let zones = kubectl.run(&[
         "get",
         "nodes",
         "--output",
         "jsonpath={.items[*].metadata.labels.topology\\.kubernetes\\.io/zone}",
     ]);
-    assert!(zones.split(' ').all(|zone| zone.starts_with("eu-central-1")), "{zones}");
+    assert!(zones.split(' ').all(|zone| zone.starts_with("us-west-2")), "{zones}");
+    assert!(zones.split(' ').any(|zone| zone == "us-west-2d"), "{zones}");
     // The definition accepts a schedule with a time zone.
     let budget = "spec: { disruption: { budgets: [{ nodes: \"0\", schedule: \"CRON_TZ=Europe/Berlin 0 8 * * mon-fri\", duration: 10h }] } }";
     kubectl.run(&["patch", "nodepool", "default", "--type", "merge", "--patch", budget]);

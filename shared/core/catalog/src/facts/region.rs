@@ -8,19 +8,40 @@ use std::collections::BTreeMap;
 #[error("{0:?} is not an AWS region; write it like us-west-2")]
 pub struct RegionError(String);
 
+/// The zones of the regions that do not have the zones a, b and c with the ids 1, 2 and 3: the letter of the name, and the number of the
+/// zone id. An account of its own may have other letters in AWS, which maps them to zones by account in older regions. Source:
+/// DescribeAvailabilityZones as recorded in moto 5.2 (`ec2/models/availability_zones_and_regions.py`), and
+/// <https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-availability-zones.html>.
+const ZONES: [(&str, &[(char, u8)]); 8] = [
+    ("ap-northeast-1", &[('a', 4), ('c', 1), ('d', 2)]),
+    ("ap-northeast-2", &[('a', 1), ('b', 2), ('c', 3), ('d', 4)]),
+    ("ap-south-1", &[('a', 1), ('b', 3), ('c', 2)]),
+    ("ap-southeast-2", &[('a', 1), ('b', 3), ('c', 2)]),
+    ("ca-central-1", &[('a', 1), ('b', 2), ('d', 4)]),
+    ("eu-west-1", &[('a', 3), ('b', 1), ('c', 2)]),
+    ("eu-west-2", &[('a', 2), ('b', 3), ('c', 1)]),
+    ("us-west-2", &[('a', 2), ('b', 1), ('c', 3), ('d', 4)]),
+];
+/// The zones of all other regions.
+const OF_OTHERS: &[(char, u8)] = &[('a', 1), ('b', 2), ('c', 3)];
+
 impl Facts {
-    /// The same instance types, offerings and prices with the names of another region: its zones are `REGIONa`, `REGIONb` and so on,
-    /// with zone ids in the form that AWS uses. What is offered there really, and at which prices, is not known here.
+    /// The same instance types, offerings and prices with the names of another region: each of its zones, as far as there are zones here,
+    /// has the offerings of one of these. What is offered there really, and at which prices, is not known here.
     ///
     /// # Errors
     /// When the text is not the name of a region.
     pub fn renamed(&self, region: &str) -> Result<Self, RegionError> {
+        if region == self.region {
+            return Ok(self.clone());
+        }
         let short = short_name(region).ok_or_else(|| RegionError(region.to_owned()))?;
-        let zone = |(index, letter): (usize, char)| Zone {
+        let known = ZONES.iter().find(|(name, _)| *name == region).map_or(OF_OTHERS, |(_, zones)| zones);
+        let zone = |(letter, number): &(char, u8)| Zone {
             name: format!("{region}{letter}"),
-            id: format!("{short}-az{}", index + 1),
+            id: format!("{short}-az{number}"),
         };
-        let zones: Vec<Zone> = ('a'..='z').enumerate().take(self.zones.len()).map(zone).collect();
+        let zones: Vec<Zone> = known.iter().take(self.zones.len()).map(zone).collect();
         let names: BTreeMap<&str, &str> =
             self.zones.iter().zip(&zones).map(|(old, new)| (old.name.as_str(), new.name.as_str())).collect();
         let renamed = |old: &Vec<String>| {
@@ -69,10 +90,29 @@ mod tests {
         let facts = Facts::embedded().unwrap().within_zones(&["us-east-1a", "us-east-1c"]);
         let moved = facts.renamed("ap-southeast-2").unwrap();
         let names: Vec<(&str, &str)> = moved.zones.iter().map(|zone| (zone.name.as_str(), zone.id.as_str())).collect();
-        assert_eq!(names, [("ap-southeast-2a", "apse2-az1"), ("ap-southeast-2b", "apse2-az2")]);
+        assert_eq!(names, [("ap-southeast-2a", "apse2-az1"), ("ap-southeast-2b", "apse2-az3")]);
         assert_eq!(moved.region, "ap-southeast-2");
         assert_eq!(moved.offerings["m5.large"], ["ap-southeast-2a", "ap-southeast-2b"]);
         assert_eq!(moved.on_demand_prices, facts.on_demand_prices);
+    }
+
+    #[test]
+    fn a_region_has_its_own_letters() {
+        let names = |region: &str| {
+            let moved = Facts::embedded().unwrap().renamed(region).unwrap();
+            moved.zones.iter().map(|zone| zone.name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(names("us-west-2"), ["us-west-2a", "us-west-2b", "us-west-2c", "us-west-2d"]);
+        assert_eq!(names("ap-northeast-1"), ["ap-northeast-1a", "ap-northeast-1c", "ap-northeast-1d"]);
+        assert_eq!(names("ca-central-1"), ["ca-central-1a", "ca-central-1b", "ca-central-1d"]);
+        assert_eq!(names("eu-central-1"), ["eu-central-1a", "eu-central-1b", "eu-central-1c"]);
+        assert_eq!(names("us-east-1").len(), 6, "the zones of the embedded facts");
+        for (region, zones) in ZONES {
+            let mut numbers: Vec<u8> = zones.iter().map(|(_, number)| *number).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            assert_eq!(numbers.len(), zones.len(), "{region}: two zones have the same id");
+        }
     }
 
     #[test]

@@ -36,10 +36,9 @@ pub struct WorldOptions {
     pub version: String,
     /// The AWS account, twelve digits.
     pub account: String,
-    /// The names of the zones, among those in [`Facts::embedded`].
+    /// The names of the zones, among those that [`Facts::renamed`] gives the region; all of them if empty.
     pub zones: Vec<String>,
-    /// The region. Instance types and prices are those of us-east-1 whatever it is, and [`WorldOptions::zones`] has the names of that
-    /// region.
+    /// The region. Instance types and prices are those of us-east-1 whatever it is.
     pub region: String,
     /// The available instance families, such as `m6i`; all of them if empty.
     pub families: Vec<String>,
@@ -119,14 +118,13 @@ impl World {
     /// If the compiled-in data is invalid.
     pub fn new(options: WorldOptions) -> Result<Self, WorldError> {
         let embedded = Facts::embedded().map_err(|error| WorldError::Facts(error.to_string()))?;
-        let zones: Vec<&str> = options.zones.iter().map(String::as_str).collect();
-        let mut facts = embedded.within_zones(&zones);
+        let mut facts = embedded.renamed(&options.region)?;
+        if !options.zones.is_empty() {
+            facts = facts.within_zones(&options.zones.iter().map(String::as_str).collect::<Vec<_>>());
+        }
         if !options.families.is_empty() {
             let family = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
             facts.instance_types.retain(|name, _| options.families.contains(&family(name)));
-        }
-        if options.region != facts.region {
-            facts = facts.renamed(&options.region)?;
         }
         let clock = WorldClock::new(options.start);
         let read = clock.clone();
