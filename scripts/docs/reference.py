@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the pages of docs/reference that list what the code defines: labels, events, conditions, metrics and log lines.
+"""Writes the pages of docs/reference that list what the code defines: labels, events, conditions, metrics, log lines and exit codes.
 
     python3 scripts/docs/reference.py --write     # without --write: fails if a page is out of date
 
@@ -331,8 +331,29 @@ def camel(name: str) -> str:
     return head + "".join(word.capitalize() for word in rest)
 
 
+FIELD = re.compile(r"((?:#\[[^\n]*\]\s*)*)(?:pub(?:\(\w+\))? )?\b(\w+): ((?:[^,<\n]|<[^>\n]*>)+)")
+
+
+def field_names(body: str) -> list[str]:
+    """The fields of a struct as they are serialized; a flattened field has those of its type."""
+    names = []
+    for attributes, name, kind in FIELD.findall(re.sub(r"^\s*///.*\n", "", body, flags=re.M)):
+        names += fields_of(kind) if "serde(flatten)" in attributes else [camel(name)]
+    return names
+
+
+def fields_of(kind: str) -> list[str]:
+    """The fields of the struct that a type such as `&'a nodeless_doctor::Finding` names."""
+    name = re.fullmatch(r"(?:&(?:'\w+ )?)?(?:\w+::)*(\w+)(?:<[^>]*>)?", kind.strip())
+    assert name, f"{kind} is no struct whose fields are known"
+    form = re.compile(rf'#\[serde\(rename_all = "camelCase"\)\]\n(?:#\[.*\]\n)*pub(?:\(\w+\))? struct {name[1]}(?:<[^>]*>)? \{{\n(.*?)^\}}', re.M | re.S)
+    found = [body for _, text in sources("shared", "functions") for body in form.findall(text)]
+    assert len(found) == 1, f"{len(found)} structs are called {name[1]}"
+    return field_names(found[0])
+
+
 def fields(body: str) -> str:
-    return ", ".join(f"`{camel(name)}`" for name in re.findall(r"(?:pub\(crate\) )?(\w+): ", body))
+    return ", ".join(f"`{name}`" for name in field_names(body))
 
 
 def writers(name: str) -> str:
@@ -375,7 +396,50 @@ def logs() -> str:
     )
 
 
-PAGES = {"labels": labels, "events": events, "conditions": conditions, "metrics": metrics, "logs": logs}
+# Exit codes -----------------------------------------------------------------------------------------------------------------------
+
+OF_COMMAND = re.compile(r'after_long_help = "Exit code: (.*?)(?:\n\n.*?)?"\n?\)\]', re.S)
+OF_CODE = re.compile(r"^/// [^\n]*exit code[^\n]*\n(?:^///[^\n]*\n)*^const (\w+): (?:u8|i32) = (\d+);", re.M)
+
+
+def commands() -> dict[str, str]:
+    """The commands, with the modules of their arguments."""
+    text = source("cli/src/main.rs")
+    body = re.search(r"^enum Command \{\n(.*?)^\}", text, re.M | re.S)[1]
+    modules = dict((alias or name, name) for name, alias in re.findall(r"\b(\w+)(?: as (\w+))?[,}\n]", text.partition("use commands::{")[2].partition("};")[0]))
+    variants = re.findall(r"^    (\w+)\((\w+)::\w+\),$", body, re.M)
+    assert len(variants) == len(re.findall(r"^    [A-Z]", body, re.M)), "a command of main.rs has another form"
+    return {variant.lower(): modules[module] for variant, module in variants}
+
+
+def exit_codes() -> str:
+    stated, others = {}, []
+    for command, module in sorted(commands().items()):
+        text = source(f"cli/src/commands/{module}.rs")
+        found = OF_COMMAND.findall(text)
+        assert len(found) == text.count("Exit code: "), f"{module}.rs states its exit code in another form"
+        if found:
+            stated[command] = " ".join(re.sub(r"\\\n", "", found[0]).split())
+        else:
+            others.append(f"`{command}`")
+    constants = [(path, name, code) for path, text in sources("cli/src") for name, code in OF_CODE.findall(text)]
+    used = {name for _, text in sources("cli/src") for name in re.findall(r"(?:ExitCode::from|process::exit)\((?:\w+::)*([A-Z_]+)\)", text)}
+    assert used == {name for _, name, _ in constants}, f"exit codes of the code: {used}, constants that are described: {constants}"
+    for path, name, code in constants:
+        command = path.removeprefix("cli/src/").removeprefix("commands/").partition("/")[0].removesuffix(".rs")
+        assert re.search(rf"\b{code}\b", stated.get(command, "")), f"the help of `nodeless {command}` does not state {name} = {code}"
+    return page(
+        "Exit codes",
+        "Results are printed to standard output; progress, notes and errors to standard error. The exit code of a command is 0 on success, 1 for",
+        "an error, and 2 for an invalid command line. `nodeless COMMAND --help` states what these commands add or change:",
+        "",
+        table(["command", "exit code"], [[f"`nodeless {command}`", text] for command, text in stated.items()]),
+        f"Nothing is added for {', '.join(others[:-1])} and {others[-1]}.",
+        "",
+    )
+
+
+PAGES = {"labels": labels, "events": events, "conditions": conditions, "metrics": metrics, "logs": logs, "exit-codes": exit_codes}
 
 
 def generated() -> dict[Path, str]:

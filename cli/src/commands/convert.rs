@@ -15,7 +15,7 @@ and v1beta1 EC2NodeClass.
 The result is printed to standard output, and each change on its own line to standard error: `changed`, `lost` (v1 does not have it) \
 or `check` (it depends on what only you know). Comments are kept. Other objects are printed as they are, except that workloads get the \
 current names of Karpenter's labels and annotations.",
-    after_long_help = "Exit code: 0 on success, 1 for an error. Then nothing is printed to standard output. Errors name the field.
+    after_long_help = "Exit code: 0 on success, 1 for an error: then nothing is printed to standard output, and each error names the field.
 
 Examples:
   nodeless convert -f provisioner.yaml -f template.yaml --role KarpenterNodeRole-demo > karpenter.yaml

@@ -17,7 +17,7 @@ create successors before drains.
 
 Each finding is printed with what to do. What cannot be checked is a finding as well. Nothing is changed; read access is enough, and no AWS \
 account is needed.",
-    after_long_help = "Exit code: 0 if no finding is an error, 3 if one is, 1 if the cluster cannot be read.
+    after_long_help = "Exit code: 0 if no finding is an error, 3 if one is, 1 if the cluster cannot be read, 2 for an invalid command line.
 
 Examples:
   nodeless doctor

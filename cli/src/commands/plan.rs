@@ -27,8 +27,8 @@ them. Other kinds are skipped. Pods that have no node and have not finished coun
 them as unschedulable; a NodePool or EC2NodeClass without a status counts as ready.
 
 The same input always results in the same plan. The plan is printed to standard output, everything else to standard error.",
-    after_long_help = "Exit code: 0 if all pods can be scheduled, 2 if some are unschedulable, 1 for an error. An object that cannot \
-be read is an error; the plan for all other objects is still printed.
+    after_long_help = "Exit code: 0 if all pods can be scheduled, 2 if some are unschedulable, whether or not nodes would be disrupted; 1 for an \
+error, including an invalid command line. An object that cannot be read is an error; the plan for all other objects is still printed.
 
 Examples:
   kubectl get nodes,pods,nodepools,ec2nodeclasses,nodeclaims,daemonsets,pv,pvc,storageclasses,csinodes,namespaces,\\

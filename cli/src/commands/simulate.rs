@@ -24,7 +24,8 @@ Invariants are checked after every step: at most one instance for each NodeClaim
 without a NodeClaim, no pod evicted against its PodDisruptionBudget, a NodeClaim or a reason for each pending pod, and at the end \
 a quiescent cluster. The same scenario, seed and hours always result in the same run, byte for byte.",
     after_long_help = "Exit code: 0 if every invariant holds, 1 otherwise; the output then ends with the command that repeats \
-the run. Ctrl-C ends a run early: what it did until then is printed, and the exit code is 1.
+the run. Ctrl-C ends a run early: what it did until then is printed, and the exit code is 1. A second Ctrl-C ends \
+it at once, with the exit code 130.
 
 Examples:
   nodeless simulate
