@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 from collections import Counter
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def items(kubeconfig: Path, kind: str) -> list[dict[str, Any]]:
 
 def test_every_page_but_the_overview_has_a_plan() -> None:
     written = {path.name for path in (pages.DOCS / "nodepools").glob("*.md")} - {"README.md"}
-    assert {path.name for path in plans.examples()} == written | {"spot.md"} and len(written) == 8
+    assert {path.name for path in plans.examples()} == written | {"spot.md"} and len(written) == 9
 
 
 @pytest.mark.parametrize("path", plans.examples(), ids=lambda path: path.stem)
@@ -59,8 +60,16 @@ def test_a_page_plans_all_pods_of_its_workload(path: Path) -> None:
     assert shown == {found[2] for found in plans.PLAN.finditer(text)}, "the commands of the page are those that are run"
 
 
-# Whether there are nodes at night depends on the time of day, and the local world has no Windows images. Their plans are tested above.
-PLANNED_ONLY = {"night", "windows"}
+# The local world has no Windows images. The plan is tested above.
+PLANNED_ONLY = {"windows"}
+
+
+def scheduled_off(manifest: str, hours_from_now: int) -> str:
+    """The manifest with a schedule of eleven hours that begins so many hours from now, because the tests run at any time of day."""
+    begin = datetime.now(timezone.utc) + timedelta(hours=hours_from_now)
+    changed, number = re.subn(r"nodeless\.sh/sleep: .*", f"nodeless.sh/sleep: {begin.minute} {begin.hour} * * * for 11h", manifest)
+    assert number == 1
+    return changed
 
 
 @pytest.mark.parametrize("path", [path for path in plans.examples() if path.stem not in PLANNED_ONLY], ids=lambda path: path.stem)
@@ -68,6 +77,8 @@ def test_nodeless_launches_the_nodes_in_the_local_world(path: Path, nodeless: Pa
     """Each pod gets a node of the page's NodePool, of one of the capacity types of its table."""
     text = path.read_text()
     manifest = plans.manifests(text)
+    if path.stem == "night":
+        manifest = scheduled_off(manifest, 12)
     node_class = default_manifests().split("---")[0]
     rows = [row for row in re.findall(r"^\| (\d+) \| ([\w-]+) \| \S+ \| ([\w-]+) \|", text, re.M)]
     expected = plans.pods(manifest)
@@ -88,6 +99,27 @@ def test_nodeless_launches_the_nodes_in_the_local_world(path: Path, nodeless: Pa
         assert set(nodes().values()) <= {(pool, capacity) for _, pool, capacity in rows}
         if path.name == "spot.md":
             assert Counter(capacity for _, capacity in nodes().values())["on-demand"] == 2, "the minimum that its NodePool states"
+
+
+def test_the_nodes_of_the_night_page_are_removed_and_launched_again(nodeless: Path, tmp_path: Path) -> None:
+    manifest = plans.manifests((pages.DOCS / "nodepools/night.md").read_text())
+    node_class = default_manifests().split("---")[0]
+    with plans.world(nodeless, tmp_path, "--speed", "30") as kubeconfig:
+
+        def running() -> int:
+            return sum(pod.get("status", {}).get("phase") == "Running" for pod in items(kubeconfig, "pods"))
+
+        def apply(hours_from_now: int) -> None:
+            plans.kubectl(kubeconfig, "apply", "-f", "-", stdin=f"{node_class}---\n{scheduled_off(manifest, hours_from_now)}")
+
+        apply(12)
+        plans.wait_for("pods by day", lambda: running() == 2)
+        apply(-1)
+        plans.wait_for("removal of the nodes", lambda: not items(kubeconfig, "nodes"))
+        plans.wait_for("event until when the pods wait", lambda: any("scheduled off until" in event.get("message", "") for event in items(kubeconfig, "events")))
+        assert running() == 0
+        apply(12)
+        plans.wait_for("pods by day again", lambda: running() == 2)
 
 
 def test_the_deployment_of_the_surge_page_has_a_successor_before_its_node_goes(nodeless: Path, tmp_path: Path) -> None:

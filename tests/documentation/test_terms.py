@@ -88,7 +88,14 @@ def usage(binary: Path, *command: str) -> str:
 
 def of_nodeless() -> list[tuple[str, list[str]]]:
     through_cargo = [(where, words[words.index("--") + 1 :]) for where, words in of("cargo") if "nodeless" in words and "--" in words]
-    return of("nodeless") + through_cargo
+    return of("nodeless") + through_cargo + inline()
+
+
+def inline() -> list[tuple[str, list[str]]]:
+    """The commands of nodeless that stand in backticks in a text, without the program's name."""
+    found = [(f"{where}: {text}", piped(shlex.split(text))[0][1:]) for where, text in quoted(r"(nodeless [a-z].*)")]
+    assert len(found) > 100
+    return found
 
 
 def test_commands_of_nodeless_exist(nodeless: Path) -> None:
