@@ -25,16 +25,20 @@ const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 const dollars = (price) => (price === null ? "price not known" : `$${price.toFixed(price < 100 ? 4 : 2)}/h`);
 const percent = (share) => `${Math.round(share * 100)}%`;
 const share = (part, total) => (part === 0 ? 0 : total <= 0 ? 1 : part / total);
-const cpus = (millicores) => `${millicores / 1000}`;
+// Quantities as Kubernetes writes them, like all output of nodeless: bytes in whole Mi where no larger unit is exact.
+const cpus = (millicores) => (millicores % 1000 === 0 ? `${millicores / 1000}` : `${millicores}m`);
 const states = { notReady: "not ready" };
 const stateName = (state) => states[state] || state;
 
 function memory(bytes) {
-  for (const [unit, shift] of [["TiB", 40], ["GiB", 30], ["MiB", 20], ["KiB", 10]]) {
-    if (bytes >= 2 ** shift) return `${Math.round((bytes / 2 ** shift) * 10) / 10} ${unit}`;
-  }
-  return `${bytes} B`;
+  const mi = 2 ** 20;
+  const shown = bytes >= 10 * mi ? Math.round(bytes / mi) * mi : bytes;
+  const units = [["Ei", 60], ["Pi", 50], ["Ti", 40], ["Gi", 30], ["Mi", 20], ["Ki", 10]];
+  const [unit, power] = units.find(([, size]) => shown > 0 && shown % 2 ** size === 0) || ["", 0];
+  return `${shown / 2 ** power}${unit}`;
 }
+
+const requests = (amount) => `cpu ${cpus(amount.cpuMillicores)}, memory ${memory(amount.memoryBytes)}`;
 
 function span(seconds) {
   const whole = Math.max(0, Math.floor(seconds));
@@ -55,6 +59,13 @@ function cpuShare(load) {
 function memoryShare(load) {
   return share(load.requested.memoryBytes, load.allocatable.memoryBytes);
 }
+
+const cpuUse = (load) => load.used && share(load.used.cpuMillicores, load.allocatable.cpuMillicores);
+const memoryUse = (load) => load.used && share(load.used.memoryBytes, load.allocatable.memoryBytes);
+
+// The expiry of a node is shown in its box if it is nearer than this.
+const SOON_SECONDS = 24 * 3600;
+const secondsUntil = (time) => (Date.parse(time) - now()) / 1000;
 
 // Nodes
 
@@ -89,6 +100,7 @@ function stateText(node) {
   if (node.disruptionReason) parts.push(node.disruptionReason);
   if (node.drifted) parts.push("drifted");
   if (node.protectedBy.length > 0) parts.push("protected");
+  if (node.expires !== null && secondsUntil(node.expires) < SOON_SECONDS) parts.push(`expires in ${span(secondsUntil(node.expires))}`);
   return parts.join(", ");
 }
 
@@ -112,14 +124,19 @@ function keyed(parent, items, keyOf, make, update) {
   known.forEach((child) => child.remove());
 }
 
+// A bar for requests, and a second one below it for use, where that is known.
 function bar(name) {
-  const track = element("span", { className: "track", "aria-hidden": "true" }, element("b"));
-  return element("span", { className: "bar" }, element("span", { textContent: name }), track, element("span"));
+  const track = () => element("span", { className: "track", "aria-hidden": "true" }, element("b"));
+  const tracks = element("span", { className: "tracks" }, track(), track());
+  return element("span", { className: "bar" }, element("span", { textContent: name }), tracks, element("span"));
 }
 
-function setBar(made, value) {
-  made.querySelector("b").style.width = `${Math.min(100, value * 100)}%`;
-  made.lastElementChild.textContent = percent(value);
+function setBar(made, requested, used) {
+  const [first, second] = made.children[1].children;
+  first.firstElementChild.style.width = `${Math.min(100, requested * 100)}%`;
+  second.hidden = used === null;
+  second.firstElementChild.style.width = `${Math.min(100, (used || 0) * 100)}%`;
+  made.lastElementChild.textContent = used === null ? percent(requested) : `${percent(requested)}, ${percent(used)} used`;
 }
 
 function makeBox() {
@@ -139,8 +156,8 @@ function updateBox(item, node) {
   name.title = node.name;
   const offering = [node.instanceType, node.capacityType, node.zone].filter(Boolean).join(" ");
   facts.textContent = `${offering}, ${dollars(node.pricePerHour)}, ${age(node.created)}, ${counted(node.pods.length, "pod")}`;
-  setBar(cpu, cpuShare(node.load));
-  setBar(mem, memoryShare(node.load));
+  setBar(cpu, cpuShare(node.load), cpuUse(node.load));
+  setBar(mem, memoryShare(node.load), memoryUse(node.load));
   squares(pods, node);
   state.textContent = stateText(node);
   state.className = `state ${node.state === "ready" ? "good" : node.state === "notReady" ? "bad" : "notice"}`;
@@ -293,7 +310,10 @@ function totals() {
   const claims = all.claims ? `, ${counted(all.claims, "NodeClaim")} on the way` : "";
   setText("totals", `${nodes}, ${counted(all.pods, "pod")}${claims}, ${counted(all.pendingPods, "pod")} without a node`);
   const unpriced = all.nodesWithoutPrice ? ` (without ${counted(all.nodesWithoutPrice, "node")}, whose price is not known)` : "";
-  setText("money", `${dollars(all.pricePerHour)}${unpriced}; ${percent(cpuShare(all.load))} of CPU requested, ${percent(memoryShare(all.load))} of memory requested`);
+  const use = (value) => (value === null ? "" : `, ${percent(value)} used`);
+  const cpu = `${percent(cpuShare(all.load))} of CPU requested${use(cpuUse(all.load))}`;
+  const mem = `${percent(memoryShare(all.load))} of memory requested${use(memoryUse(all.load))}`;
+  setText("money", `${dollars(all.pricePerHour)}${unpriced}; ${cpu}, ${mem}`);
 }
 
 function render() {
@@ -313,7 +333,7 @@ function render() {
     (line, pod) => fill(line, [{ kind: "pod", name: `${pod.namespace}/${pod.name}` }, { text: `, ${age(pod.created)}: ` }, { text: pod.reason, tone: pod.nominated ? "good" : "notice" }]));
   list("disruption", disruptionItems(picture.disruption), (item) => item.key, (line, item) => fill(line, item.parts));
   const events = picture.events.filter((event) => matches([event.name, event.reason, event.message, event.namespace]));
-  list("events", events, (event) => [event.time, event.kind, event.namespace, event.name, event.reason, event.message].join("|"), updateEvent);
+  list("events", events, eventKey, updateEvent);
   list("warnings", picture.warnings, (warning) => warning, (line, warning) => fill(line, [{ text: warning, tone: "bad" }]));
   if (opened) renderDetails();
 }
@@ -339,39 +359,68 @@ function nodeFacts(node) {
     ["age", age(node.created)], ["state", stateText(node)], ["joining", node.joining],
     ...node.waitsFor.map(({ pod, why }) => ["waits for", `${pod}: ${why}`]),
     ...node.protectedBy.map((by) => ["protected by", `karpenter.sh/do-not-disrupt of ${by}`]),
-    ["drift", node.drifted], ["expires", node.expires], ...amounts(node.load),
+    ["drift", node.drifted], ["consolidatable", node.consolidatable ? "consolidateAfter of its NodePool has passed" : null],
+    ["expires", node.expires && `in ${span(secondsUntil(node.expires))}, at ${node.expires}`], ...amounts(node.load),
   ];
 }
 
 function podFacts(name) {
   const waiting = picture.pending.find((pod) => `${pod.namespace}/${pod.name}` === name);
   if (waiting) {
-    const { requests, created, reason } = waiting;
-    return [["requests", `${cpus(requests.cpuMillicores)} CPU, ${memory(requests.memoryBytes)}`], ["age", age(created)], ["no node because", reason]];
+    return [["requests", requests(waiting.requests)], ["age", age(waiting.created)], ["no node because", waiting.reason]];
   }
   for (const node of picture.nodes) {
     const pod = node.pods.find((one) => `${one.namespace}/${one.name}` === name);
     if (pod) {
-      const requests = `${cpus(pod.requests.cpuMillicores)} CPU, ${memory(pod.requests.memoryBytes)}`;
-      return [["node", node.name], ["requests", requests], ["phase", pod.phase], ["age", age(pod.created)]];
+      return [["node", node.name], ["requests", requests(pod.requests)], ["phase", pod.phase], ["age", age(pod.created)]];
     }
   }
   return [["state", "it does not exist any more, or it has ended"]];
 }
+
+function claimFacts(claim) {
+  const offering = [claim.instanceType, claim.capacityType, claim.zone].filter(Boolean).join(" ");
+  return [
+    ["NodePool", claim.nodePool], ["instance", offering], ["price", claim.pricePerHour === null ? null : dollars(claim.pricePerHour)],
+    ["age", age(claim.created)], ["waits for", claim.waitsFor], ["because", claim.message],
+  ];
+}
+
+// The line of a pod of a node.
+function podParts(pod, node) {
+  const name = `${pod.namespace}/${pod.name}`;
+  const facts = [[pod.daemonSet, "DaemonSet"], [pod.terminating, "being deleted"], [node.protectedBy.includes(`Pod ${name}`), "protected"]];
+  const also = facts.filter(([holds]) => holds).map(([, text]) => `, ${text}`);
+  return [{ kind: "pod", name }, { text: `  ${requests(pod.requests)}, ${pod.phase}, ${age(pod.created)}${also.join("")}` }];
+}
+
+// The Events about the object that is open, and of a node also those about its NodeClaim.
+function ownEvents(node) {
+  const names = { Node: opened.kind === "node" ? opened.name : null, Pod: opened.kind === "pod" ? opened.name : null };
+  names.NodeClaim = node ? node.nodeClaim : opened.kind === "claim" ? opened.name : null;
+  return picture.events.filter((event) => names[event.kind] && eventParts(event).full === names[event.kind]);
+}
+
+const eventKey = (event) => [event.time, event.kind, event.namespace, event.name, event.reason, event.message].join("|");
 
 function renderDetails() {
   const { kind, name } = opened;
   setText("details-title", `${{ node: "Node", pod: "Pod", claim: "NodeClaim" }[kind]} ${name}`);
   const node = kind === "node" ? picture.nodes.find((one) => one.name === name) : null;
   const claim = kind === "claim" ? picture.claims.find((one) => one.name === name) : null;
+  const joined = kind === "claim" && !claim ? picture.nodes.find((one) => one.nodeClaim === name) : null;
   if (node) facts(nodeFacts(node));
   else if (kind === "pod") facts(podFacts(name));
-  else if (claim) facts([["NodePool", claim.nodePool], ["age", age(claim.created)], ["waits for", claim.waitsFor], ["because", claim.message]]);
+  else if (claim) facts(claimFacts(claim));
+  else if (joined) facts([["node", joined.name], ["state", "its node has joined"]]);
   else facts([["state", "it does not exist any more"]]);
   byId("pods-title").hidden = !node;
   byId("pods").hidden = !node;
-  const pods = node ? node.pods.map((pod) => `${pod.namespace}/${pod.name}`) : [];
-  keyed(byId("pods"), pods, (key) => key, () => element("li"), (line, key) => fill(line, [{ kind: "pod", name: key }]));
+  keyed(byId("pods"), node ? node.pods : [], (pod) => `${pod.namespace}/${pod.name}`, () => element("li"),
+    (line, pod) => fill(line, podParts(pod, node)));
+  const own = ownEvents(node);
+  byId("own-events-title").hidden = own.length === 0;
+  keyed(byId("own-events"), own, eventKey, () => element("li"), updateEvent);
 }
 
 async function open(kind, name) {
