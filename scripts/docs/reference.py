@@ -358,7 +358,7 @@ def fields(body: str) -> str:
 
 def writers(name: str) -> str:
     """The functions whose operations write a log line of shared/operations."""
-    modules = {path.split("/")[3].removesuffix(".rs") for path, text in sources("shared/operations/src") if re.search(rf"&?\b{name} \{{", text) and not path.endswith("lines.rs")}
+    modules = {path.split("/")[3].removesuffix(".rs") for path, text in sources("shared/operations/src") if re.search(rf"&?\b{name} \{{", text) and not path.endswith("log_lines.rs")}
     assert modules, f"nothing writes {name}"
     return ", ".join(sorted({RUN_BY[module] for module in modules})) if modules <= RUN_BY.keys() else QUEUES
 
@@ -366,8 +366,8 @@ def writers(name: str) -> str:
 def log_rows() -> list[list[str]]:
     rows, expected = [], 0
     for path, text in sources("shared/operations/src", "shared/runtime/src", "functions"):
-        if not path.endswith("/lines.rs"):
-            assert "impl Line for" not in text, f"{path} has a log line outside of lines.rs"
+        if not path.endswith("/log_lines.rs"):
+            assert "impl Line for" not in text, f"{path} has a log line outside of log_lines.rs"
             continue
         writer = QUEUES if path.startswith("shared/runtime") else path.split("/")[1]
         lines = text.partition("\nlines! {\n")[2]

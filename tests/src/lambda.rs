@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
 /// How long a function may take for one event in a test; far more than any needs, so that only one that hangs meets it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a function stated to an event.
 pub type Answer = Result<Value, Value>;
@@ -102,7 +102,7 @@ impl Function {
         let counter = Arc::clone(&logged);
         let problems = Some(std::thread::spawn(move || problems(stdout, &counter)));
         let (expected, possible, any_expected, count) = (Vec::new(), Vec::new(), false, 0);
-        let timeout = PATIENCE;
+        let timeout = TIMEOUT;
         Self {
             process,
             problems,
@@ -168,7 +168,7 @@ impl Function {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), send);
         let invocation = Invocation { id, event: event.to_string(), timeout: self.timeout };
         self.send.send(invocation).expect("the API is served for as long as this lives");
-        let answered = tokio::time::timeout(PATIENCE.max(self.timeout), receive).await;
+        let answered = tokio::time::timeout(TIMEOUT.max(self.timeout), receive).await;
         answered
             .expect("the function answers within a minute, or within its timeout if that is longer")
             .expect("the API keeps its channel")

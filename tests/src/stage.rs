@@ -26,7 +26,7 @@ const TABLE: &str = "nodeless";
 /// The cluster's name in EKS.
 pub const CLUSTER: &str = "example";
 /// How long a test waits for something to become true; far more than anything takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A stage.
 pub struct Stage {
@@ -285,7 +285,7 @@ impl Stage {
     /// # Panics
     /// When it does not within a minute.
     pub async fn until(&self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let deadline = tokio::time::Instant::now() + TIMEOUT;
         while !holds(self) {
             assert!(tokio::time::Instant::now() < deadline, "it did not become true within a minute: {what}");
             tokio::time::sleep(Duration::from_millis(50)).await;

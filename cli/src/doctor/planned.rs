@@ -1,4 +1,4 @@
-//! What the planner says of pending pods, and of a probe for each NodePool.
+//! The planner's outcome for pending pods, and for a probe of each NodePool.
 
 use crate::plan::report::Report;
 use jiff::Timestamp;

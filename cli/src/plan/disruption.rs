@@ -82,7 +82,8 @@ pub(crate) struct ChurnReport {
     /// The number of pods that voluntary disruption evicted within the last hour; null if unknown.
     pub(crate) evictions: Option<u32>,
     /// The number of evictions that are allowed without a lower price; null if the breaker is off.
-    pub(crate) most: Option<u32>,
+    #[serde(rename = "most")]
+    pub(crate) max_evictions: Option<u32>,
     /// Dollars per hour for each unit of load before the first of these evictions; null if there are none.
     pub(crate) price_before: Option<f64>,
     /// The same now.
@@ -282,7 +283,7 @@ impl From<PoolChurn> for ChurnReport {
         Self {
             node_pool: churn.node_pool,
             evictions: Some(hour.evictions),
-            most: churn.most,
+            max_evictions: churn.max_evictions,
             price_before: (hour.price_before > 0.0).then(|| rounded(hour.price_before)),
             price_now: rounded(hour.price_now),
             stopped: churn.stopped,

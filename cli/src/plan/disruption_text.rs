@@ -158,8 +158,8 @@ fn churn(out: &mut String, churn: &[ChurnReport]) -> Result {
     writeln!(out, "Pods evicted by voluntary disruption within the last hour\n")?;
     for one in shown {
         write!(out, "  NodePool {}: {}", one.node_pool, counted(one.evictions.unwrap_or_default() as usize, "pod"))?;
-        match one.most {
-            Some(most) => write!(out, ", {most} allowed without a lower price")?,
+        match one.max_evictions {
+            Some(max) => write!(out, ", {max} allowed without a lower price")?,
             None => write!(out, "; its churn breaker is off")?,
         }
         if let Some(before) = one.price_before.filter(|before| *before > 0.0) {

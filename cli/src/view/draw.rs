@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_is_only_used_if_it_is_wanted() {
+    fn colour_is_only_used_if_it_is_enabled() {
         let colours = |colour| {
             let buffer = drawn(&mut Screen::default(), (80, 14), colour);
             buffer.content.iter().filter(|cell| cell.fg != Color::Reset).count()
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_that_becomes_too_small_says_so_and_nothing_panics() {
+    fn a_terminal_that_becomes_too_small_gets_a_message_and_nothing_panics() {
         assert_eq!(text(&drawn(&mut Screen::default(), (40, 4), false))[0], "40 x 4: too small; enlarge to 60 x 10");
         for size in [(1, 1), (60, 10), (61, 200), (300, 10)] {
             drawn(&mut Screen::default(), size, true);

@@ -1,4 +1,4 @@
-//! `nodeless convert`, and what other commands say about manifests that need it.
+//! `nodeless convert`, and what other commands report about manifests that need it.
 
 use crate::support::{Ended, Folder, World, nodeless, run};
 use std::fs;

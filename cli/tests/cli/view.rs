@@ -1,4 +1,4 @@
-//! `nodeless view` against `nodeless local`: what it shows is what the API server says.
+//! `nodeless view` against `nodeless local`: it shows what the API server returns.
 
 use crate::support::{Kubectl, World, example_node_pool, nodeless, run, wait_for};
 use serde_json::Value;
@@ -133,7 +133,7 @@ fn plain_prints_each_change_until_its_reader_or_a_signal_ends_it() {
 }
 
 #[test]
-fn without_a_terminal_or_a_cluster_it_says_what_to_do() {
+fn without_a_terminal_or_a_cluster_it_states_what_to_do() {
     let ended = run(view(Path::new("/does/not/exist")).stdout(Stdio::piped()));
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
     assert!(ended.stderr.contains("not a terminal") && ended.stderr.contains("--once, --plain"), "{}", ended.stderr);

@@ -157,8 +157,8 @@ impl Browser {
         wait_for("chromedriver", || std::net::TcpStream::connect(&browser.address).is_ok());
         let arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
         let options = json!({ "binary": chromium, "args": arguments });
-        let wanted = json!({ "capabilities": { "alwaysMatch": { "goog:chromeOptions": options } } });
-        let made = request(&browser.address, &browser.address, "POST", "/session", Some(&wanted)).json();
+        let capabilities = json!({ "capabilities": { "alwaysMatch": { "goog:chromeOptions": options } } });
+        let made = request(&browser.address, &browser.address, "POST", "/session", Some(&capabilities)).json();
         browser.session = made["value"]["sessionId"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned();
         Some(browser)
     }

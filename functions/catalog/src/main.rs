@@ -4,10 +4,10 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod event;
-mod lines;
+mod log_lines;
 
 use event::{Action, Request};
-use lines::CatalogNotRefreshed;
+use log_lines::CatalogNotRefreshed;
 use nodeless_ec2::{AwsCatalogSource, NodeProfile, delete_launch_templates};
 use nodeless_operations::{CapacitySettings, CatalogCache, MemoryOverhead, RefreshReport, Refresher};
 use nodeless_ports::queue::CatalogMessage;

@@ -1,7 +1,7 @@
 //! Handles a request and returns a report.
 
 use crate::event::{Action, read};
-use crate::lines::{
+use crate::log_lines::{
     ClusterFinding, ClusterMissing, ClusterNotChecked, ObjectInstalled, WaitingForAccess, WebhookLeftOut,
 };
 use aws_config::SdkConfig;

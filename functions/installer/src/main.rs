@@ -3,7 +3,7 @@
 
 mod event;
 mod handler;
-mod lines;
+mod log_lines;
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde_json::Value;

@@ -2,10 +2,10 @@
 //! a cluster at a time.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod lines;
+mod log_lines;
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
-use lines::PlanFailed;
+use log_lines::PlanFailed;
 use nodeless_bill::CostLabels;
 use nodeless_model::NillableDuration;
 use nodeless_operations::Planner;
@@ -81,13 +81,13 @@ fn batching(environment: &Environment<'_>) -> Result<(Duration, Duration), Envir
         default.batch_idle,
         LONGEST_BATCH,
     )?;
-    let most = environment.duration_or(
+    let max = environment.duration_or(
         "NODELESS_BATCH_MAX_DURATION",
         "how long a plan waits for further pods at most",
         default.batch_max,
         LONGEST_BATCH,
     )?;
-    Ok((idle, most))
+    Ok((idle, max))
 }
 
 async fn connect(environment: &Environment<'_>) -> Result<Planner, ConnectError> {

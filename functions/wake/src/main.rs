@@ -1,14 +1,14 @@
-//! The Function URL of the admission webhook: "look now", and nothing else.
+//! The Function URL of the admission webhook, which only requests a plan.
 //!
 //! The API server waits for the answer, so the function answers at once and always "allowed". A lost wake-up is replaced by the
 //! next heartbeat within a minute.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod admission;
-mod lines;
+mod log_lines;
 
 use admission::{Answer, Call, check};
-use lines::PlannerNotWoken;
+use log_lines::PlannerNotWoken;
 use nodeless_ports::Queue;
 use nodeless_ports::queue::WakeSource;
 use nodeless_runtime::{Environment, EnvironmentError};

@@ -396,7 +396,7 @@ fn one_faulty_object_does_not_spoil_a_list() {
 }
 
 #[test]
-fn overlays_become_price_changes_and_say_what_is_wrong() {
+fn overlays_become_price_changes_and_report_what_is_wrong() {
     use nodeless_model::PriceChange;
     let overlay = |spec: serde_json::Value| -> nodeless_api::NodeOverlay {
         serde_json::from_value(json!({ "metadata": { "name": "o" }, "spec": spec })).unwrap()

@@ -62,7 +62,7 @@ fn zones(facts: &VolumeFacts) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn a_bound_volume_is_used_where_its_affinity_says() {
+fn a_bound_volume_is_used_where_its_affinity_allows() {
     let found = facts(&[bound()], &[zonal(&["us-east-1a", "us-east-1b"])], &[]);
     assert_eq!(zones(&found), [["us-east-1a"], ["us-east-1b"]]);
     assert_eq!(found.drivers["web/data"], "ebs.csi.aws.com");
@@ -80,7 +80,7 @@ fn a_host_name_does_not_bind_a_local_volume() {
 }
 
 #[test]
-fn in_tree_volumes_count_for_the_driver_and_are_where_their_labels_say() {
+fn in_tree_volumes_count_for_the_driver_and_are_in_the_zone_of_their_labels() {
     let old = json!({
         "metadata": { "name": "pv-1", "labels": { "failure-domain.beta.kubernetes.io/zone": "us-east-1a__us-east-1b" } },
         "spec": { "awsElasticBlockStore": { "volumeID": "vol-1" } },

@@ -98,7 +98,7 @@ async fn seed(harness: &Harness, count: usize) -> Vec<String> {
             claim.set_condition(kind, ConditionStatus::True, kind, "", at);
         }
         harness.claims.create(&claim, None).await.unwrap();
-        let room = json!({ "cpu": "3900m", "memory": "15000Mi", "pods": "58" });
+        let allocatable = json!({ "cpu": "3900m", "memory": "15000Mi", "pods": "58" });
         let set = json!({ labels::NODE_POOL: "default", labels::REGISTERED: "true", labels::INITIALIZED: "true" });
         let ready = json!([{ "type": "Ready", "status": "True", "lastTransitionTime": at.to_string() }]);
         harness.cluster.create(
@@ -106,7 +106,7 @@ async fn seed(harness: &Harness, count: usize) -> Vec<String> {
             json!({
                 "metadata": { "name": node, "labels": set, "finalizers": [labels::TERMINATION_FINALIZER] },
                 "spec": { "providerID": provider_id(zone, &id) },
-                "status": { "capacity": room, "allocatable": room, "conditions": ready },
+                "status": { "capacity": allocatable, "allocatable": allocatable, "conditions": ready },
             }),
         );
         let mut web = pod(&format!("web-{number:05}"), 3000);

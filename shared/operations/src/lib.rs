@@ -13,14 +13,14 @@
 //! A failed read results in an error or a wait, never in a destructive action.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod blocks;
+mod capacity_blocks;
 mod context;
 mod events;
 pub mod gates;
 mod health;
 pub mod interrupt;
 mod leaving;
-mod lines;
+mod log_lines;
 mod names;
 pub mod node_class;
 mod offers;

@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::events;
-use crate::lines::{CatalogRefreshed, Failed, ObjectSkipped};
+use crate::log_lines::{CatalogRefreshed, Failed, ObjectSkipped};
 use crate::offers::{CatalogCache, CatalogError};
 use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;

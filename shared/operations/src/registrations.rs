@@ -2,7 +2,7 @@
 //! them.
 
 use crate::context::Context;
-use crate::lines::Failed;
+use crate::log_lines::Failed;
 use crate::records::{self, RecordError};
 use jiff::Timestamp;
 use nodeless_lifecycle::{Registration, RegistrationHealth};

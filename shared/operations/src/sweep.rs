@@ -4,11 +4,11 @@ mod conditions;
 mod moved;
 mod templates;
 
-use crate::blocks;
+use crate::capacity_blocks;
 use crate::context::Context;
 use crate::health;
 use crate::leaving;
-use crate::lines::{Collected, Failed, SweepEnded, UsageCorrected};
+use crate::log_lines::{Collected, Failed, SweepEnded, UsageCorrected};
 use crate::node_class;
 use crate::offers::{CatalogCache, learn, shortages};
 use crate::shards;
@@ -197,7 +197,7 @@ impl Sweeper {
             }
             Collection::BeginTermination { claim, reason, message } => {
                 self.begin(claims, claim, *reason, message, now).await?;
-                ("claim leaves", claim.clone(), message.clone())
+                ("claim terminates", claim.clone(), message.clone())
             }
             Collection::ReleaseNode { name, uid } => {
                 let patch = NodePatch {
@@ -275,9 +275,9 @@ impl Sweeper {
                 return;
             }
         };
-        for (claim, why) in blocks::ending(claims.iter().filter(reserved), &classes, now) {
+        for (claim, why) in capacity_blocks::ending(claims.iter().filter(reserved), &classes, now) {
             match self.begin(claims, &claim.name, TerminationReason::Interrupted, &why, now).await {
-                Ok(()) => self.context.log(&Collected { what: "claim leaves", name: &claim.name, why: &why }),
+                Ok(()) => self.context.log(&Collected { what: "claim terminates", name: &claim.name, why: &why }),
                 Err(error) => report.problems.push(error.to_string()),
             }
         }
@@ -309,7 +309,7 @@ impl Sweeper {
         {
             match self.begin(claims, &one.claim, one.reason, &one.message, now).await {
                 Ok(()) => {
-                    self.context.log(&Collected { what: "claim leaves", name: &one.claim, why: &one.message });
+                    self.context.log(&Collected { what: "claim terminates", name: &one.claim, why: &one.message });
                     let node = one.node.map(|node| ObjectRef::node(&node, ""));
                     let objects = node.into_iter().chain([ObjectRef::node_claim(&one.claim, "")]);
                     events.extend(objects.map(|object| instance_unhealthy(object, &one.message)));

@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::events;
-use crate::lines::{Failed, LaunchChecked};
+use crate::log_lines::{Failed, LaunchChecked};
 use crate::node_class;
 use crate::offers::{CatalogCache, candidates, shortages};
 use nodeless_api::EC2NodeClass;

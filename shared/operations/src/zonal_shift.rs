@@ -1,6 +1,6 @@
 //! Zonal shifts: the sweep reads them from ARC and stores them. Launches, disruption and terminations read the stored ones.
 
-use crate::lines::{Failed, ZonalShiftsChanged, ZonalShiftsUnread};
+use crate::log_lines::{Failed, ZonalShiftsChanged, ZonalShiftsUnread};
 use crate::records;
 use crate::sweep::{SweepReport, Sweeper};
 use jiff::{SignedDuration, Timestamp};

@@ -77,9 +77,13 @@ pub trait Cloud: Send + Sync {
     /// When EC2 rejected it.
     async fn tag(&self, id: &str, tags: &StringMap) -> Result<(), PortError>;
 
-    /// Deletes up to `most` launch templates of the cluster that no launch has used since this time, and returns their names.
+    /// Deletes up to `max_count` launch templates of the cluster that no launch has used since this time, and returns their names.
     ///
     /// # Errors
     /// When EC2 cannot be read, or rejected a deletion.
-    async fn delete_unused_launch_templates(&self, since: Timestamp, most: usize) -> Result<Vec<String>, PortError>;
+    async fn delete_unused_launch_templates(
+        &self,
+        since: Timestamp,
+        max_count: usize,
+    ) -> Result<Vec<String>, PortError>;
 }

@@ -5,7 +5,7 @@
 //! before the function's timeout, and other messages request the same work within a minute anyway, the message is deleted, so
 //! that an outage leaves no dead letters.
 
-use crate::lines::{MessageDropped, MessageGivenUp, MessageMalformed, MessageRetried, MessageUnreadable};
+use crate::log_lines::{MessageDropped, MessageGivenUp, MessageMalformed, MessageRetried, MessageUnreadable};
 use crate::{Deadline, OutOfTime};
 use aws_lambda_events::event::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::future::join_all;
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_bad_message_hands_back_only_itself() {
+    async fn only_the_bad_message_of_a_batch_is_returned() {
         let response =
             each(event(&["good", "bad", "good"]), None, Deadline::default(), late, async |body| handle(&body)).await;
         assert_eq!(failed(&response), ["1"]);

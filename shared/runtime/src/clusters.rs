@@ -3,7 +3,7 @@
 //! Each cluster has its own queues, so the queue of an event identifies the cluster. Connections are made and kept for each cluster
 //! separately: a cluster that cannot be reached affects only its own messages.
 
-use crate::lines::{ClusterUnreadable, ClustersNotRead};
+use crate::log_lines::{ClusterUnreadable, ClustersNotRead};
 use crate::{ConnectError, Deadline, Environment, EnvironmentError};
 use aws_lambda_events::event::sqs::SqsEvent;
 use nodeless_state::{ClusterRegistry, ServedCluster};
@@ -132,8 +132,8 @@ struct Kept<T> {
 }
 
 impl<T> Known<T> {
-    fn find(&self, wanted: impl Fn(&ServedCluster) -> bool) -> Option<ServedCluster> {
-        self.registered.iter().find(|cluster| wanted(cluster)).cloned()
+    fn find(&self, predicate: impl Fn(&ServedCluster) -> bool) -> Option<ServedCluster> {
+        self.registered.iter().find(|cluster| predicate(cluster)).cloned()
     }
 
     /// What is kept for a cluster. Connections that were made with other settings are dropped.
@@ -217,10 +217,10 @@ impl<T> Clusters<T> {
     }
 
     /// A registered cluster, as it was read within the last minute.
-    async fn registered(&self, wanted: impl Fn(&ServedCluster) -> bool) -> Result<Option<ServedCluster>, Unserved> {
+    async fn registered(&self, predicate: impl Fn(&ServedCluster) -> bool) -> Result<Option<ServedCluster>, Unserved> {
         let (read, before) = {
             let known = self.known();
-            (known.read, known.find(&wanted))
+            (known.read, known.find(&predicate))
         };
         if before.is_some() && read.is_some_and(|read| read.elapsed() < READ_AGAIN_AFTER) {
             return Ok(before);
@@ -236,7 +236,7 @@ impl<T> Clusters<T> {
                 let mut known = self.known();
                 known.read = Some(Instant::now());
                 known.registered = registered;
-                Ok(known.find(&wanted))
+                Ok(known.find(&predicate))
             }
             Err(error) => match before {
                 Some(before) => {

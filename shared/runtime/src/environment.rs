@@ -112,13 +112,13 @@ impl<'a> Environment<'a> {
         name: &'static str,
         meaning: &'static str,
         default: Duration,
-        most: Duration,
+        max: Duration,
     ) -> Result<Duration, EnvironmentError> {
         let Some(value) = self.optional(name) else { return Ok(default) };
         let invalid = |why: String| EnvironmentError::Invalid { name, value: value.clone(), why, meaning };
         let duration = parse_go_duration(&value).map_err(|error| invalid(error.to_string()))?;
-        if duration > most {
-            return Err(invalid(format!("it is more than {}", format_go_duration(most))));
+        if duration > max {
+            return Err(invalid(format!("it is more than {}", format_go_duration(max))));
         }
         Ok(duration)
     }

@@ -11,7 +11,7 @@ mod clusters;
 mod connections;
 mod deadline;
 mod environment;
-mod lines;
+mod log_lines;
 pub mod terraform;
 
 pub use clock::SystemClock;

@@ -46,13 +46,13 @@ pub(crate) struct Done {
 #[derive(Clone, Default)]
 struct Gauge {
     now: Arc<AtomicUsize>,
-    most: Arc<AtomicUsize>,
+    max: Arc<AtomicUsize>,
 }
 
 impl Gauge {
     async fn during<T>(&self, work: impl Future<Output = T>) -> T {
         let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
-        self.most.fetch_max(now, Ordering::Relaxed);
+        self.max.fetch_max(now, Ordering::Relaxed);
         let result = work.await;
         self.now.fetch_sub(1, Ordering::Relaxed);
         result
@@ -73,7 +73,7 @@ impl Pool {
         }
         let planner = tokio::spawn(plan(Arc::clone(stage), planner, Arc::clone(&stop), gauge.clone()));
         let dispatcher = tokio::spawn(dispatch(Arc::clone(stage), send, Arc::clone(&stop)));
-        Self { stop, planner, lifecycles, dispatcher, busiest: gauge.most }
+        Self { stop, planner, lifecycles, dispatcher, busiest: gauge.max }
     }
 
     /// Lets the functions end what they do, and returns what they did.

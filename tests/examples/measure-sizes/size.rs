@@ -27,7 +27,7 @@ const IDLE_RUNS: usize = 5;
 /// The timeout of the planner for these measurements; the module's is 40 s, and a longer plan has to show.
 const PLANNER_TIMEOUT: Duration = Duration::from_secs(120);
 /// After this time the measurement fails.
-const PATIENCE: Duration = Duration::from_secs(1800);
+const TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// A size of a cluster.
 #[derive(Clone, Copy)]
@@ -178,7 +178,7 @@ fn running(stage: &Stage) -> usize {
 
 /// Waits until something holds that takes a while to find out.
 async fn until(what: &str, holds: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !holds() {
         assert!(Instant::now() < deadline, "it does not become true: {what}");
         tokio::time::sleep(Duration::from_millis(250)).await;

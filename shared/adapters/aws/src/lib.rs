@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_say_how_to_react() {
+    fn codes_determine_the_kind_of_error() {
         for (code, status, kind) in [
             ("RequestLimitExceeded", 503, ErrorKind::Throttled),
             ("UnauthorizedOperation", 403, ErrorKind::Denied),

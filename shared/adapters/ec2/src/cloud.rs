@@ -147,10 +147,10 @@ impl Ec2Cloud {
             .tag_specifications(requests::tag_specification(ResourceType::Fleet, &tags));
         // One call with a timeout: interrupting it only loses its answer. The next step of the claim repeats it with the same
         // token.
-        let patience = TimeoutConfig::builder().operation_attempt_timeout(FLEET_TIME).operation_timeout(FLEET_TIME);
+        let timeouts = TimeoutConfig::builder().operation_attempt_timeout(FLEET_TIME).operation_timeout(FLEET_TIME);
         requests::fleet(call, plan, templates, i32::try_from(count).unwrap_or(i32::MAX))
             .customize()
-            .config_override(aws_sdk_ec2::config::Builder::new().timeout_config(patience.build()))
+            .config_override(aws_sdk_ec2::config::Builder::new().timeout_config(timeouts.build()))
             .send()
             .await
             .map_err(|error| port_error("EC2 CreateFleet", &error))
@@ -232,7 +232,7 @@ async fn read_pages(call: DescribeInstancesPaginator) -> Result<Vec<Instance>, P
 #[async_trait]
 impl Cloud for Ec2Cloud {
     async fn launch(&self, request: LaunchRequest<'_>) -> Result<LaunchOutcome, PortError> {
-        let class = self.addresses.roomiest_first(&self.client, request.node_class).await;
+        let class = self.addresses.most_free_first(&self.client, request.node_class).await;
         let request = LaunchRequest { node_class: &class, ..request };
         let plan = fleet::plan(request.node_class, request.claim, request.candidates)
             .map_err(|error| PortError::new(ErrorKind::Invalid, "EC2 CreateFleet", error.to_string()))?;
@@ -374,7 +374,11 @@ impl Cloud for Ec2Cloud {
         Ok(())
     }
 
-    async fn delete_unused_launch_templates(&self, since: Timestamp, most: usize) -> Result<Vec<String>, PortError> {
+    async fn delete_unused_launch_templates(
+        &self,
+        since: Timestamp,
+        max_count: usize,
+    ) -> Result<Vec<String>, PortError> {
         let since = since.strftime("%Y-%m-%d").to_string();
         let found = templates::list(&self.client, &self.cluster.name, None).await?;
         let unused = found.iter().filter(|template| {
@@ -383,7 +387,7 @@ impl Cloud for Ec2Cloud {
             let unused = last_used.and_then(|tag| tag.value()).is_some_and(|day| day < since.as_str());
             templates::is_ours(template) && unused
         });
-        let deleted = templates::delete(&self.client, unused.take(most)).await?;
+        let deleted = templates::delete(&self.client, unused.take(max_count)).await?;
         self.known_templates.lock().unwrap_or_else(PoisonError::into_inner).retain(|name, _| !deleted.contains(name));
         Ok(deleted)
     }
@@ -411,7 +415,7 @@ fn outcome(output: &CreateFleetOutput, plan: &FleetPlan) -> Result<LaunchOutcome
             .map(str::to_owned)
             .or_else(|| plan.zone_of_subnet(overrides?.subnet_id()?).map(str::to_owned));
         let (Some(instance_type), Some(zone)) = (instance_type, zone) else {
-            let message = "an instance came without its type or zone; the next look finds it by its tag";
+            let message = "an instance came without its type or zone; the next read finds it by its tag";
             return Err(PortError::new(ErrorKind::Invalid, "EC2 CreateFleet", message).with_code(LAUNCH_UNANSWERED));
         };
         let used = plan.used(&instance_type, &zone);

@@ -215,8 +215,8 @@ struct Authorized {
 pub(crate) async fn after_conflict(attempt: u32) {
     let longest = FIRST_PAUSE * 2_u32.saturating_pow(attempt.min(LAST_DOUBLING));
     // The last digits of the clock are random enough here.
-    let dice = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_nanos() % 1_000);
-    tokio::time::sleep(longest / 2 + longest * dice / 2_000).await;
+    let jitter = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_nanos() % 1_000);
+    tokio::time::sleep(longest / 2 + longest * jitter / 2_000).await;
 }
 
 /// Whether a repeated read may succeed. A read with an expired continue token or resourceVersion (410) never does.

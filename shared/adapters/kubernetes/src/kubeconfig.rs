@@ -68,7 +68,7 @@ pub enum KubeconfigError {
     },
     /// The command that gets a token failed.
     #[error(
-        "{command}, which the kubeconfig runs to get a token, failed with {status}{said}; run it by itself to see why, or log in again"
+        "{command}, which the kubeconfig runs to get a token, failed with {status}{output}; run it by itself to see why, or log in again"
     )]
     PluginFailed {
         /// The command with its arguments.
@@ -76,7 +76,7 @@ pub enum KubeconfigError {
         /// Its exit status.
         status: String,
         /// What it wrote to standard error, after a colon; empty where it wrote to ours.
-        said: String,
+        output: String,
     },
     /// The command that gets a token wrote something else.
     #[error("the kubeconfig's credentials cannot be used: {0}; check its user, or log in again")]
@@ -162,8 +162,8 @@ pub(crate) fn no_client(error: &kube::Error, command: Option<&str>) -> Kubeconfi
 fn failed(command: String, output: &Output) -> KubeconfigError {
     let text = String::from_utf8_lossy(&output.stderr);
     let words: Vec<&str> = text.split_whitespace().collect();
-    let said = if words.is_empty() { String::new() } else { format!(": {}", words.join(" ")) };
-    KubeconfigError::PluginFailed { command, status: output.status.to_string(), said }
+    let output_text = if words.is_empty() { String::new() } else { format!(": {}", words.join(" ")) };
+    KubeconfigError::PluginFailed { command, status: output.status.to_string(), output: output_text }
 }
 
 /// The command that the user of a context runs to get a token, with its arguments.

@@ -124,17 +124,17 @@ impl<K: Kind> Store<K> {
         let seconds = u32::try_from(CATCH_UP_LIMIT.as_secs()).unwrap_or(u32::MAX);
         let mut changes = open::<K>(connection, version, seconds).await?;
         let mut quiet = 0;
-        let mut patience = FIRST;
+        let mut timeout = FIRST;
         while quiet < 2 && Instant::now() < limit {
-            match timeout_at(Instant::now() + patience, next(&mut changes)).await {
+            match timeout_at(Instant::now() + timeout, next(&mut changes)).await {
                 Err(_) => {
                     quiet += 1;
-                    patience = QUIET;
+                    timeout = QUIET;
                 }
                 Ok(None) => break,
                 Ok(Some(change)) => {
                     quiet = 0;
-                    patience = QUIET;
+                    timeout = QUIET;
                     self.apply(&change?);
                 }
             }

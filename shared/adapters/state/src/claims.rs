@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_that_failed_in_every_attempt_says_why() {
+    fn a_transaction_that_failed_in_every_attempt_reports_why() {
         assert!(["ThrottlingError", "ProvisionedThroughputExceeded"].into_iter().all(is_throttling));
         assert!(!is_throttling("TransactionConflict"));
         for (throttled, code) in [(true, "ThrottlingError"), (false, "TransactionConflict")] {

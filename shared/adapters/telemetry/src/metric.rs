@@ -69,7 +69,7 @@ macro_rules! metrics {
 enum Fold {
     /// The sum, for events. A sum of zero is not published: CloudWatch charges for each hour in which a metric has values.
     Sum,
-    /// The sum, published even if it is zero, for an alarm that needs to tell zero from a missing value.
+    /// The sum, published even if it is zero, for an alarm that has to distinguish zero from a missing value.
     SumOrZero,
     /// The last value, for states.
     Last,

@@ -15,8 +15,8 @@ use nodeless_model::{EndedNode, NodeClaim, Pod, ResourceList};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How far one step goes at most. After a longer outage, the next steps make up for the rest.
-const AT_MOST: SignedDuration = SignedDuration::from_hours(24);
+/// The maximum time that one step records. After a longer outage, the next steps record the rest.
+const MAX_STEP: SignedDuration = SignedDuration::from_hours(24);
 /// How much later than its time the end of an instance may become visible.
 const LATE: SignedDuration = SignedDuration::from_mins(15);
 
@@ -93,7 +93,8 @@ impl Open {
 #[must_use]
 pub fn accrue(open: Option<&Open>, facts: &Facts<'_>) -> Accrual {
     let before = open.cloned().unwrap_or_else(|| Open::begin(facts.now));
-    let until = before.through.checked_add(AT_MOST).map_or(facts.now, |most| most.min(facts.now)).max(before.through);
+    let until =
+        before.through.checked_add(MAX_STEP).map_or(facts.now, |limit| limit.min(facts.now)).max(before.through);
     let mut step = Step { facts, until, hours: BTreeMap::new(), totals: before.totals.clone(), before: &before };
     for record in &before.hours {
         step.hours.insert((record.hour, record.node_pool.clone()), record.clone());
@@ -145,7 +146,7 @@ impl<'a> Costing<'a> {
         })
     }
 
-    /// What is known of the node lately is what its claim says: pods that ran on it since the last record are not. So what is not
+    /// Only the claim is known of the recent time of the node: pods that ran on it since the last record are not. So what is not
     /// known to be something else counts as the time of a node that leaves.
     fn ended(node: &'a EndedNode, catalog: &Catalog, until: Timestamp) -> Self {
         Self {

@@ -5,7 +5,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod accrue;
-mod budget;
+mod cost_budget;
 mod hour;
 mod labels;
 mod open;
@@ -16,7 +16,7 @@ mod share;
 mod stored;
 
 pub use accrue::{Accrual, Facts, LiveNode, PoolNow, accrue};
-pub use budget::{BUDGET, Budget, Warning, dollars_per_month};
+pub use cost_budget::{BUDGET, Budget, Warning, dollars_per_month};
 pub use hour::{
     Amounts, Consolidation, Ended, Group, HourRecord, Interruptions, MAX_GROUPS, OTHER, OfferingCost, hour_of,
 };

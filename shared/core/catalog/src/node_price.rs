@@ -55,7 +55,7 @@ mod tests {
         assert!(spot < on_demand("us-east-1a").unwrap());
     }
     #[test]
-    fn a_node_costs_what_its_labels_say() {
+    fn the_price_of_a_node_depends_on_its_labels() {
         let catalog = Catalog::embedded().unwrap();
         let node = |more: &[(&str, &str)]| {
             let own = [(labels::INSTANCE_TYPE, "m5.large"), (labels::ZONE, "us-east-1a")];

@@ -13,7 +13,7 @@ pub const KEEP: SignedDuration = SignedDuration::from_hours(60 * 24);
 /// A repeated report is written again only when it expires within this time, which is half of the above.
 const RENEWED: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// The maximum number of reports. Each takes about 60 bytes, and an item of DynamoDB has at most 400 kB.
-const MOST: usize = 4_000;
+const MAX_REPORTS: usize = 4_000;
 
 /// The reports of nodes, by image and instance type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,9 +45,9 @@ impl ReportedMemory {
     pub fn tidy(&mut self, now: Timestamp) {
         self.0.values_mut().for_each(|types| types.retain(|_, reported| reported.until > now));
         let mut ends: Vec<Timestamp> = self.0.values().flatten().map(|(_, reported)| reported.until).collect();
-        if ends.len() > MOST {
+        if ends.len() > MAX_REPORTS {
             ends.sort_unstable_by(|a, b| b.cmp(a));
-            let last = ends[MOST];
+            let last = ends[MAX_REPORTS];
             self.0.values_mut().for_each(|types| types.retain(|_, reported| reported.until > last));
         }
         self.0.retain(|_, types| !types.is_empty());
@@ -59,14 +59,14 @@ impl ReportedMemory {
         images: impl IntoIterator<Item = &'a str>,
         now: Timestamp,
     ) -> BTreeMap<String, Quantity> {
-        let mut least: BTreeMap<String, Quantity> = BTreeMap::new();
+        let mut minimum: BTreeMap<String, Quantity> = BTreeMap::new();
         for (kind, reported) in images.into_iter().filter_map(|image| self.0.get(image)).flatten() {
             if reported.until > now {
-                let known = least.entry(kind.clone()).or_insert(reported.memory);
+                let known = minimum.entry(kind.clone()).or_insert(reported.memory);
                 *known = reported.memory.min(*known);
             }
         }
-        least
+        minimum
     }
 
     /// When the last report expires; `None` if there are none.

@@ -1,6 +1,6 @@
 //! The kubelet's settings, which v1 has in the EC2NodeClass instead of the NodePool.
 //!
-//! NodePools that share a class may have different settings. v1 needs a class for each of them then, as upstream's guide says:
+//! NodePools that share a class may have different settings. v1 needs a class for each of them then, as upstream's guide states:
 //! copies of the class are added.
 
 use crate::object;

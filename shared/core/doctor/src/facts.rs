@@ -9,7 +9,7 @@ use nodeless_api::view::ClusterView;
 pub enum Read<T> {
     /// It was read.
     Done(T),
-    /// It was not; the text says why.
+    /// It was not; the text is the reason.
     Not(String),
 }
 
@@ -30,9 +30,9 @@ pub struct Facts {
     pub karpenter: Read<Vec<Workload>>,
     /// When Karpenter's leader last renewed its lease.
     pub lease: Read<Option<Timestamp>>,
-    /// What the planner says.
+    /// What the planner reports.
     pub planned: Read<Planned>,
-    /// What EKS says about access to the cluster.
+    /// What EKS reports about access to the cluster.
     pub access: Read<Access>,
     /// Quotas of EC2.
     pub quotas: Read<Vec<Quota>>,
@@ -100,22 +100,22 @@ pub struct Workload {
     pub namespace: String,
     /// The name.
     pub name: String,
-    /// The number of replicas that are wanted.
+    /// The desired number of replicas.
     pub replicas: i64,
     /// The number of pods that exist.
     pub running: i64,
 }
 
-/// What the planner says.
+/// What the planner reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Planned {
-    /// For each NodePool: what it says of a small pod that only this NodePool can serve.
+    /// For each NodePool, the outcome for a small pod that only this NodePool can serve.
     pub probes: Vec<Placed>,
     /// Pending pods.
     pub pending: Vec<Placed>,
 }
 
-/// What the planner says of a pod.
+/// The outcome of planning for a pod, with its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// The NodePool of a probe, or the pod as `namespace/name`.

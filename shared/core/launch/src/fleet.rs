@@ -197,7 +197,7 @@ pub fn subnets_to_choose_from(class: &EC2NodeClass) -> Vec<String> {
 /// The class with its subnets ordered by free addresses, the most first. Subnets with an unknown number keep their order after
 /// those.
 #[must_use]
-pub fn roomiest_first(class: &EC2NodeClass, free: &BTreeMap<String, i64>) -> EC2NodeClass {
+pub fn most_free_first(class: &EC2NodeClass, free: &BTreeMap<String, i64>) -> EC2NodeClass {
     let mut class = class.clone();
     if let Some(status) = &mut class.status {
         status.subnets.sort_by_key(|subnet| Reverse(free.get(&subnet.id).copied().unwrap_or(i64::MIN)));

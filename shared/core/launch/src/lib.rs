@@ -10,8 +10,8 @@
 //! and tests of launches need neither.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-pub mod budget;
 pub mod fleet;
+pub mod launch_budget;
 pub mod node_class;
 pub mod request;
 pub mod template;

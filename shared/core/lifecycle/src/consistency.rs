@@ -6,15 +6,15 @@ use nodeless_model::resources::format_quantity;
 use nodeless_model::{ConditionStatus, Node, NodeClaim};
 
 /// The minimum percentage of the expected capacity of a node, as in Karpenter.
-const LEAST: i128 = 90;
+const MIN_PERCENT: i128 = 90;
 
 /// What a node lacks of the resources that its claim was created for, as a message; nothing if it is consistent.
 #[must_use]
 pub fn inconsistency(claim: &NodeClaim, node: &Node) -> Option<String> {
     let lacks = claim.spec.requests.iter().filter(|(_, requested)| !requested.is_zero()).filter_map(|(name, _)| {
         let (expected, found) = (claim.status.capacity.get(name), node.capacity.get(name));
-        let least = i128::from(expected.milli()) * LEAST;
-        (i128::from(found.milli()) * 100 < least).then(|| {
+        let minimum = i128::from(expected.milli()) * MIN_PERCENT;
+        (i128::from(found.milli()) * 100 < minimum).then(|| {
             let [expected, found] = [expected, found].map(|quantity| format_quantity(name, quantity));
             format!("expected {expected} of resource {name}, but found {found}")
         })

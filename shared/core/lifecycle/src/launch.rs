@@ -353,8 +353,8 @@ fn refused(claim: &NodeClaim, reason: &str, message: &str, now: Timestamp) -> St
         step.claim.set_condition(condition::LAUNCHED, ConditionStatus::False, reason, &message, now);
     }
     // Once for a group: its members are rejected together.
-    let speaks = claim.spec.launch_group.as_ref().is_none_or(|group| group.index == 0);
-    if speaks && claim.status.launch_refusals == 0 {
+    let reports_event = claim.spec.launch_group.as_ref().is_none_or(|group| group.index == 0);
+    if reports_event && claim.status.launch_refusals == 0 {
         step.effects.push(Effect::ReportRefusal { message: message.to_owned() });
     }
     step

@@ -96,7 +96,7 @@ pub(crate) fn successors_first(
     };
     plan.evict.retain(|evicted| {
         let Some(pod) = pods.iter().find(|pod| pod.uid == evicted.uid) else { return true };
-        let verdict = judge(&step.claim, pod, &seen.owners, &limits);
+        let verdict = evaluate(&step.claim, pod, &seen.owners, &limits);
         step.effects.extend(verdict.effect);
         step.events.extend(verdict.event);
         step.blocked.extend(verdict.unread.filter(|_| verdict.held));
@@ -121,7 +121,7 @@ pub(crate) fn lower_all(step: &mut Step) {
     lower_for_gone_pods(step, &[]);
 }
 
-fn judge(claim: &NodeClaim, pod: &Pod, seen: &SeenOwners, limits: &Limits) -> Verdict {
+fn evaluate(claim: &NodeClaim, pod: &Pod, seen: &SeenOwners, limits: &Limits) -> Verdict {
     let Some(mode) = pod.surge_mode() else { return Verdict::default() };
     let recorded = claim.status.surge_for(&pod.uid);
     let again = recorded.is_some_and(|surge| surge.begins_again(limits.now));

@@ -191,7 +191,7 @@ fn move_pods(step: &mut Step, nodes: &[Node], pods: &[nodeless_model::Pod], plan
         step.effects.push(Effect::Evict { node: node_of(&pod), pod });
     }
     if !plan.protected.is_empty() {
-        let message = format!("karpenter.sh/do-not-disrupt holds up the drain: {}", plan.protected.join(", "));
+        let message = format!("karpenter.sh/do-not-disrupt blocks the drain: {}", plan.protected.join(", "));
         step.events.extend(nodes.iter().map(|node| failed_draining(node, &message)));
     }
 }

@@ -34,7 +34,7 @@ impl SurgeMode {
     /// Parses the value of the annotation.
     ///
     /// # Errors
-    /// When it is no mode; the text says what to write.
+    /// When it is not a mode; the message states the valid values.
     pub fn parse(value: &str) -> Result<Self, String> {
         [Self::Restart, Self::Scale].into_iter().find(|mode| mode.as_str() == value).ok_or_else(|| {
             format!("annotation {} is {value:?}, which is ignored: write restart or scale", labels::SURGE_BEFORE_DRAIN)

@@ -26,9 +26,10 @@ pub fn detail(picture: &Picture, target: &Target, explanation: &[String], width:
     lines.push(Line::new(Tone::Heading, "What a plan made now would do"));
     for text in explanation {
         let indent = text.len() - text.trim_start().len();
-        let room = width.saturating_sub(indent + 4).max(20);
+        let available = width.saturating_sub(indent + 4).max(20);
         // A line that fits keeps its columns.
-        let parts = if text.chars().count() <= room { vec![text.trim().to_owned()] } else { wrapped(text, room) };
+        let parts =
+            if text.chars().count() <= available { vec![text.trim().to_owned()] } else { wrapped(text, available) };
         for part in parts {
             lines.push(Line::new(Tone::Plain, format!("  {}{part}", " ".repeat(indent))));
         }

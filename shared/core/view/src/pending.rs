@@ -48,7 +48,7 @@ impl<'e> Reasons<'e> {
                 continue;
             }
             let known = latest.entry((row.namespace.as_str(), row.name.as_str())).or_insert(event);
-            // kube-scheduler repeats that no node fits; what nodeless reports also says whether one can be launched.
+            // kube-scheduler repeats that no node fits; what nodeless reports also states whether one can be launched.
             if (event.is_decision(), row.time) > (known.is_decision(), known.row.time) {
                 *known = event;
             }

@@ -85,8 +85,8 @@ impl PoolFacts {
             return Some(why.clone());
         }
         let ready = self.status.conditions.iter().find(|condition| condition.type_ == "Ready")?;
-        let said = if ready.message.is_empty() { &ready.reason } else { &ready.message };
-        (ready.status == ConditionStatus::False).then(|| said.clone())
+        let message = if ready.message.is_empty() { &ready.reason } else { &ready.message };
+        (ready.status == ConditionStatus::False).then(|| message.clone())
     }
 
     /// Its limits. What is used is in its status; the price of its nodes is used if the status does not have it.

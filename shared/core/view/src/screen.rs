@@ -255,7 +255,7 @@ impl Screen {
         (place.offset, place.cursor)
     }
 
-    /// What the last line of the screen says about keys.
+    /// The keys, for the last line of the screen.
     #[must_use]
     pub fn hints(&self) -> String {
         if self.typing {

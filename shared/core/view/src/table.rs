@@ -275,7 +275,7 @@ fn node_line(node: &NodeRow, now: Timestamp, width: usize) -> Line {
         .opening(Target::Node(node.name.clone()))
 }
 
-/// A price with as many decimal places as the column has room for.
+/// A price with as many decimal places as fit in the column.
 fn price_cell(value: Option<f64>, width: usize) -> String {
     let exact = price(value);
     match value {
@@ -335,7 +335,7 @@ fn state(node: &NodeRow, now: Timestamp, wide: bool) -> (Tone, String) {
     match (wide, also.first()) {
         (_, None) => {}
         (true, _) => text = format!("{text}; {}", also.join("; ")),
-        // In 80 columns, the state of a ready node makes room for what is special about it.
+        // In 80 columns, the state of a ready node is replaced by what is special about it.
         (false, Some(first)) if node.state == NodeState::Ready => text = first.replace("expires in", "expires"),
         (false, _) => {}
     }
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn in_160_columns_the_state_says_what_it_waits_for() {
+    fn in_160_columns_the_state_includes_what_it_waits_for() {
         let body = text(&body(&example(), &Screen::default(), 160));
         let draining = body.lines().find(|line| line.contains("draining")).unwrap();
         assert!(draining.ends_with("draining, waits for shop/cart (it is not evicted yet)"), "{draining}");

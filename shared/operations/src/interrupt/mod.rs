@@ -5,7 +5,7 @@ mod parse;
 pub use parse::{Interruption, InterruptionKind, ParseInterruptionError, parse};
 
 use crate::context::Context;
-use crate::lines::{Failed, InterruptionForeign, InterruptionReceived, MessageIgnored};
+use crate::log_lines::{Failed, InterruptionForeign, InterruptionReceived, MessageIgnored};
 use crate::shards;
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;

@@ -33,7 +33,7 @@ pub struct PoolChurn {
     /// What voluntary disruption did to it within the last hour.
     pub last_hour: LastHour,
     /// How many pods it may evict in an hour without a falling price; `None` if the breaker is disabled.
-    pub most: Option<u32>,
+    pub max_evictions: Option<u32>,
     /// Why disruption has stopped, if it has.
     pub stopped: Option<String>,
 }
@@ -151,7 +151,7 @@ impl Breaker {
             let hour = known.last_hour(now);
             PoolChurn {
                 node_pool: name.clone(),
-                most: churn::threshold(&known.annotations, hour.nodes),
+                max_evictions: churn::threshold(&known.annotations, hour.nodes),
                 last_hour: hour,
                 stopped: self.stopped.get(name).cloned(),
             }

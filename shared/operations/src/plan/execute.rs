@@ -6,7 +6,7 @@ use super::command_records::encode;
 use super::snapshot::{RecordedCosts, Snapshot, WorkBudget};
 use super::unfinished::remembered_until;
 use crate::leaving;
-use crate::lines::{
+use crate::log_lines::{
     BudgetExceeded, ClaimRefused, CommandStepped, CommandWaits, CostsRecorded, DisruptionSkipped, DisruptionStopped,
     Failed, ObjectSkipped, PlanUnfinished,
 };
@@ -26,7 +26,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long a plan continues commands. A planner function has 40 s; the remaining commands continue in the next plan.
-const AT_MOST: Duration = Duration::from_secs(15);
+const MAX_TIME: Duration = Duration::from_secs(15);
 
 /// How many writes to different items run concurrently: thousands of sequential writes would exceed the time of a planner.
 const AT_ONCE: usize = 16;
@@ -110,7 +110,7 @@ impl Execute for Live<'_> {
 
     fn has_time(&self) -> bool {
         let took = Duration::try_from(self.planner.context.now().duration_since(self.snapshot.now));
-        took.is_ok_and(|took| took <= AT_MOST) && self.left().is_none_or(|left| left > FOR_THE_END)
+        took.is_ok_and(|took| took <= MAX_TIME) && self.left().is_none_or(|left| left > FOR_THE_END)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::launches::PlannedNode;
 use super::pools::EvaluatedPool;
-use nodeless_launch::budget::{Budgets, Share, Usable};
+use nodeless_launch::launch_budget::{Budgets, Share, Usable};
 use nodeless_model::{InstanceType, NodeClaim, Phase, Requirements};
 use nodeless_ports::capacity::LaunchBudget;
 use serde_json::json;

@@ -42,7 +42,7 @@ mod without_effects;
 
 use crate::context::Context;
 use crate::gates::FeatureGates;
-use crate::lines::{Failed, PlanMade};
+use crate::log_lines::{Failed, PlanMade};
 use crate::node_class;
 use crate::offers::{CatalogCache, CatalogError, OfferCache};
 use execute::Live;
@@ -266,7 +266,7 @@ impl Planner {
         if delay < HEARTBEAT
             && let Err(error) = self.queue.wake_planner_after(delay).await
         {
-            self.context.log(&Failed { what: "ask for the next plan", why: &error.to_string() });
+            self.context.log(&Failed { what: "request the next plan", why: &error.to_string() });
         }
     }
 
@@ -291,7 +291,7 @@ impl Planner {
         if !changed.is_empty()
             && let Err(error) = self.queue.resolve_node_classes(&changed).await
         {
-            self.context.log(&Failed { what: "ask for the status of EC2NodeClasses", why: &error.to_string() });
+            self.context.log(&Failed { what: "request the resolution of EC2NodeClasses", why: &error.to_string() });
         }
     }
 
@@ -400,7 +400,7 @@ impl Planner {
         }
         match self.queue.wake_planner_after(delay).await {
             Ok(()) => *self.awaited.lock().unwrap_or_else(PoisonError::into_inner) = Some(due),
-            Err(error) => self.context.log(&Failed { what: "ask for the next plan", why: &error.to_string() }),
+            Err(error) => self.context.log(&Failed { what: "request the next plan", why: &error.to_string() }),
         }
     }
 }

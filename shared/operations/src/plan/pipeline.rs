@@ -8,7 +8,7 @@ use super::facts::Facts;
 use super::pools::{self, Offered};
 use super::report::Outcome;
 use super::snapshot::Snapshot;
-use super::stages::command_steps::{ClaimsNow, Walk};
+use super::stages::command_steps::{ClaimsNow, CommandRun};
 use super::stages::disruption::{Begun, Decided, Deciding, GoingOn, TOGETHER};
 use super::stages::{bookkeeping, costs, disruption, provisioning, static_capacity};
 use super::unfinished;
@@ -144,9 +144,9 @@ async fn go_on(mut going_on: GoingOn<'_>, facts: Facts<'_>, names: &mut Names, e
         if going_on.now.changed() >= TOGETHER {
             executor.carry_out(&going_on.now.wake()).await;
         }
-        if let Some(walk) = going_on.turn(record, names) {
-            let walked = through(walk, &mut going_on.now, executor).await;
-            going_on.outcome.add(walked);
+        if let Some(run) = going_on.turn(record, names) {
+            let outcome = through(run, &mut going_on.now, executor).await;
+            going_on.outcome.add(outcome);
         }
     }
     executor.carry_out(&going_on.now.wake()).await;
@@ -156,12 +156,12 @@ async fn go_on(mut going_on: GoingOn<'_>, facts: Facts<'_>, names: &mut Names, e
 }
 
 /// Advances a command as far as it goes in this plan.
-async fn through(mut walk: Walk, now: &mut ClaimsNow<'_>, executor: &dyn Execute) -> Outcome {
+async fn through(mut run: CommandRun, now: &mut ClaimsNow<'_>, executor: &dyn Execute) -> Outcome {
     let mut written = Vec::new();
-    while let Some(batch) = walk.next(now, &written) {
+    while let Some(batch) = run.next(now, &written) {
         written = executor.carry_out(&batch).await;
     }
-    walk.outcome
+    run.outcome
 }
 
 /// Names for new claims: different in each plan, and the same for the same snapshot.

@@ -7,7 +7,7 @@ use super::snapshot::{RecordedCosts, Snapshot, WorkBudget};
 use super::stages::costs;
 use super::without_effects::Answers;
 use super::{PlanError, Planner};
-use crate::lines::Failed;
+use crate::log_lines::Failed;
 use crate::zonal_shift;
 use jiff::Timestamp;
 use nodeless_disruption::spot_interruptions::avoids;

@@ -1,7 +1,7 @@
 //! Reconciles many claims concurrently, and performs once what they have in common.
 
 use super::{RETRY, Reconciled, Reconciler, SOON, View};
-use crate::lines::{ClaimWaits, Failed};
+use crate::log_lines::{ClaimWaits, Failed};
 use crate::registrations::Registrations;
 use crate::shards::{self, Requeued, Taken};
 use futures::future::{Either, select};

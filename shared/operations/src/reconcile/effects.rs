@@ -2,8 +2,8 @@
 
 use super::Reconciler;
 use super::batch::Progress;
-use super::view::Sight;
-use crate::lines::{EvictionBlocked, Failed};
+use super::view::ObservedClaim;
+use crate::log_lines::{EvictionBlocked, Failed};
 use crate::validate::KEEP;
 use nodeless_launch::node_class::check;
 use nodeless_lifecycle::Effect;
@@ -27,7 +27,7 @@ impl Reconciler {
         &self,
         claim: &NodeClaim,
         effects: &[Effect],
-        sight: &mut Sight,
+        observed: &mut ObservedClaim,
         progress: &mut Progress,
     ) -> Result<bool, PortError> {
         let mut moved_on = false;
@@ -71,7 +71,7 @@ impl Reconciler {
                 Effect::MirrorClaim if moved_on => {}
                 other => self.run_effect(claim, other, progress).await?,
             }
-            sight.after(effect);
+            observed.after(effect);
         }
         if !refused.is_empty() {
             self.record_refusals(claim, refused).await?;
@@ -137,7 +137,7 @@ impl Reconciler {
         let name = &claim.node_class;
         progress.events.push(launch_refused(ObjectRef::node_class(name, ""), &claim.name, message));
         if let Err(error) = self.doubt(name).await {
-            self.context.log(&Failed { what: "ask whether EC2 would launch", why: &error.to_string() });
+            self.context.log(&Failed { what: "request the validation of the EC2NodeClass", why: &error.to_string() });
         }
     }
 
@@ -173,8 +173,8 @@ impl Reconciler {
                 progress.metrics.count(Metric::Evictions, 1);
                 let end = claim.status.termination.as_ref();
                 let why = end.map_or_else(
-                    || format!("node {node} goes"),
-                    |end| format!("{:?} (node {node} goes: {})", end.reason, end.message),
+                    || format!("node {node} is terminated"),
+                    |end| format!("{:?} (node {node} is terminated: {})", end.reason, end.message),
                 );
                 progress.events.push(evicted(pod, &why));
             }

@@ -5,14 +5,14 @@ use super::SOON;
 use super::batch::AT_ONCE;
 use super::batch::Progress;
 use super::group::lacks_instance;
-use crate::lines::{Failed, LaunchAnswered, LaunchFailed};
+use crate::log_lines::{Failed, LaunchAnswered, LaunchFailed};
 use crate::offers::{candidates, learn, shortages};
 use crate::{node_class, reported_memory, zonal_shift};
 use futures::stream::{self, StreamExt as _};
 use nodeless_api::{Condition, ConditionStatus, NodeOverlayStatus};
 use nodeless_catalog::ReportedMemory;
 use nodeless_catalog::overlay::{self, Plain};
-use nodeless_launch::{budget, fleet};
+use nodeless_launch::{fleet, launch_budget};
 use nodeless_lifecycle::{Effect, LaunchResult, Step, absorb, charge_when_written, result_for};
 use nodeless_model::instance::LaunchOutcome;
 use nodeless_model::object::ObjectEvent;
@@ -284,10 +284,10 @@ impl Reconciler {
     /// harmless.
     async fn note_budgets(&self, outcome: &LaunchOutcome) {
         let now = self.context.now();
-        let (raised, reset) = budget::changes(outcome, now);
+        let (raised, reset) = launch_budget::changes(outcome, now);
         let written = async {
             if !raised.is_empty() {
-                self.claims.raise_launch_budgets(&raised, budget::INITIAL, now).await?;
+                self.claims.raise_launch_budgets(&raised, launch_budget::INITIAL, now).await?;
             }
             if !reset.is_empty() {
                 self.claims.reset_launch_budgets(&reset).await?;

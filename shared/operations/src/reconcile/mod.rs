@@ -12,7 +12,7 @@ mod view;
 use crate::context::Context;
 use crate::events::EventRate;
 use crate::leaving;
-use crate::lines::ClaimStepped;
+use crate::log_lines::ClaimStepped;
 use crate::offers::CatalogCache;
 use crate::shards;
 use batch::Progress;
@@ -23,7 +23,7 @@ use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue, State};
 use nodeless_telemetry::{Metric, Metrics};
 use std::sync::Arc;
 use std::time::Duration;
-use view::{Sight, View};
+use view::{ObservedClaim, View};
 
 /// The maximum number of steps of one claim in one run, so that a claim whose steps do not end does not block others.
 const STEPS: u32 = 12;
@@ -112,10 +112,10 @@ impl Reconciler {
 
     /// Takes the steps of one claim until it has to wait. The error is one of the claims table.
     async fn advance(&self, mut claim: NodeClaim, view: &View, progress: &mut Progress) -> Result<(), PortError> {
-        let mut sight = view.sight(&claim);
+        let mut observed = view.observed(&claim);
         for _ in 0..STEPS {
             progress.done.phase = Some(claim.phase);
-            let seen = self.observe(&claim, view, &mut sight).await;
+            let seen = self.observe(&claim, view, &mut observed).await;
             let next = step(&claim, &seen, self.context.now(), &self.settings);
             progress.done.waits_for.clone_from(&next.blocked);
             let Some(written) = self.write(&claim, &next, progress).await? else {
@@ -124,12 +124,12 @@ impl Reconciler {
                     progress.ended(None, None);
                     return Ok(());
                 };
-                (claim, sight) = (present, Sight::default());
+                (claim, observed) = (present, ObservedClaim::default());
                 continue;
             };
             progress.done.phase = Some(written.phase);
             progress.events.extend(next.events.iter().cloned());
-            match self.run_effects(&written, &next.effects, &mut sight, progress).await {
+            match self.run_effects(&written, &next.effects, &mut observed, progress).await {
                 Ok(true) => {
                     // The record changed with the result of the launch.
                     let present = self.claims.get(&claim.name).await?;

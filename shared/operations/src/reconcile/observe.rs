@@ -1,7 +1,7 @@
 //! The input of a step of one claim: its part of the shared view, and what only this claim needs.
 
 use super::Reconciler;
-use super::view::{Sight, View};
+use super::view::{ObservedClaim, View};
 use nodeless_lifecycle::group::owned_by;
 use nodeless_lifecycle::{Needs, Observation, Seen, SeenGroup, SeenOwners, asking};
 use nodeless_model::object::VolumeAttachment;
@@ -11,20 +11,20 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 impl Reconciler {
-    pub(super) async fn observe(&self, claim: &NodeClaim, view: &View, sight: &mut Sight) -> Observation {
+    pub(super) async fn observe(&self, claim: &NodeClaim, view: &View, observed: &mut ObservedClaim) -> Observation {
         let mut needs = Needs::of(claim);
         let zonal_shift = view.shift_away_from(claim).filter(|_| needs.instance);
         needs.instance &= zonal_shift.is_none();
         let (node_class, node_pool_exists, launch_group, nodes, mirror) = futures::join!(
-            known(needs.node_class, &mut sight.node_class, self.node_class_state(&claim.node_class)),
-            known(needs.node_pool, &mut sight.node_pool_exists, self.node_pool_exists(&claim.node_pool)),
+            known(needs.node_class, &mut observed.node_class, self.node_class_state(&claim.node_class)),
+            known(needs.node_pool, &mut observed.node_pool_exists, self.node_pool_exists(&claim.node_pool)),
             if_needed(needs.launch_group, self.group(claim)),
-            known(needs.nodes, &mut sight.nodes, self.nodes(claim)),
-            known(needs.mirror, &mut sight.mirror, self.cluster.mirrored_claim(&claim.name)),
+            known(needs.nodes, &mut observed.nodes, self.nodes(claim)),
+            known(needs.mirror, &mut observed.mirror, self.cluster.mirrored_claim(&claim.name)),
         );
         let present = nodes.known().map_or(&[][..], Vec::as_slice);
         let (instance, pods, volume_attachments) = futures::join!(
-            known(needs.instance, &mut sight.instance, self.instance(claim)),
+            known(needs.instance, &mut observed.instance, self.instance(claim)),
             if_needed(needs.pods && nodes.known().is_some(), self.pods(present)),
             if_needed(needs.volume_attachments && nodes.known().is_some(), self.volumes(present)),
         );

@@ -25,7 +25,7 @@ pub(super) struct View {
 
 /// The state of one claim between its steps. A `None` part is read when a step needs it.
 #[derive(Clone, Default)]
-pub(super) struct Sight {
+pub(super) struct ObservedClaim {
     pub(super) nodes: Option<Seen<Vec<Node>>>,
     pub(super) mirror: Option<Seen<Option<MirroredClaim>>>,
     pub(super) instance: Option<Seen<Option<Instance>>>,
@@ -60,9 +60,9 @@ impl View {
     }
 
     /// The part of the view for one of the claims that it was read for.
-    pub(super) fn sight(&self, claim: &NodeClaim) -> Sight {
+    pub(super) fn observed(&self, claim: &NodeClaim) -> ObservedClaim {
         let needs = Needs::of(claim);
-        Sight {
+        ObservedClaim {
             nodes: needs.nodes.then(|| self.nodes_of(claim)),
             mirror: needs.mirror.then(|| self.mirror_of(claim)),
             instance: self.needs_instance(claim).then(|| self.instance_of(claim)),
@@ -115,7 +115,7 @@ impl View {
     }
 }
 
-impl Sight {
+impl ObservedClaim {
     /// Applies the change of a successful effect, so that the state need not be read again.
     pub(super) fn after(&mut self, effect: &Effect) {
         match effect {

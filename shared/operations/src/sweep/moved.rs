@@ -1,7 +1,7 @@
 //! Properties of a running instance that may change: its network, and its capacity reservation.
 
 use super::{MOVED, Read, SweepReport, Sweeper};
-use crate::lines::Collected;
+use crate::log_lines::Collected;
 use crate::node_class;
 use crate::offers::{learn, shortages};
 use jiff::Timestamp;

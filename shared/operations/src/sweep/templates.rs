@@ -4,7 +4,7 @@
 //! its user data leaves unused templates, and EC2 allows at most 5,000 in a region.
 
 use super::{SweepReport, Sweeper};
-use crate::lines::Collected;
+use crate::log_lines::Collected;
 use jiff::{SignedDuration, Timestamp};
 
 /// How long an unused template is kept. Marks are days, so a launch in progress is at least two marks away.
@@ -12,14 +12,17 @@ const KEPT: SignedDuration = SignedDuration::from_hours(3 * 24);
 /// How often unused templates are looked for, in minutes. Sweeps run once a minute.
 const EVERY: i64 = 60;
 /// The maximum number of templates that one sweep deletes.
-const MOST: usize = 25;
+const MAX_DELETED: usize = 25;
 
 impl Sweeper {
     pub(super) async fn delete_unused_templates(&self, now: Timestamp, report: &mut SweepReport) {
         if !is_due(now) {
             return;
         }
-        match self.cloud.delete_unused_launch_templates(now.saturating_sub(KEPT).unwrap_or(Timestamp::MIN), MOST).await
+        match self
+            .cloud
+            .delete_unused_launch_templates(now.saturating_sub(KEPT).unwrap_or(Timestamp::MIN), MAX_DELETED)
+            .await
         {
             Ok(deleted) => {
                 for name in &deleted {

@@ -99,8 +99,8 @@ async fn drift_waits_for_a_maintenance_window() {
     assert!(why.starts_with("no maintenance window is open, and the next one begins at "), "{why}");
     let blocked = harness.cluster.events_of("DisruptionBlocked");
     // The message of an Event begins with a capital letter.
-    let says_so = |message: &str| message.eq_ignore_ascii_case(&why);
-    assert!(blocked.iter().any(|event| event.object.kind == "Node" && says_so(&event.message)), "{blocked:#?}");
+    let has_reason = |message: &str| message.eq_ignore_ascii_case(&why);
+    assert!(blocked.iter().any(|event| event.object.kind == "Node" && has_reason(&event.message)), "{blocked:#?}");
     harness.cluster.annotate_cluster(MAINTENANCE_WINDOWS, Some("0 0 1 1 * for 1m; * * * * * for 1h"));
     watched(&mut harness, 8).await;
     assert_eq!(harness.cloud.launched(), 2);

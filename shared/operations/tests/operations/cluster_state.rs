@@ -129,7 +129,7 @@ async fn a_buffer_gets_a_node_keeps_it_and_is_refilled() {
     assert_eq!((provisioned.status, provisioned.reason.as_str()), (ConditionStatus::True, "FitsExistingCapacity"));
     assert!(harness.cluster.events().iter().all(|event| event.reason != "Nominated"));
 
-    // Real pods take the room at once, and the buffer is filled up again.
+    // Real pods use the buffer's capacity at once, and the buffer is filled up again.
     harness.cluster.add_pods([pod("web", 1500)]);
     assert_eq!(harness.cluster.bound(), 1);
     harness.until("the buffer is refilled", |harness| harness.cloud.running().len() == 2).await;
@@ -160,7 +160,7 @@ async fn plans_that_ask_for_the_next_are_one_chain() {
 }
 
 #[tokio::test]
-async fn a_buffer_that_cannot_be_resolved_says_why() {
+async fn a_buffer_that_cannot_be_resolved_reports_why() {
     let harness = Harness::new().await;
     add_buffer(&harness, "spare", 1);
     let scalable = json!({ "apiGroup": "apps", "kind": "ReplicaSet", "name": "none" });

@@ -135,7 +135,7 @@ async fn a_drifted_node_is_tainted_replaced_and_drained_in_this_order() {
 }
 
 #[tokio::test]
-async fn the_room_of_a_replacement_is_not_given_away_and_not_launched_twice() {
+async fn the_capacity_of_a_replacement_is_kept_for_its_pods_and_not_launched_twice() {
     let mut harness = running_cluster(1).await;
     drift_until_waiting(&mut harness).await;
     let report = harness.planner().run().await.unwrap();

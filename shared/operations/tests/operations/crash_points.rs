@@ -209,7 +209,7 @@ async fn interrupt_at_the_limit(harness: &mut Harness, when: &str) {
     .await;
 }
 
-/// The NodePool changes, and has no room for another node.
+/// The NodePool changes, and its limit allows no further node.
 async fn be_drifted_at_the_limit(harness: &mut Harness, when: &str) {
     drift(harness);
     harness.queue_wake().await;
@@ -250,7 +250,7 @@ async fn think_again(harness: &mut Harness, when: &str) {
             harness.cluster.remove_all_pods();
             for mut claim in harness.records().await.into_iter().filter(|claim| claim.status.instance.is_none()) {
                 let now = harness.clock.time();
-                nodeless_lifecycle::begin_termination(&mut claim, TerminationReason::Deleted, "by hand", now);
+                nodeless_lifecycle::begin_termination(&mut claim, TerminationReason::Deleted, "by a user", now);
                 harness.claims.update(&claim, None).await.unwrap();
                 harness.wake_claim(&claim.name).await;
             }

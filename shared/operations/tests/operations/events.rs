@@ -66,7 +66,7 @@ async fn a_kept_node_names_its_blocking_pod_and_a_candidate_its_savings() {
 }
 
 #[tokio::test]
-async fn conditions_of_the_nodeclaim_say_how_it_stands_with_disruption() {
+async fn conditions_of_the_nodeclaim_report_its_disruption() {
     let mut harness = running_cluster(1).await;
     keep_promises(&harness).await;
     // Its pods change no more for as long as the NodePool wants.

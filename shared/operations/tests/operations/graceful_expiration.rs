@@ -28,7 +28,7 @@ async fn a_rebalance_recommendation_replaces_the_node_if_enabled() {
     harness.interrupter().run(&event).await.unwrap_err();
     harness.faults.end_outages();
     for _ in 0..2 {
-        assert!(harness.interrupter().run(&event).await.unwrap().is_empty(), "no claim leaves at once");
+        assert!(harness.interrupter().run(&event).await.unwrap().is_empty(), "no claim terminates at once");
     }
     let noted = harness.claims.get(&old.name).await.unwrap().unwrap();
     assert!(noted.has_condition(condition::REBALANCE_RECOMMENDED));

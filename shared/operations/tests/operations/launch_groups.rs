@@ -205,8 +205,12 @@ impl Cloud for Slow {
         self.inner.tag(id, tags).await
     }
 
-    async fn delete_unused_launch_templates(&self, since: Timestamp, most: usize) -> Result<Vec<String>, PortError> {
-        self.inner.delete_unused_launch_templates(since, most).await
+    async fn delete_unused_launch_templates(
+        &self,
+        since: Timestamp,
+        max_count: usize,
+    ) -> Result<Vec<String>, PortError> {
+        self.inner.delete_unused_launch_templates(since, max_count).await
     }
 }
 

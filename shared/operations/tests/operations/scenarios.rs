@@ -101,7 +101,7 @@ async fn a_plan_that_cannot_be_made_is_asked_for_again_a_few_times() {
     }
 }
 
-/// A function is killed at its timeout, and then its message holds up the group.
+/// A function is killed at its timeout, and then its message blocks the group.
 #[tokio::test]
 async fn a_plan_that_would_not_end_in_time_is_reported() {
     let harness = Harness::new().await;
@@ -225,7 +225,7 @@ async fn a_node_pool_reports_why_its_class_is_not_ready() {
 }
 
 #[tokio::test]
-async fn a_claim_names_the_instance_profile_and_says_that_its_instance_is_tagged() {
+async fn a_claim_names_the_instance_profile_and_records_that_its_instance_is_tagged() {
     let mut harness = Harness::new().await;
     let profile = harness.cluster.node_class().status.unwrap().instance_profile;
     harness.cluster.add_pods([pod("web", 1000)]);

@@ -17,14 +17,14 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 /// EC2 that answers CreateFleet only when it is allowed to, and never terminates one of the instances.
-struct Reluctant {
+struct SlowCloud {
     inner: Arc<dyn Cloud>,
     answers: Arc<Semaphore>,
     kept: Option<String>,
 }
 
 #[async_trait]
-impl Cloud for Reluctant {
+impl Cloud for SlowCloud {
     async fn launch(&self, request: LaunchRequest<'_>) -> Result<LaunchOutcome, PortError> {
         self.answers.acquire().await.unwrap().forget();
         self.inner.launch(request).await
@@ -61,14 +61,18 @@ impl Cloud for Reluctant {
         self.inner.tag(id, tags).await
     }
 
-    async fn delete_unused_launch_templates(&self, since: Timestamp, most: usize) -> Result<Vec<String>, PortError> {
-        self.inner.delete_unused_launch_templates(since, most).await
+    async fn delete_unused_launch_templates(
+        &self,
+        since: Timestamp,
+        max_count: usize,
+    ) -> Result<Vec<String>, PortError> {
+        self.inner.delete_unused_launch_templates(since, max_count).await
     }
 }
 
-fn reluctant(harness: &Harness, kept: Option<String>) -> (Reconciler, Arc<Semaphore>) {
+fn slow_cloud(harness: &Harness, kept: Option<String>) -> (Reconciler, Arc<Semaphore>) {
     let answers = Arc::new(Semaphore::new(0));
-    let cloud = Reluctant { inner: Arc::new(harness.cloud.port.clone()), answers: answers.clone(), kept };
+    let cloud = SlowCloud { inner: Arc::new(harness.cloud.port.clone()), answers: answers.clone(), kept };
     let reconciler = Reconciler {
         context: harness.context(),
         claims: harness.ports.claims.clone(),
@@ -158,7 +162,7 @@ async fn a_launch_without_an_answer_holds_up_no_other_claim() {
     harness.cloud.boot();
     harness.cluster.converge();
     later(&harness, 1);
-    let (slow, answers) = reluctant(&harness, None);
+    let (slow, answers) = slow_cloud(&harness, None);
     let running = tokio::spawn(async move { slow.run_shard(message(0)).await });
     // Everything that can be done is done, and then time passes.
     for _ in 0..200 {
@@ -183,7 +187,7 @@ async fn a_claim_whose_steps_do_not_end_is_tried_again() {
     let harness = Harness::new().await;
     harness.cluster.add_pods([pod("web", 1000)]);
     harness.planner().run().await.unwrap();
-    let (slow, _answers) = reluctant(&harness, None);
+    let (slow, _answers) = slow_cloud(&harness, None);
     let running = tokio::spawn(async move { slow.run_shard(message(0)).await });
     for _ in 0..30 {
         for _ in 0..50 {
@@ -200,13 +204,13 @@ async fn a_claim_whose_steps_do_not_end_is_tried_again() {
 async fn instances_are_terminated_together_and_one_that_is_not_holds_up_no_other() {
     let harness = running_cluster(4).await;
     for mut claim in harness.records().await {
-        begin_termination(&mut claim, TerminationReason::Deleted, "by hand", harness.clock.time());
+        begin_termination(&mut claim, TerminationReason::Deleted, "by a user", harness.clock.time());
         claim.phase = Phase::Terminating;
         harness.claims.update(&claim, None).await.unwrap();
         harness.wake_claim(&claim.name).await;
     }
     let kept = harness.cloud.alive()[0].id.clone();
-    let (reconciler, _) = reluctant(&harness, Some(kept.clone()));
+    let (reconciler, _) = slow_cloud(&harness, Some(kept.clone()));
     let done = reconciler.run_shard(message(0)).await.unwrap();
     let states =
         |harness: &Harness| harness.cloud.alive().into_iter().map(|it| (it.id, it.state)).collect::<BTreeMap<_, _>>();

@@ -48,7 +48,7 @@ async fn a_static_pool_has_just_as_many_nodes_as_it_should() {
     let report = harness.planner().run().await.unwrap();
     assert!(report.unschedulable[0].1.contains("fixed number of replicas"), "{:?}", report.unschedulable);
 
-    // More replicas: the pod that waits gets the room. Fewer: the empty node goes first.
+    // More replicas: the pending pod gets a node. Fewer: the empty node is removed first.
     set_replicas(&harness, 5);
     converge(&mut harness, 5).await;
     check_nodes(&harness, 5, "after growing").await;
@@ -298,7 +298,7 @@ async fn a_sleeping_pool_has_no_nodes_and_comes_back() {
     check_nodes(&harness, 2, "before").await;
     let launched = harness.cloud.launched();
     harness.minutes(8).await;
-    // The PodDisruptionBudget holds one drain up; the other node goes, and its pod has to wait.
+    // The PodDisruptionBudget blocks one drain; the other node is terminated, and its pod has to wait.
     assert_eq!((harness.cloud.alive().len(), harness.cluster.bound()), (1, 1));
     let scheduled_off = |claim: &NodeClaim| {
         claim.status.termination.as_ref().is_some_and(|end| end.reason == TerminationReason::ScheduledOff)

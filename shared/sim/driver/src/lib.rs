@@ -10,7 +10,7 @@
 
 mod driver;
 pub mod invariants;
-mod lines;
+mod log_lines;
 pub mod scenarios;
 pub mod simulation;
 

@@ -156,7 +156,7 @@ fn make_buffer(driver: &Driver, replicas: u32) {
 }
 
 #[test]
-fn nodes_that_hold_room_for_a_buffer_are_consolidated_and_the_room_stays() {
+fn nodes_with_the_capacity_of_a_buffer_are_consolidated_and_the_capacity_stays() {
     let mut driver = start();
     driver.advance_to(within(&driver, 5)).unwrap();
     make_buffer(&driver, 2);

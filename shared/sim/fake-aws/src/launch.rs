@@ -273,7 +273,7 @@ impl State {
             let plain = error.message.is_empty() && error.code == "InsufficientInstanceCapacity";
             return Err(if plain { no_capacity(&plan.offering) } else { error.clone() });
         }
-        let quota = self.room_in_quota(&plan.offering)?;
+        let quota = self.machines_left_in_quota(&plan.offering)?;
         let scarce = self.faults.scarce.iter().filter(|(pattern, _)| pattern.matches(&plan.offering));
         let limits = scarce.map(|(_, left)| *left).chain(self.capacity.get(&plan.offering).copied()).chain(quota);
         match limits.min() {

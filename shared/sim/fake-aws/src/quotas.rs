@@ -64,8 +64,8 @@ impl State {
         if self.reservation(plan)?.is_some() {
             return Ok(());
         }
-        match self.room_in_quota(&plan.offering)? {
-            Some(room) if room < u64::from(machines) => Err(self.quota_exceeded(&plan.offering)),
+        match self.machines_left_in_quota(&plan.offering)? {
+            Some(left) if left < u64::from(machines) => Err(self.quota_exceeded(&plan.offering)),
             _ => Ok(()),
         }
     }
@@ -73,11 +73,11 @@ impl State {
     /// How many more machines of an offering the quotas allow; `None` without a quota.
     ///
     /// # Errors
-    /// EC2's own, if there is room for none.
-    pub(super) fn room_in_quota(&self, offering: &Offering) -> Result<Option<u64>, Ec2Error> {
+    /// EC2's own, if the quota allows none.
+    pub(super) fn machines_left_in_quota(&self, offering: &Offering) -> Result<Option<u64>, Ec2Error> {
         let Some((family, quota)) = self.quota(offering) else { return Ok(None) };
-        let room = quota.saturating_sub(self.used_vcpus(offering.capacity_type, family));
-        match room.checked_div(self.vcpus(&offering.instance_type)) {
+        let vcpus_left = quota.saturating_sub(self.used_vcpus(offering.capacity_type, family));
+        match vcpus_left.checked_div(self.vcpus(&offering.instance_type)) {
             Some(0) => Err(self.quota_exceeded(offering)),
             machines => Ok(machines),
         }

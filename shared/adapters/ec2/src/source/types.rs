@@ -37,7 +37,7 @@ pub(super) async fn read(client: &Client) -> Result<Region, PortError> {
     ];
     match counts.into_iter().find(|(_, count)| *count == 0) {
         Some((operation, _)) => {
-            let message = "EC2 listed none; the stored catalog stays in force, and the next refresh asks again";
+            let message = "EC2 listed none; the stored catalog is still used, and the next refresh reads them again";
             Err(PortError::new(ErrorKind::Unavailable, operation, message))
         }
         None => Ok(region),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn cards_stand_in_for_what_is_not_known_of_a_type() {
+    fn unknown_limits_of_a_type_are_derived_from_its_cards() {
         let known = Facts::embedded().unwrap();
         let region = || Region {
             zones: known.zones.clone(),

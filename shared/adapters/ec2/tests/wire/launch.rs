@@ -487,7 +487,7 @@ async fn of_several_subnets_in_a_zone_the_one_with_the_most_free_addresses_now_i
     assert_eq!(in_a.len(), 2);
     let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
     let cloud = world.cloud();
-    // Since the class was resolved, the one that was the roomiest has filled up.
+    // Since the class was resolved, the one with the most free addresses has filled up.
     world.ec2.change_account(|account| {
         account.subnets.iter_mut().find(|subnet| subnet.id == in_a[0]).unwrap().free_addresses = 3;
     });

@@ -22,9 +22,9 @@ const NAMED: usize = 5;
 /// functions run.
 ///
 /// # Errors
-/// When the API server rejects a request, or objects still exist after `patience`. A repeated call continues.
-pub async fn remove_nodes(connection: &Connection, patience: Duration) -> Result<Report, InstallError> {
-    let deadline = Instant::now() + patience;
+/// When the API server rejects a request, or objects still exist after `timeout`. A repeated call continues.
+pub async fn remove_nodes(connection: &Connection, timeout: Duration) -> Result<Report, InstallError> {
+    let deadline = Instant::now() + timeout;
     let mut steps = Vec::new();
     for resource in [NODE_POOLS, NODE_CLAIMS, NODE_CLASSES] {
         if definition(connection, &resource).await?.is_none() {

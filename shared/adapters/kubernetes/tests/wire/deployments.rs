@@ -78,7 +78,7 @@ async fn the_deployment_of_a_replica_set_is_read_and_changed() {
 }
 
 #[tokio::test]
-async fn a_denied_change_says_which_optional_role_grants_it() {
+async fn a_denied_change_names_the_optional_role_that_grants_it() {
     let world = World::installed().await;
     create(&world);
     let message = "deployments.apps \"web\" is forbidden: User \"lifecycle\" cannot patch resource \"deployments\" in API group \"apps\" \

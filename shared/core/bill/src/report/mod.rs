@@ -8,7 +8,7 @@ pub use csv::csv;
 pub use rows::{By, ByError, Costs, IDLE, LEAVING, Period, Row, STARTING};
 pub use totals::{Consolidated, Interrupted, Reserved, Spot, Totals};
 
-use crate::budget::{Budget, Warning};
+use crate::cost_budget::{Budget, Warning};
 use crate::hour::HourRecord;
 use crate::open::Open;
 use jiff::{SignedDuration, Timestamp};

@@ -1,4 +1,4 @@
-//! Settings of EC2NodeClasses, with figures that were computed by hand.
+//! Settings of EC2NodeClasses, with figures that were computed manually.
 
 use jiff::Timestamp;
 use nodeless_model::resources::name;

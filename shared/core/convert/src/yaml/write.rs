@@ -165,11 +165,11 @@ fn inline(scalar: &Scalar, indent: usize, comment: Option<&str>, text: &mut Stri
 /// The header of a scalar in literal style, if it is written so.
 fn literal(scalar: &Scalar) -> Option<&'static str> {
     let text = &scalar.text;
-    let wanted =
+    let multiline =
         scalar.form == Form::Block || (scalar.form == Form::Text && text.trim_end_matches('\n').contains('\n'));
     let first = text.chars().next()?;
     let printable = text.chars().all(|character| character == '\n' || character == '\t' || !character.is_control());
-    if !wanted || !printable || first.is_whitespace() || text.contains('\u{feff}') {
+    if !multiline || !printable || first.is_whitespace() || text.contains('\u{feff}') {
         return None;
     }
     Some(match text.len() - text.trim_end_matches('\n').len() {

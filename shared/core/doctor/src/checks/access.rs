@@ -38,7 +38,7 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
             return findings.push(Finding::not_checked(
                 Check::Access,
                 why,
-                "check that `aws eks describe-cluster --name NAME --query cluster.accessConfig` says API or API_AND_CONFIG_MAP, and that \
+                "check that `aws eks describe-cluster --name NAME --query cluster.accessConfig` reports API or API_AND_CONFIG_MAP, and that \
                  `aws eks list-access-entries --cluster-name NAME` lists the role of each EC2NodeClass",
             ));
         }

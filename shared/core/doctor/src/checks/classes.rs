@@ -27,7 +27,7 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
 
 fn conditions(object: &str, class: &EC2NodeClass, status: &EC2NodeClassStatus, findings: &mut Vec<Finding>) {
     let of_parts = status.conditions.iter().filter(|condition| condition.type_ != "Ready");
-    // What only awaits another condition says nothing of its own.
+    // A condition that only awaits another one is not a finding of its own.
     let own = of_parts.filter(|condition| condition.reason != "DependenciesNotReady");
     let mut bad = own.filter(|condition| condition.status != ConditionStatus::True).peekable();
     let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready");

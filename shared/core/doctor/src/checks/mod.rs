@@ -1,11 +1,11 @@
 //! The checks, each a function of the facts.
 
 mod access;
-mod budgets;
 mod classes;
 mod definitions;
 mod karpenter;
 mod objects;
+mod pod_disruption_budgets;
 mod pools;
 mod quotas;
 mod surges;
@@ -23,7 +23,7 @@ pub(crate) fn all(facts: &Facts) -> Vec<Finding> {
         classes::check,
         pools::check,
         quotas::check,
-        budgets::check,
+        pod_disruption_budgets::check,
         surges::check,
     ];
     let mut findings = Vec::new();

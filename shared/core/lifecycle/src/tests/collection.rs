@@ -78,7 +78,7 @@ fn a_node_that_was_recognised_is_never_terminated_but_adopted() {
     assert_eq!((claim.node_pool.as_str(), claim.node_class.as_str()), ("default", "default"));
     assert_eq!(claim.status.instance.as_ref().unwrap().id, "i-2");
     assert_eq!(claim.spec.annotations[labels::NODE_POOL_HASH], "123", "or it would look drifted");
-    assert_eq!(claim.spec.taints.len(), 1, "the taint of a disruption is no wish");
+    assert_eq!(claim.spec.taints.len(), 1, "the taint of a disruption is not copied to the spec");
     assert_eq!(claim.spec.expire_after, None);
     assert!(claim.has_condition(condition::READY));
     assert_eq!(found(&all, 0), result, "the same each time");

@@ -26,7 +26,7 @@ fn shares(owners: &Owners, ids: &[&str]) -> String {
 const ALL: [&str; 4] = ["i-a", "i-b", "i-c", "i-d"];
 
 #[test]
-fn whatever_is_listed_when_no_instance_changes_hands() {
+fn no_instance_changes_its_owner_whatever_is_listed_when() {
     // Each order in which a list of four instances can grow.
     let mut orders = vec![vec![]];
     for _ in 0..4 {

@@ -28,7 +28,7 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 fn settings() -> Settings {
-    Settings::new("town")
+    Settings::new("example")
 }
 
 /// A claim as the planner writes it at time 0: the second of a group of three.
@@ -170,7 +170,7 @@ fn all_is_well() -> Observation {
     let mut tagged = instance("i-1", InstanceState::Running);
     tagged.tags.extend([
         (labels::NODE_CLAIM_TAG.into(), "default-bbbbb".into()),
-        (labels::CLUSTER_NAME_TAG.into(), "town".into()),
+        (labels::CLUSTER_NAME_TAG.into(), "example".into()),
         ("Name".into(), "node-1".into()),
     ]);
     Observation {

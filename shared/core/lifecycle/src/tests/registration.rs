@@ -140,7 +140,7 @@ fn an_instance_is_tagged_once_it_has_a_node_and_a_name_of_the_users_is_kept() {
     };
     let given = tags(&bare).unwrap();
     assert_eq!(given[labels::NODE_CLAIM_TAG], "default-bbbbb");
-    assert_eq!((given["Name"].as_str(), given[labels::CLUSTER_NAME_TAG].as_str()), ("node-1", "town"));
+    assert_eq!((given["Name"].as_str(), given[labels::CLUSTER_NAME_TAG].as_str()), ("node-1", "example"));
     bare.tags.insert("Name".into(), "mine".into());
     assert!(!tags(&bare).unwrap().contains_key("Name"));
     bare.tags.extend(given.into_iter().filter(|(key, _)| key != "Name"));
@@ -148,7 +148,7 @@ fn an_instance_is_tagged_once_it_has_a_node_and_a_name_of_the_users_is_kept() {
 }
 
 #[test]
-fn a_claim_says_that_its_instance_is_tagged_once_it_is() {
+fn a_claim_records_that_its_instance_is_tagged_once_it_is() {
     let claim = claim(Phase::Registered);
     let bare = Seen::Known(Some(instance("i-1", InstanceState::Running)));
     let next = step(&claim, &Observation { instance: bare, ..all_is_well() }, at(30), &settings());

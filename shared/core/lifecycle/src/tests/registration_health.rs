@@ -63,7 +63,7 @@ fn what_joins_where_all_join_is_not_written() {
 }
 
 #[test]
-fn a_change_of_either_object_begins_anew_and_older_claims_say_nothing() {
+fn a_change_of_either_object_begins_anew_and_older_claims_do_not_count() {
     for changed in [described(2, 1), described(1, 2), Described { node_pool_uid: "another".into(), ..described(1, 1) }]
     {
         let mut health = RegistrationHealth::taken_over(described(1, 1), unhealthy("no"));
@@ -93,7 +93,7 @@ fn what_was_taken_over_is_counted_alike_and_outlived() {
 }
 
 #[test]
-fn steps_that_join_or_give_up_say_something_and_no_others() {
+fn only_steps_that_join_or_give_up_are_counted() {
     let up = claim(Phase::Launched);
     let joined = NodeClaim { phase: Phase::Registered, ..up.clone() };
     assert_eq!(Registration::of(&up, &joined), Some(Registration::Joined));

@@ -161,7 +161,7 @@ fn what_cannot_bring_a_successor_first_is_refused_with_the_reason() {
         let first = next(&leaving(Phase::Draining), &seen(asking_pod("restart"), deployment, vec![]), 1);
         assert!(evicts(&first) && change(&first).is_none(), "{:?}", first.effects);
         assert!(warning(&first).unwrap().contains(expected), "{:?}", warning(&first));
-        assert!(first.claim.status.surges.is_empty(), "it is judged anew when the Deployment is changed");
+        assert!(first.claim.status.surges.is_empty(), "it is evaluated again when the Deployment is changed");
     }
     let first = next(&leaving(Phase::Draining), &seen(asking_pod("scale"), recreate, vec![]), 1);
     assert!(matches!(change(&first), Some(DeploymentChange::Raise(_))), "the template does not change");
@@ -268,10 +268,10 @@ fn the_wait_ends() {
     let late = next(&claim, &observed, 601);
     assert!(evicts(&late) && warning(&late).unwrap().contains("1970-01-01T00:10:01Z"), "{:?}", late.events);
     // With a termination grace period, the pod may take that long.
-    let mut patient = claim;
-    patient.status.termination.as_mut().unwrap().deadline = Some(at(7200));
-    assert!(!evicts(&next(&patient, &observed, 7100)));
-    let forced = next(&patient, &observed, 7171);
+    let mut later_deadline = claim;
+    later_deadline.status.termination.as_mut().unwrap().deadline = Some(at(7200));
+    assert!(!evicts(&next(&later_deadline, &observed, 7100)));
+    let forced = next(&later_deadline, &observed, 7171);
     assert!(matches!(forced.effects.first(), Some(Effect::DeletePod { .. })), "{:?}", forced.effects);
 }
 

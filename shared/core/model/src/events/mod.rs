@@ -24,7 +24,7 @@ pub const DEDUPE_TIMEOUT: Duration = Duration::from_mins(5);
 /// How long it is not published again why a node stays that could be consolidated or repaired, as in Karpenter.
 const DEDUPE_TIMEOUT_OF_NODES: Duration = Duration::from_mins(15);
 
-/// The reason of Events about what holds up voluntary disruption.
+/// The reason of Events about what blocks voluntary disruption.
 const DISRUPTION_BLOCKED: &str = "DisruptionBlocked";
 /// The reason of Events about nodes whose pods are moved.
 const DISRUPTION_TERMINATING: &str = "DisruptionTerminating";

@@ -96,7 +96,7 @@ pub fn awaiting_volume_detachment(node: impl Into<ObjectRef>, message: &str) -> 
     normal(node, "AwaitingVolumeDetachment", message)
 }
 
-/// On a Node: what holds up its drain.
+/// On a Node: what blocks its drain.
 #[must_use]
 pub fn failed_draining(node: impl Into<ObjectRef>, message: &str) -> ObjectEvent {
     warning(node, "FailedDraining", message)

@@ -135,7 +135,7 @@ impl<'a> ClaimsNow<'a> {
 }
 
 /// A command in this plan.
-pub(in crate::plan) struct Walk {
+pub(in crate::plan) struct CommandRun {
     record: CommandRecord,
     at: At,
     steps: u32,
@@ -183,7 +183,7 @@ enum Change {
     Terminated(NodeClaim),
 }
 
-impl Walk {
+impl CommandRun {
     /// Advances a command as many steps as possible.
     pub(in crate::plan) fn advance(record: CommandRecord) -> Self {
         Self { record, at: At::Step, steps: 0, outcome: Outcome::default() }
@@ -216,7 +216,7 @@ impl Walk {
                 At::Confirm(due) => self.confirm(due, now),
                 At::RollBack(why) => self.roll_back(why, now),
                 At::End(stated) => self.end(stated),
-                At::Wait(why) => self.say_that_it_waits(why),
+                At::Wait(why) => self.report_wait(why),
                 At::Confirming(_) | At::Stepping(_) | At::RollingBack(_) | At::Ending | At::Over => return None,
             };
             if !actions.is_empty() {
@@ -287,7 +287,7 @@ impl Walk {
         stated
     }
 
-    fn say_that_it_waits(&mut self, why: String) -> Vec<Action> {
+    fn report_wait(&mut self, why: String) -> Vec<Action> {
         let command = self.record.command.id.clone();
         self.outcome.report.problems.push(format!("command {command}: {why}"));
         self.outcome.report.wait_at_most(SOON);
@@ -490,7 +490,7 @@ mod tests {
     }
 
     /// The kinds of all actions of the command, assuming that each succeeds.
-    fn walked(unfinished: Option<&str>) -> Vec<String> {
+    fn actions_of_a_run(unfinished: Option<&str>) -> Vec<String> {
         let catalog = Catalog::synthetic(1, CatalogFacts::embedded().unwrap());
         let mut snapshot = Snapshot::bare(Timestamp::UNIX_EPOCH, Arc::new(catalog));
         snapshot.claims = vec![taken()];
@@ -511,9 +511,9 @@ mod tests {
             Begun::Decided(deciding) => deciding.decided(None).go_on(&[]),
         };
         let mut names = crate::names::Names::new(String::new(), BTreeSet::new());
-        let mut walk = going_on.turn(&facts.commands.records[0], &mut names).unwrap();
+        let mut run = going_on.turn(&facts.commands.records[0], &mut names).unwrap();
         let (mut kinds, mut written) = (Vec::new(), Vec::new());
-        while let Some(batch) = walk.next(&mut going_on.now, &written) {
+        while let Some(batch) = run.next(&mut going_on.now, &written) {
             written = batch.actions.iter().map(|_| Written::Version(8)).collect();
             kinds.extend(batch.actions.iter().map(|action| format!("{action:?}")));
         }
@@ -523,7 +523,7 @@ mod tests {
     #[test]
     fn nothing_is_evicted_on_an_unfinished_picture() {
         let ends = |kinds: &[String]| kinds.iter().any(|kind| kind.starts_with("ChangeClaim"));
-        assert!(ends(&walked(None)), "{:?}", walked(None));
-        assert_eq!(walked(Some("3 pods were left for the next plan")), Vec::<String>::new());
+        assert!(ends(&actions_of_a_run(None)), "{:?}", actions_of_a_run(None));
+        assert_eq!(actions_of_a_run(Some("3 pods were left for the next plan")), Vec::<String>::new());
     }
 }

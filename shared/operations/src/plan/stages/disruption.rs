@@ -1,6 +1,6 @@
 //! Voluntary disruption: proposed on one snapshot of the cluster, and executed once a later snapshot has validated it.
 
-use super::command_steps::{ClaimsNow, Walk, put};
+use super::command_steps::{ClaimsNow, CommandRun, put};
 use crate::names::Names;
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
 use crate::plan::churn::Breaker;
@@ -107,8 +107,8 @@ impl<'a> Deciding<'a> {
     /// does not pay for it.
     pub(in crate::plan) fn needs_churn(&self) -> bool {
         let now = self.facts.snapshot.now;
-        let ripe = |record: &CommandRecord| record.phase == CommandPhase::Proposed && record.ripe_in(now).is_zero();
-        !self.decision.commands.is_empty() || self.facts.commands.records.iter().any(ripe)
+        let due = |record: &CommandRecord| record.phase == CommandPhase::Proposed && record.ripe_in(now).is_zero();
+        !self.decision.commands.is_empty() || self.facts.commands.records.iter().any(due)
     }
 
     /// The same, given the disruption of the last hour, if it matters: nothing is decided for a NodePool where disruption has
@@ -226,9 +226,9 @@ impl<'a> Decided<'a> {
                     actions.extend(put(&record).into_iter().skip(1));
                 }
                 Some(why) => {
-                    let mut walk = Walk::wait(record, why.to_owned());
-                    actions.extend(walk.next(&mut now, &[]).into_iter().flat_map(|batch| batch.actions));
-                    outcome.add(walk.outcome);
+                    let mut run = CommandRun::wait(record, why.to_owned());
+                    actions.extend(run.next(&mut now, &[]).into_iter().flat_map(|batch| batch.actions));
+                    outcome.add(run.outcome);
                 }
             }
         }
@@ -263,9 +263,9 @@ impl<'a> GoingOn<'a> {
     }
 
     /// The result of a command in this plan; nothing if it only waits.
-    pub(in crate::plan) fn turn(&mut self, record: &CommandRecord, names: &mut Names) -> Option<Walk> {
+    pub(in crate::plan) fn turn(&mut self, record: &CommandRecord, names: &mut Names) -> Option<CommandRun> {
         if record.phase != CommandPhase::Proposed {
-            return Some(Walk::advance(record.clone()));
+            return Some(CommandRun::advance(record.clone()));
         }
         if !self.decides {
             return None;
@@ -287,12 +287,12 @@ impl<'a> GoingOn<'a> {
         };
         Some(match confirmed {
             Ok(confirmed) => match self.now.breaker.due(&confirmed.command, now) {
-                Ok(due) => Walk::carry_out(confirmed, due),
-                Err(why) => Walk::wait(record.clone(), why),
+                Ok(due) => CommandRun::carry_out(confirmed, due),
+                Err(why) => CommandRun::wait(record.clone(), why),
             },
             Err(why) => {
                 self.outcome.events.extend(NodeEvents::new(self.cluster_state).rejected(&record.command, &why));
-                Walk::drop(record.clone())
+                CommandRun::drop(record.clone())
             }
         })
     }

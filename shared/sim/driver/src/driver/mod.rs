@@ -17,7 +17,7 @@ mod terraform;
 pub use functions::{Functions, Outcome};
 pub use schedule::Schedule;
 
-use crate::lines::{InjectedFailure, OperationFailed};
+use crate::log_lines::{InjectedFailure, OperationFailed};
 use deliveries::{Deliveries, Delivery};
 use futures::stream::{FuturesUnordered, Stream as _};
 use invocation::Invocation;
@@ -294,8 +294,8 @@ impl Driver {
             }
         }
         self.watch(now);
-        let ripe: Vec<Work> = self.later.iter().filter(|(_, at)| **at <= now).map(|(work, _)| work.clone()).collect();
-        for work in ripe {
+        let due: Vec<Work> = self.later.iter().filter(|(_, at)| **at <= now).map(|(work, _)| work.clone()).collect();
+        for work in due {
             self.later.remove(&work);
             self.due.insert(work);
         }

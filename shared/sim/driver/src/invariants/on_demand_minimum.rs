@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How long after nodes are lost otherwise than by a command a decision may still be carried out that was made before.
-const SETTLES: SignedDuration = SignedDuration::from_mins(5);
+const CONVERGES_WITHIN: SignedDuration = SignedDuration::from_mins(5);
 
 /// A NodePool, as last observed.
 #[derive(Debug)]
@@ -56,8 +56,8 @@ impl OnDemandChecks {
                 nodes.iter().any(|(claim, on_demand)| before.nodes.get(claim).is_some_and(|was| was != on_demand));
             let removed: Vec<&String> = gone.map(|(claim, _)| claim).collect();
             let changed = if lost || other { now } else { before.changed };
-            let settled = now.duration_since(changed) > SETTLES;
-            if settled && !removed.is_empty() && missing > before.missing {
+            let converged = now.duration_since(changed) > CONVERGES_WITHIN;
+            if converged && !removed.is_empty() && missing > before.missing {
                 wrong.push(format!(
                     "voluntary disruption of {removed:?} leaves NodePool {name} below its minimum on demand of {text}"
                 ));

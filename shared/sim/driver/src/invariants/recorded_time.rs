@@ -15,7 +15,7 @@ const EXACT: f64 = 2.0;
 /// The time of an instance.
 #[derive(Clone, Debug)]
 struct Life {
-    /// When EC2 launched it, and since when its claim says so. The claim of an adopted instance is written much later.
+    /// When EC2 launched it, and since when its claim records it. The claim of an adopted instance is written much later.
     launched: Timestamp,
     claimed: Timestamp,
     /// When EC2 began to terminate it, if it has.

@@ -121,7 +121,7 @@ fn a_full_subnet_is_an_error_of_its_overrides_only() {
 }
 
 #[test]
-fn overrides_that_cannot_work_say_why_when_nothing_else_suffices() {
+fn overrides_that_cannot_work_report_why_when_nothing_else_suffices() {
     let ec2 = ec2();
     let mut request = fleet(&["m6g.large", "x9.large"], "on-demand", "lowest-price", 1);
     let (_, errors) = bought(&ec2, &request);

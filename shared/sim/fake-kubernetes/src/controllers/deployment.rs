@@ -118,7 +118,7 @@ fn create_set(api: &ApiServer, deployment: &Value, old: &[&Arc<Value>]) -> Resul
         replicas(deployment)
     } else {
         // As many as the surge allows in addition to the old ones; the next step continues from there.
-        room_to_grow(deployment, old.iter().map(|set| replicas(set)).sum()).min(replicas(deployment))
+        allowed_growth(deployment, old.iter().map(|set| replicas(set)).sum()).min(replicas(deployment))
     };
     let set = json!({
         "apiVersion": "apps/v1", "kind": "ReplicaSet",
@@ -135,7 +135,7 @@ fn create_set(api: &ApiServer, deployment: &Value, old: &[&Arc<Value>]) -> Resul
     create(api, &REPLICA_SETS, set)
 }
 
-fn room_to_grow(deployment: &Value, total: i64) -> i64 {
+fn allowed_growth(deployment: &Value, total: i64) -> i64 {
     let (surge, _) = surge_and_unavailable(&deployment["spec"]["strategy"]["rollingUpdate"], replicas(deployment));
     (replicas(deployment) + surge - total).max(0)
 }
@@ -196,7 +196,7 @@ fn roll(api: &ApiServer, deployment: &Value, new: &Value, old: &[&Arc<Value>], p
     if present > desired {
         return scale(api, new, desired);
     }
-    let grown = present + room_to_grow(deployment, old_total + present).min(desired - present);
+    let grown = present + allowed_growth(deployment, old_total + present).min(desired - present);
     scale(api, new, grown)?;
     // Unavailable pods do not count against the budget, so old pods that never became available are deleted first.
     let (_, unavailable) = surge_and_unavailable(&deployment["spec"]["strategy"]["rollingUpdate"], desired);

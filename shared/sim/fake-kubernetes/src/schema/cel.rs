@@ -113,7 +113,7 @@ fn check_rule(rule: &Value, in_list: bool) -> Result<(), String> {
     let program = Program::compile(text).map_err(|error| format!("the rule {text:?} cannot be parsed: {error}"))?;
     let references = program.references();
     if in_list && references.has_variable("oldSelf") {
-        return Err(format!("the rule {text:?} speaks of oldSelf within a list, which is not supported"));
+        return Err(format!("the rule {text:?} refers to oldSelf within a list, which is not supported"));
     }
     let named = |name: &&&str| name.starts_with(|first: char| first.is_ascii_alphabetic());
     if let Some(unknown) = references.functions().iter().filter(named).find(|name| !FUNCTIONS.contains(name)) {

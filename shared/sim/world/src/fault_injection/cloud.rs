@@ -97,8 +97,12 @@ impl Cloud for FaultyCloud {
         self.fault_injection.write("cloud tag", id.to_owned(), |()| true, self.inner.tag(id, tags)).await
     }
 
-    async fn delete_unused_launch_templates(&self, since: Timestamp, most: usize) -> Result<Vec<String>, PortError> {
-        let call = self.inner.delete_unused_launch_templates(since, most);
+    async fn delete_unused_launch_templates(
+        &self,
+        since: Timestamp,
+        max_count: usize,
+    ) -> Result<Vec<String>, PortError> {
+        let call = self.inner.delete_unused_launch_templates(since, max_count);
         self.fault_injection
             .write("cloud delete launch templates", String::new(), |names| !names.is_empty(), call)
             .await

@@ -165,7 +165,7 @@ impl Cloud for MemoryCloud {
         const OPERATION: &str = "EC2 CreateFleet";
         let subnets = self.ec2.account().subnets;
         let free = subnets.into_iter().map(|subnet| (subnet.id, i64::from(subnet.free_addresses))).collect();
-        let class = fleet::roomiest_first(request.node_class, &free);
+        let class = fleet::most_free_first(request.node_class, &free);
         let request = LaunchRequest { node_class: &class, ..request };
         let plan = fleet::plan(request.node_class, request.claim, request.candidates)
             .map_err(|error| PortError::new(ErrorKind::Invalid, OPERATION, error.to_string()))?;
@@ -273,7 +273,11 @@ impl Cloud for MemoryCloud {
         self.change_tags(id, tags)
     }
 
-    async fn delete_unused_launch_templates(&self, since: Timestamp, most: usize) -> Result<Vec<String>, PortError> {
+    async fn delete_unused_launch_templates(
+        &self,
+        since: Timestamp,
+        max_count: usize,
+    ) -> Result<Vec<String>, PortError> {
         let since = since.strftime("%Y-%m-%d").to_string();
         let filter = Filter::new(&format!("tag:{}", labels::CLUSTER_NAME_TAG), [self.cluster.name.as_str()]);
         let describe = Describe { filters: vec![filter], ..Describe::default() };
@@ -285,7 +289,7 @@ impl Cloud for MemoryCloud {
             let ours = template.name.starts_with(TEMPLATE_PREFIX);
             ours && template.tags.get(LAST_USED_TAG).is_some_and(|day| *day < since)
         };
-        for template in found.iter().filter(unused).take(most) {
+        for template in found.iter().filter(unused).take(max_count) {
             delete_template(&self.ec2, &template.id)?;
             deleted.push(template.name.clone());
         }

@@ -4,7 +4,7 @@ use nodeless_model::Quantity;
 use std::collections::BTreeMap;
 
 /// The maximum default difference of a machine from the estimate, in thousandths.
-const MOST: i64 = 15;
+const MAX_DIFFERENCE: i64 = 15;
 
 /// By how much the memory that nodes report differs from the estimate for their instance type. As in EC2, some types have more
 /// memory and some less.
@@ -27,7 +27,7 @@ impl RealMemory {
 /// A difference that depends on the name only.
 fn usual(instance_type: &str) -> i64 {
     let sum = instance_type.bytes().fold(7_i64, |sum, letter| (sum * 31 + i64::from(letter)) % 100_003);
-    sum % (2 * MOST + 1) - MOST
+    sum % (2 * MAX_DIFFERENCE + 1) - MAX_DIFFERENCE
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ pub const BUDGET: &str = "nodeless.sh/dollars-per-month";
 /// The budget in the annotations of an object; `None` without one.
 ///
 /// # Errors
-/// If the value is not a positive number. The text says what to do.
+/// If the value is not a positive number. The message states what to do.
 pub fn dollars_per_month(annotations: &StringMap) -> Result<Option<f64>, String> {
     let Some(text) = annotations.get(BUDGET) else { return Ok(None) };
     match text.parse::<f64>() {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn it_warns_before_it_is_exceeded_and_says_which() {
+    fn it_warns_before_it_is_exceeded_and_names_the_budget() {
         let of = |this_month, at_this_pace| Budget { dollars_per_month: 100.0, this_month, at_this_pace };
         assert_eq!((of(50.0, 100.0).warning(), of(50.0, 100.0).message()), (None, None));
         assert_eq!(of(50.0, 100.01).warning(), Some(Warning::AtThisPace));
