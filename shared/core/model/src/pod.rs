@@ -10,6 +10,12 @@ use serde::{Deserialize, Serialize};
 /// How long after its grace period a pod counts as stuck, because it has no kubelet any more that would end it.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
+/// Whether a pod with this deletionTimestamp, the end of its grace period, is stuck: no drain waits for it any longer.
+#[must_use]
+pub fn is_stuck(deletion_timestamp: Option<Timestamp>, now: Timestamp) -> bool {
+    deletion_timestamp.is_some_and(|end| now.duration_since(end) > STUCK_AFTER)
+}
+
 /// A pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -252,8 +258,13 @@ impl Pod {
     /// that have ended, and pods whose kubelet does not end them within a minute after their grace period.
     #[must_use]
     pub fn holds_drain(&self, now: Timestamp) -> bool {
-        let is_stuck = self.deletion_timestamp.is_some_and(|end| now.duration_since(end) > STUCK_AFTER);
-        !(is_stuck || self.is_terminal() || self.is_owned_by_node() || self.tolerates_disruption())
+        !(self.is_left_by_drains() || is_stuck(self.deletion_timestamp, now))
+    }
+
+    /// Whether a drain leaves it on its node: pods that tolerate the taint of a drain, static pods, and pods that have ended.
+    #[must_use]
+    pub fn is_left_by_drains(&self) -> bool {
+        self.is_terminal() || self.is_owned_by_node() || self.tolerates_disruption()
     }
 
     /// Whether the pod asks to run on no node of a NodePool: whichever term of its node affinity is met, nodes with the label

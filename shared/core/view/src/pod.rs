@@ -1,13 +1,10 @@
 //! Pods.
 
 use crate::amount::Amount;
-use jiff::{SignedDuration, Timestamp};
-use nodeless_model::pod::{PodPhase, Protection};
+use jiff::Timestamp;
+use nodeless_model::pod::{PodPhase, Protection, is_stuck};
 use nodeless_model::{Pod, StringMap};
 use serde::{Deserialize, Serialize};
-
-/// How long after its grace period a pod counts as stuck, as for a drain of nodeless.
-const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
 /// A pod that has not ended.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -73,7 +70,7 @@ impl PodFacts {
             terminating: pod.is_terminating(),
             created: pod.created,
             ends: pod.deletion_timestamp,
-            stays: pod.is_owned_by_node() || pod.tolerates_disruption(),
+            stays: pod.is_left_by_drains(),
             guard,
             unscheduled: unscheduled.filter(|_| pod.node_name.is_none()),
             namespace: pod.namespace,
@@ -92,8 +89,7 @@ impl PodFacts {
 
     /// Whether the drain of its node waits for it.
     pub(crate) fn holds_drain(&self, now: Timestamp) -> bool {
-        let is_stuck = self.ends.is_some_and(|end| now.duration_since(end) > STUCK_AFTER);
-        !(is_stuck || self.stays)
+        !(self.stays || is_stuck(self.ends, now))
     }
 
     /// Whether `karpenter.sh/do-not-disrupt` protects it now.
@@ -133,5 +129,34 @@ impl Messages {
     pub(crate) fn unscheduled(self) -> Option<String> {
         let scheduled = |one: &Message| one.kind == "PodScheduled" && one.status == "False";
         self.status.conditions.into_iter().find(scheduled)?.message
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodeless_model::Toleration;
+    use nodeless_model::taint::TolerationOperator;
+
+    #[test]
+    fn a_drain_waits_for_the_pods_that_lifecycle_waits_for() {
+        let now = Timestamp::from_second(1000).unwrap();
+        let everything = Toleration { operator: TolerationOperator::Exists, ..Toleration::default() };
+        let pods = [
+            Pod::default(),
+            Pod { owner_kind: Some("Node".into()), ..Pod::default() },
+            Pod { tolerations: vec![everything], ..Pod::default() },
+        ];
+        let ends = [None, Some(940), Some(939)].map(|end| end.map(|end| Timestamp::from_second(end).unwrap()));
+        let mut waits = Vec::new();
+        for pod in &pods {
+            for deletion_timestamp in ends {
+                let pod = Pod { deletion_timestamp, ..pod.clone() };
+                let expected = pod.holds_drain(now);
+                assert_eq!(PodFacts::new(pod.clone(), None).holds_drain(now), expected, "{pod:?}");
+                waits.push(expected);
+            }
+        }
+        assert!(waits.contains(&true) && waits.contains(&false), "{waits:?}");
     }
 }
