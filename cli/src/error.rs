@@ -256,7 +256,7 @@ pub(crate) enum CliError {
     #[error("the input has no Kubernetes object; give manifests, or the output of `kubectl get ... -o yaml`")]
     NothingToConvert,
     /// Objects cannot be converted; the problems have been printed.
-    #[error("nothing was written because of {}", crate::local::counted(*problems, "error"))]
+    #[error("nothing was written because of {}", crate::plural::counted(*problems, "error"))]
     NotConverted {
         /// The number of problems.
         problems: usize,

@@ -18,7 +18,9 @@ mod html;
 mod local;
 mod output;
 mod plan;
+mod plural;
 mod report;
+mod shutdown;
 mod simulate;
 mod table;
 #[cfg(feature = "kubernetes")]

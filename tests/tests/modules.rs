@@ -11,7 +11,8 @@ use std::fs;
 use std::path::Path;
 
 /// The crates whose modules are compared.
-const CRATES: [&str; 14] = [
+const CRATES: [&str; 16] = [
+    "cli",
     "shared/api",
     "shared/core/bill",
     "shared/core/catalog",
@@ -24,6 +25,7 @@ const CRATES: [&str; 14] = [
     "shared/core/scheduling",
     "shared/core/snapshot",
     "shared/core/view",
+    "shared/operations",
     "shared/testing/checker",
     "shared/testing/workloads",
 ];

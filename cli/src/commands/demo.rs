@@ -1,6 +1,6 @@
 //! `nodeless demo`: scales a Deployment in a local simulated cluster and prints what nodeless does.
 
-use super::local::{KUBECONFIG, Shutdown, print_summary, speed};
+use super::local::{KUBECONFIG, print_summary, speed};
 use crate::commands::local::Web;
 use crate::demo::steps::Demo;
 use crate::demo::{Progress, style};
@@ -8,8 +8,10 @@ use crate::error::CliError;
 use crate::local::kubeconfig::Kubeconfig;
 use crate::local::listen::Port;
 use crate::local::log::Recorder;
-use crate::local::{Controllers, LocalWorld, counted};
+use crate::local::{Controllers, LocalWorld};
 use crate::output::{self, report};
+use crate::plural::counted;
+use crate::shutdown::Shutdown;
 use clap::Args;
 use nodeless_operations::gates::FeatureGates;
 use std::path::PathBuf;

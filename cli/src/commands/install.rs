@@ -35,10 +35,16 @@ mod connected {
     use crate::output;
     use nodeless_kubernetes::Connection;
     use nodeless_kubernetes::install::{self, Wake};
+    use std::path::Path;
 
     impl ClusterArguments {
         pub(crate) async fn connect(&self) -> Result<Connection, CliError> {
             Ok(Connection::with_kubeconfig(self.kubeconfig.as_deref(), self.context.as_deref()).await?)
+        }
+
+        /// The kubeconfig file, if it is given.
+        pub(crate) fn kubeconfig(&self) -> Option<&Path> {
+            self.kubeconfig.as_deref()
         }
 
         /// The name of the context, if it is given.

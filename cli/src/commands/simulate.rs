@@ -1,9 +1,9 @@
 //! `nodeless simulate`: simulates hours of a cluster in seconds, with faults.
 
-use super::local::Shutdown;
 use crate::error::CliError;
 use crate::html::PageFile;
 use crate::output::{self, Reader, report};
+use crate::shutdown::Shutdown;
 use crate::simulate::{Progress, html, text};
 use clap::Args;
 use nodeless_driver::scenarios::Scenario;

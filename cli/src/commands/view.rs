@@ -2,6 +2,8 @@
 
 use super::install::ClusterArguments;
 use crate::error::CliError;
+#[cfg(feature = "kubernetes")]
+use crate::view::{Form, Printed, Request};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -54,10 +56,30 @@ pub(crate) enum Format {
     Json,
 }
 
+#[cfg(feature = "kubernetes")]
+impl Arguments {
+    fn form(&self) -> Form {
+        match (self.output, self.plain) {
+            _ if self.web => Form::Web(self.port),
+            (Format::Json, _) => Form::Once(Printed::Json),
+            (Format::Text, true) if self.once => Form::Once(Printed::Sentences),
+            (Format::Text, true) => Form::Sentences,
+            (Format::Text, false) if self.once => Form::Once(Printed::Table),
+            (Format::Text, false) => Form::Live,
+        }
+    }
+}
+
 /// Shows the cluster.
 #[cfg(feature = "kubernetes")]
 pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
-    crate::view::run(arguments).await
+    crate::view::run(&Request {
+        kubeconfig: arguments.cluster.kubeconfig(),
+        context: arguments.cluster.context(),
+        catalog: arguments.catalog.as_deref(),
+        form: arguments.form(),
+    })
+    .await
 }
 
 /// A build without the Kubernetes client refuses the command.

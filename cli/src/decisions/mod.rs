@@ -5,7 +5,7 @@ pub(crate) mod stored;
 pub(crate) mod text;
 
 use crate::error::CliError;
-use crate::plan::report::{Offering, Placement};
+use crate::plan::parts::{Offering, Placement};
 use crate::table::Item;
 use jiff::Timestamp;
 use nodeless_operations::plan::unpacked;

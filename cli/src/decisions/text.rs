@@ -2,7 +2,8 @@
 
 use super::{Command, Decision, Detail, Launch, TypeName};
 use crate::plan::disruption_text::{moved, offered, saving};
-use crate::plan::text::{SHOWN, counted, shortened};
+use crate::plan::text_parts::{SHOWN, shortened};
+use crate::plural::counted;
 use std::collections::BTreeMap;
 use std::fmt::{Result, Write as _};
 

@@ -2,7 +2,8 @@
 
 use super::objects::{condition, is_true, length, name, text};
 use super::progress::{Progress, Took};
-use crate::local::{LocalWorld, counted, human_duration};
+use crate::local::{LocalWorld, human_duration};
+use crate::plural::counted;
 use jiff::Timestamp;
 use nodeless_fake_aws::{Instance, InstanceState};
 use nodeless_fake_kubernetes::resource::DEPLOYMENTS;

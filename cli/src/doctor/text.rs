@@ -1,8 +1,8 @@
 //! The findings as text.
 
 use super::Report;
-use crate::local::counted;
 use crate::output;
+use crate::plural::counted;
 use nodeless_doctor::{Finding, Severity};
 
 /// The column at which the text of a finding begins.

@@ -11,6 +11,7 @@ mod table;
 pub(crate) mod times;
 
 use crate::error::CliError;
+use crate::plural::counted;
 use axum::Router;
 use drive::{Pace, Worker};
 use jiff::{SignedDuration, Timestamp};
@@ -133,11 +134,6 @@ impl LocalWorld {
     fn count(&self, resource: &Resource) -> usize {
         self.api.list(resource, &ListOptions::default()).map_or(0, |list| list.items.len())
     }
-}
-
-/// `1 node`, `2 nodes`.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A duration in words: `0.4 s`, `41 s`, `3 min 5 s`, `2 h 4 min`.

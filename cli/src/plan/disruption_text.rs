@@ -4,8 +4,10 @@ use super::disruption::{
     ChurnReport, CommandReport, DisruptionReport, Event, Instance, NodeExplanation, RepairAction, RepairReport,
     StaticReport,
 };
-use super::report::{Launch, Offering, Placement, Report};
-use super::text::{SHOWN, alternatives, counted, dollars, shortened};
+use super::parts::{Launch, Offering, Placement};
+use super::report::Report;
+use super::text_parts::{SHOWN, alternatives, dollars, shortened};
+use crate::plural::counted;
 use nodeless_disruption::{Kept, KeptReason, NodeDetails, PodDetails};
 use std::collections::BTreeMap;
 use std::fmt::{Result, Write as _};

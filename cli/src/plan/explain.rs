@@ -1,6 +1,6 @@
 //! Explains the outcome of a plan for one pod.
 
-use super::report::{Offering, PricedType, remedies};
+use super::parts::{Offering, PricedType, remedies};
 use crate::error::CliError;
 use nodeless_model::Pod;
 use nodeless_ports::cluster::ClusterView;

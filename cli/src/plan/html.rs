@@ -2,9 +2,12 @@
 
 use super::disruption::{CommandReport, DisruptionReport};
 use super::disruption_text::{described, evictions, instances, offered, saving};
-use super::report::{Current, Launch, Report};
-use super::text::{Why, alike, alternatives, by_node, by_reason, counted, dollars, shortened};
+use super::parts::Launch;
+use super::report::{Current, Report};
+use super::text::{Why, alike, by_node, by_reason};
+use super::text_parts::{alternatives, dollars, shortened};
 use crate::html::{self, escaped, header, row};
+use crate::plural::counted;
 use std::fmt::Write as _;
 
 /// The page. `prices` describes the sources of the prices.

@@ -12,9 +12,11 @@ pub(crate) mod live;
 mod memory;
 #[cfg(feature = "kubernetes")]
 pub(crate) mod one;
+pub(crate) mod parts;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod text;
+pub(crate) mod text_parts;
 
 use crate::error::CliError;
 use crate::html::PageFile;

@@ -3,10 +3,11 @@
 use super::cluster_limits::{self, ClusterLimit};
 use super::disruption::{DisruptionReport, NodeExplanation};
 use super::explain::Explanation;
-use nodeless_model::{CapacityType, Pod, Requirements, ResourceList};
+use super::parts::{Launch, Placement, remedies, rounded, sorted};
+use nodeless_model::{Pod, ResourceList};
 use nodeless_operations::plan::CurrentCluster;
 use nodeless_scheduling::{Problem, Solution};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// The plan.
 #[derive(Debug, Serialize)]
@@ -62,56 +63,12 @@ impl From<CurrentCluster> for Current {
     }
 }
 
-/// A sum of prices. They have six decimal places, so further digits are rounding errors. An empty sum is minus zero.
-pub(super) fn rounded(sum: f64) -> f64 {
-    (sum * 1e9).round() / 1e9 + 0.0
-}
-
 /// The explanations that `--explain` asks for.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Explained {
     Pod(Explanation),
     Node(Box<NodeExplanation>),
-}
-
-/// A node to launch.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Launch {
-    pub(crate) node_pool: String,
-    /// `namespace/name`, sorted.
-    pub(crate) pods: Vec<String>,
-    /// The requests of these pods and of DaemonSets.
-    pub(crate) requests: ResourceList,
-    /// The instance types that may be launched, the cheapest first.
-    pub(crate) instance_types: Vec<PricedType>,
-    /// The cheapest offering.
-    pub(crate) offering: Offering,
-    /// The requirements on the labels of the node.
-    pub(crate) requirements: Requirements,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct PricedType {
-    pub(crate) name: String,
-    pub(crate) price_per_hour: f64,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Offering {
-    pub(crate) instance_type: String,
-    pub(crate) zone: String,
-    pub(crate) capacity_type: CapacityType,
-    pub(crate) price_per_hour: f64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Placement {
-    pub(crate) pod: String,
-    pub(crate) node: String,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -150,41 +107,6 @@ pub(crate) struct DisruptionStatistics {
     pub(crate) elapsed_milliseconds: f64,
 }
 
-impl Launch {
-    /// A launch for these pods.
-    pub(crate) fn new(launch: &nodeless_scheduling::Launch, pods: Vec<String>) -> Self {
-        Self {
-            node_pool: launch.node_pool.clone(),
-            pods: sorted(pods.into_iter()),
-            requests: launch.requests.clone(),
-            instance_types: PricedType::all_of(launch),
-            offering: Offering::of(launch),
-            requirements: launch.requirements.clone(),
-        }
-    }
-}
-
-impl PricedType {
-    /// The instance types that may be launched.
-    pub(crate) fn all_of(launch: &nodeless_scheduling::Launch) -> Vec<Self> {
-        let kinds = launch.instance_types.iter();
-        kinds.map(|kind| Self { name: kind.name.clone(), price_per_hour: kind.price }).collect()
-    }
-}
-
-impl Offering {
-    /// The chosen offering of a launch.
-    pub(crate) fn of(launch: &nodeless_scheduling::Launch) -> Self {
-        let chosen = &launch.offering;
-        Self {
-            instance_type: chosen.instance_type.clone(),
-            zone: chosen.zone.clone(),
-            capacity_type: chosen.capacity_type,
-            price_per_hour: chosen.price,
-        }
-    }
-}
-
 impl Report {
     /// The plan with names instead of indexes, and the statistics of the problem.
     ///
@@ -219,21 +141,4 @@ impl Report {
             explanations: Vec::new(),
         }
     }
-}
-
-/// The changes that would make a pod schedulable, without duplicates.
-pub(crate) fn remedies(refused: &nodeless_scheduling::Unschedulable) -> Vec<String> {
-    let mut remedies: Vec<String> = Vec::new();
-    for remedy in refused.reasons.iter().filter_map(nodeless_scheduling::Reason::remedy) {
-        if !remedies.contains(&remedy) {
-            remedies.push(remedy);
-        }
-    }
-    remedies
-}
-
-fn sorted<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
-    let mut items: Vec<T> = items.collect();
-    items.sort();
-    items
 }

@@ -5,13 +5,12 @@ use super::cluster_limits::ClusterLimit;
 use super::disruption::DisruptionReport;
 use super::disruption_text;
 use super::explain::{Explanation, Outcome};
-use super::report::{Current, Explained, Launch, Placement, PricedType, Report, Unschedulable};
-use nodeless_model::DollarsPerHour;
+use super::parts::{Launch, Placement};
+use super::report::{Current, Explained, Report, Unschedulable};
+use super::text_parts::{alternatives, dollars, shortened};
+use crate::plural::counted;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-
-/// The maximum number of names in a list; further names are counted.
-pub(crate) const SHOWN: usize = 4;
 
 /// The maximum number of groups of launches whose price is explained.
 const MAX_EXPLAINED: usize = 50;
@@ -104,18 +103,6 @@ pub(super) fn alike(launches: &[Launch]) -> Vec<Vec<usize>> {
         }
     }
     groups
-}
-
-/// The other instance types that may be launched.
-pub(super) fn alternatives(kinds: &[PricedType]) -> String {
-    let others = kinds.get(1..).unwrap_or_default();
-    let Some(dearest) = others.last() else { return "no other instance type is compatible".to_owned() };
-    let shown = others.iter().take(SHOWN).map(|kind| format!("{} {}", kind.name, dollars(kind.price_per_hour)));
-    let shown = shown.collect::<Vec<_>>().join(", ");
-    match others.len().saturating_sub(SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {more} more, up to {}", dollars(dearest.price_per_hour)),
-    }
 }
 
 /// The pods of each node.
@@ -257,20 +244,4 @@ fn current(current: &Current) -> String {
         all => format!("; pods request {}", all.concat()),
     };
     format!("Now: {} for {}{unknown}{requested}.", counted(current.nodes, "node"), dollars(current.price_per_hour))
-}
-
-pub(crate) fn shortened(names: &[&str]) -> String {
-    let shown = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
-}
-
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
-}
-
-pub(super) fn dollars(price: f64) -> String {
-    DollarsPerHour(price).to_string()
 }

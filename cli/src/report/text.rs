@@ -63,7 +63,7 @@ pub(crate) fn figures(report: &Report) -> Vec<(String, String)> {
             "consolidation",
             format!(
                 "{} removed, {} less; had they stayed until the end of this time, {}",
-                crate::local::counted(removed.nodes as usize, "node"),
+                crate::plural::counted(removed.nodes as usize, "node"),
                 DollarsPerHour(removed.dollars_per_hour),
                 Dollars(removed.dollars_until_the_end)
             ),
@@ -71,7 +71,7 @@ pub(crate) fn figures(report: &Report) -> Vec<(String, String)> {
     }
     let interrupted = totals.interruptions;
     if interrupted.nodes > 0 || interrupted.dollars > 0.0 {
-        let nodes = crate::local::counted(interrupted.nodes as usize, "node");
+        let nodes = crate::plural::counted(interrupted.nodes as usize, "node");
         lines.push(("interruptions", format!("{nodes}, {} from the notice to the end", Dollars(interrupted.dollars))));
     }
     let mut lines: Vec<(String, String)> = lines.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();

@@ -1,6 +1,6 @@
 //! The report of a simulation as text.
 
-use crate::local::counted;
+use crate::plural::counted;
 use nodeless_driver::simulation::{Report, Sample};
 use nodeless_model::Dollars;
 use std::fmt::Write as _;

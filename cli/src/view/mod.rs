@@ -7,7 +7,6 @@ mod source;
 mod terminal;
 mod web;
 
-use crate::commands::view::{Arguments, Format};
 use crate::error::CliError;
 use crate::local::listen::Port;
 use crate::output::{self, Reader};
@@ -25,6 +24,39 @@ const WIDTH: usize = 160;
 /// How often changes are printed with `--plain`.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(2);
 
+/// What to show, and in which form.
+pub(crate) struct Request<'a> {
+    /// The kubeconfig file, if it is not the default.
+    pub(crate) kubeconfig: Option<&'a Path>,
+    /// The context of the kubeconfig, if it is not the current one.
+    pub(crate) context: Option<&'a str>,
+    /// The catalog file with the prices, if it is not the embedded one.
+    pub(crate) catalog: Option<&'a Path>,
+    /// The form.
+    pub(crate) form: Form,
+}
+
+/// A form of the view.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// In the terminal, until the user quits.
+    Live,
+    /// Printed once.
+    Once(Printed),
+    /// As sentences, and then what changes, until Ctrl-C.
+    Sentences,
+    /// To browsers at this port, until the process ends.
+    Web(u16),
+}
+
+/// How a picture is printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Printed {
+    Table,
+    Sentences,
+    Json,
+}
+
 /// What every form of the view uses.
 pub(crate) struct Viewed {
     connection: Connection,
@@ -32,32 +64,41 @@ pub(crate) struct Viewed {
     title: String,
 }
 
-/// Shows a cluster in the form that the arguments ask for.
-pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
-    let once = arguments.once || arguments.output == Format::Json;
-    let takes_terminal = !(once || arguments.plain || arguments.web);
-    if takes_terminal {
-        terminal::check(draw::SMALLEST)?;
+/// Shows a cluster. What a form needs of this machine is checked before the cluster is read.
+pub(crate) async fn run(request: &Request<'_>) -> Result<(), CliError> {
+    match request.form {
+        Form::Live => {
+            terminal::check(draw::SMALLEST)?;
+            let (viewed, source, cluster) = read(request).await?;
+            live::run(viewed, source, cluster).await
+        }
+        Form::Once(printed) => {
+            let (viewed, _, cluster) = read(request).await?;
+            print(&viewed.picture(&cluster), printed, &viewed.title)
+        }
+        Form::Sentences => {
+            let (viewed, mut source, mut cluster) = read(request).await?;
+            sentences(&viewed, &mut source, &mut cluster).await
+        }
+        Form::Web(port) => {
+            let port = Port::bind("--port", port).await?;
+            let (viewed, source, cluster) = read(request).await?;
+            web::run(viewed, source, cluster, port).await
+        }
     }
-    let port = if arguments.web { Some(Port::bind("--port", arguments.port).await?) } else { None };
+}
+
+/// The cluster, read for the first time.
+async fn read(request: &Request<'_>) -> Result<(Viewed, Source, Cluster), CliError> {
     let viewed = Viewed {
-        connection: arguments.cluster.connect().await?,
-        catalog: catalog::read(arguments.catalog.as_deref())?,
-        title: title(arguments),
+        connection: Connection::with_kubeconfig(request.kubeconfig, request.context).await?,
+        catalog: catalog::read(request.catalog)?,
+        title: title(request.context),
     };
     let mut cluster = Cluster::default();
     let mut source = Source::start(&viewed.connection);
     source.first(&mut cluster).await?;
-    if once {
-        return print(&viewed.picture(&cluster), arguments, &viewed.title);
-    }
-    if let Some(port) = port {
-        return web::run(viewed, source, cluster, port).await;
-    }
-    if arguments.plain {
-        return sentences(&viewed, &mut source, &mut cluster).await;
-    }
-    live::run(viewed, source, cluster).await
+    Ok((viewed, source, cluster))
 }
 
 /// Serves the view of a local cluster to browsers until the process ends.
@@ -73,8 +114,8 @@ pub(crate) async fn serve_local(kubeconfig: &Path, cluster_name: &str, port: Por
     web::serve(viewed, source, cluster, port).await
 }
 
-fn title(arguments: &Arguments) -> String {
-    match arguments.cluster.context() {
+fn title(context: Option<&str>) -> String {
+    match context {
         Some(context) => format!("nodeless view, context {context}"),
         None => "nodeless view".to_owned(),
     }
@@ -90,13 +131,14 @@ impl Viewed {
 }
 
 /// Prints a picture: JSON, sentences or the table.
-fn print(picture: &Picture, arguments: &Arguments, title: &str) -> Result<(), CliError> {
-    if arguments.output == Format::Json {
-        let text = serde_json::to_string_pretty(picture).map_err(CliError::Json)?;
-        return output::line(text).map(drop);
-    }
-    if arguments.plain {
-        return lines(plain::sentences(picture)).map(drop);
+fn print(picture: &Picture, printed: Printed, title: &str) -> Result<(), CliError> {
+    match printed {
+        Printed::Json => {
+            let text = serde_json::to_string_pretty(picture).map_err(CliError::Json)?;
+            return output::line(text).map(drop);
+        }
+        Printed::Sentences => return lines(plain::sentences(picture)).map(drop),
+        Printed::Table => {}
     }
     let width = terminal::width().filter(|_| std::io::stdout().is_terminal()).unwrap_or(WIDTH);
     let head = table::header(picture, title, width).into_iter().chain([table::headings(width)]);
@@ -106,7 +148,7 @@ fn print(picture: &Picture, arguments: &Arguments, title: &str) -> Result<(), Cl
 
 /// Prints the whole picture as sentences, and then what changes, until Ctrl-C.
 async fn sentences(viewed: &Viewed, source: &mut Source, cluster: &mut Cluster) -> Result<(), CliError> {
-    let mut end = crate::commands::local::Shutdown::new()?;
+    let mut end = crate::shutdown::Shutdown::new()?;
     let mut picture = viewed.picture(cluster);
     let mut reader = lines(plain::sentences(&picture))?;
     let mut trouble = None;

@@ -3,9 +3,10 @@
 mod conditions;
 mod moved;
 mod templates;
+mod zonal_shifts;
 
+use crate::Context;
 use crate::capacity_blocks;
-use crate::context::Context;
 use crate::health;
 use crate::leaving;
 use crate::log_lines::{Collected, Failed, SweepEnded, UsageCorrected};

@@ -5,10 +5,10 @@ mod server;
 
 use super::Viewed;
 use super::source::Source;
-use crate::commands::local::Shutdown;
 use crate::error::CliError;
 use crate::local::listen::Port;
 use crate::output;
+use crate::shutdown::Shutdown;
 use nodeless_view::{Cluster, Picture};
 use serde::Serialize;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Fills in what exports lack about nodes of NodePools, so that disruption can be evaluated.
 
-use super::dry_run::{Known, price, several};
+use super::known_types::{KnownTypes, price, several};
 use jiff::Timestamp;
 use nodeless_model::claim::{ConditionStatus, LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
 use nodeless_model::node::{NodeCondition, provider_id};
@@ -21,7 +21,7 @@ const OF_INSTANCES: &str = "karpenter.k8s.aws/instance-";
 pub(super) fn claims(
     view: &mut ClusterView,
     records: &mut Vec<NodeClaim>,
-    known: &Known<'_>,
+    known: &KnownTypes<'_>,
     assumptions: &mut Vec<String>,
 ) {
     assume_ready(view, assumptions);
@@ -153,7 +153,7 @@ fn complete_labels(
     claim: &mut NodeClaim,
     node: &Node,
     pool: Option<&NodePool>,
-    known: &Known<'_>,
+    known: &KnownTypes<'_>,
     zone_ids: &BTreeMap<&str, &str>,
 ) {
     let own = &mut claim.status.labels;
@@ -233,7 +233,7 @@ fn complete_instance(claim: &mut NodeClaim, node: &mut Node) -> bool {
 }
 
 /// The price according to the catalog, if its NodePool does not launch this instance type any more.
-fn complete_price(claim: &mut NodeClaim, known: &Known<'_>) {
+fn complete_price(claim: &mut NodeClaim, known: &KnownTypes<'_>) {
     let kind = known.of(Some(&claim.node_class), &claim.status.labels);
     if let (Some(instance), Some(kind)) = (&mut claim.status.instance, kind)
         && instance.price <= 0.0

@@ -21,6 +21,7 @@ mod execute;
 mod export_defaults;
 mod facts;
 mod hashes;
+mod known_types;
 mod launch_budgets;
 mod launches;
 mod no_compatible_types;
@@ -40,7 +41,7 @@ mod unfinished;
 mod voluntary_disruption;
 mod without_effects;
 
-use crate::context::Context;
+use crate::Context;
 use crate::gates::FeatureGates;
 use crate::log_lines::{Failed, PlanMade};
 use crate::node_class;

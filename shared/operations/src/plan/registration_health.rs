@@ -1,11 +1,11 @@
 //! Whether the nodes that each NodePool launches register: its condition `NodeRegistrationHealthy`.
 
-use super::pools::EvaluatedPool;
 use super::snapshot::Snapshot;
 use crate::registrations::{decode, encode};
 use nodeless_api::{ConditionStatus, NodePoolStatus};
 use nodeless_lifecycle::RegistrationHealth;
 use nodeless_lifecycle::registration_health::{Described, HealthStatus};
+use nodeless_model::NodePool;
 use nodeless_ports::StoredRecord;
 use nodeless_ports::cluster::ClusterView;
 
@@ -28,7 +28,10 @@ pub(super) struct PoolRegistrations {
 /// Evaluates the results of the last launches. If a NodePool or its EC2NodeClass has changed, the results are reset, and the
 /// reset is recorded before anything is launched from the new specs. A NodePool that is missing in the result cannot be evaluated
 /// now: its condition stays as it is. Also returns the errors.
-pub(super) fn evaluate(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> (Vec<PoolRegistrations>, Vec<String>) {
+pub(super) fn evaluate<'p>(
+    snapshot: &Snapshot,
+    node_pools: impl Iterator<Item = &'p NodePool>,
+) -> (Vec<PoolRegistrations>, Vec<String>) {
     let (mut known, mut problems) = (Vec::new(), Vec::new());
     let stored = match &snapshot.registrations {
         Ok(stored) => stored,
@@ -36,9 +39,9 @@ pub(super) fn evaluate(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> (Vec
             return (known, vec![format!("it is unknown whether the nodes of NodePools register: {error}")]);
         }
     };
-    for one in evaluated {
-        let name = &one.pool.name;
-        let Some(described) = described(&snapshot.view, one) else { continue };
+    for node_pool in node_pools {
+        let name = &node_pool.name;
+        let Some(described) = described(&snapshot.view, node_pool) else { continue };
         let present = stored.iter().find(|stored| stored.node_pool == *name);
         let before = present.and_then(|stored| match decode(stored) {
             Ok(health) => Some(health),
@@ -68,11 +71,11 @@ pub(super) fn evaluate(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> (Vec
     (known, problems)
 }
 
-fn described(view: &ClusterView, evaluated: &EvaluatedPool) -> Option<Described> {
-    let class = view.node_classes.get(&evaluated.pool.template.node_class)?;
+fn described(view: &ClusterView, node_pool: &NodePool) -> Option<Described> {
+    let class = view.node_classes.get(&node_pool.template.node_class)?;
     Some(Described {
-        node_pool_uid: evaluated.pool.uid.clone(),
-        node_pool: evaluated.pool.generation,
+        node_pool_uid: node_pool.uid.clone(),
+        node_pool: node_pool.generation,
         node_class: class.metadata.generation.unwrap_or_default(),
     })
 }

@@ -30,7 +30,8 @@ pub(in crate::plan) fn notice(snapshot: &Snapshot, offered: &Offered) -> Finding
     outcome.report.problems.extend(offered.memory.problem.clone());
     // A failed write is harmless: the next plan sees the same Nodes.
     actions.extend(offered.memory.record.clone().map(|record| Action::PutRecord(RecordKind::ReportedMemory, record)));
-    let (launch_results, problems) = registration_health::evaluate(snapshot, &offered.evaluated);
+    let (launch_results, problems) =
+        registration_health::evaluate(snapshot, offered.evaluated.iter().map(|one| &one.pool));
     outcome.report.problems.extend(problems);
     // Last, so that the results of these writes are the last ones.
     actions.extend(overlays::statuses(snapshot, offered));
