@@ -321,8 +321,16 @@ def metrics() -> str:
 
 OF_MACRO = re.compile(r'((?:^    ///[^\n]*\n)+)^    (\w+), "([\w-]+)", (\w+) \{(.*?)\}$', re.M | re.S)
 OF_TYPE = re.compile(r'((?:^///[^\n]*\n)+)(?:^#\[[^\n]*\]\n)+^pub\(crate\) struct (\w+)(?:<\'a>)? \{(.*?)\}\n\n(?:^#\[[^\n]*\]\n)?^impl Line for \2(?:<\'_>)? \{\n    const EVENT: &\'static str = "([\w-]+)";\n    const LEVEL: Level = Level::(\w+);', re.M | re.S)
-# Which function runs a module of shared/operations.
-RUN_BY = {"plan": "planner", "reconcile": "lifecycle", "sweep": "lifecycle", "validate": "lifecycle", "zonal_shift": "lifecycle", "interrupt": "interruption", "refresh": "catalog"}
+# Which function runs a file, by the beginning of its path below `shared`; the first that fits.
+RUN_BY = {
+    "operations/src/plan": "planner",
+    "operations/src/interrupt": "interruption",
+    "operations/src/refresh.rs": "catalog",
+    **{f"operations/src/{name}": "lifecycle" for name in ("reconcile", "sweep", "validate.rs")},
+    "adapters/ec2/src/source": "catalog",
+    "adapters/ec2/src/cloud.rs": "lifecycle",
+    "adapters/kubernetes/src/claims.rs": "lifecycle",
+}
 QUEUES = "planner, lifecycle, interruption, catalog"
 
 
@@ -356,23 +364,25 @@ def fields(body: str) -> str:
     return ", ".join(f"`{name}`" for name in field_names(body))
 
 
-def writers(name: str) -> str:
-    """The functions whose operations write a log line of shared/operations."""
-    modules = {path.split("/")[3].removesuffix(".rs") for path, text in sources("shared/operations/src") if re.search(rf"&?\b{name} \{{", text) and not path.endswith("log_lines.rs")}
-    assert modules, f"nothing writes {name}"
-    return ", ".join(sorted({RUN_BY[module] for module in modules})) if modules <= RUN_BY.keys() else QUEUES
+def writers(name: str, crate: str) -> str:
+    """The functions that write a log line of a crate that several functions link."""
+    files = [path for path, text in sources(f"{crate}/src") if re.search(rf"&?\b{name} \{{", text) and not path.endswith("log_lines.rs")]
+    assert files, f"nothing writes {name}"
+    found = {next((function for start, function in RUN_BY.items() if path.startswith(f"shared/{start}")), QUEUES) for path in files}
+    return QUEUES if QUEUES in found else ", ".join(sorted(found))
 
 
 def log_rows() -> list[list[str]]:
     rows, expected = [], 0
-    for path, text in sources("shared/operations/src", "shared/runtime/src", "functions"):
+    for path, text in sources("shared/operations/src", "shared/runtime/src", "shared/adapters", "functions"):
         if not path.endswith("/log_lines.rs"):
             assert "impl Line for" not in text, f"{path} has a log line outside of log_lines.rs"
             continue
+        crate, _, _ = path.partition("/src/")
         writer = QUEUES if path.startswith("shared/runtime") else path.split("/")[1]
         lines = text.partition("\nlines! {\n")[2]
         for comment, name, event, level, body in OF_MACRO.findall(lines):
-            rows.append([f"`{event}`", level.upper(), writers(name), fields(body), prose(comment)])
+            rows.append([f"`{event}`", level.upper(), writers(name, crate), fields(body), prose(comment)])
         for comment, _, body, event, level in OF_TYPE.findall(text):
             rows.append([f"`{event}`", level.upper(), writer, fields(body), prose(comment)])
         expected += len(re.findall(r'^    \w+, "[\w-]+", \w+ \{', lines, re.M)) + len(re.findall(r'EVENT: &\'static str = "', text))

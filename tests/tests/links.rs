@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The names of all crates that a package links when it is shipped: with its default features, without what only its tests need.
@@ -135,4 +136,60 @@ fn each_sdk_and_the_kubernetes_client_stay_behind_their_crates() {
         assert!(!linked.iter().any(|name| name.starts_with("aws-sdk-")), "{package} links an SDK");
         assert!(!linked.contains("kube-client"), "{package} links the Kubernetes client");
     }
+}
+
+/// The folders of the crates of this repository that a function links, the function itself included.
+fn folders_of_functions() -> BTreeSet<String> {
+    let stated: Vec<String> = FUNCTIONS.into_iter().map(|package| tree(package, "{p}", &[])).collect();
+    // A line is `name version (folder)`; crates of the registry have no folder.
+    let folder = |line: &str| Some(line.split_once('(')?.1.split_once(')')?.0.to_owned());
+    stated.iter().flat_map(|lines| lines.lines()).filter_map(folder).filter(|folder| folder.starts_with('/')).collect()
+}
+
+/// The sources below a folder, without unit tests.
+fn sources(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let shipped = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().to_owned();
+            found.push((path, shipped));
+        }
+    }
+}
+
+#[test]
+fn functions_log_only_typed_lines() {
+    let folders = folders_of_functions();
+    let names: Vec<&str> = folders.iter().filter_map(|folder| folder.rsplit('/').next()).collect();
+    assert!(["planner", "ec2", "kubernetes", "operations"].iter().all(|name| names.contains(name)), "{names:?}");
+    let mut files = Vec::new();
+    folders.iter().for_each(|folder| sources(&Path::new(folder).join("src"), &mut files));
+    let macros = ["trace!", "debug!", "info!", "warn!", "error!", "event!"];
+    let untyped = files.iter().flat_map(|(path, text)| {
+        let lines = text.lines().zip(1..).filter(|(line, _)| macros.iter().any(|name| line.contains(name)));
+        lines.map(|(line, number)| format!("{}:{number}: {}", path.display(), line.trim()))
+    });
+    let untyped: Vec<String> = untyped.collect();
+    assert!(untyped.is_empty(), "a function's log lines have an event, and a type in log_lines.rs: {untyped:#?}");
+}
+
+/// The files of adapters that read the wall clock: the clock itself, signatures that AWS compares with its own time, and lines that a
+/// function logs before it has a clock.
+const WALL_CLOCK: [&str; 3] = ["telemetry/src/clock.rs", "eks/src/token.rs", "telemetry/src/sink.rs"];
+
+#[test]
+fn adapters_get_the_time_from_the_clock_port() {
+    let adapters = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/adapters")).canonicalize().unwrap();
+    let mut files = Vec::new();
+    sources(&adapters, &mut files);
+    let shipped = files.into_iter().filter(|(path, _)| !path.components().any(|part| part.as_os_str() == "tests"));
+    let reads = |text: &str| ["Timestamp::now()", "SystemTime::now()"].iter().any(|read| text.contains(read));
+    let readers: Vec<PathBuf> = shipped.filter(|(_, text)| reads(text)).map(|(path, _)| path).collect();
+    let unknown: Vec<&PathBuf> =
+        readers.iter().filter(|path| !WALL_CLOCK.iter().any(|known| path.ends_with(known))).collect();
+    assert!(unknown.is_empty(), "the Clock port, or a parameter, gives the time: {unknown:#?}");
+    assert_eq!(readers.len(), WALL_CLOCK.len(), "{readers:#?}");
 }

@@ -86,7 +86,7 @@ async fn connect(environment: &Environment<'_>) -> Result<Refresher, ConnectErro
         .optional("NODELESS_NODE_ROLE")
         .zip(environment.optional("NODELESS_NODE_INSTANCE_PROFILE"))
         .map(|(role, name)| NodeProfile { role, name });
-    let source = AwsCatalogSource::new(&connections.config, details, profile, isolated)?;
+    let source = AwsCatalogSource::new(&connections.config, details, profile, isolated, connections.context.clone())?;
     let source = source.with_version(connections.cluster_version());
     Ok(Refresher {
         context: connections.context,

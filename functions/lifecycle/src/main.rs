@@ -85,7 +85,7 @@ async fn connect(environment: &Environment<'_>) -> Result<Lifecycle, ConnectErro
     let connections = Connections::connect(environment).await?;
     let zonal_shifts = if zonal_shift { Some(connections.zonal_shifts()?) } else { None };
     let details = connections.cluster_details();
-    let cloud = Arc::new(Ec2Cloud::new(&connections.config, details));
+    let cloud = Arc::new(Ec2Cloud::new(&connections.config, details, connections.context.clone()));
     let settings = Settings::new(&connections.access.name);
     let reconciler = Reconciler {
         context: connections.context.clone(),

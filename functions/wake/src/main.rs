@@ -13,8 +13,8 @@ use nodeless_ports::Queue;
 use nodeless_ports::queue::WakeSource;
 use nodeless_runtime::{Environment, EnvironmentError};
 use nodeless_state::SqsQueue;
-use nodeless_telemetry::log;
-use std::sync::{Mutex, PoisonError};
+use nodeless_telemetry::{Context, Stdout, SystemClock, log};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// One message a second is enough: a planner that wakes up sees everything that happened until then.
@@ -63,6 +63,11 @@ async fn connect() -> Result<Wake, EnvironmentError> {
     let environment = Environment::of_process();
     let secret_path = environment.required("NODELESS_WAKE_PATH", "the secret path of the webhook, such as /3f9c")?;
     let (cluster, plan_queue_url) = (environment.cluster_name()?, environment.plan_queue_url()?);
-    let queue = SqsQueue::new(&nodeless_aws::load_config().await, &cluster, plan_queue_url, None);
+    let context = Context {
+        cluster_name: cluster.clone(),
+        clock: Arc::new(SystemClock),
+        sink: Arc::new(Stdout { cluster: Some(cluster.clone()), ..Stdout::default() }),
+    };
+    let queue = SqsQueue::new(&nodeless_aws::load_config().await, context, plan_queue_url, None);
     Ok(Wake { cluster, secret_path, queue, last: Mutex::new(None) })
 }

@@ -46,7 +46,7 @@ fn cpu() -> f64 {
 async fn widen(harness: &Harness) {
     let mut catalog = Catalog::synthetic(1, Facts::embedded().unwrap());
     catalog.types.retain(|entry| entry.facts.name.starts_with(['c', 'm', 'r']));
-    harness.claims.put_catalog("2", &catalog.encode().unwrap()).await.unwrap();
+    harness.claims.put_catalog("2", &catalog.encode().unwrap(), harness.clock.time()).await.unwrap();
     let template = json!({ "spec": { "requirements": [] } });
     harness.cluster.patch_node_pool(json!({ "spec": { "limits": null, "template": template } }));
     let subnets = ZONES.map(|zone| json!({ "id": harness.cloud.subnet(zone), "zone": zone }));

@@ -14,7 +14,6 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod capacity_blocks;
-mod context;
 mod events;
 pub mod gates;
 mod health;
@@ -35,10 +34,10 @@ pub mod sweep;
 pub mod validate;
 mod zonal_shift;
 
-pub use context::Context;
 pub use events::EventRate;
 pub use interrupt::{Interrupter, Interruption, ParseInterruptionError};
 pub use nodeless_catalog::stored::{CapacitySettings, MemoryOverhead};
+pub use nodeless_telemetry::Context;
 pub use offers::{CatalogCache, CatalogError};
 pub use plan::{Disruption, DryRun, DryRunInput, PlanError, PlanReport, Planner, PoolChurn, Snapshot};
 pub use reconcile::{ReconcileError, Reconciled, Reconciler};

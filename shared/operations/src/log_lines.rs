@@ -1,25 +1,6 @@
 //! The log lines.
 
-use nodeless_telemetry::{Level, Line};
-use serde::Serialize;
-
-macro_rules! lines {
-    ($($(#[doc = $doc:literal])+ $name:ident, $event:literal, $level:ident { $($field:ident: $kind:ty,)* })+) => {
-        $(
-            $(#[doc = $doc])+
-            #[derive(Serialize)]
-            #[serde(rename_all = "camelCase")]
-            pub(crate) struct $name<'a> {
-                $(pub(crate) $field: $kind,)*
-            }
-
-            impl Line for $name<'_> {
-                const EVENT: &'static str = $event;
-                const LEVEL: Level = Level::$level;
-            }
-        )+
-    };
-}
+use nodeless_telemetry::lines;
 
 lines! {
     /// A plan was made.

@@ -1,6 +1,6 @@
 //! Reads the catalog from EC2, and resolves EC2NodeClasses.
 
-use crate::context::Context;
+use crate::Context;
 use crate::events;
 use crate::log_lines::{CatalogRefreshed, Failed, ObjectSkipped};
 use crate::offers::{CatalogCache, CatalogError};
@@ -122,7 +122,7 @@ impl Refresher {
         let version = version(now);
         if !same {
             let encoded = fresh.encode().map_err(|error| RefreshError::Encode(error.to_string()))?;
-            self.claims.put_catalog(&version, &encoded).await?;
+            self.claims.put_catalog(&version, &encoded, now).await?;
         }
         self.context.log(&CatalogRefreshed { version: &version, instance_types: fresh.types.len(), changed: !same });
         Ok(!same)

@@ -1,7 +1,7 @@
 //! The results of the last launches of each NodePool, kept in the claims table. Lifecycle writes them, and the planner reads
 //! them.
 
-use crate::context::Context;
+use crate::Context;
 use crate::log_lines::Failed;
 use crate::records::{self, RecordError};
 use jiff::Timestamp;

@@ -1,6 +1,6 @@
 //! Validates EC2NodeClasses by EC2 dry runs.
 
-use crate::context::Context;
+use crate::Context;
 use crate::events;
 use crate::log_lines::{Failed, LaunchChecked};
 use crate::node_class;

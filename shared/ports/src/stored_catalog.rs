@@ -2,15 +2,17 @@
 
 use crate::PortError;
 use async_trait::async_trait;
+use jiff::Timestamp;
 
 /// The stored catalog of one cluster.
 #[async_trait]
 pub trait StoredCatalog: Send + Sync {
-    /// Stores the encoded catalog under its version, in chunks. Readers see the old or the new one, never a mixture.
+    /// Stores the encoded catalog under its version, in chunks. Readers see the old or the new one, never a mixture: the old one is
+    /// kept for an hour from `now` for those that have begun to read it.
     ///
     /// # Errors
     /// When the table cannot be written.
-    async fn put_catalog(&self, version: &str, encoded: &[u8]) -> Result<(), PortError>;
+    async fn put_catalog(&self, version: &str, encoded: &[u8], now: Timestamp) -> Result<(), PortError>;
 
     /// The version of the catalog that is stored.
     ///

@@ -50,8 +50,13 @@ impl Connections {
         let plan_queue_url = environment.plan_queue_url()?;
         let claims_queue_url = environment.claims_queue_url();
         let by_node_pool = environment.metrics_by_node_pool()?;
+        let context = Context {
+            cluster_name: name.clone(),
+            clock: Arc::new(SystemClock),
+            sink: Arc::new(Stdout { cluster: Some(name.clone()), by_node_pool }),
+        };
         let config = aws_config(environment).await;
-        let queue = SqsQueue::new(&config, &name, plan_queue_url, claims_queue_url)
+        let queue = SqsQueue::new(&config, context.clone(), plan_queue_url, claims_queue_url)
             .with_catalog_queue(environment.catalog_queue_url());
         let access = cluster_access(&config, &name).await?;
         let tokens = Arc::new(Tokens::new(&config, &name)?);
@@ -62,18 +67,13 @@ impl Connections {
             async move { tokens.token(refused.as_deref()).await }
         })
         .await?;
-        let clock = Arc::new(SystemClock);
-        let cluster = KubeCluster::new(connection, clock.clone());
+        let cluster = KubeCluster::new(connection, context.clone());
         Ok(Self {
-            context: Context {
-                cluster_name: name.clone(),
-                clock,
-                sink: Arc::new(Stdout { cluster: Some(name.clone()), by_node_pool }),
-            },
             cluster: Arc::new(cluster.with_ca_bundle(access.certificate_authority.clone())),
             claims: Arc::new(DynamoClaims::new(&config, table, &name)),
             queue: Arc::new(queue),
             access,
+            context,
             config,
         })
     }

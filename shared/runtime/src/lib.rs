@@ -4,7 +4,6 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod batch;
-mod clock;
 #[cfg(feature = "cluster")]
 mod clusters;
 #[cfg(feature = "cluster")]
@@ -14,13 +13,13 @@ mod environment;
 mod log_lines;
 pub mod terraform;
 
-pub use clock::SystemClock;
 #[cfg(feature = "cluster")]
 pub use clusters::{Clusters, ConfigurationError, Connected, Source, Unserved};
 #[cfg(feature = "cluster")]
 pub use connections::{ConnectError, Connections, aws_config, cluster_access};
 pub use deadline::{Deadline, OutOfTime};
 pub use environment::{Environment, EnvironmentError};
+pub use nodeless_telemetry::SystemClock;
 
 use lambda_runtime::{LambdaEvent, service_fn};
 use serde::Serialize;

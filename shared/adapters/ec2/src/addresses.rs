@@ -24,19 +24,20 @@ pub(crate) struct Taken {
 
 impl Addresses {
     /// The class with its subnets ordered by free addresses, the most first, according to EC2 now. If no zone has several
-    /// subnets, or EC2 does not answer, the order is that of the catalog function.
-    pub(crate) async fn most_free_first(&self, client: &Client, class: &EC2NodeClass) -> EC2NodeClass {
+    /// subnets, the order is that of the catalog function.
+    ///
+    /// # Errors
+    /// When EC2 cannot be read.
+    pub(crate) async fn most_free_first(
+        &self,
+        client: &Client,
+        class: &EC2NodeClass,
+    ) -> Result<EC2NodeClass, PortError> {
         let ids = fleet::subnets_to_choose_from(class);
         if ids.is_empty() {
-            return class.clone();
+            return Ok(class.clone());
         }
-        match self.free(client, ids).await {
-            Ok(free) => fleet::most_free_first(class, &free),
-            Err(error) => {
-                tracing::warn!(%error, "free addresses could not be read; subnets are chosen by the last count");
-                class.clone()
-            }
-        }
+        Ok(fleet::most_free_first(class, &self.free(client, ids).await?))
     }
 
     async fn free(&self, client: &Client, ids: Vec<String>) -> Result<BTreeMap<String, i64>, PortError> {

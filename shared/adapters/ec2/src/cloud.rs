@@ -1,6 +1,7 @@
 //! Launching, describing, tagging and terminating instances.
 
 use crate::addresses::Addresses;
+use crate::log_lines::{FreeAddressesUnread, InstanceTypesLeftOut};
 use crate::{ClusterDetails, instance, requests, templates};
 use async_trait::async_trait;
 use aws_config::SdkConfig;
@@ -20,6 +21,7 @@ use nodeless_model::instance::{
 use nodeless_model::{CapacityType, StringMap, labels};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{Cloud, ErrorKind, PortError, Refusal};
+use nodeless_telemetry::Context;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -43,6 +45,7 @@ const FLEET_TIME: Duration = Duration::from_secs(45);
 pub struct Ec2Cloud {
     client: Client,
     cluster: ClusterDetails,
+    context: Context,
     /// Names of existing launch templates, with the day on which each was last marked as used.
     known_templates: Arc<Mutex<BTreeMap<String, String>>>,
     addresses: Addresses,
@@ -51,8 +54,14 @@ pub struct Ec2Cloud {
 impl Ec2Cloud {
     /// EC2 for the nodes of this cluster.
     #[must_use]
-    pub fn new(config: &SdkConfig, cluster: ClusterDetails) -> Self {
-        Self { client: Client::new(config), cluster, known_templates: Arc::default(), addresses: Addresses::default() }
+    pub fn new(config: &SdkConfig, cluster: ClusterDetails, context: Context) -> Self {
+        Self {
+            client: Client::new(config),
+            cluster,
+            context,
+            known_templates: Arc::default(),
+            addresses: Addresses::default(),
+        }
     }
 
     /// Creates the launch template of each variant unless it exists, and returns their names.
@@ -75,7 +84,7 @@ impl Ec2Cloud {
 
     async fn ensure_template(&self, name: &str, spec: &TemplateSpec) -> Result<(), PortError> {
         const OPERATION: &str = "EC2 CreateLaunchTemplate";
-        let today = Timestamp::now().strftime("%Y-%m-%d").to_string();
+        let today = self.context.now().strftime("%Y-%m-%d").to_string();
         let known = self.known_templates.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
         if known.as_deref() == Some(today.as_str()) {
             return Ok(());
@@ -232,16 +241,16 @@ async fn read_pages(call: DescribeInstancesPaginator) -> Result<Vec<Instance>, P
 #[async_trait]
 impl Cloud for Ec2Cloud {
     async fn launch(&self, request: LaunchRequest<'_>) -> Result<LaunchOutcome, PortError> {
-        let class = self.addresses.most_free_first(&self.client, request.node_class).await;
+        let class = self.addresses.most_free_first(&self.client, request.node_class).await.unwrap_or_else(|error| {
+            let node_class = request.claim.node_class.as_str();
+            self.context.log(&FreeAddressesUnread { node_class, error: &error.to_string() });
+            request.node_class.clone()
+        });
         let request = LaunchRequest { node_class: &class, ..request };
         let plan = fleet::plan(request.node_class, request.claim, request.candidates)
             .map_err(|error| PortError::new(ErrorKind::Invalid, "EC2 CreateFleet", error.to_string()))?;
         if !plan.left_out.is_empty() {
-            tracing::warn!(
-                node_claim = request.claim.name,
-                instance_types = ?plan.left_out,
-                "a fleet takes at most 50 launch templates; the dearest of these instance types' offerings are left out"
-            );
+            self.context.log(&InstanceTypesLeftOut { claim: &request.claim.name, instance_types: &plan.left_out });
         }
         let templates = self.templates(&request, &plan).await?;
         let group = request.claim.spec.launch_group.as_ref();
@@ -256,7 +265,7 @@ impl Cloud for Ec2Cloud {
             result = self.create_fleet(&request, &plan, &templates, false).await;
         }
         match result {
-            Ok(output) => outcome(&output, &plan),
+            Ok(output) => outcome(&output, &plan, self.context.now()),
             Err(error) => plan.rejected(&error.code, &error.message).ok_or(error),
         }
     }
@@ -402,8 +411,7 @@ fn template_error(error: &TemplateError) -> PortError {
 }
 
 /// Parses CreateFleet's answer. If EC2 omits a detail, it is taken from the override in the plan.
-fn outcome(output: &CreateFleetOutput, plan: &FleetPlan) -> Result<LaunchOutcome, PortError> {
-    let now = Timestamp::now();
+fn outcome(output: &CreateFleetOutput, plan: &FleetPlan, now: Timestamp) -> Result<LaunchOutcome, PortError> {
     let mut outcome = LaunchOutcome::default();
     let mut seen = HashSet::new();
     for fleet in output.instances() {

@@ -8,6 +8,7 @@
 mod addresses;
 mod cloud;
 mod instance;
+mod log_lines;
 #[cfg(feature = "quotas")]
 mod quotas;
 mod requests;

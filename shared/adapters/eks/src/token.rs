@@ -183,6 +183,7 @@ impl Tokens {
     /// # Errors
     /// When there are no credentials, or they cannot sign.
     pub async fn token(&self, refused: Option<&str>) -> Result<String, PortError> {
+        // AWS compares the time of a signature with its own, so this is the wall clock, and no clock of a simulation.
         self.token_at(Timestamp::now(), refused).await
     }
 

@@ -3,6 +3,7 @@
 use crate::api::{self, PatchKind};
 use crate::connection::Connection;
 use crate::error::CallError;
+use crate::log_lines::OwnerUnreadable;
 use crate::merge::{difference, is_deleting, string};
 use crate::nodes::remove_finalizer;
 use crate::recent::Recent;
@@ -10,6 +11,7 @@ use nodeless_api::convert;
 use nodeless_api::resources::NODE_CLAIMS;
 use nodeless_model::{NodeClaim, Phase, labels};
 use nodeless_ports::{ErrorKind, PortError};
+use nodeless_telemetry::Context;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -17,14 +19,19 @@ use std::collections::BTreeMap;
 const OPERATION: &str = "Kubernetes mirror NodeClaim";
 
 /// Makes the object equal to the record, and returns its uid.
-pub(crate) async fn mirror(connection: &Connection, recent: &Recent, claim: &NodeClaim) -> Result<String, PortError> {
+pub(crate) async fn mirror(
+    connection: &Connection,
+    context: &Context,
+    recent: &Recent,
+    claim: &NodeClaim,
+) -> Result<String, PortError> {
     let path = api::object(api::NODE_CLAIMS, &claim.name);
     let kept = recent.get(&path).is_some();
-    match mirror_at(connection, recent, &path, claim).await {
+    match mirror_at(connection, context, recent, &path, claim).await {
         // The object has changed or is gone; it is read, and created if it is missing.
         Err(error) if kept && matches!(error.kind, ErrorKind::NotFound | ErrorKind::Conflict) => {
             recent.forget(&path);
-            mirror_at(connection, recent, &path, claim).await
+            mirror_at(connection, context, recent, &path, claim).await
         }
         done => done,
     }
@@ -32,6 +39,7 @@ pub(crate) async fn mirror(connection: &Connection, recent: &Recent, claim: &Nod
 
 async fn mirror_at(
     connection: &Connection,
+    context: &Context,
     recent: &Recent,
     path: &str,
     claim: &NodeClaim,
@@ -40,11 +48,11 @@ async fn mirror_at(
     let object = match recent.get(path) {
         Some(object) => adopt(connection, path, object, claim).await?,
         // The object of a claim that was just launched usually does not exist. If it does, it cannot be created.
-        None if claim.phase == Phase::Launched => create(connection, recent, path, claim).await?,
+        None if claim.phase == Phase::Launched => create(connection, context, recent, path, claim).await?,
         // The whole status is written without reading the object first; what the object has beyond it is removed below.
         None => match write_status(connection, path, &desired).await {
             Ok(object) => adopt(connection, path, object, claim).await?,
-            Err(failed) if failed.is(404) => create(connection, recent, path, claim).await?,
+            Err(failed) if failed.is(404) => create(connection, context, recent, path, claim).await?,
             Err(failed) => return Err(failed.into()),
         },
     };
@@ -67,6 +75,7 @@ async fn write_status(connection: &Connection, path: &str, fields: &Value) -> Re
 /// The NodePool that owns a new object. It is read once for many objects.
 async fn owner(
     connection: &Connection,
+    context: &Context,
     recent: &Recent,
     claim: &NodeClaim,
 ) -> Result<Option<nodeless_api::NodePool>, CallError> {
@@ -78,17 +87,22 @@ async fn owner(
     let Some(pool) = read else { return Ok(None) };
     recent.keep(&path, pool.clone());
     // A NodePool that cannot be decoded still owns its claims; without the reference they would outlive it.
-    let decoded = serde_json::from_value::<nodeless_api::NodePool>(pool);
-    Ok(decoded
-        .inspect_err(
-            |error| tracing::warn!(node_pool = claim.node_pool, %error, "the NodePool cannot own its NodeClaim"),
-        )
-        .ok())
+    let decoded = serde_json::from_value::<nodeless_api::NodePool>(pool).inspect_err(|error| {
+        let (claim, node_pool) = (claim.name.as_str(), claim.node_pool.as_str());
+        context.log(&OwnerUnreadable { claim, node_pool, error: &error.to_string() });
+    });
+    Ok(decoded.ok())
 }
 
 /// Creates the object. Its spec is immutable, so only this function writes it.
-async fn create(connection: &Connection, recent: &Recent, path: &str, claim: &NodeClaim) -> Result<Value, PortError> {
-    let pool = owner(connection, recent, claim).await?;
+async fn create(
+    connection: &Connection,
+    context: &Context,
+    recent: &Recent,
+    path: &str,
+    claim: &NodeClaim,
+) -> Result<Value, PortError> {
+    let pool = owner(connection, context, recent, claim).await?;
     let mut object = as_value(&convert::mirror(claim, pool.as_ref()))?;
     if let Some(fields) = object.as_object_mut() {
         fields.remove("status");

@@ -20,11 +20,9 @@ use nodeless_ports::cluster::{
     ClusterView, DeploymentChange, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, OwningDeployment,
     PodRef, SYSTEM_NAMESPACE, SoughtNode, VolumeAttachment,
 };
-use nodeless_ports::{
-    ClaimMirror, Clock, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads,
-};
+use nodeless_ports::{ClaimMirror, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads};
+use nodeless_telemetry::Context;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
@@ -44,7 +42,7 @@ const REOPEN: Duration = Duration::from_millis(100);
 /// A Kubernetes cluster. Keep it for the life of the execution environment: objects that were read once are only updated.
 pub struct KubeCluster {
     connection: Connection,
-    clock: Arc<dyn Clock>,
+    context: Context,
     ca_bundle: Option<String>,
     nodes: Mutex<Store<Nodes>>,
     pods: Mutex<Store<Pods>>,
@@ -66,10 +64,10 @@ pub struct KubeCluster {
 impl KubeCluster {
     /// A cluster with an empty cache.
     #[must_use]
-    pub fn new(connection: Connection, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(connection: Connection, context: Context) -> Self {
         Self {
             connection,
-            clock,
+            context,
             ca_bundle: None,
             nodes: Mutex::new(Store::new()),
             pods: Mutex::new(Store::new()),
@@ -111,7 +109,7 @@ impl KubeCluster {
         store: &Mutex<Store<K>>,
     ) -> Result<(Vec<K::Model>, Vec<InvalidObject>), PortError> {
         let mut store = store.lock().await;
-        store.refresh(&self.connection).await?;
+        store.refresh(&self.connection, &self.context).await?;
         Ok((store.objects().cloned().collect(), store.invalid().collect()))
     }
 
@@ -225,7 +223,7 @@ impl PlanningView for KubeCluster {
     async fn wait_for_batch(&self, idle: Duration, max: Duration) -> Result<Duration, PortError> {
         let start = Instant::now();
         let mut store = self.pods.lock().await;
-        store.refresh(&self.connection).await?;
+        store.refresh(&self.connection, &self.context).await?;
         if !store.objects().any(Pod::is_provisionable) {
             return Ok(start.elapsed());
         }
@@ -321,7 +319,7 @@ impl NodesAndPods for KubeCluster {
 
     async fn volume_attachments(&self, node: &str) -> Result<Vec<VolumeAttachment>, PortError> {
         let on_node = self.pods_on(node).await?;
-        pods::volume_attachments(&self.connection, node, &on_node, self.clock.now()).await
+        pods::volume_attachments(&self.connection, node, &on_node, self.context.now()).await
     }
 
     async fn patch_node(&self, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {
@@ -452,7 +450,7 @@ impl ClaimMirror for KubeCluster {
     }
 
     async fn mirror_claim(&self, claim: &NodeClaim) -> Result<String, PortError> {
-        claims::mirror(&self.connection, &self.recent, claim).await
+        claims::mirror(&self.connection, &self.context, &self.recent, claim).await
     }
 
     async fn remove_claim(&self, name: &str) -> Result<(), PortError> {
@@ -463,7 +461,7 @@ impl ClaimMirror for KubeCluster {
 #[async_trait]
 impl Events for KubeCluster {
     async fn publish(&self, published: &[ObjectEvent]) -> Result<(), PortError> {
-        let now = self.clock.now();
+        let now = self.context.now();
         let mut times: Vec<(&ObjectEvent, u32)> = Vec::new();
         for event in published {
             match times.iter_mut().find(|(known, _)| *known == event) {

@@ -9,10 +9,11 @@ use http::header::{AUTHORIZATION, HeaderValue};
 use kube::config::{Cluster, Context, KubeConfigOptions, Kubeconfig, NamedCluster, NamedContext};
 use nodeless_ports::{ErrorKind, PortError};
 use std::future::Future;
+use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// How long the API server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -133,7 +134,8 @@ impl Connection {
         let mut backoff = FIRST_BACKOFF;
         for _ in 1..READ_ATTEMPTS {
             match self.call(operation, request.clone()).await {
-                Err(failed) if is_passing(&failed) => tracing::debug!(error = %failed.error, "trying again"),
+                // With `NODELESS_LOG=debug`, the client logs each attempt.
+                Err(failed) if is_passing(&failed) => {}
                 done => return done,
             }
             tokio::time::sleep(backoff).await;
@@ -214,8 +216,8 @@ struct Authorized {
 /// random part, so that processes with a conflict do not conflict again.
 pub(crate) async fn after_conflict(attempt: u32) {
     let longest = FIRST_PAUSE * 2_u32.saturating_pow(attempt.min(LAST_DOUBLING));
-    // The last digits of the clock are random enough here.
-    let jitter = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_nanos() % 1_000);
+    // Each state of a hasher has other random keys.
+    let jitter = u32::try_from(RandomState::new().hash_one(attempt) % 1_000).unwrap_or(0);
     tokio::time::sleep(longest / 2 + longest * jitter / 2_000).await;
 }
 

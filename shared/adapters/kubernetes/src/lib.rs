@@ -26,6 +26,7 @@ pub mod follow;
 pub mod install;
 mod kinds;
 mod kubeconfig;
+mod log_lines;
 mod merge;
 mod node_classes;
 mod nodes;

@@ -7,10 +7,12 @@
 use crate::connection::Connection;
 use crate::error::CallError;
 use crate::kinds::Kind;
+use crate::log_lines::WatchNotResumed;
 use crate::watch::{self, Change, Changes, Identity, WatchError};
 use kube::core::params::ListParams;
 use nodeless_ports::PortError;
 use nodeless_ports::cluster::InvalidObject;
+use nodeless_telemetry::Context;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -67,15 +69,14 @@ impl<K: Kind> Store<K> {
     ///
     /// # Errors
     /// When the list cannot be read; the store is then unchanged.
-    pub(crate) async fn refresh(&mut self, connection: &Connection) -> Result<(), PortError> {
+    pub(crate) async fn refresh(&mut self, connection: &Connection, context: &Context) -> Result<(), PortError> {
         if let Some(version) = self.version.clone().filter(|_| self.objects.len() > self.few) {
-            match self.catch_up(connection, &version).await {
+            let why = match self.catch_up(connection, &version).await {
                 Ok(()) => return Ok(()),
-                Err(WatchError::Expired) => tracing::debug!(kind = K::NAME, "the kept version expired; listing"),
-                Err(WatchError::Call(failed)) => {
-                    tracing::debug!(kind = K::NAME, error = %failed.error, "the watch failed; listing");
-                }
-            }
+                Err(WatchError::Expired) => "its resourceVersion has expired".to_owned(),
+                Err(WatchError::Call(failed)) => failed.error.to_string(),
+            };
+            context.log(&WatchNotResumed { kind: K::NAME, why: &why });
         }
         self.relist(connection).await
     }

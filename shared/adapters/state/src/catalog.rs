@@ -28,8 +28,7 @@ impl DynamoClaims {
         Ok(Some(Pointer { version, chunks: read_number(&item, "chunks")? }))
     }
 
-    async fn expire_chunks(&self, old: &Pointer) -> Result<(), PortError> {
-        let at = Timestamp::now() + SUPERSEDED_FOR;
+    async fn expire_chunks(&self, old: &Pointer, at: Timestamp) -> Result<(), PortError> {
         for index in 0..old.chunks {
             self.client
                 .update_item()
@@ -47,7 +46,7 @@ impl DynamoClaims {
 
 #[async_trait]
 impl StoredCatalog for DynamoClaims {
-    async fn put_catalog(&self, version: &str, encoded: &[u8]) -> Result<(), PortError> {
+    async fn put_catalog(&self, version: &str, encoded: &[u8], now: Timestamp) -> Result<(), PortError> {
         let superseded = self.catalog_pointer().await?;
         let mut chunks: u32 = 0;
         for chunk in encoded.chunks(CHUNK_BYTES) {
@@ -57,7 +56,9 @@ impl StoredCatalog for DynamoClaims {
         }
         self.put(POINTER, vec![("catalogVersion", text(version)), ("chunks", number(chunks))]).await?;
         match superseded {
-            Some(old) if old.version != version => self.expire_chunks(&old).await,
+            Some(old) if old.version != version => {
+                self.expire_chunks(&old, now.saturating_add(SUPERSEDED_FOR).unwrap_or(Timestamp::MAX)).await
+            }
             _ => Ok(()),
         }
     }

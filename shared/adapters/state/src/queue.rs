@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use nodeless_aws::port_error;
 use nodeless_ports::queue::{CatalogMessage, ClaimMessage, NodeClassGeneration, PlanMessage, ShardMessage, WakeSource};
 use nodeless_ports::{ErrorKind, PortError, Queue};
+use nodeless_telemetry::Context;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
@@ -17,24 +18,25 @@ const LONGEST_DELAY: Duration = Duration::from_secs(900);
 #[derive(Clone, Debug)]
 pub struct SqsQueue {
     client: Client,
-    cluster: String,
+    /// Its clock dates the messages.
+    context: Context,
     plan_queue_url: String,
     claims_queue_url: Option<String>,
     catalog_queue_url: Option<String>,
 }
 
 impl SqsQueue {
-    /// The queues with these URLs. Functions that never send to the claims queue have no URL of it.
+    /// The queues of the cluster of `context` with these URLs. Functions that never send to the claims queue have no URL of it.
     #[must_use]
     pub fn new(
         config: &SdkConfig,
-        cluster: impl Into<String>,
+        context: Context,
         plan_queue_url: impl Into<String>,
         claims_queue_url: Option<String>,
     ) -> Self {
         Self {
             client: Client::new(config),
-            cluster: cluster.into(),
+            context,
             plan_queue_url: plan_queue_url.into(),
             claims_queue_url,
             catalog_queue_url: None,
@@ -72,13 +74,13 @@ impl SqsQueue {
 impl Queue for SqsQueue {
     async fn wake_planner(&self, source: WakeSource) -> Result<(), PortError> {
         const OPERATION: &str = "SQS SendMessage (plan queue)";
-        let now = Timestamp::now();
+        let now = self.context.now();
         let body = encode(OPERATION, &PlanMessage::Wake { source, at: now })?;
         self.client
             .send_message()
             .queue_url(&self.plan_queue_url)
             .message_body(body)
-            .message_group_id(&self.cluster)
+            .message_group_id(&self.context.cluster_name)
             .message_deduplication_id(deduplication_id(source, now))
             .send()
             .await
@@ -87,7 +89,7 @@ impl Queue for SqsQueue {
     }
 
     async fn wake_planner_after(&self, delay: Duration) -> Result<(), PortError> {
-        self.send_claim_message(&ClaimMessage::Plan { at: Timestamp::now() }, delay).await
+        self.send_claim_message(&ClaimMessage::Plan { at: self.context.now() }, delay).await
     }
 
     async fn check_node_class(&self, name: &str, delay: Duration) -> Result<(), PortError> {
@@ -104,12 +106,12 @@ impl Queue for SqsQueue {
             let message = "this function has no catalog queue; set NODELESS_CATALOG_QUEUE_URL";
             PortError::new(ErrorKind::Invalid, OPERATION, message)
         })?;
-        let now = Timestamp::now();
+        let now = self.context.now();
         self.client
             .send_message()
             .queue_url(url)
             .message_body(encode(OPERATION, &CatalogMessage::NodeClasses { changed: changed.to_vec(), at: now })?)
-            .message_group_id(&self.cluster)
+            .message_group_id(&self.context.cluster_name)
             .message_deduplication_id(node_class_deduplication_id(changed, now))
             .send()
             .await

@@ -352,11 +352,12 @@ async fn the_last_launch_check_of_each_class_is_kept() {
 async fn the_catalog_is_replaced_as_a_whole() {
     let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
     let claims = table(&config(&dynamodb.url).await).await;
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
     assert!(claims.catalog().await.unwrap().is_none());
     let first: Vec<u8> = (0..800_000_u32).map(|byte| (byte % 251) as u8).collect();
-    claims.put_catalog("v1", &first).await.unwrap();
+    claims.put_catalog("v1", &first, now).await.unwrap();
     assert_eq!(claims.catalog().await.unwrap().unwrap(), ("v1".to_owned(), first));
-    claims.put_catalog("v2", &[1, 2, 3]).await.unwrap();
+    claims.put_catalog("v2", &[1, 2, 3], now).await.unwrap();
     assert_eq!(claims.catalog_version().await.unwrap().as_deref(), Some("v2"));
     assert_eq!(claims.catalog().await.unwrap().unwrap(), ("v2".to_owned(), vec![1, 2, 3]));
 }

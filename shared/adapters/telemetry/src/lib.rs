@@ -5,11 +5,15 @@
 //! Both are written to a [`Sink`]: standard output in Lambda, standard error at a terminal, a list in tests.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod clock;
+mod context;
 mod init;
 mod line;
 mod metric;
 mod sink;
 
+pub use clock::SystemClock;
+pub use context::Context;
 pub use init::{InitError, init, init_for_people, within};
 pub use line::{Level, Line, render, render_for_people};
 pub use metric::{METRIC_LIMIT, Metric, Metrics, NAMESPACE, Unit};

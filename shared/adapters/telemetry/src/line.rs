@@ -39,6 +39,33 @@ pub trait Line: Serialize {
     const LEVEL: Level;
 }
 
+/// Declares the log lines of a crate, one type for each: its comment, its name, its event, its level and its fields.
+///
+/// ```
+/// nodeless_telemetry::lines! {
+///     /// A claim was written.
+///     ClaimWritten, "claim-written", Info { claim: &'a str, }
+/// }
+/// ```
+#[macro_export]
+macro_rules! lines {
+    ($($(#[doc = $doc:literal])+ $name:ident, $event:literal, $level:ident { $($field:ident: $kind:ty,)* })+) => {
+        $(
+            $(#[doc = $doc])+
+            #[derive(serde::Serialize)]
+            #[serde(rename_all = "camelCase")]
+            pub(crate) struct $name<'a> {
+                $(pub(crate) $field: $kind,)*
+            }
+
+            impl $crate::Line for $name<'_> {
+                const EVENT: &'static str = $event;
+                const LEVEL: $crate::Level = $crate::Level::$level;
+            }
+        )+
+    };
+}
+
 /// The logged form of a line: one JSON object without line breaks, with the cluster that it is about. Absent fields are omitted.
 pub fn render<L: Line>(line: &L, cluster: Option<&str>, at: Timestamp) -> String {
     let mut object = Map::new();

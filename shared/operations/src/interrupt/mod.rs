@@ -4,7 +4,7 @@ mod parse;
 
 pub use parse::{Interruption, InterruptionKind, ParseInterruptionError, parse};
 
-use crate::context::Context;
+use crate::Context;
 use crate::log_lines::{Failed, InterruptionForeign, InterruptionReceived, MessageIgnored};
 use crate::shards;
 use futures::{StreamExt as _, stream};

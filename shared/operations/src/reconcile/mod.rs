@@ -9,7 +9,7 @@ mod observe;
 mod surges;
 mod view;
 
-use crate::context::Context;
+use crate::Context;
 use crate::events::EventRate;
 use crate::leaving;
 use crate::log_lines::ClaimStepped;

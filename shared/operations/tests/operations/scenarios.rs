@@ -76,7 +76,7 @@ async fn no_plan_is_made_of_half_a_view() {
         assert!(harness.records().await.is_empty());
     }
     let harness = Harness::new().await;
-    harness.claims.put_catalog("2", b"\x63rubbish").await.unwrap();
+    harness.claims.put_catalog("2", b"\x63rubbish", harness.clock.time()).await.unwrap();
     assert!(matches!(harness.planner().run().await, Err(PlanError::Catalog(_))));
 }
 
@@ -573,7 +573,7 @@ async fn a_refresh_stores_what_changed_and_wakes_the_planner() {
     let second = refresher.run().await.unwrap();
     assert!(second.resolved.is_empty() && harness.queue.take_plan().is_none(), "{second:?}");
 
-    harness.claims.put_catalog("0", b"\x63of another release").await.unwrap();
+    harness.claims.put_catalog("0", b"\x63of another release", harness.clock.time()).await.unwrap();
     assert!(refresher.run().await.unwrap().catalog_changed);
     *source.fails.lock().unwrap() = true;
     let failed = refresher.run().await.unwrap();

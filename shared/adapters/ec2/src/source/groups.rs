@@ -12,7 +12,7 @@ use nodeless_launch::node_class::{Section, validation};
 use nodeless_ports::{ErrorKind, PortError};
 use std::collections::BTreeMap;
 
-/// Finds the capacity reservations that any of the terms selects.
+/// Finds the capacity reservations that any of the terms selects, and a message for each that is left out.
 ///
 /// # Errors
 /// When EC2 cannot be read.
@@ -20,17 +20,14 @@ pub(super) async fn selected_reservations(
     client: &Client,
     terms: &[CapacityReservationSelectorTerm],
     now: Timestamp,
-) -> Result<Section<Vec<CapacityReservation>>, PortError> {
+) -> Result<(Section<Vec<CapacityReservation>>, Vec<String>), PortError> {
     let mut found = Vec::new();
     for query in reservations::queries(terms) {
         found.extend(describe(client, &query).await?);
     }
-    let (selected, unknown) = reservations::select(found, now);
-    for why in unknown {
-        tracing::warn!("{why}");
-    }
+    let (selected, left_out) = reservations::select(found, now);
     let problem = reservations::problem(&selected);
-    Ok(Section { value: selected, problem })
+    Ok((Section { value: selected, problem }, left_out))
 }
 
 /// The number of available instances of each active reservation, by id.

@@ -1,6 +1,7 @@
 //! AMIs of an EC2NodeClass, read from SSM and EC2.
 
 use super::filters::sdk_filters;
+use crate::log_lines::ParameterWithoutAmi;
 use aws_sdk_ec2::types;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_api::EC2NodeClassSpec;
@@ -10,6 +11,7 @@ use nodeless_launch::node_class::amis::{Image, ImageQuery, Variant, alias_parame
 use nodeless_launch::node_class::query::terms_in_words;
 use nodeless_launch::node_class::{Problem, Section};
 use nodeless_ports::{ErrorKind, PortError};
+use nodeless_telemetry::Context;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -18,6 +20,9 @@ pub(super) struct ImageSource<'a> {
     pub(super) ec2: &'a aws_sdk_ec2::Client,
     pub(super) ssm: &'a aws_sdk_ssm::Client,
     pub(super) parameters: &'a Parameters,
+    pub(super) context: &'a Context,
+    /// The name of the EC2NodeClass.
+    pub(super) node_class: &'a str,
 }
 
 /// How long the AMI of a parameter is cached. A pinned version never changes; only `latest` does.
@@ -106,10 +111,7 @@ impl ImageSource<'_> {
             match self.parameter(name, now).await? {
                 Some(id) => ids.push(id),
                 None => {
-                    tracing::warn!(
-                        parameter = name,
-                        "an SSM parameter in spec.amiSelectorTerms holds no image id; the term is passed over"
-                    );
+                    self.context.log(&ParameterWithoutAmi { node_class: self.node_class, parameter: name });
                     empty.push(format!("SSM parameter {name} is missing or holds no image id"));
                 }
             }

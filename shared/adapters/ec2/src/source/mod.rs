@@ -13,6 +13,7 @@ mod types;
 mod version;
 
 use crate::ClusterDetails;
+use crate::log_lines::{OnDemandPricesUnread, PlacementGroupsUnread, ReservationsUnread, SpotPricesUnread};
 use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_pricing::config::Region;
@@ -21,6 +22,7 @@ use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
 use nodeless_catalog::facts::Facts;
 use nodeless_catalog::{Catalog, stored::SpotPrices};
 use nodeless_ports::{CatalogSource, ClusterVersion, ErrorKind, PortError};
+use nodeless_telemetry::Context;
 use prices::OnDemandPrices;
 use std::sync::Arc;
 use version::Version;
@@ -37,18 +39,19 @@ pub struct NodeProfile {
     pub name: String,
 }
 
-/// The offerings of the region, and their prices.
+/// Reads the offerings of the region, and their prices.
 #[derive(Clone, Debug)]
-struct Market {
+struct RegionReader {
     region: String,
     ec2: aws_sdk_ec2::Client,
     /// `None` in regions without a Price List, and if it cannot be reached.
     prices: Option<aws_sdk_pricing::Client>,
+    context: Context,
 }
 
-impl Market {
+impl RegionReader {
     /// `isolated` if only services with a VPC endpoint can be reached, which excludes the Price List.
-    fn new(config: &SdkConfig, isolated: bool) -> Result<Self, PortError> {
+    fn new(config: &SdkConfig, isolated: bool, context: Context) -> Result<Self, PortError> {
         let region = config.region().map(ToString::to_string).ok_or_else(|| {
             PortError::new(ErrorKind::Invalid, "AWS configuration", "no region is configured; set AWS_REGION")
         })?;
@@ -56,12 +59,12 @@ impl Market {
             let config = aws_sdk_pricing::config::Builder::from(config).region(Region::new(list)).build();
             aws_sdk_pricing::Client::from_conf(config)
         });
-        Ok(Self { region, ec2: aws_sdk_ec2::Client::new(config), prices })
+        Ok(Self { region, ec2: aws_sdk_ec2::Client::new(config), prices, context })
     }
 
     /// The facts and their catalog; the previous catalog alone, if it is fresh.
     async fn catalog(&self, previous: Option<&Catalog>) -> Result<(Option<Facts>, Catalog), PortError> {
-        let now = Timestamp::now();
+        let now = self.context.now();
         // Another region's catalog does not apply to this one.
         let previous = previous.filter(|catalog| catalog.region == self.region);
         let known = Facts::embedded()
@@ -93,16 +96,11 @@ impl Market {
     async fn read_groups(&self, catalog: &mut Catalog) {
         match groups::reservations_left(&self.ec2).await {
             Ok(left) => catalog.reservations = left,
-            Err(error) => tracing::warn!(
-                %error,
-                "capacity reservations could not be read; what was left in them at the last refresh stays in force"
-            ),
+            Err(error) => self.context.log(&ReservationsUnread { error: &error.to_string() }),
         }
         match groups::placement_groups(&self.ec2).await {
             Ok(groups) => catalog.placement_groups = groups,
-            Err(error) => {
-                tracing::warn!(%error, "placement groups could not be read; those of the last refresh stay in force");
-            }
+            Err(error) => self.context.log(&PlacementGroupsUnread { error: &error.to_string() }),
         }
     }
 
@@ -115,10 +113,8 @@ impl Market {
             Ok(new) => prices::merge(previous, new, now),
             Err(error) => {
                 let kept = prices::fallback(previous, &known.on_demand_prices);
-                tracing::warn!(
-                    %error, kept = ?kept.source, read = ?kept.read,
-                    "on-demand prices could not be read; the prices that we have stay in force, and the next refresh tries again"
-                );
+                let line = OnDemandPricesUnread { source: kept.source, read: kept.read, error: &error.to_string() };
+                self.context.log(&line);
                 kept
             }
         }
@@ -130,10 +126,7 @@ impl Market {
         match spot::read(&self.ec2, now).await {
             Ok(new) => (Some(spot::merge(old, new)), true),
             Err(error) => {
-                tracing::warn!(
-                    %error, kept = old.is_some(),
-                    "spot prices could not be read; those of the last refresh stay in force, or else on-demand prices stand in"
-                );
+                self.context.log(&SpotPricesUnread { kept: old.is_some(), error: &error.to_string() });
                 (old, false)
             }
         }
@@ -145,8 +138,8 @@ impl Market {
 /// # Errors
 /// When no region is configured, or EC2 cannot be read. Prices that cannot be read are no error: the catalog contains the source
 /// of its prices.
-pub async fn read_region(config: &SdkConfig) -> Result<(Facts, Catalog), PortError> {
-    let (facts, catalog) = Market::new(config, false)?.catalog(None).await?;
+pub async fn read_region(config: &SdkConfig, context: Context) -> Result<(Facts, Catalog), PortError> {
+    let (facts, catalog) = RegionReader::new(config, false, context)?.catalog(None).await?;
     let facts = facts.ok_or_else(|| {
         PortError::new(ErrorKind::Invalid, "EC2 catalog", "nothing was read although nothing was known")
     })?;
@@ -164,7 +157,7 @@ pub struct AwsCatalogSource {
     /// `None` if IAM cannot be reached.
     iam: Option<aws_sdk_iam::Client>,
     ssm: aws_sdk_ssm::Client,
-    market: Market,
+    reader: RegionReader,
     parameters: Arc<images::Parameters>,
 }
 
@@ -181,23 +174,28 @@ impl AwsCatalogSource {
         cluster: ClusterDetails,
         node_profile: Option<NodeProfile>,
         isolated: bool,
+        context: Context,
     ) -> Result<Self, PortError> {
-        let market = Market::new(config, isolated)?;
+        let reader = RegionReader::new(config, isolated, context)?;
         Ok(Self {
-            region: market.region.clone(),
+            region: reader.region.clone(),
             version: Version::new(&cluster.version, None),
             cluster,
             node_profile,
-            ec2: market.ec2.clone(),
+            ec2: reader.ec2.clone(),
             iam: (!isolated).then(|| aws_sdk_iam::Client::new(config)),
             ssm: aws_sdk_ssm::Client::new(config),
-            market,
+            reader,
             parameters: Arc::default(),
         })
     }
 }
 
 impl AwsCatalogSource {
+    const fn context(&self) -> &Context {
+        &self.reader.context
+    }
+
     /// The same, which reads the cluster's Kubernetes version again from time to time.
     #[must_use]
     pub fn with_version(mut self, reader: Arc<dyn ClusterVersion>) -> Self {
@@ -209,7 +207,7 @@ impl AwsCatalogSource {
 #[async_trait]
 impl CatalogSource for AwsCatalogSource {
     async fn catalog(&self, previous: Option<&Catalog>) -> Result<Catalog, PortError> {
-        Ok(self.market.catalog(previous).await?.1)
+        Ok(self.reader.catalog(previous).await?.1)
     }
 
     async fn resolve(&self, node_class: &EC2NodeClass) -> Result<EC2NodeClassStatus, PortError> {

@@ -2,8 +2,8 @@
 
 use super::images::ImageSource;
 use super::{AwsCatalogSource, groups, network, profiles};
+use crate::log_lines::{KubernetesVersionUnread, ReservationSkipped};
 use crate::templates;
-use jiff::Timestamp;
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
 use nodeless_launch::node_class::{Section, conditions, or_previous, validation};
 use nodeless_ports::{ErrorKind, PortError};
@@ -15,8 +15,8 @@ impl AwsCatalogSource {
     /// # Errors
     /// When something cannot be read temporarily; the present status is kept.
     pub(super) async fn resolve_class(&self, class: &EC2NodeClass) -> Result<EC2NodeClassStatus, PortError> {
-        let now = Timestamp::now();
-        let spec = &class.spec;
+        let now = self.context().now();
+        let (spec, node_class) = (&class.spec, class.metadata.name.as_deref().unwrap_or_default());
         let before = class.status.clone().unwrap_or_default();
         let subnets = network::subnets(&self.ec2, &spec.subnet_selector_terms).await;
         let subnets = or_previous("spec.subnetSelectorTerms", subnets, before.subnets)?;
@@ -24,12 +24,28 @@ impl AwsCatalogSource {
         let security_groups = or_previous("spec.securityGroupSelectorTerms", security_groups, before.security_groups)?;
         let reservations =
             groups::selected_reservations(&self.ec2, &spec.capacity_reservation_selector_terms, now).await;
+        let reservations = reservations.map(|(section, left_out)| {
+            for why in &left_out {
+                self.context().log(&ReservationSkipped { node_class, why });
+            }
+            section
+        });
         let reservations =
             or_previous("spec.capacityReservationSelectorTerms", reservations, before.capacity_reservations)?;
         let placement = groups::placement_group(&self.ec2, spec.placement_group_selector.as_ref()).await;
         let placement = or_previous("spec.placementGroupSelector", placement, ())?;
-        let source = ImageSource { ec2: &self.ec2, ssm: &self.ssm, parameters: &self.parameters };
-        let amis = source.find(spec, &self.version.at(now).await, now).await;
+        let (version, unread) = self.version.at(now).await;
+        if let Some(error) = unread {
+            self.context().log(&KubernetesVersionUnread { version: &version, error: &error.to_string() });
+        }
+        let source = ImageSource {
+            ec2: &self.ec2,
+            ssm: &self.ssm,
+            parameters: &self.parameters,
+            context: self.context(),
+            node_class,
+        };
+        let amis = source.find(spec, &version, now).await;
         let amis = or_previous("spec.amiSelectorTerms", amis, before.amis)?;
         let profile = self.instance_profile(class, before.instance_profile.as_deref()).await;
         let profile = or_previous("spec.role", profile, before.instance_profile)?;

@@ -1,7 +1,7 @@
 //! The Kubernetes version of the cluster, read again while the process lives: AMI aliases follow an upgrade of the control plane.
 
 use jiff::{SignedDuration, Timestamp};
-use nodeless_ports::ClusterVersion;
+use nodeless_ports::{ClusterVersion, PortError};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
@@ -34,21 +34,16 @@ impl Version {
         Self { reader, held: Arc::new(Mutex::new(Held { version: version.to_owned(), asked: None })) }
     }
 
-    /// The current version. If it cannot be read, the last one is used.
-    pub(super) async fn at(&self, now: Timestamp) -> String {
+    /// The current version. If it cannot be read, the last one, with the error.
+    pub(super) async fn at(&self, now: Timestamp) -> (String, Option<PortError>) {
         let mut held = self.held.lock().await;
         let asked = held.asked.get_or_insert(now);
         let Some(reader) = self.reader.as_ref().filter(|_| now.duration_since(*asked) >= READ_AGAIN) else {
-            return held.version.clone();
+            return (held.version.clone(), None);
         };
         held.asked = Some(now);
-        match reader.kubernetes_version().await {
-            Ok(version) => held.version = version,
-            Err(error) => {
-                tracing::warn!(%error, version = held.version, "the Kubernetes version cannot be read; the last one counts");
-            }
-        }
-        held.version.clone()
+        let unread = reader.kubernetes_version().await.map(|version| held.version = version).err();
+        (held.version.clone(), unread)
     }
 }
 
@@ -56,7 +51,7 @@ impl Version {
 mod tests {
     use super::*;
     use async_trait::async_trait;
-    use nodeless_ports::{ErrorKind, PortError};
+    use nodeless_ports::ErrorKind;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// A control plane that is upgraded, and which cannot be asked once in between.
@@ -91,10 +86,13 @@ mod tests {
             (15, "1.34", 3),
             (16, "1.34", 3),
         ] {
-            assert_eq!(version.at(at(minutes)).await, expected, "after {minutes} minutes");
+            let (current, unread) = version.at(at(minutes)).await;
+            assert_eq!((current.as_str(), unread.is_some()), (expected, minutes == 10), "after {minutes} minutes");
             assert_eq!(reader.asked.load(Ordering::Relaxed), asked, "after {minutes} minutes");
         }
         let fixed = Version::new("1.33", None);
-        assert_eq!((fixed.at(at(0)).await, fixed.at(at(600)).await), ("1.33".to_owned(), "1.33".to_owned()));
+        for minutes in [0, 600] {
+            assert_eq!(fixed.at(at(minutes)).await, ("1.33".to_owned(), None), "after {minutes} minutes");
+        }
     }
 }

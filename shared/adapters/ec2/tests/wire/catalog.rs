@@ -77,7 +77,12 @@ async fn prices_that_cannot_be_read_never_fail_the_catalog() {
     for api in ["GetProducts", "DescribeSpotPriceHistory"] {
         world.ec2.deny(api);
     }
+    assert!(world.events().is_empty());
     let without = source.catalog(None).await.unwrap();
+    let events = world.events();
+    assert_eq!(events.keys().collect::<Vec<_>>(), ["on-demand-prices-unread", "spot-prices-unread"]);
+    assert_eq!(events["on-demand-prices-unread"]["source"], "Embedded", "{events:?}");
+    assert_eq!(events["spot-prices-unread"]["kept"], false, "{events:?}");
     assert_eq!(without.on_demand_price_source, OnDemandPriceSource::Embedded);
     assert_eq!(without.spot_price_source, SpotPriceSource::OnDemand);
     assert_eq!((without.read, without.on_demand_prices_read), (None, None), "so that the next refresh tries again");
@@ -146,7 +151,7 @@ async fn instance_types_can_be_made_from_it() {
 #[tokio::test]
 async fn a_regions_catalog_can_be_exported_and_read_again() {
     let world = World::new().await;
-    let (facts, catalog) = nodeless_ec2::read_region(&world.config).await.unwrap();
+    let (facts, catalog) = nodeless_ec2::read_region(&world.config, world.context()).await.unwrap();
     assert_eq!(catalog.on_demand_price_source, OnDemandPriceSource::PriceList);
     let file = nodeless_catalog::file::write(&facts, &catalog).unwrap();
     let read = nodeless_catalog::file::parse(file.as_bytes()).unwrap();

@@ -17,6 +17,7 @@ use nodeless_model::claim::LaunchGroup;
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, StringMap};
 use nodeless_ports::CatalogSource;
 use nodeless_ports::cloud::LaunchCandidate;
+use nodeless_telemetry::{Captured, Context, Null, Sink, SystemClock};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +38,17 @@ pub(crate) fn facts() -> Facts {
 pub(crate) struct World {
     pub(crate) ec2: Ec2,
     pub(crate) config: SdkConfig,
+    lines: Arc<Captured>,
     filters_fail: Arc<AtomicBool>,
+}
+
+/// The wall clock, as the simulated account has it, and a log.
+fn logging_to(sink: Arc<dyn Sink>) -> Context {
+    Context { cluster_name: CLUSTER.into(), clock: Arc::new(SystemClock), sink }
+}
+
+pub(crate) fn context() -> Context {
+    logging_to(Arc::new(Null))
 }
 
 /// Refuses DescribeInstances without ids, where that is asked for.
@@ -90,7 +101,7 @@ impl World {
         let router = aws_router(ec2.clone())
             .layer(axum::middleware::from_fn_with_state(Arc::clone(&filters_fail), without_filters));
         tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { config: config(&url).await, ec2, filters_fail }
+        Self { config: config(&url).await, ec2, lines: Arc::default(), filters_fail }
     }
 
     /// Has DescribeInstances answer calls with ids alone, as EC2 does while a zone is impaired.
@@ -100,12 +111,21 @@ impl World {
 
     /// A cloud that remembers nothing, as after a cold start.
     pub(crate) fn cloud(&self) -> Ec2Cloud {
-        Ec2Cloud::new(&self.config, details())
+        Ec2Cloud::new(&self.config, details(), self.context())
+    }
+
+    pub(crate) fn context(&self) -> Context {
+        logging_to(self.lines.clone())
+    }
+
+    /// The events of the log lines since the last call, with their other fields.
+    pub(crate) fn events(&self) -> BTreeMap<String, Value> {
+        self.lines.take().into_iter().map(|line| (line["event"].as_str().unwrap().to_owned(), line)).collect()
     }
 
     pub(crate) fn source(&self) -> AwsCatalogSource {
         let made = NodeProfile { role: format!("{CLUSTER}-node"), name: format!("{CLUSTER}-node") };
-        AwsCatalogSource::new(&self.config, details(), Some(made), false).unwrap()
+        AwsCatalogSource::new(&self.config, details(), Some(made), false, self.context()).unwrap()
     }
 
     /// The class of these fields, resolved.

@@ -29,6 +29,22 @@ fn version(object: &Value) -> &str {
 }
 
 #[tokio::test]
+async fn a_claim_whose_nodepool_cannot_be_decoded_is_mirrored_without_an_owner() {
+    let world = World::installed().await;
+    world.create(&NODE_POOLS, node_pool("default"));
+    let undecodable = r#"{"metadata":{"name":"default"},"spec":{"weight":"heavy"}}"#;
+    world.answer("GET /apis/karpenter.sh/v1/nodepools/default", [(200, undecodable.to_owned())]);
+    let (cluster, lines) = world.logging_cluster();
+    cluster.mirror_claim(&claim()).await.unwrap();
+    let object = world.server.get(&NODE_CLAIMS, "", "default-abcde").unwrap();
+    assert!(object["metadata"].get("ownerReferences").is_none(), "{object}");
+    let lines = lines.take();
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    assert_eq!((&line["event"], &line["level"]), (&"owner-unreadable".into(), &"WARN".into()));
+    assert_eq!((&line["claim"], &line["nodePool"]), (&"default-abcde".into(), &"default".into()));
+}
+
+#[tokio::test]
 async fn a_claim_is_mirrored_kept_up_to_date_and_removed() {
     let world = World::installed().await;
     let pool = world.create(&NODE_POOLS, node_pool("default"));

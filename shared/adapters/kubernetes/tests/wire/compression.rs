@@ -55,7 +55,7 @@ async fn long_responses_are_read_compressed() {
     let router = world.server.router().layer(layer);
     tokio::spawn(async move { axum::serve(listener, router).await });
 
-    let cluster = KubeCluster::new(connect(&url, "right").await, Arc::new(Stopped));
+    let cluster = KubeCluster::new(connect(&url, "right").await, Stopped::context());
     let view = cluster.view().await.unwrap();
     assert_eq!(view.pods.len(), 600);
     assert!(compressed.load(Ordering::Relaxed) > 0, "a page of 500 pods has more than 128 KiB");

@@ -7,7 +7,6 @@ use nodeless_kubernetes::install::{InstallError, Outcome, Wake, install, remove_
 use nodeless_ports::{ErrorKind, NodesAndPods as _, PlanningView as _};
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::json;
-use std::sync::Arc;
 use std::time::Duration;
 
 const URL: &str = "https://abc.lambda-url.us-east-1.on.aws/secret";
@@ -80,13 +79,13 @@ async fn a_cluster_without_definitions_gets_an_error_with_a_fix() {
 async fn a_wrong_token_is_denied_and_a_closed_port_unavailable() {
     let world = World::bare().await;
     let stranger = connect(&serve(&world.server).await.0, "wrong").await;
-    let error = KubeCluster::new(stranger, Arc::new(Stopped)).our_nodes().await.unwrap_err();
+    let error = KubeCluster::new(stranger, Stopped::context()).our_nodes().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Denied);
     assert!(error.message.contains("access entry"), "{error}");
 
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let error = KubeCluster::new(connect(&url, "right").await, Arc::new(Stopped)).view().await.unwrap_err();
+    let error = KubeCluster::new(connect(&url, "right").await, Stopped::context()).view().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable, "{error}");
 }

@@ -21,6 +21,7 @@ use nodeless_fake_kubernetes::{ApiServer, CreateOptions, Options, Resource};
 use nodeless_kubernetes::install::{self, Wake};
 use nodeless_kubernetes::{ApiServer as Address, Connection, KubeCluster};
 use nodeless_ports::Clock;
+use nodeless_telemetry::{Captured, Context, Null, Sink};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
@@ -41,6 +42,14 @@ pub(crate) struct Stopped;
 
 impl Stopped {
     pub(crate) const TIME: jiff::Timestamp = jiff::Timestamp::constant(1_800_000_000, 0);
+
+    pub(crate) fn context() -> Context {
+        Self::logging_to(Arc::new(Null))
+    }
+
+    pub(crate) fn logging_to(sink: Arc<dyn Sink>) -> Context {
+        Context { cluster_name: "prod".to_owned(), clock: Arc::new(Self), sink }
+    }
 }
 
 #[async_trait::async_trait]
@@ -74,7 +83,13 @@ impl World {
     }
 
     pub(crate) fn cluster(&self) -> KubeCluster {
-        KubeCluster::new(self.connection.clone(), Arc::new(Stopped))
+        KubeCluster::new(self.connection.clone(), Stopped::context())
+    }
+
+    /// A cluster whose log lines are kept.
+    pub(crate) fn logging_cluster(&self) -> (KubeCluster, Arc<Captured>) {
+        let lines = Arc::new(Captured::default());
+        (KubeCluster::new(self.connection.clone(), Stopped::logging_to(lines.clone())), lines)
     }
 
     /// The requests since the last call of this function.

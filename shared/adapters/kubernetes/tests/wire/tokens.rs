@@ -18,7 +18,7 @@ async fn a_call_with_a_rejected_token_is_repeated_with_a_new_token() {
         seen.lock().unwrap().push(refused);
         async move { Ok(token.to_owned()) }
     });
-    let cluster = KubeCluster::new(connection.await.unwrap(), Arc::new(Stopped));
+    let cluster = KubeCluster::new(connection.await.unwrap(), Stopped::context());
     assert_eq!(cluster.view().await.unwrap().nodes.len(), 1);
     let asked = std::mem::take(&mut *asked.lock().unwrap());
     let first = asked.iter().filter(|refused| refused.is_none()).count();
@@ -32,7 +32,7 @@ async fn a_call_with_a_rejected_token_is_repeated_with_a_new_token() {
 #[tokio::test]
 async fn a_call_is_not_repeated_without_a_new_token() {
     let world = World::installed().await;
-    let cluster = KubeCluster::new(connect(&world.url, "wrong").await, Arc::new(Stopped));
+    let cluster = KubeCluster::new(connect(&world.url, "wrong").await, Stopped::context());
     let _installing = world.requests();
     let refused = cluster.view().await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Denied);

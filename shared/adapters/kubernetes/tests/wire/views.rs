@@ -94,8 +94,12 @@ async fn follows_changes(world: &World, cluster: &KubeCluster) -> [(usize, usize
 #[tokio::test]
 async fn a_cached_view_is_updated_by_a_watch_and_listed_when_the_version_expired() {
     let world = World::installed().await;
-    let reads = follows_changes(&world, &world.cluster().watching_above(0)).await;
+    let (cluster, lines) = world.logging_cluster();
+    let reads = follows_changes(&world, &cluster.watching_above(0)).await;
     assert_eq!(reads, [(1, 0), (0, 1), (1, 1)], "(lists, watches) of each view");
+    let lines = lines.take();
+    let of_nodes = lines.iter().filter(|line| line["event"] == "watch-not-resumed" && line["kind"] == "Node");
+    assert_eq!(of_nodes.count(), 1, "{lines:?}");
 }
 
 #[tokio::test]

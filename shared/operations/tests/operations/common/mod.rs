@@ -82,7 +82,7 @@ impl Harness {
         let faults = FaultInjection::scripted(clock.clone());
         let claims = MemoryClaims::default();
         let table = MeteredClaims::new(Arc::new(claims.clone()), Arc::new(clock.clone()));
-        claims.put_catalog("1", stored_catalog()).await.unwrap();
+        claims.put_catalog("1", stored_catalog(), clock.time()).await.unwrap();
         let queue = MemoryQueue::new(Arc::new(clock.clone()));
         let zonal_shifts = cluster.world().zonal_shifts().clone();
         let sink = Arc::new(Captured::default());

@@ -240,8 +240,8 @@ impl Records for FaultyClaims {
 
 #[async_trait]
 impl StoredCatalog for FaultyClaims {
-    async fn put_catalog(&self, version: &str, encoded: &[u8]) -> Result<(), PortError> {
-        let call = self.inner.put_catalog(version, encoded);
+    async fn put_catalog(&self, version: &str, encoded: &[u8], now: Timestamp) -> Result<(), PortError> {
+        let call = self.inner.put_catalog(version, encoded, now);
         self.fault_injection.write("claims put catalog", version.to_owned(), |()| true, call).await
     }
 

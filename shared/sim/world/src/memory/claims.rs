@@ -566,7 +566,7 @@ impl Records for MemoryClaims {
 
 #[async_trait]
 impl StoredCatalog for MemoryClaims {
-    async fn put_catalog(&self, version: &str, encoded: &[u8]) -> Result<(), PortError> {
+    async fn put_catalog(&self, version: &str, encoded: &[u8], _now: Timestamp) -> Result<(), PortError> {
         self.lock().catalog = Some((version.to_owned(), encoded.to_vec()));
         Ok(())
     }

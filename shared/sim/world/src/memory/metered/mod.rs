@@ -402,9 +402,9 @@ impl Records for MeteredClaims {
 
 #[async_trait]
 impl StoredCatalog for MeteredClaims {
-    async fn put_catalog(&self, version: &str, encoded: &[u8]) -> Result<(), PortError> {
+    async fn put_catalog(&self, version: &str, encoded: &[u8], now: Timestamp) -> Result<(), PortError> {
         let uses = in_cluster(Use::Write(encoded.len()));
-        self.write("claims put catalog", &uses, self.inner.put_catalog(version, encoded)).await
+        self.write("claims put catalog", &uses, self.inner.put_catalog(version, encoded, now)).await
     }
 
     async fn catalog_version(&self) -> Result<Option<String>, PortError> {
