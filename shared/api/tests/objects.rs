@@ -70,7 +70,7 @@ fn a_node_pool_becomes_the_models() {
     assert_eq!(pool.disruption.budgets[1].nodes, model::node_pool::BudgetNodes::Count(1));
 
     object.spec.template.spec.requirements[0].key = "sub.karpenter.sh/x".into();
-    assert!(model::NodePool::from(&object).ready.unwrap_err().contains("restricted"));
+    assert!(model::NodePool::from(&object).ready.unwrap_err().to_string().contains("restricted"));
 }
 
 /// The GPU pool of the examples with these limits and this annotation, as the API server accepts it.
@@ -122,14 +122,14 @@ fn an_invalid_limit_is_reported_and_allows_nothing() {
         (json!({ "nodeless.sh/dollars-per-hour": digits }), None, "spec.limits[nodeless.sh/dollars-per-hour]"),
     ] {
         let pool = priced(limits, annotation);
-        let why = pool.ready.unwrap_err();
+        let why = pool.ready.unwrap_err().to_string();
         assert!(why.starts_with(field) && why.contains("12.50"), "{why}");
         assert_eq!(pool.limit_dollars_per_hour, Some(0.0));
     }
     // The API server's pattern lets exponents with a fraction through.
     for text in ["1e.5", digits.as_str()] {
         let pool = priced(json!({ "cpu": text }), None);
-        assert!(pool.ready.clone().unwrap_err().starts_with("spec.limits[cpu]: "), "{:?}", pool.ready);
+        assert!(pool.ready.clone().unwrap_err().to_string().starts_with("spec.limits[cpu]: "), "{:?}", pool.ready);
         assert_eq!(pool.limits.iter().collect::<Vec<_>>(), [("cpu", model::Quantity::ZERO)]);
     }
 }
@@ -139,7 +139,7 @@ fn a_pool_whose_disruption_cannot_be_read_is_there_and_disrupts_nothing() {
     let mut object = pool("gpu");
     object.spec.disruption.budgets[0].nodes = "some".to_owned();
     let pool = model::NodePool::from(&object);
-    assert!(pool.ready.unwrap_err().starts_with("spec.disruption.budgets[0].nodes: "));
+    assert!(pool.ready.unwrap_err().to_string().starts_with("spec.disruption.budgets[0].nodes: "));
     assert!(pool.disruption.budgets.iter().all(|budget| budget.nodes.of(100) == 0 && budget.window.is_none()));
     assert_eq!(pool.disruption.consolidate_after, model::NillableDuration::Never);
 }
@@ -415,7 +415,7 @@ fn overlays_become_price_changes_and_report_what_is_wrong() {
     let error = nodeless_model::NodeOverlay::try_from(&unsigned).unwrap_err();
     assert!(error.to_string().starts_with("NodeOverlay o: spec.priceAdjustment"), "{error}");
     let efa = overlay(json!({ "requirements": arm, "capacity": { "vpc.amazonaws.com/efa": 1 } }));
-    let refused = nodeless_model::NodeOverlay::try_from(&efa).unwrap().valid.unwrap_err();
+    let refused = nodeless_model::NodeOverlay::try_from(&efa).unwrap().valid.unwrap_err().to_string();
     assert!(refused.contains("spec.capacity.vpc.amazonaws.com/efa"), "{refused}");
     let gpu = overlay(json!({ "requirements": arm, "capacity": { "nvidia.com/gpu": 1 }, "weight": 7 }));
     let read = nodeless_model::NodeOverlay::try_from(&gpu).unwrap();

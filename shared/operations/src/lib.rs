@@ -31,6 +31,7 @@ mod registrations;
 mod reported_memory;
 mod shards;
 pub mod sweep;
+mod unread;
 pub mod validate;
 mod zonal_shift;
 
@@ -43,4 +44,5 @@ pub use plan::{Disruption, DryRun, DryRunInput, PlanError, PlanReport, Planner, 
 pub use reconcile::{ReconcileError, Reconciled, Reconciler};
 pub use refresh::{RefreshError, RefreshReport, Refresher};
 pub use sweep::{SweepError, SweepReport, Sweeper};
+pub use unread::Unread;
 pub use validate::Validator;

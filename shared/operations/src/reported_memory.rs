@@ -5,6 +5,7 @@
 //! The record is written only if it changes.
 
 use crate::records::{self, RecordError};
+use crate::unread::Unread;
 use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
 use nodeless_catalog::{NodeClassSettings, ReportedMemory};
@@ -25,7 +26,7 @@ pub(crate) struct Known {
 
 /// Combines the record of the table with the present Nodes. A record that cannot be decoded is replaced.
 pub(crate) fn known(
-    stored: &Result<StoredRecord, String>,
+    stored: &Result<StoredRecord, Unread>,
     nodes: &[Node],
     claims: &[NodeClaim],
     now: Timestamp,
@@ -66,7 +67,7 @@ fn note(memory: &mut ReportedMemory, nodes: &[Node], claims: &[NodeClaim], now: 
 
 /// The record for an export, which has no claims table. Without a NodeClaim, or without AMIs in the status of the EC2NodeClass, it is
 /// unknown whether a Node has an AMI of its EC2NodeClass. It is assumed to: its report counts for the EC2NodeClass.
-pub(crate) fn of_export(view: &ClusterView, claims: &[NodeClaim], now: Timestamp) -> Result<StoredRecord, String> {
+pub(crate) fn of_export(view: &ClusterView, claims: &[NodeClaim], now: Timestamp) -> Result<StoredRecord, Unread> {
     let mut memory = ReportedMemory::default();
     note(&mut memory, &view.nodes, claims, now);
     let with_image = claims.iter().filter_map(|claim| claim.status.instance.as_ref());
@@ -84,7 +85,7 @@ pub(crate) fn of_export(view: &ClusterView, claims: &[NodeClaim], now: Timestamp
             memory.note(&any_image_of(class), instance_type, reported, now);
         }
     }
-    encode(&memory, 1, now).map_err(|error| error.to_string())
+    encode(&memory, 1, now).map_err(Unread::from)
 }
 
 /// The EC2NodeClass of a Node of a NodePool.

@@ -43,7 +43,7 @@ impl From<&NodePool> for model::NodePool {
             limit_dollars_per_hour: limits.dollars_per_hour,
             weight: spec.weight.unwrap_or(0),
             replicas: spec.replicas,
-            ready: if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) },
+            ready: if problems.is_empty() { Ok(()) } else { Err(problems.join("; ").into()) },
             deleting: pool.metadata.deletion_timestamp.is_some(),
             hash: hash::node_pool(pool),
         }

@@ -31,7 +31,7 @@ fn convert(overlay: &NodeOverlay) -> Result<model::NodeOverlay, FieldError> {
         requirements: requirements(&spec.requirements, "spec.requirements")?,
         price,
         capacity: resource_list(&spec.capacity, "spec.capacity")?,
-        valid: if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) },
+        valid: if problems.is_empty() { Ok(()) } else { Err(problems.join("; ").into()) },
     })
 }
 

@@ -1,7 +1,7 @@
 //! Budgets: how many dollars a month may cost before nodeless warns.
 
-use nodeless_model::StringMap;
 use nodeless_model::money::Dollars;
+use nodeless_model::{InvalidAnnotation, StringMap};
 
 /// The annotation on a NodePool, or on the Namespace `kube-system` for the whole cluster: dollars a calendar month in UTC.
 pub const BUDGET: &str = "nodeless.sh/dollars-per-month";
@@ -10,13 +10,16 @@ pub const BUDGET: &str = "nodeless.sh/dollars-per-month";
 ///
 /// # Errors
 /// If the value is not a positive number. The message states what to do.
-pub fn dollars_per_month(annotations: &StringMap) -> Result<Option<f64>, String> {
+pub fn dollars_per_month(annotations: &StringMap) -> Result<Option<f64>, InvalidAnnotation> {
     let Some(text) = annotations.get(BUDGET) else { return Ok(None) };
     match text.parse::<f64>() {
         Ok(dollars) if dollars.is_finite() && dollars > 0.0 => Ok(Some(dollars)),
-        _ => Err(format!(
-            "annotation {BUDGET} is {text:?}, so there is no budget: write a number of dollars such as 1500"
-        )),
+        _ => Err(InvalidAnnotation::Value {
+            key: BUDGET,
+            value: text.clone(),
+            effect: "so there is no budget",
+            valid: "a number of dollars such as 1500",
+        }),
     }
 }
 
@@ -83,7 +86,10 @@ mod tests {
         assert_eq!(of("1500"), Ok(Some(1500.0)));
         assert_eq!(of("0.5"), Ok(Some(0.5)));
         for wrong in ["", "0", "-1", "much", "NaN", "inf", "1,500", "$5"] {
-            assert!(of(wrong).unwrap_err().contains(&format!("{wrong:?}, so there is no budget")), "{wrong}");
+            assert!(
+                of(wrong).unwrap_err().to_string().contains(&format!("{wrong:?}, so there is no budget")),
+                "{wrong}"
+            );
         }
     }
 

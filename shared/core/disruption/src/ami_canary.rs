@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_model::duration::parse_go_duration;
 use nodeless_model::events::ami_canary_failed;
 use nodeless_model::object::ObjectEvent;
-use nodeless_model::{DisruptionReason, Node, Pod, StringMap};
+use nodeless_model::{DisruptionReason, InvalidAnnotation, Node, Pod, StringMap};
 use nodeless_scheduling::PoolOffer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -29,10 +29,12 @@ const MAY_TAKE: SignedDuration = SignedDuration::from_mins(5);
 ///
 /// # Errors
 /// When the annotation is not a duration. No node is replaced because of its AMI then.
-pub fn ami_canary(annotations: &StringMap) -> Result<Option<Duration>, String> {
+pub fn ami_canary(annotations: &StringMap) -> Result<Option<Duration>, InvalidAnnotation> {
     let Some(text) = annotations.get(AMI_CANARY) else { return Ok(None) };
-    parse_go_duration(text).map(Some).map_err(|why| {
-        format!("annotation {AMI_CANARY}: {why}; no node is replaced because of its AMI until it is corrected")
+    parse_go_duration(text).map(Some).map_err(|why| InvalidAnnotation::Duration {
+        key: AMI_CANARY,
+        why,
+        effect: "no node is replaced because of its AMI until it is corrected",
     })
 }
 
@@ -80,7 +82,7 @@ impl Canaries {
             let key = (one.claim.node_pool.clone(), image);
             let state = || match period {
                 Ok(period) => state(cluster, &key, period, now),
-                Err(why) => State::Invalid(why),
+                Err(why) => State::Invalid(why.to_string()),
             };
             if !canaries.states.contains_key(&key) {
                 canaries.states.insert(key.clone(), state());

@@ -1,7 +1,7 @@
 //! The churn breaker: voluntary disruption of a NodePool stops when it evicts many pods without a lower price.
 
 use jiff::{SignedDuration, Timestamp};
-use nodeless_model::{Pod, StringMap, resources};
+use nodeless_model::{InvalidAnnotation, Pod, StringMap, resources};
 use serde::{Deserialize, Serialize};
 
 /// The annotation of a NodePool: how many pods voluntary disruption may evict within an hour before a falling price has to
@@ -114,12 +114,13 @@ const MIN_PRICE_DROP: f64 = 0.01;
 ///
 /// # Errors
 /// When the annotation is not a whole number; the default applies then.
-pub fn max_evictions(annotations: &StringMap) -> Result<Option<u32>, String> {
+pub fn max_evictions(annotations: &StringMap) -> Result<Option<u32>, InvalidAnnotation> {
     let Some(text) = annotations.get(EVICTIONS) else { return Ok(None) };
-    text.parse::<u32>().map(Some).map_err(|_| {
-        format!(
-            "annotation {EVICTIONS} is {text:?}, which is ignored: write a whole number of pods, or 0 for no breaker"
-        )
+    text.parse::<u32>().map(Some).map_err(|_| InvalidAnnotation::Value {
+        key: EVICTIONS,
+        value: text.clone(),
+        effect: "which is ignored",
+        valid: "a whole number of pods, or 0 for no breaker",
     })
 }
 
@@ -212,7 +213,7 @@ mod tests {
         assert_eq!(stopped("default", &stated("200"), &hour), None);
         assert!(stopped("default", &stated("100"), &hour).is_some());
         assert!(stopped("default", &stated("few"), &hour).is_some(), "the default holds");
-        assert!(max_evictions(&stated("few")).unwrap_err().contains("\"few\""));
+        assert!(max_evictions(&stated("few")).unwrap_err().to_string().contains("\"few\""));
         assert!((price_per_load(2.0, 4.0) - 0.5).abs() < 1e-9 && price_per_load(2.0, 0.0) == 0.0);
     }
 }

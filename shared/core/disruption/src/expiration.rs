@@ -3,7 +3,7 @@
 use crate::drift_reason::{Drift, DriftReason};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::duration::{format_go_duration, parse_go_duration};
-use nodeless_model::{NodeClaim, NodePool, StringMap};
+use nodeless_model::{InvalidAnnotation, NodeClaim, NodePool, StringMap};
 use std::time::Duration;
 
 /// The annotation of a NodePool: how long before `expireAfter` its nodes are replaced gracefully, one after another,
@@ -49,10 +49,14 @@ pub fn expired<'a>(claims: impl IntoIterator<Item = &'a NodeClaim>, now: Timesta
 ///
 /// # Errors
 /// When the annotation is not a duration; nodes only expire forcefully then.
-pub fn graceful_before(annotations: &StringMap) -> Result<Option<Duration>, String> {
+pub fn graceful_before(annotations: &StringMap) -> Result<Option<Duration>, InvalidAnnotation> {
     let present = [GRACEFUL_BEFORE, DEPRECATED_BEFORE].into_iter().find_map(|key| Some((key, annotations.get(key)?)));
     let Some((key, text)) = present else { return Ok(None) };
-    parse_go_duration(text).map(Some).map_err(|why| format!("annotation {key}: {why}; nodes expire by force only"))
+    parse_go_duration(text).map(Some).map_err(|why| InvalidAnnotation::Duration {
+        key,
+        why,
+        effect: "nodes expire by force only",
+    })
 }
 
 /// Whether a claim is to be replaced gracefully now, because it expires soon.
@@ -85,7 +89,7 @@ mod tests {
         assert_eq!(set(&[(GRACEFUL_BEFORE, "24h")]), hours(24));
         assert_eq!(set(&[(DEPRECATED_BEFORE, "12h")]), hours(12));
         assert_eq!(set(&[(GRACEFUL_BEFORE, "24h"), (DEPRECATED_BEFORE, "12h")]), hours(24));
-        assert!(set(&[(DEPRECATED_BEFORE, "soon")]).unwrap_err().contains(DEPRECATED_BEFORE));
-        assert!(set(&[(GRACEFUL_BEFORE, "soon")]).unwrap_err().contains(GRACEFUL_BEFORE));
+        assert_eq!(set(&[(DEPRECATED_BEFORE, "soon")]).unwrap_err().key(), DEPRECATED_BEFORE);
+        assert_eq!(set(&[(GRACEFUL_BEFORE, "soon")]).unwrap_err().key(), GRACEFUL_BEFORE);
     }
 }

@@ -1,6 +1,6 @@
 //! Events about invalid or contradictory configuration, on the object concerned. It blocks only what it has to.
 
-use crate::ami_canary::{AMI_CANARY, ami_canary};
+use crate::ami_canary::ami_canary;
 use crate::cluster::{Cluster, ClusterNode};
 use crate::disruption_budgets::Budgets;
 use crate::on_demand_minimum::{MIN_ON_DEMAND, OnDemandMinimums, on_demand_minimum};
@@ -55,12 +55,15 @@ fn annotations(pool: &NodePool, now: Timestamp) -> Vec<ObjectEvent> {
     if let Some(Err(why)) = all.get(schedules::SLEEP).map(|text| schedules::scheduled_off_by(text, now)) {
         wrong.push((schedules::SLEEP, why.to_string()));
     }
-    wrong.extend(churn::max_evictions(all).err().map(|why| (churn::EVICTIONS, why)));
-    wrong.extend(expiration::graceful_before(all).err().map(|why| (expiration::GRACEFUL_BEFORE, why)));
-    wrong.extend(rebalance::replaces(all).err().map(|why| (rebalance::RECOMMENDATIONS, why)));
-    wrong.extend(spot_interruptions::avoids(all).err().map(|why| (spot_interruptions::SPOT_INTERRUPTIONS, why)));
-    wrong.extend(ami_canary(all).err().map(|why| (AMI_CANARY, why)));
-    wrong.extend(on_demand_minimum(pool).err().map(|why| (MIN_ON_DEMAND, why)));
+    let invalid = [
+        churn::max_evictions(all).err(),
+        expiration::graceful_before(all).err(),
+        rebalance::replaces(all).err(),
+        spot_interruptions::avoids(all).err(),
+        ami_canary(all).err(),
+        on_demand_minimum(pool).err(),
+    ];
+    wrong.extend(invalid.into_iter().flatten().map(|invalid| (invalid.key(), invalid.to_string())));
     wrong.into_iter().map(|(annotation, why)| misconfigured(pool, annotation, &why)).collect()
 }
 

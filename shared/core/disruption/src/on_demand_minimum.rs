@@ -9,7 +9,7 @@ use crate::output::Command;
 use crate::reasons::KeptReason;
 use nodeless_model::events::below_min_on_demand;
 use nodeless_model::object::ObjectEvent;
-use nodeless_model::{CapacityType, InstanceType, NodeClaim, NodePool, labels, resources};
+use nodeless_model::{CapacityType, InstanceType, InvalidAnnotation, NodeClaim, NodePool, labels, resources};
 use nodeless_scheduling::{Launch, PoolOffer};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -42,13 +42,13 @@ impl fmt::Display for OnDemandMinimum {
 ///
 /// # Errors
 /// If the annotation cannot be parsed, or the NodePool cannot keep it: it has no minimum then.
-pub fn on_demand_minimum(pool: &NodePool) -> Result<Option<OnDemandMinimum>, String> {
+pub fn on_demand_minimum(pool: &NodePool) -> Result<Option<OnDemandMinimum>, InvalidAnnotation> {
     let Some(text) = pool.disruption.annotations.get(MIN_ON_DEMAND) else { return Ok(None) };
-    let minimum = parse(text).ok_or_else(|| {
-        format!(
-            "annotation {MIN_ON_DEMAND} is {text:?}, which is ignored: write a number of nodes such as \"2\", or a \
-             percentage of the CPUs such as \"30%\""
-        )
+    let minimum = parse(text).ok_or_else(|| InvalidAnnotation::Value {
+        key: MIN_ON_DEMAND,
+        value: text.clone(),
+        effect: "which is ignored",
+        valid: "a number of nodes such as \"2\", or a percentage of the CPUs such as \"30%\"",
     })?;
     if minimum.is_none() {
         return Ok(None);
@@ -56,25 +56,28 @@ pub fn on_demand_minimum(pool: &NodePool) -> Result<Option<OnDemandMinimum>, Str
     let allowed = pool.template.requirements.get(labels::CAPACITY_TYPE);
     let offers = |kind: CapacityType| allowed.is_none_or(|allowed| allowed.has(kind.as_str()));
     if !offers(CapacityType::OnDemand) {
-        return Err(format!(
-            "annotation {MIN_ON_DEMAND} is ignored, because the requirements of the NodePool do not allow on-demand: add \
-             on-demand to {}",
-            labels::CAPACITY_TYPE
+        return Err(contradicts(
+            "the requirements of the NodePool do not allow on-demand",
+            format!("add on-demand to {}", labels::CAPACITY_TYPE),
         ));
     }
     if pool.replicas.is_some() {
-        return Err(format!(
-            "annotation {MIN_ON_DEMAND} is ignored, because the NodePool has spec.replicas: use a second NodePool that allows \
-             only on-demand"
+        return Err(contradicts(
+            "the NodePool has spec.replicas",
+            "use a second NodePool that allows only on-demand".to_owned(),
         ));
     }
     if pool.limit_dollars_per_hour.is_some() {
-        return Err(format!(
-            "annotation {MIN_ON_DEMAND} is ignored, because the NodePool has a limit on dollars per hour, which decides \
-             between spot and on-demand: remove one of the two, or use a second NodePool that allows only on-demand"
+        return Err(contradicts(
+            "the NodePool has a limit on dollars per hour, which decides between spot and on-demand",
+            "remove one of the two, or use a second NodePool that allows only on-demand".to_owned(),
         ));
     }
     Ok(minimum)
+}
+
+const fn contradicts(why: &'static str, remedy: String) -> InvalidAnnotation {
+    InvalidAnnotation::Contradiction { key: MIN_ON_DEMAND, why, remedy }
 }
 
 /// `None` if it cannot be parsed, and no minimum for zero.

@@ -2,7 +2,7 @@
 
 use crate::drift_reason::{Drift, DriftReason};
 use nodeless_model::claim::condition;
-use nodeless_model::{NodeClaim, NodePool, StringMap};
+use nodeless_model::{InvalidAnnotation, NodeClaim, NodePool, StringMap};
 
 /// The annotation of a NodePool: `replace` replaces nodes for whose instances EC2 recommends a rebalance, one after
 /// another, within the budgets for `Drifted` and with a replacement first. Without it a recommendation is only
@@ -11,14 +11,18 @@ pub const RECOMMENDATIONS: &str = "nodeless.sh/rebalance-recommendations";
 
 /// Whether a NodePool is configured to replace nodes for which a rebalance is recommended.
 ///
+/// # Errors
 /// When the annotation is neither `replace` nor `ignore`; nothing is replaced then.
-pub fn replaces(annotations: &StringMap) -> Result<bool, String> {
+pub fn replaces(annotations: &StringMap) -> Result<bool, InvalidAnnotation> {
     match annotations.get(RECOMMENDATIONS).map(String::as_str) {
         None | Some("ignore") => Ok(false),
         Some("replace") => Ok(true),
-        Some(other) => Err(format!(
-            "annotation {RECOMMENDATIONS} is {other:?}, and nothing is replaced for it: write replace or ignore"
-        )),
+        Some(other) => Err(InvalidAnnotation::Value {
+            key: RECOMMENDATIONS,
+            value: other.to_owned(),
+            effect: "and nothing is replaced for it",
+            valid: "replace or ignore",
+        }),
     }
 }
 
@@ -41,6 +45,6 @@ mod tests {
         let stated = |value: &str| replaces(&StringMap::from([(RECOMMENDATIONS.to_owned(), value.to_owned())]));
         assert_eq!(replaces(&StringMap::new()), Ok(false));
         assert_eq!((stated("ignore"), stated("replace")), (Ok(false), Ok(true)));
-        assert!(stated("Replace").unwrap_err().contains("\"Replace\""));
+        assert!(stated("Replace").unwrap_err().to_string().contains("\"Replace\""));
     }
 }

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::claim::OfferingKey;
 use nodeless_model::spot_interruption::SpotInterruption;
-use nodeless_model::{CapacityType, InstanceType, NodeClaim, NodePool, StringMap};
+use nodeless_model::{CapacityType, InstanceType, InvalidAnnotation, NodeClaim, NodePool, StringMap};
 use nodeless_scheduling::{ChosenOffering, Launch, PoolOffer};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -29,13 +29,16 @@ const CHOICES: usize = 10;
 ///
 /// # Errors
 /// When the annotation is neither `avoid` nor `ignore`; nothing is avoided then.
-pub fn avoids(annotations: &StringMap) -> Result<bool, String> {
+pub fn avoids(annotations: &StringMap) -> Result<bool, InvalidAnnotation> {
     match annotations.get(SPOT_INTERRUPTIONS).map(String::as_str) {
         None | Some("ignore") => Ok(false),
         Some("avoid") => Ok(true),
-        Some(other) => Err(format!(
-            "annotation {SPOT_INTERRUPTIONS} is {other:?}, and no offering is avoided: write avoid or ignore"
-        )),
+        Some(other) => Err(InvalidAnnotation::Value {
+            key: SPOT_INTERRUPTIONS,
+            value: other.to_owned(),
+            effect: "and no offering is avoided",
+            valid: "avoid or ignore",
+        }),
     }
 }
 
@@ -319,6 +322,6 @@ mod tests {
             let chosen = &launches[0].offering;
             assert_eq!((chosen.instance_type.as_str(), chosen.price), expected, "{value}");
         }
-        assert!(avoids(&pool("yes").disruption.annotations).unwrap_err().contains("\"yes\""));
+        assert!(avoids(&pool("yes").disruption.annotations).unwrap_err().to_string().contains("\"yes\""));
     }
 }

@@ -284,7 +284,7 @@ fn node_pools_that_nothing_serves() {
     facts.view.node_pools[0].template.node_class = "gone".to_owned();
     found(&facts, Severity::Error, Check::NodePools, "EC2NodeClass gone does not exist");
     let mut facts = ready();
-    facts.view.node_pools[0].ready = Err("spec.limits[cpu]: bad".to_owned());
+    facts.view.node_pools[0].ready = Err("spec.limits[cpu]: bad".into());
     found(&facts, Severity::Error, Check::NodePools, "spec.limits[cpu]: bad");
     let refused = Outcome::Unschedulable {
         reasons: vec!["NodePool web: no instance type meets its requirements".to_owned()],

@@ -127,7 +127,7 @@ fn evaluate(claim: &NodeClaim, pod: &Pod, seen: &SeenOwners, limits: &Limits) ->
     let again = recorded.is_some_and(|surge| surge.begins_again(limits.now));
     let before = recorded.filter(|_| !again);
     let mode = match (mode, before) {
-        (Err(invalid), _) => return refused(pod, None, &invalid),
+        (Err(invalid), _) => return refused(pod, None, &invalid.to_string()),
         (Ok(_), Some(Surge { state: SurgeState::Refused { why, .. }, .. })) => return refused(pod, None, why),
         (Ok(mode), before) => before.map_or(mode, |surge| surge.mode),
     };

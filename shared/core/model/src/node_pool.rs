@@ -1,7 +1,7 @@
 //! NodePools as planning uses them.
 
 use crate::claim::Charge;
-use crate::{NillableDuration, Requirements, ResourceList, StringMap, Taint};
+use crate::{NillableDuration, Requirements, ResourceList, StringMap, Taint, Unusable};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub struct NodePool {
     /// The replicas of a static NodePool.
     pub replicas: Option<i64>,
     /// Whether it and its EC2NodeClass are ready; otherwise why not.
-    pub ready: Result<(), String>,
+    pub ready: Result<(), Unusable>,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// The hash of its static fields, for drift.

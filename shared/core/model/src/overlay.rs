@@ -1,6 +1,6 @@
 //! NodeOverlays as planning uses them.
 
-use crate::{Requirements, ResourceList};
+use crate::{Requirements, ResourceList, Unusable};
 use serde::{Deserialize, Serialize};
 
 /// A NodeOverlay, validated and decoded: how it changes instance types.
@@ -18,7 +18,7 @@ pub struct NodeOverlay {
     /// Extended resources of the types in addition to what EC2 reports.
     pub capacity: ResourceList,
     /// Why it is invalid in a way that the API server cannot validate, if it is. An invalid overlay is not applied.
-    pub valid: Result<(), String>,
+    pub valid: Result<(), Unusable>,
 }
 
 /// The change of an offering's price.

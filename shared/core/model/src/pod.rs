@@ -3,7 +3,7 @@
 use crate::duration::parse_go_duration;
 use crate::requirement::{Operator, RequirementTerm};
 use crate::surge::SurgeMode;
-use crate::{LabelSelector, ResourceList, StringMap, Taint, Toleration, labels};
+use crate::{InvalidAnnotation, LabelSelector, ResourceList, StringMap, Taint, Toleration, labels};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -335,7 +335,7 @@ impl Pod {
     /// How its successor is created before its node is drained, by its annotation `nodeless.sh/surge-before-drain`; `None` without
     /// the annotation.
     #[must_use]
-    pub fn surge_mode(&self) -> Option<Result<SurgeMode, String>> {
+    pub fn surge_mode(&self) -> Option<Result<SurgeMode, InvalidAnnotation>> {
         self.annotations.get(labels::SURGE_BEFORE_DRAIN).map(|value| SurgeMode::parse(value))
     }
 

@@ -1,6 +1,6 @@
 //! Surges: the successor of a pod is created before the pod's node is drained.
 
-use crate::labels;
+use crate::{InvalidAnnotation, labels};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -35,9 +35,14 @@ impl SurgeMode {
     ///
     /// # Errors
     /// When it is not a mode; the message states the valid values.
-    pub fn parse(value: &str) -> Result<Self, String> {
+    pub fn parse(value: &str) -> Result<Self, InvalidAnnotation> {
         [Self::Restart, Self::Scale].into_iter().find(|mode| mode.as_str() == value).ok_or_else(|| {
-            format!("annotation {} is {value:?}, which is ignored: write restart or scale", labels::SURGE_BEFORE_DRAIN)
+            InvalidAnnotation::Value {
+                key: labels::SURGE_BEFORE_DRAIN,
+                value: value.to_owned(),
+                effect: "which is ignored",
+                valid: "restart or scale",
+            }
         })
     }
 }
@@ -195,7 +200,7 @@ mod tests {
     fn the_annotation_has_two_values() {
         assert_eq!(SurgeMode::parse("restart"), Ok(SurgeMode::Restart));
         assert_eq!(SurgeMode::parse("scale"), Ok(SurgeMode::Scale));
-        let why = SurgeMode::parse("true").unwrap_err();
+        let why = SurgeMode::parse("true").unwrap_err().to_string();
         assert!(why.contains("nodeless.sh/surge-before-drain") && why.contains("write restart or scale"), "{why}");
     }
 

@@ -148,7 +148,7 @@ pub(crate) fn unusable(pool: &NodePool) -> Option<Cause> {
     if pool.replicas.is_some() {
         return Some(Cause::Static);
     }
-    pool.ready.as_ref().err().map(|message| Cause::NotReady { message: message.clone() })
+    pool.ready.as_ref().err().map(|message| Cause::NotReady { message: message.to_string() })
 }
 
 /// The order in which NodePools are tried: the highest weight first; among equals the last name first, as in Karpenter.

@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use nodeless_api::convert::ConvertError;
 use nodeless_api::{ConditionStatus, NodePool, labels, slim};
 use nodeless_model as model;
+use nodeless_model::Unusable;
 use serde_json::{Map, Value, json};
 
 /// The annotation of claims that are bound.
@@ -144,7 +145,7 @@ pub(crate) fn pool(pool: &NodePool) -> model::NodePool {
     let unready = conditions.into_iter().find(|it| it.type_ == "Ready" && it.status == ConditionStatus::False);
     if let (Some(condition), Ok(())) = (unready, &converted.ready) {
         let separator = if condition.message.is_empty() { "" } else { ": " };
-        converted.ready = Err(format!("{}{separator}{}", condition.reason, condition.message));
+        converted.ready = Err(Unusable(format!("{}{separator}{}", condition.reason, condition.message)));
     }
     converted
 }

@@ -350,7 +350,7 @@ metadata: {name: bare}
     );
     assert_eq!(faults(&snapshot), Vec::<String>::new());
     let ready: Vec<_> = snapshot.view.node_pools.iter().map(|pool| (pool.name.as_str(), pool.ready.clone())).collect();
-    assert_eq!(ready, [("default", Ok(())), ("unready", Err("NodeClassNotReady: no subnets".to_owned()))]);
+    assert_eq!(ready, [("default", Ok(())), ("unready", Err("NodeClassNotReady: no subnets".into()))]);
     assert!(snapshot.view.node_classes.contains_key("other"));
     let node = snapshot.view.nodes.iter().find(|node| node.name == "n").unwrap();
     assert_eq!(node.allocatable, node.capacity);

@@ -82,7 +82,7 @@ impl PoolFacts {
 
     fn not_ready(&self) -> Option<String> {
         if let Err(why) = &self.pool.ready {
-            return Some(why.clone());
+            return Some(why.to_string());
         }
         let ready = self.status.conditions.iter().find(|condition| condition.type_ == "Ready")?;
         let message = if ready.message.is_empty() { &ready.reason } else { &ready.message };

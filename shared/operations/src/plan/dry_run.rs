@@ -111,7 +111,7 @@ impl DryRun {
 
     fn note_overlays(&mut self) {
         let overlays = self.snapshot.view.node_overlays.iter();
-        let faulty = overlays.filter_map(|(overlay, _)| Some((&overlay.name, overlay.valid.as_ref().err()?)));
+        let faulty = overlays.filter_map(|(overlay, _)| Some((&overlay.name, &overlay.valid.as_ref().err()?.0)));
         let skipped = faulty
             .chain(&self.offered.overlaid.conflicts)
             .map(|(name, why)| format!("NodeOverlay {name} is left out, as it would be in the cluster: {why}"));
@@ -202,10 +202,9 @@ impl DryRun {
 
     /// The NodePools that cannot be used, each with the reason.
     pub fn unusable(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.offered
-            .evaluated
-            .iter()
-            .filter_map(|evaluated| Some((evaluated.pool.name.as_str(), evaluated.pool.ready.as_ref().err()?.as_str())))
+        self.offered.evaluated.iter().filter_map(|evaluated| {
+            Some((evaluated.pool.name.as_str(), evaluated.pool.ready.as_ref().err()?.0.as_str()))
+        })
     }
 
     /// The assumptions.

@@ -11,6 +11,7 @@ use crate::log_lines::{
     Failed, ObjectSkipped, PlanUnfinished,
 };
 use crate::shards;
+use crate::unread::Unread;
 use async_trait::async_trait;
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -369,10 +370,10 @@ impl Live<'_> {
     }
 }
 
-pub(super) fn costs_of(read: &Result<RecordedCosts, String>) -> Written {
+pub(super) fn costs_of(read: &Result<RecordedCosts, Unread>) -> Written {
     match read {
         Ok(costs) => Written::Costs(Box::new(costs.clone())),
-        Err(why) => Written::Failed(why.clone()),
+        Err(why) => Written::Failed(why.to_string()),
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) fn statuses(snapshot: &Snapshot, offered: &Offered) -> Vec<Action> {
 /// Whether an overlay is applied; otherwise the reason and the message.
 fn evaluate(overlay: &NodeOverlay, overlaid: &Overlaid) -> Result<(), (&'static str, String)> {
     if let Err(why) = &overlay.valid {
-        return Err(("RuntimeValidation", why.clone()));
+        return Err(("RuntimeValidation", why.to_string()));
     }
     match overlaid.conflicts.get(&overlay.name) {
         Some(why) => Err(("Conflict", why.clone())),

@@ -18,7 +18,7 @@ use nodeless_model::money::quantity_of;
 use nodeless_model::node_pool::{DOLLARS_PER_HOUR, PoolUsage};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::resources::format_quantity;
-use nodeless_model::{ClusterLimits, InstanceTypes, NodeClaim, NodePool, ResourceList, labels};
+use nodeless_model::{ClusterLimits, InstanceTypes, NodeClaim, NodePool, ResourceList, Unusable, labels};
 use nodeless_ports::cluster::ClusterView;
 use nodeless_scheduling::{ClusterUsage, PoolOffer};
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ pub(super) struct EvaluatedPool {
     /// The limits of the cluster and the usage of all NodePools, if there are such limits.
     cluster: Option<ClusterUsage>,
     /// Condition, reason and message of those that are not true.
-    valid: Result<(), String>,
+    valid: Result<(), Unusable>,
     class_ready: Result<(), (String, String)>,
 }
 
@@ -92,7 +92,7 @@ pub(super) fn evaluate(
     now: Timestamp,
 ) -> Vec<EvaluatedPool> {
     let (limits, invalid) = ClusterLimits::of(&view.annotations);
-    let invalid = invalid.first().map(|one| format!("Namespace kube-system: {}", one.message));
+    let invalid = invalid.first().map(|one| Unusable(format!("Namespace kube-system: {}", one.message)));
     let cluster = (!limits.are_none()).then(|| ClusterUsage { limits, usage: PoolUsage::sum(usage.values()) });
     let one = |pool: &NodePool| {
         let name = &pool.template.node_class;
@@ -102,12 +102,14 @@ pub(super) fn evaluate(
             class_ready = Err(("NodeClassNotReady".to_owned(), format!("EC2NodeClass {name}: {problem}")));
         }
         let ready = match (&valid, &class_ready) {
-            (Err(problem), _) | (_, Err((_, problem))) => Err(problem.clone()),
+            (Err(problem), _) => Err(problem.clone()),
+            (_, Err((_, problem))) => Err(Unusable(problem.clone())),
             _ => Ok(()),
         };
         let scheduled_off = schedules::scheduled_off(pool, now).filter(|_| ready.is_ok());
-        let ready = scheduled_off
-            .map_or(ready, |until| Err(format!("it is scheduled off until {until} by its annotation {SLEEP}")));
+        let ready = scheduled_off.map_or(ready, |until| {
+            Err(Unusable(format!("it is scheduled off until {until} by its annotation {SLEEP}")))
+        });
         let ready = ready.and_then(|()| invalid.clone().map_or(Ok(()), Err));
         EvaluatedPool {
             pool: NodePool { ready, ..pool.clone() },
@@ -207,7 +209,7 @@ fn status(
     resources.extend(total.iter().map(|(name, quantity)| (name.to_owned(), Quantity(format_quantity(name, quantity)))));
     resources.insert("nodes".to_owned(), Quantity(nodes.to_string()));
     resources.insert(DOLLARS_PER_HOUR.to_owned(), Quantity(quantity_of(evaluated.usage.dollars_per_hour)));
-    let valid = evaluated.valid.as_ref().map_err(|why| ("NodePoolValidationFailed", why.clone()));
+    let valid = evaluated.valid.as_ref().map_err(|why| ("NodePoolValidationFailed", why.to_string()));
     let class_ready = evaluated.class_ready.as_ref().map_err(|(reason, why)| (reason.as_str(), why.clone()));
     let parts = [("ValidationSucceeded", valid.map(drop)), ("NodeClassReady", class_ready.map(drop))];
     let unmet: Vec<String> =

@@ -8,6 +8,7 @@ use super::stages::costs;
 use super::without_effects::Answers;
 use super::{PlanError, Planner};
 use crate::log_lines::Failed;
+use crate::unread::Unread;
 use crate::zonal_shift;
 use jiff::Timestamp;
 use nodeless_disruption::spot_interruptions::avoids;
@@ -45,9 +46,13 @@ impl Planner {
             claims.launch_budgets(now),
             zonal_shift::in_effect(claims, self.settings.zonal_shift, now),
             // A plan can do without these.
-            async { Ok(claims.records(RecordKind::Registrations).await.map_err(words)) },
+            async { Ok(claims.records(RecordKind::Registrations).await.map_err(Unread::from)) },
             async {
-                Ok(claims.record(RecordKind::ReportedMemory, "").await.map(Option::unwrap_or_default).map_err(words))
+                Ok(claims
+                    .record(RecordKind::ReportedMemory, "")
+                    .await
+                    .map(Option::unwrap_or_default)
+                    .map_err(Unread::from))
             },
             async { Ok(self.unfinished(claims.unfinished_plan().await)) },
             async { Ok(self.not_yet_evaluated().await) },
@@ -56,10 +61,11 @@ impl Planner {
         let (view, commands) = futures::try_join!(self.cluster.view(), claims.commands())?;
         let avoided = view.node_pools.iter().any(|pool| avoids(&pool.disruption.annotations) == Ok(true));
         // A plan can do without these, and most clusters do not use them.
-        let interruptions = if avoided { claims.interruptions(now).await.map_err(words) } else { Ok(Vec::new()) };
+        let interruptions =
+            if avoided { claims.interruptions(now).await.map_err(Unread::from) } else { Ok(Vec::new()) };
         // If a snapshot is kept, all of it must be read before the plan begins.
         let churn = match self.settings.keep_snapshots {
-            Some(_) => Some(claims.records(RecordKind::Churn).await.map_err(words)),
+            Some(_) => Some(claims.records(RecordKind::Churn).await.map_err(Unread::from)),
             None => None,
         };
         let costs_due = self.costs_due(now);
@@ -95,10 +101,10 @@ impl Planner {
 
     /// What is recorded of the costs of nodes, or why it cannot be read. The open record is read before the instances that have
     /// ended, and both after the claims: a claim that is deleted in between is found in one of them.
-    pub(super) async fn recorded_costs(&self, now: Timestamp) -> Result<RecordedCosts, String> {
-        let open = self.claims.open_costs().await.map_err(words)?;
+    pub(super) async fn recorded_costs(&self, now: Timestamp) -> Result<RecordedCosts, Unread> {
+        let open = self.claims.open_costs().await.map_err(Unread::from)?;
         let since = costs::ended_since(&open, now);
-        let ended = self.claims.ended_nodes(since).await.map_err(words)?;
+        let ended = self.claims.ended_nodes(since).await.map_err(Unread::from)?;
         Ok(RecordedCosts { open, ended })
     }
 
@@ -111,11 +117,11 @@ impl Planner {
     }
 
     /// The nodes that the last decision did not evaluate, or why they cannot be read. Only the order of evaluation depends on it.
-    async fn not_yet_evaluated(&self) -> Result<BTreeSet<String>, String> {
+    async fn not_yet_evaluated(&self) -> Result<BTreeSet<String>, Unread> {
         if let Some(known) = self.known_not_yet_evaluated() {
             return Ok(known);
         }
-        let read = self.claims.not_yet_evaluated().await.map_err(words)?;
+        let read = self.claims.not_yet_evaluated().await.map_err(Unread::from)?;
         self.remember_not_yet_evaluated(Some(read.clone()));
         Ok(read)
     }
@@ -145,9 +151,4 @@ impl Planner {
             self.context.log(&Failed { what: "keep what the plan is made from", why: &why });
         }
     }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "it maps errors")]
-fn words(error: PortError) -> String {
-    error.to_string()
 }

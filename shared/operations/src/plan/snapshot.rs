@@ -2,6 +2,7 @@
 
 use super::PlanSettings;
 use super::command_records::Commands;
+use crate::unread::Unread;
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_disruption::spot_interruptions::RecentInterruptions;
@@ -39,22 +40,22 @@ pub struct Snapshot {
     pub unavailable: Vec<UnavailableOffering>,
     /// The interruptions of spot instances that are remembered, or why they are unknown. Empty if no NodePool avoids them.
     #[serde(default = "no_interruptions")]
-    pub interruptions: Result<Vec<SpotInterruption>, String>,
+    pub interruptions: Result<Vec<SpotInterruption>, Unread>,
     /// How many launches of an offering may be in progress; `None` if unknown, in which case no launch waits.
     pub launch_budgets: Option<Vec<LaunchBudget>>,
     /// The zones that the cluster is shifted away from.
     pub shifted: Vec<ShiftedZone>,
     /// The results of the last launches of each NodePool, or why they are unknown.
-    pub registrations: Result<Vec<StoredRecord>, String>,
+    pub registrations: Result<Vec<StoredRecord>, Unread>,
     /// The memory that nodes reported, or why it is unknown.
-    pub reported_memory: Result<StoredRecord, String>,
+    pub reported_memory: Result<StoredRecord, Unread>,
     /// The disruption commands in progress.
     pub commands: Commands,
     /// What voluntary disruption did within the last hour, or why it is unknown. `None` until it is read, which happens only if
     /// something is to be disrupted.
-    pub churn: Option<Result<Vec<StoredRecord>, String>>,
+    pub churn: Option<Result<Vec<StoredRecord>, Unread>>,
     /// The nodes that the last decision did not evaluate, or why they are unknown.
-    pub not_yet_evaluated: Result<BTreeSet<String>, String>,
+    pub not_yet_evaluated: Result<BTreeSet<String>, Unread>,
     /// An earlier plan that did not finish.
     pub unfinished: Option<UnfinishedPlan>,
     /// Whether this plan records what nodes cost.
@@ -62,14 +63,14 @@ pub struct Snapshot {
     pub costs_due: bool,
     /// What was recorded of them, or why it is unknown. `None` if it is read only when it is needed.
     #[serde(default)]
-    pub costs: Option<Result<RecordedCosts, String>>,
+    pub costs: Option<Result<RecordedCosts, Unread>>,
     /// The catalog.
     #[serde(with = "stored_catalog")]
     pub catalog: Arc<Catalog>,
 }
 
 /// Snapshots that were saved by an earlier version have none.
-const fn no_interruptions() -> Result<Vec<SpotInterruption>, String> {
+const fn no_interruptions() -> Result<Vec<SpotInterruption>, Unread> {
     Ok(Vec::new())
 }
 

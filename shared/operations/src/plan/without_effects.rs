@@ -56,7 +56,7 @@ impl Assumed<'_> {
             Action::PutCosts(open, _) => Written::Version(open.version + 1),
             Action::ReadChurn => match &self.snapshot.churn {
                 Some(Ok(stored)) => Written::Churn(stored.clone()),
-                Some(Err(why)) => Written::Failed(why.clone()),
+                Some(Err(why)) => Written::Failed(why.to_string()),
                 None => Written::Failed(NOT_IN_SNAPSHOT.to_owned()),
             },
             _ => Written::Done,

@@ -40,7 +40,7 @@ async fn a_view_has_everything_and_reports_what_cannot_be_read() {
     assert_eq!((view.node_pools.len(), view.invalid.len()), (2, 0));
     assert_eq!(pool("good").ready, Ok(()));
     // Its nodes still belong to it, and its conditions contain the error.
-    let why = pool("faulty").ready.clone().unwrap_err();
+    let why = pool("faulty").ready.clone().unwrap_err().to_string();
     assert!(why.contains("dollars-per-hour") && why.contains("cheap"), "{why}");
     assert!(view.node_pool_statuses.contains_key("faulty") && view.node_classes.contains_key("default"));
 }

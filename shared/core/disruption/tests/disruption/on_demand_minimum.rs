@@ -114,7 +114,7 @@ fn spot_is_launched_where_on_demand_is_not_available_or_not_admitted() {
 
 #[test]
 fn an_invalid_minimum_is_reported_and_has_no_effect() {
-    let message = |pool: &NodePool| on_demand_minimum(pool).unwrap_err();
+    let message = |pool: &NodePool| on_demand_minimum(pool).unwrap_err().to_string();
     for text in ["two", "-1", "101%", "%", "", "1.5", "+2"] {
         let pool = mixed(text);
         assert!(message(&pool).contains(&format!("is {text:?}, which is ignored")), "{}", message(&pool));

@@ -79,7 +79,7 @@ impl Findings {
             if let Err(why) = &one.pool.ready
                 && one.scheduled_off.is_none()
             {
-                let (kind, name, why) = ("NodePool".to_owned(), name.clone(), why.clone());
+                let (kind, name, why) = ("NodePool".to_owned(), name.clone(), why.to_string());
                 outcome.report.problems.push(format!("NodePool {name} is left out: {why}"));
                 lines.push(Action::Log(PlanLine::ObjectSkipped { kind, name, why }));
             }

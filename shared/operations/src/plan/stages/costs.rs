@@ -145,7 +145,7 @@ fn compare(snapshot: &Snapshot, pools: &[PoolNow], actions: &mut Vec<Action>, ou
         annotations,
     ) {
         Ok(None) => {}
-        Err(why) => outcome.events.push(budget_invalid(object, &why)),
+        Err(why) => outcome.events.push(budget_invalid(object, &why.to_string())),
         Ok(Some(dollars_per_month)) => {
             let (this_month, at_this_pace) = (costs.dollars_this_month, costs.dollars_this_month_at_this_pace);
             if let Some(message) = (Budget { dollars_per_month, this_month, at_this_pace }).message() {

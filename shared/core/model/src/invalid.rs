@@ -1,0 +1,82 @@
+//! Why a setting or an object is not used.
+
+use crate::ParseDurationError;
+use serde::{Deserialize, Serialize};
+
+/// An annotation of nodeless that is not used as it is written. The message states what happens instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidAnnotation {
+    /// Its value is not one that it may have.
+    #[error("annotation {key} is {value:?}, {effect}: write {valid}")]
+    Value {
+        /// The annotation.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What happens instead.
+        effect: &'static str,
+        /// The values that it may have.
+        valid: &'static str,
+    },
+    /// Its value is not a duration.
+    #[error("annotation {key}: {why}; {effect}")]
+    Duration {
+        /// The annotation.
+        key: &'static str,
+        /// Why not.
+        why: ParseDurationError,
+        /// What happens instead.
+        effect: &'static str,
+    },
+    /// It contradicts the spec of its object.
+    #[error("annotation {key} is ignored, because {why}: {remedy}")]
+    Contradiction {
+        /// The annotation.
+        key: &'static str,
+        /// What it contradicts.
+        why: &'static str,
+        /// What to do.
+        remedy: String,
+    },
+}
+
+impl InvalidAnnotation {
+    /// The annotation.
+    #[must_use]
+    pub const fn key(&self) -> &'static str {
+        match self {
+            Self::Value { key, .. } | Self::Duration { key, .. } | Self::Contradiction { key, .. } => key,
+        }
+    }
+}
+
+/// Why an object is not used, as its conditions and Events report it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(transparent)]
+#[error("{0}")]
+pub struct Unusable(pub String);
+
+impl From<String> for Unusable {
+    fn from(why: String) -> Self {
+        Self(why)
+    }
+}
+
+impl From<&str> for Unusable {
+    fn from(why: &str) -> Self {
+        Self(why.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_stored_as_its_text() {
+        let stored: Result<(), Unusable> = Err("spec.limits[cpu]: no quantity".into());
+        let text = serde_json::to_string(&stored).unwrap();
+        assert_eq!(text, r#"{"Err":"spec.limits[cpu]: no quantity"}"#);
+        assert_eq!(serde_json::from_str::<Result<(), Unusable>>(&text).unwrap(), stored);
+    }
+}
