@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::types::{
 };
 use aws_sdk_sqs::types::QueueAttributeName;
 use jiff::{SignedDuration, Timestamp};
-use nodeless_api::test_support::ec2_node_class_manifest;
+use nodeless_api::test_support::{ec2_node_class_manifest, node_pool_manifest};
 use nodeless_fake_aws::aws_router_with_clock;
 use nodeless_fake_kubernetes::{ApiServer, CreateOptions, ListOptions, Resource, resource};
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
@@ -419,20 +419,13 @@ async fn create_table(config: &SdkConfig) {
 /// A NodePool of amd64 machines, on demand, whose empty nodes go at once.
 #[must_use]
 pub fn node_pool(name: &str) -> Value {
-    json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": name },
-        "spec": {
-            "template": { "spec": {
-                "requirements": [
-                    { "key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"] },
-                    { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"] },
-                    { "key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"] },
-                ],
-                "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
-            } },
-            "disruption": { "consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s" },
-        },
-    })
+    let requirements = json!([
+        { "key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"] },
+        { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"] },
+        { "key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"] },
+    ]);
+    let disruption = json!({ "consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s" });
+    node_pool_manifest(name, &requirements, &json!({ "disruption": disruption }))
 }
 
 /// An EC2NodeClass for the simulated account.

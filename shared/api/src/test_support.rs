@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 /// If `fields` is not an object.
 #[must_use]
 pub fn ec2_node_class_manifest(name: &str, cluster: &str, fields: &Value) -> Value {
-    let Value::Object(fields) = fields else { panic!("the fields of a spec are an object, not {fields}") };
     let discovery = json!([{ "tags": { "karpenter.sh/discovery": cluster } }]);
     let mut manifest = json!({
         "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": name },
@@ -22,11 +21,36 @@ pub fn ec2_node_class_manifest(name: &str, cluster: &str, fields: &Value) -> Val
             "subnetSelectorTerms": discovery, "securityGroupSelectorTerms": discovery,
         },
     });
-    if let Some(spec) = manifest["spec"].as_object_mut() {
+    replace(&mut manifest["spec"], fields);
+    manifest
+}
+
+/// The manifest of a NodePool that launches from the EC2NodeClass `default`, with these requirements of its template.
+///
+/// The members of `fields` replace fields of its spec, and a null removes one.
+///
+/// # Panics
+/// If `fields` is not an object.
+#[must_use]
+pub fn node_pool_manifest(name: &str, requirements: &Value, fields: &Value) -> Value {
+    let mut manifest = json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": name },
+        "spec": { "template": { "spec": {
+            "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
+            "requirements": requirements,
+        } } },
+    });
+    replace(&mut manifest["spec"], fields);
+    manifest
+}
+
+/// Replaces fields of a spec; a null removes one.
+fn replace(spec: &mut Value, fields: &Value) {
+    let Value::Object(fields) = fields else { panic!("the fields of a spec are an object, not {fields}") };
+    if let Some(spec) = spec.as_object_mut() {
         spec.extend(fields.clone());
         spec.retain(|_, value| !value.is_null());
     }
-    manifest
 }
 
 /// The same EC2NodeClass as an object of the API.

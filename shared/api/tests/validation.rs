@@ -1,7 +1,7 @@
 //! What the API server takes and refuses, by the generated definitions, rule for rule.
 #![allow(clippy::unwrap_used)]
 
-use nodeless_api::test_support::ec2_node_class_manifest;
+use nodeless_api::test_support::{ec2_node_class_manifest, node_pool_manifest};
 use nodeless_fake_kubernetes::schema::{FieldError, Schema};
 use serde_json::{Value, json};
 
@@ -50,13 +50,7 @@ fn with(base: &Value, pointer: &str, value: Value) -> Value {
 }
 
 fn node_pool() -> Value {
-    json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "default" },
-        "spec": { "template": { "spec": {
-            "requirements": [{ "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"] }],
-            "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
-        } } },
-    })
+    node_pool_manifest("default", &requirement("karpenter.sh/capacity-type", "In", &["spot", "on-demand"]), &json!({}))
 }
 
 fn node_class() -> Value {

@@ -1,7 +1,7 @@
 //! The objects of a cluster to plan for.
 
 use super::{Ended, nodeless};
-use nodeless_api::test_support::ec2_node_class_manifest;
+use nodeless_api::test_support::{ec2_node_class_manifest, node_pool_manifest};
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::process::Stdio;
@@ -21,19 +21,10 @@ impl Objects {
             { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand", "spot"] },
             { "key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m5", "c5"] },
         ]);
-        objects.0.push(json!({
-            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "default" },
-            "spec": {
-                "template": { "spec": {
-                    "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
-                    "requirements": requirements
-                } },
-                "disruption": {
-                    "consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "1m",
-                    "budgets": [{ "nodes": "100%" }]
-                }
-            }
-        }));
+        let disruption = json!({
+            "consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "1m", "budgets": [{ "nodes": "100%" }]
+        });
+        objects.0.push(node_pool_manifest("default", &requirements, &json!({ "disruption": disruption })));
         objects.0.push(ec2_node_class_manifest("default", "example", &json!({})));
         objects
     }

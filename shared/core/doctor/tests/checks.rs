@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 use nodeless_api::common::{Condition, ConditionStatus};
-use nodeless_api::test_support::ec2_node_class;
+use nodeless_api::test_support::{ec2_node_class, node_pool_manifest};
 use nodeless_api::view::{ClusterView, InvalidObject};
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus, NodePool};
 use nodeless_doctor::{
@@ -29,17 +29,10 @@ fn condition(type_: &str, status: ConditionStatus, reason: &str) -> Condition {
 }
 
 fn pool(name: &str, class: &str, cpu: &str) -> nodeless_model::NodePool {
-    let pool: NodePool = serde_json::from_value(json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": name },
-        "spec": {
-            "template": { "spec": {
-                "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": class },
-                "requirements": [{ "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"] }],
-            } },
-            "limits": { "cpu": cpu },
-        },
-    }))
-    .unwrap();
+    let requirements = json!([{ "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"] }]);
+    let mut manifest = node_pool_manifest(name, &requirements, &json!({ "limits": { "cpu": cpu } }));
+    manifest["spec"]["template"]["spec"]["nodeClassRef"]["name"] = json!(class);
+    let pool: NodePool = serde_json::from_value(manifest).unwrap();
     let mut pool = nodeless_model::NodePool::from(&pool);
     pool.ready = Ok(());
     pool

@@ -4,7 +4,7 @@
 
 use nodeless_api::convert::validate;
 use nodeless_api::nodeclass::AmiFamily;
-use nodeless_api::test_support::ec2_node_class_manifest;
+use nodeless_api::test_support::{ec2_node_class_manifest, node_pool_manifest};
 use nodeless_api::{EC2NodeClass, NodePool};
 use nodeless_fake_kubernetes::schema::Schema;
 use nodeless_launch::ClusterDetails;
@@ -114,13 +114,8 @@ fn node_pools_have_the_results_of_karpenter() {
     let cases = cases(include_str!("manifests/node-pools.yaml"));
     assert_eq!(cases.len(), 17);
     for case in cases {
-        let mut object = json!({
-            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "default" },
-            "spec": { "template": { "spec": {
-                "requirements": [{ "key": "kubernetes.io/os", "operator": "In", "values": ["linux"] }],
-                "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
-            } } },
-        });
+        let linux = json!([{ "key": "kubernetes.io/os", "operator": "In", "values": ["linux"] }]);
+        let mut object = node_pool_manifest("default", &linux, &json!({}));
         merge(&mut object["spec"], &case.spec);
         let found = match admitted("NodePool", &object) {
             Err(why) => format!("refused: {why}"),

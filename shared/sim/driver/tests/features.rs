@@ -4,7 +4,7 @@
 mod support;
 
 use futures::FutureExt as _;
-use nodeless_api::test_support::ec2_node_class_manifest;
+use nodeless_api::test_support::{ec2_node_class_manifest, node_pool_manifest};
 use nodeless_driver::Driver;
 use nodeless_driver::scenarios::Scenario;
 use nodeless_driver::simulation::Run;
@@ -322,29 +322,13 @@ fn each_invalid_class_gets_the_reason_and_the_others_are_processed() {
         ),
     ];
     // Its NodePool allows one architecture, and its AMI is for the other.
-    create(
-        &driver,
-        &NODE_POOLS,
-        json!({
-            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "arm" },
-            "spec": { "template": { "spec": {
-                "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "arm" },
-                "requirements": [{ "key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"] }],
-            } } },
-        }),
-    );
+    let amd64 = json!([{ "key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"] }]);
+    let mut arm = node_pool_manifest("arm", &amd64, &json!({}));
+    arm["spec"]["template"]["spec"]["nodeClassRef"]["name"] = json!("arm");
+    create(&driver, &NODE_POOLS, arm);
     // One instance type of the default NodePool is not listed by EC2 any more, which is no fault of a class.
-    create(
-        &driver,
-        &NODE_POOLS,
-        json!({
-            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "gone" },
-            "spec": { "weight": 90, "template": { "spec": {
-                "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
-                "requirements": [{ "key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m1.tiny"] }],
-            } } },
-        }),
-    );
+    let tiny = json!([{ "key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m1.tiny"] }]);
+    create(&driver, &NODE_POOLS, node_pool_manifest("gone", &tiny, &json!({ "weight": 90 })));
     for (name, fields, ..) in &wrong {
         create(&driver, &NODE_CLASSES, ec2_node_class_manifest(name, "nodeless", fields));
     }

@@ -16,7 +16,7 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::IntoResponse as _;
-use nodeless_api::test_support::ec2_node_class_manifest;
+use nodeless_api::test_support::{ec2_node_class_manifest, node_pool_manifest};
 use nodeless_fake_kubernetes::{ApiServer, CreateOptions, Options, Resource};
 use nodeless_kubernetes::install::{self, Wake};
 use nodeless_kubernetes::{ApiServer as Address, Connection, KubeCluster};
@@ -155,13 +155,7 @@ pub(crate) fn pod(name: &str, node: Option<&str>) -> Value {
 }
 
 pub(crate) fn node_pool(name: &str) -> Value {
-    json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": name },
-        "spec": { "template": { "spec": {
-            "requirements": [],
-            "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" }
-        } } }
-    })
+    node_pool_manifest(name, &json!([]), &json!({}))
 }
 
 pub(crate) fn node_class(name: &str) -> Value {

@@ -1,22 +1,19 @@
 //! Objects as people write them.
 
 use super::CLUSTER;
+use nodeless_api::test_support::{ec2_node_class_manifest, node_pool_manifest};
 use serde_json::{Value, json};
 
 /// A NodePool of on-demand nodes that launches from the EC2NodeClass `default`.
 pub fn node_pool(name: &str) -> Value {
-    json!({
-        "metadata": { "name": name },
-        "spec": {
-            "template": { "spec": {
-                "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
-                "expireAfter": "720h",
-                "requirements": [{ "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"] }],
-            } },
-            "disruption": { "consolidateAfter": "30s", "consolidationPolicy": "WhenEmpty", "budgets": [{ "nodes": "100%" }] },
-            "limits": { "cpu": "100" },
-        },
-    })
+    let requirements = json!([{ "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"] }]);
+    let fields = json!({
+        "disruption": { "consolidateAfter": "30s", "consolidationPolicy": "WhenEmpty", "budgets": [{ "nodes": "100%" }] },
+        "limits": { "cpu": "100" },
+    });
+    let mut pool = node_pool_manifest(name, &requirements, &fields);
+    pool["spec"]["template"]["spec"]["expireAfter"] = json!("720h");
+    pool
 }
 
 /// A NodePool that keeps so many nodes.
@@ -29,14 +26,7 @@ pub fn static_pool(name: &str, replicas: i64) -> Value {
 
 /// An EC2NodeClass that launches into this subnet.
 pub fn node_class(name: &str, subnet: &str) -> Value {
-    json!({
-        "metadata": { "name": name },
-        "spec": {
-            "role": format!("{CLUSTER}-node"), "amiSelectorTerms": [{ "alias": "al2023@latest" }],
-            "subnetSelectorTerms": [{ "id": subnet }],
-            "securityGroupSelectorTerms": [{ "tags": { "karpenter.sh/discovery": CLUSTER } }],
-        },
-    })
+    ec2_node_class_manifest(name, CLUSTER, &json!({ "subnetSelectorTerms": [{ "id": subnet }] }))
 }
 
 /// A pod with a label `app`, its name, that needs so much.

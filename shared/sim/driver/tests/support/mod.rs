@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use jiff::{SignedDuration, Timestamp};
-use nodeless_api::test_support::ec2_node_class_manifest;
+use nodeless_api::test_support::{ec2_node_class_manifest, node_pool_manifest};
 use nodeless_driver::{Driver, Outcome, Schedule};
 use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{CreateOptions, ListOptions, Resource};
@@ -38,24 +38,15 @@ pub fn start_counted() -> Driver {
 
 fn configure(driver: &Driver) {
     create(driver, &NODE_CLASSES, ec2_node_class_manifest("default", "nodeless", &json!({})));
-    create(
-        driver,
-        &NODE_POOLS,
-        json!({
-            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "default" },
-            "spec": {
-                "template": { "spec": {
-                    "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
-                    "requirements": [
-                        { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand", "spot"] },
-                        { "key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"] },
-                    ],
-                } },
-                "disruption": { "consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "30s" },
-                "limits": { "cpu": "100" },
-            },
-        }),
-    );
+    let requirements = json!([
+        { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand", "spot"] },
+        { "key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"] },
+    ]);
+    let fields = json!({
+        "disruption": { "consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "30s" },
+        "limits": { "cpu": "100" },
+    });
+    create(driver, &NODE_POOLS, node_pool_manifest("default", &requirements, &fields));
 }
 
 pub fn create(driver: &Driver, resource: &Resource, object: Value) {
