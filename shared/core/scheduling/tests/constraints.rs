@@ -288,7 +288,7 @@ fn pools_are_tried_by_weight_and_then_by_name_backwards() {
 }
 
 #[test]
-fn pools_that_cannot_launch_say_why() {
+fn pools_that_cannot_launch_report_why() {
     let pods = with(|_| ());
     let change = |change: fn(&mut NodePool)| {
         let mut pool = node_pool("default");
@@ -515,7 +515,7 @@ fn volumes_have_alternatives_and_have_to_agree() {
 }
 
 #[test]
-fn pods_that_rule_out_every_node_pool_say_so() {
+fn pods_that_rule_out_every_node_pool_are_reported() {
     let pods = affinity(vec![vec![term(labels::NODE_POOL, Operator::DoesNotExist, &[])]]);
     let pools = [node_pool("a"), node_pool("b")];
     assert_eq!(reasons(&solve_checked(&problem(&pods, &pools))).len(), 2);

@@ -101,7 +101,7 @@ fn a_spot_node_of_few_types_is_planned_if_it_saves_more_than_a_twentieth() {
 }
 
 #[test]
-fn a_node_holds_no_more_pods_than_the_options_say() {
+fn a_node_holds_no_more_pods_than_the_options_allow() {
     let pods = pods(100, 100, 128);
     let pools = [node_pool("default")];
     let options = Options { max_pods_per_node: Some(10), ..Options::default() };

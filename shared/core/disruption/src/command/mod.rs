@@ -100,7 +100,7 @@ impl CommandRecord {
 
     /// The time until it may be validated.
     #[must_use]
-    pub fn ripe_in(&self, now: Timestamp) -> Duration {
+    pub fn validation_due_in(&self, now: Timestamp) -> Duration {
         let age = Duration::try_from(now.duration_since(self.command.decided)).unwrap_or_default();
         VALIDATION_DELAY.saturating_sub(age)
     }

@@ -176,9 +176,9 @@ fn a_command_that_was_left_before_it_was_begun_is_taken_back() {
 #[test]
 fn a_proposal_waits_fifteen_seconds_and_touches_nothing() {
     let record = CommandRecord::propose(command(1));
-    assert_eq!(record.ripe_in(at(0)), Duration::from_secs(15));
-    assert_eq!(record.ripe_in(at(14)), Duration::from_secs(1));
-    assert_eq!(record.ripe_in(at(15)), Duration::ZERO);
+    assert_eq!(record.validation_due_in(at(0)), Duration::from_secs(15));
+    assert_eq!(record.validation_due_in(at(14)), Duration::from_secs(1));
+    assert_eq!(record.validation_due_in(at(15)), Duration::ZERO);
     let (claims, tainted, paused) =
         (BTreeMap::new(), BTreeMap::new(), BTreeMap::from([("default".into(), "it is paused".into())]));
     let seen = Surroundings { claims: &claims, tainted: &tainted, paused: &paused, blocked: Some("a Pod is odd") };

@@ -122,7 +122,7 @@ fn several_nodes_are_replaced_by_fewer() {
 }
 
 #[test]
-fn full_nodes_stay_and_say_why() {
+fn full_nodes_stay_and_report_why() {
     let mut world = world();
     world.options.explain = true;
     for name in ["a", "b"] {

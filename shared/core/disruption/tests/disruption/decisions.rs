@@ -346,7 +346,7 @@ fn a_budget_holds_only_inside_its_window() {
 }
 
 #[test]
-fn a_bad_schedule_is_said_on_the_pool() {
+fn a_bad_schedule_is_reported_on_the_pool() {
     let world = World::new(1).with(|world| {
         let window = BudgetWindow { schedule: "0 25 * * *".into(), duration: Duration::from_secs(60) };
         world.pools[0].disruption.budgets = vec![Budget { window: Some(window), ..budget(BudgetNodes::Count(1)) }];
@@ -358,7 +358,7 @@ fn a_bad_schedule_is_said_on_the_pool() {
 }
 
 #[test]
-fn a_bad_annotation_protects_nothing_and_is_said_on_the_pod() {
+fn a_bad_annotation_protects_nothing_and_is_reported_on_the_pod() {
     let mut daemon = web();
     daemon.owner_kind = Some("DaemonSet".into());
     daemon.annotations.insert(labels::DO_NOT_DISRUPT.into(), "sometimes".into());

@@ -109,7 +109,7 @@ fn a_replacement_lies_in_no_zone_that_pods_keep_away_from() {
 }
 
 #[test]
-fn namespaces_say_whose_pods_matter() {
+fn namespaces_determine_whose_pods_matter() {
     let decide = |namespaces: &[&str], selected: bool, there: &str| {
         let mut mover = web("mover");
         mover.required_pod_anti_affinity = vec![PodAffinityTerm {
@@ -287,7 +287,7 @@ fn zones_that_only_a_tainted_pool_offers_count_for_replacements() {
 }
 
 #[test]
-fn expressions_of_selectors_say_which_pods_matter() {
+fn expressions_of_selectors_determine_which_pods_matter() {
     let decide = |operator: LabelOperator, values: &[&str]| {
         let mut mover = web("mover");
         let values = values.iter().map(|&value| value.to_owned()).collect();

@@ -107,7 +107,8 @@ impl<'a> Deciding<'a> {
     /// does not pay for it.
     pub(in crate::plan) fn needs_churn(&self) -> bool {
         let now = self.facts.snapshot.now;
-        let due = |record: &CommandRecord| record.phase == CommandPhase::Proposed && record.ripe_in(now).is_zero();
+        let due =
+            |record: &CommandRecord| record.phase == CommandPhase::Proposed && record.validation_due_in(now).is_zero();
         !self.decision.commands.is_empty() || self.facts.commands.records.iter().any(due)
     }
 
@@ -141,7 +142,7 @@ impl<'a> Deciding<'a> {
         for command in decision.commands {
             outcome.events.extend(stated.candidates(&command, facts.evaluated));
             let record = CommandRecord::propose(command);
-            outcome.report.wait_at_most(record.ripe_in(now));
+            outcome.report.wait_at_most(record.validation_due_in(now));
             actions.extend(put(&record).into_iter().take(1));
             proposed.push(record);
         }
@@ -271,7 +272,7 @@ impl<'a> GoingOn<'a> {
             return None;
         }
         let now = self.facts.snapshot.now;
-        let wait = record.ripe_in(now);
+        let wait = record.validation_due_in(now);
         if !wait.is_zero() {
             let proposed = record.candidates().iter().map(|candidate| candidate.node_claim.clone());
             self.outcome.report.wait_at_most(wait);
