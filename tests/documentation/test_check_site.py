@@ -1,4 +1,4 @@
-"""The check of the built site finds links and anchors that lead nowhere, and what is loaded from another host."""
+"""The check of the built site finds links and anchors that are broken, and what is loaded from another host."""
 
 from __future__ import annotations
 
