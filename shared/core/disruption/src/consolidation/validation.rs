@@ -283,8 +283,8 @@ mod tests {
             assert!(decision.iter().zip(&own).all(|(it, launch)| covers(&fresh[*launch], &it.launch)));
             assert_eq!(own.iter().collect::<BTreeSet<_>>().len(), 3, "{own:?}");
         }
-        assert_eq!(assigned(&decision, &[wide.clone(), some.clone()]), None, "fewer nodes");
-        assert_eq!(assigned(&decision, &[some.clone(), some.clone(), more]), None, "types that are no longer possible");
+        assert_eq!(assigned(&decision, &[wide, some.clone()]), None, "fewer nodes");
+        assert_eq!(assigned(&decision, &[some.clone(), some, more]), None, "types that are no longer possible");
     }
 
     #[test]
