@@ -10,21 +10,40 @@ mod log_lines;
 use admission::{Answer, Call, check};
 use log_lines::PlannerNotWoken;
 use nodeless_ports::Queue;
-use nodeless_ports::queue::WakeSource;
+use nodeless_ports::queue::{WAKE_INTERVAL, WakeSource};
 use nodeless_runtime::{Environment, EnvironmentError};
 use nodeless_state::SqsQueue;
 use nodeless_telemetry::{Context, Stdout, SystemClock, log};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
-
-/// One message a second is enough: a planner that wakes up sees everything that happened until then.
-const WAKE_INTERVAL: Duration = Duration::from_secs(1);
+use std::time::Instant;
 
 struct Wake {
     cluster: String,
     secret_path: String,
     queue: SqsQueue,
-    last: Mutex<Option<Instant>>,
+    sent: Sent,
+}
+
+/// When the last message was sent.
+#[derive(Default)]
+struct Sent(Mutex<Option<Instant>>);
+
+impl Sent {
+    /// Whether a call at this time sends a message. The plan of a message also answers the calls that follow within the interval,
+    /// because it reads the cluster later.
+    fn is_due(&self, now: Instant) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = last.is_none_or(|last| now.duration_since(last) >= WAKE_INTERVAL);
+        if due {
+            *last = Some(now);
+        }
+        due
+    }
+
+    /// The message could not be sent: the next call tries again.
+    fn failed(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }
 
 impl Wake {
@@ -33,21 +52,13 @@ impl Wake {
             Ok(answer) => answer,
             Err(answer) => return answer,
         };
-        if self.is_due(Instant::now())
+        if self.sent.is_due(Instant::now())
             && let Err(error) = self.queue.wake_planner(WakeSource::Webhook).await
         {
+            self.sent.failed();
             log(Some(&self.cluster), &PlannerNotWoken { error: &error.to_string() });
         }
         answer
-    }
-
-    fn is_due(&self, now: Instant) -> bool {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = last.is_none_or(|last| now.duration_since(last) >= WAKE_INTERVAL);
-        if due {
-            *last = Some(now);
-        }
-        due
     }
 }
 
@@ -69,5 +80,20 @@ async fn connect() -> Result<Wake, EnvironmentError> {
         sink: Arc::new(Stdout { cluster: Some(cluster.clone()), ..Stdout::default() }),
     };
     let queue = SqsQueue::new(&nodeless_aws::load_config().await, context, plan_queue_url, None);
-    Ok(Wake { cluster, secret_path, queue, last: Mutex::new(None) })
+    Ok(Wake { cluster, secret_path, queue, sent: Sent::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn one_call_in_an_interval_sends_a_message() {
+        let (sent, start) = (Sent::default(), Instant::now());
+        let is_due = |milliseconds| sent.is_due(start + Duration::from_millis(milliseconds));
+        assert_eq!([0, 300, 499, 500, 999, 1000].map(is_due), [true, false, false, true, false, true]);
+        sent.failed();
+        assert!(is_due(1001), "nothing was sent");
+    }
 }

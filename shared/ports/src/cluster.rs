@@ -34,6 +34,25 @@ pub struct SoughtNode {
     pub joining: bool,
 }
 
+/// The batch window before a plan: how long the plan waits for further pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchWindow {
+    /// It ends when no further pod has become pending for this time.
+    pub idle: Duration,
+    /// Its maximum length while pods become pending.
+    pub max: Duration,
+    /// Its minimum length, even if no pod is pending.
+    pub min: Duration,
+}
+
+impl BatchWindow {
+    /// When it ends if the last pod became pending then, or if no pod is pending. Both are times since its start.
+    #[must_use]
+    pub fn end(&self, last: Option<Duration>) -> Duration {
+        last.map_or(Duration::ZERO, |last| (last + self.idle).min(self.max)).max(self.min)
+    }
+}
+
 /// Reads the cluster for a plan, and waits for the end of the batch window.
 #[async_trait]
 pub trait PlanningView: Send + Sync {
@@ -43,12 +62,11 @@ pub trait PlanningView: Send + Sync {
     /// When any part of it cannot be read: in a partial snapshot, pods or nodes would look deleted.
     async fn view(&self) -> Result<ClusterView, PortError>;
 
-    /// Waits until no pod has become unschedulable for `idle`, or `max` has passed, and returns how long it took: the batch
-    /// window before a plan. Returns at once if no pod is pending.
+    /// Waits for the end of the batch window, and returns how long it took.
     ///
     /// # Errors
     /// When the cluster cannot be watched.
-    async fn wait_for_batch(&self, idle: Duration, max: Duration) -> Result<Duration, PortError>;
+    async fn wait_for_batch(&self, window: BatchWindow) -> Result<Duration, PortError>;
 }
 
 /// Nodes, and the pods and volumes on them.
@@ -267,3 +285,20 @@ pub trait Events: Send + Sync {
 pub trait Cluster: PlanningView + NodesAndPods + Workloads + Configuration + ClaimMirror + Events {}
 
 impl<T: PlanningView + NodesAndPods + Workloads + Configuration + ClaimMirror + Events> Cluster for T {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_batch_window_ends_when_no_pod_arrives_but_not_before_its_minimum() {
+        let seconds = Duration::from_secs;
+        let window = |min| BatchWindow { idle: seconds(2), max: seconds(10), min: seconds(min) };
+        assert_eq!(window(0).end(None), seconds(0), "nothing to wait for");
+        assert_eq!(window(1).end(None), seconds(1));
+        assert_eq!(window(0).end(Some(seconds(3))), seconds(5));
+        assert_eq!(window(0).end(Some(seconds(9))), seconds(10));
+        assert_eq!(window(4).end(Some(seconds(1))), seconds(4));
+        assert_eq!(window(12).end(Some(seconds(9))), seconds(12));
+    }
+}

@@ -5,6 +5,10 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
+/// Requests for a plan with the same source within this time become one message. A plan therefore reads the cluster and the claims
+/// at least this long after it was requested, because it also answers the requests that became no message.
+pub const WAKE_INTERVAL: Duration = Duration::from_millis(500);
+
 /// A message of the plan queue: "look now". One planner runs for a cluster at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
@@ -117,7 +121,7 @@ pub struct NodeClassGeneration {
 /// Sends messages. They may be lost, late or duplicated: a receiver acts on the state, not on the message.
 #[async_trait]
 pub trait Queue: Send + Sync {
-    /// Requests a plan. Several calls within a second may become one message.
+    /// Requests a plan. Several calls within [`WAKE_INTERVAL`] may become one message.
     ///
     /// # Errors
     /// When the queue cannot be reached. The heartbeat then wakes the planner within a minute.

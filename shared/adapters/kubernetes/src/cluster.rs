@@ -17,8 +17,8 @@ use nodeless_api::convert::volumes::Storage;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels};
 use nodeless_ports::cluster::{
-    ClusterView, DeploymentChange, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, OwningDeployment,
-    PodRef, SYSTEM_NAMESPACE, SoughtNode, VolumeAttachment,
+    BatchWindow, ClusterView, DeploymentChange, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent,
+    OwningDeployment, PodRef, SYSTEM_NAMESPACE, SoughtNode, VolumeAttachment,
 };
 use nodeless_ports::{ClaimMirror, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads};
 use nodeless_telemetry::Context;
@@ -220,17 +220,15 @@ impl PlanningView for KubeCluster {
         Ok(view)
     }
 
-    async fn wait_for_batch(&self, idle: Duration, max: Duration) -> Result<Duration, PortError> {
+    async fn wait_for_batch(&self, window: BatchWindow) -> Result<Duration, PortError> {
         let start = Instant::now();
         let mut store = self.pods.lock().await;
         store.refresh(&self.connection, &self.context).await?;
-        if !store.objects().any(Pod::is_provisionable) {
-            return Ok(start.elapsed());
-        }
-        let limit = start + max;
-        let mut quiet = Instant::now() + idle;
-        while Instant::now() < quiet.min(limit) {
-            let seconds = u32::try_from(max.as_secs()).unwrap_or(u32::MAX).saturating_add(1);
+        let pending = store.objects().any(Pod::is_provisionable);
+        let mut quiet = start + window.end(pending.then(|| start.elapsed()));
+        while Instant::now() < quiet {
+            let seconds = window.max.max(window.min).as_secs();
+            let seconds = u32::try_from(seconds).unwrap_or(u32::MAX).saturating_add(1);
             let mut changes = match store.follow(&self.connection, seconds).await {
                 Ok(changes) => changes,
                 Err(WatchError::Expired) => {
@@ -240,7 +238,7 @@ impl PlanningView for KubeCluster {
                 Err(WatchError::Call(failed)) => return Err(failed.into()),
             };
             loop {
-                let change = match timeout_at(quiet.min(limit), next(&mut changes)).await {
+                let change = match timeout_at(quiet, next(&mut changes)).await {
                     Err(_) => break,
                     Ok(None | Some(Err(_))) => {
                         // The watch was closed or interrupted: the next one resumes where this one ended, or fails.
@@ -252,7 +250,7 @@ impl PlanningView for KubeCluster {
                 let update = store.apply(&change);
                 let is_new = |before: Option<Pod>| before.is_none_or(|pod| !pod.is_provisionable());
                 if update.after.is_some_and(|pod| pod.is_provisionable()) && is_new(update.before) {
-                    quiet = Instant::now() + idle;
+                    quiet = start + window.end(Some(start.elapsed()));
                 }
             }
         }

@@ -5,7 +5,9 @@ use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
 use jiff::Timestamp;
 use nodeless_aws::port_error;
-use nodeless_ports::queue::{CatalogMessage, ClaimMessage, NodeClassGeneration, PlanMessage, ShardMessage, WakeSource};
+use nodeless_ports::queue::{
+    CatalogMessage, ClaimMessage, NodeClassGeneration, PlanMessage, ShardMessage, WAKE_INTERVAL, WakeSource,
+};
 use nodeless_ports::{ErrorKind, PortError, Queue};
 use nodeless_telemetry::Context;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -120,7 +122,7 @@ impl Queue for SqsQueue {
     }
 }
 
-/// One message a second and source: SQS deduplicates the others by their id.
+/// One message in [`WAKE_INTERVAL`] for each source: SQS deduplicates the others by their id.
 fn deduplication_id(source: WakeSource, now: Timestamp) -> String {
     let source = match source {
         WakeSource::Webhook => "webhook",
@@ -130,7 +132,7 @@ fn deduplication_id(source: WakeSource, now: Timestamp) -> String {
         WakeSource::Catalog => "catalog",
         WakeSource::Planner => "planner",
     };
-    format!("{source}-{}", now.as_second())
+    format!("{source}-{}", now.as_duration().as_millis() / WAKE_INTERVAL.as_millis().cast_signed())
 }
 
 /// One message a minute for the same generations, and another one at once for other generations.
@@ -162,11 +164,11 @@ mod tests {
     }
 
     #[test]
-    fn one_message_a_second_and_source() {
-        let at = |milliseconds| Timestamp::from_millisecond(milliseconds).unwrap();
-        assert_eq!(deduplication_id(WakeSource::Webhook, at(1000)), deduplication_id(WakeSource::Webhook, at(1999)));
-        assert_ne!(deduplication_id(WakeSource::Webhook, at(1000)), deduplication_id(WakeSource::Webhook, at(2000)));
-        assert_ne!(deduplication_id(WakeSource::Webhook, at(1000)), deduplication_id(WakeSource::Lifecycle, at(1000)));
+    fn one_message_in_an_interval_for_each_source() {
+        let id = |source, milliseconds| deduplication_id(source, Timestamp::from_millisecond(milliseconds).unwrap());
+        assert_eq!(id(WakeSource::Webhook, 1000), id(WakeSource::Webhook, 1499));
+        assert_ne!(id(WakeSource::Webhook, 1000), id(WakeSource::Webhook, 1500));
+        assert_ne!(id(WakeSource::Webhook, 1000), id(WakeSource::Lifecycle, 1000));
     }
 
     #[test]

@@ -52,7 +52,8 @@ use jiff::Timestamp;
 use nodeless_bill::CostLabels;
 use nodeless_model::object::ObjectEvent;
 use nodeless_ports::claims::MAX_TOGETHER;
-use nodeless_ports::queue::WakeSource;
+use nodeless_ports::cluster::BatchWindow;
+use nodeless_ports::queue::{WAKE_INTERVAL, WakeSource};
 use nodeless_ports::{Cluster, PortError, Queue, State};
 use nodeless_telemetry::{Metric, Metrics};
 use recent::Recent;
@@ -160,6 +161,17 @@ pub struct Planner {
     awaited: Mutex<Option<Timestamp>>,
 }
 
+/// The minimum of the batch window of a plan with these sources. The heartbeat requests a plan for nothing in particular.
+fn shortest_window(woken: &[WakeSource]) -> Duration {
+    let of = |source: &WakeSource| match source {
+        WakeSource::Heartbeat => Duration::ZERO,
+        // The API server stores an object after it called the webhook about it.
+        WakeSource::Webhook => WAKE_INTERVAL.saturating_mul(2),
+        WakeSource::Lifecycle | WakeSource::Interruption | WakeSource::Catalog | WakeSource::Planner => WAKE_INTERVAL,
+    };
+    woken.iter().map(of).max().unwrap_or_default()
+}
+
 /// No plan was made, and nothing was done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
@@ -205,7 +217,7 @@ impl Planner {
         }
     }
 
-    /// Waits for the end of the batch window, then plans once.
+    /// Waits for the end of the batch window, then plans once, as the heartbeat requests it.
     ///
     /// # Errors
     /// If claims, catalog or cluster cannot be read. Nothing was done then.
@@ -213,8 +225,8 @@ impl Planner {
         self.run_until(None, &[]).await
     }
 
-    /// The same in a process that ends at this time: the less time is left, the less optional work is started. `woken` is the
-    /// source of the wake-up, for metrics.
+    /// The same in a process that ends at this time: the less time is left, the less optional work is started. `woken` are the
+    /// sources of the wake-up, which decide the minimum of the batch window, and are counted in metrics.
     ///
     /// If the plan fails, the next one is requested after a few seconds, and after twice as long each time, until the heartbeat
     /// comes as soon. The caller does not retry.
@@ -224,7 +236,7 @@ impl Planner {
     pub async fn run_until(&self, deadline: Option<Timestamp>, woken: &[WakeSource]) -> Result<PlanReport, PlanError> {
         let mut metrics = Metrics::new();
         let result = {
-            let plan = pin!(self.plan(deadline, &mut metrics));
+            let plan = pin!(self.plan(deadline, woken, &mut metrics));
             match future::select(plan, pin!(self.late(deadline, KEPT_FOR_THE_ANSWER))).await {
                 Either::Left((result, _)) => result,
                 Either::Right(_) => Err(PlanError::Late),
@@ -271,8 +283,14 @@ impl Planner {
         }
     }
 
-    async fn plan(&self, deadline: Option<Timestamp>, metrics: &mut Metrics) -> Result<PlanReport, PlanError> {
-        self.cluster.wait_for_batch(self.settings.batch_idle, self.settings.batch_max).await?;
+    async fn plan(
+        &self,
+        deadline: Option<Timestamp>,
+        woken: &[WakeSource],
+        metrics: &mut Metrics,
+    ) -> Result<PlanReport, PlanError> {
+        let PlanSettings { batch_idle: idle, batch_max: max, .. } = self.settings;
+        self.cluster.wait_for_batch(BatchWindow { idle, max, min: shortest_window(woken) }).await?;
         let (snapshot, revision) = self.read(deadline).await?;
         self.resolve_node_classes(&snapshot).await;
         self.keep(&snapshot).await;

@@ -5,7 +5,7 @@ use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{DeleteOptions, PatchOptions, PatchType};
 use nodeless_kubernetes::KubeCluster;
 use nodeless_model::Taint;
-use nodeless_ports::cluster::{NodePatch, SoughtNode};
+use nodeless_ports::cluster::{BatchWindow, NodePatch, SoughtNode};
 use nodeless_ports::{Configuration as _, ErrorKind, NodesAndPods as _, PlanningView as _};
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::json;
@@ -220,19 +220,38 @@ async fn the_batch_window_extends_only_while_pods_arrive() {
     let world = World::installed().await;
     world.create(&PODS, pod("p1", None));
     let cluster = world.cluster();
-    let (idle, max) = (Duration::from_millis(300), Duration::from_secs(30));
-    assert!(cluster.wait_for_batch(idle, max).await.unwrap() < max);
+    let (idle, max, min) = (Duration::from_millis(300), Duration::from_secs(30), Duration::ZERO);
+    let window = BatchWindow { idle, max, min };
+    assert!(cluster.wait_for_batch(window).await.unwrap() < max);
     mark_unschedulable(&world, "p1");
     world.create(&PODS, pod("p2", None));
     let late = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         mark_unschedulable(&world, "p2");
     };
-    let (took, ()) = tokio::join!(cluster.wait_for_batch(idle, max), late);
+    let (took, ()) = tokio::join!(cluster.wait_for_batch(window), late);
     assert!(took.unwrap() >= idle);
     // Changes during the batch window are read without another list.
     let pending = cluster.view().await.unwrap().pods.iter().filter(|pod| pod.is_provisionable()).count();
     assert_eq!(pending, 2);
+}
+
+/// The webhook is called before the API server stores the object.
+#[tokio::test]
+async fn the_batch_window_of_a_plan_that_was_requested_has_a_minimum_without_pods() {
+    let world = World::installed().await;
+    let cluster = world.cluster();
+    let (idle, max, min) = (Duration::from_millis(50), Duration::from_secs(30), Duration::from_millis(300));
+    let window = BatchWindow { idle, max, min };
+    let late = async {
+        tokio::time::sleep(min / 3).await;
+        world.create(&PODS, pod("p1", None));
+        mark_unschedulable(&world, "p1");
+    };
+    let (took, ()) = tokio::join!(cluster.wait_for_batch(window), late);
+    assert!(took.unwrap() >= min);
+    assert_eq!(cluster.view().await.unwrap().pods.iter().filter(|pod| pod.is_provisionable()).count(), 1);
+    assert!(cluster.wait_for_batch(BatchWindow { min: Duration::ZERO, ..window }).await.unwrap() >= idle);
 }
 
 /// A real API server answers in plain text when it is too busy, and with a missing right when it has just started.

@@ -8,7 +8,7 @@ use nodeless_operations::{
     CapacitySettings, CatalogCache, Context, EventRate, Interrupter, PlanError, PlanReport, Planner, ReconcileError,
     Reconciled, Reconciler, RefreshError, RefreshReport, Refresher, SweepError, SweepReport, Sweeper, Validator,
 };
-use nodeless_ports::queue::ShardMessage;
+use nodeless_ports::queue::{ShardMessage, WakeSource};
 use nodeless_ports::{CatalogSource, Cloud, Cluster, PortError, Queue, State, ZonalShifts};
 use nodeless_telemetry::Sink;
 use nodeless_world::World;
@@ -160,8 +160,8 @@ impl Functions {
         }
     }
 
-    pub(crate) async fn plan(&self) -> Outcome {
-        Outcome::Planned(self.planner.run().await)
+    pub(crate) async fn plan(&self, woken: &[WakeSource]) -> Outcome {
+        Outcome::Planned(self.planner.run_until(None, woken).await)
     }
 
     pub(crate) async fn reconcile(&self, message: ShardMessage) -> Outcome {

@@ -2,6 +2,7 @@
 
 use super::{Functions, Outcome, Work};
 use futures::future::BoxFuture;
+use nodeless_ports::queue::WakeSource;
 use nodeless_world::fault_injection::FaultInjection;
 use std::future::Future;
 use std::pin::Pin;
@@ -15,11 +16,17 @@ pub(crate) struct Invocation {
 }
 
 impl Invocation {
-    pub(crate) fn new(functions: Arc<Functions>, work: Work, fault_injection: Option<FaultInjection>) -> Self {
+    /// `woken` are the sources of a plan.
+    pub(crate) fn new(
+        functions: Arc<Functions>,
+        work: Work,
+        woken: Vec<WakeSource>,
+        fault_injection: Option<FaultInjection>,
+    ) -> Self {
         let own = work.clone();
         let future = Box::pin(async move {
             match &own {
-                Work::Plan => functions.plan().await,
+                Work::Plan => functions.plan(&woken).await,
                 Work::Shard(message) => functions.reconcile(*message).await,
                 Work::Sweep => functions.sweep().await,
                 Work::Refresh => functions.refresh().await,

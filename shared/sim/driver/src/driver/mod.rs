@@ -1,7 +1,8 @@
 //! Runs the operations of the Lambda functions in a world, in one thread.
 //!
-//! [`Driver`] does what EventBridge, SQS and the webhook do in AWS: it wakes the planner every minute, on FailedScheduling events
-//! and when EC2NodeClasses change, delivers messages when they are due, and starts sweeps and refreshes on schedule.
+//! [`Driver`] does what EventBridge, SQS and the webhook do in AWS: it wakes the planner every minute, on FailedScheduling events,
+//! when EC2NodeClasses change and when nodes are deleted, delivers messages when they are due, and starts sweeps and refreshes on
+//! schedule.
 //!
 //! The time is that of the world. [`Driver::advance_to`] runs everything that is due until then, at its own time and in a fixed
 //! order: when every operation waits, the clock advances to the next due time. So hours pass in milliseconds, and the same calls
@@ -13,6 +14,7 @@ mod invocation;
 mod schedule;
 #[cfg(test)]
 mod terraform;
+mod webhook;
 
 pub use functions::{Functions, Outcome};
 pub use schedule::Schedule;
@@ -22,14 +24,11 @@ use deliveries::{Deliveries, Delivery};
 use futures::stream::{FuturesUnordered, Stream as _};
 use invocation::Invocation;
 use jiff::{SignedDuration, Timestamp};
-use nodeless_fake_kubernetes::resource::EVENTS;
-use nodeless_fake_kubernetes::{Change, ChangeKind};
 use nodeless_operations::gates::FeatureGates;
-use nodeless_ports::queue::ShardMessage;
+use nodeless_ports::queue::{ShardMessage, WAKE_INTERVAL, WakeSource};
 use nodeless_telemetry::{Sink, emit};
 use nodeless_world::fault_injection::{Fate, FaultInjection};
 use nodeless_world::memory::{MemoryClaims, MemoryQueue};
-use nodeless_world::resources::NODE_CLASSES;
 use nodeless_world::{World, WorldError};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -37,8 +36,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// The webhook sends at most one wake-up in this time.
-const WEBHOOK_PAUSE: SignedDuration = SignedDuration::from_secs(1);
 /// The minimum step of the clock. Kubernetes' times have whole seconds, so nothing is due more often.
 const STEP: SignedDuration = SignedDuration::from_millis(1);
 /// The maximum number of rounds of the cluster and the operations at one time.
@@ -87,10 +84,13 @@ pub struct Driver {
     due: BTreeSet<Work>,
     /// The messages that were received and are not done.
     deliveries: Deliveries,
+    dead_letters: usize,
     /// Work that is due at a later time.
     later: BTreeMap<Work, Timestamp>,
     seen: u64,
     webhook_sent: Option<Timestamp>,
+    /// The sources of the plan that is due.
+    woken: Vec<WakeSource>,
     /// Until when the message of a killed planner is in flight, and no plan starts.
     plans_held_until: Option<Timestamp>,
     outcomes: VecDeque<(Timestamp, Outcome)>,
@@ -154,8 +154,10 @@ impl Driver {
             busy: BTreeSet::new(),
             due: BTreeSet::new(),
             deliveries: Deliveries::default(),
+            dead_letters: 0,
             later: BTreeMap::new(),
             webhook_sent: None,
+            woken: Vec::new(),
             plans_held_until: None,
             outcomes: VecDeque::new(),
             events: VecDeque::new(),
@@ -185,6 +187,11 @@ impl Driver {
     /// The queues.
     pub fn queue(&self) -> &MemoryQueue {
         &self.queue
+    }
+
+    /// The number of messages that were moved to a dead-letter queue.
+    pub fn dead_letters(&self) -> usize {
+        self.dead_letters
     }
 
     /// Takes the results of the operations since the last call, with their times, oldest first.
@@ -272,7 +279,9 @@ impl Driver {
     fn notice(&mut self) {
         let now = self.world.now();
         let scheduled = self.schedule.take(now);
-        if scheduled.heartbeat || self.queue.take_plan().is_some() {
+        let requested = self.queue.take_plan();
+        for source in scheduled.heartbeat.then_some(WakeSource::Heartbeat).into_iter().chain(requested) {
+            self.woken.push(source);
             self.due.insert(Work::Plan);
         }
         if scheduled.sweep {
@@ -297,7 +306,7 @@ impl Driver {
         let due: Vec<Work> = self.later.iter().filter(|(_, at)| **at <= now).map(|(work, _)| work.clone()).collect();
         for work in due {
             self.later.remove(&work);
-            self.due.insert(work);
+            self.receive(work);
         }
     }
 
@@ -307,12 +316,21 @@ impl Driver {
         for delay in copies {
             match now.checked_add(delay) {
                 Ok(at) if at > now => drop(self.later.insert(work.clone(), at)),
-                _ => drop(self.due.insert(work.clone())),
+                _ => self.receive(work.clone()),
             }
         }
     }
 
-    /// Reads the changes of the cluster that match the webhook's match conditions, and wakes the planner.
+    /// A message from outside is due. Those for the planner are from the webhook.
+    fn receive(&mut self, work: Work) {
+        if work == Work::Plan {
+            self.woken.push(WakeSource::Webhook);
+        }
+        self.due.insert(work);
+    }
+
+    /// Reads the changes of the cluster that match the webhook's match conditions, and wakes the planner as the wake function does:
+    /// calls that follow a message within an interval send none.
     fn watch(&mut self, now: Timestamp) {
         let current = self.world.api().revision();
         if current == self.seen {
@@ -320,19 +338,10 @@ impl Driver {
         }
         let changes = self.world.api().watch_since(None, self.seen).unwrap_or_default();
         self.seen = current;
-        let wakes = changes.iter().filter(|change| change.kind != ChangeKind::Deleted).any(|change| {
-            (change.resource == EVENTS && wakes_planner(&change.object))
-                || (change.resource == NODE_CLASSES && has_new_generation(change))
-        });
-        if wakes {
-            let next = self.webhook_sent.and_then(|sent| sent.checked_add(WEBHOOK_PAUSE).ok());
-            match next.filter(|next| *next > now) {
-                Some(next) => drop(self.later.insert(Work::Plan, next)),
-                None => {
-                    self.webhook_sent = Some(now);
-                    self.deliver(&Work::Plan, now);
-                }
-            }
+        let interval = |sent: &Timestamp| now.duration_since(*sent).unsigned_abs() < WAKE_INTERVAL;
+        if changes.iter().any(webhook::matches) && !self.webhook_sent.as_ref().is_some_and(interval) {
+            self.webhook_sent = Some(now);
+            self.deliver(&Work::Plan, now);
         }
     }
 
@@ -350,8 +359,9 @@ impl Driver {
             if !self.may_overlap(work) {
                 self.busy.insert(work.clone());
             }
+            let woken = if *work == Work::Plan { std::mem::take(&mut self.woken) } else { Vec::new() };
             let (functions, work) = (self.functions.clone(), work.clone());
-            self.running.push(Invocation::new(functions, work, self.fault_injection.clone()));
+            self.running.push(Invocation::new(functions, work, woken, self.fault_injection.clone()));
         }
         started
     }
@@ -381,7 +391,9 @@ impl Driver {
             if matches!(outcome, Outcome::Ended(_)) {
                 self.forget();
             }
-            match (self.deliveries.ended(&work, &outcome, now), &work) {
+            let delivery = self.deliveries.ended(&work, &outcome, now);
+            self.dead_letters += usize::from(matches!(delivery, Delivery::Dead(_)));
+            match (delivery, &work) {
                 (Delivery::Done, _) => {}
                 (Delivery::Again(at), Work::Plan) => {
                     self.plans_held_until = Some(at);
@@ -406,17 +418,4 @@ impl Driver {
         }
         ended
     }
-}
-
-/// Whether a change of an EC2NodeClass matches the webhook's match conditions: it is new, changed or being deleted.
-fn has_new_generation(change: &Change) -> bool {
-    let generation = |object: &Value| object["metadata"]["generation"].clone();
-    change.previous.as_ref().is_none_or(|before| generation(before) != generation(&change.object))
-}
-
-/// Whether an event matches the webhook's match conditions: FailedScheduling about a pod, not published by nodeless.
-fn wakes_planner(event: &Value) -> bool {
-    event["reason"] == "FailedScheduling"
-        && event["involvedObject"]["kind"] == "Pod"
-        && event["reportingComponent"] != "nodeless"
 }

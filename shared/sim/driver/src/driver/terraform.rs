@@ -1,10 +1,10 @@
 //! The driver repeats timeouts, schedules and settings of the Terraform module, because a simulation reads no Terraform. These
 //! tests read both, so a change of one of them fails until the other follows.
 
+use super::Schedule;
 use super::deliveries::{
     CLAIMS_RECEIVES, CLAIMS_VISIBILITY, INTERRUPTION_RECEIVES, INTERRUPTION_VISIBILITY, PLAN_RECEIVES, PLAN_VISIBILITY,
 };
-use super::{Schedule, WEBHOOK_PAUSE};
 use jiff::SignedDuration;
 use nodeless_operations::CapacitySettings;
 use nodeless_operations::gates::FeatureGates;
@@ -12,7 +12,6 @@ use nodeless_operations::plan::PlanSettings;
 use nodeless_world::WorldOptions;
 
 const QUEUES: &str = include_str!("../../../../../terraform/queues.tf");
-const WAKE: &str = include_str!("../../../../../functions/wake/src/main.rs");
 const VARIABLES: &str = include_str!("../../../../../terraform/variables.tf");
 
 /// The lines of a block, up to the line that closes it: a brace with the indentation of the line that opens it.
@@ -90,13 +89,6 @@ fn receives_are_those_of_the_queues() {
     assert_eq!(PLAN_RECEIVES, receives("plan"));
     assert_eq!(CLAIMS_RECEIVES, receives("claims"));
     assert_eq!(INTERRUPTION_RECEIVES, receives("interruption"));
-}
-
-#[test]
-fn the_webhook_wakes_as_often_as_its_function() {
-    let line = WAKE.lines().find_map(|line| line.strip_prefix("const WAKE_INTERVAL: Duration = Duration::from_secs("));
-    let seconds = line.and_then(|rest| rest.strip_suffix(");")).unwrap().parse().unwrap();
-    assert_eq!(WEBHOOK_PAUSE, SignedDuration::from_secs(seconds));
 }
 
 #[test]

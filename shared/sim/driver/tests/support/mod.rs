@@ -36,7 +36,8 @@ pub fn start_counted() -> Driver {
     driver
 }
 
-fn configure(driver: &Driver) {
+/// An EC2NodeClass, and a NodePool for any pod.
+pub fn configure(driver: &Driver) {
     create(driver, &NODE_CLASSES, ec2_node_class_manifest("default", "nodeless", &json!({})));
     let requirements = json!([
         { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand", "spot"] },

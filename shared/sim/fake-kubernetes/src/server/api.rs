@@ -144,6 +144,7 @@ pub struct ApiServer {
     shared: Arc<Shared>,
     /// Set after webhooks have allowed the write.
     reviewed: bool,
+    user: Option<&'static str>,
 }
 
 impl std::fmt::Debug for ApiServer {
@@ -170,7 +171,13 @@ impl ApiServer {
             reviews_waiting: Notify::new(),
             token,
         };
-        Ok(Self { shared: Arc::new(shared), reviewed: false })
+        Ok(Self { shared: Arc::new(shared), reviewed: false, user: None })
+    }
+
+    /// The same server for this user, who is recorded with each [`Change`].
+    #[must_use]
+    pub fn as_user(&self, user: &'static str) -> Self {
+        Self { user: Some(user), ..self.clone() }
     }
 
     /// The time of the server's clock.
@@ -189,6 +196,7 @@ impl ApiServer {
     fn write<T>(&self, change: impl FnOnce(&mut Store, Timestamp) -> T) -> T {
         let now = self.now();
         let mut store = self.store();
+        store.user = self.user;
         let result = change(&mut store, now);
         let revision = store.revision;
         drop(store);
@@ -422,7 +430,7 @@ impl ApiServer {
 
     /// The same server for writes that webhooks have allowed.
     pub(crate) fn reviewed(&self) -> Self {
-        Self { shared: self.shared.clone(), reviewed: true }
+        Self { reviewed: true, ..self.clone() }
     }
 
     /// The webhook calls that a write over HTTP has to make first.

@@ -36,6 +36,8 @@ pub struct Change {
     pub object: Arc<Value>,
     /// The object before the change.
     pub previous: Option<Arc<Value>>,
+    /// Who requested it: the user of the [`ApiServer`](super::ApiServer), if it has one.
+    pub user: Option<&'static str>,
 }
 
 impl Change {
@@ -52,6 +54,8 @@ impl Change {
 
 pub(crate) struct Store {
     pub(crate) revision: u64,
+    /// The user of the request that is being handled.
+    pub(crate) user: Option<&'static str>,
     generated: u64,
     seed: u64,
     objects: HashMap<StorageKey, BTreeMap<ObjectKey, Arc<Value>>>,
@@ -66,6 +70,7 @@ impl Store {
     pub(crate) fn new(seed: u64, history_limit: usize) -> Self {
         let mut store = Self {
             revision: 1,
+            user: None,
             generated: 0,
             seed,
             objects: HashMap::new(),
@@ -208,8 +213,8 @@ impl Store {
         if self.history.len() == self.history_limit {
             self.history.pop_front();
         }
-        let resource = definition.resource.clone();
-        self.history.push_back(Change { revision: self.revision, kind, resource, object: object.clone(), previous });
+        let (revision, user, resource) = (self.revision, self.user, definition.resource.clone());
+        self.history.push_back(Change { revision, kind, resource, object: object.clone(), previous, user });
         object
     }
 

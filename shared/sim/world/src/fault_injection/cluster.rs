@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget};
 use nodeless_ports::cluster::{
-    ClusterView, DeploymentChange, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, OwningDeployment,
-    PodRef, SoughtNode, VolumeAttachment,
+    BatchWindow, ClusterView, DeploymentChange, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent,
+    OwningDeployment, PodRef, SoughtNode, VolumeAttachment,
 };
 use nodeless_ports::{ClaimMirror, Cluster, Configuration, Events, NodesAndPods, PlanningView, PortError, Workloads};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -117,8 +117,8 @@ impl PlanningView for FaultyCluster {
         Ok(view)
     }
 
-    async fn wait_for_batch(&self, idle: Duration, max: Duration) -> Result<Duration, PortError> {
-        self.fault_injection.read("cluster wait for batch", self.inner.wait_for_batch(idle, max)).await
+    async fn wait_for_batch(&self, window: BatchWindow) -> Result<Duration, PortError> {
+        self.fault_injection.read("cluster wait for batch", self.inner.wait_for_batch(window)).await
     }
 }
 

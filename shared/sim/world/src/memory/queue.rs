@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use nodeless_ports::queue::{NodeClassGeneration, ShardMessage, WakeSource};
+use nodeless_ports::queue::{NodeClassGeneration, ShardMessage, WAKE_INTERVAL, WakeSource};
 use nodeless_ports::{Clock, PortError, Queue};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ const LONGEST_DELAY: Duration = Duration::from_mins(15);
 
 /// The plan queue, the claims queue and the catalog queue of one cluster. Clones share them.
 ///
-/// One plan handles all waiting wake-ups of the planner, and SQS drops a second wake-up with the same source and second, even
+/// One plan handles all waiting wake-ups of the planner, and SQS drops a second wake-up with the same source and interval, even
 /// after the first was handled. The claims queue contains each shard of claims, and each later plan, once for each due time.
 #[derive(Clone)]
 pub struct MemoryQueue {
@@ -24,8 +24,8 @@ pub struct MemoryQueue {
 #[derive(Debug, Default)]
 struct State {
     planner: Option<WakeSource>,
-    /// The second of each source's last wake-up, which SQS uses for deduplication.
-    planner_seconds: HashMap<WakeSource, i64>,
+    /// The interval of each source's last wake-up, which SQS uses for deduplication.
+    planner_intervals: HashMap<WakeSource, i128>,
     /// When to wake the planner later.
     planner_later: BTreeSet<Timestamp>,
     shards: BTreeSet<(Timestamp, ShardMessage)>,
@@ -116,9 +116,9 @@ fn take_due<T: Clone + Ord>(waiting: &mut BTreeSet<(Timestamp, T)>, now: Timesta
 #[async_trait]
 impl Queue for MemoryQueue {
     async fn wake_planner(&self, source: WakeSource) -> Result<(), PortError> {
-        let second = self.clock.now().as_second();
+        let interval = self.clock.now().as_duration().as_millis() / WAKE_INTERVAL.as_millis().cast_signed();
         let mut state = self.lock();
-        if state.planner_seconds.insert(source, second) != Some(second) {
+        if state.planner_intervals.insert(source, interval) != Some(interval) {
             state.planner = Some(source);
         }
         Ok(())

@@ -121,7 +121,7 @@ async fn messages_come_when_they_are_due() {
 }
 
 #[tokio::test]
-async fn wake_ups_of_one_second_and_source_are_one_and_delayed_ones_are_each_their_own() {
+async fn wake_ups_of_one_interval_and_source_are_one_and_delayed_ones_are_each_their_own() {
     let clock = WorldClock::new(Timestamp::UNIX_EPOCH);
     let queue = MemoryQueue::new(Arc::new(clock.clone()));
     queue.wake_planner(WakeSource::Webhook).await.unwrap();
@@ -134,6 +134,9 @@ async fn wake_ups_of_one_second_and_source_are_one_and_delayed_ones_are_each_the
         clock.advance_to(Timestamp::from_second(second).unwrap());
         assert_eq!(queue.take_plan().is_some(), due, "{second}");
     }
-    queue.wake_planner(WakeSource::Webhook).await.unwrap();
-    assert!(queue.take_plan().is_some());
+    for (milliseconds, sent) in [(41_000, true), (41_499, false), (41_500, true)] {
+        clock.advance_to(Timestamp::from_millisecond(milliseconds).unwrap());
+        queue.wake_planner(WakeSource::Webhook).await.unwrap();
+        assert_eq!(queue.take_plan().is_some(), sent, "{milliseconds} ms");
+    }
 }

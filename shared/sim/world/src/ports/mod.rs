@@ -17,7 +17,7 @@ mod tests;
 
 pub use catalog_source::MemoryCatalogSource;
 pub use cloud::MemoryCloud;
-pub use cluster::MemoryCluster;
+pub use cluster::{FIELD_MANAGER, MemoryCluster};
 
 /// The endpoint of the simulated cluster. Its nodes connect to no API server, so the address does not resolve.
 fn details(name: impl Into<String>, version: impl Into<String>) -> ClusterDetails {

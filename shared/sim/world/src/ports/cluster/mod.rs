@@ -18,8 +18,8 @@ use nodeless_fake_kubernetes::controllers::object::{NewEvent, publish};
 use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels};
 use nodeless_ports::cluster::{
-    ClusterView, DeploymentChange, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent, OwningDeployment,
-    PodRef, SYSTEM_NAMESPACE, SoughtNode, VolumeAttachment,
+    BatchWindow, ClusterView, DeploymentChange, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent,
+    OwningDeployment, PodRef, SYSTEM_NAMESPACE, SoughtNode, VolumeAttachment,
 };
 use nodeless_ports::{ClaimMirror, Clock, Configuration, Events, NodesAndPods, PlanningView, PortError, Workloads};
 use objects::{failed, get_one, read, read_if_known, refuse_doubt, select};
@@ -27,8 +27,8 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// The field manager and the source of events.
-const FIELD_MANAGER: &str = "nodeless";
+/// The field manager, the source of events, and the user.
+pub const FIELD_MANAGER: &str = "nodeless";
 /// How often `wait_for_batch` looks for newly pending pods.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -42,7 +42,7 @@ pub struct MemoryCluster {
 impl MemoryCluster {
     /// The cluster of this API server, with this clock.
     pub fn new(api: ApiServer, clock: WorldClock) -> Self {
-        Self { api, clock }
+        Self { api: api.as_user(FIELD_MANAGER), clock }
     }
 
     /// Where volumes can be mounted, if any pod mounts one.
@@ -105,19 +105,16 @@ impl PlanningView for MemoryCluster {
         Ok(view)
     }
 
-    async fn wait_for_batch(&self, idle: Duration, max: Duration) -> Result<Duration, PortError> {
+    async fn wait_for_batch(&self, window: BatchWindow) -> Result<Duration, PortError> {
         let start = self.clock.now();
         let waited = || Duration::try_from(self.clock.now().duration_since(start)).unwrap_or_default();
         let mut known = self.pending()?;
-        if known.is_empty() {
-            return Ok(Duration::ZERO);
-        }
-        let mut quiet = idle.min(max);
+        let mut quiet = window.end((!known.is_empty()).then_some(Duration::ZERO));
         while waited() < quiet {
             self.clock.sleep(POLL_INTERVAL.min(quiet.saturating_sub(waited()))).await;
             let pending = self.pending()?;
             if !pending.is_subset(&known) {
-                quiet = (waited() + idle).min(max);
+                quiet = window.end(Some(waited()));
             }
             known.extend(pending);
         }

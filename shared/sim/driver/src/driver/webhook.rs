@@ -1,0 +1,77 @@
+//! The match conditions of the webhook (`infra/webhook`), for changes that are already stored.
+
+use nodeless_fake_kubernetes::resource::{EVENTS, NODES};
+use nodeless_fake_kubernetes::{Change, ChangeKind};
+use nodeless_model::labels;
+use nodeless_world::ports::FIELD_MANAGER;
+use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};
+use serde_json::Value;
+
+/// Whether the API server calls the webhook for the request that made this change.
+pub(super) fn matches(change: &Change) -> bool {
+    if change.resource == EVENTS {
+        change.kind != ChangeKind::Deleted && is_failed_scheduling(&change.object)
+    } else if change.resource == NODE_CLASSES {
+        change.kind != ChangeKind::Deleted && has_new_generation(change)
+    } else if change.resource == NODES {
+        is_deleted_by_others(change) && !change.object["metadata"]["labels"][labels::NODE_POOL].is_null()
+    } else {
+        [NODE_CLAIMS, NODE_POOLS].contains(&change.resource) && is_deleted_by_others(change)
+    }
+}
+
+/// A FailedScheduling event about a pod, not published by nodeless.
+fn is_failed_scheduling(event: &Value) -> bool {
+    event["reason"] == "FailedScheduling"
+        && event["involvedObject"]["kind"] == "Pod"
+        && event["reportingComponent"] != FIELD_MANAGER
+}
+
+/// The object is new, changed or being deleted.
+fn has_new_generation(change: &Change) -> bool {
+    let generation = |object: &Value| object["metadata"]["generation"].clone();
+    change.previous.as_ref().is_none_or(|before| generation(before) != generation(&change.object))
+}
+
+/// The first request to delete the object, of others than nodeless.
+fn is_deleted_by_others(change: &Change) -> bool {
+    let is_deleting = |object: &Value| !object["metadata"]["deletionTimestamp"].is_null();
+    let before = change.previous.as_ref().is_some_and(|before| is_deleting(before));
+    let now = change.kind == ChangeKind::Deleted || is_deleting(&change.object);
+    now && !before && change.user != Some(FIELD_MANAGER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+    use nodeless_fake_kubernetes::{ApiServer, CreateOptions, DeleteOptions, Options};
+    use serde_json::json;
+    use std::sync::Arc;
+
+    fn node(pool: Option<&str>, finalizers: &[&str]) -> Value {
+        let labels = pool.map(|pool| json!({ labels::NODE_POOL: pool })).unwrap_or_default();
+        json!({ "metadata": { "name": "n1", "labels": labels, "finalizers": finalizers } })
+    }
+
+    /// How many changes match when the user deletes the node twice.
+    fn calls(node: Value, user: Option<&'static str>) -> usize {
+        let api = ApiServer::new(Options::with_clock(Arc::new(|| Timestamp::UNIX_EPOCH))).unwrap();
+        api.create(&NODES, node, &CreateOptions::default()).unwrap();
+        let start = api.revision();
+        let user = user.map_or_else(|| api.clone(), |user| api.as_user(user));
+        for _ in 0..2 {
+            drop(user.delete(&NODES, "", "n1", &DeleteOptions::default()));
+        }
+        api.watch_since(None, start).unwrap().iter().filter(|change| matches(change)).count()
+    }
+
+    #[test]
+    fn the_first_request_of_others_to_delete_a_node_of_a_node_pool_matches() {
+        assert_eq!(calls(node(Some("default"), &[]), None), 1);
+        assert_eq!(calls(node(Some("default"), &["karpenter.sh/termination"]), None), 1);
+        assert_eq!(calls(node(Some("default"), &[]), Some(FIELD_MANAGER)), 0);
+        assert_eq!(calls(node(Some("default"), &["karpenter.sh/termination"]), Some(FIELD_MANAGER)), 0);
+        assert_eq!(calls(node(None, &[]), None), 0, "nodes of others");
+    }
+}
