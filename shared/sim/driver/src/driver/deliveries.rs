@@ -47,14 +47,15 @@ impl Deliveries {
             return Delivery::Again(at);
         }
         self.received.remove(work);
-        Delivery::Dead(at)
+        // A function that can still answer deletes a message that was received for the last time.
+        if is_killed(outcome) { Delivery::Dead(at) } else { Delivery::Done }
     }
 }
 
 /// After which time the message of this work is visible again, and how often it is received at most; `None` if it is deleted. The
 /// functions return only messages of interruptions: the sweep, the heartbeat and the catalog request all other work again.
 fn returned(work: &Work, outcome: &Outcome) -> Option<(SignedDuration, u32)> {
-    let killed = matches!(outcome, Outcome::Ended(_));
+    let killed = is_killed(outcome);
     match work {
         Work::Plan => killed.then_some((PLAN_VISIBILITY, PLAN_RECEIVES)),
         Work::Shard(_) | Work::Validate(_) => killed.then_some((CLAIMS_VISIBILITY, CLAIMS_RECEIVES)),
@@ -66,9 +67,27 @@ fn returned(work: &Work, outcome: &Outcome) -> Option<(SignedDuration, u32)> {
     }
 }
 
+fn is_killed(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Ended(_))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodeless_operations::interrupt::InterruptError;
+    use nodeless_ports::{ErrorKind, PortError};
+
+    #[test]
+    fn a_message_that_the_function_returns_is_deleted_after_its_last_receive() {
+        let (mut deliveries, now) = (Deliveries::default(), Timestamp::UNIX_EPOCH);
+        let work = Work::Interrupt("i-1".to_owned());
+        let error = || InterruptError::Port(PortError::new(ErrorKind::Unavailable, "read claims", "no route"));
+        let mut ended = || deliveries.ended(&work, &Outcome::Interrupted(Err(error())), now);
+        for _ in 1..INTERRUPTION_RECEIVES {
+            assert!(matches!(ended(), Delivery::Again(_)));
+        }
+        assert_eq!(ended(), Delivery::Done);
+    }
 
     #[test]
     fn a_message_is_dead_after_its_last_receive() {
