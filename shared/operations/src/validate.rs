@@ -43,11 +43,17 @@ pub struct Validator {
 }
 
 /// What can be validated.
-enum Sample {
-    /// This launch.
-    Launch { claim: Box<NodeClaim>, candidates: Vec<LaunchCandidate> },
+enum Samples {
+    /// These launches, at least one.
+    Launches(Vec<Sample>),
     /// Nothing, because no AMI of the class supports the instance types that its NodePools allow.
     Impossible(Refusal),
+}
+
+/// A launch for a dry run.
+struct Sample {
+    claim: NodeClaim,
+    candidates: Vec<LaunchCandidate>,
 }
 
 impl Validator {
@@ -68,7 +74,9 @@ impl Validator {
         let key = check::key(&class, &status);
         let mut known = self.claims.launch_check(name).await?;
         if check::is_due(known.as_ref(), &key, self.context.now()) {
-            let outcome = self.ask(&class).await;
+            // A rejection of the launch of one NodePool is no problem of the class if another NodePool can launch from it.
+            let most = if known.as_ref().is_some_and(check::needs_confirmation) { usize::MAX } else { 1 };
+            let outcome = self.ask(&class, most).await;
             let asked = check::checked(known, name, &key, &outcome, self.context.now());
             self.claims.put_launch_check(&asked, KEEP).await?;
             if asked.problem.is_some() {
@@ -91,29 +99,45 @@ impl Validator {
         Ok(true)
     }
 
-    async fn ask(&self, class: &EC2NodeClass) -> Result<Option<Refusal>, PortError> {
-        let mut instance_type = String::new();
-        let outcome = match self.sample(class).await {
-            Ok(Sample::Launch { claim, candidates }) => {
-                instance_type.extend(candidates.first().map(|candidate| candidate.instance_type.as_str()));
-                let request = LaunchRequest { claim: &claim, node_class: class, candidates: &candidates };
-                self.cloud.dry_run(request).await
+    /// Makes dry runs for up to `most` NodePools of the class, until one has a result for the class: EC2 accepts the launch, rejects
+    /// it for a permission or a field of the class, or does not answer. Otherwise returns the last rejection.
+    async fn ask(&self, class: &EC2NodeClass, most: usize) -> Result<Option<Refusal>, PortError> {
+        let mut outcome = Ok(None);
+        match self.samples(class, most).await {
+            Ok(Samples::Launches(launches)) => {
+                for Sample { claim, candidates } in &launches {
+                    outcome = self.cloud.dry_run(LaunchRequest { claim, node_class: class, candidates }).await;
+                    self.report(class, candidates, &outcome);
+                    if !outcome.as_ref().is_ok_and(|refusal| refusal.as_ref().is_some_and(check::is_unclear)) {
+                        break;
+                    }
+                }
+                return outcome;
             }
-            Ok(Sample::Impossible(refusal)) => Ok(Some(refusal)),
-            Err(error) => Err(error),
-        };
-        let problem = outcome.as_ref().err().map(ToString::to_string);
-        self.context.log(&LaunchChecked {
-            node_class: class.metadata.name.as_deref().unwrap_or_default(),
-            instance_type: &instance_type,
-            refusal: outcome.as_ref().ok().and_then(|refusal| refusal.as_ref()).map(|refusal| refusal.message.as_str()),
-            problem: problem.as_deref(),
-        });
+            Ok(Samples::Impossible(refusal)) => outcome = Ok(Some(refusal)),
+            Err(error) => outcome = Err(error),
+        }
+        self.report(class, &[], &outcome);
         outcome
     }
 
-    /// A launch as the class's NodePools would make it, or any launch that the class allows if they allow none.
-    async fn sample(&self, class: &EC2NodeClass) -> Result<Sample, PortError> {
+    fn report(
+        &self,
+        class: &EC2NodeClass,
+        candidates: &[LaunchCandidate],
+        outcome: &Result<Option<Refusal>, PortError>,
+    ) {
+        let problem = outcome.as_ref().err().map(ToString::to_string);
+        self.context.log(&LaunchChecked {
+            node_class: class.metadata.name.as_deref().unwrap_or_default(),
+            instance_type: candidates.first().map_or("", |candidate| candidate.instance_type.as_str()),
+            refusal: outcome.as_ref().ok().and_then(|refusal| refusal.as_ref()).map(|refusal| refusal.message.as_str()),
+            problem: problem.as_deref(),
+        });
+    }
+
+    /// Launches as up to `most` of the class's NodePools would make them, or any launch that the class allows if they allow none.
+    async fn samples(&self, class: &EC2NodeClass, most: usize) -> Result<Samples, PortError> {
         const OPERATION: &str = "choose an instance type for dry runs";
         let invalid = |why: String| PortError::new(ErrorKind::Invalid, OPERATION, why);
         let catalog = self.catalog.current(self.claims.as_ref()).await.map_err(|error| match error {
@@ -125,19 +149,23 @@ impl Validator {
         let name = class.metadata.name.as_deref().unwrap_or_default();
         let (pools, _) = self.cluster.node_pools().await?;
         let own = pools.iter().filter(|pool| pool.template.node_class == name).map(Some);
-        let mut impossible = None;
+        let (mut launches, mut impossible) = (Vec::new(), None);
         for pool in own.chain([None]) {
-            if pool.is_none() && impossible.is_some() {
+            let has_any = !launches.is_empty() || impossible.is_some();
+            if launches.len() == most || (pool.is_none() && has_any) {
                 break;
             }
-            let claim = Box::new(self.claim(class, pool, &types));
+            let claim = self.claim(class, pool, &types);
             match fleet::sample(class, &claim, &candidates(&claim, &types)) {
-                Ok(candidates) => return Ok(Sample::Launch { claim, candidates }),
+                Ok(candidates) => launches.push(Sample { claim, candidates }),
                 Err(error @ FleetError::NoImage { .. }) => impossible = Some(check::no_image(&error)),
                 Err(_) => {}
             }
         }
-        impossible.map(Sample::Impossible).ok_or_else(|| {
+        if !launches.is_empty() {
+            return Ok(Samples::Launches(launches));
+        }
+        impossible.map(Samples::Impossible).ok_or_else(|| {
             invalid(format!(
                 "EC2NodeClass {name}: no instance type has an offering in the zones of its subnets; change \
                  spec.subnetSelectorTerms"

@@ -4,12 +4,14 @@ use crate::common::Harness;
 use jiff::SignedDuration;
 use nodeless_api::{Condition, ConditionStatus};
 use nodeless_fake_aws::Ec2Error;
+use nodeless_launch::node_class::check;
 use nodeless_model::labels;
 use nodeless_operations::{CapacitySettings, CatalogCache, Refresher, Validator};
-use nodeless_ports::ErrorKind;
-use nodeless_world::resources::NODE_CLASSES;
+use nodeless_ports::{Capacity as _, ErrorKind};
+use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
 
 struct Functions {
     refresher: Refresher,
@@ -157,6 +159,28 @@ async fn a_node_pool_that_buys_spot_only_leaves_its_class_ready() {
     assert!(functions.validator.run("default").await.unwrap());
     let (ready, reason) = reported(&harness);
     assert_eq!((ready, reason.as_str()), (ConditionStatus::True, "ValidationSucceeded"));
+}
+
+/// EC2 rejects the instance types of the NodePool `default`, for example because they do not support a setting of the class.
+#[tokio::test]
+async fn a_node_pool_whose_instance_types_ec2_rejects_does_not_stop_the_other_node_pools_of_its_class() {
+    let harness = Harness::new().await;
+    harness.cluster.create(&NODE_POOLS, crate::common::node_pool("other"));
+    let functions = functions(&harness);
+    functions.refresher.run().await.unwrap();
+    functions.validator.run("default").await.unwrap();
+    // A dry run makes one call, because the class has one subnet.
+    for (rejected, ready) in [(1, ConditionStatus::True), (2, ConditionStatus::False)] {
+        let check = harness.claims.launch_check("default").await.unwrap().unwrap();
+        harness.claims.put_launch_check(&check::to_be_confirmed(check), Duration::from_hours(1)).await.unwrap();
+        let error = Ec2Error::combination("not supported for the instance type");
+        harness.cloud.ec2.fail_next("RunInstances", &error, rejected);
+        minutes(&harness, 1);
+        functions.validator.run("default").await.unwrap();
+        assert_eq!(reported(&harness).0, ready, "the launches of {rejected} NodePools are rejected");
+    }
+    let message = condition(&harness, "ValidationSucceeded").message;
+    assert!(message.contains("not supported for the instance type"), "{message}");
 }
 
 #[tokio::test]

@@ -166,7 +166,7 @@ pub fn is_due(check: Option<&LaunchCheck>, key: &str, now: Timestamp) -> bool {
 /// The record after a dry run. If EC2 did not answer, the last result is kept.
 ///
 /// A rejection without a permission or a field of the class does not make the class unready, as in Karpenter, unless a launch was
-/// rejected too ([`to_be_confirmed`]).
+/// rejected too ([`to_be_confirmed`]); `outcome` is then the result of all NodePools of the class.
 #[must_use]
 pub fn checked(
     before: Option<LaunchCheck>,
@@ -179,7 +179,7 @@ pub fn checked(
     let answer = match outcome {
         Ok(refusal) => {
             let mut refusal = refusal.clone();
-            if let Some(unclear) = refusal.as_mut().filter(|refusal| refusal.reason == UNCLEAR) {
+            if let Some(unclear) = refusal.as_mut().filter(|refusal| is_unclear(refusal)) {
                 if before.is_some_and(|before| needs_confirmation(&before)) {
                     REFUSED.clone_into(&mut unclear.reason);
                 } else {
@@ -193,8 +193,15 @@ pub fn checked(
     LaunchCheck { node_class: node_class.to_owned(), asked: key.to_owned(), asked_at: now, problem, answer }
 }
 
+/// Whether this rejection may be about the requested instance type or the dry run, and not about the class.
+#[must_use]
+pub fn is_unclear(refusal: &Refusal) -> bool {
+    refusal.reason == UNCLEAR
+}
+
 /// Whether a launch was rejected since the last dry run.
-fn needs_confirmation(check: &LaunchCheck) -> bool {
+#[must_use]
+pub fn needs_confirmation(check: &LaunchCheck) -> bool {
     check.answer.as_ref().is_some_and(|answer| answer.at == UNCONFIRMED)
 }
 
