@@ -52,7 +52,7 @@ resource "aws_lambda_function" "function" {
 # These functions wake each other, and lifecycle itself, by messages. Lambda detects such a loop and stops it after about 16
 # invocations: https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html
 resource "aws_lambda_function_recursion_config" "function" {
-  for_each = var.recursive_loop_allowed ? toset([for name in local.shared_names : name if !local.shares_functions]) : toset([])
+  for_each = var.recursive_loop_allowed ? local.looping : toset([])
 
   function_name  = aws_lambda_function.function[each.key].function_name
   recursive_loop = "Allow"

@@ -100,7 +100,7 @@ resource "aws_cloudwatch_metric_alarm" "errors" {
 }
 
 resource "aws_cloudwatch_metric_alarm" "recursion" {
-  for_each = var.alarms.enabled && !local.shares_functions ? toset(["planner", "lifecycle"]) : toset([])
+  for_each = var.alarms.enabled ? local.looping : toset([])
 
   alarm_name          = "${local.name}-${each.key}-recursion"
   alarm_description   = "Lambda detected messages of nodeless as a recursive loop and dropped them: nodes are reconciled only once a minute. Set recursive_loop_allowed = true, or allow recursive loops of ${local.name}-${each.key} manually. See docs/operate/recursion.md."
@@ -173,6 +173,9 @@ resource "aws_cloudwatch_metric_alarm" "stale" {
       }
     }
   }
+
+  # An alarm that is created minutes before the first plan is possible would be in ALARM for all of them.
+  depends_on = [aws_cloudwatch_event_target.heartbeat, aws_cloudwatch_event_target.sweep]
 }
 
 # Published only if a breaker stops disruption, so missing data is not breaching.

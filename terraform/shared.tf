@@ -5,6 +5,8 @@
 locals {
   shares_functions = var.shared_functions != null
   shared_names     = ["planner", "lifecycle", "interruption", "catalog"]
+  # The functions of this deployment that wake each other by messages.
+  looping = toset([for name in local.shared_names : name if !local.shares_functions])
 
   # The functions that serve this cluster: those of this module, or those of another one.
   serving = local.shares_functions ? var.shared_functions.functions : {

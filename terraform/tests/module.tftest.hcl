@@ -536,7 +536,7 @@ run "functions_wake_each_other_for_as_long_as_they_need" {
   }
 
   assert {
-    condition     = sort(keys(aws_cloudwatch_metric_alarm.recursion)) == tolist(["lifecycle", "planner"]) && alltrue([for a in aws_cloudwatch_metric_alarm.recursion : a.metric_name == "RecursiveInvocationsDropped"])
+    condition     = sort(keys(aws_cloudwatch_metric_alarm.recursion)) == sort(keys(aws_lambda_function_recursion_config.function)) && alltrue([for a in aws_cloudwatch_metric_alarm.recursion : a.metric_name == "RecursiveInvocationsDropped"])
     error_message = "A chain that Lambda stops must raise an alarm."
   }
 }
@@ -547,7 +547,7 @@ run "a_partition_without_recursion_config" {
   }
 
   assert {
-    condition     = length(aws_lambda_function_recursion_config.function) == 0 && length(aws_cloudwatch_metric_alarm.recursion) == 2
+    condition     = length(aws_lambda_function_recursion_config.function) == 0 && length(aws_cloudwatch_metric_alarm.recursion) == 4
     error_message = "Without the API nothing may call it, and the alarm matters all the more."
   }
 }

@@ -90,7 +90,7 @@ def unknown_instance(hour: Hour) -> tuple[bool, str]:
 def recursion_is_allowed(hour: Hour) -> tuple[None, str]:
     """No loop is provoked: a thousand invocations prove less than what the functions are allowed."""
     client = hour.place.client("lambda")
-    settings = {f: client.get_function_recursion_config(FunctionName=f"nodeless-{hour.place.cluster}-{f}")["RecursiveLoop"] for f in ("planner", "lifecycle", "interruption")}
+    settings = {f: client.get_function_recursion_config(FunctionName=f"nodeless-{hour.place.cluster}-{f}")["RecursiveLoop"] for f in ("planner", "lifecycle", "interruption", "catalog")}
     return None, f"no loop was provoked; what the functions are set to: {json.dumps(settings)}"
 
 

@@ -69,6 +69,8 @@ def check_order(directory: Path) -> None:
     for later, earlier, why in [
         ("aws_lambda_invocation.catalog", "aws_lambda_invocation.install", "the catalog reads EC2NodeClasses"),
         ("aws_cloudwatch_event_rule.schedule", "aws_lambda_invocation.catalog", "a plan without a catalog fails"),
+        ("aws_cloudwatch_metric_alarm.stale", "aws_cloudwatch_event_target.heartbeat", "without plans it is in ALARM"),
+        ("aws_cloudwatch_metric_alarm.stale", "aws_cloudwatch_event_target.sweep", "without sweeps it is in ALARM"),
         ("aws_lambda_function.function", "aws_iam_role_policy_attachment.vpc", "Lambda could not delete the network interfaces"),
         ("aws_lambda_invocation.remove_nodes", "aws_lambda_event_source_mapping.claims", "lifecycle must work while nodes are removed"),
         ("aws_lambda_invocation.remove_nodes", "aws_cloudwatch_event_rule.schedule", "sweeps must run while nodes are removed"),
