@@ -2,11 +2,32 @@
 //! of a NodePool that is at its limit.
 
 use crate::common::{Harness, pod, running_cluster};
+use jiff::SignedDuration;
 use nodeless_api::ConditionStatus;
-use nodeless_model::Quantity;
+use nodeless_model::claim::TerminationReason;
+use nodeless_model::{NodeClaim, Quantity};
+use nodeless_operations::PlanReport;
 use nodeless_ports::Claims;
 use serde_json::json;
 use std::time::Duration;
+
+/// The NodePool has as many nodes as it may have.
+fn limit_nodes(harness: &Harness, nodes: u32) {
+    harness.cluster.patch_node_pool(json!({ "spec": { "limits": { "cpu": null, "nodes": nodes.to_string() } } }));
+}
+
+/// The third node is launched while the first one of two is terminated, and an event reports that.
+async fn check_replaced_beyond_limit(harness: &Harness, report: &PlanReport, claim: &NodeClaim) {
+    assert_eq!(report.created.len(), 1, "{report:?}");
+    assert!(harness.records().await.iter().any(|one| one.name == claim.name), "it is still there");
+    let reported = harness.cluster.events_of("LimitPassedWhileNodesLeave").remove(0);
+    assert_eq!((reported.object.kind.as_str(), reported.is_warning()), ("NodePool", false));
+    assert!(
+        reported.message.contains("nodes 3 of 2") && reported.message.contains(&claim.name),
+        "{}",
+        reported.message
+    );
+}
 
 /// The NodePool launches spot and on-demand nodes up to so many dollars, and none is disrupted.
 fn limit_dollars(harness: &Harness, dollars: &str) {
@@ -74,7 +95,7 @@ async fn spot_nodes_fill_a_limit_in_dollars_by_what_they_cost() {
 #[tokio::test]
 async fn at_a_full_limit_an_interrupted_node_has_its_replacement_at_once() {
     let harness = running_cluster(2).await;
-    harness.cluster.patch_node_pool(json!({ "spec": { "limits": { "cpu": null, "nodes": "2" } } }));
+    limit_nodes(&harness, 2);
     let claim = harness.records().await.remove(0);
     let id = claim.status.instance.as_ref().unwrap().id.clone();
     let kind = "EC2 Spot Instance Interruption Warning";
@@ -85,13 +106,21 @@ async fn at_a_full_limit_an_interrupted_node_has_its_replacement_at_once() {
     harness.cluster.advance(Duration::from_secs(3));
     assert_eq!(harness.claims.usage().await.unwrap()["default"].resources.get("nodes"), Quantity::from_units(1));
     let report = harness.planner().run().await.unwrap();
-    assert_eq!(report.created.len(), 1, "{report:?}");
-    assert!(harness.records().await.iter().any(|one| one.name == claim.name), "it is still there");
-    let reported = harness.cluster.events_of("LimitPassedWhileNodesLeave").remove(0);
-    assert_eq!((reported.object.kind.as_str(), reported.is_warning()), ("NodePool", false));
-    assert!(
-        reported.message.contains("nodes 3 of 2") && reported.message.contains(&claim.name),
-        "{}",
-        reported.message
-    );
+    check_replaced_beyond_limit(&harness, &report, &claim).await;
+}
+
+#[tokio::test]
+async fn at_a_full_limit_an_expired_node_has_its_replacement_at_once() {
+    let harness = running_cluster(2).await;
+    limit_nodes(&harness, 2);
+    let claim = harness.records().await.remove(0);
+    // Of the two that have expired, only this one is reconciled.
+    harness.clock.advance_to(harness.clock.time() + SignedDuration::from_hours(721));
+    harness.reconciler().run(&claim.name).await.unwrap();
+    let record = harness.records().await.into_iter().find(|one| one.name == claim.name).unwrap();
+    assert_eq!(record.status.termination.unwrap().reason, TerminationReason::Expired);
+    harness.cluster.advance(Duration::from_secs(3));
+    assert_eq!(harness.claims.usage().await.unwrap()["default"].resources.get("nodes"), Quantity::from_units(1));
+    let report = harness.planner().run().await.unwrap();
+    check_replaced_beyond_limit(&harness, &report, &claim).await;
 }
