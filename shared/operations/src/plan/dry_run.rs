@@ -194,12 +194,6 @@ impl DryRun {
         names
     }
 
-    /// The number of existing and launching nodes.
-    #[must_use]
-    pub fn node_count(&self) -> usize {
-        self.cluster_state().places.len()
-    }
-
     /// The NodePools that cannot be used, each with the reason.
     pub fn unusable(&self) -> impl Iterator<Item = (&str, &str)> {
         self.offered.evaluated.iter().filter_map(|evaluated| {
