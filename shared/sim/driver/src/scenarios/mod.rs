@@ -39,7 +39,7 @@ pub struct Scenario {
     /// Feature gates as the functions take them, such as `NodeRepair=true,SpotToSpotConsolidation=true`.
     #[serde(default)]
     pub feature_gates: String,
-    /// The initial Kubernetes objects. Without an EC2NodeClass among them there is one with the name `default`.
+    /// The initial Kubernetes objects. An EC2NodeClass `default` is created if there is none among them, or if a NodePool refers to it.
     #[serde(default)]
     pub objects: Vec<Value>,
     /// Deployments and StatefulSets whose replicas follow the time of day.

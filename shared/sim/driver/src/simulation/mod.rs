@@ -118,8 +118,7 @@ impl Run {
         let effects = Arc::new(EffectChecks::new(driver.world().api().clone(), driver.claims().clone()));
         fault_injection.set_observer(effects.clone());
         actions::check(&driver, &scenario)?;
-        let has_class = scenario.objects.iter().any(|object| object["kind"] == "EC2NodeClass");
-        if !has_class {
+        if lacks_default_class(&scenario.objects) {
             actions::apply(&driver, &node_class(&driver))?;
         }
         for object in &scenario.objects {
@@ -326,7 +325,16 @@ fn replay(scenario: &str, seed: u64, hours: u32) -> String {
     format!("nodeless simulate --seed {seed} --hours {hours} --scenario {scenario}")
 }
 
-/// The EC2NodeClass of scenarios without one.
+/// Whether no object is an EC2NodeClass, or a NodePool refers to one named `default` that is not among the objects.
+fn lacks_default_class(objects: &[Value]) -> bool {
+    let of_kind = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
+    let refers = |pool: &Value| pool["spec"]["template"]["spec"]["nodeClassRef"]["name"] == "default";
+    let mut classes = of_kind("EC2NodeClass").peekable();
+    classes.peek().is_none()
+        || (of_kind("NodePool").any(refers) && !classes.any(|class| class["metadata"]["name"] == "default"))
+}
+
+/// The EC2NodeClass `default` of scenarios that do not define it.
 fn node_class(driver: &Driver) -> Value {
     let cluster = &driver.world().options().cluster_name;
     json!({
