@@ -11,7 +11,10 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::net::TcpSocket;
+use tokio::runtime::{Builder, Runtime};
 
 /// Calls by name, such as `DynamoDB Query` or `Kubernetes watch pods`.
 pub type Counts = BTreeMap<String, u64>;
@@ -34,10 +37,48 @@ const INDEXED: &[u8] = b"\"instanceId\"";
 pub struct Proxy {
     /// Its address, `http://127.0.0.1:PORT`.
     pub url: String,
-    counts: Arc<Mutex<Counts>>,
-    outage: Current,
-    lost: Lost,
+    forward: Forward,
+    port: Arc<Port>,
 }
+
+/// The port of a proxy, on which a server listens unless connections are refused.
+#[derive(Debug)]
+struct Port {
+    address: SocketAddr,
+    /// Keeps the port while no server listens: the system refuses connections to a socket that does not listen.
+    _reserved: TcpSocket,
+    server: Mutex<Option<Server>>,
+}
+
+/// A server with its connections, which all end with it.
+#[derive(Debug)]
+struct Server(Option<Runtime>);
+
+impl Server {
+    fn start(address: SocketAddr, forward: Forward) -> Self {
+        let listener = std::net::TcpListener::bind(address).expect("the port is reserved");
+        listener.set_nonblocking(true).expect("a socket can be non-blocking");
+        let runtime =
+            Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a thread can be started");
+        runtime.spawn(async move {
+            let listener = tokio::net::TcpListener::from_std(listener).expect("the listener is non-blocking");
+            let client = Client::builder(TokioExecutor::new()).build_http();
+            let router = Router::new().fallback(pass).with_state((forward, client));
+            axum::serve(listener, router).await
+        });
+        Self(Some(runtime))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+type HttpClient = Client<HttpConnector, Body>;
 
 /// The name of the calls whose answers are lost, if any.
 type Lost = Arc<Mutex<Option<String>>>;
@@ -52,12 +93,13 @@ pub enum Outage {
     Status(StatusCode),
     /// It accepts every call and never answers.
     Hang,
+    /// It refuses every connection, and the present ones are broken.
+    Refuse,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Forward {
     upstream: String,
-    client: Client<HttpConnector, Body>,
     counts: Arc<Mutex<Counts>>,
     outage: Current,
     lost: Lost,
@@ -86,36 +128,42 @@ impl Proxy {
         let counts: Arc<Mutex<Counts>> = Arc::default();
         let outage = Current::default();
         let lost = Lost::default();
-        let forward = Forward {
-            upstream: upstream.trim_end_matches('/').to_owned(),
-            client: Client::builder(TokioExecutor::new()).build_http(),
-            counts: Arc::clone(&counts),
-            outage: Arc::clone(&outage),
-            lost: Arc::clone(&lost),
-            measures,
-        };
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
-        let url = format!("http://{}", listener.local_addr().expect("a bound listener has an address"));
-        let router = Router::new().fallback(pass).with_state(forward);
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { url, counts, outage, lost }
+        let upstream = upstream.trim_end_matches('/').to_owned();
+        let forward = Forward { upstream, counts, outage, lost, measures };
+        let reserved = TcpSocket::new_v4().expect("a socket can be opened");
+        reserved.set_reuseaddr(true).expect("the server binds the same port");
+        reserved.bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("loopback has a free port");
+        let address = reserved.local_addr().expect("a bound socket has an address");
+        let server = Mutex::new(Some(Server::start(address, forward.clone())));
+        let port = Arc::new(Port { address, _reserved: reserved, server });
+        Self { url: format!("http://{address}"), forward, port }
     }
 
     /// From now on fails every call like this, or passes calls on again.
     pub fn fail(&self, outage: Option<Outage>) {
-        *self.outage.lock().unwrap_or_else(PoisonError::into_inner) = outage;
+        *self.forward.outage.lock().unwrap_or_else(PoisonError::into_inner) = outage;
+        let mut server = self.port.server.lock().unwrap_or_else(PoisonError::into_inner);
+        if outage == Some(Outage::Refuse) {
+            drop(server.take());
+            // Its threads end a little later.
+            while std::net::TcpStream::connect(self.port.address).is_ok() {
+                std::thread::yield_now();
+            }
+        } else if server.is_none() {
+            *server = Some(Server::start(self.port.address, self.forward.clone()));
+        }
     }
 
     /// From now on the answers to calls of this name, such as `EC2 CreateFleet`, are lost: the call takes effect, and the
     /// connection breaks before the answer is complete. `None` ends that.
     pub fn lose_answers(&self, name: Option<&str>) {
-        *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = name.map(str::to_owned);
+        *self.forward.lost.lock().unwrap_or_else(PoisonError::into_inner) = name.map(str::to_owned);
     }
 
     /// The calls since the start or the last [`Self::take`].
     #[must_use]
     pub fn take(&self) -> Counts {
-        std::mem::take(&mut *self.counts.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.forward.counts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -203,12 +251,12 @@ fn asking_for_consumption(body: &Bytes) -> Bytes {
     Value::Object(request).to_string().into()
 }
 
-async fn pass(State(forward): State<Forward>, request: Request) -> Response {
+async fn pass(State((forward, client)): State<(Forward, HttpClient)>, request: Request) -> Response {
     let outage = *forward.outage.lock().unwrap_or_else(PoisonError::into_inner);
     match outage {
         None => {}
         Some(Outage::Status(status)) => return status.into_response(),
-        Some(Outage::Hang) => std::future::pending().await,
+        Some(Outage::Hang | Outage::Refuse) => std::future::pending().await,
     }
     let (mut parts, body) = request.into_parts();
     let watches = parts.uri.query().is_some_and(|query| query.contains("watch="));
@@ -232,7 +280,7 @@ async fn pass(State(forward): State<Forward>, request: Request) -> Response {
     // Signatures cover the host, so the original one is kept; none of the emulators checks them.
     parts.headers.remove(header::TRANSFER_ENCODING);
     parts.headers.remove(header::CONTENT_LENGTH);
-    match forward.client.request(Request::from_parts(parts, Body::from(body))).await {
+    match client.request(Request::from_parts(parts, Body::from(body))).await {
         Ok(_) if lost => broken(),
         Ok(answer) => match operation {
             Some(operation) => forward.weigh(&operation, &sent, answer.map(Body::new)).await,
@@ -319,6 +367,26 @@ mod tests {
         let keys = br#"{"RequestItems":{"nodeless":{"Keys":[{"pk":{}},{"pk":{}}]}}}"#;
         assert_eq!(request_units("BatchGetItem", keys, 2), Some((READ_UNITS, 2)));
         assert_eq!(request_units("BatchGetItem", keys, 9000), Some((READ_UNITS, 3)));
+    }
+
+    #[tokio::test]
+    async fn a_service_that_refuses_connections_answers_again_after_it() {
+        let upstream = Router::new().fallback(|| async { "here" });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        tokio::spawn(async move { axum::serve(listener, upstream).await });
+        let proxy = Proxy::start(&format!("http://{address}")).await;
+        let client: HttpClient = Client::builder(TokioExecutor::new()).build_http();
+        let get = async || client.get(proxy.url.parse().expect("a URL")).await.map(|answer| answer.status());
+        for _ in 0..2 {
+            assert_eq!(get().await.expect("it answers"), StatusCode::OK);
+            proxy.fail(Some(Outage::Refuse));
+            assert!(get().await.is_err());
+            let refused = std::net::TcpStream::connect(proxy.port.address).map(drop).map_err(|error| error.kind());
+            assert_eq!(refused, Err(std::io::ErrorKind::ConnectionRefused));
+            proxy.fail(None);
+        }
+        assert_eq!(get().await.expect("it answers"), StatusCode::OK);
     }
 
     #[test]

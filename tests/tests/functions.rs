@@ -339,26 +339,33 @@ async fn an_outage_leaves_no_dead_letters_and_plans_go_on_after_it() {
     let claims = stage.list(&NODE_CLAIMS);
 
     let outages = [
-        (Service::Tables, StatusCode::SERVICE_UNAVAILABLE),
-        (Service::Ec2, StatusCode::SERVICE_UNAVAILABLE),
-        (Service::Kubernetes, StatusCode::SERVICE_UNAVAILABLE),
-        (Service::Kubernetes, StatusCode::TOO_MANY_REQUESTS),
-        (Service::Kubernetes, StatusCode::FORBIDDEN),
+        (Service::Tables, Outage::Status(StatusCode::SERVICE_UNAVAILABLE)),
+        (Service::Tables, Outage::Refuse),
+        (Service::Ec2, Outage::Status(StatusCode::SERVICE_UNAVAILABLE)),
+        (Service::Ec2, Outage::Refuse),
+        (Service::Kubernetes, Outage::Status(StatusCode::SERVICE_UNAVAILABLE)),
+        (Service::Kubernetes, Outage::Status(StatusCode::TOO_MANY_REQUESTS)),
+        (Service::Kubernetes, Outage::Status(StatusCode::FORBIDDEN)),
+        (Service::Kubernetes, Outage::Refuse),
     ];
-    for (service, status) in outages {
-        stage.fail(service, Some(Outage::Status(status)));
+    for (service, outage) in outages {
+        stage.fail(service, Some(outage));
         let mut cold = [stage.function(&binary("planner")).await, stage.function(&binary("lifecycle")).await];
         cold.iter_mut().for_each(Function::expect_any_problem);
         for functions in [&mut warm, &mut cold] {
             let answer = functions[0].invoke_sample("planner.heartbeat.json").await;
-            assert_eq!(answer.as_ref().map(all_failed), Ok(vec![]), "{service:?} {status}: {answer:?}");
+            assert_eq!(answer.as_ref().map(all_failed), Ok(vec![]), "{service:?} {outage:?}: {answer:?}");
             for message in ["lifecycle.sweep.json", "lifecycle.sqs.json"] {
                 let answer = functions[1].invoke_sample(message).await;
-                assert_eq!(answer.as_ref().map(all_failed), Ok(vec![]), "{service:?} {status}, {message}: {answer:?}");
+                assert_eq!(
+                    answer.as_ref().map(all_failed),
+                    Ok(vec![]),
+                    "{service:?} {outage:?}, {message}: {answer:?}"
+                );
             }
         }
         let refreshed = catalog.invoke_sample("catalog.schedule.json").await;
-        assert!(refreshed.is_ok(), "{service:?} {status}: {refreshed:?}");
+        assert!(refreshed.is_ok(), "{service:?} {outage:?}: {refreshed:?}");
         stage.fail(service, None);
     }
     assert_eq!(stage.list(&NODE_CLAIMS).len(), claims.len(), "nothing is decided during an outage");
