@@ -9,7 +9,7 @@ resource "aws_sqs_queue" "plan" {
   name       = "${local.name}-plan.fifo"
   fifo_queue = true
   # EventBridge sends no deduplication id and rejects FIFO targets without this. Each body contains its time, so no two are
-  # equal; a sender may still set its own id, as wake does to send at most one message a second.
+  # equal; a sender may still set its own id, as wake does to send at most one message in half a second.
   content_based_deduplication = true
   visibility_timeout_seconds  = local.timeouts.planner + 5
   # Several heartbeats have replaced a wake-up that is older than this.
