@@ -432,7 +432,7 @@ variable "install" {
 }
 
 variable "installer_cluster_admin" {
-  description = "Whether the installer function is cluster-admin. It has to be when it first runs, and when a new version grants more permissions or has new objects. After that, false leaves it the permissions of its group nodeless:installer: to apply the existing objects again, and no permission that the other functions do not have."
+  description = "Whether the installer function is cluster-admin. It has to be when it first runs, and when a new version grants more permissions or has new objects. After that, false leaves it the permissions of its group nodeless:installer: to apply the existing objects again, the permissions of the other functions, and to list Karpenter's lease and the objects of its earlier APIs."
   type        = bool
   default     = true
 }

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use jiff::SignedDuration;
 use nodeless_fake_aws::Cluster;
 use nodeless_fake_aws::requests::Describe;
-use nodeless_fake_kubernetes::{PatchOptions, PatchType, resource};
+use nodeless_fake_kubernetes::{PatchOptions, PatchType, Resource, resource};
 use nodeless_tests::lambda::{Function, binary, sample};
 use nodeless_tests::proxy::Outage;
 use nodeless_tests::stage::{Service, Stage, node_class};
@@ -292,6 +292,64 @@ async fn no_webhook_is_installed_where_the_control_plane_may_not_reach_it() {
         installer.invoke(&event).await.unwrap();
         assert_eq!(installed(), expected, "{egress:?}, endpoint of one's own: {own_endpoint}");
     }
+}
+
+/// The test fails if a finding is not logged, or another problem is.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_in_the_way_of_nodeless_is_logged_after_an_installation() {
+    let Some(stage) = Stage::start().await else { return };
+    stage.create_inflate(2);
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": "never", "namespace": "default" },
+        "spec": { "maxUnavailable": 0, "selector": { "matchLabels": { "app": "inflate" } } },
+    });
+    stage.create(&resource::POD_DISRUPTION_BUDGETS, budget);
+    stage.create(&resource::DEPLOYMENTS, karpenter());
+    let merge = |of: &Resource, name: &str, subresource: Option<&str>, patch: Value| {
+        let options = PatchOptions::default();
+        stage.api().patch(of, "", name, subresource, PatchType::Merge, &patch, &options).unwrap();
+    };
+    let time = "2026-01-10T12:00:00Z";
+    let condition = |kind: &str, reason: &str| {
+        json!({
+            "type": kind, "status": "False", "reason": reason, "message": "", "lastTransitionTime": time, "observedGeneration": 1,
+        })
+    };
+    let conditions = [condition("SubnetsReady", "SubnetsNotFound"), condition("AMIsReady", "AMINotFound")];
+    merge(&NODE_CLASSES, "default", Some("status"), json!({ "status": { "conditions": conditions } }));
+    let helm = json!({ "metadata": {
+        "labels": { "app.kubernetes.io/managed-by": "Helm" },
+        "annotations": { "meta.helm.sh/release-name": "karpenter-crd", "meta.helm.sh/release-namespace": "kube-system" },
+    } });
+    merge(&resource::CUSTOM_RESOURCE_DEFINITIONS, "nodepools.karpenter.sh", None, helm);
+    unschedulable_pods(&stage, 3).await;
+
+    let mut installer = stage.function(&binary("installer")).await;
+    for (check, object) in [
+        ("definitions", "CustomResourceDefinition nodepools.karpenter.sh"),
+        ("karpenter", "Deployment kube-system/karpenter"),
+        ("nodeClasses", "EC2NodeClass default"),
+        ("discovery", "EC2NodeClass default"),
+        ("disruptionBudgets", "PodDisruptionBudget default/never"),
+    ] {
+        let line = r#""cluster":"example","event":"cluster-finding","level":"WARN""#;
+        installer.expect_problem(&format!(r#""check":"{check}",{line},"object":"{object}""#));
+    }
+    installer.invoke(&sample("installer.install.json")).await.unwrap();
+}
+
+/// A Deployment that runs Karpenter.
+fn karpenter() -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "karpenter", "namespace": "kube-system" },
+        "spec": {
+            "replicas": 1, "selector": { "matchLabels": { "app": "karpenter" } },
+            "template": {
+                "metadata": { "labels": { "app": "karpenter" } },
+                "spec": { "containers": [{ "name": "controller", "image": "public.ecr.aws/karpenter/controller:1.1.0" }] },
+            },
+        },
+    })
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -31,19 +31,14 @@ pub(crate) async fn read(
         Read::Not(format!("the planner needs objects that cannot be read: {kinds}"))
     };
     let deployments = facts::deployments(connection).await?;
-    let karpenter = facts::karpenter(&deployments);
-    let namespaces = match &karpenter {
-        Read::Done(found) => found.iter().map(|workload| workload.namespace.clone()).collect(),
-        Read::Not(_) => Vec::new(),
-    };
     Ok(Facts {
         now,
         planned,
         unread,
         definitions: facts::definitions(connection).await?,
         earlier: facts::earlier(connection).await?,
-        lease: facts::lease(connection, namespaces).await?,
-        karpenter,
+        lease: facts::lease(connection).await?,
+        karpenter: facts::karpenter(&deployments),
         access: access(cluster_name).await,
         quotas: quotas(cluster_name).await,
         surges: facts::surges(connection, &deployments).await?,

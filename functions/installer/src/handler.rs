@@ -16,7 +16,7 @@ use nodeless_telemetry::log;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 /// Terraform invokes the function as soon as the access entry exists, and EKS takes up to a minute to apply it.
 const ACCESS_WITHIN: Duration = Duration::from_secs(75);
@@ -24,6 +24,19 @@ const RETRY: Duration = Duration::from_secs(5);
 
 /// The time that is reserved to report what is left.
 const KEPT_FOR_THE_ANSWER: Duration = Duration::from_secs(20);
+
+/// The checks after an installation: those that need the API server only.
+const CHECKS: [Check; 6] = [
+    Check::Definitions,
+    Check::Karpenter,
+    Check::Objects,
+    Check::NodeClasses,
+    Check::Discovery,
+    Check::DisruptionBudgets,
+];
+
+/// How long the checks may take, which read the pods of the cluster.
+const CHECKED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Handles an event. `cluster` is the cluster that this function serves, and the function ends at `deadline`.
 pub(crate) async fn handle(
@@ -55,7 +68,8 @@ pub(crate) async fn handle(
     .await?;
     let report = perform(&request.cluster, &connection, &action, time).await?;
     if matches!(action, Action::Install { .. }) {
-        check_cluster(&request.cluster, &connection).await;
+        let left = deadline.duration_since(SystemTime::now()).unwrap_or_default();
+        check_cluster(&request.cluster, &connection, CHECKED_WITHIN.min(left / 2)).await;
     }
     for step in &report.steps {
         let outcome = step.outcome.to_string();
@@ -65,19 +79,20 @@ pub(crate) async fn handle(
     Ok(report)
 }
 
-/// Logs what is in the way of nodeless. A cluster that cannot be checked is no reason to fail: everything is installed. Without
-/// cluster-admin, after the first installation, the installer may not read everything: that is no warning.
-async fn check_cluster(cluster: &str, connection: &Connection) {
-    match facts::after_installation(connection, Timestamp::now()).await {
-        Ok(facts) => {
-            for finding in nodeless_doctor::check_some(&facts, &[Check::Karpenter, Check::Objects]) {
+/// Logs what is in the way of nodeless. A cluster that cannot be checked is no reason to fail, and no warning: everything is installed.
+async fn check_cluster(cluster: &str, connection: &Connection, within: Duration) {
+    let not_checked = |error: &str| log(Some(cluster), &ClusterNotChecked { error });
+    match timeout(within, facts::after_installation(connection, Timestamp::now())).await {
+        Ok(Ok(facts)) => {
+            for finding in nodeless_doctor::check_some(&facts, &CHECKS) {
                 match finding.severity {
-                    Severity::NotChecked => log(Some(cluster), &ClusterNotChecked { error: &finding.problem }),
+                    Severity::NotChecked => not_checked(&finding.problem),
                     Severity::Error | Severity::Warning => log(Some(cluster), &ClusterFinding { finding: &finding }),
                 }
             }
         }
-        Err(error) => log(Some(cluster), &ClusterNotChecked { error: &error.to_string() }),
+        Ok(Err(error)) => not_checked(&error.to_string()),
+        Err(_) => not_checked(&format!("the checks did not end within {within:?}; run `nodeless doctor`")),
     }
 }
 

@@ -12,11 +12,21 @@ use serde_json::value::RawValue;
 /// # Errors
 /// When the list cannot be read; [`NotFound`](nodeless_ports::ErrorKind::NotFound) when the CRD of the kind is not installed.
 pub async fn list(connection: &Connection, kind: &str, path: &str) -> Result<Vec<Box<RawValue>>, PortError> {
+    list_selected(connection, (kind, path), &ListParams::default(), |object| Some(object.to_owned())).await
+}
+
+/// Lists the objects of a kind at a path, page by page, and returns what `select` makes of each, so that the others take no memory. It is
+/// called again for objects that are listed twice.
+pub(crate) async fn list_selected<T: Send>(
+    connection: &Connection,
+    (kind, path): (&str, &str),
+    params: &ListParams,
+    mut select: impl FnMut(&RawValue) -> Option<T> + Send,
+) -> Result<Vec<T>, PortError> {
     let operation = format!("Kubernetes list {kind}");
-    let once = async || {
+    let mut once = async || {
         let mut objects = Vec::new();
-        let params = ListParams::default();
-        watch::list(connection, &operation, path, &params, |object| objects.push(object.to_owned())).await?;
+        watch::list(connection, &operation, path, params, |object| objects.extend(select(object))).await?;
         Ok::<_, CallError>(objects)
     };
     match once().await {

@@ -3,8 +3,13 @@
 use crate::connection::Connection;
 use crate::export;
 use crate::install::{self, InstallError};
+use crate::kinds::{CapacityBuffers, DisruptionBudgets, Kind, NodeClaims, NodeClasses, NodeOverlays, NodePools, Pods};
+use crate::store;
 use jiff::Timestamp;
+use kube::core::params::ListParams;
+use nodeless_api::view::ClusterView;
 use nodeless_doctor::{Definition, EarlierObjects, Facts, Read, Surging, Workload};
+use nodeless_model::Pod;
 use nodeless_model::labels::SURGE_BEFORE_DRAIN;
 use nodeless_model::surge::SurgeMode;
 use nodeless_ports::{ErrorKind, PortError};
@@ -17,8 +22,8 @@ const EARLIER: [(&str, &str); 3] = [
     ("AWSNodeTemplate", "/apis/karpenter.k8s.aws/v1alpha1/awsnodetemplates"),
     ("Machine", "/apis/karpenter.sh/v1alpha5/machines"),
 ];
-/// The namespaces in which Karpenter is installed by its documentation.
-const NAMESPACES: [&str; 2] = ["kube-system", "karpenter"];
+const DEPLOYMENTS: (&str, &str) = ("Deployment", "/apis/apps/v1/deployments");
+const LEASES: (&str, &str) = ("Lease", "/apis/coordination.k8s.io/v1/leases");
 const LEASE: &str = "karpenter-leader-election";
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 /// The groups of lifecycle: those that the module gives to its access entry, and that of every user.
@@ -37,15 +42,72 @@ fn permitted<T: Default>(read: Result<T, PortError>) -> Result<Read<T>, PortErro
     }
 }
 
-/// What the checks after an installation need: a Karpenter that runs, and objects of its earlier APIs. All other facts are not read.
+/// What the checks after an installation need, which only the API server knows. All other facts are not read: the installation has no
+/// catalog for the planner, and of large clusters it keeps only the pods that a PodDisruptionBudget covers.
 ///
 /// # Errors
 /// When the API server does not answer.
-pub async fn after_installation(connection: &Connection, now: Timestamp) -> Result<Facts, PortError> {
-    let karpenter = karpenter(&deployments(connection).await?);
-    let lease = lease(connection, Vec::new()).await?;
-    let earlier = earlier(connection).await?;
-    Ok(Facts { karpenter, lease, earlier, ..Facts::unread(now, "the installation does not read it") })
+pub async fn after_installation(connection: &Connection, now: Timestamp) -> Result<Facts, InstallError> {
+    let mut inspection = Inspection { connection, view: ClusterView::default(), unread: Vec::new() };
+    inspection.read().await?;
+    let Inspection { view, unread, .. } = inspection;
+    Ok(Facts {
+        definitions: definitions(connection).await?,
+        karpenter: karpenter(&deployments(connection).await?),
+        lease: lease(connection).await?,
+        earlier: earlier(connection).await?,
+        view,
+        unread,
+        ..Facts::unread(now, "the installation does not read it")
+    })
+}
+
+/// The objects that the checks after an installation need.
+struct Inspection<'c> {
+    connection: &'c Connection,
+    view: ClusterView,
+    unread: Vec<(String, String)>,
+}
+
+impl Inspection<'_> {
+    async fn read(&mut self) -> Result<(), PortError> {
+        let pools = self.selected::<NodePools, _>(|(pool, _)| Some(pool)).await?;
+        let classes = self.selected::<NodeClasses, _>(Some).await?;
+        let named = classes.into_iter().map(|class| (class.metadata.name.clone().unwrap_or_default(), class));
+        let budgets = self.selected::<DisruptionBudgets, _>(Some).await?;
+        let is_covered = |pod: &Pod| budgets.iter().any(|budget| budget.covers(&pod.namespace, &pod.labels));
+        let pods = self.selected::<Pods, _>(|pod| is_covered(&pod).then_some(pod)).await?;
+        (self.view.node_pools, self.view.node_classes) = (pools, named.collect());
+        (self.view.disruption_budgets, self.view.pods) = (budgets, pods);
+        // Of these, only the objects that cannot be decoded are of interest.
+        self.selected::<NodeClaims, ()>(|_| None).await?;
+        self.selected::<NodeOverlays, ()>(|_| None).await?;
+        self.selected::<CapacityBuffers, ()>(|_| None).await?;
+        Ok(())
+    }
+
+    /// What `select` makes of the objects of a kind. Objects that cannot be decoded, and the reason why a kind may not be read, are kept.
+    async fn selected<K: Kind, T: Send>(
+        &mut self,
+        mut select: impl FnMut(K::Model) -> Option<T> + Send,
+    ) -> Result<Vec<T>, PortError> {
+        let params = ListParams::default();
+        let listed = store::list_selected::<K, _>(self.connection, &params, |_, taken| match taken {
+            Ok(model) => select(model).map(Ok),
+            Err(invalid) => Some(Err(invalid)),
+        });
+        match permitted(listed.await)? {
+            Read::Done(listed) => {
+                let (objects, invalid) = store::separate(listed);
+                self.view.invalid.extend(invalid);
+                Ok(objects)
+            }
+            Read::Not(why) => {
+                self.unread.push((K::NAME.to_owned(), why));
+                Ok(Vec::new())
+            }
+        }
+    }
 }
 
 /// The CustomResourceDefinitions, as the installation would treat them.
@@ -75,16 +137,17 @@ pub async fn earlier(connection: &Connection) -> Result<Read<Vec<EarlierObjects>
     Ok(Read::Done(found))
 }
 
-/// All Deployments.
+/// The Deployments that run Karpenter's controller, and those whose pods ask for a successor before their node is drained.
 ///
 /// # Errors
 /// When the API server does not answer.
 pub async fn deployments(connection: &Connection) -> Result<Read<Vec<Value>>, PortError> {
-    let objects = match permitted(export::list(connection, "Deployment", "/apis/apps/v1/deployments").await)? {
-        Read::Done(objects) => objects,
-        Read::Not(why) => return Ok(Read::Not(why)),
-    };
-    Ok(Read::Done(objects.iter().filter_map(|object| serde_json::from_str(object.get()).ok()).collect()))
+    let params = ListParams::default();
+    let listed = export::list_selected(connection, DEPLOYMENTS, &params, |object| {
+        let object = serde_json::from_str(object.get()).ok();
+        object.filter(|object| is_karpenter(object) || surge_annotation(object).is_some())
+    });
+    permitted(listed.await)
 }
 
 /// Those of the Deployments that run Karpenter's controller.
@@ -108,8 +171,7 @@ pub async fn surges(connection: &Connection, deployments: &Read<Vec<Value>>) -> 
     let mut reviewed = BTreeMap::new();
     let mut surges = Vec::new();
     for deployment in all {
-        let annotations = deployment.pointer("/spec/template/metadata/annotations");
-        let Some(value) = annotations.and_then(|all| all[SURGE_BEFORE_DRAIN].as_str()) else { continue };
+        let Some(value) = surge_annotation(deployment) else { continue };
         let Workload { namespace, name, .. } = workload(deployment);
         let needed = match SurgeMode::parse(value) {
             Ok(SurgeMode::Restart) => RESTART,
@@ -148,6 +210,10 @@ async fn review(connection: &Connection, namespace: &str, right: [&str; 3]) -> R
     Ok(answer.pointer("/status/allowed").and_then(Value::as_bool).unwrap_or(false))
 }
 
+fn surge_annotation(deployment: &Value) -> Option<&str> {
+    deployment.pointer("/spec/template/metadata/annotations")?.get(SURGE_BEFORE_DRAIN)?.as_str()
+}
+
 fn is_karpenter(deployment: &Value) -> bool {
     let labelled =
         deployment.pointer("/metadata/labels/app.kubernetes.io~1name").and_then(Value::as_str) == Some("karpenter");
@@ -168,27 +234,18 @@ fn workload(deployment: &Value) -> Workload {
     }
 }
 
-/// When Karpenter's leader last renewed its lease, in these namespaces and those of Karpenter's documentation.
+/// When Karpenter's leader last renewed its lease, in any namespace.
 ///
 /// # Errors
 /// When the API server does not answer.
-pub async fn lease(connection: &Connection, mut namespaces: Vec<String>) -> Result<Read<Option<Timestamp>>, PortError> {
-    namespaces.extend(NAMESPACES.map(str::to_owned));
-    namespaces.sort();
-    namespaces.dedup();
-    let mut renewed = None;
-    for namespace in namespaces {
-        let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
-        let leases = match permitted(export::list(connection, "Lease", &path).await)? {
-            Read::Done(leases) => leases,
-            Read::Not(why) => return Ok(Read::Not(why)),
-        };
-        let values = leases.iter().filter_map(|lease| serde_json::from_str::<Value>(lease.get()).ok());
-        let of_karpenter =
-            values.filter(|lease| lease.pointer("/metadata/name").and_then(Value::as_str) == Some(LEASE));
-        let times =
-            of_karpenter.filter_map(|lease| lease.pointer("/spec/renewTime")?.as_str()?.parse::<Timestamp>().ok());
-        renewed = renewed.max(times.max());
-    }
-    Ok(Read::Done(renewed))
+pub async fn lease(connection: &Connection) -> Result<Read<Option<Timestamp>>, PortError> {
+    let params = ListParams::default().fields(&format!("metadata.name={LEASE}"));
+    let renewed = export::list_selected(connection, LEASES, &params, |lease| {
+        let lease = serde_json::from_str::<Value>(lease.get()).ok()?;
+        lease.pointer("/spec/renewTime")?.as_str()?.parse::<Timestamp>().ok()
+    });
+    Ok(match permitted(renewed.await)? {
+        Read::Done(times) => Read::Done(times.into_iter().max()),
+        Read::Not(why) => Read::Not(why),
+    })
 }

@@ -1,10 +1,11 @@
 //! The facts that checks of a cluster need, and what becomes of those that the caller may not read.
 
-use super::World;
+use super::{World, node_class};
 use nodeless_doctor::{Check, DefinitionState, Read, Severity, check_some};
-use nodeless_fake_kubernetes::resource::{CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS};
+use nodeless_fake_kubernetes::resource::{CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS};
 use nodeless_fake_kubernetes::{PatchOptions, PatchType};
 use nodeless_kubernetes::facts;
+use nodeless_world::resources::NODE_CLASSES;
 use serde_json::{Value, json};
 
 fn controller(name: &str, labels: &Value, image: &str, replicas: i64) -> Value {
@@ -79,19 +80,28 @@ async fn a_karpenter_is_found_by_label_or_image() {
 
 #[tokio::test]
 async fn a_lease_is_read_and_a_refusal_is_a_finding() {
-    const LEASES: &str = "GET /apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+    const LEASES: &str = "GET /apis/coordination.k8s.io/v1/leases";
     let world = World::installed().await;
     let now: jiff::Timestamp = "2026-01-10T12:00:20Z".parse().unwrap();
-    let lease =
-        |name: &str| json!({ "metadata": { "name": name }, "spec": { "renewTime": "2026-01-10T12:00:00.000000Z" } });
+    let lease = json!({
+        "metadata": { "namespace": "autoscaling", "name": "karpenter-leader-election" },
+        "spec": { "renewTime": "2026-01-10T12:00:00.000000Z" },
+    });
     let list = json!({
-        "kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1", "metadata": { "resourceVersion": "1" },
-        "items": [lease("karpenter-leader-election"), lease("other")],
+        "kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1", "metadata": { "resourceVersion": "1" }, "items": [lease],
     });
     world.answer(LEASES, [(200, list.to_string())]);
+    drop(world.requests());
     let facts = facts::after_installation(&world.connection, now).await.unwrap();
     let findings = check_some(&facts, &[Check::Karpenter]);
     assert!(matches!(findings.as_slice(), [one] if one.object == "Lease karpenter-leader-election"), "{findings:#?}");
+    // Of all namespaces, and of no other lease.
+    let requests = world.requests();
+    let leases = requests.iter().filter(|request| request.starts_with(LEASES)).collect::<Vec<_>>();
+    assert!(
+        matches!(leases.as_slice(), [one] if one.contains("fieldSelector=metadata.name%3Dkarpenter-leader-election")),
+        "{leases:?}"
+    );
 
     world.answer(LEASES, denied());
     world.answer("GET /apis/apps/v1/deployments", denied());
@@ -99,6 +109,88 @@ async fn a_lease_is_read_and_a_refusal_is_a_finding() {
     let findings = check_some(&facts, &[Check::Karpenter]);
     assert_eq!(findings.len(), 2, "{findings:#?}");
     assert!(findings.iter().all(|finding| finding.severity == Severity::NotChecked), "{findings:#?}");
+}
+
+fn budget(name: &str, app: &str) -> Value {
+    json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": name, "namespace": "default" },
+        "spec": { "maxUnavailable": 0, "selector": { "matchLabels": { "app": app } } },
+    })
+}
+
+fn app(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": name, "namespace": "default", "labels": { "app": name } },
+        "spec": { "containers": [{ "name": "c", "image": "example/app" }] },
+    })
+}
+
+/// The status of a class whose subnets and images are not found.
+fn nothing_found() -> Value {
+    let condition = |name: &str, reason: &str| {
+        json!({
+            "type": name, "status": "False", "reason": reason, "message": "", "lastTransitionTime": "2026-01-10T11:00:00Z",
+            "observedGeneration": 1,
+        })
+    };
+    json!({ "status": { "conditions": [
+        condition("SubnetsReady", "SubnetsNotFound"), condition("AMIsReady", "AMINotFound"),
+    ] } })
+}
+
+#[tokio::test]
+async fn what_the_api_server_knows_is_checked_after_an_installation() {
+    const CHECKS: [Check; 6] = [
+        Check::Definitions,
+        Check::Karpenter,
+        Check::Objects,
+        Check::NodeClasses,
+        Check::Discovery,
+        Check::DisruptionBudgets,
+    ];
+    let world = World::installed().await;
+    let found = async || {
+        let facts = facts::after_installation(&world.connection, jiff::Timestamp::now()).await.unwrap();
+        check_some(&facts, &CHECKS).into_iter().map(|one| (one.check, one.object)).collect::<Vec<_>>()
+    };
+    assert_eq!(found().await, []);
+
+    world.create(&PODS, app("web"));
+    world.create(&PODS, app("other"));
+    world.create(&POD_DISRUPTION_BUDGETS, budget("never", "web"));
+    world.create(&POD_DISRUPTION_BUDGETS, budget("unused", "none"));
+    world.create(&NODE_CLASSES, node_class("untagged"));
+    let (status, options) = (Some("status"), PatchOptions::default());
+    let patched =
+        world.server.patch(&NODE_CLASSES, "", "untagged", status, PatchType::Merge, &nothing_found(), &options);
+    patched.unwrap();
+    let facts = facts::after_installation(&world.connection, jiff::Timestamp::now()).await.unwrap();
+    let pods = facts.view.pods.iter().map(|pod| pod.name.as_str()).collect::<Vec<_>>();
+    assert_eq!(pods, ["web"], "pods without a budget are not kept");
+    let expected = [
+        (Check::NodeClasses, "EC2NodeClass untagged".to_owned()),
+        (Check::Discovery, "EC2NodeClass untagged".to_owned()),
+        (Check::DisruptionBudgets, "PodDisruptionBudget default/never".to_owned()),
+    ];
+    assert_eq!(found().await, expected);
+
+    // What may not be read is a finding, not the absence of one.
+    for path in [
+        "GET /api/v1/pods",
+        "GET /apis/policy/v1/poddisruptionbudgets",
+        "GET /apis/karpenter.k8s.aws/v1/ec2nodeclasses",
+    ] {
+        world.answer(path, denied());
+    }
+    let facts = facts::after_installation(&world.connection, jiff::Timestamp::now()).await.unwrap();
+    let findings = check_some(&facts, &CHECKS);
+    assert!(findings.iter().all(|finding| finding.severity == Severity::NotChecked), "{findings:#?}");
+    let problems = findings.iter().map(|finding| finding.problem.as_str()).collect::<Vec<_>>();
+    assert_eq!(problems.len(), 3, "{problems:?}");
+    for kind in ["Pod", "PodDisruptionBudget", "EC2NodeClass"] {
+        assert!(problems.iter().any(|problem| problem.starts_with(&format!("not checked: {kind}: "))), "{problems:?}");
+    }
 }
 
 fn asking(name: &str, value: &str) -> Value {
