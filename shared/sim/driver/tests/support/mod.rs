@@ -8,7 +8,7 @@ use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{CreateOptions, ListOptions, Resource};
 use nodeless_operations::gates::FeatureGates;
 use nodeless_ports::Claims;
-use nodeless_telemetry::Null;
+use nodeless_telemetry::{Null, Sink};
 use nodeless_world::fault_injection::FaultInjection;
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use nodeless_world::{World, WorldOptions};
@@ -22,6 +22,13 @@ pub fn start() -> Driver {
 pub fn start_in(options: WorldOptions) -> Driver {
     let world = World::new(options).unwrap();
     let driver = Driver::new(world, Schedule::default(), Arc::new(Null));
+    configure(&driver);
+    driver
+}
+
+/// The same with a sink for log lines and metrics.
+pub fn start_with(sink: Arc<dyn Sink>) -> Driver {
+    let driver = Driver::new(World::new(WorldOptions::default()).unwrap(), Schedule::default(), sink);
     configure(&driver);
     driver
 }
