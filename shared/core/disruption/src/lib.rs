@@ -27,6 +27,10 @@ mod emptiness;
 pub mod expiration;
 mod launch_types;
 pub mod maintenance;
+#[cfg(feature = "test-support")]
+pub mod meter;
+#[cfg(not(feature = "test-support"))]
+mod meter;
 mod misconfiguration;
 mod node_prices;
 mod on_demand_minimum;

@@ -1,5 +1,6 @@
 //! Lower bounds for the price of new nodes, to evaluate many loads quickly. [`nodeless_scheduling::solve`] decides.
 
+use crate::meter;
 use crate::packed::{Classes, fits};
 use nodeless_model::{
     CapacityType, InstanceType, Offering, Requirement, Requirements, ResourceIndex, labels, resources,
@@ -278,8 +279,8 @@ impl Asker<'_, '_> {
 pub(crate) trait Scheduler {
     /// As [`Prepared::resources`].
     fn resources(&self) -> &ResourceIndex;
-    /// As [`Prepared::solve`].
-    fn solve(&mut self, problem: &Problem<'_>) -> Solution;
+    /// As [`Prepared::solve`], with at most this work, and that of reading the problem.
+    fn solve(&mut self, problem: &Problem<'_>, max_work: u64) -> Solution;
     /// As [`Prepared::explain_at_most`].
     fn explain_at_most(&mut self, kinds: u32);
     /// As [`Prepared::new_nodes`].
@@ -293,8 +294,10 @@ impl Scheduler for Prepared<'_> {
         Prepared::resources(self)
     }
 
-    fn solve(&mut self, problem: &Problem<'_>) -> Solution {
-        Prepared::solve(self, problem)
+    fn solve(&mut self, problem: &Problem<'_>, max_work: u64) -> Solution {
+        let solution = self.solve_within(problem, max_work);
+        meter::scheduler(solution.work);
+        solution
     }
 
     fn explain_at_most(&mut self, kinds: u32) {
@@ -306,7 +309,10 @@ impl Scheduler for Prepared<'_> {
     }
 
     fn prices(&mut self, node_pool: &str, admission: &Admission, work: &mut u64) -> Vec<(usize, f64)> {
-        Prepared::prices(self, node_pool, admission, work)
+        let before = *work;
+        let prices = Prepared::prices(self, node_pool, admission, work);
+        meter::scheduler(work.saturating_sub(before));
+        prices
     }
 }
 

@@ -1,8 +1,9 @@
 //! Properties of the generators.
 #![allow(clippy::unwrap_used)]
 
-use nodeless_model::{CapacityType, labels};
-use nodeless_scheduling::{Options, solve};
+use nodeless_disruption::meter;
+use nodeless_model::{CapacityType, Pod, StringMap, labels};
+use nodeless_scheduling::{BoundPods, Launch, Options, Problem, Solution, held_preferences, solve};
 use nodeless_workloads::export::{Fullness, export};
 use nodeless_workloads::search::{Combination, FIELDS, worst};
 use nodeless_workloads::{Mix, Running, Workload, node_pool};
@@ -128,6 +129,94 @@ fn plans_are_valid_for_every_field() {
         let wrong = nodeless_checker::violations(&problem, &solution, &options);
         assert!(wrong.is_empty(), "{input}: {wrong:#?}");
     }
+}
+
+/// What refinement does, counted apart from its own bookkeeping, is charged, and no more than the plan.
+#[test]
+fn refinement_takes_at_most_as_much_work_as_the_plan() {
+    let mut draw = nodeless_workloads::Draw::new(11);
+    let random = (0..12).map(|_| Combination::any(80, &mut draw)).map(|input| (input.to_string(), input.workload()));
+    let mixes = Mix::ALL
+        .into_iter()
+        .flat_map(|mix| [30, 300].map(|pods| (format!("{} {pods}", mix.name()), mix.pending(pods, 2))));
+    let mut refined_plans = 0;
+    for (name, mut workload) in mixes.chain(random) {
+        let limits = nodeless_model::ResourceList::from([("cpu", nodeless_model::Quantity::from_units(100_000))]);
+        workload.node_pools.iter_mut().for_each(|pool| pool.limits = limits.clone());
+        let (problem, options) = (workload.problem(), Options::default());
+        let solved = nodeless_disruption::plan(&problem, &options, false);
+        let _before = meter::take();
+        let refined = nodeless_disruption::plan(&problem, &options, true);
+        let counts = meter::take();
+        let charged = refined.work - solved.work;
+        let counted = counts.visits / 8 + counts.admissions * 10 + counts.scheduler;
+        assert!(counted <= charged, "{name}: {counts:?} of {charged}");
+        assert!(charged <= solved.work, "{name}: {charged} after {}", solved.work);
+        refined_plans += usize::from(counts.visits > 0 && counts.admissions > 0 && counts.scheduler > 0);
+    }
+    assert!(refined_plans > 10, "{refined_plans}");
+}
+
+/// The number of preferences that a plan does not meet, by pod.
+fn unmet(workload: &Workload, problem: &Problem<'_>, solution: &Solution) -> BTreeMap<String, usize> {
+    let node_labels = |(place, launch): (usize, &Launch)| {
+        let kind = workload.instance_types.iter().find(|kind| kind.name == launch.offering.instance_type).unwrap();
+        let mut of_node = launch.requirements.with(&kind.requirements).single_values();
+        of_node.insert(labels::ZONE.to_owned(), launch.offering.zone.clone());
+        of_node.insert(labels::HOSTNAME.to_owned(), format!("launch-{place}"));
+        of_node
+    };
+    let all_labels: Vec<StringMap> = solution.launches.iter().enumerate().map(node_labels).collect();
+    let launched = solution.launches.iter().zip(&all_labels).map(|(launch, of_node)| BoundPods {
+        name: &of_node[labels::HOSTNAME],
+        labels: of_node,
+        taints: &[],
+        pods: launch.pods.iter().map(|pod| problem.pods[*pod]).collect(),
+    });
+    let mut running: Vec<BoundPods<'_>> = launched.collect();
+    let launches = running.len();
+    running.extend(problem.bound_pods.iter().cloned());
+    for placement in &solution.placements {
+        let name = &problem.nodes[placement.node].name;
+        let bound = running[launches..].iter_mut().find(|node| node.name == name).unwrap();
+        bound.pods.push(problem.pods[placement.pod]);
+    }
+    let left = |pod: &Pod| {
+        pod.topology_spread.iter().filter(|spread| !spread.hard).count()
+            + pod.preferred_pod_affinity.len()
+            + pod.preferred_pod_anti_affinity.len()
+            + pod.preferred_node_affinity.len()
+    };
+    let of_launches = running[..launches].iter().flat_map(|node| node.pods.iter().copied());
+    let mut counts: BTreeMap<String, usize> = of_launches.map(|pod| (pod.key(), left(pod))).collect();
+    for held in held_preferences(&running, problem.facts).iter().filter(|held| held.node < launches) {
+        counts.insert(held.pod.key(), left(&held.pod));
+    }
+    counts
+}
+
+#[test]
+fn refinement_keeps_the_preferences_that_the_plan_meets() {
+    let mut changed = 0;
+    for (mix, pods, seed) in [Mix::Soft, Mix::Enterprise, Mix::Stateful, Mix::Diverse]
+        .into_iter()
+        .flat_map(|mix| [(mix, 40, 3), (mix, 120, 4), (mix, 300, 5)])
+    {
+        let workload = mix.pending(pods, seed);
+        let (problem, options) = (workload.problem(), Options::default());
+        let solved = nodeless_disruption::plan(&problem, &options, false);
+        let refined = nodeless_disruption::plan(&problem, &options, true);
+        changed += usize::from(solved.launches != refined.launches);
+        let (before, after) = (unmet(&workload, &problem, &solved), unmet(&workload, &problem, &refined));
+        for (pod, count) in after {
+            assert!(
+                count <= before[&pod],
+                "{mix:?} {pods}: {pod} has {count} unmet preferences, {} before",
+                before[&pod]
+            );
+        }
+    }
+    assert!(changed > 3, "{changed}");
 }
 
 /// Machines with several GPUs cost more for each GPU than those with one. Pods with two GPUs need them, the others do not, even if

@@ -49,6 +49,10 @@ fn wasteful(round: &mut Round<'_, '_, '_>, spot: bool) -> Vec<usize> {
             continue;
         }
         let price = candidate.price;
+        if round.has_work_left().is_err() {
+            round.candidates[place].reasons.push(KeptReason::NotEvaluated);
+            continue;
+        }
         let Some(worth) = worth(round, place) else { continue };
         if price - worth >= price * round.options.min_saving {
             found.push(((price - worth) / price, place));
@@ -138,7 +142,7 @@ fn attempt(round: &mut Round<'_, '_, '_>, places: &[usize]) -> Result<(), Refusa
         let name = |mover: &Mover<'_>| (mover.pod.namespace.clone(), mover.pod.name.clone());
         asked(b).cmp(asked(a)).then_with(|| name(a).cmp(&name(b)))
     });
-    let moves = round.packed.place(&movers, false);
+    let moves = round.place(&movers, false).map_err(Refusal::Kept)?;
     // Reasons for groups are not reported. If priorities differ, the scheduler itself needs the result of the limits.
     let alike = movers.windows(2).all(|pair| pair[0].pod.priority == pair[1].pod.priority);
     round.scheduler.explain_at_most(u32::from(!alike));

@@ -107,7 +107,7 @@ pub(crate) fn find<'c, 'a>(
 }
 
 /// Finds what could be consolidated among planned nodes, regardless of their NodePools' policies and budgets, and returns the
-/// remaining work. `beside` contains the existing nodes and their pods, with the launches that the nodes represent; of each
+/// work. `beside` contains the existing nodes and their pods, with the launches that the nodes represent; of each
 /// NodePool at most `budget` nodes are removed.
 pub(crate) fn find_planned<'c, 'a>(
     cluster: &'c Cluster<'a>,
@@ -123,10 +123,10 @@ pub(crate) fn find_planned<'c, 'a>(
     removal::run(&mut round, &mut budgets);
     groups::run(&mut round, &mut budgets);
     single::run(&mut round, &mut budgets);
-    let work_left = round.work_left;
+    let work = round.work();
     let mut found = Found::default();
     round.finish(&mut found);
-    (found.commands, work_left)
+    (found.commands, work)
 }
 
 /// Whether the price of a node is known.

@@ -43,19 +43,21 @@ fn remove(round: &mut Round<'_, '_, '_>, place: usize) -> Result<(), KeptReason>
     round.approve(&[place], round.candidates[place].price)?;
     let candidate = &round.candidates[place];
     let (movers, scope) = (candidate.movers.clone(), candidate.scope);
+    round.has_work_left()?;
     round.close(place);
-    let moves = round.packed.place(&movers, true);
-    let outcome = if moves.left.is_empty() {
-        match round.keeps_minimums(&[place], &[]) {
+    let outcome = match round.place(&movers, true) {
+        Ok(moves) if moves.left.is_empty() => match round.keeps_minimums(&[place], &[]) {
             Ok(()) => validate(round, place, &movers, &moves, scope),
             Err(why) => {
                 round.packed.undo(&movers, &moves);
                 Err(why)
             }
+        },
+        Ok(moves) => {
+            round.packed.undo(&movers, &moves);
+            Err(does_not_fit(round, &movers, &moves))
         }
-    } else {
-        round.packed.undo(&movers, &moves);
-        Err(does_not_fit(round, &movers, &moves))
+        Err(why) => Err(why),
     };
     if outcome.is_err() {
         round.reopen(place);

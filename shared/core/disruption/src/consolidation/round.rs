@@ -8,7 +8,7 @@ use crate::cluster::{Cluster, ClusterNode, Options};
 use crate::node_prices::{Asker, NodePrices, Scheduler};
 use crate::on_demand_minimum::OnDemandMinimums;
 use crate::output::{Command, Method, PodPlacement, Replacement};
-use crate::packed::{Classes, Mover, Packed, Repelling, Scope};
+use crate::packed::{Classes, Mover, Moves, Packed, Repelling, Scope};
 use crate::reasons::KeptReason;
 use crate::simulation::{self, Expected};
 use crate::{pods, schedules};
@@ -50,8 +50,8 @@ pub(super) struct Round<'c, 'a, 'o> {
     /// The candidate of each node of the row.
     pub(super) by_leaf: Vec<Option<usize>>,
     pub(super) commands: Vec<Command>,
-    /// The remaining work, in the units of [`nodeless_scheduling::Solution::work`].
-    pub(super) work_left: u64,
+    /// The work without that of the packed cluster, in the units of [`nodeless_scheduling::Solution::work`].
+    spent: u64,
 }
 
 impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
@@ -154,7 +154,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
             candidates,
             by_leaf,
             commands: Vec::new(),
-            work_left: options.max_work,
+            spent: 0,
         }
     }
 
@@ -201,14 +201,36 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         answer
     }
 
+    /// The work so far, in the units of [`nodeless_scheduling::Solution::work`].
+    pub(super) fn work(&self) -> u64 {
+        self.spent.saturating_add(self.packed.work())
+    }
+
+    /// The remaining work.
+    pub(super) fn work_left(&self) -> u64 {
+        self.options.max_work.saturating_sub(self.work())
+    }
+
+    /// Places pods on the packed cluster, as [`Packed::place_within`]. Fails, without moves, once the work limit is reached.
+    pub(super) fn place(&mut self, movers: &[Mover<'a>], all: bool) -> Result<Moves, KeptReason> {
+        let max_work = self.work_left();
+        let end = self.packed.work().saturating_add(max_work / 2);
+        let moves = self.packed.place_within(movers, all, max_work);
+        if self.packed.work() >= end && !moves.left.is_empty() {
+            self.packed.undo(movers, &moves);
+            return Err(KeptReason::NotEvaluated);
+        }
+        Ok(moves)
+    }
+
     /// Fails once the work limit is reached.
     pub(super) fn has_work_left(&self) -> Result<(), KeptReason> {
-        if self.work_left == 0 { Err(KeptReason::NotEvaluated) } else { Ok(()) }
+        if self.work_left() == 0 { Err(KeptReason::NotEvaluated) } else { Ok(()) }
     }
 
     /// Counts work.
     pub(super) fn spend(&mut self, work: u64) {
-        self.work_left = self.work_left.saturating_sub(work);
+        self.spent = self.spent.saturating_add(work);
     }
 
     pub(super) fn close(&mut self, place: usize) {

@@ -43,23 +43,33 @@ fn replace(round: &mut Round<'_, '_, '_>, place: usize, reserved: bool) -> Resul
     }
     let movers = candidate.movers.clone();
     let scope = candidate.scope;
+    round.has_work_left()?;
     round.close(place);
-    let moves = round.packed.place(&movers, false);
-    let outcome = if moves.left.is_empty() && scope == Scope::Small {
-        // Capacity became free since it was first evaluated.
-        let approved = round.approve(&[place], round.candidates[place].price);
-        let approved = approved.and_then(|()| round.keeps_minimums(&[place], &[]));
-        if approved.is_err() {
-            round.packed.undo(&movers, &moves);
-        }
-        approved.and_then(|()| removal::validate(round, place, &movers, &moves, scope))
-    } else {
-        decide(round, place, &movers, &moves, scope)
-    };
+    let outcome = evaluate(round, place, &movers, scope);
     if outcome.is_err() {
         round.reopen(place);
     }
     outcome
+}
+
+fn evaluate<'a>(
+    round: &mut Round<'_, 'a, '_>,
+    place: usize,
+    movers: &[Mover<'a>],
+    scope: Scope,
+) -> Result<(), KeptReason> {
+    let moves = round.place(movers, false)?;
+    if moves.left.is_empty() && scope == Scope::Small {
+        // Capacity became free since it was first evaluated.
+        let approved = round.approve(&[place], round.candidates[place].price);
+        let approved = approved.and_then(|()| round.keeps_minimums(&[place], &[]));
+        if approved.is_err() {
+            round.packed.undo(movers, &moves);
+        }
+        approved.and_then(|()| removal::validate(round, place, movers, &moves, scope))
+    } else {
+        decide(round, place, movers, &moves, scope)
+    }
 }
 
 fn decide<'a>(

@@ -62,8 +62,11 @@ impl<'a> Round<'_, 'a, '_> {
             }
         };
         problem.0.node_pools = offers;
-        let solution = self.scheduler.solve(&problem.0);
-        self.spend(work(movers.len() + problem.1.len()).saturating_add(solution.work));
+        self.spend(work(movers.len() + problem.1.len()));
+        self.has_work_left()?;
+        let left = self.work_left();
+        let solution = self.scheduler.solve(&problem.0, left);
+        self.spend(solution.work);
         verdict(solution, movers, Some(&problem.1))
     }
 
@@ -74,15 +77,18 @@ impl<'a> Round<'_, 'a, '_> {
         offers: Vec<PoolOffer<'a>>,
     ) -> Result<Verdict, KeptReason> {
         let everything = self.packed.problem.bound_pods.iter().map(|node| node.pods.len() + 1).sum::<usize>();
+        self.spend(work(everything));
+        self.has_work_left()?;
+        let left = self.work_left();
         let scheduler = &mut *self.scheduler;
         let solution = self.packed.with_problem(|problem| {
             (problem.pods, problem.node_pools) = (pods, offers);
-            let solution = scheduler.solve(problem);
+            let solution = scheduler.solve(problem, left);
             problem.pods.clear();
             problem.node_pools.clear();
             solution
         });
-        self.spend(work(everything).saturating_add(solution.work));
+        self.spend(solution.work);
         verdict(solution, movers, None)
     }
 
@@ -117,6 +123,9 @@ fn work(items: usize) -> u64 {
 fn verdict(solution: Solution, movers: &[Mover<'_>], leaves: Option<&[usize]>) -> Result<Verdict, KeptReason> {
     let explained = |stuck: &&Unschedulable| !stuck.reasons.contains(&Reason::NotExplained);
     let stuck = solution.unschedulable.iter().find(explained).or(solution.unschedulable.first());
+    if solution.unschedulable.iter().any(|stuck| stuck.reasons.contains(&Reason::OutOfWork)) {
+        return Err(KeptReason::NotEvaluated);
+    }
     if let Some(stuck) = stuck {
         let why: Vec<String> = stuck.reasons.iter().map(ToString::to_string).collect();
         return Err(KeptReason::Unschedulable { pod: movers[stuck.pod].pod.key(), why: why.join("; ") });

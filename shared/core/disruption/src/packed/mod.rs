@@ -12,6 +12,7 @@ pub(crate) use classes::{Class, Classes};
 pub(crate) use relations::Repelling;
 pub(crate) use tree::{Tree, fits};
 
+use crate::meter;
 use nodeless_model::pod::HostPort;
 use nodeless_model::{Pod, Quantity, Requirement, ResourceIndex, ResourceList, labels};
 use nodeless_scheduling::{BoundPods, ExistingNode, Problem};
@@ -67,7 +68,12 @@ pub(crate) struct Packed<'a> {
     zones: Vec<usize>,
     /// The first node of each zone in `problem.bound_pods`.
     first_of_zone: Vec<usize>,
+    /// The work besides that of the tree.
+    work: u64,
 }
+
+/// The work of the first comparison of the labels and taints of a node with an admission.
+const WORK_OF_ADMISSION: u64 = 10;
 
 impl<'a> Packed<'a> {
     /// Packs the nodes of a problem, in their order.
@@ -98,10 +104,17 @@ impl<'a> Packed<'a> {
             bound,
             zones,
             first_of_zone,
+            work: 0,
             classes,
             resources,
             problem,
         }
+    }
+
+    /// The work so far, in the units of [`nodeless_scheduling::Solution::work`]: the ranges of nodes that were compared with a pod or
+    /// changed, and the comparisons of pods with nodes and with pods that move there.
+    pub(crate) fn work(&self) -> u64 {
+        self.tree.work().saturating_add(self.work)
     }
 
     pub(crate) fn class(&self, mover: &Mover<'_>) -> &Class<'a> {
@@ -135,11 +148,18 @@ impl<'a> Packed<'a> {
 
     /// Places pods, each on the first node that fits. With `all` it stops at the first pod that fits on no node.
     pub(crate) fn place(&mut self, movers: &[Mover<'a>], all: bool) -> Moves {
+        self.place_within(movers, all, u64::MAX)
+    }
+
+    /// As [`Self::place`]. Once half of `max_work` is used up no more pods are placed, so that the rest is left to undo the moves.
+    pub(crate) fn place_within(&mut self, movers: &[Mover<'a>], all: bool, max_work: u64) -> Moves {
         let mut moves = Moves::default();
+        let end = self.work().saturating_add(max_work / 2);
         // The pods placed so far that restrict later ones.
         let mut before: Vec<(usize, &'a Pod)> = Vec::new();
         for (place, mover) in movers.iter().enumerate() {
-            match self.first_place(mover, &before) {
+            let found = if self.work() < end { self.first_place(mover, &before) } else { None };
+            match found {
                 Some(leaf) => {
                     let class = &self.classes.list[mover.class];
                     self.tree.take(leaf, &class.asked, 1);
@@ -206,6 +226,7 @@ impl<'a> Packed<'a> {
     }
 
     fn first_place(&mut self, mover: &Mover<'a>, before: &[(usize, &'a Pod)]) -> Option<usize> {
+        let work = &mut self.work;
         let Classes { list, admissions, neighbours, .. } = &mut self.classes;
         let class = &list[mover.class];
         let admission = *class.admission.as_ref().ok()?;
@@ -217,7 +238,10 @@ impl<'a> Packed<'a> {
         }
         let asks = &admissions[admission];
         self.tree.first(&class.asked, &mut |leaf| {
+            *work = work.saturating_add(u64::try_from(before.len()).unwrap_or(u64::MAX));
             if known[leaf] == UNKNOWN {
+                *work = work.saturating_add(WORK_OF_ADMISSION);
+                meter::admission();
                 known[leaf] = if asks.admits(&nodes[leaf]) { YES } else { NO };
             }
             let mut here = before.iter().filter(|(other, _)| *other == leaf);
@@ -240,13 +264,18 @@ impl<'a> Packed<'a> {
             // Other pods go where [`Self::place`] puts them.
             let (Ok(admission), Some(relation)) = (&class.admission, class.relation) else { continue };
             let blocked = neighbours.blocked(relation);
+            self.work = self.work.saturating_add(u64::try_from(self.problem.nodes.len()).unwrap_or(u64::MAX));
             let mut counts = vec![0; self.zones.iter().max().map_or(0, |most| most + 1)];
             for (leaf, node) in self.problem.nodes.iter().enumerate() {
                 let count = &mut counts[self.zones[leaf]];
                 let suits = *count < CANDIDATES_PER_ZONE
                     && fits(&class.asked, self.tree.free(leaf))
                     && !blocked.contains_key(&leaf)
-                    && admissions[*admission].admits(node);
+                    && {
+                        self.work = self.work.saturating_add(WORK_OF_ADMISSION);
+                        meter::admission();
+                        admissions[*admission].admits(node)
+                    };
                 if suits {
                     *count += 1;
                     found.insert(leaf);

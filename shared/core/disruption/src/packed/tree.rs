@@ -1,5 +1,12 @@
 //! Finds the first node with enough free capacity without checking all nodes.
 
+use crate::meter;
+use std::cell::Cell;
+
+/// How many ranges are compared or computed again for one unit of [`nodeless_scheduling::Solution::work`]: each has a few numbers
+/// only.
+const VISITS_PER_UNIT: u64 = 8;
+
 /// The free capacity of each node and, for every range of nodes, the maximum of each resource: a binary tree. A search
 /// skips every range in which no node can have enough.
 #[derive(Clone, Debug)]
@@ -10,13 +17,15 @@ pub(crate) struct Tree {
     leaves: usize,
     /// The root is node 1; the children of `n` are `2n` and `2n + 1`. `width` amounts each.
     maxima: Vec<i64>,
+    /// How many ranges were compared or computed again.
+    visits: Cell<u64>,
 }
 
 impl Tree {
     /// A tree over the free capacities, `width` amounts each, in thousandths.
     pub(crate) fn new(width: usize, free: &[Box<[i64]>]) -> Self {
         let leaves = free.len().next_power_of_two();
-        let mut tree = Self { width, leaves, maxima: vec![-1; 2 * leaves * width] };
+        let mut tree = Self { width, leaves, maxima: vec![-1; 2 * leaves * width], visits: Cell::new(0) };
         for (leaf, free) in free.iter().enumerate() {
             let start = (leaves + leaf) * width;
             tree.maxima[start..start + width].copy_from_slice(free);
@@ -27,7 +36,18 @@ impl Tree {
         tree
     }
 
+    /// The work so far.
+    pub(crate) fn work(&self) -> u64 {
+        self.visits.get() / VISITS_PER_UNIT
+    }
+
+    fn visit(&self) {
+        self.visits.set(self.visits.get().saturating_add(1));
+        meter::visit();
+    }
+
     fn refresh(&mut self, node: usize) {
+        self.visit();
         for resource in 0..self.width {
             let left = self.maxima[2 * node * self.width + resource];
             let right = self.maxima[(2 * node + 1) * self.width + resource];
@@ -74,6 +94,7 @@ impl Tree {
     }
 
     fn first_below(&self, node: usize, asked: &[i64], good: &mut impl FnMut(usize) -> bool) -> Option<usize> {
+        self.visit();
         if !fits(asked, self.at(node)) {
             return None;
         }

@@ -4,9 +4,9 @@
 //! pods that have just started. So consolidation evaluates a plan's launches as nodes, and its commands change the plan before
 //! any pod has started.
 //!
-//! Refinement takes at most as much work as the plan itself. Its result needs no further validation: pods that depend
-//! on the placement of others stay in the zone, or on the node, for which they were planned, so the kube-scheduler can
-//! still place all pods in some order; and preferences that the plan meets count as required.
+//! Refinement takes at most as much work as the plan itself, with everything that it does counted. Its result needs no further
+//! validation: pods that depend on the placement of others stay in the zone, or on the node, for which they were planned, so the
+//! kube-scheduler can still place all pods in some order; and preferences that the plan meets count as required.
 
 mod pinned;
 mod planned_cluster;
@@ -19,7 +19,7 @@ use crate::output::Command;
 use nodeless_scheduling::{Launch, Placement, Prepared, Problem, Solution};
 use pinned::Pinned;
 use planned_cluster::PlannedCluster;
-use resize::LaunchResizer;
+use resize::{LaunchResizer, work_at_the_end};
 use std::collections::BTreeMap;
 
 /// Plans with more launches are not refined: one evaluation would use most of the work limit, and the possible savings are small
@@ -37,7 +37,11 @@ const BUDGETS: [u32; 7] = [u32::MAX, 2, 3, 4, 5, 8, 12];
 const MAX_EVALUATIONS: usize = 32;
 
 /// The work to prepare an evaluation, for each pod and node of the plan, in the units of [`Solution::work`].
-const WORK_OF_PREPARATION: u64 = 60;
+const WORK_OF_PREPARATION: u64 = 40;
+
+/// The work to find what refinement has to keep: for each pod and node of the plan, and for each running pod.
+const WORK_OF_PINNING: u64 = 20;
+const WORK_OF_PINNING_RUNNING: u64 = 4;
 
 /// The minimum savings of a group of nodes, as a fraction of its price. First less than in consolidation, because these savings
 /// do not prevent those of other groups; then as much, because consolidation forms other groups.
@@ -76,10 +80,14 @@ fn refine_solution(
     if solution.launches.is_empty() || solution.launches.len() > MAX_REFINED_LAUNCHES {
         return solution;
     }
+    let launches = count(solution.launches.len());
+    let items = count(problem.pods.len() + problem.nodes.len()).saturating_add(launches);
+    let preparation = items.saturating_mul(WORK_OF_PREPARATION);
+    let mut work = work_of_pinning(problem, items);
+    if work.saturating_add(preparation) > max_work {
+        return solution;
+    }
     let Some(pinned) = Pinned::of(problem, &solution, options) else { return solution };
-    let launches = u64::try_from(solution.launches.len()).unwrap_or(u64::MAX);
-    let pods = u64::try_from(problem.pods.len() + problem.nodes.len()).unwrap_or(u64::MAX);
-    let mut work_left = max_work;
     let mut refined: Option<Solution> = None;
     let budgets = if solution.launches.len() > MAX_LAUNCHES_FOR_ALL_BUDGETS { &BUDGETS[..1] } else { &BUDGETS[..] };
     // Evaluations with unlimited budgets are the same as the first.
@@ -89,11 +97,13 @@ fn refine_solution(
         MIN_SAVINGS.into_iter().flat_map(|least| budgets.iter().map(move |budget| (*budget, least))).peekable();
     for _ in 0..MAX_EVALUATIONS {
         let Some(&(budget, min_saving)) = ways.peek() else { break };
-        let Some(left) = work_left.checked_sub(pods.saturating_add(launches).saturating_mul(WORK_OF_PREPARATION))
-        else {
-            break;
-        };
         let present = refined.as_ref().unwrap_or(&solution);
+        // What the last steps take is left for them.
+        let end = max_work.saturating_sub(work_at_the_end(problem, present));
+        if work.saturating_add(preparation) > end {
+            break;
+        }
+        work += preparation;
         let Some(planned) = PlannedCluster::of(problem, &pinned, present) else { break };
         let cluster = planned.cluster(present);
         let eligible = planned.eligible(&cluster, present);
@@ -102,26 +112,38 @@ fn refine_solution(
             scheduling: nodeless_scheduling::Options { max_work: None, ..*options },
             spot_to_spot: true,
             min_saving,
-            max_work: left,
+            max_work: end - work,
             ..Options::default()
         };
-        let (commands, left) =
+        let (commands, spent) =
             consolidation::find_planned(&cluster, &eligible, (&beside, &charged), budget, &look, prepared);
-        let resizer = LaunchResizer { problem, prepared: &mut *prepared, work_left: left };
+        work = work.saturating_add(spent);
+        let resizer = LaunchResizer { problem, prepared: &mut *prepared, work, max_work: end };
         let mut next = Plan { pinned: &pinned, solution: present.clone(), resizer };
         let changes = commands.iter().filter_map(|command| planned.change(command));
         let changed = changes.filter(|change| next.make(change)).count() > 0;
-        work_left = next.resizer.work_left;
+        work = next.resizer.work;
         if changed {
             refined = Some(tidy(next.solution));
         } else {
             ways.next();
         }
     }
-    let work = solution.work.saturating_add(max_work.saturating_sub(work_left));
-    let mut resizer = LaunchResizer { problem, prepared, work_left: u64::MAX };
+    let mut resizer = LaunchResizer { problem, prepared, work, max_work };
     let refined = refined.and_then(|refined| resizer.within_limits(refined));
+    let work = solution.work.saturating_add(resizer.work);
     Solution { work, ..refined.unwrap_or(solution) }
+}
+
+/// The work of [`Pinned::of`].
+fn work_of_pinning(problem: &Problem<'_>, items: u64) -> u64 {
+    let running = count(problem.bound_pods.iter().map(|node| node.pods.len()).sum());
+    let of_running = running.saturating_mul(WORK_OF_PINNING_RUNNING);
+    items.saturating_mul(WORK_OF_PINNING).saturating_add(of_running)
+}
+
+fn count(items: usize) -> u64 {
+    u64::try_from(items).unwrap_or(u64::MAX)
 }
 
 /// The change of a solution by a command.

@@ -1,5 +1,6 @@
 //! Launches for other pods than the scheduler packed.
 
+use crate::meter;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, Quantity, Requirement, Requirements, ResourceList, labels, resources};
@@ -9,7 +10,10 @@ use nodeless_scheduling::{ClusterUsage, Launch, PoolOffer, Prepared, Problem, So
 pub(super) struct LaunchResizer<'p, 'a, 'q> {
     pub(super) problem: &'p Problem<'a>,
     pub(super) prepared: &'p mut Prepared<'q>,
-    pub(super) work_left: u64,
+    /// The work so far, in the units of [`Solution::work`].
+    pub(super) work: u64,
+    /// The limit of the work: no launch is evaluated that may take more.
+    pub(super) max_work: u64,
 }
 
 impl LaunchResizer<'_, '_, '_> {
@@ -52,6 +56,9 @@ impl LaunchResizer<'_, '_, '_> {
     }
 
     fn together(&mut self, offer: &PoolOffer<'_>, within: &Requirements, mut pods: Vec<usize>) -> Option<Launch> {
+        if self.work.saturating_add(work_of_launch(pods.len())) > self.max_work {
+            return None;
+        }
         pods.sort_unstable();
         let alone = Problem {
             pods: pods.iter().map(|pod| self.problem.pods[*pod]).collect(),
@@ -59,15 +66,41 @@ impl LaunchResizer<'_, '_, '_> {
             facts: self.problem.facts,
             ..Problem::default()
         };
-        let mut work = u64::try_from(pods.len()).unwrap_or(u64::MAX).saturating_mul(WORK_PER_POD);
+        let mut work = 0;
         let launch = self.prepared.launch_together(&alone, offer, within, &mut work);
-        self.work_left = self.work_left.saturating_sub(work);
+        meter::scheduler(work);
+        self.work = self.work.saturating_add(work).saturating_add(count(pods.len()).saturating_mul(WORK_PER_POD));
         Some(Launch { pods, ..launch? })
     }
 }
 
 /// The work to evaluate a pod of a launch, in the units of [`Solution::work`].
 const WORK_PER_POD: u64 = 60;
+
+/// The work to list the instance types of a launch.
+const WORK_PER_LAUNCH: u64 = 2000;
+
+/// The work to find the instance types that meet requirements which were not evaluated before, for each type.
+const WORK_PER_TYPE: u64 = 100;
+
+/// The work of a launch of these pods, if its requirements were evaluated before.
+fn work_of_launch(pods: usize) -> u64 {
+    count(pods).saturating_mul(WORK_PER_POD).saturating_add(WORK_PER_LAUNCH)
+}
+
+/// The work of the last steps: [`LaunchResizer::within_limits`] for the launches of a solution, and one evaluation of new
+/// requirements, because that is not interrupted.
+pub(super) fn work_at_the_end(problem: &Problem<'_>, solution: &Solution) -> u64 {
+    let types = problem.node_pools.iter().map(|offer| offer.instance_types.len()).max().unwrap_or(0);
+    let offer = |name: &str| problem.node_pools.iter().find(|offer| offer.pool.name == name);
+    let limited = |launch: &&Launch| offer(&launch.node_pool).is_some_and(is_limited);
+    let works = solution.launches.iter().filter(limited).map(|launch| work_of_launch(launch.pods.len()));
+    works.fold(count(types).saturating_mul(WORK_PER_TYPE), u64::saturating_add)
+}
+
+fn count(items: usize) -> u64 {
+    u64::try_from(items).unwrap_or(u64::MAX)
+}
 
 /// Whether anything limits what a NodePool launches.
 fn is_limited(offer: &PoolOffer<'_>) -> bool {
