@@ -8,6 +8,7 @@ mod constraints;
 mod decisions;
 mod drift;
 mod fixed_point;
+mod just_launched;
 mod on_demand_minimum;
 mod others;
 mod parsers;
