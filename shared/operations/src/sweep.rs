@@ -242,7 +242,8 @@ impl Sweeper {
         let class = self.cluster.node_class(&claim.node_class).await.ok().flatten()?;
         let catalog = self.catalog.current(self.claims.as_ref()).await.ok()?;
         let settings = node_class::settings_with(&class, &catalog).ok()?;
-        Some(learn(instance, &catalog.instance_types(&settings, &shortages(&[], &[], now))).price)
+        let names = [instance.instance_type.as_str()];
+        Some(learn(instance, &catalog.instance_types_named(names, &settings, &shortages(&[], &[], now))).price)
     }
 
     async fn begin(

@@ -145,9 +145,10 @@ impl Validator {
             other => PortError::new(ErrorKind::Unavailable, OPERATION, other.to_string()),
         })?;
         let settings = node_class::settings_with(class, &catalog).map_err(|problems| invalid(problems.to_string()))?;
-        let types = catalog.instance_types(&settings, &shortages(&[], &[], self.context.now()));
         let name = class.metadata.name.as_deref().unwrap_or_default();
         let (pools, _) = self.cluster.node_pools().await?;
+        // After the last read, so that they are in memory for as short a time as possible.
+        let types = catalog.instance_types(&settings, &shortages(&[], &[], self.context.now()));
         let own = pools.iter().filter(|pool| pool.template.node_class == name).map(Some);
         let (mut launches, mut impossible) = (Vec::new(), None);
         for pool in own.chain([None]) {

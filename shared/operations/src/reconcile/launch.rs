@@ -10,8 +10,8 @@ use crate::offers::{candidates, learn, shortages};
 use crate::{node_class, reported_memory, zonal_shift};
 use futures::stream::{self, StreamExt as _};
 use nodeless_api::{Condition, ConditionStatus, NodeOverlayStatus};
-use nodeless_catalog::ReportedMemory;
 use nodeless_catalog::overlay::{self, Plain};
+use nodeless_catalog::{Catalog, NodeClassSettings, ReportedMemory, UnavailableOfferings};
 use nodeless_launch::{fleet, launch_budget};
 use nodeless_lifecycle::{Effect, LaunchResult, Step, absorb, charge_when_written, result_for};
 use nodeless_model::instance::LaunchOutcome;
@@ -31,7 +31,7 @@ struct Offer {
 impl Reconciler {
     /// Launches the claim's group. Returns whether records were written.
     pub(super) async fn launch(&self, claim: &NodeClaim, progress: &mut Progress) -> Result<bool, PortError> {
-        let offer = match self.offer(claim).await {
+        let offer = match self.offer(claim, &[]).await {
             Ok(offer) => offer,
             Err(error) => return self.failed(claim, &error, progress).await,
         };
@@ -44,14 +44,17 @@ impl Reconciler {
             return self.apply_result(claim, &LaunchResult::NoOffering { message }, progress).await;
         }
         let request = LaunchRequest { claim, node_class: &offer.node_class, candidates: &candidates };
-        match self.cloud.launch(request).await {
-            Ok(outcome) => {
-                self.report_outcome(claim, &outcome);
-                self.note_budgets(&outcome).await;
-                self.record_members(claim, &outcome, &offer.types, progress).await
-            }
-            Err(error) => self.failed(claim, &error, progress).await,
-        }
+        let outcome = match self.cloud.launch(request).await {
+            Ok(outcome) => outcome,
+            Err(error) => return self.failed(claim, &error, progress).await,
+        };
+        // Only the instance types that were launched are needed while the results are written.
+        drop(candidates);
+        let mut types = offer.types;
+        types.retain(|kind| outcome.instances.iter().any(|instance| instance.instance_type == kind.name));
+        self.report_outcome(claim, &outcome);
+        self.note_budgets(&outcome).await;
+        self.record_members(claim, &outcome, &types, progress).await
     }
 
     /// Assigns instances that were found by the tag of a group to the members that own them. A member without an instance waits.
@@ -62,7 +65,7 @@ impl Reconciler {
         progress: &mut Progress,
     ) -> Result<bool, PortError> {
         // Its price counts until it is gone. If the catalog cannot be read, the charge of the claim is unchanged.
-        let types = self.offer(claim).await.map(|offer| offer.types).unwrap_or_default();
+        let types = self.offer(claim, instances).await.map(|offer| offer.types).unwrap_or_default();
         let shared = self.share(claim, instances).await?;
         let found = LaunchOutcome { instances: instances.to_vec(), failures: Vec::new() };
         let mut moved_on = false;
@@ -75,7 +78,8 @@ impl Reconciler {
         Ok(moved_on)
     }
 
-    async fn offer(&self, claim: &NodeClaim) -> Result<Offer, PortError> {
+    /// The EC2NodeClass of a claim, and the instance types of the claim and of instances that were found.
+    async fn offer(&self, claim: &NodeClaim, found: &[Instance]) -> Result<Offer, PortError> {
         let invalid = |message: String| PortError::new(ErrorKind::Invalid, "launch", message);
         let name = &claim.node_class;
         let node_class = self
@@ -96,7 +100,8 @@ impl Reconciler {
         let mut settings = node_class::settings_with(&node_class, &catalog)
             .map_err(|problems| invalid(format!("EC2NodeClass {name}: {problems}")))?;
         reported_memory::apply(&mut settings, &node_class, &self.reported_memory().await, now);
-        let types = self.overlaid(claim, catalog.instance_types(&settings, &unavailable)).await?;
+        let types = types_of(&claim.spec.instance_types, found, &catalog, &settings, &unavailable);
+        let types = self.overlaid(claim, types).await?;
         Ok(Offer { types, node_class })
     }
 
@@ -315,5 +320,58 @@ impl Reconciler {
             launched: outcome.instances.len(),
             failures,
         });
+    }
+}
+
+/// The instance types with these names and those of instances that were found, and no others: sixteen launches at a time must not
+/// each hold all instance types of the region.
+fn types_of(
+    names: &[String],
+    found: &[Instance],
+    catalog: &Catalog,
+    settings: &NodeClassSettings,
+    unavailable: &UnavailableOfferings,
+) -> Vec<InstanceType> {
+    let found = found.iter().map(|instance| &instance.instance_type);
+    catalog.instance_types_named(names.iter().chain(found).map(String::as_str), settings, unavailable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+    use nodeless_catalog::Facts;
+    use nodeless_catalog::node_class::AmiFamily;
+    use nodeless_model::{CapacityType, InstanceState, StringMap};
+
+    fn instance(instance_type: &str) -> Instance {
+        Instance {
+            id: format!("i-{instance_type}"),
+            state: InstanceState::Running,
+            instance_type: instance_type.into(),
+            zone: "us-east-1a".into(),
+            capacity_type: CapacityType::OnDemand,
+            image_id: "ami-1".into(),
+            subnet_id: None,
+            security_group_ids: Vec::new(),
+            private_dns_name: None,
+            reservation_id: None,
+            launched: Timestamp::UNIX_EPOCH,
+            tags: StringMap::new(),
+        }
+    }
+
+    #[test]
+    fn a_launch_makes_the_instance_types_of_its_claim_only() {
+        let catalog = Catalog::synthetic(1, Facts::embedded().unwrap());
+        let settings = NodeClassSettings::new(AmiFamily::Al2023, catalog.zones.clone());
+        let names = ["m5.large", "c5.large", "x0.unknown"].map(str::to_owned);
+        let made = |found: &[Instance]| {
+            let types = types_of(&names, found, &catalog, &settings, &UnavailableOfferings::default());
+            types.into_iter().map(|kind| kind.name).collect::<Vec<_>>()
+        };
+        assert!(catalog.types.len() > 500, "the catalog has {}", catalog.types.len());
+        assert_eq!(made(&[]), ["c5.large", "m5.large"]);
+        assert_eq!(made(&[instance("m5.large"), instance("r5.large")]), ["c5.large", "m5.large", "r5.large"]);
     }
 }

@@ -72,7 +72,7 @@ impl Sweeper {
         let plain = NodeClassSettings::new(AmiFamily::Al2023, catalog.zones.clone());
         let shortages = shortages(&[], &[], now);
         let known = of_class.into_iter().chain([plain]).map(|settings| {
-            let types = catalog.instance_types(&settings, &shortages);
+            let types = catalog.instance_types_named([instance.instance_type.as_str()], &settings, &shortages);
             learn(instance, &types).price
         });
         let before = claim.status.instance.as_ref().map_or(0.0, |launched| launched.price);

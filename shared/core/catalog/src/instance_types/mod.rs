@@ -14,6 +14,7 @@ use nodeless_model::InstanceType;
 use crate::node_class::NodeClassSettings;
 use crate::stored::{Catalog, CatalogType};
 use crate::unavailable::UnavailableOfferings;
+use std::collections::BTreeSet;
 
 pub use capacity::{interface_limited_pods, pods};
 pub use compatibility::{Incompatibility, incompatibility};
@@ -48,6 +49,20 @@ impl Catalog {
         unavailable: &UnavailableOfferings,
     ) -> Vec<InstanceType> {
         self.types.iter().map(|entry| instance_type(self, entry, settings, unavailable)).collect()
+    }
+
+    /// The instance types with these names for an EC2NodeClass, each once, by name. Names that the catalog does not have are left
+    /// out. All instance types of a region take tens of megabytes; a launch or a price needs few of them.
+    #[must_use]
+    pub fn instance_types_named<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+        settings: &NodeClassSettings,
+        unavailable: &UnavailableOfferings,
+    ) -> Vec<InstanceType> {
+        let names: BTreeSet<&str> = names.into_iter().collect();
+        let entries = names.into_iter().filter_map(|name| self.get(name));
+        entries.map(|entry| instance_type(self, entry, settings, unavailable)).collect()
     }
 }
 

@@ -54,6 +54,16 @@ fn m5_large_has_the_figures_of_the_formulas() {
 }
 
 #[test]
+fn named_instance_types_are_those_of_the_whole_list() {
+    let (catalog, settings, short) = (catalog(), settings(AmiFamily::Al2023), UnavailableOfferings::default());
+    let named = catalog.instance_types_named(["m5.large", "none", "c5.large", "m5.large"], &settings, &short);
+    let mut all = catalog.instance_types(&settings, &short);
+    all.retain(|kind| ["c5.large", "m5.large"].contains(&kind.name.as_str()));
+    assert_eq!(named, all);
+    assert_eq!(named.len(), 2);
+}
+
+#[test]
 fn arm64_has_64_mebibytes_less() {
     // 8128 - ceil(609.6) = 7518.
     assert_eq!(mebibytes(&build("m6g.large", &settings(AmiFamily::Al2023)).capacity, name::MEMORY), 7_518);
