@@ -4,7 +4,7 @@
 //! since; the change then reads the object.
 
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,25 @@ const FRESH: Duration = Duration::from_secs(10);
 /// Recent objects by path.
 #[derive(Default)]
 pub(crate) struct Recent {
-    objects: Mutex<HashMap<String, (Instant, Value)>>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    objects: HashMap<String, (Instant, Value)>,
+    /// The paths in the order in which they expire, so that an insertion does not search all objects. An object that was kept
+    /// again, or removed, has an outdated entry until that entry expires.
+    expiring: VecDeque<(Instant, String)>,
+}
+
+impl Kept {
+    fn remove_expired(&mut self, now: Instant) {
+        while let Some((at, path)) = self.expiring.pop_front_if(|(at, _)| now.duration_since(*at) >= FRESH) {
+            if self.objects.get(&path).is_some_and(|(kept, _)| *kept == at) {
+                self.objects.remove(&path);
+            }
+        }
+    }
 }
 
 impl Recent {
@@ -30,9 +48,10 @@ impl Recent {
         if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata.remove("managedFields");
         }
-        let mut objects = self.lock();
-        objects.retain(|_, (kept, _)| now.duration_since(*kept) < FRESH);
-        objects.insert(path.to_owned(), (now, object));
+        let mut kept = self.lock();
+        kept.remove_expired(now);
+        kept.expiring.push_back((now, path.to_owned()));
+        kept.objects.insert(path.to_owned(), (now, object));
     }
 
     /// The object, if it is recent enough.
@@ -41,17 +60,17 @@ impl Recent {
     }
 
     fn get_at(&self, path: &str, now: Instant) -> Option<Value> {
-        let objects = self.lock();
-        objects.get(path).filter(|(kept, _)| now.duration_since(*kept) < FRESH).map(|(_, object)| object.clone())
+        let kept = self.lock();
+        kept.objects.get(path).filter(|(kept, _)| now.duration_since(*kept) < FRESH).map(|(_, object)| object.clone())
     }
 
     /// Removes an object that has changed.
     pub(crate) fn forget(&self, path: &str) {
-        self.lock().remove(path);
+        self.lock().objects.remove(path);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, (Instant, Value)>> {
-        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -75,5 +94,16 @@ mod tests {
         recent.keep_at("/claims/b", json!({ "status": {} }), now);
         assert!(recent.get_at("/claims/b", now + FRESH / 2).is_some());
         assert_eq!(recent.get_at("/claims/b", now + FRESH), None);
+    }
+    #[test]
+    fn expired_objects_are_removed_unless_they_were_kept_again() {
+        let (recent, now) = (Recent::default(), Instant::now());
+        for (path, seconds) in [("/claims/a", 0), ("/claims/b", 1), ("/claims/a", 6), ("/claims/c", 11)] {
+            recent.keep_at(path, json!({}), now + Duration::from_secs(seconds));
+        }
+        let mut paths: Vec<String> = recent.lock().objects.keys().cloned().collect();
+        paths.sort();
+        assert_eq!(paths, ["/claims/a", "/claims/c"]);
+        assert_eq!(recent.lock().expiring.len(), 2);
     }
 }
