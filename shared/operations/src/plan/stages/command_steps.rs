@@ -9,6 +9,7 @@ use crate::plan::pools::EvaluatedPool;
 use crate::plan::record::{carried_out, decision};
 use crate::plan::report::Outcome;
 use crate::plan::voluntary_disruption::{message, termination};
+use crate::shards::CLAIMS_PER_SHARD;
 use jiff::Timestamp;
 use nodeless_disruption::command::{CommandEffect, CommandPhase, CommandRecord, Surroundings, step};
 use nodeless_disruption::command::{CommandStep, Outcome as CommandOutcome};
@@ -18,11 +19,13 @@ use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::condition;
 use nodeless_model::{ClusterLimits, ConditionStatus, DollarsPerHour, NodeClaim, Taint};
 use nodeless_ports::RecordKind;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// The maximum number of steps of one command in one plan: each phase, and some conflicts with another writer.
 const STEPS: u32 = 24;
+/// How many claims of a command are changed before lifecycle is woken for them: as many as a shard of claims has.
+const CHANGES: usize = CLAIMS_PER_SHARD;
 /// When the next plan runs if a command could not continue.
 const SOON: Duration = Duration::from_secs(5);
 
@@ -151,8 +154,14 @@ enum At {
     Confirm(Vec<Due>),
     /// That was requested, for these NodePools.
     Confirming(Vec<String>),
-    /// The next phase of the record, if it changed, and effects.
-    Stepping(Stepping),
+    /// The write of the next phase of the record, before its effects.
+    Put(Box<CommandRecord>, Effects),
+    /// That was requested.
+    Putting(Box<CommandRecord>, Effects),
+    /// The next effects.
+    Change(Effects),
+    /// The first of these were requested: so many.
+    Changing(Effects, usize),
     /// The command is to be rolled back, for this reason.
     RollBack(String),
     /// That was requested.
@@ -167,12 +176,10 @@ enum At {
     Over,
 }
 
-/// The request of a step.
-struct Stepping {
-    /// The record, if it was written.
-    planned: Option<CommandRecord>,
-    changes: Vec<Change>,
-    /// Why the next effect is impossible.
+/// The effects of a step that are not carried out yet.
+struct Effects {
+    changes: VecDeque<Change>,
+    /// Why the effect after them is impossible.
     refused: Option<String>,
 }
 
@@ -212,51 +219,61 @@ impl CommandRun {
         loop {
             let at = std::mem::replace(&mut self.at, At::Over);
             let actions = match at {
-                At::Step => self.step(now),
+                At::Step => {
+                    self.at = self.step(now);
+                    continue;
+                }
                 At::Confirm(due) => self.confirm(due, now),
+                At::Put(planned, effects) => {
+                    let actions = put(&planned);
+                    self.at = At::Putting(planned, effects);
+                    actions
+                }
+                At::Change(effects) => return Some(self.change(effects, now)),
                 At::RollBack(why) => self.roll_back(why, now),
                 At::End(stated) => self.end(stated),
                 At::Wait(why) => self.report_wait(why),
-                At::Confirming(_) | At::Stepping(_) | At::RollingBack(_) | At::Ending | At::Over => return None,
+                At::Confirming(_) | At::Putting(..) | At::Changing(..) | At::RollingBack(_) | At::Ending | At::Over => {
+                    return None;
+                }
             };
-            if !actions.is_empty() {
-                return Some(Batch::in_turn(Stage::Disruption, actions));
-            }
+            return Some(Batch::in_turn(Stage::Disruption, actions));
         }
     }
 
-    fn step(&mut self, now: &ClaimsNow<'_>) -> Vec<Action> {
+    /// What follows from the record.
+    fn step(&mut self, now: &ClaimsNow<'_>) -> At {
         self.steps += 1;
         if self.steps > STEPS {
-            self.at = At::Wait("it reached the maximum number of steps".to_owned());
-            return Vec::new();
+            return At::Wait("it reached the maximum number of steps".to_owned());
         }
         let ClaimsNow { claims, tainted, paused, doubt, .. } = now;
         let seen = Surroundings { claims, tainted, paused, blocked: doubt.as_deref() };
         let CommandStep { record, effects, events, outcome } = step(&self.record, seen, now.now);
         self.outcome.events.extend(events);
         let Some(planned) = record else {
-            self.at = At::End(ended(&self.record, outcome, now.now));
-            return Vec::new();
+            return At::End(ended(&self.record, outcome, now.now));
         };
         let changed = planned != self.record;
         if !changed && effects.is_empty() {
             if let Some(wait) = self.record.next_look(&now.claims) {
                 self.outcome.report.wait_at_most(wait);
             }
-            return Vec::new();
+            return At::Over;
         }
-        let mut actions = if changed { put(&planned) } else { Vec::new() };
-        let (changes, refused) = changes(&planned, &effects, now);
-        actions.extend(changes.iter().map(|change| change.action(now)));
-        let nothing = actions.is_empty();
-        self.at = match refused {
-            Some(why) if nothing => At::RollBack(why),
-            // Its claims are gone. The next step evaluates the rest.
-            None if nothing => At::Step,
-            refused => At::Stepping(Stepping { planned: changed.then_some(planned), changes, refused }),
-        };
-        actions
+        let effects = effects_on(&planned, &effects, now);
+        if changed { At::Put(Box::new(planned), effects) } else { effects.next() }
+    }
+
+    /// The next effects. Claims that exist are changed independently of each other, because a command may have thousands; so many
+    /// in a batch that lifecycle can be woken between batches. Each launch depends on the plan revision that the one before it wrote.
+    fn change(&mut self, effects: Effects, now: &ClaimsNow<'_>) -> Batch {
+        let launches = |change: &Change| matches!(change, Change::Launched(_));
+        let first = effects.changes.front().is_some_and(launches);
+        let batch = effects.changes.iter().take_while(|change| launches(change) == first).take(CHANGES);
+        let actions: Vec<Action> = batch.map(|change| change.action(now)).collect();
+        self.at = At::Changing(effects, actions.len());
+        if first { Batch::in_turn(Stage::Disruption, actions) } else { Batch::each(Stage::Disruption, actions) }
     }
 
     fn confirm(&mut self, due: Vec<Due>, now: &ClaimsNow<'_>) -> Vec<Action> {
@@ -311,7 +328,11 @@ impl CommandRun {
                 }
             }
             At::RollingBack(record) => self.put(record, written.first()),
-            At::Stepping(stepping) => self.learn_step(stepping, now, written),
+            At::Putting(planned, effects) => match self.put(*planned, written.first()) {
+                At::Step => effects.next(),
+                wait => wait,
+            },
+            At::Changing(effects, requested) => self.learn_changes(effects, requested, now, written),
             At::Ending => match written.last().and_then(Written::problem) {
                 Some(why) => At::Wait(why.to_owned()),
                 None => At::Over,
@@ -331,24 +352,23 @@ impl CommandRun {
         }
     }
 
-    fn learn_step(&mut self, stepping: Stepping, now: &mut ClaimsNow<'_>, written: &[Written]) -> At {
-        let Stepping { planned, changes, refused } = stepping;
-        let mut answers = written.iter();
-        if let Some(planned) = planned {
-            // The record, and its log line.
-            let (answer, _) = (answers.next(), answers.next());
-            if let wait @ At::Wait(_) = self.put(planned, answer) {
-                return wait;
-            }
-        }
-        for (change, answer) in changes.into_iter().zip(answers) {
+    /// Applies the results of so many changes. Those after a failed one may have been written too.
+    fn learn_changes(
+        &mut self,
+        mut effects: Effects,
+        requested: usize,
+        now: &mut ClaimsNow<'_>,
+        written: &[Written],
+    ) -> At {
+        let mut problem = None;
+        for (change, answer) in effects.changes.drain(..requested).zip(written) {
             match answer {
-                Written::Refused(why) => return At::RollBack(why.clone()),
-                Written::Failed(why) | Written::Conflict(why) => return At::Wait(why.clone()),
+                Written::Refused(why) => drop(problem.get_or_insert(At::RollBack(why.clone()))),
+                Written::Failed(why) | Written::Conflict(why) => drop(problem.get_or_insert(At::Wait(why.clone()))),
                 _ => self.learn_change(change, now, answer),
             }
         }
-        refused.map_or(At::Step, At::RollBack)
+        problem.unwrap_or_else(|| effects.next())
     }
 
     fn learn_change(&mut self, change: Change, now: &mut ClaimsNow<'_>, answer: &Written) {
@@ -371,6 +391,17 @@ impl CommandRun {
     }
 }
 
+impl Effects {
+    /// The request of the rest. If the claims are gone and nothing is left, the next step evaluates what remains.
+    fn next(self) -> At {
+        match self.refused {
+            _ if !self.changes.is_empty() => At::Change(self),
+            Some(why) => At::RollBack(why),
+            None => At::Step,
+        }
+    }
+}
+
 impl Change {
     fn action(&self, now: &ClaimsNow<'_>) -> Action {
         match self {
@@ -385,8 +416,8 @@ impl Change {
 }
 
 /// The claims after effects, up to the first impossible effect, and why it is impossible. A deleted claim needs no effect.
-fn changes(record: &CommandRecord, effects: &[CommandEffect], now: &ClaimsNow<'_>) -> (Vec<Change>, Option<String>) {
-    let mut changes = Vec::with_capacity(effects.len());
+fn effects_on(record: &CommandRecord, effects: &[CommandEffect], now: &ClaimsNow<'_>) -> Effects {
+    let mut changes = VecDeque::with_capacity(effects.len());
     for effect in effects {
         let change = match effect {
             CommandEffect::Take { claim } => now.taken(record, claim).map(Change::Taken),
@@ -397,14 +428,14 @@ fn changes(record: &CommandRecord, effects: &[CommandEffect], now: &ClaimsNow<'_
                 let pool = |claim: &NodeClaim| now.evaluated.iter().any(|pool| pool.pool.name == claim.node_pool);
                 if let Some(claim) = claim.filter(|claim| !pool(claim)) {
                     let why = format!("the NodePool {} of a replacement is gone", claim.node_pool);
-                    return (changes, Some(why));
+                    return Effects { changes, refused: Some(why) };
                 }
                 claim.cloned().map(Change::Launched)
             }
         };
         changes.extend(change);
     }
-    (changes, None)
+    Effects { changes, refused: None }
 }
 
 /// Writes a record, and a log line.
@@ -454,15 +485,18 @@ mod tests {
     use std::collections::BTreeSet;
     use std::sync::Arc;
 
-    /// A command whose claim is taken, and which waits for nothing else.
-    fn waiting() -> CommandRecord {
-        let candidate =
-            Candidate { node: "node-1".into(), node_claim: "default-1".into(), node_pool: "default".into() };
+    /// A command whose claims are taken, and which waits for nothing else.
+    fn waiting(claims: usize) -> CommandRecord {
+        let candidate = |number: usize| Candidate {
+            node: format!("node-{number}"),
+            node_claim: format!("default-{number}"),
+            node_pool: "default".into(),
+        };
         let command = Command {
             id: "c".into(),
             method: Method::Emptiness,
             reason: DisruptionReason::Empty,
-            candidates: vec![candidate],
+            candidates: (1..=claims).map(candidate).collect(),
             replacements: Vec::new(),
             savings_per_hour: 0.1,
             evictions: Vec::new(),
@@ -475,10 +509,10 @@ mod tests {
         CommandRecord { phase: CommandPhase::Waiting, ..proposed }
     }
 
-    fn taken() -> NodeClaim {
+    fn taken(number: usize) -> NodeClaim {
         NodeClaim {
-            name: "default-1".into(),
-            uid: "1".into(),
+            name: format!("default-{number}"),
+            uid: number.to_string(),
             node_pool: "default".into(),
             node_class: "default".into(),
             created: Timestamp::UNIX_EPOCH,
@@ -489,12 +523,12 @@ mod tests {
         }
     }
 
-    /// The kinds of all actions of the command, assuming that each succeeds.
-    fn actions_of_a_run(unfinished: Option<&str>) -> Vec<String> {
+    /// The batches of a command of so many claims, answered by this function.
+    fn batches_of_a_run(claims: usize, unfinished: Option<&str>, answer: impl Fn(&Action) -> Written) -> Vec<Batch> {
         let catalog = Catalog::synthetic(1, CatalogFacts::embedded().unwrap());
         let mut snapshot = Snapshot::bare(Timestamp::UNIX_EPOCH, Arc::new(catalog));
-        snapshot.claims = vec![taken()];
-        snapshot.commands.records = vec![waiting()];
+        snapshot.claims = (1..=claims).map(taken).collect();
+        snapshot.commands.records = vec![waiting(claims)];
         let offered = Offered::of(&snapshot, &OfferCache::default());
         let facts = Facts {
             snapshot: &snapshot,
@@ -512,18 +546,59 @@ mod tests {
         };
         let mut names = crate::names::Names::new(String::new(), BTreeSet::new());
         let mut run = going_on.turn(&facts.commands.records[0], &mut names).unwrap();
-        let (mut kinds, mut written) = (Vec::new(), Vec::new());
+        let (mut batches, mut written) = (Vec::new(), Vec::new());
         while let Some(batch) = run.next(&mut going_on.now, &written) {
-            written = batch.actions.iter().map(|_| Written::Version(8)).collect();
-            kinds.extend(batch.actions.iter().map(|action| format!("{action:?}")));
+            written = batch.actions.iter().map(&answer).collect();
+            batches.push(batch);
         }
-        kinds
+        batches
+    }
+
+    fn succeeds(_action: &Action) -> Written {
+        Written::Version(8)
+    }
+
+    fn changed(batch: &Batch) -> Vec<&str> {
+        let claim =
+            |action| if let &Action::ChangeClaim(ref claim) = action { Some(claim.name.as_str()) } else { None };
+        batch.actions.iter().filter_map(claim).collect()
     }
 
     #[test]
     fn nothing_is_evicted_on_an_unfinished_picture() {
-        let ends = |kinds: &[String]| kinds.iter().any(|kind| kind.starts_with("ChangeClaim"));
-        assert!(ends(&actions_of_a_run(None)), "{:?}", actions_of_a_run(None));
-        assert_eq!(actions_of_a_run(Some("3 pods were left for the next plan")), Vec::<String>::new());
+        let batches = batches_of_a_run(1, None, succeeds);
+        assert!(batches.iter().any(|batch| !changed(batch).is_empty()), "{batches:?}");
+        assert_eq!(batches_of_a_run(1, Some("3 pods were left for the next plan"), succeeds), []);
+    }
+
+    #[test]
+    fn thousands_of_claims_are_changed_independently_after_the_record() {
+        let batches = batches_of_a_run(600, None, succeeds);
+        assert!(matches!(&batches[0].actions[..], [Action::PutCommand(record), Action::Log(_)]
+            if record.phase == CommandPhase::Draining));
+        assert!(batches[0].in_turn && changed(&batches[0]).is_empty());
+        let sizes: Vec<usize> = batches[1..4].iter().map(|batch| changed(batch).len()).collect();
+        assert_eq!(sizes, [256, 256, 88]);
+        assert!(batches[1..4].iter().all(|batch| !batch.in_turn && batch.actions.len() == changed(batch).len()));
+        let all: BTreeSet<&str> = batches[1..4].iter().flat_map(changed).collect();
+        assert_eq!(all.len(), 600);
+    }
+
+    #[test]
+    fn claims_that_cannot_be_written_leave_the_rest_to_the_next_plan() {
+        let fails = |action: &Action| match action {
+            Action::ChangeClaim(claim) if claim.name == "default-2" => Written::Failed("no answer".into()),
+            _ => Written::Version(8),
+        };
+        let batches = batches_of_a_run(600, None, fails);
+        assert_eq!(batches.iter().filter(|batch| !changed(batch).is_empty()).count(), 1, "{batches:?}");
+        let last = &batches.last().unwrap().actions[..];
+        assert!(matches!(last, [Action::Log(PlanLine::CommandWaits { why, .. })] if why == "no answer"), "{last:?}");
+        let refuses = |action: &Action| match action {
+            Action::PutCommand(_) => Written::Conflict("another plan wrote first".into()),
+            _ => Written::Version(8),
+        };
+        let batches = batches_of_a_run(600, None, refuses);
+        assert!(batches.iter().all(|batch| changed(batch).is_empty()), "the record is written before: {batches:?}");
     }
 }

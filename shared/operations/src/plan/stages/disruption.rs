@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// How long it is kept which nodes a decision did not evaluate.
 const KEEP_NOT_YET_EVALUATED: Duration = Duration::from_hours(24);
-/// How many changed claims are sent to the claims queue at once: the number of messages in one call to SQS.
+/// After this number of changed claims lifecycle is woken, before the next command or the rest of one is carried out.
 pub(in crate::plan) const TOGETHER: usize = 10;
 
 /// Whether nodes may be disrupted voluntarily in this plan.
