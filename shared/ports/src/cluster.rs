@@ -7,6 +7,7 @@ use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeO
 pub use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent, ObjectRef, PodRef, VolumeAttachment};
 pub use nodeless_model::surge::{DeploymentChange, OwningDeployment};
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// The answer of the Eviction API.
@@ -96,11 +97,17 @@ pub trait NodesAndPods: Send + Sync {
     /// When the cluster cannot be read.
     async fn pods_on(&self, node: &str) -> Result<Vec<Pod>, PortError>;
 
-    /// The volumes attached to a node whose claims are used by pods that a drain waits for.
+    /// The VolumeAttachments of these nodes. All VolumeAttachments of the cluster are read for that.
     ///
     /// # Errors
-    /// When the cluster cannot be read.
-    async fn volume_attachments(&self, node: &str) -> Result<Vec<VolumeAttachment>, PortError>;
+    /// When the cluster cannot be read, or one of its VolumeAttachments cannot be decoded, which may be of one of these nodes.
+    async fn volume_attachments(&self, nodes: &BTreeSet<String>) -> Result<Vec<VolumeAttachment>, PortError>;
+
+    /// The names of the PersistentVolumes that a pod mounts. PersistentVolumeClaims that are not bound or do not exist are left out.
+    ///
+    /// # Errors
+    /// When a PersistentVolumeClaim cannot be read.
+    async fn volumes_of(&self, pod: &Pod) -> Result<Vec<String>, PortError>;
 
     /// Patches a node, if it is still this object.
     ///

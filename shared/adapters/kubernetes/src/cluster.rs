@@ -315,9 +315,12 @@ impl NodesAndPods for KubeCluster {
         Ok(pods)
     }
 
-    async fn volume_attachments(&self, node: &str) -> Result<Vec<VolumeAttachment>, PortError> {
-        let on_node = self.pods_on(node).await?;
-        pods::volume_attachments(&self.connection, node, &on_node, self.context.now()).await
+    async fn volume_attachments(&self, nodes: &BTreeSet<String>) -> Result<Vec<VolumeAttachment>, PortError> {
+        pods::volume_attachments(&self.connection, nodes).await
+    }
+
+    async fn volumes_of(&self, pod: &Pod) -> Result<Vec<String>, PortError> {
+        pods::volumes_of(&self.connection, pod).await
     }
 
     async fn patch_node(&self, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {

@@ -5,13 +5,12 @@ use crate::connection::Connection;
 use crate::error::CallError;
 use crate::kinds::VolumeAttachments;
 use crate::merge::string;
-use crate::store::list_once;
-use jiff::Timestamp;
+use crate::store::{list_selected, separate};
 use kube::core::Status;
 use kube::core::params::ListParams;
 use nodeless_model::{Pod, labels};
-use nodeless_ports::PortError;
 use nodeless_ports::cluster::{Eviction, PodRef, VolumeAttachment};
+use nodeless_ports::{ErrorKind, PortError};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -71,41 +70,34 @@ pub(crate) async fn delete_first(connection: &Connection, pod: &PodRef) -> Resul
     }
 }
 
-/// The volumes attached to a node, without those of pods that stay on it until it is deleted, which are never detached.
-///
-/// A volume stays attached for some time after its pod is deleted, so volumes without a pod are included.
+/// The VolumeAttachments of these nodes. The API server can select them neither by label nor by field.
 pub(crate) async fn volume_attachments(
     connection: &Connection,
-    node: &str,
-    pods: &[Pod],
-    now: Timestamp,
+    nodes: &BTreeSet<String>,
 ) -> Result<Vec<VolumeAttachment>, PortError> {
-    let (all, invalid) = list_once::<VolumeAttachments>(connection, &ListParams::default()).await?;
-    if let Some(faulty) = invalid.first() {
-        // It may be attached to this node, and terminating the instance too early could lose data.
-        let message = format!("VolumeAttachment {} cannot be read: {}", faulty.name, faulty.message);
-        return Err(PortError::new(nodeless_ports::ErrorKind::Invalid, "Kubernetes list VolumeAttachment", message));
-    }
-    let mut attached: Vec<VolumeAttachment> = all
-        .into_iter()
-        .filter(|attachment| attachment.spec.node_name == node)
-        .map(|attachment| VolumeAttachment {
+    let all = ListParams::default();
+    let listed = list_selected::<VolumeAttachments, _>(connection, &all, |_, taken| match taken {
+        Ok(attachment) if nodes.contains(&attachment.spec.node_name) => Some(Ok(VolumeAttachment {
             name: attachment.metadata.name.unwrap_or_default(),
+            node: attachment.spec.node_name,
             persistent_volume: attachment.spec.source.persistent_volume_name,
-        })
-        .collect();
-    if attached.is_empty() {
-        return Ok(attached);
+        })),
+        Ok(_) => None,
+        Err(faulty) => Some(Err(faulty)),
+    });
+    let (attached, invalid) = separate(listed.await?);
+    match invalid.first() {
+        // It may be attached to one of these nodes, and terminating its instance too early could lose data.
+        Some(faulty) => {
+            let message = format!("VolumeAttachment {} cannot be read: {}", faulty.name, faulty.message);
+            Err(PortError::new(ErrorKind::Invalid, "Kubernetes list VolumeAttachment", message))
+        }
+        None => Ok(attached),
     }
-    let mut staying = BTreeSet::new();
-    for pod in pods.iter().filter(|pod| !pod.holds_drain(now)) {
-        staying.extend(volumes_of(connection, pod).await?);
-    }
-    attached.retain(|attachment| attachment.persistent_volume.as_ref().is_none_or(|volume| !staying.contains(volume)));
-    Ok(attached)
 }
 
-async fn volumes_of(connection: &Connection, pod: &Pod) -> Result<Vec<String>, PortError> {
+/// The PersistentVolumes that a pod mounts.
+pub(crate) async fn volumes_of(connection: &Connection, pod: &Pod) -> Result<Vec<String>, PortError> {
     let mut volumes = Vec::new();
     for claim in &pod.volume_claims {
         let path = format!("/api/v1/namespaces/{}/persistentvolumeclaims/{}", pod.namespace, claim.claim_name);
@@ -119,7 +111,6 @@ async fn volumes_of(connection: &Connection, pod: &Pod) -> Result<Vec<String>, P
 mod tests {
     use super::*;
     use crate::error::from_kube;
-    use nodeless_ports::ErrorKind;
 
     fn refused(code: u16, message: &str) -> CallError {
         let status = Status::failure(message, "").with_code(code).boxed();

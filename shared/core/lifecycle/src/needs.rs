@@ -1,6 +1,9 @@
 //! What has to be read for a step.
 
-use crate::{launch, without_instance};
+use crate::observation::Observation;
+use crate::settings::Settings;
+use crate::{launch, termination, without_instance};
+use jiff::Timestamp;
 use nodeless_model::{NodeClaim, Phase};
 
 /// Which parts of an [`Observation`](crate::Observation) a step uses, so that nothing else is read.
@@ -19,8 +22,6 @@ pub struct Needs {
     pub nodes: bool,
     /// The pods on the nodes.
     pub pods: bool,
-    /// The volumes attached to the nodes.
-    pub volume_attachments: bool,
     /// The NodeClaim object.
     pub mirror: bool,
 }
@@ -45,8 +46,14 @@ impl Needs {
             },
             nodes: launched,
             pods: launched && claim.phase == Phase::Draining,
-            volume_attachments: launched && claim.phase == Phase::Draining,
             mirror: present,
         }
+    }
+
+    /// Whether a step at this time also uses the volumes attached to the nodes: only once the drain waits for nothing else, because
+    /// reading them reads all VolumeAttachments of the cluster.
+    #[must_use]
+    pub fn volume_attachments(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> bool {
+        claim.phase == Phase::Draining && termination::is_drained(claim, seen, now, settings)
     }
 }

@@ -95,13 +95,29 @@ pub(crate) fn draining(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
     let mut plan = drain(pods, deadline, now);
     surge::successors_first(&mut step, &mut plan, pods, nodes, seen, now);
     let going_on_for = elapsed(started, now);
-    if plan.waiting > 0 || going_on_for < settings.minimum_drain {
+    let waiting = plan.waiting > 0;
+    if waiting || going_on_for < settings.minimum_drain {
         move_pods(&mut step, nodes, pods, plan);
         step.claim.set_condition(condition::DRAINED, ConditionStatus::Unknown, "Draining", "", now);
-        return step.after(poll_delay(going_on_for, Duration::from_secs(1), Duration::from_secs(20)));
+        let poll = poll_delay(going_on_for, Duration::from_secs(1), Duration::from_secs(20));
+        // Until then nothing is expected of an empty node. Its pods are read once more at that time.
+        return step.after(if waiting { poll } else { settings.minimum_drain.saturating_sub(going_on_for) });
     }
     step.claim.set_condition(condition::DRAINED, ConditionStatus::True, "Drained", "", now);
     detach(step, seen, nodes, overdue, going_on_for, now)
+}
+
+/// Whether a drain waits for nothing but volumes: no pod holds it, it has lasted as long as it has to, and its nodes are tainted, so
+/// that the step does not begin it again.
+pub(crate) fn is_drained(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> bool {
+    let (Some(nodes), Some(pods)) = (seen.nodes.known(), seen.pods.known()) else { return false };
+    let started = claim.status.drain_started.unwrap_or(now);
+    let deadline = claim.status.termination.as_ref().and_then(|termination| termination.deadline);
+    let begins_again = |node: &Node| !node.has_taint(&Taint::disrupted()) && deadline.is_none_or(|end| now < end);
+    !nodes.is_empty()
+        && !nodes.iter().any(begins_again)
+        && !pods.iter().any(|pod| pod.holds_drain(now))
+        && elapsed(started, now) >= settings.minimum_drain
 }
 
 /// Reports on NodeClaim and Node when the drain ends forcefully, if it does.

@@ -112,6 +112,8 @@ impl From<&Pod> for PodRef {
 pub struct VolumeAttachment {
     /// The object's name.
     pub name: String,
+    /// The name of the node.
+    pub node: String,
     /// The PersistentVolume, if it names one.
     pub persistent_volume: Option<String>,
 }

@@ -1,6 +1,6 @@
 //! Reconciles many claims concurrently, and performs once what they have in common.
 
-use super::{RETRY, Reconciled, Reconciler, SOON, View};
+use super::{AT_ONCE, RETRY, Reconciled, Reconciler, SOON, View};
 use crate::log_lines::{ClaimWaits, Failed};
 use crate::registrations::Registrations;
 use crate::shards::{self, Requeued, Taken};
@@ -15,9 +15,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// How many claims are reconciled concurrently. The same number may launch in addition, because CreateFleet takes longest to
-/// answer.
-pub(super) const AT_ONCE: usize = 16;
 /// The time limit for the steps of one claim: longer than EC2 takes to answer CreateFleet, and shorter than a claim is leased.
 const STEPS_TAKE: Duration = Duration::from_secs(55);
 /// How often finished claims are returned to their shards while others are still running.

@@ -1,8 +1,8 @@
 //! Launches the members of a group with one call, and assigns an instance to each.
 
+use super::AT_ONCE;
 use super::Reconciler;
 use super::SOON;
-use super::batch::AT_ONCE;
 use super::batch::Progress;
 use super::group::lacks_instance;
 use crate::log_lines::{Failed, LaunchAnswered, LaunchFailed};

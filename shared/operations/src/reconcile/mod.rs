@@ -8,6 +8,7 @@ mod launch;
 mod observe;
 mod surges;
 mod view;
+mod volumes;
 
 use crate::Context;
 use crate::events::EventRate;
@@ -16,7 +17,7 @@ use crate::log_lines::ClaimStepped;
 use crate::offers::CatalogCache;
 use crate::shards;
 use batch::Progress;
-use nodeless_lifecycle::{Effect, Registration, Settings, Step, charge_when_written, step};
+use nodeless_lifecycle::{Effect, Needs, Registration, Settings, Step, charge_when_written, step};
 use nodeless_model::{NodeClaim, Phase};
 use nodeless_ports::queue::ShardMessage;
 use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue, State};
@@ -27,6 +28,9 @@ use view::{ObservedClaim, View};
 
 /// The maximum number of steps of one claim in one run, so that a claim whose steps do not end does not block others.
 const STEPS: u32 = 12;
+/// How many claims are reconciled concurrently. The same number may launch in addition, because CreateFleet takes longest to
+/// answer.
+const AT_ONCE: usize = 16;
 /// When a claim whose run was interrupted is reconciled again.
 const SOON: Duration = Duration::from_secs(1);
 /// When a claim whose record could not be read or written is reconciled again.
@@ -115,8 +119,13 @@ impl Reconciler {
         let mut observed = view.observed(&claim);
         for _ in 0..STEPS {
             progress.done.phase = Some(claim.phase);
-            let seen = self.observe(&claim, view, &mut observed).await;
-            let next = step(&claim, &seen, self.context.now(), &self.settings);
+            let mut seen = self.observe(&claim, view, &mut observed).await;
+            let now = self.context.now();
+            if Needs::volume_attachments(&claim, &seen, now, &self.settings) {
+                let shared = observed.pods_are_of_view.then_some(&view.attachments);
+                seen.volume_attachments = self.volumes(&seen, shared).await;
+            }
+            let next = step(&claim, &seen, now, &self.settings);
             progress.done.waits_for.clone_from(&next.blocked);
             let Some(written) = self.write(&claim, &next, progress).await? else {
                 // Another process wrote it, so its next step is a different one.

@@ -4,7 +4,6 @@ use super::Reconciler;
 use super::view::{ObservedClaim, View};
 use nodeless_lifecycle::group::owned_by;
 use nodeless_lifecycle::{Needs, Observation, Seen, SeenGroup, SeenOwners, asking};
-use nodeless_model::object::VolumeAttachment;
 use nodeless_model::{Instance, Node, NodeClaim, Pod};
 use nodeless_ports::PortError;
 use std::collections::BTreeMap;
@@ -23,10 +22,9 @@ impl Reconciler {
             known(needs.mirror, &mut observed.mirror, self.cluster.mirrored_claim(&claim.name)),
         );
         let present = nodes.known().map_or(&[][..], Vec::as_slice);
-        let (instance, pods, volume_attachments) = futures::join!(
+        let (instance, pods) = futures::join!(
             known(needs.instance, &mut observed.instance, self.instance(claim)),
-            if_needed(needs.pods && nodes.known().is_some(), self.pods(present)),
-            if_needed(needs.volume_attachments && nodes.known().is_some(), self.volumes(present)),
+            known(needs.pods && nodes.known().is_some(), &mut observed.pods, self.pods(present)),
         );
         let owners = self.owners(claim, pods.known().map_or(&[], Vec::as_slice)).await;
         Observation {
@@ -36,7 +34,8 @@ impl Reconciler {
             launch_group,
             nodes,
             pods,
-            volume_attachments,
+            // Whether they are needed follows from the rest.
+            volume_attachments: Seen::default(),
             owners,
             mirror,
             zonal_shift,
@@ -75,7 +74,7 @@ impl Reconciler {
         self.cluster.nodes_of(&instance.provider_id(), hint).await
     }
 
-    async fn pods(&self, nodes: &[Node]) -> Result<Vec<Pod>, PortError> {
+    pub(super) async fn pods(&self, nodes: &[Node]) -> Result<Vec<Pod>, PortError> {
         let mut pods = Vec::new();
         for node in nodes {
             pods.extend(self.cluster.pods_on(&node.name).await?);
@@ -100,14 +99,6 @@ impl Reconciler {
             seen.budgets = self.cluster.disruption_budgets().await.into();
         }
         seen
-    }
-
-    async fn volumes(&self, nodes: &[Node]) -> Result<Vec<VolumeAttachment>, PortError> {
-        let mut volumes = Vec::new();
-        for node in nodes {
-            volumes.extend(self.cluster.volume_attachments(&node.name).await?);
-        }
-        Ok(volumes)
     }
 }
 

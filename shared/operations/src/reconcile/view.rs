@@ -1,11 +1,14 @@
 //! Reads the state of the cluster and of EC2 for many claims together.
 
+use super::AT_ONCE;
 use super::Reconciler;
+use super::volumes::Attachments;
 use crate::node_class;
 use crate::zonal_shift;
+use futures::stream::{self, StreamExt as _};
 use nodeless_lifecycle::{Effect, Needs, NodeClassState, Seen};
 use nodeless_model::object::MirroredClaim;
-use nodeless_model::{Instance, Node, NodeClaim, Phase};
+use nodeless_model::{Instance, Node, NodeClaim, Phase, Pod};
 use nodeless_ports::cluster::{InvalidObject, SoughtNode};
 use nodeless_ports::{ErrorKind, PortError, ShiftedZone};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +24,9 @@ pub(super) struct View {
     node_pools: Seen<BTreeMap<String, bool>>,
     node_classes: BTreeMap<String, Seen<NodeClassState>>,
     shifted: Vec<ShiftedZone>,
+    /// The pods of the nodes that drain, by the name of the claim.
+    pods: BTreeMap<String, Seen<Vec<Pod>>>,
+    pub(super) attachments: Attachments,
 }
 
 /// The state of one claim between its steps. A `None` part is read when a step needs it.
@@ -31,6 +37,9 @@ pub(super) struct ObservedClaim {
     pub(super) instance: Option<Seen<Option<Instance>>>,
     pub(super) node_pool_exists: Option<Seen<bool>>,
     pub(super) node_class: Option<Seen<NodeClassState>>,
+    pub(super) pods: Option<Seen<Vec<Pod>>>,
+    /// Whether the pods were read before the first step of any claim of the run.
+    pub(super) pods_are_of_view: bool,
 }
 
 impl View {
@@ -48,8 +57,19 @@ impl View {
             reconciler.classes(&needs),
         );
         let instances = Seen::default();
-        let mut view = Self { nodes, mirrors, instances, node_pools, node_classes, shifted };
-        view.instances = reconciler.instances(claims.iter().filter(|claim| view.needs_instance(claim))).await;
+        let (pods, attachments) = (BTreeMap::new(), Attachments::default());
+        let mut view = Self { nodes, mirrors, instances, node_pools, node_classes, shifted, pods, attachments };
+        let draining: Vec<(&NodeClaim, Vec<Node>)> = needs
+            .iter()
+            .filter(|(_, needs)| needs.pods)
+            .filter_map(|(claim, _)| Some((*claim, view.nodes_of(claim).known()?.clone())))
+            .collect();
+        view.attachments =
+            Attachments::of(draining.iter().flat_map(|(_, nodes)| nodes).map(|node| node.name.clone()).collect());
+        (view.instances, view.pods) = futures::join!(
+            reconciler.instances(claims.iter().filter(|claim| view.needs_instance(claim))),
+            reconciler.pods_of(&draining),
+        );
         Ok(view)
     }
 
@@ -71,6 +91,8 @@ impl View {
                 Seen::Unknown(why) => Seen::Unknown(why.clone()),
             }),
             node_class: self.node_classes.get(&claim.node_class).cloned(),
+            pods: self.pods.get(&claim.name).cloned(),
+            pods_are_of_view: self.pods.contains_key(&claim.name),
         }
     }
 
@@ -164,6 +186,13 @@ impl Reconciler {
         }
         let read = self.cloud.instances(&ids).await;
         read.map(|found| found.into_iter().map(|one| (one.id.clone(), one)).collect()).into()
+    }
+
+    /// The pods of the nodes of each claim, by the name of the claim.
+    async fn pods_of(&self, draining: &[(&NodeClaim, Vec<Node>)]) -> BTreeMap<String, Seen<Vec<Pod>>> {
+        let reads = draining.iter().map(async |(claim, nodes)| (claim.name.clone(), self.pods(nodes).await.into()));
+        let reads: Vec<_> = reads.collect();
+        stream::iter(reads).buffer_unordered(AT_ONCE).collect().await
     }
 
     /// Whether the NodePool of each claim exists. An invalid NodePool counts as existing.

@@ -3,6 +3,7 @@
 use crate::common::{Harness, message, pod, running_cluster};
 use async_trait::async_trait;
 use jiff::Timestamp;
+use nodeless_fake_kubernetes::resource::VOLUME_ATTACHMENTS;
 use nodeless_lifecycle::{Settings, begin_termination};
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::instance::{InstanceFault, LaunchOutcome};
@@ -11,6 +12,7 @@ use nodeless_operations::{CatalogCache, EventRate, Reconciler};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::queue::ClaimMessage;
 use nodeless_ports::{Claims, Cloud, ErrorKind, PortError, Refusal, Shards};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -140,6 +142,89 @@ async fn nodes_that_join_are_read_once_and_have_one_message() {
     };
     assert_eq!(once(&calls[0]), once(&calls[1]), "all but the writes of each claim is done once");
     assert!(calls[1]["claims update"] <= 2 * 20, "{:?}", calls[1]);
+}
+
+/// All claims of a cluster of empty nodes are deleted.
+async fn draining_cluster(nodes: usize) -> Harness {
+    let harness = running_cluster(nodes).await;
+    harness.cluster.remove_all_pods();
+    harness.cluster.converge();
+    for mut claim in harness.records().await {
+        begin_termination(&mut claim, TerminationReason::Deleted, "by hand", harness.clock.time());
+        harness.claims.update(&claim, None).await.unwrap();
+        harness.wake_claim(&claim.name).await;
+    }
+    drop(harness.faults.take_calls());
+    harness
+}
+
+/// Reconciles the first shard, and returns how many claims were due and the calls.
+async fn reconciled(harness: &Harness) -> (usize, BTreeMap<&'static str, u64>) {
+    drop(harness.faults.take_calls());
+    harness.queue.clear();
+    let done = harness.reconciler().run_shard(message(0)).await.unwrap();
+    assert!(done.iter().all(|one| one.waits_for.is_empty()), "{done:?}");
+    (done.len(), harness.faults.take_calls())
+}
+
+#[tokio::test]
+async fn empty_nodes_drain_in_two_looks_that_read_all_but_their_pods_once() {
+    let mut calls: Vec<[BTreeMap<&str, u64>; 2]> = Vec::new();
+    for nodes in [3, 20] {
+        let harness = draining_cluster(nodes).await;
+        let (begun, first) = reconciled(&harness).await;
+        assert_eq!(begun, nodes);
+        let waiting = due(&harness).await;
+        assert!(waiting.len() == nodes && waiting.values().all(|seconds| *seconds == 5), "not earlier: {waiting:?}");
+        later(&harness, 5);
+        let (ended, second) = reconciled(&harness).await;
+        assert_eq!(ended, nodes);
+        let phases: Vec<Phase> = harness.records().await.into_iter().map(|claim| claim.phase).collect();
+        assert!(phases.iter().all(|phase| *phase == Phase::Terminating), "{phases:?}");
+        for look in [&first, &second] {
+            assert_eq!(look["cluster pods on"], nodes as u64, "the pods of each node once: {look:?}");
+        }
+        assert!(!first.contains_key("cluster volume attachments"), "no drain may end yet: {first:?}");
+        assert_eq!(second["cluster volume attachments"], 1, "{second:?}");
+        calls.push([first, second]);
+    }
+    let shared = |calls: &BTreeMap<&'static str, u64>| {
+        let each =
+            ["cluster pods on", "cluster patch node", "cluster delete node", "cluster mirror claim", "claims update"];
+        let mut shared = calls.clone();
+        shared.retain(|operation, _| !each.contains(operation));
+        shared
+    };
+    for look in [0, 1] {
+        assert_eq!(shared(&calls[0][look]), shared(&calls[1][look]), "look {look}");
+    }
+}
+
+#[tokio::test]
+async fn a_node_waits_for_its_volumes_and_no_other_does() {
+    let harness = draining_cluster(3).await;
+    let nodes: Vec<String> = harness.cluster.nodes().into_keys().collect();
+    let attachment = |name: &str, node: &str| {
+        json!({
+            "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": { "name": name },
+            "spec": { "attacher": "ebs.csi.aws.com", "nodeName": node, "source": { "persistentVolumeName": name } },
+        })
+    };
+    harness.cluster.create(&VOLUME_ATTACHMENTS, attachment("pv-1", &nodes[0]));
+    harness.cluster.create(&VOLUME_ATTACHMENTS, attachment("pv-2", "another"));
+    reconciled(&harness).await;
+    later(&harness, 5);
+    reconciled(&harness).await;
+    let draining = async |harness: &Harness| -> Vec<String> {
+        let records = harness.records().await.into_iter().filter(|claim| claim.phase == Phase::Draining);
+        records.filter_map(|claim| claim.status.node_name).collect()
+    };
+    assert_eq!(draining(&harness).await, [nodes[0].as_str()]);
+    harness.cluster.delete(&VOLUME_ATTACHMENTS, "pv-1");
+    later(&harness, 1);
+    let (looked, calls) = reconciled(&harness).await;
+    assert_eq!((looked, calls["cluster volume attachments"]), (1, 1));
+    assert_eq!(draining(&harness).await, Vec::<String>::new());
 }
 
 #[tokio::test]

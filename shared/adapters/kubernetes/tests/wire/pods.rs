@@ -1,10 +1,13 @@
 //! Changes, evictions and deletions of nodes and pods.
 
 use super::{Stopped, World, node, pod};
-use nodeless_fake_kubernetes::resource::{EVENTS, NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, VOLUME_ATTACHMENTS};
+use nodeless_fake_kubernetes::resource::{
+    EVENTS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, POD_DISRUPTION_BUDGETS, PODS, VOLUME_ATTACHMENTS,
+};
 use nodeless_fake_kubernetes::{ListOptions, PatchOptions, PatchType};
 use nodeless_model::events::{failed_draining, nominated};
-use nodeless_model::{StringMap, Taint};
+use nodeless_model::pod::VolumeClaim;
+use nodeless_model::{Pod, StringMap, Taint};
 use nodeless_ports::cluster::{Eviction, NodePatch, ObjectEvent, ObjectRef, PodRef};
 use nodeless_ports::{ErrorKind, Events as _, NodesAndPods as _};
 use serde_json::{Value, json};
@@ -126,10 +129,32 @@ async fn volumes_are_attached_until_they_are_detached() {
             }),
         );
     }
-    let attached = world.cluster().volume_attachments("n1").await.unwrap();
+    let of = async |nodes: &[&str]| {
+        let nodes = nodes.iter().map(|node| (*node).to_owned()).collect();
+        world.cluster().volume_attachments(&nodes).await.unwrap()
+    };
+    let attached = of(&["n1"]).await;
     assert_eq!(attached.iter().map(|volume| volume.name.as_str()).collect::<Vec<_>>(), ["va-1"]);
-    assert_eq!(attached[0].persistent_volume.as_deref(), Some("pv"));
-    assert!(world.cluster().volume_attachments("n3").await.unwrap().is_empty());
+    assert_eq!((attached[0].node.as_str(), attached[0].persistent_volume.as_deref()), ("n1", Some("pv")));
+    assert_eq!(of(&["n1", "n2", "n3"]).await.len(), 2);
+    assert!(of(&["n3"]).await.is_empty());
+}
+
+#[tokio::test]
+async fn the_volumes_of_a_pod_are_those_of_its_bound_claims() {
+    let world = World::installed().await;
+    for (name, spec) in [("bound", json!({ "volumeName": "pv-1" })), ("pending", json!({}))] {
+        let metadata = json!({ "name": name, "namespace": "default" });
+        let claim = json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec });
+        world.create(&PERSISTENT_VOLUME_CLAIMS, claim);
+    }
+    let mount = |claim: &str| VolumeClaim { claim_name: claim.into(), ephemeral: false };
+    let pod = Pod {
+        namespace: "default".into(),
+        volume_claims: ["bound", "pending", "gone"].map(mount).to_vec(),
+        ..Pod::default()
+    };
+    assert_eq!(world.cluster().volumes_of(&pod).await.unwrap(), ["pv-1"]);
 }
 
 #[tokio::test]

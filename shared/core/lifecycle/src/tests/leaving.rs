@@ -1,6 +1,6 @@
 use super::*;
 use crate::drain::{Drain, drain};
-use crate::{Effect, begin_termination, step};
+use crate::{Effect, Needs, begin_termination, step};
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::object::{PodRef, VolumeAttachment};
 use nodeless_model::taint::TolerationOperator;
@@ -209,7 +209,7 @@ fn a_drain_ends_when_pods_and_volumes_are_gone_but_not_at_once() {
     let started = next.claim;
     let early = step(&started, &draining_with(Vec::new()), at(5), &settings());
     assert_eq!(early.claim.phase, Phase::Draining, "five seconds at least");
-    let attached = VolumeAttachment { name: "csi-1".into(), persistent_volume: None };
+    let attached = VolumeAttachment { name: "csi-1".into(), node: "node-1".into(), persistent_volume: None };
     let seen = Observation { volume_attachments: Seen::Known(vec![attached]), ..draining_with(Vec::new()) };
     let waits = step(&started, &seen, at(6), &settings());
     assert!(waits.claim.has_condition(condition::DRAINED) && waits.claim.phase == Phase::Draining);
@@ -221,6 +221,27 @@ fn a_drain_ends_when_pods_and_volumes_are_gone_but_not_at_once() {
     assert_eq!(next.claim.condition(condition::VOLUMES_DETACHED).unwrap().reason, "TerminationGracePeriodElapsed");
     let done = step(&started, &draining_with(Vec::new()), at(6), &settings());
     assert!(done.claim.phase == Phase::Terminating && done.claim.has_condition(condition::VOLUMES_DETACHED));
+}
+
+#[test]
+fn an_empty_node_is_looked_at_again_when_its_drain_may_end() {
+    let unread = |pods| Observation { volume_attachments: Seen::default(), ..draining_with(pods) };
+    let needs_volumes =
+        |claim: &NodeClaim, seen: &Observation, now| Needs::volume_attachments(claim, seen, at(now), &settings());
+    let first = step(&leaving(Phase::Draining), &unread(Vec::new()), at(1), &settings());
+    assert_eq!(first.requeue, Some(settings().minimum_drain));
+    let begun = first.claim;
+    let early = step(&begun, &unread(Vec::new()), at(4), &settings());
+    assert_eq!((early.claim.phase, early.requeue), (Phase::Draining, Some(Duration::from_secs(2))));
+    let late_pod = step(&begun, &unread(vec![pod("late")]), at(6), &settings());
+    assert_eq!(late_pod.requeue, Some(Duration::from_secs(1)), "pods are polled");
+    // The volumes of all nodes are read only for the step that ends the drain.
+    assert!(!needs_volumes(&begun, &unread(Vec::new()), 5));
+    assert!(!needs_volumes(&begun, &unread(vec![pod("late")]), 6));
+    assert!(needs_volumes(&begun, &unread(Vec::new()), 6));
+    let open = Node { taints: Vec::new(), ..closed() };
+    let untainted = Observation { nodes: Seen::Known(vec![open]), ..unread(Vec::new()) };
+    assert!(!needs_volumes(&begun, &untainted, 6), "its drain begins again");
 }
 
 #[test]

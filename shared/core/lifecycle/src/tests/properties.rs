@@ -1,6 +1,6 @@
 use super::*;
 use crate::group::Owners;
-use crate::{Effect, Step, begin_termination, step};
+use crate::{Effect, Needs, Step, begin_termination, step};
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::surge::{DeploymentChange, OwningDeployment, Raise};
 use proptest::prelude::*;
@@ -256,6 +256,17 @@ proptest! {
             let begun = before.phase == Phase::Gone;
             prop_assert!(begun || !next.effects.iter().any(touches), "{:?}", next.effects);
             prop_assert!(begun || next.claim.phase < Phase::Gone, "its record has to outlast the shift");
+        }
+    }
+
+    #[test]
+    fn volumes_that_are_not_needed_change_nothing(
+        mut claim in any_claim(), seen in any_observation(), now in 0_i64..4000, begun in any::<bool>(),
+    ) {
+        claim.status.drain_started = begun.then(|| at(0));
+        let unread = Observation { volume_attachments: Seen::default(), ..seen.clone() };
+        if !Needs::volume_attachments(&claim, &unread, at(now), &settings()) {
+            prop_assert_eq!(step(&claim, &unread, at(now), &settings()), step(&claim, &seen, at(now), &settings()));
         }
     }
 

@@ -10,6 +10,7 @@ use nodeless_ports::cluster::{
     OwningDeployment, PodRef, SoughtNode, VolumeAttachment,
 };
 use nodeless_ports::{ClaimMirror, Cluster, Configuration, Events, NodesAndPods, PlanningView, PortError, Workloads};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -140,8 +141,12 @@ impl NodesAndPods for FaultyCluster {
         self.fault_injection.read("cluster pods on", self.inner.pods_on(node)).await
     }
 
-    async fn volume_attachments(&self, node: &str) -> Result<Vec<VolumeAttachment>, PortError> {
-        self.fault_injection.read("cluster volume attachments", self.inner.volume_attachments(node)).await
+    async fn volume_attachments(&self, nodes: &BTreeSet<String>) -> Result<Vec<VolumeAttachment>, PortError> {
+        self.fault_injection.read("cluster volume attachments", self.inner.volume_attachments(nodes)).await
+    }
+
+    async fn volumes_of(&self, pod: &Pod) -> Result<Vec<String>, PortError> {
+        self.fault_injection.read("cluster volumes of", self.inner.volumes_of(pod)).await
     }
 
     async fn patch_node(&self, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {

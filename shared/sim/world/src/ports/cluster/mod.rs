@@ -151,9 +151,12 @@ impl NodesAndPods for MemoryCluster {
         Ok(pods)
     }
 
-    async fn volume_attachments(&self, node: &str) -> Result<Vec<VolumeAttachment>, PortError> {
-        let on_node = self.pods_on(node).await?;
-        pods::volume_attachments(&self.api, node, &on_node, self.clock.now())
+    async fn volume_attachments(&self, nodes: &BTreeSet<String>) -> Result<Vec<VolumeAttachment>, PortError> {
+        pods::volume_attachments(&self.api, nodes)
+    }
+
+    async fn volumes_of(&self, pod: &Pod) -> Result<Vec<String>, PortError> {
+        pods::volumes_of(&self.api, pod)
     }
 
     async fn patch_node(&self, name: &str, uid: &str, patch: &NodePatch) -> Result<(), PortError> {

@@ -1,7 +1,6 @@
 //! Evicts and deletes pods, and finds the volumes that a node waits for.
 
 use super::objects::{self, failed, get, patch, read, refuse_doubt};
-use jiff::Timestamp;
 use nodeless_fake_kubernetes::resource::{PERSISTENT_VOLUME_CLAIMS, PODS};
 use nodeless_fake_kubernetes::{ApiServer, DeleteOptions};
 use nodeless_model::{Pod, labels};
@@ -43,32 +42,28 @@ pub(super) fn delete_first(api: &ApiServer, pod: &PodRef) -> Result<(), PortErro
     }
 }
 
-/// The volumes attached to a node, except for those of pods that stay on the node, which never detach.
+/// The VolumeAttachments of these nodes.
 pub(super) fn volume_attachments(
     api: &ApiServer,
-    node: &str,
-    pods: &[Pod],
-    now: Timestamp,
+    nodes: &BTreeSet<String>,
 ) -> Result<Vec<VolumeAttachment>, PortError> {
     let (all, invalid) = read(api, &objects::ALL_VOLUME_ATTACHMENTS)?;
     refuse_doubt(true, &invalid)?;
-    let mut staying = BTreeSet::new();
-    for pod in pods.iter().filter(|pod| !pod.holds_drain(now)) {
-        for claim in &pod.volume_claims {
-            let operation = "Kubernetes get PersistentVolumeClaim";
-            let object = get(api, operation, &PERSISTENT_VOLUME_CLAIMS, &pod.namespace, &claim.claim_name)?;
-            let volume = object.and_then(|claim| claim["spec"]["volumeName"].as_str().map(str::to_owned));
-            staying.extend(volume);
-        }
+    let attached = all.into_iter().map(|attachment| VolumeAttachment {
+        name: attachment.metadata.name.unwrap_or_default(),
+        node: attachment.spec.node_name,
+        persistent_volume: attachment.spec.source.persistent_volume_name,
+    });
+    Ok(attached.filter(|attachment| nodes.contains(&attachment.node)).collect())
+}
+
+/// The PersistentVolumes that a pod mounts.
+pub(super) fn volumes_of(api: &ApiServer, pod: &Pod) -> Result<Vec<String>, PortError> {
+    let mut volumes = Vec::new();
+    for claim in &pod.volume_claims {
+        let operation = "Kubernetes get PersistentVolumeClaim";
+        let object = get(api, operation, &PERSISTENT_VOLUME_CLAIMS, &pod.namespace, &claim.claim_name)?;
+        volumes.extend(object.and_then(|claim| claim["spec"]["volumeName"].as_str().map(str::to_owned)));
     }
-    let mut attached: Vec<VolumeAttachment> = all
-        .into_iter()
-        .filter(|attachment| attachment.spec.node_name == node)
-        .map(|attachment| VolumeAttachment {
-            name: attachment.metadata.name.unwrap_or_default(),
-            persistent_volume: attachment.spec.source.persistent_volume_name,
-        })
-        .collect();
-    attached.retain(|attachment| attachment.persistent_volume.as_ref().is_none_or(|volume| !staying.contains(volume)));
-    Ok(attached)
+    Ok(volumes)
 }
