@@ -4,12 +4,12 @@
 use crate::Context;
 use crate::log_lines::Failed;
 use crate::records::{self, RecordError};
+use futures::lock::Mutex;
 use jiff::Timestamp;
 use nodeless_lifecycle::{Registration, RegistrationHealth};
 use nodeless_model::NodeClaim;
 use nodeless_ports::{ErrorKind, PortError, RecordKind, Records, StoredRecord};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long the record of a NodePool is kept without changes. The condition keeps the result afterwards.
@@ -20,7 +20,8 @@ const ATTEMPTS: u32 = 8;
 /// The launch results of NodePools, as read in one run of a function.
 #[derive(Default)]
 pub(crate) struct Registrations {
-    /// The record of each NodePool as last read or written; `None` if there is none.
+    /// The record of each NodePool as last read or written; `None` if there is none. It is locked while it is read or written, so that
+    /// the claims of a run, which join at the same time, do not write it over each other and try again.
     known: Mutex<BTreeMap<String, Option<(u64, RegistrationHealth)>>>,
 }
 
@@ -38,21 +39,26 @@ impl Registrations {
         came_to: Registration,
     ) -> Result<(), PortError> {
         let pool = &claim.node_pool;
+        let mut known = self.known.lock().await;
         let mut attempt = 1;
         loop {
-            let Some((version, mut health)) = self.read(table, context, pool).await? else { return Ok(()) };
+            let read = match known.get(pool) {
+                Some(read) => read.clone(),
+                None => known.entry(pool.clone()).or_insert(read(table, context, pool).await?).clone(),
+            };
+            let Some((version, mut health)) = read else { return Ok(()) };
             if !health.push(claim, came_to.clone()) {
                 return Ok(());
             }
             let record = encode(pool, version, &health, context.now())?;
             match table.put_record(RecordKind::Registrations, &record).await {
                 Ok(version) => {
-                    self.lock().insert(pool.clone(), Some((version, health)));
+                    known.insert(pool.clone(), Some((version, health)));
                     return Ok(());
                 }
                 Err(error) => {
                     // Another process wrote it, or the outcome of the write is unknown.
-                    self.lock().remove(pool);
+                    known.remove(pool);
                     if error.kind != ErrorKind::Conflict || attempt >= ATTEMPTS {
                         return Err(error);
                     }
@@ -61,33 +67,23 @@ impl Registrations {
             }
         }
     }
+}
 
-    /// The record of a NodePool; `None` if there is none. The planner creates it before the first claim, and replaces a record
-    /// that cannot be decoded.
-    async fn read(
-        &self,
-        table: &dyn Records,
-        context: &Context,
-        node_pool: &str,
-    ) -> Result<Option<(u64, RegistrationHealth)>, PortError> {
-        if let Some(known) = self.lock().get(node_pool) {
-            return Ok(known.clone());
+/// The record of a NodePool; `None` if there is none. The planner creates it before the first claim, and replaces a record that
+/// cannot be decoded.
+async fn read(
+    table: &dyn Records,
+    context: &Context,
+    node_pool: &str,
+) -> Result<Option<(u64, RegistrationHealth)>, PortError> {
+    let stored = table.record(RecordKind::Registrations, node_pool).await?;
+    Ok(stored.and_then(|stored| match decode(&stored) {
+        Ok(health) => Some((stored.version, health)),
+        Err(why) => {
+            context.log(&Failed { what: "note whether nodes join", why: &why.to_string() });
+            None
         }
-        let stored = table.record(RecordKind::Registrations, node_pool).await?;
-        let read = stored.and_then(|stored| match decode(&stored) {
-            Ok(health) => Some((stored.version, health)),
-            Err(why) => {
-                context.log(&Failed { what: "note whether nodes join", why: &why.to_string() });
-                None
-            }
-        });
-        self.lock().insert(node_pool.to_owned(), read.clone());
-        Ok(read)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Option<(u64, RegistrationHealth)>>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    }))
 }
 
 /// Encodes the launch results of a NodePool, to be written over that version.
@@ -109,4 +105,91 @@ pub(crate) fn encode(
 /// If this version cannot decode them.
 pub(crate) fn decode(stored: &StoredRecord) -> Result<RegistrationHealth, RecordError> {
     records::decode(RecordKind::Registrations, stored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use async_trait::async_trait;
+    use nodeless_lifecycle::registration_health::Described;
+    use nodeless_model::{NodeClaimSpec, NodeClaimStatus, Phase};
+    use nodeless_ports::Clock;
+    use nodeless_telemetry::Null;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+    struct Stopped;
+
+    #[async_trait]
+    impl Clock for Stopped {
+        fn now(&self) -> Timestamp {
+            Timestamp::UNIX_EPOCH
+        }
+
+        async fn sleep(&self, _duration: Duration) {}
+    }
+
+    /// A table that takes a moment for each call, so that concurrent writes conflict.
+    struct Slow {
+        encoded: String,
+        version: AtomicU64,
+        reads: AtomicU32,
+        conflicts: AtomicU32,
+    }
+
+    #[async_trait]
+    impl Records for Slow {
+        async fn records(&self, _kind: RecordKind) -> Result<Vec<StoredRecord>, PortError> {
+            Ok(Vec::new())
+        }
+
+        async fn record(&self, _kind: RecordKind, pool: &str) -> Result<Option<StoredRecord>, PortError> {
+            self.reads.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            let (version, encoded) = (self.version.load(Ordering::Relaxed), self.encoded.clone());
+            Ok(Some(StoredRecord { node_pool: pool.to_owned(), version, encoded, expires: None }))
+        }
+
+        async fn put_record(&self, _kind: RecordKind, record: &StoredRecord) -> Result<u64, PortError> {
+            tokio::task::yield_now().await;
+            let next = record.version + 1;
+            let order = Ordering::Relaxed;
+            if self.version.compare_exchange(record.version, next, order, order).is_err() {
+                self.conflicts.fetch_add(1, order);
+                return Err(PortError::new(ErrorKind::Conflict, "put record", "another process wrote first"));
+            }
+            Ok(next)
+        }
+    }
+
+    fn claim(number: u32) -> NodeClaim {
+        NodeClaim {
+            name: format!("default-{number}"),
+            uid: number.to_string(),
+            node_pool: "default".into(),
+            node_class: "default".into(),
+            created: Timestamp::UNIX_EPOCH,
+            version: 1,
+            spec: NodeClaimSpec::default(),
+            phase: Phase::Launched,
+            status: NodeClaimStatus::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn claims_that_join_together_do_not_write_over_each_other() {
+        let of = Described { node_pool_uid: "u".into(), node_pool: 1, node_class: 1 };
+        let encoded = encode("default", 1, &RegistrationHealth::unknown(of), Timestamp::UNIX_EPOCH).unwrap().encoded;
+        let table =
+            Slow { encoded, version: AtomicU64::new(1), reads: AtomicU32::default(), conflicts: AtomicU32::default() };
+        let context = Context { cluster_name: "test".into(), clock: Arc::new(Stopped), sink: Arc::new(Null) };
+        let (registrations, claims) = (Registrations::default(), (0..16).map(claim).collect::<Vec<_>>());
+        let notes = claims.iter().map(|claim| registrations.note(&table, &context, claim, Registration::Joined));
+        for noted in futures::future::join_all(notes).await {
+            noted.unwrap();
+        }
+        let counts = [&table.reads, &table.conflicts].map(|count| count.load(Ordering::Relaxed));
+        assert_eq!(counts, [1, 0], "one read, and no write that another one preceded");
+        assert_eq!(table.version.load(Ordering::Relaxed), 1 + 4, "the last four results count");
+    }
 }
