@@ -36,18 +36,7 @@ pub(crate) fn launched(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
     if let [node] = nodes.as_slice()
         && is_recognised(node)
     {
-        step.claim.phase = Phase::Registered;
-        step.claim.status.node_name = Some(node.name.clone());
-        // If a plan's snapshot does not contain the Node yet, the claim represents it.
-        for (resource, quantity) in node.allocatable.iter().filter(|(_, quantity)| !quantity.is_zero()) {
-            step.claim.status.allocatable.set(resource, quantity);
-        }
-        step.claim.status.last_pod_event.get_or_insert(now);
-        step.claim.set_condition(condition::REGISTERED, ConditionStatus::True, "Registered", "", now);
-        let missing = not_initialised_because(claim, node);
-        let (reason, message) = missing.unwrap_or_else(|| ("NodeNotReady", "Node not ready".to_owned()));
-        step.claim.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, reason, &message, now);
-        return step.again();
+        return register(step, node, now);
     }
     let since = claim.condition(condition::REGISTERED).map_or(claim.created, |present| present.last_transition_time);
     if elapsed(since, now) >= settings.registration_timeout {
@@ -70,7 +59,7 @@ pub(crate) fn launched(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
                 step.effects.push(Effect::MirrorClaim);
                 step.again()
             }
-            Seen::Known(Some(mirror)) => recognise(step, node, mirror).again(),
+            Seen::Known(Some(mirror)) => recognise(step, node, mirror, seen, settings).again(),
         },
         several => {
             let names: Vec<&str> = several.iter().map(|node| node.name.as_str()).collect();
@@ -95,8 +84,41 @@ fn is_recognised(node: &Node) -> bool {
         && node.finalizers.iter().any(|finalizer| finalizer == labels::TERMINATION_FINALIZER)
 }
 
-/// Registers a node: it gets the claim's labels, annotations and taints, the finalizer and the owner.
-fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim) -> Step {
+/// The claim of a recognised node. If the node is initialized too, the claim is written once for both.
+fn register(mut step: Step, node: &Node, now: Timestamp) -> Step {
+    let claim = &mut step.claim;
+    claim.phase = Phase::Registered;
+    claim.status.node_name = Some(node.name.clone());
+    // If a plan's snapshot does not contain the Node yet, the claim represents it.
+    for (resource, quantity) in node.allocatable.iter().filter(|(_, quantity)| !quantity.is_zero()) {
+        claim.status.allocatable.set(resource, quantity);
+    }
+    claim.status.last_pod_event.get_or_insert(now);
+    claim.set_condition(condition::REGISTERED, ConditionStatus::True, "Registered", "", now);
+    if node.is_initialized() {
+        return initialise(step, node, now);
+    }
+    let missing = not_initialised_because(claim, node);
+    let (reason, message) = missing.unwrap_or_else(|| ("NodeNotReady", "Node not ready".to_owned()));
+    claim.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, reason, &message, now);
+    step.again()
+}
+
+/// The claim of an initialized node.
+fn initialise(mut step: Step, node: &Node, now: Timestamp) -> Step {
+    step.claim.phase = Phase::Initialized;
+    step.claim.set_condition(condition::INITIALIZED, ConditionStatus::True, "Initialized", "", now);
+    set_consistent(&mut step.claim, node, now);
+    if !step.claim.spec.replaces.is_empty() {
+        // A command waits for it before it drains the nodes that this one replaces.
+        step.effects.push(Effect::WakePlanner);
+    }
+    step
+}
+
+/// Registers a node: it gets the claim's labels, annotations and taints, the finalizer and the owner. A node that lacks nothing else
+/// is initialized by the same patch, and its instance is tagged, so that the claim is written once for all three.
+fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim, seen: &Observation, settings: &Settings) -> Step {
     let unregistered = Taint::unregistered();
     if !node.is_registered() && !node.has_taint(&unregistered) {
         step.events.push(unregistered_taint_missing(node));
@@ -106,7 +128,7 @@ fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim) -> Step {
     desired.insert(labels::REGISTERED.to_owned(), "true".to_owned());
     let kubelet_sets_taints = node.has_label(labels::DO_NOT_SYNC_TAINTS, "true");
     let taints = claim.spec.taints.iter().chain(&claim.spec.startup_taints);
-    let patch = NodePatch {
+    let mut patch = NodePatch {
         labels: desired,
         annotations: claim.spec.annotations.clone(),
         add_taints: taints.filter(|taint| !kubelet_sets_taints && !node.has_taint(taint)).cloned().collect(),
@@ -115,7 +137,16 @@ fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim) -> Step {
         owner: Some((mirror.name.clone(), mirror.uid.clone())),
         ..NodePatch::default()
     };
+    let mut registered = node.clone();
+    patch.apply(&mut registered);
+    let lacks_nothing = not_initialised_because(claim, &registered).is_none();
+    if lacks_nothing {
+        patch.labels.insert(labels::INITIALIZED.to_owned(), "true".to_owned());
+    }
     step.effects.push(Effect::patch_node(node, patch));
+    if lacks_nothing {
+        tag_as(&mut step, Some(&node.name), seen, settings);
+    }
     step
 }
 
@@ -133,14 +164,7 @@ pub(crate) fn registered(claim: &NodeClaim, seen: &Observation, now: Timestamp) 
         return step.after(delay);
     };
     if node.is_initialized() {
-        step.claim.phase = Phase::Initialized;
-        step.claim.set_condition(condition::INITIALIZED, ConditionStatus::True, "Initialized", "", now);
-        set_consistent(&mut step.claim, node, now);
-        if !claim.spec.replaces.is_empty() {
-            // A command waits for it before it drains the nodes that this one replaces.
-            step.effects.push(Effect::WakePlanner);
-        }
-        return step;
+        return initialise(step, node, now);
     }
     if let Some((reason, message)) = not_initialised_because(claim, node) {
         step.claim.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, reason, &message, now);
@@ -217,8 +241,13 @@ pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation) -> Step {
 /// Tags the instance with its node and claim, once it has a node, and records that on the claim. A `Name` tag of the user is
 /// kept.
 pub(crate) fn tag(step: &mut Step, seen: &Observation, settings: &Settings) {
+    let node = step.claim.status.node_name.clone();
+    tag_as(step, node.as_deref(), seen, settings);
+}
+
+fn tag_as(step: &mut Step, node: Option<&str>, seen: &Observation, settings: &Settings) {
     let Some(Some(instance)) = seen.instance.known().filter(|_| seen.zonal_shift.is_none()) else { return };
-    let tags = missing_tags(&step.claim, instance, settings);
+    let tags = missing_tags(&step.claim, node, instance, settings);
     if !tags.is_empty() {
         step.effects.push(Effect::TagInstance { id: instance.id.clone(), tags });
     } else if step.claim.status.node_name.is_some() && step.claim.phase == Phase::Initialized {
@@ -238,15 +267,15 @@ fn note_tagged(step: &mut Step) {
     }
 }
 
-fn missing_tags(claim: &NodeClaim, instance: &Instance, settings: &Settings) -> StringMap {
+fn missing_tags(claim: &NodeClaim, node: Option<&str>, instance: &Instance, settings: &Settings) -> StringMap {
     let mut desired = StringMap::from([
         (labels::NODE_CLAIM_TAG.to_owned(), claim.name.clone()),
         (labels::CLUSTER_NAME_TAG.to_owned(), settings.cluster_name.clone()),
     ]);
-    if let Some(node) = &claim.status.node_name
+    if let Some(node) = node
         && !instance.tags.contains_key("Name")
     {
-        desired.insert("Name".to_owned(), node.clone());
+        desired.insert("Name".to_owned(), node.to_owned());
     }
     desired.retain(|key, value| instance.tags.get(key) != Some(value));
     desired

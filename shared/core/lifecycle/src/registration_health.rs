@@ -82,7 +82,7 @@ impl Registration {
     /// capacity or a deleted claim is no result.
     #[must_use]
     pub fn of(before: &NodeClaim, after: &NodeClaim) -> Option<Self> {
-        if before.phase == Phase::Launched && after.phase == Phase::Registered {
+        if before.phase == Phase::Launched && matches!(after.phase, Phase::Registered | Phase::Initialized) {
             return Some(Self::Joined);
         }
         if before.phase.is_leaving() {

@@ -63,7 +63,7 @@ pub fn step(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Se
     if next.claim != *claim && next.claim.phase != Phase::Gone && !next.effects.contains(&Effect::MirrorClaim) {
         next.effects.push(Effect::MirrorClaim);
     }
-    if matches!(claim.phase, Phase::Registered | Phase::Initialized) && !next.claim.phase.is_leaving() {
+    if matches!(next.claim.phase, Phase::Registered | Phase::Initialized) {
         reservation::relabel(&mut next, seen);
         // Last, because nothing waits for tags.
         registration::tag(&mut next, seen, settings);

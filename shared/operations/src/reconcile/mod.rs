@@ -216,17 +216,17 @@ impl Reconciler {
             let elapsed = Duration::try_from(self.context.now().duration_since(start)).unwrap_or(Duration::ZERO);
             elapsed.as_secs_f64() * 1000.0
         };
+        if before.phase < Phase::Registered && matches!(after.phase, Phase::Registered | Phase::Initialized) {
+            metrics.count(Metric::NodesRegistered, 1);
+            if let Some(instance) = &after.status.instance {
+                metrics.record(Metric::RegistrationLatencyMilliseconds, since(instance.launched));
+            }
+        }
         match after.phase {
             Phase::Launched => {
                 metrics.count(Metric::NodesLaunched, 1);
                 metrics.record_of(&after.node_pool, Metric::NodesLaunched, 1.0);
                 metrics.record(Metric::LaunchLatencyMilliseconds, since(after.created));
-            }
-            Phase::Registered => {
-                metrics.count(Metric::NodesRegistered, 1);
-                if let Some(instance) = &after.status.instance {
-                    metrics.record(Metric::RegistrationLatencyMilliseconds, since(instance.launched));
-                }
             }
             Phase::Initialized => metrics.count(Metric::NodesInitialized, 1),
             Phase::Gone if after.status.instance.is_some() => {

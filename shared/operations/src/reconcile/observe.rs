@@ -23,7 +23,8 @@ impl Reconciler {
         );
         let present = nodes.known().map_or(&[][..], Vec::as_slice);
         let (instance, pods) = futures::join!(
-            known(needs.instance, &mut observed.instance, self.instance(claim)),
+            // If the node of a launched claim has joined, the instance was read for the steps that follow at once.
+            known(needs.instance || observed.instance.is_some(), &mut observed.instance, self.instance(claim)),
             known(needs.pods && nodes.known().is_some(), &mut observed.pods, self.pods(present)),
         );
         let owners = self.owners(claim, pods.known().map_or(&[], Vec::as_slice)).await;

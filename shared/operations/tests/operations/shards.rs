@@ -129,7 +129,7 @@ async fn nodes_that_join_are_read_once_and_have_one_message() {
         assert_eq!((sent.as_slice(), harness.queue.waiting()), (&[0][..], 0), "one message");
         let done = harness.reconciler().run_shard(message(0)).await.unwrap();
         assert_eq!(done.len(), nodes);
-        assert!(done.iter().all(|one| one.phase >= Some(Phase::Registered)), "{done:?}");
+        assert!(done.iter().all(|one| one.phase == Some(Phase::Initialized)), "{done:?}");
         calls.push(harness.faults.take_calls());
         assert!(harness.queue.waiting() <= 1);
     }
@@ -141,7 +141,10 @@ async fn nodes_that_join_are_read_once_and_have_one_message() {
         shared
     };
     assert_eq!(once(&calls[0]), once(&calls[1]), "all but the writes of each claim is done once");
-    assert!(calls[1]["claims update"] <= 2 * 20, "{:?}", calls[1]);
+    // The nodes are ready when they join: one write of each kind for each. A NodeClaim object takes two, one of them of its status.
+    for operation in ["claims update", "cluster patch node", "cluster mirror claim", "cloud tag"] {
+        assert_eq!(calls[1][operation], 20, "{operation}: {:?}", calls[1]);
+    }
 }
 
 /// All claims of a cluster of empty nodes are deleted.

@@ -1,12 +1,14 @@
 //! The mirror, and the statuses of NodePools and EC2NodeClasses.
 
-use super::{World, node_class, node_pool};
+use super::{World, node, node_class, node_pool};
 use jiff::Timestamp;
 use nodeless_api::{EC2NodeClassStatus, NodePoolStatus};
+use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_fake_kubernetes::{DeleteOptions, PatchOptions, PatchType};
 use nodeless_model::claim::{ConditionStatus, condition};
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, labels};
-use nodeless_ports::{ClaimMirror as _, Configuration as _, ErrorKind};
+use nodeless_ports::cluster::{NodePatch, SoughtNode};
+use nodeless_ports::{ClaimMirror as _, Configuration as _, ErrorKind, NodesAndPods as _};
 use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};
 use serde_json::Value;
 
@@ -127,6 +129,45 @@ async fn a_new_claim_is_mirrored_without_being_read() {
     claims[1].status.node_name = Some("n3".into());
     cluster.mirror_claim(&claims[1]).await.unwrap();
     assert_eq!(world.server.get(&NODE_CLAIMS, "", "b").unwrap()["status"]["nodeName"], "n3");
+}
+
+#[tokio::test]
+async fn a_claim_whose_node_joins_ready_takes_five_writes() {
+    let world = World::installed().await;
+    world.create(&NODE_POOLS, node_pool("default"));
+    world.create(&NODES, node("n1"));
+    let cluster = world.cluster();
+    world.requests();
+    let mut claim = NodeClaim { phase: Phase::Launched, ..claim() };
+    claim.set_condition(condition::LAUNCHED, ConditionStatus::True, "Launched", "", Timestamp::UNIX_EPOCH);
+    cluster.mirror_claim(&claim).await.unwrap();
+    let sought = SoughtNode { provider_id: "aws:///us-east-1a/i-n1".into(), name: None, joining: true };
+    let found = cluster.nodes_of_all(&[sought]).await.unwrap().nodes.remove(0);
+    let joined = [labels::REGISTERED, labels::INITIALIZED].map(|key| (key.to_owned(), "true".to_owned()));
+    let patch = NodePatch {
+        labels: joined.into(),
+        add_finalizer: Some(labels::TERMINATION_FINALIZER.into()),
+        ..NodePatch::default()
+    };
+    cluster.patch_node("n1", &found.uid, &patch).await.unwrap();
+    claim.phase = Phase::Initialized;
+    claim.status.node_name = Some("n1".into());
+    for kind in [condition::REGISTERED, condition::INITIALIZED] {
+        claim.set_condition(kind, ConditionStatus::True, kind, "", Timestamp::UNIX_EPOCH);
+    }
+    claim.spec.annotations.insert(labels::TAGGED.into(), "true".into());
+    cluster.mirror_claim(&claim).await.unwrap();
+    let writes: Vec<String> = world.requests().into_iter().filter(|request| !request.starts_with("GET")).collect();
+    let claims = "/apis/karpenter.sh/v1/nodeclaims";
+    let expected = [
+        format!("POST {claims}"),
+        format!("PATCH {claims}/default-abcde/status"),
+        "PATCH /api/v1/nodes/n1".to_owned(),
+        format!("PATCH {claims}/default-abcde"),
+        format!("PATCH {claims}/default-abcde/status"),
+    ];
+    assert!(writes.iter().zip(&expected).all(|(write, path)| write.starts_with(path)), "{writes:?}");
+    assert_eq!(writes.len(), expected.len(), "{writes:?}");
 }
 
 #[tokio::test]

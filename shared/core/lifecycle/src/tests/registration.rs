@@ -31,8 +31,11 @@ fn a_node_is_recognised_before_its_claim_counts_as_registered() {
     assert_eq!(patch.add_finalizer.as_deref(), Some(labels::TERMINATION_FINALIZER));
     assert_eq!(patch.owner, Some(("default-bbbbb".into(), "mirror-uid".into())));
     assert!(next.events.is_empty());
+    assert!(!patch.labels.contains_key(labels::INITIALIZED), "it has a startup taint");
 
-    let next = step(&claim, &with_nodes(vec![ready_node()]), at(31), &settings());
+    let mut registered = ready_node();
+    registered.labels.remove(labels::INITIALIZED);
+    let next = step(&claim, &with_nodes(vec![registered]), at(31), &settings());
     assert_eq!(next.claim.phase, Phase::Registered);
     assert_eq!(next.claim.status.node_name.as_deref(), Some("node-1"));
     assert!(next.claim.has_condition(condition::REGISTERED));
@@ -40,6 +43,44 @@ fn a_node_is_recognised_before_its_claim_counts_as_registered() {
     let text = "Status condition transitioned, Type: Registered, Status: Unknown -> True, Reason: Registered";
     assert_eq!(reported, [("Registered", text)]);
     assert_eq!(next.events[0].object.kind, "NodeClaim");
+}
+
+#[test]
+fn a_node_that_is_ready_when_it_joins_takes_one_patch_and_one_write() {
+    // As it was written when it was launched.
+    let claim = step(&claim(Phase::Launched), &with_nodes(Vec::new()), at(29), &settings()).claim;
+    let (mut node, mut bare) = (joined(), instance("i-1", InstanceState::Running));
+    let seen = |node: &Node, bare: &Instance| Observation {
+        instance: Seen::Known(Some(bare.clone())),
+        ..with_nodes(vec![node.clone()])
+    };
+    let next = step(&claim, &seen(&node, &bare), at(30), &settings());
+    assert_eq!((&next.claim, next.requeue), (&claim, Some(Duration::ZERO)), "nothing is written yet");
+    let [Effect::PatchNode { patch, .. }, Effect::TagInstance { tags, .. }] = next.effects.as_slice() else {
+        panic!("{:?}", next.effects)
+    };
+    assert_eq!([&patch.labels[labels::REGISTERED], &patch.labels[labels::INITIALIZED]], ["true", "true"]);
+    assert_eq!(tags["Name"], "node-1");
+    patch.apply(&mut node);
+    bare.tags.extend(tags.clone());
+
+    let next = step(&claim, &seen(&node, &bare), at(30), &settings());
+    assert_eq!(
+        (next.claim.phase, next.requeue, &next.effects[..]),
+        (Phase::Initialized, None, &[Effect::MirrorClaim][..])
+    );
+    assert_eq!(next.claim.spec.annotations[labels::TAGGED], "true");
+    let reported: Vec<&str> = next.events.iter().map(|event| event.reason.as_str()).collect();
+    assert_eq!(reported, ["Registered", "Initialized", "Ready", "ConsistentStateFound"]);
+    let rest = step(&next.claim, &seen(&node, &bare), at(31), &settings());
+    assert_eq!(rest, crate::Step::stay(&next.claim));
+
+    // While EC2 throttles tags, the node joins all the same.
+    bare.tags.remove("Name");
+    let untagged = step(&claim, &seen(&node, &bare), at(30), &settings());
+    assert_eq!(untagged.claim.phase, Phase::Initialized);
+    assert!(!untagged.claim.spec.annotations.contains_key(labels::TAGGED));
+    assert!(matches!(untagged.effects.last(), Some(Effect::TagInstance { .. })));
 }
 
 #[test]

@@ -97,6 +97,8 @@ fn only_steps_that_join_or_give_up_are_counted() {
     let up = claim(Phase::Launched);
     let joined = NodeClaim { phase: Phase::Registered, ..up.clone() };
     assert_eq!(Registration::of(&up, &joined), Some(Registration::Joined));
+    let initialized = NodeClaim { phase: Phase::Initialized, ..up.clone() };
+    assert_eq!(Registration::of(&up, &initialized), Some(Registration::Joined), "both at one look");
     assert_eq!(Registration::of(&joined, &joined), None);
     // Adopted, or on to being initialised.
     assert_eq!(Registration::of(&joined, &NodeClaim { phase: Phase::Initialized, ..joined.clone() }), None);
