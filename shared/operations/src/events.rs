@@ -9,34 +9,50 @@ use nodeless_ports::{Cluster, PortError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-/// How many Events about NodeClaims may be published at once.
-const BURST: f64 = 50.0;
-/// How many more may be published each second.
-const PER_SECOND: f64 = 1.0;
+/// The limit on Events about NodeClaims: those of eight that join at once, with five conditions each.
+const OF_NODE_CLAIMS: Rate = Rate { burst: 40.0, per_second: 1.0 };
+
+/// How many Events may be published.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rate {
+    /// How many at once.
+    pub(crate) burst: f64,
+    /// How many more each second.
+    pub(crate) per_second: f64,
+}
+
+/// How much of a [`Rate`] is used.
+#[derive(Debug, Default)]
+pub(crate) struct Used {
+    count: f64,
+    since: Option<Timestamp>,
+}
+
+impl Used {
+    /// Whether another Event may be published now. If so, it counts.
+    pub(crate) fn take(&mut self, rate: Rate, now: Timestamp) -> bool {
+        let passed = self.since.map_or(0.0, |since| now.duration_since(since).as_secs_f64().max(0.0));
+        self.count = (self.count - passed * rate.per_second).max(0.0);
+        self.since = Some(now);
+        let allowed = self.count < rate.burst;
+        self.count += f64::from(u8::from(allowed));
+        allowed
+    }
+}
 
 /// Limits how many Events of the type Normal about NodeClaims a process publishes: when hundreds of nodes join at once, the
 /// conditions of their NodeClaims show the same. Other Events, and those of the type Warning, are always published.
 #[derive(Debug, Default)]
 pub struct EventRate {
-    /// How much of the limit is used, and since when.
-    used: Mutex<Option<(f64, Timestamp)>>,
+    used: Mutex<Used>,
 }
 
 impl EventRate {
     /// The events to publish now.
     pub(crate) fn limit(&self, events: impl Iterator<Item = ObjectEvent>, now: Timestamp) -> Vec<ObjectEvent> {
-        let mut state = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let (used, since) = state.unwrap_or((0.0, now));
-        let mut used = (used - now.duration_since(since).as_secs_f64().max(0.0) * PER_SECOND).max(0.0);
-        let published = events.filter(|event| {
-            let limited = event.event_type == EventType::Normal && event.object.kind == "NodeClaim";
-            let published = !limited || used < BURST;
-            used += f64::from(u8::from(limited && published));
-            published
-        });
-        let published = published.collect();
-        *state = Some((used, now));
-        published
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let limited = |event: &ObjectEvent| event.event_type == EventType::Normal && event.object.kind == "NodeClaim";
+        events.filter(|event| !limited(event) || used.take(OF_NODE_CLAIMS, now)).collect()
     }
 }
 
@@ -123,9 +139,9 @@ mod tests {
         let rate = EventRate::default();
         let publish =
             |kind: &str, count: usize, second| rate.limit(std::iter::repeat_n(event(kind), count), at(second)).len();
-        assert_eq!((publish("Normal", 30, 0), publish("Normal", 30, 0), publish("Normal", 30, 0)), (30, 20, 0));
+        assert_eq!((publish("Normal", 30, 0), publish("Normal", 30, 0), publish("Normal", 30, 0)), (30, 10, 0));
         assert_eq!(publish("Warning", 200, 0), 200);
-        assert_eq!((publish("Normal", 30, 10), publish("Normal", 90, 600)), (10, 50));
+        assert_eq!((publish("Normal", 30, 10), publish("Normal", 90, 600)), (10, 40));
         let of_node = |event: ObjectEvent| ObjectEvent { object: ObjectRef::node("a", ""), ..event };
         let nodes = std::iter::repeat_n(of_node(event("Normal")), 90);
         assert_eq!(rate.limit(nodes, at(600)).len(), 90, "Events about other objects are not limited");

@@ -67,6 +67,12 @@ impl ObjectEvent {
             && matches!(self.reason.as_str(), DISRUPTION_BLOCKED | UNCONSOLIDATABLE)
     }
 
+    /// Whether it reports where a pod is expected to be scheduled.
+    #[must_use]
+    pub fn is_a_nomination(&self) -> bool {
+        self.object.kind == "Pod" && self.reason == pods::NOMINATED
+    }
+
     /// Whether it reports how a pod's annotations or PodDisruptionBudgets affect disruption.
     #[must_use]
     pub fn is_about_disruption_of_a_pod(&self) -> bool {
@@ -111,6 +117,8 @@ mod tests {
         assert!(!disruption_failed(node.clone(), "x").is_about_a_kept_node());
         assert!(!failed_draining(node, "DisruptionBlocked").is_about_a_kept_node());
         let elapsed = do_not_disrupt_elapsed(pod.clone(), "x");
-        assert!(elapsed.is_about_disruption_of_a_pod() && !nominated(pod, "x").is_about_disruption_of_a_pod());
+        let nominated = nominated(pod, "x");
+        assert!(elapsed.is_about_disruption_of_a_pod() && !nominated.is_about_disruption_of_a_pod());
+        assert!(nominated.is_a_nomination() && !elapsed.is_a_nomination());
     }
 }

@@ -4,6 +4,8 @@ use super::{normal, warning};
 use crate::object::{ObjectEvent, ObjectRef};
 use jiff::Timestamp;
 
+/// The reason of the Events about where a pod is expected to be scheduled.
+pub(super) const NOMINATED: &str = "Nominated";
 const INVALID: &str = "InvalidDoNotDisruptAnnotation";
 const UNTIL: &str = "DoNotDisruptUntil";
 const ELAPSED: &str = "DoNotDisruptGracePeriodElapsed";
@@ -14,7 +16,7 @@ pub(super) const PROTECTION: [&str; 3] = [INVALID, UNTIL, ELAPSED];
 /// the target is part of it, so that a pod's next NodeClaim is published although the first one was a moment ago.
 #[must_use]
 pub fn nominated(pod: impl Into<ObjectRef>, target: &str) -> ObjectEvent {
-    normal(pod, "Nominated", format!("Pod should schedule on: {target}")).keyed([target])
+    normal(pod, NOMINATED, format!("Pod should schedule on: {target}")).keyed([target])
 }
 
 /// Why no node can be launched for a pod.
