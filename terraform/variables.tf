@@ -171,7 +171,7 @@ variable "extra_environment" {
 }
 
 variable "log_level" {
-  description = "Log level or tracing filter of the functions for messages other than their structured log lines, which are always written, such as warn,nodeless_operations=debug."
+  description = "Log level or tracing filter of the functions for messages other than their structured log lines, which are always written, such as warn,nodeless_operations=debug. Errors that the Kubernetes client logs for requests that are repeated or handled are shown only if it names kube_client."
   type        = string
   default     = "info"
 }
@@ -367,7 +367,7 @@ variable "cost_labels" {
 }
 
 variable "wake_enabled" {
-  description = "Serve a Function URL that the API server calls when a pod cannot be scheduled, so that planning starts within seconds, and when an EC2NodeClass is created, changed or deleted. If false, both wait up to a minute for the heartbeat."
+  description = "Serve a Function URL that the API server calls when a pod cannot be scheduled, so that planning starts within seconds, and when an EC2NodeClass is created, changed or deleted. If false, both wait up to a minute for the heartbeat. It must be false in regions without Function URLs, which docs/compatibility.md lists."
   type        = bool
   default     = true
 }

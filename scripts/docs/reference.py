@@ -401,7 +401,9 @@ def logs() -> str:
         "```",
         "",
         table(["event", "level", "written by", "fields", "meaning"], log_rows()),
-        "Lines of libraries have no `event`; the variable `log_level` of the module selects them. Metrics are lines with the field `_aws`.",
+        "Lines of libraries have no `event`; the variable `log_level` of the module selects them. The Kubernetes client logs every failed request",
+        "as an error, also one that is repeated or handled; these lines are shown only if `log_level` names it, such as `info,kube_client=debug`.",
+        "Metrics are lines with the field `_aws`.",
         "",
     )
 

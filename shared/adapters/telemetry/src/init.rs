@@ -28,17 +28,25 @@ pub fn init_for_people() -> Result<(), InitError> {
     Ok(())
 }
 
-/// The filter without `NODELESS_LOG`. The Kubernetes client logs every response from 500 on, and every interrupted connection, as
-/// an error; the caller gets the error and logs its effect.
-const DEFAULT: &str = "warn,kube_client::client::builder=off";
+/// The Kubernetes client logs every response from 500 on, and every interrupted connection, as an error; the caller gets the error
+/// and logs its effect.
+const QUIET: &str = "kube_client::client::builder=off";
 
 fn filter() -> Result<EnvFilter, InitError> {
-    let text = std::env::var("NODELESS_LOG").unwrap_or_else(|_| DEFAULT.to_owned());
-    Ok(EnvFilter::try_new(text)?)
+    let text = std::env::var("NODELESS_LOG").unwrap_or_else(|_| "warn".to_owned());
+    Ok(filter_of(&text)?)
+}
+
+/// The filter with [`QUIET`], unless it names the Kubernetes client itself.
+fn filter_of(text: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseError> {
+    // Without a directive, a filter shows errors; with another one it would show nothing else.
+    let filter = EnvFilter::try_new(if text.trim().is_empty() { "error" } else { text })?;
+    Ok(if text.contains("kube_client") { filter } else { filter.add_directive(QUIET.parse()?) })
 }
 
 /// Sets up the logs of libraries: as text on standard error if that is a terminal, otherwise as JSON on standard output.
-/// The environment variable `NODELESS_LOG` filters them; without it, warnings are shown.
+/// The environment variable `NODELESS_LOG` filters them; without it, warnings are shown. Errors of the Kubernetes client, which
+/// callers log, are shown if the filter names `kube_client`.
 ///
 /// # Errors
 /// When `NODELESS_LOG` is no filter, or when this was called before.
@@ -77,6 +85,25 @@ mod tests {
         }
     }
 
+    fn logged(filter: &str, work: impl FnOnce()) -> String {
+        let written = Written::default();
+        let writer = written.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_env_filter(filter_of(filter).unwrap())
+            .with_writer(move || writer.clone())
+            .finish();
+        tracing::subscriber::with_default(subscriber, work);
+        String::from_utf8(written.0.lock().unwrap().clone()).unwrap()
+    }
+
+    fn lines_of_libraries() {
+        tracing::error!(target: "kube_client::client::builder", "failed with status 503");
+        tracing::debug!(target: "kube_client::client::builder", "requesting");
+        tracing::warn!(target: "kube_client::client::tls", "failed to reload CA bundle");
+        tracing::info!(target: "hyper", "connected");
+        tracing::debug!(target: "hyper", "parsed");
+    }
+
     #[tokio::test]
     async fn lines_of_libraries_name_the_cluster() {
         let written = Written::default();
@@ -84,7 +111,7 @@ mod tests {
         let subscriber = tracing_subscriber::fmt()
             .json()
             .flatten_event(true)
-            .with_env_filter(EnvFilter::try_new(DEFAULT).unwrap())
+            .with_env_filter(filter_of("warn").unwrap())
             .with_writer(move || writer.clone())
             .finish();
         let _until_the_end = tracing::subscriber::set_default(subscriber);
@@ -94,19 +121,22 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_the_kubernetes_client_are_not_logged_by_default() {
-        let written = Written::default();
-        let writer = written.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .with_env_filter(EnvFilter::try_new(DEFAULT).unwrap())
-            .with_writer(move || writer.clone())
-            .finish();
-        tracing::subscriber::with_default(subscriber, || {
-            tracing::error!(target: "kube_client::client::builder", "failed with status 503");
-            tracing::warn!(target: "kube_client::client::tls", "failed to reload CA bundle");
-            tracing::info!(target: "hyper", "connected");
-        });
-        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+    fn errors_of_the_kubernetes_client_are_not_logged_at_any_level() {
+        let text = logged("warn", lines_of_libraries);
         assert!(text.contains("CA bundle") && !text.contains("503") && !text.contains("connected"), "{text}");
+        let text = logged("info", lines_of_libraries);
+        assert!(text.contains("CA bundle") && text.contains("connected") && !text.contains("503"), "{text}");
+        let text = logged("warn,hyper=debug", lines_of_libraries);
+        assert!(text.contains("CA bundle") && text.contains("parsed") && !text.contains("503"), "{text}");
+        let text = logged("", || tracing::error!(target: "hyper", "an empty filter shows errors"));
+        assert!(text.contains("an empty filter"), "{text}");
+    }
+
+    #[test]
+    fn a_filter_that_names_the_kubernetes_client_shows_its_errors() {
+        let text = logged("kube_client=debug", lines_of_libraries);
+        assert!(text.contains("503") && text.contains("requesting") && !text.contains("connected"), "{text}");
+        let text = logged("info,kube_client::client::builder=error", lines_of_libraries);
+        assert!(text.contains("503") && text.contains("connected") && !text.contains("requesting"), "{text}");
     }
 }
