@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// EC2 accepts at most 200 values in a filter, and at most 1,000 ids in a call; 200 satisfies both.
+/// EC2 accepts at most 200 values in the filters of a call, and at most 1,000 ids in a call; 200 satisfies both.
 const IDS_A_CALL: usize = 200;
 /// The tag with the day of the last use of a launch template; see [`Cloud::delete_unused_launch_templates`].
 const LAST_USED_TAG: &str = "nodeless.sh/last-used";

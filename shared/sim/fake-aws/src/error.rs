@@ -71,6 +71,14 @@ impl Ec2Error {
         Self::new("RequestLimitExceeded", "Request limit exceeded.").with_status(503)
     }
 
+    /// The same, as this service reports it.
+    pub fn throttled_by(service: &str) -> Self {
+        match service {
+            "ec2" => Self::throttled(),
+            _ => Self::new("ThrottlingException", "Rate exceeded"),
+        }
+    }
+
     /// A client token was used before with other parameters.
     pub fn token_mismatch() -> Self {
         Self::new(

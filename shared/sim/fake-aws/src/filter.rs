@@ -19,7 +19,7 @@ fn matches(pattern: &str, value: &str) -> bool {
     go(&pattern, &value)
 }
 
-/// Values of one filter. <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Filtering.html>
+/// Values of all filters of a call together, by the message of EC2's error.
 const MAX_VALUES: usize = 200;
 
 /// Whether a resource passes all filters. `attribute` returns the values of a filter's name, or nothing for an unsupported name.
@@ -63,7 +63,7 @@ pub(super) fn page<T>(
     entries: Vec<T>,
     limits: std::ops::RangeInclusive<u32>,
 ) -> Result<(Vec<T>, Option<String>), Ec2Error> {
-    if request.filters.iter().any(|filter| filter.values.len() > MAX_VALUES) {
+    if request.filters.iter().map(|filter| filter.values.len()).sum::<usize>() > MAX_VALUES {
         let message = format!("The maximum number of filter values specified on a single call is {MAX_VALUES}");
         return Err(Ec2Error::new("FilterLimitExceeded", message));
     }

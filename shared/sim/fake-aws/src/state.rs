@@ -94,7 +94,7 @@ impl Ec2 {
         let mut state = self.lock();
         let answer = match state.faults.next(api) {
             Some(error) => Err(error),
-            None if !state.has_token(service, api) => Err(Ec2Error::throttled()),
+            None if !state.has_token(service, api) => Err(Ec2Error::throttled_by(service)),
             None => run(&mut state),
         };
         let parameters = serde_json::to_value(parameters).map_or(Value::Null, without_empty);
@@ -332,7 +332,7 @@ fn without_empty(value: Value) -> Value {
 }
 
 impl State {
-    fn has_token(&mut self, service: &str, api: &str) -> bool {
+    fn has_token(&mut self, service: &'static str, api: &str) -> bool {
         self.buckets.take(service, api, self.now)
     }
 

@@ -1,8 +1,8 @@
-//! Request throttling: the token buckets that EC2 has for an account and a region.
+//! Request throttling: the token buckets that EC2 and the Price List have for an account and a region.
 //!
 //! Each action has a bucket of requests. RunInstances and TerminateInstances also have a bucket of instances, from which a fleet
 //! draws too. Sizes are those of <https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html> as far as `docs/aws.md`
-//! confirms them.
+//! confirms them, and of <https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-pelong.html>.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ struct Bucket {
 /// The buckets of an account, initially full.
 #[derive(Debug, Default)]
 pub(super) struct Buckets {
-    by_action: BTreeMap<String, Bucket>,
+    by_action: BTreeMap<(&'static str, String), Bucket>,
     /// Instances that may be launched.
     launches: Option<Bucket>,
     /// Instances that may be terminated.
@@ -56,12 +56,13 @@ impl Bucket {
 }
 
 impl Buckets {
-    /// Whether EC2 accepts one more call of an action now. A rejected call takes no token.
-    pub(super) fn take(&mut self, service: &str, action: &str, now: Timestamp) -> bool {
+    /// Whether a service accepts one more call of an action now. A rejected call takes no token.
+    pub(super) fn take(&mut self, service: &'static str, action: &str, now: Timestamp) -> bool {
         let Some(rate) = rate(service, action) else { return true };
-        let mut bucket = Bucket::refilled(self.by_action.get(action).copied(), rate, now);
+        let action = (service, action.to_owned());
+        let mut bucket = Bucket::refilled(self.by_action.get(&action).copied(), rate, now);
         let accepted = bucket.take(1.0);
-        self.by_action.insert(action.to_owned(), bucket);
+        self.by_action.insert(action, bucket);
         accepted
     }
 
@@ -89,6 +90,7 @@ impl Buckets {
 /// `None` for services whose limits are not simulated.
 fn rate(service: &str, action: &str) -> Option<Rate> {
     let (tokens, per_second) = match action {
+        _ if service == "pricing" => (10.0, 5.0),
         _ if service != "ec2" => return None,
         "RunInstances" => (5.0, 2.0),
         "CreateTags" => (100.0, 10.0),

@@ -16,6 +16,7 @@ use crate::ClusterDetails;
 use crate::log_lines::{OnDemandPricesUnread, PlacementGroupsUnread, ReservationsUnread, SpotPricesUnread};
 use async_trait::async_trait;
 use aws_config::SdkConfig;
+use aws_config::retry::RetryConfig;
 use aws_sdk_pricing::config::Region;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
@@ -27,6 +28,9 @@ use prices::OnDemandPrices;
 use std::sync::Arc;
 use version::Version;
 
+/// How often a call to the Price List is attempted. Reading the prices of a region takes more calls than the Price List answers at
+/// once (10, and five more each second), and other programs of the account use it as well.
+const PRICE_LIST_ATTEMPTS: u32 = 6;
 /// How long types, offerings and spot prices are used before they are read again. Reading them takes about forty calls.
 const REFRESH: SignedDuration = SignedDuration::from_hours(1);
 
@@ -56,8 +60,10 @@ impl RegionReader {
             PortError::new(ErrorKind::Invalid, "AWS configuration", "no region is configured; set AWS_REGION")
         })?;
         let prices = prices::price_list_region(&region).filter(|_| !isolated).map(|list| {
-            let config = aws_sdk_pricing::config::Builder::from(config).region(Region::new(list)).build();
-            aws_sdk_pricing::Client::from_conf(config)
+            let retries = config.retry_config().cloned().unwrap_or_else(RetryConfig::standard);
+            let retries = retries.with_max_attempts(PRICE_LIST_ATTEMPTS);
+            let config = aws_sdk_pricing::config::Builder::from(config).region(Region::new(list)).retry_config(retries);
+            aws_sdk_pricing::Client::from_conf(config.build())
         });
         Ok(Self { region, ec2: aws_sdk_ec2::Client::new(config), prices, context })
     }

@@ -14,6 +14,7 @@ async fn the_catalog_contains_what_ec2_and_the_price_list_return() {
     // The simulated account sells the embedded facts at synthetic spot prices, so the catalog of those is what is expected.
     let facts = facts();
     let world = World::selling(&facts).await;
+    world.calls_take(200);
     let catalog = world.source().catalog(None).await.unwrap();
     let expected = Catalog::synthetic(0, &facts);
     assert_eq!((&catalog.region, &catalog.zones), (&expected.region, &expected.zones));
@@ -30,6 +31,23 @@ async fn the_catalog_contains_what_ec2_and_the_price_list_return() {
     assert_eq!(catalog.on_demand_price_source, OnDemandPriceSource::PriceList);
     assert_eq!(catalog.spot_price_source, SpotPriceSource::History);
     assert!(catalog.read.is_some() && catalog.on_demand_prices_read.is_some());
+}
+
+#[tokio::test]
+async fn a_price_list_that_throttles_is_read_to_the_end() {
+    let world = World::selling(&facts()).await;
+    world.calls_take(40);
+    let catalog = world.source().catalog(None).await.unwrap();
+    assert_eq!(catalog.on_demand_price_source, OnDemandPriceSource::PriceList);
+    let throttled = |call: &nodeless_fake_aws::Call| call.error.as_deref() == Some("ThrottlingException");
+    assert!(world.ec2.calls().iter().any(throttled), "more calls than the bucket has tokens");
+
+    // Another program uses it up, for as long as it is asked.
+    world.calls_take(0);
+    let aged = Catalog { on_demand_prices_read: hours_ago(12), ..catalog.clone() };
+    let read = world.source().catalog(Some(&aged)).await.unwrap();
+    assert_eq!((read.on_demand_price_source, &read.types), (OnDemandPriceSource::PriceList, &catalog.types));
+    assert_eq!(read.on_demand_prices_read, aged.on_demand_prices_read, "the next refresh tries again");
 }
 
 #[tokio::test]

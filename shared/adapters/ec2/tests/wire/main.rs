@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod catalog;
+mod isolated;
 mod launch;
 mod moto;
 #[cfg(feature = "quotas")]

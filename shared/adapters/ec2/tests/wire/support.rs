@@ -8,7 +8,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use nodeless_api::{EC2NodeClass, test_support};
 use nodeless_catalog::Facts;
 use nodeless_ec2::{AwsCatalogSource, ClusterDetails, Ec2Cloud, NodeProfile};
@@ -21,7 +21,7 @@ use nodeless_telemetry::{Captured, Context, Null, Sink, SystemClock};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 pub(crate) const CLUSTER: &str = "prod";
@@ -39,7 +39,7 @@ pub(crate) struct World {
     pub(crate) ec2: Ec2,
     pub(crate) config: SdkConfig,
     lines: Arc<Captured>,
-    filters_fail: Arc<AtomicBool>,
+    service: Service,
 }
 
 /// The wall clock, as the simulated account has it, and a log.
@@ -51,12 +51,26 @@ pub(crate) fn context() -> Context {
     logging_to(Arc::new(Null))
 }
 
-/// Refuses DescribeInstances without ids, where that is asked for.
-async fn without_filters(State(fail): State<Arc<AtomicBool>>, request: Request, next: Next) -> Response {
+/// What a test changes about the service.
+#[derive(Clone)]
+struct Service {
+    ec2: Ec2,
+    filters_fail: Arc<AtomicBool>,
+    /// Milliseconds of the account's time that a call takes.
+    call_takes: Arc<AtomicI64>,
+}
+
+/// Lets time pass, and refuses DescribeInstances without ids, where that is asked for.
+async fn as_asked_for(State(service): State<Service>, request: Request, next: Next) -> Response {
+    let now = service.ec2.now() + SignedDuration::from_millis(service.call_takes.load(Ordering::Relaxed));
+    service.ec2.advance_to(now);
     let (parts, body) = request.into_parts();
     let Ok(body) = axum::body::to_bytes(body, 1 << 20).await else { return StatusCode::BAD_REQUEST.into_response() };
     let text = String::from_utf8_lossy(&body);
-    if fail.load(Ordering::Relaxed) && text.contains("Action=DescribeInstances&") && !text.contains("InstanceId.1=") {
+    if service.filters_fail.load(Ordering::Relaxed)
+        && text.contains("Action=DescribeInstances&")
+        && !text.contains("InstanceId.1=")
+    {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
     next.run(Request::from_parts(parts, Body::from(body))).await
@@ -97,16 +111,20 @@ impl World {
         let ec2 = Ec2::new(account, now);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let filters_fail = Arc::new(AtomicBool::new(false));
-        let router = aws_router(ec2.clone())
-            .layer(axum::middleware::from_fn_with_state(Arc::clone(&filters_fail), without_filters));
+        let service = Service { ec2: ec2.clone(), filters_fail: Arc::default(), call_takes: Arc::default() };
+        let router = aws_router(ec2.clone()).layer(axum::middleware::from_fn_with_state(service.clone(), as_asked_for));
         tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { config: config(&url).await, ec2, lines: Arc::default(), filters_fail }
+        Self { config: config(&url).await, ec2, lines: Arc::default(), service }
     }
 
     /// Has DescribeInstances answer calls with ids alone, as EC2 does while a zone is impaired.
     pub(crate) fn impair_a_zone(&self) {
-        self.filters_fail.store(true, Ordering::Relaxed);
+        self.service.filters_fail.store(true, Ordering::Relaxed);
+    }
+
+    /// Has the account's time advance with each call. Without it, no token of a bucket is refilled.
+    pub(crate) fn calls_take(&self, milliseconds: i64) {
+        self.service.call_takes.store(milliseconds, Ordering::Relaxed);
     }
 
     /// A cloud that remembers nothing, as after a cold start.
@@ -124,8 +142,17 @@ impl World {
     }
 
     pub(crate) fn source(&self) -> AwsCatalogSource {
+        self.source_in(false)
+    }
+
+    /// The source of functions in an isolated VPC.
+    pub(crate) fn isolated_source(&self) -> AwsCatalogSource {
+        self.source_in(true)
+    }
+
+    fn source_in(&self, isolated: bool) -> AwsCatalogSource {
         let made = NodeProfile { role: format!("{CLUSTER}-node"), name: format!("{CLUSTER}-node") };
-        AwsCatalogSource::new(&self.config, details(), Some(made), false, self.context()).unwrap()
+        AwsCatalogSource::new(&self.config, details(), Some(made), isolated, self.context()).unwrap()
     }
 
     /// The class of these fields, resolved.

@@ -1,6 +1,7 @@
 use jiff::SignedDuration;
 
 use super::super::requests::{Describe, Filter, RunInstances, TerminateInstances};
+use super::super::services::pricing;
 use super::super::{Ec2Error, Ec2Event, InstanceState, LaunchFault, OfferingPattern};
 use super::*;
 
@@ -122,6 +123,19 @@ fn each_action_has_a_bucket_that_refills() {
 }
 
 #[test]
+fn the_price_list_has_a_bucket_of_its_own() {
+    let ec2 = ec2();
+    let parameters = serde_json::json!({ "ServiceCode": "AmazonEC2" });
+    let read = || pricing::call(&ec2, "GetProducts", &parameters);
+    let read_at_once = || (0..20).take_while(|_| read().is_ok()).count();
+    assert_eq!(read_at_once(), 10);
+    let error = read().unwrap_err();
+    assert_eq!((error.code.as_str(), error.status), ("ThrottlingException", 400));
+    ec2.advance_to(start() + SignedDuration::from_secs(1));
+    assert_eq!(read_at_once(), 5);
+}
+
+#[test]
 fn a_fleet_draws_from_the_bucket_of_launched_instances() {
     let ec2 = ec2();
     let launched = |target: u32| {
@@ -172,14 +186,18 @@ fn run_instances_and_terminate_instances_count_instances() {
 }
 
 #[test]
-fn a_filter_has_at_most_200_values() {
+fn the_filters_of_a_call_have_at_most_200_values() {
     let ec2 = ec2();
-    let by = |count: usize| {
-        let values = (0..count).map(|index| format!("i-{index}"));
-        ec2.describe_instances(&Describe { filters: vec![Filter::new("instance-id", values)], ..Describe::default() })
+    let by = |ids: usize, states: &[&str]| {
+        let ids = Filter::new("instance-id", (0..ids).map(|index| format!("i-{index}")));
+        let states = Filter::new("instance-state-name", states.iter().map(ToString::to_string));
+        let filters = [ids, states].into_iter().filter(|filter| !filter.values.is_empty()).collect();
+        ec2.describe_instances(&Describe { filters, ..Describe::default() })
     };
-    assert!(by(200).unwrap().0.is_empty());
-    assert_eq!(by(201).unwrap_err().code, "FilterLimitExceeded");
+    assert!(by(200, &[]).unwrap().0.is_empty());
+    assert_eq!(by(201, &[]).unwrap_err().code, "FilterLimitExceeded");
+    assert!(by(199, &["running"]).unwrap().0.is_empty());
+    assert_eq!(by(199, &["pending", "running"]).unwrap_err().code, "FilterLimitExceeded");
 }
 
 #[test]
