@@ -197,6 +197,7 @@ run "karpenters_settings" {
     isolated_vpc               = true
     disable_dry_run            = true
     min_values_policy          = "BestEffort"
+    preference_policy          = "Ignore"
     feature_gates              = { node_repair = true, static_capacity = true }
   }
 
@@ -205,6 +206,7 @@ run "karpenters_settings" {
       aws_lambda_function.function["planner"].environment[0].variables.NODELESS_BATCH_IDLE_DURATION == "500ms" &&
       aws_lambda_function.function["planner"].environment[0].variables.NODELESS_BATCH_MAX_DURATION == "20s" &&
       aws_lambda_function.function["planner"].environment[0].variables.NODELESS_FEATURE_GATES == "NodeRepair=true,SpotToSpotConsolidation=false" &&
+      aws_lambda_function.function["planner"].environment[0].variables.NODELESS_PREFERENCE_POLICY == "Ignore" &&
       aws_lambda_function.function["catalog"].environment[0].variables.NODELESS_RESERVED_ENIS == "1" &&
       aws_lambda_function.function["catalog"].environment[0].variables.NODELESS_VM_MEMORY_OVERHEAD_PERCENT == "0.1" &&
       aws_lambda_function.function["catalog"].environment[0].variables.NODELESS_ISOLATED_VPC == "true"

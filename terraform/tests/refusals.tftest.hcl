@@ -120,6 +120,22 @@ run "half_a_network_interface" {
   expect_failures = [var.reserved_enis]
 }
 
+run "preference_policy" {
+  command = plan
+  variables {
+    preference_policy = "ignore"
+  }
+  expect_failures = [var.preference_policy]
+}
+
+run "min_values_policy" {
+  command = plan
+  variables {
+    min_values_policy = "Best-Effort"
+  }
+  expect_failures = [var.min_values_policy]
+}
+
 run "memory_in_per_cent" {
   command = plan
   variables {
