@@ -13,13 +13,14 @@ BY_REASON: dict[str, tuple[str, ...]] = {
         "ec2-describe-in-zone-outage", "ec2-dry-run-capacity", "events-capacity-reservation", "events-health", "events-rebalance", "sqs-standard-twice",
     ),
     "it throttles every other client of the account and region": (
-        "ec2-throttle-answer-lost", "ec2-throttle-code", "ec2-throttle-launches", "ec2-throttle-tags", "ec2-throttle-terminations",
+        "ec2-throttle-answer-lost", "ec2-throttle-code", "ec2-throttle-launches", "ec2-throttle-tags", "ec2-throttle-terminations", "eks-throttle",
+        "iam-throttle", "ssm-throttle",
     ),
     "it takes hundreds of capacity pools, of which a small fleet shows nothing": ("ec2-fleet-configs-50", "ec2-fleet-overrides", "ec2-fleet-priority"),
     "it takes minutes in which an instance is paid for": ("ec2-fleet-token-lifetime",),
     "it takes an instance that is protected, or has several interfaces, which may stay behind": ("ec2-template-public-address", "ec2-terminate-protected"),
-    "it takes a cluster of another kind, or in another zone, than the one of the example": (
-        "arc-events", "arc-zonal-shift", "eks-egress-isolated", "eks-egress-mode", "eks-zones", "pricing-regions",
+    "it takes a cluster of another kind, or in another zone or region, than the one of the example": (
+        "arc-events", "arc-zonal-shift", "eks-egress-isolated", "eks-egress-mode", "eks-zones", "lambda-url-regions", "pricing-regions",
     ),
     "it takes thousands of reads or writes of the table a second, or two at the same moment": (
         "ddb-cancellation-throttled", "ddb-conflict", "ddb-in-progress", "ddb-partition-code", "ddb-partition-split", "ddb-partition-units", "ddb-query-isolation",

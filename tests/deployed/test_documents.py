@@ -25,6 +25,11 @@ CLUSTER = "nodeless"
 EXAMPLE = "terraform/examples/complete"
 README, MODULE, EXAMPLES, MOVING = "README.md", "terraform/README.md", f"{EXAMPLE}/README.md", "docs/moving.md"
 PLAN, DISRUPTION = "docs/plan.md", "docs/disruption.md"
+# The definitions that the installer applies. Cluster Autoscaler uses the last one, too.
+SHARED_DEFINITION = "capacitybuffers.autoscaling.x-k8s.io"
+INSTALLED = (
+    "nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "nodeoverlays.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws", SHARED_DEFINITION,
+)  # fmt: skip
 # Which test runs the blocks under a heading. A block that is not here fails test_every_block_is_run.
 RUN_BY = {
     (README, "Try it: two commands"): "test_try_it",
@@ -284,15 +289,19 @@ def test_move_back_and_remove_by_hand(deployed_here: Ministack, world: World, re
     wait_for("the claims to be adopted", lambda: len(records(deployed_here)) == len(before), 180, every=1)
     assert {i["InstanceId"] for i in world.instances()} == set(before), "no node was replaced"
 
-    by_hand, destroy, definitions = under(MOVING, "Remove everything")
+    by_hand, destroy, definitions, buffers = under(MOVING, "Remove everything")
     reader.run(by_hand, "root")
     wait_for("all instances to be gone", lambda: not world.instances(), 120)
     reader.run(destroy, "root")
+    defined = definitions_of(world)
     reader.run(definitions, "root")
-    left = {c["metadata"]["name"] for c in world.items("customresourcedefinitions")}
-    # A local cluster refuses objects of Karpenter's earlier APIs with definitions of its own.
-    earlier = {"provisioners.karpenter.sh", "awsnodetemplates.karpenter.k8s.aws"}
-    assert not [name for name in left - earlier if "karpenter" in name]
+    assert defined - definitions_of(world) == set(INSTALLED) - {SHARED_DEFINITION}
+    reader.run(buffers, "root")
+    assert defined - definitions_of(world) == set(INSTALLED)
+
+
+def definitions_of(world: World) -> set[str]:
+    return {definition["metadata"]["name"] for definition in world.items("customresourcedefinitions")}
 
 
 def records(ministack: Ministack) -> list[dict]:
