@@ -1,5 +1,6 @@
 //! The errors of the commands.
 
+use crate::table::Origin;
 use jiff::Timestamp;
 #[cfg(feature = "kubernetes")]
 use nodeless_kubernetes::install::InstallError;
@@ -37,6 +38,26 @@ pub(crate) enum CliError {
         /// What is wrong.
         why: String,
     },
+    /// An item of the claims table is of another kind than the command reads.
+    #[error("{origin}: item {item}: {why}; leave it out of the output of `aws dynamodb query`")]
+    OtherItem {
+        /// The file or the table.
+        origin: Origin,
+        /// Its sort key.
+        item: String,
+        /// What is expected.
+        why: String,
+    },
+    /// An item of the claims table does not have the form that this version writes.
+    #[error("{origin}: item {item}: {why}; another version of nodeless may have written it: use that version")]
+    Record {
+        /// The file or the table.
+        origin: Origin,
+        /// Its sort key.
+        item: String,
+        /// What cannot be read.
+        why: String,
+    },
     /// A file is not a snapshot of a plan.
     #[error("{path}: {source}")]
     Snapshot {
@@ -70,9 +91,7 @@ pub(crate) enum CliError {
     Print(#[source] std::io::Error),
     /// The claims table could not be read.
     #[cfg(feature = "aws")]
-    #[error(
-        "the table {table} cannot be read: {error}; check the region and the credentials of the environment, the right dynamodb:Query, and the name of the table (--table; Terraform's output table_name)"
-    )]
+    #[error("the table {table} cannot be read: {error}")]
     Table {
         /// Its name.
         table: String,
@@ -177,7 +196,8 @@ pub(crate) enum CliError {
     },
     /// A port could not be bound.
     #[error(
-        "{flag} {port}: 127.0.0.1:{port} cannot be bound: {source}; choose another port, or leave {flag} out for a free one"
+        "{flag} {port}: 127.0.0.1:{port} cannot be bound: {source}; choose another port, or {} for a free one",
+        without_port(flag)
     )]
     Listen {
         /// The flag that names the port.
@@ -286,22 +306,111 @@ pub(crate) enum CliError {
     Port(#[from] PortError),
 }
 
+/// How a flag that names a port is given for any free port.
+fn without_port(flag: &str) -> String {
+    // Without `--web`, there is no view at all.
+    if flag == "--web" { format!("give {flag} without a number") } else { format!("leave {flag} out") }
+}
+
 impl CliError {
     /// What to do next, for errors of adapters, whose messages do not report it because functions use them too.
     pub(crate) fn advice(&self) -> Option<&'static str> {
-        let error = match self {
-            Self::Port(error) => error,
+        match self {
+            Self::Port(error) if error.operation.starts_with(KUBERNETES) => kubernetes_advice(error.kind, LIST),
+            Self::Port(error) => aws_advice(error.kind),
+            #[cfg(feature = "aws")]
+            Self::Table { error, .. } => table_advice(error.kind),
             #[cfg(feature = "kubernetes")]
-            Self::Install(InstallError::Api(error)) => error,
-            _ => return None,
-        };
-        match error.kind {
-            ErrorKind::Unavailable => Some(
-                "check with `kubectl cluster-info` that this kubeconfig and context reach the cluster from this machine; a private endpoint is reachable only from its VPC or through a VPN",
-            ),
-            ErrorKind::Denied => Some("use a kubeconfig whose user is bound to cluster-admin"),
-            ErrorKind::Throttled => Some("try again in a minute"),
-            ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Invalid => None,
+            Self::Install(InstallError::Api(error)) => kubernetes_advice(error.kind, INSTALL),
+            _ => None,
         }
+    }
+}
+
+/// The beginning of the operations of the Kubernetes API. All others are those of AWS.
+const KUBERNETES: &str = "Kubernetes ";
+/// What to do if a command that only reads is denied.
+const LIST: &str = "use a kubeconfig whose user may get, list and watch this kind in all namespaces; check it with `kubectl auth can-i list KIND -A`";
+/// What to do if the installation is denied.
+#[cfg(feature = "kubernetes")]
+const INSTALL: &str = "use a kubeconfig whose user is bound to cluster-admin";
+
+fn kubernetes_advice(kind: ErrorKind, denied: &'static str) -> Option<&'static str> {
+    match kind {
+        ErrorKind::Unavailable => Some(
+            "check with `kubectl cluster-info` that this kubeconfig and context reach the cluster from this machine; a private endpoint is reachable only from its VPC or through a VPN",
+        ),
+        ErrorKind::Denied => Some(denied),
+        ErrorKind::Throttled => Some("try again in a minute"),
+        ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Invalid => None,
+    }
+}
+
+#[cfg(feature = "aws")]
+fn table_advice(kind: ErrorKind) -> Option<&'static str> {
+    match kind {
+        // An item was read, and this version does not know its form.
+        ErrorKind::Invalid | ErrorKind::Conflict => None,
+        ErrorKind::Throttled => Some("try again in a minute"),
+        ErrorKind::Unavailable | ErrorKind::Denied | ErrorKind::NotFound => Some(
+            "check the region and the credentials of the environment, the right dynamodb:Query, and the name of the table (--table; Terraform's output table_name)",
+        ),
+    }
+}
+
+fn aws_advice(kind: ErrorKind) -> Option<&'static str> {
+    match kind {
+        ErrorKind::Unavailable => Some(
+            "check with `aws sts get-caller-identity` that the credentials and the region of the environment are set and AWS is reachable from this machine",
+        ),
+        ErrorKind::Denied => Some(
+            "check with `aws sts get-caller-identity` whose credentials the environment has; their policies must allow this action",
+        ),
+        ErrorKind::Throttled => Some("try again in a minute"),
+        ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Invalid => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(operation: &str, kind: ErrorKind) -> PortError {
+        PortError::new(kind, operation, "no")
+    }
+
+    #[test]
+    fn advice_is_about_the_service_and_the_command() {
+        let advice = |operation: &str, kind| CliError::from(port(operation, kind)).advice().unwrap_or_default();
+        assert!(advice("Kubernetes list Pod", ErrorKind::Unavailable).contains("kubectl cluster-info"));
+        let denied = advice("Kubernetes list Pod", ErrorKind::Denied);
+        assert!(denied.contains("get, list and watch") && !denied.contains("cluster-admin"), "{denied}");
+        for kind in [ErrorKind::Unavailable, ErrorKind::Denied] {
+            let advice = advice("EC2 DescribeInstanceTypes", kind);
+            assert!(advice.contains("aws sts get-caller-identity") && !advice.contains("kube"), "{advice}");
+        }
+        assert_eq!(advice("EC2 DescribeInstanceTypes", ErrorKind::Invalid), "");
+    }
+
+    #[cfg(feature = "kubernetes")]
+    #[test]
+    fn an_installation_needs_cluster_admin() {
+        let error = CliError::from(InstallError::Api(port("Kubernetes create ClusterRole", ErrorKind::Denied)));
+        assert!(error.advice().unwrap().contains("cluster-admin"));
+    }
+
+    #[cfg(feature = "aws")]
+    #[test]
+    fn a_table_with_an_unknown_item_needs_no_other_credentials() {
+        let of = |kind| CliError::Table { table: "t".to_owned(), error: port("DynamoDB Query", kind) }.advice();
+        assert_eq!(of(ErrorKind::Invalid), None);
+        assert!(of(ErrorKind::Denied).unwrap().contains("dynamodb:Query"));
+    }
+
+    #[test]
+    fn a_free_port_is_named_as_its_flag_allows() {
+        let of = |flag| CliError::Listen { flag, port: 80, source: std::io::ErrorKind::AddrInUse.into() }.to_string();
+        assert!(of("--port").ends_with("choose another port, or leave --port out for a free one"));
+        assert!(of("--web").ends_with("choose another port, or give --web without a number for a free one"));
     }
 }

@@ -52,6 +52,18 @@ pub(crate) fn text(text: &str) -> Result<Reader, CliError> {
     }
 }
 
+/// The same for text with commands, which are the indented lines. They are not wrapped: a terminal breaks them so that they can still be
+/// copied as a whole.
+///
+/// # Errors
+/// As for [`print()`].
+pub(crate) fn text_with_commands(text: &str) -> Result<Reader, CliError> {
+    match columns(&Term::stdout()) {
+        Some(columns) => print(wrapped_around_commands(text, columns)),
+        None => print(text),
+    }
+}
+
 /// The columns of a terminal; `None` for a file or a pipe.
 fn columns(term: &Term) -> Option<usize> {
     let (_, columns) = term.is_term().then(|| term.size_checked()).flatten()?;
@@ -71,6 +83,11 @@ fn wrapped(text: &str, columns: usize) -> String {
         None => wrapped_line(line, columns),
     });
     wrapped.collect()
+}
+
+fn wrapped_around_commands(text: &str, columns: usize) -> String {
+    let lines = text.split_inclusive('\n');
+    lines.map(|line| if line.starts_with("  ") { line.to_owned() } else { wrapped(line, columns) }).collect()
 }
 
 fn wrapped_line(line: &str, columns: usize) -> String {
@@ -139,6 +156,12 @@ mod tests {
             wrapped(text, 26),
             "    why       no cheaper\n              type fits\n    or  a, b, c, d, e, f,\n        g, h, i"
         );
+    }
+
+    #[test]
+    fn commands_are_not_wrapped() {
+        let text = "one two three four\n\n  kubectl get nodes,pods --watch\n";
+        assert_eq!(wrapped_around_commands(text, 10), "one two\n  three\n  four\n\n  kubectl get nodes,pods --watch\n");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use nodeless_ports::StoredRecord;
 use nodeless_ports::decisions::Decision;
 use serde_json::Value;
+use std::fmt::{Display, Formatter};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,27 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Item {
     pub(crate) key: String,
     attributes: Value,
-    path: PathBuf,
+    origin: Origin,
+}
+
+/// Where an item was read.
+#[derive(Clone, Debug)]
+pub(crate) enum Origin {
+    /// In the output of `aws dynamodb query`.
+    File(PathBuf),
+    /// In a table.
+    #[cfg(feature = "aws")]
+    Table(String),
+}
+
+impl Display for Origin {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "{}", path.display()),
+            #[cfg(feature = "aws")]
+            Self::Table(name) => write!(f, "table {name}"),
+        }
+    }
 }
 
 /// Reads the output of `aws dynamodb query --output json` from files or standard input (`-`).
@@ -41,7 +62,7 @@ pub(crate) fn parse(text: &str, path: &Path) -> Result<Vec<Item>, CliError> {
         for attributes in found {
             let key = attributes["sk"]["S"].as_str();
             let key = key.ok_or_else(|| damaged("an item has no attribute sk".to_owned()))?.to_owned();
-            items.push(Item { key, attributes, path: path.to_owned() });
+            items.push(Item { key, attributes, origin: Origin::File(path.to_owned()) });
         }
     }
     Ok(items)
@@ -62,7 +83,7 @@ impl Item {
     pub(crate) fn of_decision(decision: &Decision, table: &str) -> Result<Self, CliError> {
         let record = serde_json::to_string(decision).map_err(CliError::Json)?;
         let attributes = serde_json::json!({ "record": { "S": record } });
-        Ok(Self { key: format!("decision#{}", decision.id), attributes, path: PathBuf::from(table) })
+        Ok(Self { key: format!("decision#{}", decision.id), attributes, origin: Origin::Table(table.to_owned()) })
     }
 
     /// The recent evictions of a NodePool by voluntary disruption; `None` if the item is of another kind.
@@ -80,7 +101,7 @@ impl Item {
     pub(crate) fn decision(&self) -> Option<Result<Decision, CliError>> {
         self.key.starts_with("decision#").then(|| {
             serde_json::from_str(self.record()?)
-                .map_err(|error| self.damaged(&format!("attribute record is not a decision ({error})")))
+                .map_err(|error| self.damaged(&format!("attribute record: it is not a decision ({error})")))
         })
     }
 
@@ -100,12 +121,17 @@ impl Item {
     pub(crate) fn bytes(&self) -> Result<Vec<u8>, CliError> {
         let text = self.attributes["record"]["B"].as_str();
         let text = text.ok_or_else(|| self.damaged("it has no attribute record with bytes"))?;
-        STANDARD.decode(text).map_err(|error| self.damaged(&format!("attribute record is not base64 ({error})")))
+        STANDARD.decode(text).map_err(|error| self.damaged(&format!("attribute record: it is not base64 ({error})")))
     }
 
     /// The error for an item that this version cannot read.
     pub(crate) fn damaged(&self, why: &str) -> CliError {
-        CliError::Items { path: self.path.clone(), why: format!("item {}: {why}", self.key) }
+        CliError::Record { origin: self.origin.clone(), item: self.key.clone(), why: why.to_owned() }
+    }
+
+    /// The error for an item of another kind than a command reads.
+    pub(crate) fn misplaced(&self, why: &str) -> CliError {
+        CliError::OtherItem { origin: self.origin.clone(), item: self.key.clone(), why: why.to_owned() }
     }
 
     fn record(&self) -> Result<&str, CliError> {

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Draws docs/operate/dashboard.svg: the CloudWatch dashboard of the Terraform module with example data.
+"""Draws docs/operate/dashboard.svg: the CloudWatch dashboard of the Terraform module with the data of a simulated run.
 
     python3 scripts/docs/dashboard.py --write     # without --write: fails if the picture is out of date
 
-The widgets are those of terraform/dashboard.json.tftpl. Their metrics and log lines are in docs/operate/dashboard.example.json. The
-queries of the log widgets are evaluated here as CloudWatch Logs Insights does, as far as the dashboard uses its language. Anything else in
-a query or a widget is an error, so that the picture shows what the module creates.
+The widgets are those of terraform/dashboard.json.tftpl. Their metrics and log lines are in docs/operate/dashboard.example.json, which
+dashboard_recording.py records. The queries of the log widgets are evaluated here as CloudWatch Logs Insights does, as far as the dashboard
+uses its language. Anything else in a query or a widget is an error, so that the picture shows what the module creates.
 """
 
 from __future__ import annotations
@@ -190,13 +190,15 @@ def draw_bars(rows: list[Row], box: tuple[float, float, float, float]) -> list[s
     return drawn
 
 
-def draw_lines(widget: dict[str, Any], series: dict[str, list[float]], box: tuple[float, float, float, float]) -> list[str]:
+def draw_lines(widget: dict[str, Any], series: dict[str, list[float | None]], box: tuple[float, float, float, float]) -> list[str]:
     x, y, width, height = box
     names = list(dict.fromkeys(metric[1] for metric in widget["properties"]["metrics"]))
+    if all(metric[0] == "AWS/Lambda" for metric in widget["properties"]["metrics"]):
+        return [text(x + 10, y + HEAD + 18, "No data: the simulator has no Lambda service", "small")]
     unknown = [name for name in names if name not in series]
     if unknown:
         raise SystemExit(f"{EXAMPLE.name} has no values of {unknown}")
-    most = max(max(series[name]) for name in names) or 1
+    most = max((value for name in names for value in series[name] if value is not None), default=0) or 1
     if len(names) > len(COLOURS):
         raise SystemExit(f"{widget['properties']['title']}: more lines than colours")
     left, right, top, bottom = x + 44, x + width - 10, y + HEAD + 10, y + height - 38
@@ -205,10 +207,16 @@ def draw_lines(widget: dict[str, Any], series: dict[str, list[float]], box: tupl
     for colour, name in zip(COLOURS, names, strict=False):
         points = series[name]
         step = (right - left) / (len(points) - 1)
-        path = " ".join(
-            f"{'M' if spot == 0 else 'L'}{left + step * spot:.1f} {bottom - (bottom - top) * value / most:.1f}" for spot, value in enumerate(points)
-        )
-        drawn.append(f'<path d="{path}" class="line" stroke="{colour}"/>')
+        path, pen = [], "M"
+        for spot, value in enumerate(points):
+            # CloudWatch connects the values on both sides of a period without values.
+            if value is not None:
+                path.append(f"{pen}{left + step * spot:.1f} {bottom - (bottom - top) * value / most:.1f}")
+                pen = "L"
+        if len(path) == 1:
+            # A line of one point is as wide as it is thick.
+            path.append("h1")
+        drawn.append(f'<path d="{" ".join(path)}" class="line" stroke="{colour}"/>')
     return drawn + legend(names, (left, right, bottom + 16))
 
 
@@ -251,7 +259,7 @@ def draw() -> str:
     shown = widgets(values())
     width = 24 * UNIT + GAP
     height = max(widget["y"] + widget["height"] for widget in shown) * UNIT + GAP
-    title = "The CloudWatch dashboard of nodeless, with example data"
+    title = "The CloudWatch dashboard of nodeless, with data of a simulated run"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" aria-labelledby="t">',
         f'<title id="t">{title}</title>',

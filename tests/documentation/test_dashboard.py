@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import dashboard
+import dashboard_recording as recording
 import pages
 import pytest
 
@@ -73,6 +74,31 @@ def test_every_metric_of_the_module_is_shown() -> None:
     metrics = [metric for widget in dashboard.widgets(dashboard.values()) for metric in widget["properties"].get("metrics", [])]
     ours = {metric[1]: metric[4]["stat"] for metric in metrics if metric[0] == "nodeless"}
     assert len(published) > 20 and ours == published
+
+
+def test_the_money_of_the_recording_is_possible() -> None:
+    """On demand costs at least what was paid, and a day is a part of its month."""
+    lines = [line for line in json.loads(dashboard.EXAMPLE.read_text())["lines"] if line["event"] == "costs-recorded"]
+    assert len({line["nodePool"] for line in lines}) >= 3
+    for line in lines:
+        assert 0 <= line["idleDollarsPerHour"] <= line["dollarsPerHour"] <= line["onDemandDollarsPerHour"], line
+        assert line["dollarsToday"] <= line["dollarsThisMonth"] <= line["dollarsThisMonthAtThisPace"], line
+
+
+def test_the_recording_is_of_the_scenario_and_has_the_metrics_of_the_dashboard() -> None:
+    example = json.loads(dashboard.EXAMPLE.read_text())
+    assert example["recorded"] == {"scenario": recording.SCENARIO.name, "seed": recording.SEED, "periodSeconds": 300}
+    assert example["metrics"].keys() == recording.statistics().keys()
+    assert {len(values) for values in example["metrics"].values()} == {recording.PERIODS}
+
+
+def test_periods_are_aggregated_as_the_dashboard_asks() -> None:
+    end = 36 * recording.PERIOD
+    at = lambda ago, **values: {"_aws": {"Timestamp": end - ago}, **values}  # noqa: E731
+    found = recording.series([at(1, PendingPods=[3, 5], ClaimsCreated=2), at(2, ClaimsCreated=1), at(recording.PERIOD + 1, PendingPods=4), at(0, PendingPods=9)], end)
+    assert found["PendingPods"][-3:] == [None, 4, 5], "the maximum; a line of the end belongs to the next period"
+    assert found["ClaimsCreated"][-2:] == [0, 3], "the sum"
+    assert recording.aggregated([float(value) for value in range(1, 11)], "p90") == 9.0
 
 
 def test_the_fields_of_queries_are_those_of_the_example() -> None:

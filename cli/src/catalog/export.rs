@@ -2,6 +2,7 @@
 
 use crate::error::CliError;
 use crate::output::{self, report};
+use crate::output_file::OutputFile;
 use nodeless_catalog::file;
 use nodeless_telemetry::{Context, Human, Level, SystemClock};
 use std::path::Path;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 /// Reads the instance types and prices of the region that the AWS configuration of the environment names, and writes them as
 /// a catalog file.
 pub(crate) async fn export(path: &Path) -> Result<(), CliError> {
+    let target = if path == Path::new("-") { None } else { Some(OutputFile::check(path)?) };
     let config = nodeless_aws::load_config().await;
     let context = Context {
         cluster_name: String::new(),
@@ -18,10 +20,9 @@ pub(crate) async fn export(path: &Path) -> Result<(), CliError> {
     };
     let (facts, catalog) = nodeless_ec2::read_region(&config, context).await?;
     let text = file::write(&facts, &catalog).map_err(CliError::Json)?;
-    if path == Path::new("-") {
-        output::line(text)?;
-    } else {
-        std::fs::write(path, text + "\n").map_err(|source| CliError::Write { path: path.to_owned(), source })?;
+    match target {
+        Some(target) => target.write(&(text + "\n"))?,
+        None => drop(output::line(text)?),
     }
     let [on_demand, spot] = catalog.price_sources();
     report!("{} instance types of {}; {on_demand}; {spot}", catalog.types.len(), catalog.region);

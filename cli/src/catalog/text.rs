@@ -1,6 +1,7 @@
 //! The table of `nodeless catalog show`.
 
 use nodeless_catalog::CatalogFile;
+use nodeless_model::money::amount;
 use nodeless_model::resources::{format_quantity, name};
 use nodeless_model::{CapacityType, InstanceType, labels};
 use std::fmt::Write as _;
@@ -46,7 +47,7 @@ fn row(kind: &InstanceType) -> [String; 8] {
     let price = |capacity_type: CapacityType| {
         let offered = kind.offerings.iter().filter(|offering| offering.available);
         let prices = offered.filter(|offering| offering.capacity_type == capacity_type).map(|offering| offering.price);
-        prices.min_by(f64::total_cmp).map_or_else(|| "-".to_owned(), |price| format!("{price:.4}"))
+        prices.min_by(f64::total_cmp).map_or_else(|| "-".to_owned(), amount)
     };
     let mut zones: Vec<&str> =
         kind.offerings.iter().filter(|offering| offering.available).map(|offering| offering.zone.as_str()).collect();

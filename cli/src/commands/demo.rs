@@ -36,63 +36,69 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     // Ports that are not available are reported before the demo begins.
-    let open = if arguments.interactive { Some(Open::new().await?) } else { None };
+    let ports = if arguments.interactive { Some(Ports::bind().await?) } else { None };
     let log = Arc::new(Recorder::default());
     let world =
         LocalWorld::start(CLUSTER, REGION, arguments.speed, &Controllers::Work(log.clone(), FeatureGates::default()))?;
-    let mut open = match open {
-        Some(open) => Some(open.serve(&world, arguments)?),
-        None => None,
-    };
+    let open = ports.map(|ports| ports.serve(&world, arguments)).transpose()?;
     let progress = Progress::new();
     print_header(&world, arguments.speed, &progress);
-    let mut demo = Demo::new(&world, &progress);
-    let outcome = match &mut open {
-        None => tokio::select! {
-            result = demo.run() => Some(result),
+    let Some(open) = open else {
+        progress.headings();
+        let steps = tokio::select! {
+            steps = run_steps(&world, &progress, &log) => steps,
             closed = progress.closed() => return closed,
-        },
-        Some((end, _)) => tokio::select! {
-            result = demo.run() => Some(result),
-            () = end.wait() => None,
-            closed = progress.closed() => return closed,
-        },
-    };
-    progress.finish();
-    if let Some(Err(error)) = &outcome {
-        log.lines().iter().for_each(|line| report!("  {line}"));
-        progress.failed(&format!("The demo failed. State of the cluster: {}.", world.summary()));
-        report!("error: {error}");
-    }
-    match open {
-        Some((mut end, kubeconfig)) => {
-            let mut served = Ok(());
-            if outcome.is_some() {
-                let web = Web::anywhere().await?;
-                print_commands(&kubeconfig, web.url().as_deref())?;
-                served = tokio::select! {
-                    () = end.wait() => Ok(()),
-                    failed = web.serve(kubeconfig.path(), CLUSTER) => failed,
-                };
-            }
-            print_summary(&world, &kubeconfig)?;
-            served?;
-        }
-        None => drop(output::line(
+        };
+        output::line(
             "\nThe demo ended and left no files. To use a simulated cluster with kubectl, run: nodeless local --speed 20",
-        )?),
-    }
-    match outcome {
-        Some(Err(_already_reported)) => Err(CliError::AlreadyReported),
-        Some(Ok(())) | None => Ok(()),
-    }
+        )?;
+        return steps;
+    };
+    interactive(open, &world, &progress, &log).await
 }
 
-fn print_commands(kubeconfig: &Kubeconfig, web: Option<&str>) -> Result<(), CliError> {
-    let view = web.map_or_else(String::new, |url| format!(" See it in a browser at {url}/."));
+/// Runs the steps. An error is printed here.
+async fn run_steps(world: &LocalWorld, progress: &Progress, log: &Recorder) -> Result<(), CliError> {
+    let ended = Demo::new(world, progress).run().await;
+    progress.finish();
+    let Err(error) = ended else { return Ok(()) };
+    log.lines().iter().for_each(|line| report!("  {line}"));
+    progress.failed(&format!("The demo failed. State of the cluster: {}.", world.summary()));
+    report!("error: {error}");
+    Err(CliError::AlreadyReported)
+}
+
+/// Runs the steps while the cluster and its view are served, and goes on serving them until a signal ends the process.
+async fn interactive(open: Open, world: &LocalWorld, progress: &Progress, log: &Recorder) -> Result<(), CliError> {
+    let Open { mut end, kubeconfig, web } = open;
+    if let Some(url) = web.url() {
+        progress.print(&format!("See it in a browser on this machine: {url}/\n"));
+    }
+    progress.headings();
+    let serve = web.serve(kubeconfig.path(), CLUSTER, world);
+    tokio::pin!(serve);
+    let mut outcome = tokio::select! {
+        steps = run_steps(world, progress, log) => Some(steps),
+        () = end.wait() => None,
+        closed = progress.closed() => return closed,
+        failed = &mut serve => Some(failed),
+    };
+    progress.finish();
+    if let Some(Ok(()) | Err(CliError::AlreadyReported)) = outcome {
+        print_commands(&kubeconfig)?;
+        tokio::select! {
+            () = end.wait() => {}
+            failed = &mut serve => outcome = Some(failed),
+        }
+    }
+    print_summary(world, &kubeconfig)?;
+    outcome.unwrap_or(Ok(()))
+}
+
+fn print_commands(kubeconfig: &Kubeconfig) -> Result<(), CliError> {
     output::line(format_args!(
         "
-The cluster runs until you press Ctrl-C.{view} In another terminal, run:
+The cluster runs until you press Ctrl-C. In another terminal, run:
 
   export KUBECONFIG='{}'
   kubectl scale deployment inflate --replicas=5
@@ -102,24 +108,33 @@ The cluster runs until you press Ctrl-C.{view} In another terminal, run:
     .map(drop)
 }
 
-/// What a cluster needs to stay open after the demo.
-struct Open {
+/// The ports of a cluster that stays open, before it is started.
+struct Ports {
     kubernetes: Port,
     aws: Port,
+    web: Web,
     end: Shutdown,
 }
 
-impl Open {
-    async fn new() -> Result<Self, CliError> {
+impl Ports {
+    async fn bind() -> Result<Self, CliError> {
         let (kubernetes, aws) = (Port::bind("--port", 0).await?, Port::bind("--aws-port", 0).await?);
-        Ok(Self { kubernetes, aws, end: Shutdown::new()? })
+        Ok(Self { kubernetes, aws, web: Web::anywhere().await?, end: Shutdown::new()? })
     }
 
-    fn serve(self, world: &LocalWorld, arguments: &Arguments) -> Result<(Shutdown, Kubeconfig), CliError> {
+    fn serve(self, world: &LocalWorld, arguments: &Arguments) -> Result<Open, CliError> {
         let url = self.kubernetes.url();
         world.serve(self.kubernetes, self.aws)?;
-        Ok((self.end, Kubeconfig::write(&arguments.kubeconfig, CLUSTER, &url)?))
+        let kubeconfig = Kubeconfig::write(&arguments.kubeconfig, CLUSTER, &url)?;
+        Ok(Open { kubeconfig, web: self.web, end: self.end })
     }
+}
+
+/// A cluster that stays open after the demo.
+struct Open {
+    kubeconfig: Kubeconfig,
+    web: Web,
+    end: Shutdown,
 }
 
 fn print_header(world: &LocalWorld, speed: f64, progress: &Progress) {
@@ -128,12 +143,11 @@ fn print_header(world: &LocalWorld, speed: f64, progress: &Progress) {
         "{}  EKS {} without nodes, EC2 with {} in {}",
         style().bold().apply_to("nodeless demo"),
         options.version,
-        counted(world.instance_types, "instance type"),
+        counted(world.catalog.types.len(), "instance type"),
         counted(options.zones.len(), "zone"),
     ));
     progress.print(&format!(
         "{}\n",
         style().dim().apply_to(format!("Everything is simulated in this process; time runs {speed} times faster."))
     ));
-    progress.headings();
 }

@@ -88,11 +88,11 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     let kubeconfig = Kubeconfig::write(&arguments.kubeconfig, &arguments.cluster_name, &urls.kubernetes)?;
     match arguments.output {
         Output::Json => output::line(ready_json(&urls, kubeconfig.path()))?,
-        Output::Text => output::line(ready_text(arguments, &urls, kubeconfig.path()))?,
+        Output::Text => output::text_with_commands(&ready_text(arguments, &urls, kubeconfig.path()))?,
     };
     let served = tokio::select! {
         () = end.wait() => Ok(()),
-        failed = web.serve(kubeconfig.path(), &arguments.cluster_name) => failed,
+        failed = web.serve(kubeconfig.path(), &arguments.cluster_name, &world) => failed,
     };
     print_summary(&world, &kubeconfig)?;
     served
@@ -136,16 +136,16 @@ impl Web {
 
     /// Serves it until the process ends. Without a view, this waits for ever.
     #[cfg(feature = "kubernetes")]
-    pub(crate) async fn serve(self, kubeconfig: &Path, cluster_name: &str) -> Result<(), CliError> {
+    pub(crate) async fn serve(self, kubeconfig: &Path, cluster_name: &str, world: &LocalWorld) -> Result<(), CliError> {
         match self.0 {
-            Some(port) => crate::view::serve_local(kubeconfig, cluster_name, port).await,
+            Some(port) => crate::view::serve_local(kubeconfig, cluster_name, &world.catalog, port).await,
             None => std::future::pending().await,
         }
     }
 
     /// Waits for ever.
     #[cfg(not(feature = "kubernetes"))]
-    pub(crate) async fn serve(self, _: &Path, _: &str) -> Result<(), CliError> {
+    pub(crate) async fn serve(self, _: &Path, _: &str, _: &LocalWorld) -> Result<(), CliError> {
         std::future::pending().await
     }
 }
@@ -184,20 +184,20 @@ fn ready_text(arguments: &Arguments, urls: &Urls, kubeconfig: &Path) -> String {
         .as_ref()
         .map_or_else(String::new, |url| format!("\n  view             {url}/ (for browsers on this machine)"));
     let node_pool = if *with_nodepool {
-        String::new()
+        ""
     } else {
-        format!("\n  sed 's/CLUSTER/{cluster_name}/' infra/nodepools/default.yaml | kubectl apply -f -")
+        "\n\nThe cluster has no NodePool: apply yours, or start again with --with-nodepool."
     };
     format!(
         "Cluster {cluster_name}: no nodes yet, {work}{time}
 
   Kubernetes API   {kubernetes}
   AWS APIs         {aws}
-  kubeconfig       {kubeconfig}{web}
+  kubeconfig       {kubeconfig}{web}{node_pool}
 
 To use it, run in another terminal, for example:
 
-  export KUBECONFIG='{kubeconfig}'{node_pool}
+  export KUBECONFIG='{kubeconfig}'
   kubectl create deployment inflate --image=registry.k8s.io/pause --replicas=0
   kubectl set resources deployment inflate --requests=cpu=1,memory=1Gi
   kubectl scale deployment inflate --replicas=5
@@ -212,6 +212,7 @@ To see its nodes with prices in eks-node-viewer:
   AWS_ENDPOINT_URL={aws} AWS_REGION={region} AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local eks-node-viewer
 
 Press Ctrl-C to end it.
+
 "
     )
 }

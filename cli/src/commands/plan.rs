@@ -2,8 +2,9 @@
 
 use super::install::ClusterArguments;
 use crate::error::CliError;
-use crate::html::PageFile;
 use crate::output::report;
+use crate::output_file::OutputFile;
+use crate::plan::progress::Stage;
 use crate::plan::{self, DisruptionSettings, Input, Output};
 use crate::table;
 use clap::{Args, ValueEnum};
@@ -28,7 +29,8 @@ them as unschedulable; a NodePool or EC2NodeClass without a status counts as rea
 
 The same input always results in the same plan. The plan is printed to standard output, everything else to standard error.",
     after_long_help = "Exit code: 0 if all pods can be scheduled, 2 if some are unschedulable, whether or not nodes would be disrupted; 1 for an \
-error, including an invalid command line. An object that cannot be read is an error; the plan for all other objects is still printed.
+error, including an invalid command line. An object that cannot be read is an error; the plan for all other objects is still printed. Ctrl-C \
+ends --disruption after the current decision: the decisions made until then are printed, and the exit code is 1.
 
 Examples:
   kubectl get nodes,pods,nodepools,ec2nodeclasses,nodeclaims,daemonsets,pv,pvc,storageclasses,csinodes,namespaces,\\
@@ -130,10 +132,12 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     if let Some(snapshot) = &arguments.snapshot {
         return plan::replay::run(snapshot, output);
     }
-    let html = arguments.html.as_deref().map(PageFile::create).transpose()?;
+    let html = arguments.html.as_deref().map(OutputFile::check).transpose()?;
     let live = arguments.cluster.is_empty();
+    let stage = Stage::begin("reading the cluster");
     let reader = if live { arguments.live.read().await? } else { plan::files::read(&arguments.cluster)? };
     let snapshot = reader.finish();
+    drop(stage);
     if !live && snapshot.objects == 0 && snapshot.faults.is_empty() {
         return Err(CliError::NothingToPlan { found: plan::skipped(&snapshot) });
     }
@@ -174,7 +178,7 @@ fn disruption_settings(arguments: &Arguments) -> Result<DisruptionSettings, CliE
 fn churn(paths: &[PathBuf]) -> Result<Vec<StoredRecord>, CliError> {
     let mut records = Vec::new();
     for item in table::read(paths)? {
-        records.push(item.churn().ok_or_else(|| item.damaged("it is not an item churn#NODEPOOL"))??);
+        records.push(item.churn().ok_or_else(|| item.misplaced("it is not an item churn#NODEPOOL"))??);
     }
     Ok(records)
 }

@@ -62,12 +62,7 @@ enum Format {
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     let times = Times { from: arguments.from, to: arguments.to };
-    // What cannot be reported is refused before anything is read.
-    if let (Some(from), Some(to)) = (times.from, times.to)
-        && from >= to
-    {
-        return Err(CliError::ReportTimes { from, to });
-    }
+    times.check()?;
     let (records, cluster) = match &arguments.cluster {
         Some(cluster) => (of_cluster(arguments, cluster, times).await?, cluster.clone()),
         None => {
@@ -78,7 +73,10 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     };
     let made = records.report(&cluster, times, arguments.by.clone())?;
     match arguments.output {
-        Format::Table => output::print(report::text::render(&made)),
+        Format::Table => {
+            output::text(&report::text::summary(&made))?;
+            output::print(report::text::rows(&made))
+        }
         Format::Csv => output::print(csv(&made)),
         Format::Json => output::line(serde_json::to_string_pretty(&made).map_err(CliError::Json)?),
         Format::Html => output::print(report::html::page(&made)),

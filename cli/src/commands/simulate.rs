@@ -1,9 +1,9 @@
 //! `nodeless simulate`: simulates hours of a cluster in seconds, with faults.
 
 use crate::error::CliError;
-use crate::html::PageFile;
+use crate::interrupt::Interrupt;
 use crate::output::{self, Reader, report};
-use crate::shutdown::Shutdown;
+use crate::output_file::OutputFile;
 use crate::simulate::{Progress, html, text};
 use clap::Args;
 use nodeless_driver::scenarios::Scenario;
@@ -13,7 +13,6 @@ use nodeless_telemetry::{Human, Level, Null, Sink};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Debug, Args)]
 #[command(
@@ -106,13 +105,13 @@ fn sink(arguments: &Arguments) -> Arc<dyn Sink> {
 
 fn run_one(arguments: &Arguments, scenario: Scenario) -> Result<(), CliError> {
     // A path that cannot be written is reported before the work.
-    let target = arguments.html.as_deref().map(PageFile::create).transpose()?;
-    let interrupted = interrupted()?;
+    let target = arguments.html.as_deref().map(OutputFile::check).transpose()?;
+    let interrupt = Interrupt::watch()?;
     let run = Run::new(scenario, arguments.seed, arguments.hours, sink(arguments))?;
     let progress = Progress::of_run();
     let report = run.finish_observed(|at, part| {
         progress.advance(at, part);
-        if interrupted.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if interrupt.is_noted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     progress.finish();
     let replay = replay(arguments, report.seed, report.hours);
@@ -124,12 +123,12 @@ fn run_one(arguments: &Arguments, scenario: Scenario) -> Result<(), CliError> {
 }
 
 fn run_many(arguments: &Arguments, scenario: &Scenario, from: u64, to: u64) -> Result<(), CliError> {
-    let interrupted = interrupted()?;
+    let interrupt = Interrupt::watch()?;
     let progress = Progress::of_seeds(to - from);
     let (mut run, mut broken) = (0_u64, 0_u64);
     for seed in from..to {
         let simulation = Run::new(scenario.clone(), seed, arguments.hours, sink(arguments))?;
-        let report = simulation.finish_observed(|_, _| match interrupted.load(Ordering::Relaxed) {
+        let report = simulation.finish_observed(|_, _| match interrupt.is_noted() {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         })?;
@@ -153,23 +152,6 @@ fn run_many(arguments: &Arguments, scenario: &Scenario, from: u64, to: u64) -> R
     output::line(format_args!("{run} seeds of {}{early}: every invariant holds in {}", scenario.name, run - broken))?;
     if broken == 0 && run == to - from { Ok(()) } else { Err(CliError::AlreadyReported) }
 }
-
-/// Whether Ctrl-C was pressed, so that a run ends early with a report of what it did until then. The second Ctrl-C ends the process.
-fn interrupted() -> Result<Arc<AtomicBool>, CliError> {
-    let flag = Arc::new(AtomicBool::new(false));
-    let mut end = Shutdown::new()?;
-    let set = flag.clone();
-    tokio::spawn(async move {
-        end.wait().await;
-        set.store(true, Ordering::Relaxed);
-        end.wait().await;
-        std::process::exit(INTERRUPTED);
-    });
-    Ok(flag)
-}
-
-/// The exit code of a process that SIGINT ended, as shells report it.
-const INTERRUPTED: i32 = 130;
 
 /// The command that repeats the run.
 fn replay(arguments: &Arguments, seed: u64, hours: u32) -> String {

@@ -16,7 +16,8 @@ Each node has its instance type, zone, capacity type, age and price, the CPU and
 metrics.k8s.io answers), and its state. NodeClaims on the way, pods without a node, disruption in progress and the Events of \
 nodeless follow. Enter opens a node or a pod and explains it, as `nodeless plan --disruption --explain` does; ? lists the keys.
 
-Only read access to the Kubernetes API is needed, and no access to AWS. Prices are those of the catalog.",
+Only read access to the Kubernetes API is needed, and no access to AWS. The price of a node is that in the annotation \
+nodeless.sh/price-per-hour of its NodeClaim; without it, that of the catalog.",
     after_long_help = "Colours are off if the variable NO_COLOR is set. Without a terminal, use --once, --plain or -o json.
 
 Examples:
@@ -44,7 +45,7 @@ pub(crate) struct Arguments {
     /// The port of --web [default: any free port]
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true, requires = "web")]
     pub(crate) port: u16,
-    /// The catalog (JSON) with the prices, as `nodeless catalog export` writes it
+    /// The catalog (JSON), for nodes whose NodeClaim has no price and for explanations, as `nodeless catalog export` writes it
     /// [default: the embedded catalog of us-east-1, with zones a, b and c and synthetic spot prices]
     #[arg(long, value_name = "FILE")]
     pub(crate) catalog: Option<PathBuf>,

@@ -129,11 +129,8 @@ pub(crate) fn read(items: &[Item], selection: &Selection<'_>) -> Result<Vec<Deci
             continue;
         }
         let detail = unpacked(&record.detail).map_err(|error| item.damaged(&format!("attribute detail: {error}")))?;
-        let parsed = Detail::deserialize(&detail).map_err(|error| {
-            item.damaged(&format!(
-                "this version cannot read its attribute detail ({error}); use the version of nodeless that wrote it"
-            ))
-        })?;
+        let parsed = Detail::deserialize(&detail)
+            .map_err(|error| item.damaged(&format!("attribute detail: this version cannot read it ({error})")))?;
         let mut decision = Decision {
             at: record.at,
             kind: record.kind,
@@ -320,11 +317,11 @@ scale: [{ kind: Deployment, namespace: default, name: web, after: { 20m: 2 } }]
                 .to_string()
         };
         for (record, expected) in [
-            ("{}", "attribute record is not a decision"),
+            ("{}", "attribute record: it is not a decision"),
             (&decision("hello"), "attribute detail: it is not JSON"),
             (&decision("{\"gzip\": \"!\"}"), "not base64"),
             (&decision("{\"gzip\": \"aGVsbG8=\"}"), "cannot be decompressed"),
-            (&decision("{\"kept\": 7}"), "this version cannot read its attribute detail"),
+            (&decision("{\"kept\": 7}"), "attribute detail: this version cannot read it"),
         ] {
             let error = read(&item(record), &all()).unwrap_err().to_string();
             assert!(error.contains(expected) && error.contains("item decision#7"), "{error}");

@@ -111,7 +111,7 @@ impl<'a> Demo<'a> {
             self.world.api.create(&DEPLOYMENTS, object, &CreateOptions::default())?;
         }
         let world = self.world;
-        let what = format!("Deployment inflate: {REPLICAS} pods of 1 CPU and 1 GiB are pending");
+        let what = format!("Deployment inflate: {REPLICAS} pods (cpu 1, memory 1Gi) pending");
         let why = self
             .wait("the scheduler to mark the pods as unschedulable", &what, || {
                 let pods = world.pods();
@@ -145,7 +145,7 @@ impl<'a> Demo<'a> {
             many => format!("{} are created", counted(many.len(), "NodeClaim")),
         };
         let mut details = if created.len() > 1 { vec![created.join(", ")] } else { Vec::new() };
-        details.extend(considered(&decision, self.world.instance_types));
+        details.extend(considered(&decision, self.world.catalog.types.len()));
         self.done(&title, &details);
         Ok(())
     }

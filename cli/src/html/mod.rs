@@ -1,10 +1,5 @@
 //! Self-contained HTML pages: no script, and nothing from elsewhere.
 
-use crate::error::CliError;
-use std::fs::File;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-
 const STYLE: &str = include_str!("page.css");
 
 /// A page with this title, which is text, and this body, which is HTML.
@@ -36,31 +31,4 @@ fn cells_of(out: &mut String, element: &str, cells: &[&str]) {
     out.push_str("<tr>");
     cells.iter().for_each(|cell| out.push_str(&format!("<{element}>{}</{element}>", escaped(cell))));
     out.push_str("</tr>\n");
-}
-
-/// A page that is going to be written. Its file exists as long as the work takes, so that a path that cannot be written is reported
-/// before the work and not after it.
-#[derive(Debug)]
-pub(crate) struct PageFile {
-    path: PathBuf,
-    file: File,
-}
-
-impl PageFile {
-    /// Creates the file, or truncates it.
-    ///
-    /// # Errors
-    /// When it cannot be created.
-    pub(crate) fn create(path: &Path) -> Result<Self, CliError> {
-        let unwritable = |source| CliError::Write { path: path.to_owned(), source };
-        Ok(Self { path: path.to_owned(), file: File::create(path).map_err(unwritable)? })
-    }
-
-    /// Writes the page.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub(crate) fn write(mut self, page: &str) -> Result<(), CliError> {
-        self.file.write_all(page.as_bytes()).map_err(|source| CliError::Write { path: self.path, source })
-    }
 }

@@ -16,6 +16,7 @@ use axum::Router;
 use drive::{Pace, Worker};
 use jiff::{SignedDuration, Timestamp};
 use listen::Port;
+use nodeless_catalog::Catalog;
 use nodeless_driver::{Driver, Schedule};
 use nodeless_fake_aws::{Ec2, InstanceState, aws_router_with_clock};
 use nodeless_fake_kubernetes::resource::{NODES, PODS};
@@ -38,8 +39,8 @@ pub(crate) struct LocalWorld {
     pub(crate) pace: Pace,
     /// The claims table.
     pub(crate) claims: MemoryClaims,
-    /// The number of instance types that the simulated EC2 offers.
-    pub(crate) instance_types: usize,
+    /// The instance types that the simulated EC2 offers, with their prices.
+    pub(crate) catalog: Arc<Catalog>,
 }
 
 /// Whether nodeless runs in the simulated cluster, with its log and feature gates.
@@ -71,7 +72,7 @@ impl LocalWorld {
         let world = World::new(options.clone())?;
         let (api, ec2, clock) = (world.api().clone(), world.ec2().clone(), world.clock().clone());
         replaced::refuse(&api)?;
-        let instance_types = world.catalog().types.len();
+        let catalog = world.catalog().clone();
         let (worker, claims, sink) = match controllers {
             Controllers::LeftOut(sink) => (Worker::World(Box::new(world)), MemoryClaims::default(), sink),
             Controllers::Work(sink, gates) => {
@@ -85,7 +86,7 @@ impl LocalWorld {
         drive::start(worker, pace, sink.clone())?;
         let reviews = api.clone();
         tokio::spawn(async move { reviews.run_reviews().await });
-        Ok(Self { api, ec2, clock, options, pace, claims, instance_types })
+        Ok(Self { api, ec2, clock, options, pace, claims, catalog })
     }
 
     /// Serves the Kubernetes API and the AWS APIs over HTTP, each on its own port. DescribeCluster of EKS returns the endpoint.

@@ -14,6 +14,18 @@ pub(crate) struct LoadedCatalog {
     pub(crate) described: String,
 }
 
+impl LoadedCatalog {
+    /// The catalog of a simulated EC2.
+    #[cfg(feature = "kubernetes")]
+    pub(crate) fn simulated(catalog: Catalog) -> Self {
+        let described = format!(
+            "Prices: simulated {}: on-demand prices of us-east-1 of the time of the build, spot prices synthetic.",
+            catalog.region
+        );
+        Self { catalog, notes: Vec::new(), described }
+    }
+}
+
 /// Reads a catalog file, or the embedded catalog.
 pub(crate) fn read(path: Option<&Path>) -> Result<LoadedCatalog, CliError> {
     let loaded = load(path, None)?;

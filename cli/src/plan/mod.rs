@@ -13,14 +13,16 @@ mod memory;
 #[cfg(feature = "kubernetes")]
 pub(crate) mod one;
 pub(crate) mod parts;
+pub(crate) mod progress;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod text;
 pub(crate) mod text_parts;
 
 use crate::error::CliError;
-use crate::html::PageFile;
+use crate::interrupt::Interrupt;
 use crate::output::{self, report};
+use crate::output_file::OutputFile;
 use catalog::LoadedCatalog;
 use disruption::{ChurnReport, DisruptionReport, RepairAction};
 use explain::Target;
@@ -33,9 +35,11 @@ use nodeless_operations::{DryRun, DryRunInput};
 use nodeless_ports::{ShiftedZone, StoredRecord};
 use nodeless_scheduling::{Options, Solution};
 use nodeless_snapshot::Snapshot;
+use progress::Stage;
 use report::{DisruptionStatistics, Explained, Report};
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
+use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -58,7 +62,7 @@ pub(crate) struct Input {
     /// With `--disruption`.
     pub(crate) disruption: Option<DisruptionSettings>,
     /// Where to write the plan as a page, if requested.
-    pub(crate) html: Option<PageFile>,
+    pub(crate) html: Option<OutputFile>,
 }
 
 /// The settings of `--disruption`.
@@ -105,6 +109,7 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
         churn_known: settings.churn.is_some(),
         node_repair: gates.node_repair,
     });
+    let stage = Stage::begin("preparing the plan");
     let dry_run = DryRun::new(DryRunInput {
         view,
         claims,
@@ -116,14 +121,17 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
     });
     // The process ends after the plan, and freeing the objects of a large cluster one by one is slow.
     let dry_run = ManuallyDrop::new(dry_run);
+    drop(stage);
     dry_run.assumptions().iter().for_each(|assumption| report!("warning: {assumption}"));
     for (pool, why) in dry_run.unusable() {
         report!("warning: NodePool {pool} cannot be used: {why}");
     }
 
     let started = Instant::now();
+    let stage = Stage::begin("scheduling pending pods");
     let (problem, solution) = dry_run.place();
     let elapsed = started.elapsed();
+    drop(stage);
     let nodes = if reporting.is_some() { dry_run.node_names() } else { BTreeMap::new() };
     let targets = explain::resolve(&explain, dry_run.view(), &snapshot.held, &nodes)?;
     let faulty_pods = dry_run.faulty();
@@ -139,7 +147,9 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
     report.statistics.nodes = report.current.nodes;
     report.statistics.instance_types = catalog.catalog.types.len();
     report.statistics.elapsed_milliseconds = milliseconds(elapsed);
-    let decided = reporting.map(|reporting| decide(&dry_run, &solution, reporting, &snapshot.counted, &mut report));
+    let decided = reporting
+        .map(|reporting| decide(&dry_run, &solution, reporting, &snapshot.counted, &mut report))
+        .transpose()?;
     for target in targets {
         let explained = match (target, &decided, &report.disruption) {
             (Target::Pod(pod), _, _) => Some(Explained::Pod(explainer.explain(&pod))),
@@ -160,7 +170,8 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
         Output::Json => output::print(serialized(serde_json::to_string_pretty(&report).map(|json| json + "\n"))?),
         Output::Yaml => output::print(serialized(serde_saphyr::to_string(&report))?),
     }?;
-    Ok(match (faulty, report.unschedulable.is_empty()) {
+    let interrupted = report.statistics.disruption.as_ref().is_some_and(|decided| decided.interrupted);
+    Ok(match (faulty || interrupted, report.unschedulable.is_empty()) {
         (true, _) => ExitCode::FAILURE,
         (false, false) => ExitCode::from(SOME_UNSCHEDULABLE),
         (false, true) => ExitCode::SUCCESS,
@@ -178,29 +189,36 @@ fn shifted_zones(names: &[String], catalog: &Catalog) -> Result<Vec<ShiftedZone>
     names.iter().map(find).collect()
 }
 
-/// Decides which nodes to disrupt, adds the result to the report, and returns the commands.
+/// Decides which nodes to disrupt, adds the result to the report, and returns the commands. Ctrl-C ends it after the current decision.
 fn decide(
     dry_run: &DryRun,
     solution: &Solution,
     reporting: Reporting,
     counted: &BTreeMap<String, i32>,
     report: &mut Report,
-) -> Vec<Command> {
+) -> Result<Vec<Command>, CliError> {
     for (budget, allowed) in counted {
         report!(
             "warning: PodDisruptionBudget {budget} has no status; computed from its pods, it allows {allowed} disruptions"
         );
     }
+    let interrupt = Interrupt::watch()?;
     let started = Instant::now();
-    let found = dry_run.disruption(solution, reporting.decisions);
+    let stage = Stage::begin("deciding which nodes to disrupt");
+    let found = dry_run.disruption_observed(solution, reporting.decisions, &mut |made| {
+        stage.change(format!("deciding which nodes to disrupt, {} made", text::counted(made, "decision")));
+        if interrupt.is_noted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    drop(stage);
     report.statistics.disruption = Some(DisruptionStatistics {
         decisions: found.decisions,
         elapsed_milliseconds: milliseconds(started.elapsed()),
+        interrupted: found.interrupted,
     });
     if let Some(why) = &found.doubt {
         report!("warning: in the cluster, voluntary disruption stops until this object is fixed: {why}");
     }
-    if found.cut_off {
+    if found.cut_off && !found.interrupted {
         report!("note: the last decision still disrupted nodes, so more may follow; increase --decisions to show them");
     }
     if let Some(why) = &found.repair_doubt {
@@ -221,7 +239,7 @@ fn decide(
         .for_each(|repair| repair.action = RepairAction::Off);
     disruption.churn.iter_mut().filter(|_| !reporting.churn_known).for_each(ChurnReport::clear_evictions);
     report.disruption = Some(disruption);
-    commands
+    Ok(commands)
 }
 
 fn milliseconds(elapsed: Duration) -> f64 {

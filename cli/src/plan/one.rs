@@ -56,6 +56,8 @@ pub(crate) fn explain(
     });
     let mut text: String =
         snapshot.faults.iter().map(|fault| format!("The plan ignores an object: {fault}\n")).collect();
+    text.extend(dry_run.assumptions().iter().map(|assumption| format!("Warning: {assumption}\n")));
+    text.extend(dry_run.unusable().map(|(pool, why)| format!("Warning: NodePool {pool} cannot be used: {why}\n")));
     match explained {
         Some(explained) => text += &text::one(&explained, &disruption),
         None => text += "The plan has no details about it.\n",

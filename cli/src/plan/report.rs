@@ -105,6 +105,9 @@ pub(crate) struct DisruptionStatistics {
     pub(crate) decisions: usize,
     /// The total time of these decisions.
     pub(crate) elapsed_milliseconds: f64,
+    /// Whether Ctrl-C ended them, so that more may follow.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) interrupted: bool,
 }
 
 impl Report {

@@ -225,7 +225,8 @@ fn total(out: &mut String, report: &Report, prices: &str) -> std::fmt::Result {
     )?;
     if let Some(decided) = &statistics.disruption {
         let decisions = counted(decided.decisions, "decision");
-        writeln!(out, "Evaluated disruption in {} ms, in {decisions}.", decided.elapsed_milliseconds)?;
+        let ended = if decided.interrupted { "; interrupted, so more may follow" } else { "" };
+        writeln!(out, "Evaluated disruption in {} ms, in {decisions}{ended}.", decided.elapsed_milliseconds)?;
     }
     writeln!(out, "{prices}")
 }

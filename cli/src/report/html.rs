@@ -86,7 +86,7 @@ fn chart(out: &mut String, report: &Report) {
     out.push_str("</svg>\n");
     for part in [0.0, 0.5, 1.0] {
         let _cannot_fail =
-            writeln!(out, "<span class=\"y\" style=\"bottom:{:.0}%\">{}</span>", part * 100.0, short(top * part));
+            writeln!(out, "<span class=\"y\" style=\"bottom:{:.0}%\">{}</span>", part * 100.0, Dollars(top * part));
     }
     let every = report.periods.len().div_ceil(8).max(1);
     for (index, period) in report.periods.iter().enumerate().step_by(every) {
@@ -160,9 +160,4 @@ fn parts(out: &mut String, report: &Report) {
         );
     }
     out.push_str("</table>\n");
-}
-
-/// A mark of the axis.
-fn short(dollars: f64) -> String {
-    if dollars >= 100.0 { format!("${dollars:.0}") } else { format!("${dollars:.2}") }
 }

@@ -31,15 +31,24 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    /// The start and the end: without them, from the start of the month to the end of the last record, which `through` is in.
+    /// Refuses times that no report can have, before anything is read.
     ///
     /// # Errors
     /// If the end is not after the start.
-    pub(crate) fn resolve(self, through: Timestamp) -> Result<(Timestamp, Timestamp), CliError> {
+    pub(crate) fn check(self) -> Result<(), CliError> {
+        match (self.from, self.to) {
+            (Some(from), Some(to)) if from >= to => Err(CliError::ReportTimes { from, to }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The start and the end: without them, from the start of the month to the end of the last record, which `through` is in. `None`
+    /// if the start is after the last record.
+    pub(crate) fn resolve(self, through: Timestamp) -> Option<(Timestamp, Timestamp)> {
         let hour = SignedDuration::from_hours(1);
         let to = self.to.unwrap_or_else(|| hour_of(through).checked_add(hour).unwrap_or(through));
         let from = self.from.unwrap_or_else(|| month_of(to.checked_sub(hour).unwrap_or(to)));
-        if from < to { Ok((from, to)) } else { Err(CliError::ReportTimes { from, to }) }
+        (from < to).then_some((from, to))
     }
 }
 
@@ -93,7 +102,7 @@ impl Records {
     /// If there is no record of the time.
     pub(crate) fn report(&self, cluster: &str, times: Times, by: By) -> Result<Report, CliError> {
         let nothing = || CliError::NoCosts { what: self.recorded() };
-        let (from, to) = times.resolve(self.through().ok_or_else(nothing)?)?;
+        let (from, to) = self.through().and_then(|through| times.resolve(through)).ok_or_else(nothing)?;
         let query = Query { cluster: cluster.to_owned(), from, to, by };
         let made = report(&query, &self.hours, self.open.as_ref()).ok_or_else(nothing)?;
         self.check_label(&query.by)?;

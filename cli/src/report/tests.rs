@@ -60,7 +60,7 @@ async fn a_simulated_cluster_is_reported_in_every_form() {
     let totals = &made.totals;
     assert!(totals.costs.dollars > 0.0 && totals.spot.saved_dollars > 0.0, "{totals:?}");
     assert!(totals.consolidation.nodes > 0 && totals.consolidation.dollars_per_hour > 0.0, "{totals:?}");
-    let text = text::render(&made);
+    let text = text::summary(&made) + &text::rows(&made);
     for part in [
         "Nodes of cluster hours, ",
         "  saved by spot ",
@@ -72,7 +72,7 @@ async fn a_simulated_cluster_is_reported_in_every_form() {
     ] {
         assert!(text.contains(part), "no {part:?} in {text}");
     }
-    let by_label = text::render(&records.report("hours", NEVER, "label".parse().unwrap()).unwrap());
+    let by_label = text::rows(&records.report("hours", NEVER, "label".parse().unwrap()).unwrap());
     assert!(by_label.contains("\nweb "), "{by_label}");
     let page = html::page(&made);
     assert!(page.contains("<svg") && page.contains("<rect class=\"c0\"") && !page.contains("<script"), "{page}");
@@ -94,8 +94,11 @@ fn times_are_dates_or_full_hours_and_default_to_the_month() {
     let of = |from, to| Times { from, to }.resolve(at("2026-11-23T13:20:00Z"));
     assert_eq!(of(None, None).unwrap(), (at("2026-11-01T00:00:00Z"), at("2026-11-23T14:00:00Z")));
     assert_eq!(of(None, Some(at("2026-11-01T00:00:00Z"))).unwrap().0, at("2026-10-01T00:00:00Z"));
-    let error = of(Some(at("2026-12-01T00:00:00Z")), None).unwrap_err().to_string();
-    assert!(error.starts_with("--to 2026-11-23T14:00:00Z is not after --from 2026-12-01T00:00:00Z"), "{error}");
+    assert_eq!(of(Some(at("2026-11-23T14:00:00Z")), None), None, "after the last record");
+    let of = |from, to| Times { from: Some(at(from)), to: Some(at(to)) }.check();
+    assert!(of("2026-11-01T00:00:00Z", "2026-11-01T01:00:00Z").is_ok());
+    let error = of("2026-12-01T00:00:00Z", "2026-12-01T00:00:00Z").unwrap_err().to_string();
+    assert!(error.starts_with("--to 2026-12-01T00:00:00Z is not after --from 2026-12-01T00:00:00Z"), "{error}");
 }
 
 #[test]

@@ -4,8 +4,8 @@ use nodeless_bill::report::{By, Report, Row};
 use nodeless_model::{Dollars, DollarsPerHour};
 use std::fmt::Write as _;
 
-/// The figures, and a line for each row.
-pub(crate) fn render(report: &Report) -> String {
+/// What the report is about, and the figures.
+pub(crate) fn summary(report: &Report) -> String {
     let mut text = format!("Nodes of cluster {}, {}\n\n", report.cluster, times(report));
     let figures = figures(report);
     let width = figures.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
@@ -13,8 +13,12 @@ pub(crate) fn render(report: &Report) -> String {
         let _cannot_fail = writeln!(text, "  {name:<width$}  {value}");
     }
     text.push('\n');
-    text.push_str(&aligned(&table(report)));
     text
+}
+
+/// The table.
+pub(crate) fn rows(report: &Report) -> String {
+    aligned(&table(report))
 }
 
 /// The time of a report.
@@ -82,12 +86,11 @@ pub(crate) fn figures(report: &Report) -> Vec<(String, String)> {
             Some(_) => ": exceeded at this pace",
             None => "",
         };
-        let value = format!(
-            "{} a month; this month {}, at this pace {}{warning}",
-            Dollars(budget.dollars_per_month),
-            Dollars(budget.dollars_this_month),
-            Dollars(budget.dollars_this_month_at_this_pace)
-        );
+        let spent = match budget.dollars_at_this_pace {
+            Some(pace) => format!("this month {}, at this pace {}", Dollars(budget.dollars), Dollars(pace)),
+            None => format!("{} {}", budget.month.strftime("%Y-%m"), Dollars(budget.dollars)),
+        };
+        let value = format!("{} a month; {spent}{warning}", Dollars(budget.dollars_per_month));
         (format!("budget{whose}"), value)
     }));
     lines

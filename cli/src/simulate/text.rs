@@ -3,6 +3,7 @@
 use crate::plural::counted;
 use nodeless_driver::simulation::{Report, Sample};
 use nodeless_model::Dollars;
+use nodeless_model::money::amount;
 use std::fmt::Write as _;
 
 /// The maximum number of lines of figures over time.
@@ -20,13 +21,13 @@ pub(crate) fn page(report: &Report, replay: &str) -> String {
     for sample in thinned(&report.samples, LINES) {
         let _cannot_fail = writeln!(
             out,
-            "  {}  {:5}  {:5}  {:6}  {:7}  {:9.3}  {:9}",
+            "  {}  {:5}  {:5}  {:6}  {:7}  {:>9}  {:9}",
             sample.at.strftime("%Y-%m-%d %H:%M"),
             sample.nodes,
             sample.spot_nodes,
             sample.running_pods,
             sample.pending_pods,
-            sample.dollars_per_hour,
+            amount(sample.dollars_per_hour),
             sample.evictions,
         );
     }

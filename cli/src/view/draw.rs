@@ -61,7 +61,7 @@ impl Scene<'_> {
         match screen.page() {
             Page::Table => {
                 let mut fixed = table::header(self.picture, self.title, width);
-                fixed.push(table::headings(width));
+                fixed.push(table::headings(self.picture, width));
                 (fixed, table::body(self.picture, screen, width))
             }
             Page::Object(target) => (Vec::new(), detail(self.picture, target, self.explanation, width)),
@@ -93,6 +93,9 @@ fn style(tone: Tone, colour: bool) -> Style {
 }
 
 #[cfg(test)]
+mod flicker;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use nodeless_catalog::Catalog;
@@ -102,7 +105,7 @@ mod tests {
     use ratatui::buffer::Buffer;
     use serde_json::{Value, json};
 
-    fn put(cluster: &mut Cluster, kind: Kind, object: &Value) {
+    pub(super) fn put(cluster: &mut Cluster, kind: Kind, object: &Value) {
         let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
         let (namespace, name) = (text("namespace"), text("name"));
         let object = Object::decode(kind, &object.to_string());
@@ -230,7 +233,7 @@ mod tests {
         assert_eq!(*screen.page(), Page::Object(Target::Node("ip-10-0-0-1.ec2.internal".to_owned())));
         let lines = text(&drawn(&mut screen, (80, 24), false)).join("\n");
         assert!(lines.starts_with("Node ip-10-0-0-1.ec2.internal\n"), "{lines}");
-        assert!(lines.contains("  shop/web  3 CPU, 4 GiB, Running, 60m\n"), "{lines}");
+        assert!(lines.contains("  shop/web  cpu 3, memory 4Gi, Running, 60m\n"), "{lines}");
         assert!(lines.contains("What a plan made now would do\n  Node is not disrupted"), "{lines}");
     }
 

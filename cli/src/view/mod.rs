@@ -12,6 +12,7 @@ use crate::local::listen::Port;
 use crate::output::{self, Reader};
 use crate::plan::catalog::{self, LoadedCatalog};
 use jiff::Timestamp;
+use nodeless_catalog::Catalog;
 use nodeless_kubernetes::Connection;
 use nodeless_view::{Cluster, Line, Picture, Screen, plain, table};
 use source::Source;
@@ -101,11 +102,16 @@ async fn read(request: &Request<'_>) -> Result<(Viewed, Source, Cluster), CliErr
     Ok((viewed, source, cluster))
 }
 
-/// Serves the view of a local cluster to browsers until the process ends.
-pub(crate) async fn serve_local(kubeconfig: &Path, cluster_name: &str, port: Port) -> Result<(), CliError> {
+/// Serves the view of a local cluster, whose simulated EC2 has this catalog, to browsers until the process ends.
+pub(crate) async fn serve_local(
+    kubeconfig: &Path,
+    cluster_name: &str,
+    catalog: &Catalog,
+    port: Port,
+) -> Result<(), CliError> {
     let viewed = Viewed {
         connection: Connection::with_kubeconfig(Some(kubeconfig), None).await?,
-        catalog: catalog::read(None)?,
+        catalog: LoadedCatalog::simulated(catalog.clone()),
         title: format!("nodeless view, local cluster {cluster_name}"),
     };
     let mut cluster = Cluster::default();
@@ -141,7 +147,7 @@ fn print(picture: &Picture, printed: Printed, title: &str) -> Result<(), CliErro
         Printed::Table => {}
     }
     let width = terminal::width().filter(|_| std::io::stdout().is_terminal()).unwrap_or(WIDTH);
-    let head = table::header(picture, title, width).into_iter().chain([table::headings(width)]);
+    let head = table::header(picture, title, width).into_iter().chain([table::headings(picture, width)]);
     let body = table::body(picture, &Screen::default(), width);
     lines(head.chain(body).map(|line: Line| line.text().trim_end().to_owned())).map(drop)
 }

@@ -95,3 +95,18 @@ fn export_without_the_aws_feature_names_the_feature() {
     assert_eq!((refused.code, refused.stdout.as_str()), (Some(1), ""));
     assert!(refused.stderr.contains("--features aws"), "{}", refused.stderr);
 }
+
+#[cfg(feature = "aws")]
+#[test]
+fn export_without_access_to_aws_advises_about_aws() {
+    let mut command = nodeless();
+    command.env("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{}", nodeless_tests::free_port()));
+    command.env("AWS_REGION", "us-east-1").env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b");
+    let ended = run(command.args(["catalog", "export"]));
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+    assert!(
+        ended.stderr.contains("aws sts get-caller-identity") && !ended.stderr.contains("kubectl"),
+        "{}",
+        ended.stderr
+    );
+}

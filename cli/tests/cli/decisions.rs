@@ -67,6 +67,25 @@ fn decisions_are_printed_from_a_file() {
 }
 
 #[test]
+fn a_record_of_another_version_is_named_without_other_advice() {
+    let folder = Folder::new();
+    let path = folder.path().join("decisions.json");
+    let items = json!({ "Items": [item("9", "disruption", &json!({ "commands": { "form": 2 } }))] });
+    std::fs::write(&path, items.to_string()).unwrap();
+    let ended = run(nodeless().arg("decisions").arg(&path));
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+    let expected =
+        format!("error: {}: item decision#9: attribute detail: this version cannot read it (", path.display());
+    assert!(ended.stderr.starts_with(&expected), "{}", ended.stderr);
+    assert!(
+        ended.stderr.ends_with("; another version of nodeless may have written it: use that version\n"),
+        "{}",
+        ended.stderr
+    );
+    assert!(!ended.stderr.contains("aws dynamodb query"), "the file is what the command reads: {}", ended.stderr);
+}
+
+#[test]
 fn a_file_without_items_of_the_table_is_an_error() {
     let folder = Folder::new();
     let path = folder.path().join("cluster.yaml");

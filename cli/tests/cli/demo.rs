@@ -1,6 +1,7 @@
 //! `nodeless demo`.
 
-use crate::support::{Folder, nodeless, run};
+use crate::support::http::get;
+use crate::support::{Folder, nodeless, run, wait_for};
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
@@ -10,7 +11,7 @@ fn runs_all_steps_and_ends() {
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
     let steps = [
         "EC2NodeClass are applied and ready",
-        "5 pods of 1 CPU and 1 GiB are pending",
+        "5 pods (cpu 1, memory 1Gi) pending",
         "created",
         "instance types may be launched",
         "launched",
@@ -41,6 +42,16 @@ fn an_interactive_demo_runs_until_it_is_ended() {
     command.args(["demo", "--interactive", "--speed", "200"]).current_dir(folder.path());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    // The view comes first: it shows the steps as they happen.
+    if cfg!(feature = "kubernetes") {
+        let shown = lines.by_ref().map(|line| line.unwrap()).find(|line| line.contains("http://")).unwrap();
+        let address = shown.split("http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap();
+        let page = get(address, "/");
+        assert!(page.status == 200 && page.body.contains("<title>nodeless view</title>"), "{}", page.body);
+        wait_for("the nodes of the demo in the view", || {
+            get(address, "/api/picture").json()["nodes"].as_array().is_some_and(|nodes| !nodes.is_empty())
+        });
+    }
     let ready = lines.by_ref().map(|line| line.unwrap()).find(|line| line.contains("runs until you press Ctrl-C"));
     let kubeconfig = folder.path().join("nodeless.kubeconfig");
     assert!(ready.is_some() && kubeconfig.is_file());

@@ -144,7 +144,7 @@ fn describe_cluster_returns_the_endpoint() {
 
 #[test]
 fn signals_end_it_with_a_summary() {
-    for signal in ["INT", "TERM"] {
+    for signal in ["INT", "TERM", "HUP"] {
         let mut world = World::start(&["--no-controllers"]);
         assert!(world.kubeconfig.is_file());
         let (code, output) = world.end_by(signal);
@@ -152,6 +152,24 @@ fn signals_end_it_with_a_summary() {
         assert!(output.contains("0 nodes, 0 pods and 0 instances"), "{output}");
         assert!(!world.kubeconfig.exists());
     }
+}
+
+/// As `nohup` starts a process.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_hang_up_that_was_ignored_at_the_start_stays_ignored() {
+    use std::io::BufRead as _;
+    let folder = Folder::new();
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" local --no-controllers", env!("CARGO_BIN_EXE_nodeless")]);
+    let mut child = command.current_dir(folder.path()).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().starts_with("Cluster local"));
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim().to_owned();
+    let ended = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(ended.success() && child.wait().unwrap().success());
+    assert_eq!(u64::from_str_radix(&ignored, 16).unwrap() & 1, 1, "{ignored}");
 }
 
 #[test]
@@ -163,6 +181,7 @@ fn unavailable_ports_and_files_are_reported() {
     for (arguments, code, expected) in [
         (vec!["--port", &port], 1, "leave --port out for a free one"),
         (vec!["--aws-port", &port], 1, "leave --aws-port out for a free one"),
+        (vec!["--web", &port], 1, "choose another port, or give --web without a number for a free one"),
         (vec!["--kubeconfig", "mine"], 1, "set another path with --kubeconfig"),
         (vec!["--kubeconfig", "mine/config"], 1, "mine/config cannot be written"),
         (vec!["--cluster-name=-x"], 2, "--cluster-name"),
@@ -204,8 +223,6 @@ fn a_region_and_a_node_pool_are_ready_at_the_start() {
     // The definition accepts a schedule with a time zone.
     let budget = "spec: { disruption: { budgets: [{ nodes: \"0\", schedule: \"CRON_TZ=Europe/Berlin 0 8 * * mon-fri\", duration: 10h }] } }";
     kubectl.run(&["patch", "nodepool", "default", "--type", "merge", "--patch", budget]);
-    let claims = kubectl.run(&["get", "nodeclaims,nodepools"]);
-    assert!(claims.contains("PRICE"), "{claims}");
     let price = kubectl.run(&[
         "get",
         "nodeclaims",
@@ -213,6 +230,21 @@ fn a_region_and_a_node_pool_are_ready_at_the_start() {
         "jsonpath={.items[0].metadata.annotations.nodeless\\.sh/price-per-hour}",
     ]);
     assert!(price.parse::<f64>().unwrap() > 0.0, "{price}");
+    // Both kinds have a column with the price.
+    for kind in ["nodeclaims", "nodepools"] {
+        let table = kubectl.run(&["get", kind, "--output", "wide"]);
+        assert!(table.lines().next().unwrap().split_whitespace().any(|heading| heading == "PRICE"), "{kind}: {table}");
+    }
+    // The price of a NodePool is that of its nodes.
+    let number = |path: &str, kind: &str| -> f64 {
+        let shown = kubectl.run(&["get", kind, "--output", &format!("jsonpath={path}")]);
+        shown.split_whitespace().map(|price| price.parse::<f64>().unwrap()).sum()
+    };
+    wait_for("the price in the status of the NodePool", || {
+        let of_claims = number("{.items[*].metadata.annotations.nodeless\\.sh/price-per-hour}", "nodeclaims");
+        let of_pool = number("{.items[*].status.resources.nodeless\\.sh/dollars-per-hour}", "nodepools");
+        of_claims > 0.0 && (of_claims - of_pool).abs() < 1e-6
+    });
     let refused = run(nodeless().args(["local", "--region", "mars-up-1"]));
     assert!(refused.code == Some(1) && refused.stderr.contains("not an AWS region"), "{}", refused.stderr);
 }

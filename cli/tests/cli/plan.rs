@@ -157,6 +157,19 @@ fn invalid_input_prints_only_the_error() {
 }
 
 #[test]
+fn templating_left_in_manifests_is_named() {
+    let chart = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Release.Name }}-web\n";
+    let ended = piped(chart, &[]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("line 4: the manifest has templating left in it ({{ .Release.Name }})"),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stderr.contains("helm template"), "{}", ended.stderr);
+}
+
+#[test]
 fn input_without_an_object_that_planning_uses_is_an_error() {
     let service = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n";
     for (input, found) in

@@ -16,7 +16,7 @@ fn deflated(value: &Value) -> String {
 }
 
 /// An hour of a spot node, as the table returns it.
-fn hour(hour: u32, format: u32) -> Value {
+pub(crate) fn hour(hour: u32, format: u32) -> Value {
     let at = format!("2026-11-23T{hour:02}");
     let record = json!({
         "hour": format!("{at}:00:00Z"), "nodePool": "default", "idle": 0.02, "starting": 0.01,
@@ -89,6 +89,8 @@ fn what_cannot_be_reported_is_one_line_and_nothing_is_printed() {
         1,
         "error: there is no cost record of this time: costs are recorded from 2026-11-23T12:00:00Z to",
     );
+    let later = "error: there is no cost record of this time: costs are recorded from 2026-11-23T12:00:00Z to";
+    refused(&good, &["--from", "2026-11-24"], 1, later);
     let backwards = ["--from", "2026-02-01", "--to", "2026-01-01"];
     refused(&good, &backwards, 1, "error: --to 2026-01-01T00:00:00Z is not after --from 2026-02-01T00:00:00Z");
     refused(&good, &["--from", "yesterday"], 2, "write a date such as 2026-11-01");

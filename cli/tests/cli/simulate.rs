@@ -25,6 +25,16 @@ fn an_error_names_the_invalid_field_of_a_scenario() {
     let invalid = run(nodeless().args(["simulate", "--scenario"]).arg(&path));
     assert_eq!(invalid.code, Some(1));
     assert!(invalid.stderr.contains("huors"), "{}", invalid.stderr);
+    for (templated, line) in [
+        ("name: {{ .Values.name }}\n", 1),
+        ("name: mine\nobjects:\n  - { kind: Pod, metadata: { name: '{{ .a }}' } }\n", 3),
+    ] {
+        std::fs::write(&path, templated).unwrap();
+        let refused = run(nodeless().args(["simulate", "--scenario"]).arg(&path));
+        assert_eq!(refused.code, Some(1));
+        let expected = format!("line {line}: the manifest has templating left in it ({{{{");
+        assert!(refused.stderr.contains(&expected), "{}", refused.stderr);
+    }
     let gate = run(nodeless().args(["simulate", "--feature-gates", "NodeRepare=true"]));
     assert_eq!(gate.code, Some(2));
     assert!(gate.stderr.contains("there is no feature gate NodeRepare"), "{}", gate.stderr);

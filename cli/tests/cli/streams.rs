@@ -1,6 +1,8 @@
-//! Readers that close a pipe early, files that cannot be written, and Ctrl-C.
+//! Readers that close a pipe early, files that cannot be written, terminals, and Ctrl-C.
 
-use crate::support::{Folder, nodeless, run};
+use crate::support::objects::Objects;
+use crate::support::{Folder, in_a_terminal, nodeless, run};
+use serde_json::json;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
 
@@ -69,6 +71,101 @@ fn a_path_that_cannot_be_written_is_reported_before_the_simulation() {
     let ended = run(nodeless().args(["simulate", "--hours", "8000", "--html", "/no/such/folder/page.html"]));
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains("/no/such/folder/page.html cannot be written"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_plan_that_fails_leaves_the_earlier_page() {
+    let folder = Folder::new();
+    let page = folder.path().join("page.html");
+    std::fs::write(&page, "earlier").unwrap();
+    let ended = run(nodeless().args(["plan", "--cluster", "/no/such/cluster.yaml", "--html"]).arg(&page));
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert_eq!(std::fs::read_to_string(&page).unwrap(), "earlier");
+    let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["page.html"]);
+}
+
+#[cfg(feature = "aws")]
+#[test]
+fn a_catalog_that_cannot_be_written_is_reported_before_aws_is_called() {
+    let mut command = nodeless();
+    // A call would fail with another error.
+    command.env("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{}", nodeless_tests::free_port()));
+    command.env("AWS_REGION", "us-east-1").env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b");
+    let ended = run(command.args(["catalog", "export", "--write", "/no/such/folder/catalog.json"]));
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+    assert!(ended.stderr.contains("/no/such/folder/catalog.json cannot be written"), "{}", ended.stderr);
+}
+
+/// The plan of a cluster in whose text most lines are long.
+fn long_lines(folder: &Folder) -> String {
+    let mut objects = Objects::new();
+    for number in 0..9 {
+        objects.pod(&format!("a-pod-with-a-long-name-{number}"), None, "1500m");
+        objects.pod(&format!("another-pod-with-a-long-name-{number}"), None, "900");
+    }
+    let path = folder.path().join("cluster.json");
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects.0 });
+    std::fs::write(&path, list.to_string()).unwrap();
+    format!("plan --cluster {}", path.display())
+}
+
+#[test]
+fn text_and_help_fit_a_narrow_terminal() {
+    let folder = Folder::new();
+    let hours = json!({ "Items": [crate::report::hour(12, 1)] });
+    std::fs::write(folder.path().join("hours.json"), hours.to_string()).unwrap();
+    let report = format!("report {}", folder.path().join("hours.json").display());
+    for (command, rows_of_a_table) in
+        [("--help", 0), ("plan --help", 0), ("report --help", 0), (&long_lines(&folder), 0), (&report, 2)]
+    {
+        let binary = env!("CARGO_BIN_EXE_nodeless");
+        let commands = format!("stty cols 60 rows 24; {binary} {command} 2>/dev/null");
+        let Some(output) = in_a_terminal(&commands, "", "") else { return };
+        let lines: Vec<&str> = output.lines().map(str::trim_end).collect();
+        // A word is never broken, and the columns of a table stay on their lines.
+        let too_long = |line: &&&str| line.chars().count() > 60 && line.trim().contains(' ');
+        let found: Vec<_> = lines.iter().filter(too_long).collect();
+        assert_eq!(found.len(), rows_of_a_table, "{command}: {found:#?}");
+        let wide = run(std::process::Command::new("sh").args(["-c", &format!("{binary} {command}")])).stdout;
+        assert!(!wide.is_empty() && lines.len() > wide.lines().count(), "nothing was wrapped: {output}");
+    }
+}
+
+#[test]
+fn a_plan_shows_its_stages_on_a_terminal_only() {
+    let folder = Folder::new();
+    let command = long_lines(&folder);
+    let binary = env!("CARGO_BIN_EXE_nodeless");
+    let Some(output) = in_a_terminal(&format!("{binary} {command} --disruption"), "", "") else { return };
+    for stage in ["reading the cluster", "scheduling pending pods", "deciding which nodes to disrupt"] {
+        assert!(output.contains(stage), "no {stage:?} in {output}");
+    }
+    let piped = run(std::process::Command::new("sh").args(["-c", &format!("{binary} {command} --disruption")]));
+    assert!(!piped.stderr.contains("reading the cluster"), "{}", piped.stderr);
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_a_plan_between_decisions_with_those_that_were_made() {
+    let folder = Folder::new();
+    let mut objects = Objects::new();
+    // A decision for each node.
+    objects.pool()["spec"]["disruption"]["budgets"] = json!([{ "nodes": "100%" }]);
+    for number in 0..120 {
+        let name = format!("node-{number}");
+        objects.node(&name, "m5.4xlarge", "on-demand");
+        objects.pod(&format!("pod-{number}"), Some(&name), "1500m");
+    }
+    let path = folder.path().join("cluster.json");
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects.0 });
+    std::fs::write(&path, list.to_string()).unwrap();
+    let binary = env!("CARGO_BIN_EXE_nodeless");
+    let command = format!("{binary} plan --disruption --decisions 1000 --cluster {}", path.display());
+    let commands = format!("{command}; echo ended with $?");
+    let Some(output) = in_a_terminal(&commands, "1 decision made", "\u{3}") else { return };
+    assert!(output.contains("interrupted, so more may follow") && output.contains("ended with 1"), "{output}");
+    assert!(output.contains("SingleNodeConsolidation") || output.contains("MultiNodeConsolidation"), "{output}");
 }
 
 #[cfg(unix)]

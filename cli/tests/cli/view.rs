@@ -1,9 +1,9 @@
 //! `nodeless view` against `nodeless local`: it shows what the API server returns.
 
-use crate::support::{Kubectl, World, example_node_pool, nodeless, run, wait_for};
+use crate::support::{Kubectl, World, example_node_pool, in_a_terminal, nodeless, run, wait_for};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -159,26 +159,6 @@ fn a_cluster_that_does_not_answer_is_one_error() {
         ended.stderr
     );
     assert_eq!(ended.stderr.lines().filter(|line| line.starts_with("error")).count(), 1, "{}", ended.stderr);
-}
-
-/// Runs commands of a shell in a pseudo-terminal, sends keys after a text appeared, and returns all output.
-fn in_a_terminal(commands: &str, after: &str, keys: &str) -> Option<String> {
-    let program = nodeless_tests::tool("script")?;
-    let mut command = Command::new(program);
-    command.args(["-qefc", commands, "/dev/null"]).env("TERM", "xterm").env("NO_COLOR", "1");
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut output = child.stdout.take().unwrap();
-    let mut all = Vec::new();
-    let mut bytes = [0; 4096];
-    let mut keys = (!keys.is_empty()).then_some(keys);
-    while let Ok(count @ 1..) = std::io::Read::read(&mut output, &mut bytes) {
-        all.extend_from_slice(&bytes[..count]);
-        if keys.is_some() && String::from_utf8_lossy(&all).contains(after) {
-            child.stdin.as_mut().unwrap().write_all(keys.take().unwrap().as_bytes()).unwrap();
-        }
-    }
-    child.wait().unwrap();
-    Some(String::from_utf8_lossy(&all).into_owned())
 }
 
 #[test]

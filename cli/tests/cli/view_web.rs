@@ -1,11 +1,12 @@
 //! `nodeless view --web`: its paths, who may use them, and the page in headless Chromium.
 
 use crate::support::http::{Answer, get, request};
-use crate::support::{Kubectl, World, example_node_pool, nodeless, run, wait_for};
+use crate::support::{Folder, Kubectl, World, example_node_pool, nodeless, run, wait_for};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
 const INFLATE: &str = include_str!("../../src/demo/inflate.yaml");
@@ -106,15 +107,7 @@ fn a_request_waits_for_the_next_change_and_objects_are_explained() {
         picture["totals"]["pods"] == 6
     });
     let node = kubectl.names("nodes").remove(0);
-    let explained = |kind: &str, name: &str| {
-        let answer = get(&web.address, &format!("/api/explain?kind={kind}&name={}", name.replace('/', "%2F"))).json();
-        answer["lines"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|line| line.as_str().unwrap().to_owned() + "\n")
-            .collect::<String>()
-    };
+    let explained = |kind: &str, name: &str| explained(&web.address, kind, name);
     let of_node = explained("node", &node);
     assert!(
         of_node.starts_with(&format!("Node {node} is ")) && of_node.contains("NodePool        default"),
@@ -127,35 +120,91 @@ fn a_request_waits_for_the_next_change_and_objects_are_explained() {
     assert_eq!(get(&web.address, "/api/explain?kind=secret&name=a").status, 400);
 }
 
-/// A program in `PATH`. Unlike other tools, a browser is not required by `NODELESS_REQUIRE_TOOLS`: not every machine that builds
-/// nodeless has one for its architecture.
-fn installed(name: &str) -> Option<std::path::PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|candidate| candidate.is_file());
-    if found.is_none() {
-        eprintln!("SKIPPED: {name} is not in PATH; install Chromium and chromedriver to test the page in a browser");
-    }
-    found
+/// The explanation of an object, a line each.
+fn explained(address: &str, kind: &str, name: &str) -> String {
+    let answer = get(address, &format!("/api/explain?kind={kind}&name={}", name.replace('/', "%2F"))).json();
+    answer["lines"].as_array().unwrap().iter().map(|line| line.as_str().unwrap().to_owned() + "\n").collect()
 }
+
+#[test]
+fn objects_of_another_region_are_explained_with_its_catalog() {
+    let world = World::start(&["--speed", "20", "--region", "eu-central-1", "--with-nodepool", "--web"]);
+    let address = world.web.as_deref().unwrap().strip_prefix("http://").unwrap();
+    let Some(kubectl) = Kubectl::of(&world) else { return };
+    kubectl.apply(INFLATE, &[]);
+    wait_for("five pods to run", || kubectl.running_pods() == 5);
+    let node = kubectl.names("nodes").remove(0);
+    // The port is bound before the view has read the cluster.
+    wait_for("the view", || get(address, "/api/picture").json()["totals"]["pods"] == 5);
+    assert!(get(address, "/api/picture").json()["prices"].as_str().unwrap().contains("simulated eu-central-1"));
+    let own = explained(address, "node", &node);
+    assert!(own.starts_with(&format!("Node {node} is ")), "{own}");
+    // `nodeless view` has the catalog of us-east-1, and says what that means.
+    let web = Web::start(&world);
+    let other = explained(&web.address, "node", &node);
+    let warning = "which the catalog of us-east-1 does not contain; use the catalog of that region\n";
+    assert!(other.starts_with("Warning: the cluster uses eu-central-1") && other.contains(warning), "{other}");
+}
+
+/// The first of these programs that is in `PATH`.
+fn installed(names: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name))).find(|program| program.is_file())
+}
+
+/// chromedriver and Chromium. Where Chromium is installed, `NODELESS_REQUIRE_TOOLS` requires chromedriver too. Without Chromium, which
+/// not every machine has for its architecture, the tests are skipped.
+fn browser_programs() -> Option<(PathBuf, PathBuf)> {
+    let Some(chromium) = installed(&["chromium", "google-chrome"]) else {
+        eprintln!("SKIPPED: chromium is not in PATH; install Chromium and chromedriver to test the page in a browser");
+        return None;
+    };
+    let driver = installed(&["chromedriver"]);
+    if driver.is_none() {
+        let message = "chromedriver is not in PATH; install it to test the page in the installed Chromium";
+        assert!(std::env::var_os("NODELESS_REQUIRE_TOOLS").is_none(), "{message}");
+        eprintln!("SKIPPED: {message}");
+    }
+    Some((driver?, chromium))
+}
+
+/// The arguments of Chromium: without a display, without a sandbox, which needs rights that containers lack, and without calls of its own
+/// to other hosts.
+const BROWSER_ARGUMENTS: [&str; 9] = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+];
 
 /// A headless Chromium, driven over the WebDriver protocol.
 struct Browser {
     driver: Child,
     address: String,
     session: String,
+    /// Its profile, which is removed when the browser has ended.
+    _profile: Folder,
 }
 
 impl Browser {
-    /// `None` if chromedriver or Chromium is not installed.
+    /// `None` if Chromium or chromedriver is not installed.
     fn start() -> Option<Self> {
-        let (program, chromium) = (installed("chromedriver")?, installed("chromium")?);
+        let (program, chromium) = browser_programs()?;
+        let profile = Folder::new();
         let port = nodeless_tests::free_port();
         let address = format!("127.0.0.1:{port}");
         let mut command = std::process::Command::new(program);
         command.arg(format!("--port={port}")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut browser = Self { driver: command.spawn().unwrap(), address, session: String::new() };
+        let user_data = format!("--user-data-dir={}", profile.path().display());
+        let mut browser = Self { driver: command.spawn().unwrap(), address, session: String::new(), _profile: profile };
         wait_for("chromedriver", || std::net::TcpStream::connect(&browser.address).is_ok());
-        let arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
+        let arguments: Vec<&str> = BROWSER_ARGUMENTS.into_iter().chain([user_data.as_str()]).collect();
         let options = json!({ "binary": chromium, "args": arguments });
         let capabilities = json!({ "capabilities": { "alwaysMatch": { "goog:chromeOptions": options } } });
         let made = request(&browser.address, &browser.address, "POST", "/session", Some(&capabilities)).json();
@@ -208,6 +257,27 @@ impl Drop for Browser {
     }
 }
 
+/// What the page shows of use, an expiry and a NodeClaim on the way: the texts of the box, and of the details of the node and the
+/// NodeClaim. A local cluster has none of them, so the picture that the page got is changed, within one script, before the next one comes.
+const DETAILS: &str = "
+    const node = picture.nodes[0];
+    const part = ({ cpuMillicores, memoryBytes }) => ({ cpuMillicores: cpuMillicores / 4, memoryBytes: memoryBytes / 4 });
+    node.load.used = part(node.load.allocatable);
+    node.expires = new Date(now() + 2.5 * 3600 * 1000).toISOString();
+    node.consolidatable = true;
+    picture.claims = [{
+      name: 'default-new', nodePool: 'default', instanceType: 'm5.large', zone: 'us-east-1a', capacityType: 'spot', created: picture.at,
+      pricePerHour: 0.04, waitsFor: 'the node to register', message: '', replacement: false, deleting: false,
+    }];
+    render();
+    const box = [...document.querySelectorAll('button.node')].find((it) => it.dataset.name === node.name).textContent;
+    const details = [['node', node.name], ['claim', 'default-new']].map(([kind, name]) => {
+      open(kind, name);
+      const text = byId('facts').textContent;
+      byId('details').close();
+      return text;
+    });
+    return [box, ...details]";
 const NODES: &str = "return [...document.querySelectorAll('button.node strong')].map((it) => it.textContent)";
 const FOCUSED: &str = "const it = document.activeElement; return it.dataset.name || it.id || it.textContent";
 const ENTER: &str = "\u{e007}";
@@ -249,6 +319,13 @@ fn the_page_shows_the_cluster_at_each_width_in_light_and_dark() {
         }
     }
     assert_eq!(backgrounds.len(), 2, "{backgrounds:?}");
+    let texts = browser.script(DETAILS);
+    let text = |index: usize| texts[index].as_str().unwrap();
+    assert!(text(0).contains(", 25% used") && text(0).contains("expires in 2h"), "{texts}");
+    for expected in ["consolidateAfter of its NodePool has passed", "expiresin 2h, at 2", " used"] {
+        assert!(text(1).contains(expected), "no {expected:?} in {texts}");
+    }
+    assert!(text(2).contains("instancem5.large spot us-east-1a") && text(2).contains("price$0.0400/h"), "{texts}");
     // It moves as it happens, without a reload.
     kubectl.run(&["scale", "deployment", "inflate", "--replicas=2"]);
     wait_for("the squares to go", || browser.script(squares) == 2);
@@ -274,11 +351,19 @@ fn the_page_is_used_by_keyboard_alone() {
     wait_for("the details", || browser.script(dialog) == true);
     let explanation = "return document.getElementById('explanation').textContent";
     wait_for("the explanation", || browser.text(explanation).contains(&format!("Node {node} is ")));
-    let pods = "return document.querySelectorAll('#pods li').length";
-    assert_eq!(
-        browser.script(pods).as_u64().unwrap(),
-        web.picture()["nodes"][0]["pods"].as_array().unwrap().len() as u64
-    );
+    let pods: BTreeSet<String> =
+        strings(&browser.script(
+            "return [...document.querySelectorAll('#pods li')].map((it) => it.textContent.split(', Running')[0])",
+        ));
+    let on_node = format!("--field-selector=spec.nodeName={node}");
+    let names =
+        kubectl.run(&["get", "pods", "-n", "default", &on_node, "--output", "jsonpath={.items[*].metadata.name}"]);
+    let expected: BTreeSet<String> =
+        names.split_whitespace().map(|name| format!("default/{name}  cpu 1, memory 1Gi")).collect();
+    assert_eq!(pods, expected, "each pod with its requests");
+    let events = browser.text("return document.getElementById('own-events').textContent");
+    assert!(events.contains("RegisteredNodeClaim default-"), "those of its NodeClaim: {events}");
+    assert!(!events.contains("NominatedPod default/"), "and not those of its pods: {events}");
     assert_eq!(browser.text("return document.getElementById('details-title').textContent"), format!("Node {node}"));
     browser.keys(&[ESCAPE]);
     assert_eq!(browser.script(dialog), false);

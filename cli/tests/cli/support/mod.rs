@@ -6,7 +6,7 @@ pub(crate) mod objects;
 
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -40,6 +40,26 @@ impl From<Output> for Ended {
 /// Runs a command to its end.
 pub(crate) fn run(command: &mut Command) -> Ended {
     command.output().unwrap_or_else(|error| panic!("{command:?} does not start: {error}")).into()
+}
+
+/// Runs commands of a shell in a pseudo-terminal, sends keys after a text appeared, and returns all output.
+pub(crate) fn in_a_terminal(commands: &str, after: &str, keys: &str) -> Option<String> {
+    let program = nodeless_tests::tool("script")?;
+    let mut command = Command::new(program);
+    command.args(["-qefc", commands, "/dev/null"]).env("TERM", "xterm").env("NO_COLOR", "1");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = child.stdout.take().unwrap();
+    let mut all = Vec::new();
+    let mut bytes = [0; 4096];
+    let mut keys = (!keys.is_empty()).then_some(keys);
+    while let Ok(count @ 1..) = output.read(&mut bytes) {
+        all.extend_from_slice(&bytes[..count]);
+        if keys.is_some() && String::from_utf8_lossy(&all).contains(after) {
+            child.stdin.as_mut().unwrap().write_all(keys.take().unwrap().as_bytes()).unwrap();
+        }
+    }
+    child.wait().unwrap();
+    Some(String::from_utf8_lossy(&all).into_owned())
 }
 
 /// Waits until a condition is true.

@@ -77,8 +77,8 @@ fn damaged(item: &Item, attribute: &str, expected: &str) -> PortError {
         _ => "an item without sk",
     };
     let message = format!(
-        "the attribute {attribute:?} of item {key:?} is not {expected}; restore the table to a point before the item was \
-         damaged, or delete that item"
+        "the attribute {attribute:?} of item {key:?} is not {expected}; if another version of nodeless wrote it, use that version; \
+         otherwise restore the table to a point before the item was damaged, or delete that item"
     );
     PortError::new(ErrorKind::Invalid, "DynamoDB read", message)
 }

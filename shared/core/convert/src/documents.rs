@@ -8,6 +8,7 @@ use crate::stream::{self, Chunk};
 use crate::yaml::{self, Item, Map, Node, Seq};
 use crate::{Conversion, Converted, Options, Source};
 use crate::{node_class, node_pool, node_template, provisioner, workload};
+use nodeless_model::Template;
 use std::collections::BTreeMap;
 
 /// The maximum nesting depth of Lists.
@@ -71,9 +72,8 @@ fn read<'t>(source: &'t Source, problems: &mut Vec<Problem>) -> File<'t> {
             Ok(Some(root)) => read_document(root, source, &chunk, &mut file.objects, problems),
             Ok(None) => None,
             Err(error) => {
-                let found = stream::template(chunk.body);
-                problems.push(match found {
-                    Some((line, expression)) => templated(source, chunk.line + line - 1, &expression),
+                problems.push(match Template::find(chunk.body) {
+                    Some(template) => templated(source, chunk.line, &template),
                     None => Problem {
                         source: source.name.clone(),
                         object: None,
@@ -90,15 +90,13 @@ fn read<'t>(source: &'t Source, problems: &mut Vec<Problem>) -> File<'t> {
     file
 }
 
-fn templated(source: &Source, line: usize, expression: &str) -> Problem {
+/// `line` is the one at which the document begins.
+fn templated(source: &Source, line: usize, template: &Template) -> Problem {
     Problem {
         source: source.name.clone(),
         object: None,
-        field: format!("line {line}"),
-        problem: format!(
-            "the manifest has templating left in it ({expression}); render it first, for example with `helm template`, and convert \
-             the result"
-        ),
+        field: format!("line {}", line + template.line - 1),
+        problem: format!("{template}, and convert the result"),
     }
 }
 
@@ -117,9 +115,9 @@ fn read_document(
     let templated_at = objects[before..].iter().filter(|object| object.kind.is_old()).any(has_template);
     if old
         && templated_at
-        && let Some((line, expression)) = stream::template(chunk.body)
+        && let Some(template) = Template::find(chunk.body)
     {
-        problems.push(templated(source, chunk.line + line - 1, &expression));
+        problems.push(templated(source, chunk.line, &template));
         objects.truncate(before);
         return None;
     }

@@ -35,13 +35,3 @@ pub(crate) fn split(text: &str) -> Vec<Chunk<'_>> {
 fn is_marker(line: &str) -> bool {
     line.strip_prefix("---").is_some_and(|rest| rest.chars().next().is_none_or(char::is_whitespace))
 }
-
-/// The first line with a template expression (`{{ … }}`) outside of comments, and the expression.
-pub(crate) fn template(text: &str) -> Option<(usize, String)> {
-    text.lines().enumerate().find_map(|(index, line)| {
-        let found = line.trim_start();
-        let start = found.find("{{").filter(|_| !found.starts_with('#'))?;
-        let end = found[start..].find("}}").map_or(found.len(), |end| start + end + 2);
-        Some((index + 1, found[start..end].to_owned()))
-    })
-}

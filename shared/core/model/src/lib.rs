@@ -30,6 +30,7 @@ pub mod selector;
 pub mod spot_interruption;
 pub mod surge;
 pub mod taint;
+pub mod templating;
 #[cfg(feature = "test-support")]
 pub mod test_support;
 pub mod workload;
@@ -54,6 +55,7 @@ pub use resource_index::ResourceIndex;
 pub use resources::ResourceList;
 pub use selector::LabelSelector;
 pub use taint::{Taint, TaintEffect, Toleration};
+pub use templating::Template;
 pub use workload::{DaemonSet, PodDisruptionBudget};
 
 /// Labels or annotations: sorted, so that everything that is printed or stored from them is deterministic.

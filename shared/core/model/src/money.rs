@@ -19,9 +19,14 @@ pub struct Dollars(pub f64);
 impl Display for Dollars {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let sign = if self.0 < 0.0 { "-" } else { "" };
-        let amount = self.0.abs();
-        if amount < 100.0 { write!(f, "{sign}${amount:.4}") } else { write!(f, "{sign}${amount:.2}") }
+        write!(f, "{sign}${}", amount(self.0.abs()))
     }
+}
+
+/// An amount for a column whose heading has the sign and the unit: `0.0960`, `1234.50`.
+#[must_use]
+pub fn amount(dollars: f64) -> String {
+    if dollars.abs() < 100.0 { format!("{dollars:.4}") } else { format!("{dollars:.2}") }
 }
 
 /// Dollars an hour as a Kubernetes quantity, as in `limits` and `status.resources` of a NodePool: `0.096`.
@@ -41,6 +46,7 @@ mod tests {
         assert_eq!(Dollars(1_234.5).to_string(), "$1234.50");
         assert_eq!(Dollars(-0.25).to_string(), "-$0.2500");
         assert_eq!(DollarsPerHour(0.0).to_string(), "$0.0000/h");
+        assert_eq!([0.096, 1_234.5, -0.25].map(amount), ["0.0960", "1234.50", "-0.2500"]);
     }
 
     #[test]

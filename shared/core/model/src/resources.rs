@@ -125,8 +125,20 @@ impl<const N: usize> From<[(&str, Quantity); N]> for ResourceList {
 /// The canonical text of a quantity of the named resource: binary suffixes for what is counted in bytes.
 #[must_use]
 pub fn format_quantity(name: &str, quantity: Quantity) -> String {
-    let bytes = name == name::MEMORY || name == name::EPHEMERAL_STORAGE || name.starts_with("hugepages-");
-    if bytes { quantity.to_binary_string() } else { quantity.to_decimal_string() }
+    if is_bytes(name) { quantity.to_binary_string() } else { quantity.to_decimal_string() }
+}
+
+/// The same for people: bytes are rounded to whole Mi, as in `kubectl top`, where that is less than 10% of the quantity.
+#[must_use]
+pub fn shown_quantity(name: &str, quantity: Quantity) -> String {
+    const MI: i64 = 1 << 20;
+    let bytes = quantity.units();
+    let rounded = if is_bytes(name) && bytes >= 10 * MI { (bytes + MI / 2) / MI * MI } else { bytes };
+    if rounded == bytes { format_quantity(name, quantity) } else { Quantity::from_units(rounded).to_binary_string() }
+}
+
+fn is_bytes(name: &str) -> bool {
+    name == name::MEMORY || name == name::EPHEMERAL_STORAGE || name.starts_with("hugepages-")
 }
 
 impl fmt::Display for ResourceList {
@@ -173,6 +185,14 @@ mod tests {
             Some("nvidia.com/gpu")
         );
         assert_eq!(ResourceList::new().first_exceeding(&cpu(-1)), Some("cpu"));
+    }
+
+    #[test]
+    fn people_see_bytes_in_whole_mi() {
+        let memory = |bytes: i64| shown_quantity("memory", Quantity::from_units(bytes));
+        assert_eq!([16 << 30, 15_076_684 << 10, 512].map(memory), ["16Gi", "14723Mi", "512"]);
+        assert_eq!(memory((5 << 20) + 1), "5242881", "less than 10Mi is exact");
+        assert_eq!(shown_quantity("cpu", Quantity::from_milli(10_485_761)), "10485761m");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::block;
 use crate::fault::{Fault, Place};
 use crate::items::{Item, split_items};
+use nodeless_model::Template;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -121,7 +122,10 @@ fn json(place: &mut Place, text: &str, each: &mut dyn FnMut(Found<'_>)) -> usize
             Err(error) if read == 0 => match tree(text) {
                 // YAML has braces and brackets too.
                 Ok(value) => each(Found::Body(place.clone(), Body::Tree(value))),
-                Err(_) => each(Found::Fault(place.unreadable(error))),
+                Err(_) => each(Found::Fault(match Template::find(text) {
+                    Some(template) => Syntax::from(template).at(place, 0),
+                    None => place.unreadable(error),
+                })),
             },
             Err(error) => {
                 each(Found::Fault(place.unreadable(error)));
@@ -161,7 +165,7 @@ fn yaml(place: &Place, text: &str, each: &mut dyn FnMut(Found<'_>)) {
     }
     match tree(text) {
         Ok(value) => each(Found::Body(place.clone(), Body::Tree(value))),
-        Err(error) => each(Found::Fault(Syntax::from(&error).at(place, 0))),
+        Err(error) => each(Found::Fault(Syntax::of(&error, text).at(place, 0))),
     }
 }
 
@@ -173,7 +177,7 @@ fn workers() -> usize {
 /// Reads items, on all processors if they are many, because parsing YAML takes longer than the rest of a plan.
 fn trees(items: &[Item<'_>]) -> Vec<Result<Value, Syntax>> {
     let read = |part: &[Item<'_>]| -> Vec<Result<Value, Syntax>> {
-        part.iter().map(|item| tree(item.text).map_err(|error| Syntax::from(&error))).collect()
+        part.iter().map(|item| tree(item.text).map_err(|error| Syntax::of(&error, item.text))).collect()
     };
     if items.len() <= BATCH {
         return read(items);
@@ -189,6 +193,19 @@ fn trees(items: &[Item<'_>]) -> Vec<Result<Value, Syntax>> {
 struct Syntax {
     line: Option<usize>,
     problem: String,
+}
+
+impl From<Template> for Syntax {
+    fn from(template: Template) -> Self {
+        Self { line: Some(template.line), problem: template.to_string() }
+    }
+}
+
+impl Syntax {
+    /// The error about this text. Text with templating in it is only sometimes YAML.
+    fn of(error: &serde_saphyr::Error, text: &str) -> Self {
+        Template::find(text).map_or_else(|| Self::from(error), Self::from)
+    }
 }
 
 impl From<&serde_saphyr::Error> for Syntax {

@@ -12,6 +12,7 @@ use nodeless_api::convert::ConvertError;
 use nodeless_api::slim;
 use nodeless_api::view::InvalidObject;
 use nodeless_model as model;
+use nodeless_model::Template;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -104,6 +105,9 @@ impl Reader {
             return;
         };
         let incoming = Incoming { place, kind: known };
+        if let Some(undecoded) = templated(&body) {
+            return self.refuse(&incoming, &body, undecoded);
+        }
         if !known.reads(api_version.as_deref()) {
             let version = api_version.unwrap_or_default();
             let problem = match known {
@@ -382,6 +386,27 @@ impl Reader {
     }
 }
 
+/// Whether the name, namespace or a label of an object is a template expression. No API server accepts such an object. Other fields, such
+/// as the arguments of containers, may have expressions of their own.
+fn templated(body: &Body<'_>) -> Option<Undecoded> {
+    let parsed;
+    let metadata = match body {
+        // Large exports are scanned, and not parsed twice.
+        Body::Raw(raw) if !raw.get().contains("{{") => return None,
+        Body::Raw(_) => {
+            parsed = tree(body);
+            &parsed["metadata"]
+        }
+        Body::Tree(value) => &value["metadata"],
+    };
+    let named = ["name", "namespace", "generateName"].map(|field| (field, &metadata[field]));
+    let labels = metadata["labels"].as_object().into_iter().flatten().map(|(_, value)| ("labels", value));
+    named.into_iter().chain(labels).find_map(|(field, value)| {
+        let template = Template::find(value.as_str()?)?;
+        Some(Undecoded { field: format!("metadata.{field}"), problem: template.to_string() })
+    })
+}
+
 fn described(kind: &str, namespace: &str, name: &str) -> String {
     match (namespace, name) {
         (_, "") => format!("{kind} without a name"),
@@ -391,5 +416,8 @@ fn described(kind: &str, namespace: &str, name: &str) -> String {
 }
 
 fn fault(place: &Place, object: Option<String>, undecoded: Undecoded) -> Fault {
-    Fault { place: place.clone(), object, field: undecoded.field, problem: undecoded.problem }
+    let Undecoded { field, problem } = undecoded;
+    // Errors quote the invalid value.
+    let problem = Template::find(&problem).map_or(problem, |template| template.to_string());
+    Fault { place: place.clone(), object, field, problem }
 }

@@ -29,6 +29,38 @@ fn pod(name: &str, spec: Value) -> Value {
 const POD: &str = "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c}]}}";
 
 #[test]
+fn templating_left_in_a_manifest_is_named_and_expressions_of_pods_are_read() {
+    const ADVICE: &str = "render it first, for example with `helm template`";
+    let named = |name: &str| POD.replace("{name: a}", &format!("{{name: {name}}}"));
+    for (text, place) in [
+        // YAML that cannot be read.
+        (
+            "kind: Pod\nmetadata:\n  name: {{ .Release.Name }}\n".to_owned(),
+            "file: document 1: it is not YAML: line 3: ",
+        ),
+        ("{{- if .Values.on }}\nkind: Pod\n{{- end }}\n".to_owned(), "file: document 1: it is not YAML: line 1: "),
+        (
+            "kind: List\nitems:\n- kind: Pod\n- kind: Pod\n  metadata:\n    name: {{ .a }}\n".to_owned(),
+            "file: document 1, items[1]: it is not YAML: line 6: ",
+        ),
+        // YAML and JSON that can.
+        (named("'{{ .Release.Name }}'"), "file: document 1: Pod default/{{ .Release.Name }}: metadata.name: "),
+        (pod("{{a}}", json!({})).to_string(), "file: document 1: Pod default/{{a}}: metadata.name: "),
+        (named("a, labels: {app: '{{ .a }}'}"), "file: document 1: Pod default/a: metadata.labels: "),
+        (
+            POD.replace("{name: c}", "{name: c, resources: {requests: {cpu: '{{ .cpu }}'}}}"),
+            "file: document 1: Pod default/a: spec.containers[0].resources.requests.cpu: ",
+        ),
+    ] {
+        let found = faults(&read(&text));
+        assert!(found.len() == 1 && found[0].starts_with(place), "{found:?} for {text}");
+        assert!(found[0].contains("has templating left in it ({{") && found[0].ends_with(ADVICE), "{found:?}");
+    }
+    let with_arguments = pod("a", json!({ "containers": [{ "name": "c", "args": ["--format={{.Name}}"] }] }));
+    assert_eq!(pods(&read(&with_arguments.to_string())), ["default/a"], "an expression of the program");
+}
+
+#[test]
 fn every_form_of_documents_is_read() {
     let a = pod("a", json!({})).to_string();
     let b = pod("b", json!({})).to_string();

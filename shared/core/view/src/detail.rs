@@ -6,7 +6,7 @@ use crate::node::NodeRow;
 use crate::picture::Picture;
 use crate::pod::PodFacts;
 use crate::table::event_line;
-use crate::text::{age, counted, cpus, dollars, memory, percent, until, wrapped};
+use crate::text::{age, counted, cpu, dollars, memory, percent, requests, until, wrapped};
 use jiff::Timestamp;
 
 /// The page of an object. `explanation` is what `nodeless plan --disruption --explain` reports about it, or that it is being
@@ -68,8 +68,8 @@ fn node_lines(lines: &mut Vec<Line>, node: &NodeRow, now: Timestamp, width: usiz
     fact("consolidatable", node.consolidatable.then(|| "consolidateAfter of its NodePool has passed".to_owned()));
     fact("expires", node.expires.map(|time| format!("in {}, at {time:.0}", until(time, now))));
     let load = &node.load;
-    let cpu = of(cpus, load.requested.cpu_millicores, load.allocatable.cpu_millicores, load.cpu_requested());
-    fact("CPU", Some(cpu + &used(load.used, |used| cpus(used.cpu_millicores))));
+    let of_cpu = of(cpu, load.requested.cpu_millicores, load.allocatable.cpu_millicores, load.cpu_requested());
+    fact("CPU", Some(of_cpu + &used(load.used, |used| cpu(used.cpu_millicores))));
     let mem = of(memory, load.requested.memory_bytes, load.allocatable.memory_bytes, load.memory_requested());
     fact("memory", Some(mem + &used(load.used, |used| memory(used.memory_bytes))));
     lines.push(Line::default());
@@ -86,7 +86,7 @@ fn used(used: Option<Amount>, form: impl Fn(Amount) -> String) -> String {
 }
 
 fn pod_line(pod: &PodFacts, now: Timestamp) -> Line {
-    let requests = format!("{} CPU, {}", cpus(pod.requests.cpu_millicores), memory(pod.requests.memory_bytes));
+    let requests = requests(pod.requests);
     let also =
         [(pod.daemon_set, "DaemonSet"), (pod.terminating, "being deleted"), (pod.is_protected(now), "protected")];
     let also: String = also.iter().filter(|(holds, _)| *holds).map(|(_, text)| format!(", {text}")).collect();
@@ -96,8 +96,7 @@ fn pod_line(pod: &PodFacts, now: Timestamp) -> Line {
 
 fn pod_lines(lines: &mut Vec<Line>, key: &str, picture: &Picture, width: usize) {
     if let Some(pod) = picture.pending.iter().find(|pod| pod.key() == key) {
-        let requests = format!("{} CPU, {}", cpus(pod.requests.cpu_millicores), memory(pod.requests.memory_bytes));
-        fact(lines, width, "requests", Some(requests));
+        fact(lines, width, "requests", Some(requests(pod.requests)));
         fact(lines, width, "age", Some(age(pod.created, picture.at)));
         fact(lines, width, "no node because", Some(pod.reason.clone()));
         return;
@@ -177,7 +176,7 @@ mod tests {
             "  instance        m5.xlarge spot us-east-1a ",
             "  expires         in 29d, at 2026-01-31T00:00:00Z\n",
             "  CPU             1 of 4 requested (25%)\n",
-            "  shop/web  1 CPU, 2 GiB, Running, 5m\n",
+            "  shop/web  cpu 1, memory 2Gi, Running, 5m\n",
             "  Node a is not disrupted\n    because its pods fit on no other node\n    drift        no\n",
             "Unconsolidatable  NodeClaim default-a: It is too cheap\n",
         ] {
@@ -188,7 +187,7 @@ mod tests {
 
         let first = |target: Target| detail(&picture, &target, &[], 80)[2].text();
         assert_eq!(first(Target::Pod("shop/web".into())), "  node            a");
-        assert_eq!(first(Target::Pod("shop/new".into())), "  requests        1 CPU, 2 GiB");
+        assert_eq!(first(Target::Pod("shop/new".into())), "  requests        cpu 1, memory 2Gi");
         assert!(first(Target::Pod("shop/old".into())).contains("does not exist any more"));
         assert!(first(Target::Node("old".into())).contains("does not exist any more"));
         assert_eq!(first(Target::Claim("default-a".into())), "  Its node a has joined.");

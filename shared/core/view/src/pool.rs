@@ -3,6 +3,7 @@
 use crate::amount::{Load, share};
 use jiff::Timestamp;
 use nodeless_api::{ConditionStatus, NodePoolStatus};
+use nodeless_model::money::amount;
 use nodeless_model::node_pool::DOLLARS_PER_HOUR;
 use nodeless_model::{NodePool, Quantity};
 use serde::Serialize;
@@ -60,8 +61,8 @@ impl LimitRow {
     pub(crate) fn of_price(resource: &str, charged: f64, limit: f64) -> Self {
         Self {
             resource: resource.to_owned(),
-            used: format!("{charged:.4}"),
-            limit: format!("{limit:.4}"),
+            used: amount(charged),
+            limit: amount(limit),
             share: if limit > 0.0 { charged / limit } else { 1.0 },
         }
     }

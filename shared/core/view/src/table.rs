@@ -16,6 +16,8 @@ use std::cmp::Ordering;
 
 /// From this width on, columns are wide.
 const WIDE: usize = 120;
+/// From this width on, there is room for the use of nodes as a percentage.
+const WIDER: usize = 132;
 /// The expiry of a node is shown if it is nearer than this.
 const SOON: SignedDuration = SignedDuration::from_hours(24);
 /// The number of Events below the table.
@@ -83,10 +85,14 @@ fn requested(resource: &str, share: f64, used: Option<f64>) -> String {
 
 /// The column headings.
 #[must_use]
-pub fn headings(width: usize) -> Line {
-    let columns = Columns::new(width);
-    let cpu = if columns.wide { "CPU requested" } else { "CPU" };
-    let memory = if columns.wide { "memory requested" } else { "MEM" };
+pub fn headings(picture: &Picture, width: usize) -> Line {
+    let columns = Columns::new(width, &picture.totals.load);
+    let (cpu, memory) = match columns.use_of {
+        _ if !columns.wide => ("CPU", "MEM"),
+        Use::Unknown => ("CPU requested", "memory requested"),
+        Use::Bar => ("CPU, used", "memory, used"),
+        Use::BarAndShare => ("CPU requested, used", "memory requested, used"),
+    };
     let cells = [
         fit("NODE", columns.name),
         fit("TYPE", columns.instance_type),
@@ -112,11 +118,29 @@ struct Columns {
     age: usize,
     price: usize,
     load: usize,
+    use_of: Use,
     pods: usize,
 }
 
+/// How the use of nodes is shown beside their requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    /// metrics.k8s.io does not answer.
+    Unknown,
+    /// As a second bar.
+    Bar,
+    /// With the percentage.
+    BarAndShare,
+}
+
 impl Columns {
-    fn new(width: usize) -> Self {
+    /// `total` is the load of all nodes, whose use is known if that of any node is.
+    fn new(width: usize, total: &Load) -> Self {
+        let use_of = match total.used {
+            None => Use::Unknown,
+            Some(_) if width < WIDER => Use::Bar,
+            Some(_) => Use::BarAndShare,
+        };
         if width < WIDE {
             // 80 columns leave 13 for the state.
             let name = 15 + width.saturating_sub(80).min(15);
@@ -129,20 +153,41 @@ impl Columns {
                 age: 4,
                 price: 6,
                 load: 5,
+                use_of,
                 pods: 4,
             };
         }
-        let name = 28 + (width - WIDE).min(16);
-        Self { wide: true, name, instance_type: 13, capacity_type: 9, zone: 10, age: 4, price: 8, load: 16, pods: 7 }
+        let (load, start) = if use_of == Use::BarAndShare { (22, WIDER) } else { (16, WIDE) };
+        // The narrowest column of names leaves 11 for the state, the length of `terminating`.
+        let name = 17 + width.saturating_sub(start).min(27);
+        Self {
+            wide: true,
+            name,
+            instance_type: 13,
+            capacity_type: 9,
+            zone: 10,
+            age: 4,
+            price: 8,
+            load,
+            use_of,
+            pods: 7,
+        }
     }
 
+    /// The bar of requests, and that of use.
     fn load(&self, share: f64, used: Option<f64>) -> String {
-        if !self.wide {
-            return bar(share, self.load);
-        }
-        let used = used.map_or_else(|| "    ".to_owned(), |used| right(&percent(used), 4));
-        // The bar and the percentage are of requests, the last figure is of use.
-        fit(&format!("{}{} {used}", bar(share, 6), right(&percent(share), 5)), self.load)
+        let half = (self.load - 1) / 2;
+        let of_use = |cells| used.map(|used| bar(used, cells)).unwrap_or_default();
+        let text = match self.use_of {
+            Use::Unknown if !self.wide => bar(share, self.load),
+            Use::Unknown => format!("{}{}", bar(share, 6), right(&percent(share), 5)),
+            Use::Bar => format!("{} {}", bar(share, half), of_use(half)),
+            Use::BarAndShare => {
+                let used_share = right(&used.map(percent).unwrap_or_default(), 5);
+                format!("{}{} {}{used_share}", bar(share, 5), right(&percent(share), 5), fit(&of_use(5), 5))
+            }
+        };
+        fit(&text, self.load)
     }
 }
 
@@ -150,6 +195,7 @@ impl Columns {
 #[must_use]
 pub fn body(picture: &Picture, screen: &Screen, width: usize) -> Vec<Line> {
     let mut lines = Vec::new();
+    let columns = Columns::new(width, &picture.totals.load);
     for pool in &picture.node_pools {
         let mut nodes: Vec<&NodeRow> =
             picture.nodes.iter().filter(|node| node.node_pool == pool.name && screen.matches(&words(node))).collect();
@@ -158,7 +204,7 @@ pub fn body(picture: &Picture, screen: &Screen, width: usize) -> Vec<Line> {
         }
         nodes.sort_by(|a, b| order(screen.sort(), a, b).then_with(|| a.name.cmp(&b.name)));
         lines.extend(pool_lines(pool, width));
-        lines.extend(nodes.into_iter().map(|node| node_line(node, picture.at, width)));
+        lines.extend(nodes.into_iter().map(|node| node_line(node, picture.at, &columns)));
     }
     section(&mut lines, "NodeClaims on the way", claims(picture, screen));
     section(&mut lines, "Pods without a node", pending(picture, screen));
@@ -247,8 +293,7 @@ pub(crate) fn limit_text(limit: &LimitRow, width: usize) -> String {
     format!("{resource} {bar}{} of {} ({})", limit.used, limit.limit, percent(limit.share))
 }
 
-fn node_line(node: &NodeRow, now: Timestamp, width: usize) -> Line {
-    let columns = Columns::new(width);
+fn node_line(node: &NodeRow, now: Timestamp, columns: &Columns) -> Line {
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
     let (capacity_type, zone) = match columns.wide {
         true => (text(&node.capacity_type), text(&node.zone)),
@@ -421,6 +466,8 @@ pub(crate) fn event_line(event: &EventRow, now: Timestamp) -> Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::amount::Amount;
+    use crate::cluster::Update;
     use crate::decode::Kind;
     use crate::fixtures::{at, claim_value, cluster, event_value, node_value, pod_value, pool_value};
     use crate::screen::{Action, Key};
@@ -455,7 +502,7 @@ mod tests {
         let picture = example();
         let body = text(&body(&picture, &Screen::default(), 80));
         assert_eq!(
-            headings(80).text().trim_end(),
+            headings(&picture, 80).text().trim_end(),
             " NODE            TYPE        CAP  Z   AGE    $/h CPU   MEM   PODS STATE"
         );
         let nodes: Vec<&str> = body.lines().filter(|line| line.starts_with(" ip-")).collect();
@@ -471,6 +518,42 @@ mod tests {
         assert!(draining.ends_with("draining, waits for shop/cart (it is not evicted yet)"), "{draining}");
         assert!(draining.contains("on-demand us-east-1a") && draining.contains("50%"), "{draining}");
         assert!(body.contains("limits  cpu ███··· 8 of 16 (50%)"), "{body}");
+    }
+
+    #[test]
+    fn use_is_a_second_bar_where_it_is_known() {
+        let mut cluster = cluster(&[
+            (Kind::Node, node_value("ip-10-0-0-12.ec2.internal", "m5.xlarge")),
+            (Kind::Node, node_value("ip-10-0-0-7.ec2.internal", "m5.xlarge")),
+            (Kind::Pod, pod_value("cart", Some("ip-10-0-0-12.ec2.internal"))),
+        ]);
+        let used = Amount { cpu_millicores: 3_000, memory_bytes: 4 << 30 };
+        let usage = [("ip-10-0-0-12.ec2.internal".to_owned(), used)].into();
+        cluster.apply(Update::Usage(Some(usage)));
+        let picture = Picture::of(&cluster, &Catalog::embedded().unwrap(), at(90));
+        let shown = |width: usize| {
+            let lines = body(&picture, &Screen::default(), width);
+            let nodes = lines.iter().filter(|line| line.text().starts_with(" ip-"));
+            let texts = [headings(&picture, width).text()].into_iter().chain(nodes.map(Line::text));
+            texts.map(|text| text.trim_end().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            shown(80),
+            [
+                " NODE            TYPE        CAP  Z   AGE    $/h CPU   MEM   PODS STATE",
+                " ip-10-0-0-12    m5.xlarge   spot 1a  90m 0.0793 ▌· █▌ ▎· ▌·    1 ready",
+                " ip-10-0-0-7     m5.xlarge   spot 1a  90m 0.0793 ··    ··       0 ready",
+            ]
+        );
+        assert!(shown(120)[0].contains(" CPU, used        memory, used "), "{:?}", shown(120));
+        assert!(shown(120)[1].contains(" █▊····· █████▎·  ▉······ █▊·····  "), "{:?}", shown(120));
+        assert!(shown(160)[0].contains(" CPU requested, used    memory requested, used "), "{:?}", shown(160));
+        assert!(shown(160)[1].contains(" █▎···  25% ███▊·  75%  ▋····  12% █▎···  25% "), "{:?}", shown(160));
+        for width in [80, 119, 120, 131, 132, 160] {
+            let visible = |line: &String| line.chars().take(width).collect::<String>();
+            let states = shown(width).iter().skip(1).filter(|line| visible(line).ends_with(" ready")).count();
+            assert_eq!(states, 2, "{width}: {:?}", shown(width));
+        }
     }
 
     #[test]

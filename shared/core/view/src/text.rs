@@ -1,7 +1,10 @@
 //! Ages, prices, amounts and bars as text.
 
+use crate::amount::Amount;
 use jiff::Timestamp;
-use nodeless_model::money::DollarsPerHour;
+use nodeless_model::Quantity;
+use nodeless_model::money::{DollarsPerHour, amount};
+use nodeless_model::resources::{name, shown_quantity};
 use std::borrow::Cow;
 use textwrap::{Options, WordSplitter};
 
@@ -32,7 +35,7 @@ pub(crate) fn dollars(price: f64) -> String {
 
 /// A price without its unit, for a column whose heading has it.
 pub(crate) fn price(price: Option<f64>) -> String {
-    price.map_or_else(|| "-".to_owned(), |price| format!("{price:.4}"))
+    price.map_or_else(|| "-".to_owned(), amount)
 }
 
 /// `1 node`, `2 nodes`.
@@ -45,22 +48,19 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.0}%", share * 100.0)
 }
 
-/// CPUs: `0.5`, `4`, `3.92`.
-pub(crate) fn cpus(millicores: i64) -> String {
-    let text = format!("{}.{:03}", millicores / 1000, (millicores % 1000).abs());
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+/// CPU: `500m`, `4`.
+pub(crate) fn cpu(millicores: i64) -> String {
+    shown_quantity(name::CPU, Quantity::from_milli(millicores))
 }
 
-/// Memory in the largest binary unit, with one decimal place.
-#[expect(clippy::cast_precision_loss, reason = "one decimal place is shown")]
+/// Memory: `16Gi`, `1536Mi`.
 pub(crate) fn memory(bytes: i64) -> String {
-    for (unit, shift) in [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)] {
-        if bytes >= 1 << shift {
-            let text = format!("{:.1}", bytes as f64 / (1_i64 << shift) as f64);
-            return format!("{} {unit}", text.strip_suffix(".0").unwrap_or(&text));
-        }
-    }
-    format!("{bytes} B")
+    shown_quantity(name::MEMORY, Quantity::from_units(bytes))
+}
+
+/// CPU and memory, as in the text of `nodeless plan`: `cpu 1, memory 2Gi`.
+pub(crate) fn requests(amount: Amount) -> String {
+    format!("cpu {}, memory {}", cpu(amount.cpu_millicores), memory(amount.memory_bytes))
 }
 
 /// A bar of this number of cells, filled by a share.
@@ -137,9 +137,10 @@ mod tests {
     }
 
     #[test]
-    fn amounts_have_readable_units() {
-        assert_eq!([500, 4_000, 3_920].map(cpus), ["0.5", "4", "3.92"]);
-        assert_eq!([16_i64 << 30, 1_610_612_736, 512].map(memory), ["16 GiB", "1.5 GiB", "512 B"]);
+    fn amounts_are_kubernetes_quantities() {
+        assert_eq!([500, 4_000, 3_920].map(cpu), ["500m", "4", "3920m"]);
+        assert_eq!([16_i64 << 30, 1_610_612_736, 512].map(memory), ["16Gi", "1536Mi", "512"]);
+        assert_eq!(memory(15_076_684 << 10), "14723Mi", "the allocatable memory of a node is not in whole Mi");
     }
 
     #[test]

@@ -23,6 +23,7 @@ use nodeless_model::object::ObjectEvent;
 use nodeless_ports::StoredRecord;
 use nodeless_scheduling::Solution;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 /// The suffix of the reason for which a node is not healthy.
 const REPAIRED: &str = ", which node repair does not wait for any longer";
@@ -51,6 +52,8 @@ pub struct Disruption {
     pub decisions: usize,
     /// Whether the last decision still found commands, so that another one might too.
     pub cut_off: bool,
+    /// Whether the caller ended the decisions early.
+    pub interrupted: bool,
     /// Why the planner would disrupt nothing voluntarily until something is fixed, if so.
     pub doubt: Option<String>,
 }
@@ -61,6 +64,17 @@ impl DryRun {
     /// is the plan for the pending pods.
     #[must_use]
     pub fn disruption(&self, solution: &Solution, decisions: usize) -> Disruption {
+        self.disruption_observed(solution, decisions, &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// The same. `before` is called before each decision with the number of those that have been made, and may end them.
+    #[must_use]
+    pub fn disruption_observed(
+        &self,
+        solution: &Solution,
+        decisions: usize,
+        before: &mut dyn FnMut(usize) -> ControlFlow<()>,
+    ) -> Disruption {
         let facts = self.facts();
         let mut found = Disruption { doubt: doubt(&self.snapshot.view), ..Disruption::default() };
         let as_it_is = Facts { claims: &self.snapshot.claims, evaluated: &self.offered.evaluated, ..facts };
@@ -73,6 +87,10 @@ impl DryRun {
         found.events.clone_from(&self.stated);
         let mut rounds = Rounds::new(self, solution);
         for round in 0..decisions.max(1) {
+            if before(round).is_break() {
+                found.interrupted = true;
+                break;
+            }
             let decided = rounds.next(self, &mut found);
             if round == 0 {
                 rounds.first.clone_from(&rounds.last);

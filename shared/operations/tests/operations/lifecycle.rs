@@ -40,6 +40,35 @@ async fn what_the_nodeclaim_object_missed_is_made_up_for() {
 }
 
 #[tokio::test]
+async fn the_log_line_of_a_launch_and_the_nodepool_have_its_price() {
+    let mut harness = running_cluster(2).await;
+    let lines: Vec<serde_json::Value> = harness.sink.take();
+    let claims = harness.records().await;
+    assert_eq!(claims.len(), 2);
+    for claim in &claims {
+        let instance = claim.status.instance.as_ref().unwrap();
+        let launched = |line: &&serde_json::Value| {
+            line["event"] == "claim-stepped" && line["to"] == "Launched" && line["claim"] == *claim.name
+        };
+        let line = lines.iter().find(launched).unwrap();
+        let expected = json!({
+            "instance": instance.id, "instanceType": instance.instance_type, "zone": instance.zone,
+            "capacityType": instance.capacity_type, "pricePerHour": instance.price,
+        });
+        for (field, value) in expected.as_object().unwrap() {
+            assert_eq!(&line[field], value, "{field}: {line}");
+        }
+        assert!(instance.price > 0.0, "{instance:?}");
+    }
+    // Written by a plan that finds the nodes.
+    harness.minutes(2).await;
+    let status = harness.cluster.node_pool_status("default");
+    let charged: f64 = status.resources["nodeless.sh/dollars-per-hour"].0.parse().unwrap();
+    let price: f64 = claims.iter().map(|claim| claim.status.instance.as_ref().unwrap().price).sum();
+    assert!((charged - price).abs() < 1e-6, "{charged} and {price}");
+}
+
+#[tokio::test]
 async fn a_write_of_ours_that_looks_like_anothers_is_mirrored_all_the_same() {
     let mut harness = running_cluster(1).await;
     let (mut claim, _) = only(&harness).await;

@@ -11,6 +11,8 @@ pub use totals::{Consolidated, Interrupted, Reserved, Spot, Totals};
 use crate::cost_budget::{Budget, Warning};
 use crate::hour::HourRecord;
 use crate::open::Open;
+use jiff::civil::{Date, Time};
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
@@ -50,22 +52,24 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// The same rows for each hour, or for each day in UTC if the time is longer than two days.
     pub periods: Vec<Period>,
-    /// This month's budgets.
+    /// The budgets, compared with the month that the time is, or runs until now in. None for any other time.
     pub budgets: Vec<BudgetReport>,
 }
 
-/// A budget of this month.
+/// A budget, and what a month cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetReport {
     /// The NodePool; `None` for the cluster.
     pub node_pool: Option<String>,
-    /// The budget.
+    /// The budget, as it is set now.
     pub dollars_per_month: f64,
+    /// The first day of the month.
+    pub month: Date,
     /// What the month has cost.
-    pub dollars_this_month: f64,
-    /// What the whole month costs at the present pace.
-    pub dollars_this_month_at_this_pace: f64,
+    pub dollars: f64,
+    /// What the whole month costs at the present pace; `None` for a month that has ended.
+    pub dollars_at_this_pace: Option<f64>,
     /// Whether it is `exceeded`, or `exceeded-at-this-pace`.
     pub warning: Option<&'static str>,
 }
@@ -94,29 +98,54 @@ pub fn report(query: &Query, closed: &[HourRecord], open: Option<&Open>) -> Opti
         totals: Totals::of(&records, to),
         rows: rows::rows(&records, &query.by),
         periods: rows::periods(&records, &query.by, (query.from, to), by_hours),
-        budgets: open.map(budgets).unwrap_or_default(),
+        budgets: open.map(|open| budgets(open, query, &records)).unwrap_or_default(),
     })
 }
 
-/// The budgets, with what the month has cost until now.
-fn budgets(open: &Open) -> Vec<BudgetReport> {
-    let cost = |name: &str| {
-        let totals = open.totals_of(name, open.through);
-        let pace = open.paces.get(name).copied().unwrap_or(totals.this_month);
-        (totals.this_month, pace)
+/// The budgets, with what the month cost that a query is about.
+fn budgets(open: &Open, query: &Query, records: &[&HourRecord]) -> Vec<BudgetReport> {
+    let day = |at: Timestamp| at.to_zoned(TimeZone::UTC).date();
+    let begins_month = |at: Timestamp| {
+        let zoned = at.to_zoned(TimeZone::UTC);
+        zoned.date() == zoned.date().first_of_month() && zoned.time() == Time::midnight()
     };
-    let one = |(name, dollars): (&String, &f64)| {
-        let (this_month, at_this_pace) = if name.is_empty() {
-            open.totals.keys().map(|name| cost(name)).fold((0.0, 0.0), |all, it| (all.0 + it.0, all.1 + it.1))
+    if query.to > open.through {
+        let pools: Vec<&str> = open.totals.keys().map(String::as_str).collect();
+        return compared(open, day(open.through).first_of_month(), &pools, &|name| {
+            let totals = open.totals_of(name, open.through);
+            (totals.this_month, Some(open.paces.get(name).copied().unwrap_or(totals.this_month)))
+        });
+    }
+    let month = day(query.from);
+    let ends_with_it = month.last_of_month().tomorrow().is_ok_and(|next| next == day(query.to));
+    if !(begins_month(query.from) && begins_month(query.to) && ends_with_it) {
+        return Vec::new();
+    }
+    let rows = rows::rows(records, &By::NodePool);
+    let spent = |name: &str| rows.iter().filter(|row| row.name == name).map(|row| row.costs.dollars).sum();
+    let pools: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+    compared(open, month, &pools, &|name| (spent(name), None))
+}
+
+/// The budgets, compared with what a NodePool cost in a month, and with what it costs at the present pace. The budget of the cluster is
+/// compared with the sum of these NodePools.
+fn compared(open: &Open, month: Date, pools: &[&str], cost: &dyn Fn(&str) -> (f64, Option<f64>)) -> Vec<BudgetReport> {
+    let add =
+        |all: (f64, Option<f64>), it: (f64, Option<f64>)| (all.0 + it.0, it.1.map(|pace| pace + all.1.unwrap_or(0.0)));
+    let one = |(name, dollars_per_month): (&String, &f64)| {
+        let (dollars, pace) = if name.is_empty() {
+            pools.iter().map(|name| cost(name)).reduce(add).unwrap_or((0.0, None))
         } else {
             cost(name)
         };
-        let budget = Budget { dollars_per_month: *dollars, this_month, at_this_pace };
+        let at_this_pace = pace.unwrap_or(dollars);
+        let budget = Budget { dollars_per_month: *dollars_per_month, this_month: dollars, at_this_pace };
         BudgetReport {
             node_pool: (!name.is_empty()).then(|| name.clone()),
-            dollars_per_month: *dollars,
-            dollars_this_month: this_month,
-            dollars_this_month_at_this_pace: at_this_pace,
+            dollars_per_month: *dollars_per_month,
+            month,
+            dollars,
+            dollars_at_this_pace: pace,
             warning: budget.warning().map(|warning| match warning {
                 Warning::Exceeded => "exceeded",
                 Warning::AtThisPace => "exceeded-at-this-pace",

@@ -135,7 +135,43 @@ fn the_hour_that_has_not_ended_counts_and_budgets_are_compared() {
         budgets,
         [(None, Some("exceeded-at-this-pace")), (Some("default"), Some("exceeded")), (Some("gpu"), None)]
     );
-    assert_eq!(made.budgets[0].dollars_this_month_at_this_pace, 130.0);
+    assert_eq!(made.budgets[0].dollars_at_this_pace, Some(130.0));
+    assert!(made.budgets.iter().all(|it| it.month.to_string() == "2026-11-01"), "{:?}", made.budgets);
+}
+
+#[test]
+fn a_whole_past_month_is_compared_with_the_budgets_and_other_past_times_are_not() {
+    let mut open = Open::begin(at("2026-09-01T00:00:00Z"));
+    open.through = at("2026-11-23T10:20:00Z");
+    open.totals
+        .insert("default".into(), PoolTotals { this_month: 90.0, ..PoolTotals::new("2026-11-23".parse().unwrap()) });
+    open.budgets = BTreeMap::from([(String::new(), 10.0), ("default".into(), 8.0), ("gpu".into(), 3.0)]);
+    // Four dollars each. The NodePool old does not exist any more.
+    let closed = [
+        hour("2026-09-30T23:00:00Z", "default"),
+        hour("2026-10-01T00:00:00Z", "default"),
+        hour("2026-10-14T07:00:00Z", "old"),
+        hour("2026-10-31T23:00:00Z", "gpu"),
+        hour("2026-11-01T00:00:00Z", "default"),
+    ];
+    let of = |from: &str, to: &str| report(&query(from, to, "namespace"), &closed, Some(&open)).unwrap().budgets;
+    let october = of("2026-10-01T00:00:00Z", "2026-11-01T00:00:00Z");
+    let compared: Vec<_> = october.iter().map(|it| (it.node_pool.as_deref(), it.dollars, it.warning)).collect();
+    assert_eq!(
+        compared,
+        [(None, 12.0, Some("exceeded")), (Some("default"), 4.0, None), (Some("gpu"), 4.0, Some("exceeded"))]
+    );
+    assert!(october.iter().all(|it| it.month.to_string() == "2026-10-01" && it.dollars_at_this_pace.is_none()));
+    for (from, to) in [
+        ("2026-10-01T00:00:00Z", "2026-10-31T00:00:00Z"),
+        ("2026-10-01T01:00:00Z", "2026-11-01T00:00:00Z"),
+        ("2026-10-01T00:00:00Z", "2026-11-01T01:00:00Z"),
+        ("2026-09-01T00:00:00Z", "2026-11-01T00:00:00Z"),
+    ] {
+        assert_eq!(of(from, to), [], "{from} to {to}");
+    }
+    let now = of("2026-10-01T00:00:00Z", "2026-11-23T11:00:00Z");
+    assert_eq!((now[1].dollars, now[1].month.to_string().as_str()), (90.0, "2026-11-01"), "until now: this month");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod timeline;
 pub(crate) use timeline::{Timeline, after};
 
 use jiff::{SignedDuration, Timestamp};
+use nodeless_model::Template;
 use nodeless_world::fault_injection::Rates;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -389,6 +390,12 @@ pub enum ScenarioError {
     /// It is not YAML, or has an unknown field.
     #[error("the scenario cannot be read: {0}; docs/simulate.md describes its fields")]
     Form(String),
+    /// It has template expressions.
+    #[error("line {}: {template}", template.line)]
+    Templated {
+        /// The first of them.
+        template: Template,
+    },
     /// A field has an invalid value.
     #[error("the scenario cannot be used: {field}: {why}")]
     Value {
@@ -416,13 +423,38 @@ const BUILT_IN: [(&str, &str); 9] = [
 const FORMER_NAMES: [(&str, &str); 4] =
     [("storm", "faults"), ("turmoil", "faults-all-features"), ("shifts", "schedules"), ("harbour", "stateful")];
 
+/// Whether a value of an object is a template expression.
+fn is_templated(object: &Value) -> bool {
+    fn any(value: &Value) -> bool {
+        match value {
+            Value::String(text) => text.contains("{{"),
+            Value::Array(items) => items.iter().any(any),
+            Value::Object(fields) => {
+                fields.iter().any(|(key, value)| !OWN_EXPRESSIONS.contains(&key.as_str()) && any(value))
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        }
+    }
+    any(object)
+}
+
+/// The fields whose values may have expressions that are not of the template engine of the manifest.
+const OWN_EXPRESSIONS: [&str; 6] = ["annotations", "args", "command", "data", "env", "userData"];
+
 impl Scenario {
     /// Reads a scenario file.
     ///
     /// # Errors
     /// When it is not a scenario.
     pub fn parse(yaml: &str) -> Result<Self, ScenarioError> {
-        serde_saphyr::from_str(yaml).map_err(|error| ScenarioError::Form(error.to_string()))
+        let read: Result<Self, _> = serde_saphyr::from_str(yaml);
+        match (read, Template::find(yaml)) {
+            (Ok(scenario), None) => Ok(scenario),
+            // The arguments of containers may have expressions of their own.
+            (Ok(scenario), Some(_)) if !scenario.objects.iter().any(is_templated) => Ok(scenario),
+            (_, Some(template)) => Err(ScenarioError::Templated { template }),
+            (Err(error), None) => Err(ScenarioError::Form(error.to_string())),
+        }
     }
 
     /// The names of the built-in scenarios.

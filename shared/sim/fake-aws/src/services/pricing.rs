@@ -1,4 +1,5 @@
-//! Pricing: GetProducts of AmazonEC2, with Linux on-demand prices.
+//! Pricing: GetProducts of AmazonEC2, with Linux on-demand prices. The price list of AmazonEKS, which has the prices of Fargate and of
+//! Auto Mode, is empty.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -28,6 +29,10 @@ struct ProductFilter {
     value: String,
 }
 
+const EC2: &str = "AmazonEC2";
+const EKS: &str = "AmazonEKS";
+/// The attribute with the code of the service.
+const SERVICE_CODE: &str = "servicecode";
 const OFFER_TERM: &str = "JRTCKXETXF";
 const RATE: &str = "6YS6EN2CT7";
 
@@ -39,12 +44,14 @@ pub(in super::super) fn call(ec2: &Ec2, action: &str, parameters: &Value) -> Res
         let request = GetProducts::deserialize(parameters).map_err(|error| invalid(&error.to_string()))?;
         check(&request)?;
         let facts = &state.account.facts;
-        let products = facts.types.iter().filter_map(|(name, sold)| {
+        let is_ec2 = request.service_code.as_deref() == Some(EC2);
+        let sold_types = facts.types.iter().filter(|_| is_ec2);
+        let products = sold_types.filter_map(|(name, sold)| {
             let attributes = attributes(&facts.region, name, sold);
             let family = if sold.bare_metal() { "Compute Instance (bare metal)" } else { "Compute Instance" };
             let matches = request.filters.iter().all(|filter| match filter.field.as_str() {
                 "productFamily" => filter.value == family,
-                field => attributes.get(field).and_then(Value::as_str) == Some(filter.value.as_str()),
+                field => attributes.get(attribute(field)).and_then(Value::as_str) == Some(filter.value.as_str()),
             });
             Some(product(name, family, &attributes, sold.on_demand_price.filter(|_| matches)?).to_string())
         });
@@ -70,8 +77,8 @@ fn invalid(message: &str) -> Ec2Error {
 
 fn check(request: &GetProducts) -> Result<(), Ec2Error> {
     match request.service_code.as_deref() {
-        Some("AmazonEC2") => {}
-        Some(other) => return Err(invalid(&format!("the simulated price list has AmazonEC2 only, not {other}"))),
+        Some(EC2 | EKS) => {}
+        Some(other) => return Err(invalid(&format!("the simulated price list has {EC2} and {EKS}, not {other}"))),
         None => return Err(invalid("ServiceCode is missing")),
     }
     if let Some(version) = request.format_version.as_deref().filter(|version| *version != "aws_v1") {
@@ -88,11 +95,17 @@ fn check(request: &GetProducts) -> Result<(), Ec2Error> {
                 filter.kind
             )));
         }
-        if filter.field != "productFamily" && !known.contains_key(&filter.field) {
+        if filter.field != "productFamily" && !known.contains_key(attribute(&filter.field)) {
             return Err(invalid(&format!("the simulated price list has no attribute {}", filter.field)));
         }
     }
     Ok(())
+}
+
+/// The attribute that a filter names. The price list has `servicecode`, and filters may also write it as `ServiceCode`, as in the examples
+/// of GetProducts, or `serviceCode`, as eks-node-viewer does.
+fn attribute(field: &str) -> &str {
+    if field.eq_ignore_ascii_case(SERVICE_CODE) { SERVICE_CODE } else { field }
 }
 
 /// The fields by which a product is found. Bare metal is listed as dedicated, as in the price list.
@@ -100,7 +113,7 @@ fn attributes(region: &str, name: &str, sold: &TypeFacts) -> Map<String, Value> 
     let tenancy = if sold.bare_metal() { "Dedicated" } else { "Shared" };
     let gib = sold.memory_mib() / 1024;
     let text = [
-        ("servicecode", "AmazonEC2".to_owned()),
+        (SERVICE_CODE, EC2.to_owned()),
         ("locationType", "AWS Region".to_owned()),
         ("regionCode", region.to_owned()),
         ("instanceType", name.to_owned()),
@@ -139,7 +152,7 @@ fn product(name: &str, family: &str, attributes: &Map<String, Value>, price: f64
     });
     json!({
         "product": { "sku": sku, "productFamily": family, "attributes": attributes },
-        "serviceCode": "AmazonEC2",
+        "serviceCode": EC2,
         "terms": { "OnDemand": { (offer): term } },
     })
 }

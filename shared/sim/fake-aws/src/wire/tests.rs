@@ -202,6 +202,38 @@ async fn the_price_list_is_paged_filtered_and_strict() {
     assert_eq!((status, &answer["__type"]), (400, &json!("InvalidParameterException")));
 }
 
+/// The requests of eks-node-viewer (pkg/aws/pricing.go).
+#[tokio::test]
+async fn eks_node_viewer_gets_prices() {
+    let ec2 = ec2();
+    let filters = |pairs: &[(&str, &str)]| -> serde_json::Value {
+        pairs.iter().map(|(field, value)| json!({ "Type": "TERM_MATCH", "Field": field, "Value": value })).collect()
+    };
+    let get = async |code: &str, pairs: &[(&str, &str)]| {
+        let request = json!({ "ServiceCode": code, "MaxResults": 100, "Filters": filters(pairs) });
+        let (status, answer) = target(&ec2, "AWSPriceListService.GetProducts", &request).await;
+        assert_eq!(status, 200, "{answer}");
+        answer["PriceList"].as_array().unwrap().len()
+    };
+    let common = [
+        ("regionCode", "us-east-1"),
+        ("serviceCode", "AmazonEC2"),
+        ("preInstalledSw", "NA"),
+        ("operatingSystem", "Linux"),
+        ("capacitystatus", "Used"),
+        ("marketoption", "OnDemand"),
+    ];
+    let shared = [&common[..], &[("tenancy", "Shared"), ("productFamily", "Compute Instance")]].concat();
+    assert_eq!(get("AmazonEC2", &shared).await, 3);
+    let metal = [&common[..], &[("tenancy", "Dedicated"), ("productFamily", "Compute Instance (bare metal)")]].concat();
+    assert_eq!(get("AmazonEC2", &metal).await, 0);
+    let auto_mode = [("operation", "EKSAutoUsage"), ("regionCode", "us-west-2")];
+    assert_eq!(get("AmazonEKS", &auto_mode).await, 0);
+    assert_eq!(get("AmazonEKS", &[("regionCode", "us-east-1")]).await, 0, "Fargate");
+    let (status, _) = target(&ec2, "AWSPriceListService.GetProducts", &json!({ "ServiceCode": "AmazonS3" })).await;
+    assert_eq!(status, 400);
+}
+
 #[tokio::test]
 async fn the_catalogs_types_come_in_pages_of_a_hundred() {
     let facts = super::super::RegionFacts::from_catalog(nodeless_catalog::facts::Facts::embedded().unwrap());
