@@ -381,3 +381,81 @@ fn unschedulable_pods_keep_their_node() {
     assert!(!decide(|pod| pod.resource_claims = vec!["gpu".into()]), "Dynamic Resource Allocation");
     assert!(!decide(|pod| pod.has_match_fields = true), "matchFields");
 }
+
+#[test]
+fn the_intersection_of_the_requirements_of_pool_and_pod_holds_for_replacements() {
+    let decide = |of_pod: &[&str]| {
+        let mut choosy = web("a");
+        choosy.required_node_affinity = vec![vec![term(labels::INSTANCE_FAMILY, Operator::In, of_pod)]];
+        let mut world = oversized(vec![choosy]);
+        world.pools[0].template.requirements.add(labels::INSTANCE_FAMILY, Requirement::one_of(["c9", "m9"]));
+        world
+    };
+    let (types, command) = replaced(&decide(&["m9", "r9"])).unwrap();
+    assert_eq!(types, ["m9.large"]);
+    let family = command.replacements[0].launch.requirements.get(labels::INSTANCE_FAMILY).and_then(Requirement::single);
+    assert_eq!(family, Some("m9"));
+    assert!(!goes(&decide(&["r9"])), "they have nothing in common");
+}
+
+#[test]
+fn ephemeral_volumes_bind_pods_to_their_zones() {
+    let decide = |zones: Option<&[&str]>| {
+        let mut world = world();
+        going(&mut world, ZONES[0], vec![web("mover")]);
+        staying(&mut world, ZONES[1], Vec::new());
+        with_volumes(&mut world, &[("mover-scratch", zones.unwrap_or_default())]);
+        world.places[0].pods[0].volume_claims[0].ephemeral = true;
+        if zones.is_none() {
+            world.volumes.clear();
+        }
+        goes(&world)
+    };
+    assert!(decide(Some(&ZONES[..2])));
+    assert!(!decide(Some(&ZONES[..1])));
+    assert!(!decide(None), "Kubernetes has not made the claim");
+}
+
+#[test]
+fn requests_decide_where_pods_move() {
+    let decide = |resource: &str, amount: Quantity| {
+        let mut mover = web("mover");
+        mover.requests.set(resource, amount);
+        goes(&pair(mover))
+    };
+    // The other node has 600 thousandths of a cpu and 3.5 GiB left.
+    assert!(decide("cpu", Quantity::from_milli(600)));
+    assert!(!decide("cpu", Quantity::from_milli(601)));
+    assert!(decide("memory", Quantity::from_mebibytes(3584)));
+    assert!(!decide("memory", Quantity::from_mebibytes(3585)));
+}
+
+#[test]
+fn no_pod_is_left_out_for_one_of_higher_priority() {
+    let decide = |cpu_limit: i64| {
+        let mut pods = [pod("high", 1500, 512), pod("low", 1500, 512)];
+        pods[0].priority = 1000;
+        let mut world = oversized(pods.into());
+        world.pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(cpu_limit))]);
+        goes(&world)
+    };
+    // Until it is removed, the node counts with its 16 cpus. The pods need 4 together, and 2 alone.
+    assert!(decide(20));
+    assert!(!decide(18));
+}
+
+#[test]
+fn prices_of_overlays_decide_about_replacements() {
+    // What a NodeOverlay does to the instance types before a decision.
+    let overlaid = |price: f64| {
+        let mut world = oversized(vec![web("a")]);
+        let mut types = world.types.to_vec();
+        for kind in types.iter_mut().filter(|kind| kind.name != "m9.4xlarge") {
+            kind.offerings.iter_mut().for_each(|offering| offering.price = price);
+        }
+        world.types = types.into();
+        goes(&world)
+    };
+    assert!(overlaid(0.5));
+    assert!(!overlaid(5.0), "m9.4xlarge costs $0.80");
+}

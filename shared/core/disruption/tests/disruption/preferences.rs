@@ -123,13 +123,76 @@ fn consolidation_keeps_hosts_apart_that_are_apart() {
 fn consolidation_keeps_pods_near_those_that_they_prefer() {
     let mut near = labelled(pod("near", 100, 128), "app", "near");
     near.preferred_pod_affinity = preferred(labels::ZONE, "cache");
-    let cache = labelled(pod("cache", 1500, 3000), "app", "cache");
     let mut world = World::new(vec![node_pool("default")]);
-    world.node("default", "c9.large", CapacityType::OnDemand, ZONES[0], vec![cache]);
-    world.node("default", "c9.large", CapacityType::OnDemand, ZONES[0], vec![near]);
-    world.node("default", "c9.large", CapacityType::OnDemand, ZONES[1], vec![pod("far", 1700, 3500)]);
-    let first = world.decide().commands;
-    assert!(first.iter().all(|command| command.placements.iter().all(|to| to.node != "node-00002")), "{first:#?}");
+    first_node::going(&mut world, ZONES[0], vec![near]);
+    first_node::full(&mut world, ZONES[0], vec![first_node::app("cache", "cache")]);
+    first_node::staying(&mut world, ZONES[1], Vec::new());
+    assert_goes_only_without_preferences(world);
+}
+
+/// The first node is removed if preferences are ignored, and only then.
+fn assert_goes_only_without_preferences(mut world: World) {
+    assert!(!first_node::goes(&world), "{:#?}", world.decide().commands);
+    world.options.scheduling.preferences = PreferencePolicy::Ignore;
+    assert!(first_node::goes(&world), "{:#?}", world.decide().kept);
+}
+
+#[test]
+fn consolidation_keeps_a_spread_over_hosts_that_is_only_preferred() {
+    let spread = |name: &str| Pod { topology_spread: soft_spread(labels::HOSTNAME, "web"), ..first_node::web(name) };
+    let mut world = World::new(vec![node_pool("default")]);
+    first_node::going(&mut world, ZONES[0], vec![spread("a")]);
+    first_node::staying(&mut world, ZONES[0], vec![spread("b")]);
+    first_node::full(&mut world, ZONES[0], Vec::new());
+    assert_goes_only_without_preferences(world);
+}
+
+#[test]
+fn consolidation_keeps_zones_apart_that_are_apart() {
+    let apart =
+        |name: &str| Pod { preferred_pod_anti_affinity: preferred(labels::ZONE, "web"), ..first_node::web(name) };
+    let mut world = World::new(vec![node_pool("default")]);
+    first_node::going(&mut world, ZONES[0], vec![apart("a")]);
+    first_node::staying(&mut world, ZONES[1], vec![apart("b")]);
+    assert_goes_only_without_preferences(world);
+}
+
+/// The price of a plan that places all pods.
+fn price(world: &World, pods: &[Pod]) -> f64 {
+    let solution = planned(world, pods);
+    assert!(solution.unschedulable.is_empty(), "{solution:#?}");
+    solution.launches.iter().map(|launch| launch.offering.price).sum()
+}
+
+#[test]
+fn a_spread_over_zones_that_cannot_be_met_costs_nothing() {
+    let mut world = World::new(vec![node_pool("default")]);
+    let spread = |index: usize| {
+        let mut pod = labelled(pod(&format!("web-{index}"), 2000, 2000), "app", "web");
+        pod.topology_spread = soft_spread(labels::ZONE, "web");
+        pod
+    };
+    let pods: Vec<Pod> = (0..6).map(spread).collect();
+    let assert_costs_nothing = |world: &mut World, what: &str| {
+        world.options.scheduling.preferences = PreferencePolicy::Ignore;
+        let ignored = price(world, &pods);
+        world.options.scheduling.preferences = PreferencePolicy::Respect;
+        let respected = price(world, &pods);
+        assert!(respected <= ignored + 1e-9, "{what}: {respected} instead of {ignored}");
+    };
+    assert_costs_nothing(&mut world, "all zones");
+    for (resource, limit) in [("nodes", 1), ("nodes", 2), ("cpu", 12)] {
+        world.pools[0].limits = ResourceList::from([(resource, Quantity::from_units(limit))]);
+        assert_costs_nothing(&mut world, resource);
+    }
+    world.pools[0].limits = ResourceList::new();
+    for zones in [1, 2] {
+        let mut types = world.types.to_vec();
+        let offerings = types.iter_mut().flat_map(|kind| &mut kind.offerings);
+        offerings.for_each(|offering| offering.available = ZONES[..zones].contains(&offering.zone.as_str()));
+        world.types = types.into();
+        assert_costs_nothing(&mut world, "few zones");
+    }
 }
 
 #[test]
@@ -160,9 +223,12 @@ fn consolidation_moves_nothing_to_nodes_that_would_rather_not_have_it() {
     world.pools[1].template.taints.push(taint);
     world.node("default", "c9.large", CapacityType::OnDemand, ZONES[0], vec![pod("a", 100, 128)]);
     world.node("spare", "c9.large", CapacityType::OnDemand, ZONES[0], vec![held(pod("b", 1500, 2000))]);
-    let moved = world.decide().commands;
-    assert!(moved.iter().all(|command| command.placements.iter().all(|to| to.node != "node-00001")), "{moved:#?}");
+    assert!(!first_node::goes(&world));
     assert!(world.kept(0).contains("does not tolerate the taint spare:PreferNoSchedule"), "{}", world.kept(0));
+    world.pools[1].template.taints.clear();
+    world.places[1].node.taints.clear();
+    world.places[1].claim.spec.taints.clear();
+    assert!(first_node::goes(&world));
 }
 
 #[test]
