@@ -608,6 +608,82 @@ fn preferences_are_given_up_in_order() {
     assert!(!by_zone(&problem, &all_placed(&problem)).contains_key(ZONES[0]));
 }
 
+/// As in Karpenter: of two preferences that exclude each other, the first in this order is given up.
+#[test]
+fn preferences_are_given_up_in_the_order_of_karpenter() {
+    let weighted = |weight, app| Weighted { weight, preference: near(labels::ZONE, app) };
+    let zone = |weight, zone| Weighted { weight, preference: vec![term(labels::ZONE, Operator::In, &[zone])] };
+    let [first, second, _] = ZONES;
+    type Change = Box<dyn Fn(&mut Pod)>;
+    // A pod of db runs in the first zone, and a pod of cache in the second; the third is excluded.
+    let cases: [(&str, Change, &str); 6] = [
+        (
+            "pod affinity, the heaviest",
+            Box::new(move |pod| pod.preferred_pod_affinity = vec![weighted(1, "cache"), weighted(100, "db")]),
+            second,
+        ),
+        (
+            "pod anti-affinity, the heaviest",
+            Box::new(move |pod| pod.preferred_pod_anti_affinity = vec![weighted(1, "cache"), weighted(100, "db")]),
+            first,
+        ),
+        (
+            "pod affinity before anti-affinity",
+            Box::new(move |pod| {
+                pod.preferred_pod_affinity = vec![weighted(1, "db")];
+                pod.preferred_pod_anti_affinity = vec![weighted(1, "db")];
+            }),
+            second,
+        ),
+        (
+            "pod anti-affinity before node affinity",
+            Box::new(move |pod| {
+                pod.preferred_pod_anti_affinity = vec![weighted(100, "db")];
+                pod.preferred_node_affinity = vec![zone(1, first)];
+            }),
+            first,
+        ),
+        (
+            "node affinity before spread",
+            Box::new(move |pod| {
+                pod.labels.insert("app".into(), "db".into());
+                pod.preferred_node_affinity = vec![zone(100, first)];
+                pod.topology_spread = vec![TopologySpread { hard: false, ..spread(labels::ZONE, "db") }];
+            }),
+            second,
+        ),
+        (
+            "spread before a taint that only prefers",
+            Box::new(move |pod| {
+                pod.labels.insert("app".into(), "cache".into());
+                pod.topology_spread = vec![TopologySpread { hard: false, ..spread(labels::ZONE, "cache") }];
+            }),
+            second,
+        ),
+    ];
+    let nodes = [
+        (node("node-a", first, 1), vec![app("running-db", "db")]),
+        (node("node-b", second, 1), vec![app("running-cache", "cache")]),
+    ];
+    for (what, change, expected) in cases {
+        let pods = many(1, "web", |pod| {
+            pod.required_node_affinity = vec![vec![term(labels::ZONE, Operator::In, &[first, second])]];
+            change(pod);
+        });
+        let mut pools = [node_pool("default"), node_pool("tainted")];
+        pools[0].template.requirements.add(labels::ZONE, Requirement::one_of([first, second]));
+        pools[1].template.requirements.add(labels::ZONE, Requirement::one_of([first]));
+        pools[1].template.taints = vec![Taint::new("spare", TaintEffect::PreferNoSchedule)];
+        if what.starts_with("spread") {
+            // Only the tainted NodePool has the zone in which the spread is even.
+            pools[0].template.requirements.add(labels::ZONE, Requirement::one_of([second]));
+        }
+        let problem = cluster(problem(&pods, &pools), &nodes);
+        let found = by_zone(&problem, &all_placed(&problem));
+        assert_eq!(found, BTreeMap::from([(expected.to_owned(), 1)]), "{what}");
+    }
+}
+
 #[test]
 fn the_checker_finds_violated_topology_constraints() {
     let pools = [node_pool("default")];
