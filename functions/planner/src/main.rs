@@ -14,6 +14,7 @@ use nodeless_operations::plan::PlanSettings;
 use nodeless_ports::queue::{PlanMessage, WakeSource};
 use nodeless_runtime::{
     Clusters, ConnectError, Connected, Connections, Environment, EnvironmentError, Source, Unserved, batch,
+    memory_megabytes,
 };
 use nodeless_scheduling::{MinValuesPolicy, Options, PreferencePolicy};
 use nodeless_telemetry::{log, within};
@@ -123,6 +124,7 @@ async fn connect(environment: &Environment<'_>) -> Result<Planner, ConnectError>
             keep_snapshots: keep_snapshots.duration(),
             scheduling,
             cost_labels,
+            memory_megabytes: memory_megabytes(),
             ..PlanSettings::default()
         },
     ))

@@ -12,8 +12,8 @@ lines! {
         leaving: &'a [String],
         milliseconds: u64,
     }
-    /// An earlier plan did not finish, so this one skips optional work.
-    PlanUnfinished, "plan-unfinished", Warn { plan: &'a str, began: &'a str, }
+    /// An earlier plan did not finish, so this one skips optional work and has a lower work limit.
+    PlanUnfinished, "plan-unfinished", Warn { plan: &'a str, began: &'a str, consecutive: u32, }
     /// A NodePool or another object could not be used. The plan continued without it.
     ObjectSkipped, "object-skipped", Warn { kind: &'a str, name: &'a str, why: &'a str, }
     /// Voluntary disruption was skipped because an object could not be decoded.

@@ -33,6 +33,17 @@ pub struct UnfinishedPlan {
     pub id: String,
     /// When it began.
     pub began: Timestamp,
+    /// How many plans immediately before it did not finish either.
+    #[serde(default)]
+    pub before: u32,
+}
+
+impl UnfinishedPlan {
+    /// How many consecutive plans did not finish, with this one.
+    #[must_use]
+    pub const fn consecutive(&self) -> u32 {
+        self.before.saturating_add(1)
+    }
 }
 
 /// A claim that a plan terminates.

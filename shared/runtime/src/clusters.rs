@@ -251,8 +251,8 @@ impl<T> Clusters<T> {
 
 /// Whether the process uses more than half of its memory. Then the connections and caches of other clusters are dropped, so that
 /// a large cluster does not take the memory that another one needs.
-fn crowded(resident_kilobytes: Option<u64>, memory_megabytes: Option<u64>) -> bool {
-    resident_kilobytes.zip(memory_megabytes).is_some_and(|(used, memory)| used > memory * 1024 / 2)
+fn crowded(resident_kilobytes: Option<u64>, memory_megabytes: Option<u32>) -> bool {
+    resident_kilobytes.zip(memory_megabytes).is_some_and(|(used, memory)| used > u64::from(memory) * 1024 / 2)
 }
 
 /// The memory that the process uses, if the system reports it.
@@ -262,8 +262,9 @@ fn resident_kilobytes() -> Option<u64> {
     line.trim().trim_end_matches("kB").trim().parse().ok()
 }
 
-/// The memory of the function, if Lambda reports it.
-fn memory_megabytes() -> Option<u64> {
+/// The memory of the function in MB, if Lambda reports it.
+#[must_use]
+pub fn memory_megabytes() -> Option<u32> {
     std::env::var("AWS_LAMBDA_FUNCTION_MEMORY_SIZE").ok()?.parse().ok()
 }
 

@@ -14,7 +14,7 @@ mod log_lines;
 pub mod terraform;
 
 #[cfg(feature = "cluster")]
-pub use clusters::{Clusters, ConfigurationError, Connected, Source, Unserved};
+pub use clusters::{Clusters, ConfigurationError, Connected, Source, Unserved, memory_megabytes};
 #[cfg(feature = "cluster")]
 pub use connections::{ConnectError, Connections, aws_config, cluster_access};
 pub use deadline::{Deadline, OutOfTime};

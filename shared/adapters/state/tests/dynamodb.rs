@@ -249,7 +249,7 @@ async fn nodes_not_yet_evaluated_are_replaced_as_a_whole() {
 async fn a_plan_is_remembered_until_it_ends() {
     let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
     let claims = table(&config(&dynamodb.url).await).await;
-    let plan = |id: &str| UnfinishedPlan { id: id.to_owned(), began: Timestamp::UNIX_EPOCH };
+    let plan = |id: &str| UnfinishedPlan { id: id.to_owned(), began: Timestamp::UNIX_EPOCH, before: 2 };
     assert_eq!(claims.unfinished_plan().await.unwrap(), None);
     claims.end_plan("a").await.unwrap();
     claims.begin_plan(&plan("a"), Timestamp::MAX).await.unwrap();

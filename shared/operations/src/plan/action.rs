@@ -141,6 +141,8 @@ pub enum PlanLine {
         plan: String,
         /// When it started.
         began: Timestamp,
+        /// How many consecutive plans did not finish, with this one.
+        consecutive: u32,
     },
 }
 

@@ -3,7 +3,7 @@
 use super::Planner;
 use super::action::{Action, Batch, PlanLine, Written};
 use super::command_records::encode;
-use super::snapshot::{RecordedCosts, Snapshot, WorkBudget};
+use super::snapshot::{RecordedCosts, Snapshot};
 use super::unfinished::remembered_until;
 use crate::leaving;
 use crate::log_lines::{
@@ -142,8 +142,7 @@ impl Live<'_> {
 
     /// How much disruption work there is time for now, at most as much as at the start.
     fn work(&self) -> u64 {
-        let now = self.left().map_or(u64::MAX, |left| WorkBudget::within(left).disruption);
-        now.min(self.snapshot.work.disruption)
+        self.planner.work_within(self.deadline).disruption.min(self.snapshot.work.disruption)
     }
 
     async fn one(&self, action: &Action) -> Written {
@@ -363,8 +362,8 @@ impl Live<'_> {
             }),
             PlanLine::CommandStepped { command, to, summary } => context.log(&CommandStepped { command, to, summary }),
             PlanLine::CommandWaits { command, why } => context.log(&CommandWaits { command, why }),
-            PlanLine::PlanUnfinished { plan, began } => {
-                context.log(&PlanUnfinished { plan, began: &began.to_string() });
+            PlanLine::PlanUnfinished { plan, began, consecutive } => {
+                context.log(&PlanUnfinished { plan, began: &began.to_string(), consecutive: *consecutive });
             }
         }
     }

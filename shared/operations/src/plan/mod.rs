@@ -96,14 +96,17 @@ pub struct PlanSettings {
     pub gates: FeatureGates,
     /// Whether zonal shifts are honoured.
     pub zonal_shift: bool,
-    /// From this number of pending pods and nodes on, the start and the end of a plan are recorded, so that the next plan detects
-    /// one that did not finish.
+    /// From this number of nodes on, the start and the end of every plan are recorded, so that the next plan detects one that did
+    /// not finish. A plan for pending pods, or for a CapacityBuffer, is always recorded.
     pub remembered_from: usize,
     /// How long the table keeps the snapshot of each plan; `None` to keep none.
     pub keep_snapshots: Option<Duration>,
     /// The labels of pods by whose values the costs of nodes are recorded.
     #[serde(default)]
     pub cost_labels: CostLabels,
+    /// The memory of the function in MB, which determines its part of a vCPU; `None` for a whole one.
+    #[serde(default)]
+    pub memory_megabytes: Option<u32>,
 }
 
 impl Default for PlanSettings {
@@ -120,6 +123,7 @@ impl Default for PlanSettings {
             remembered_from: 200,
             keep_snapshots: None,
             cost_labels: CostLabels::default(),
+            memory_megabytes: None,
         }
     }
 }

@@ -73,12 +73,13 @@ impl Planner {
             Some(_) if costs_due => Some(self.recorded_costs(now).await),
             _ => None,
         };
-        let remaining = deadline.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+        let failed = unfinished.as_ref().map_or(0, UnfinishedPlan::consecutive);
         let snapshot = Snapshot {
             cluster_name: self.context.cluster_name.clone(),
             now,
             settings: self.settings.clone(),
-            work: remaining.map_or_else(WorkBudget::default, WorkBudget::within),
+            // Reading a large cluster takes seconds, so the time that is left is computed after it.
+            work: self.work_within(deadline).after_unfinished(failed),
             view,
             claims: records,
             usage,
@@ -97,6 +98,13 @@ impl Planner {
             catalog,
         };
         Ok((snapshot, revision))
+    }
+
+    /// The work for which there is time now.
+    pub(super) fn work_within(&self, deadline: Option<Timestamp>) -> WorkBudget {
+        let Some(deadline) = deadline else { return WorkBudget::default() };
+        let left = Duration::try_from(deadline.duration_since(self.context.now())).unwrap_or_default();
+        WorkBudget::within(left, self.settings.memory_megabytes)
     }
 
     /// What is recorded of the costs of nodes, or why it cannot be read. The open record is read before the instances that have

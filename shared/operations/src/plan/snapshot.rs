@@ -143,26 +143,40 @@ impl Default for WorkBudget {
 }
 
 impl WorkBudget {
-    /// The time in which the default work of a decision certainly completes on the smallest deployed planner.
-    const DEFAULT_TAKES: Duration = Duration::from_secs(20);
-    /// How much the scheduler does in a millisecond on the smallest deployed planner: a unit takes up to 50 ns there.
-    const SCHEDULED_IN_A_MILLISECOND: u64 = 20_000;
-    /// The time that is reserved for reading the cluster, for writes and for pods.
-    const KEPT_BACK: Duration = Duration::from_secs(10);
+    /// The work that one vCPU does in a millisecond: a unit of [`nodeless_scheduling::Solution::work`] takes up to 50 ns.
+    const PER_MILLISECOND: u64 = 20_000;
+    /// The memory, in MB, with which a Lambda function has one vCPU; with less it has proportionally less. More vCPUs do not make a
+    /// plan faster, because it runs on one thread. <https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html>
+    const MEMORY_OF_ONE_VCPU: u64 = 1_769;
+    /// The time that is reserved for what is not counted: preparing instance types, writes, and ending.
+    const RESERVED: Duration = Duration::from_secs(10);
+    /// A plan decides about disruption up to three times: at first, without the NodePools where disruption has stopped, and for
+    /// the record with all reasons.
+    const MAX_DECISIONS: u64 = 3;
+    /// A budget is halved at most this number of times, so that every plan schedules some pods.
+    const MAX_HALVINGS: u32 = 8;
 
-    /// The work that fits in a time. It is computed before the plan begins.
+    /// The work that a function with this memory in MB does in this time; `None` stands for one vCPU.
     #[must_use]
-    pub fn within(remaining: Duration) -> Self {
-        let whole = Self::default();
-        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let usable = remaining.saturating_sub(Self::KEPT_BACK);
-        let share = milliseconds(usable.min(Self::DEFAULT_TAKES));
-        // Pods come first, so that a plan that is late still schedules some of them.
-        let provisioning = milliseconds(usable).max(1_000).saturating_mul(Self::SCHEDULED_IN_A_MILLISECOND);
+    pub fn within(remaining: Duration, memory_megabytes: Option<u32>) -> Self {
+        let usable = u64::try_from(remaining.saturating_sub(Self::RESERVED).as_millis()).unwrap_or(u64::MAX);
+        let memory = memory_megabytes.map_or(Self::MEMORY_OF_ONE_VCPU, u64::from).min(Self::MEMORY_OF_ONE_VCPU);
+        let work = |milliseconds: u64| {
+            milliseconds.saturating_mul(Self::PER_MILLISECOND).saturating_mul(memory) / Self::MEMORY_OF_ONE_VCPU
+        };
         Self {
-            provisioning: Some(provisioning),
-            disruption: whole.disruption.saturating_mul(share) / milliseconds(Self::DEFAULT_TAKES),
+            // A plan may do 5/4 of its limit. Pods come first, so that a plan that is late still schedules some of them.
+            provisioning: Some(work(usable.max(1_000)) * 4 / 5),
+            disruption: Self::default().disruption.min(work(usable) / Self::MAX_DECISIONS),
         }
+    }
+
+    /// The budget of a plan after this number of plans that did not finish: the work for pods is halved for each of them, because it
+    /// may have taken longer than the function's timeout.
+    #[must_use]
+    pub fn after_unfinished(self, plans: u32) -> Self {
+        let provisioning = self.provisioning.map(|work| work >> plans.min(Self::MAX_HALVINGS));
+        Self { provisioning, ..self }
     }
 }
 
@@ -192,15 +206,50 @@ mod stored_catalog {
 mod tests {
     use super::*;
 
+    const VCPU: Option<u32> = Some(1_769);
+
+    fn provisioning(seconds: u64, memory: Option<u32>) -> u64 {
+        WorkBudget::within(Duration::from_secs(seconds), memory).provisioning.unwrap()
+    }
+
+    fn disruption(seconds: u64, memory: Option<u32>) -> u64 {
+        WorkBudget::within(Duration::from_secs(seconds), memory).disruption
+    }
+
     #[test]
-    fn less_time_is_less_optional_work_and_never_more_than_the_default() {
-        let of = |seconds| WorkBudget::within(Duration::from_secs(seconds)).disruption;
-        assert_eq!(of(900), WorkBudget::default().disruption);
-        assert_eq!(of(30), WorkBudget::default().disruption);
-        assert_eq!(of(20), WorkBudget::default().disruption / 2);
-        assert_eq!(of(5), 0);
-        let pods = |seconds| WorkBudget::within(Duration::from_secs(seconds)).provisioning.unwrap();
-        assert!(pods(40) > pods(20) && pods(20) > pods(0) && pods(0) > 0);
-        assert_eq!(WorkBudget::default().provisioning, None);
+    fn less_time_is_less_work() {
+        assert_eq!(provisioning(40, VCPU), 480_000_000, "30 s, 50 ns a unit, of which a plan may do 5/4");
+        assert_eq!(provisioning(25, VCPU), 240_000_000);
+        assert_eq!([11, 5, 0].map(|seconds| provisioning(seconds, VCPU)), [16_000_000; 3], "a second at least");
+        assert_eq!(WorkBudget::default().provisioning, None, "without a deadline");
+        assert_eq!(disruption(900, VCPU), WorkBudget::default().disruption, "never more than the default");
+        assert_eq!(disruption(16, VCPU), 6 * 20_000_000 / 3, "a decision may be made three times");
+        assert_eq!([10, 5, 0].map(|seconds| disruption(seconds, VCPU)), [0; 3], "nothing optional without time for it");
+    }
+
+    #[test]
+    fn less_memory_is_less_work_and_a_second_vcpu_is_not_more() {
+        assert_eq!(provisioning(40, None), provisioning(40, VCPU));
+        assert_eq!(provisioning(40, Some(10_240)), provisioning(40, VCPU));
+        // The default of the Terraform module, and the minimum of Lambda.
+        assert_eq!(provisioning(40, Some(1_024)), 277_851_893);
+        assert_eq!(provisioning(40, Some(128)), 34_731_486);
+        assert_eq!(
+            disruption(40, Some(1_024)),
+            WorkBudget::default().disruption,
+            "the default fits the default function"
+        );
+        assert_eq!(disruption(40, Some(128)), 600_000_000 * 128 / 1_769 / 3);
+        assert_eq!(provisioning(0, Some(128)), 1_157_716);
+    }
+
+    #[test]
+    fn each_plan_that_did_not_finish_halves_the_work_for_pods() {
+        let whole = WorkBudget::within(Duration::from_secs(40), VCPU);
+        let pods = |plans| whole.after_unfinished(plans).provisioning.unwrap();
+        assert_eq!([0, 1, 2, 8].map(pods), [1, 2, 4, 256].map(|part| 480_000_000 / part));
+        assert_eq!(pods(u32::MAX), pods(8));
+        assert_eq!(whole.after_unfinished(3).disruption, whole.disruption);
+        assert_eq!(WorkBudget::default().after_unfinished(3), WorkBudget::default());
     }
 }

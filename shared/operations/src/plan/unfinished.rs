@@ -5,6 +5,7 @@ use super::record::decision;
 use super::report::Outcome;
 use super::snapshot::Snapshot;
 use jiff::Timestamp;
+use nodeless_model::Pod;
 use nodeless_ports::plans::UnfinishedPlan;
 use serde_json::json;
 use std::time::Duration;
@@ -13,20 +14,24 @@ use std::time::Duration;
 const KEEP: Duration = Duration::from_hours(24);
 
 impl Snapshot {
-    /// Whether the plan does optional work too: the second pass over launches, and voluntary disruption. It does not if the
+    /// Whether the plan does optional work too: the refinement of launches, and voluntary disruption. It does not if the
     /// previous plan did not finish.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
         self.unfinished.is_none()
     }
 
-    /// The plan, if it is large. Smaller plans complete in well under a second, and two writes a minute for each of them would be
-    /// most of the cost of an idle cluster.
+    /// The plan, if it is recorded: if pods or virtual pods are pending, or the cluster is large. Other plans do little, and two
+    /// writes a minute for each of them would be most of the cost of an idle cluster.
     fn itself(&self) -> Option<UnfinishedPlan> {
-        let waiting = self.view.pods.iter().filter(|pod| pod.is_provisionable()).count();
-        let size = waiting + self.view.nodes.len().max(self.claims.len());
-        let plan = || UnfinishedPlan { id: self.now.as_nanosecond().to_string(), began: self.now };
-        (size >= self.settings.remembered_from).then(plan)
+        let nodes = self.view.nodes.len().max(self.claims.len());
+        let is_pending = !self.view.capacity_buffers.is_empty() || self.view.pods.iter().any(Pod::is_provisionable);
+        let plan = || UnfinishedPlan {
+            id: self.now.as_nanosecond().to_string(),
+            began: self.now,
+            before: self.unfinished.as_ref().map_or(0, UnfinishedPlan::consecutive),
+        };
+        (is_pending || nodes >= self.settings.remembered_from).then(plan)
     }
 }
 
@@ -34,14 +39,20 @@ impl Snapshot {
 pub(super) fn begin(snapshot: &Snapshot) -> (Vec<Action>, Outcome) {
     let mut actions: Vec<Action> = snapshot.itself().map(Action::BeginPlan).into_iter().collect();
     let mut outcome = Outcome::default();
-    if let Some(UnfinishedPlan { id, began }) = &snapshot.unfinished {
+    if let Some(plan) = &snapshot.unfinished {
+        let UnfinishedPlan { id, began, .. } = plan;
+        let consecutive = plan.consecutive();
         outcome.reduced = true;
+        let last = match consecutive {
+            1 => format!("the plan of {began} did not finish"),
+            _ => format!("the last {consecutive} plans did not finish, the latest of {began}"),
+        };
         let summary = format!(
-            "the plan of {began} did not finish, so this one skips the second pass over launches and voluntary disruption"
+            "{last}, so this one skips the refinement of launches and voluntary disruption, and has a lower work limit"
         );
         outcome.report.problems.push(summary.clone());
-        actions.push(Action::Log(PlanLine::PlanUnfinished { plan: id.clone(), began: *began }));
-        let detail = json!({ "plan": id, "began": began }).to_string();
+        actions.push(Action::Log(PlanLine::PlanUnfinished { plan: id.clone(), began: *began, consecutive }));
+        let detail = json!({ "plan": id, "began": began, "consecutive": consecutive }).to_string();
         actions.push(decision("plan-unfinished", Vec::new(), summary, detail, snapshot.now));
     }
     (actions, outcome)

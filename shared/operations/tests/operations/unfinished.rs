@@ -1,13 +1,23 @@
 //! Plans that are ended by their timeout, and the plans after them.
 
 use crate::common::{Harness, drift, pod, running_cluster};
-use nodeless_operations::plan::PlanSettings;
+use nodeless_model::Node;
+use nodeless_operations::plan::{ANSWERS, Action, PlanSettings, Snapshot};
+use nodeless_ports::plans::UnfinishedPlan;
 use nodeless_ports::{Decisions, Plans};
 use nodeless_telemetry::Metric;
 use std::time::Duration;
 
 fn settings() -> PlanSettings {
-    PlanSettings { remembered_from: 1, ..PlanSettings::default() }
+    let keep_snapshots = Some(Duration::from_secs(3600));
+    PlanSettings { remembered_from: 1, keep_snapshots, memory_megabytes: Some(1_769), ..PlanSettings::default() }
+}
+
+/// The snapshot that was kept last.
+fn latest(harness: &Harness) -> Snapshot {
+    let kept = harness.claims.snapshots();
+    let (_, snapshot) = kept.iter().rfind(|(id, _)| !id.ends_with(ANSWERS)).unwrap();
+    Snapshot::read(snapshot).unwrap()
 }
 
 /// A cluster with a node that has drifted and a pod that waits.
@@ -39,12 +49,58 @@ async fn a_plan_that_ends_leaves_nothing_of_itself_behind() {
 }
 
 #[tokio::test]
-async fn a_small_plan_writes_nothing_about_itself() {
+async fn a_plan_of_a_small_cluster_without_pending_pods_writes_nothing_about_itself() {
     let harness = running_cluster(1).await;
     harness.planner().run().await.unwrap();
     harness.faults.take_writes();
     harness.planner().run().await.unwrap();
     assert_eq!(harness.faults.take_writes(), 0, "an idle cluster costs no write");
+}
+
+#[tokio::test]
+async fn a_plan_is_recorded_if_pods_are_pending_or_there_are_200_nodes() {
+    let mut harness = running_cluster(1).await;
+    harness.set(PlanSettings { remembered_from: PlanSettings::default().remembered_from, ..settings() });
+    harness.planner().run().await.unwrap();
+    let idle = latest(&harness);
+    let is_recorded = |snapshot: &Snapshot| {
+        let batches = snapshot.replay().batches;
+        let mut actions = batches.iter().flat_map(|batch| &batch.actions);
+        actions.any(|action| matches!(action, Action::BeginPlan(_)))
+    };
+    assert!(!is_recorded(&idle));
+    for (nodes, recorded) in [(199, false), (200, true)] {
+        let mut many = idle.clone();
+        let node = many.view.nodes[0].clone();
+        many.view.nodes = (0..nodes).map(|index| Node { name: format!("node-{index}"), ..node.clone() }).collect();
+        assert_eq!(is_recorded(&many), recorded, "{nodes} nodes");
+    }
+    harness.cluster.add_pods([pod("late", 3000)]);
+    harness.planner().run().await.unwrap();
+    assert!(is_recorded(&latest(&harness)), "a pod is pending");
+}
+
+/// Plans that are killed for being too much work: the budget is halved until one finishes.
+#[tokio::test]
+async fn each_plan_that_was_killed_halves_the_work_of_the_next() {
+    let mut harness = busy_cluster().await;
+    let run = async |harness: &Harness| {
+        let deadline = harness.clock.time().checked_add(Duration::from_secs(40)).unwrap();
+        drop(harness.planner().run_until(Some(deadline), &[]).await);
+    };
+    for killed in 0..3_u32 {
+        // The first write is the snapshot, the second the record of the plan.
+        harness.faults.take_writes();
+        harness.faults.kill_at(2, false);
+        assert!(harness.process(run).await.is_none());
+        assert_eq!(harness.claims.unfinished_plan().await.unwrap().map(|plan| plan.before), Some(killed));
+        assert_eq!(latest(&harness).work.provisioning, Some(480_000_000 >> killed));
+    }
+    run(&harness).await;
+    assert_eq!(latest(&harness).work.provisioning, Some(480_000_000 >> 3));
+    assert_eq!(harness.records().await.len(), 2, "the pod has its claim");
+    run(&harness).await;
+    assert_eq!(latest(&harness).work.provisioning, Some(480_000_000), "the last plan finished");
 }
 
 /// The process is ended at one write after the other, as by its timeout. What pods need comes first, and whatever the plan that
@@ -98,7 +154,7 @@ async fn commands_that_have_begun_go_on_after_a_plan_that_was_killed() {
     for _ in 0..400 {
         harness.tick().await;
         let (now, began) = (harness.clock.time(), harness.clock.time());
-        let plan = nodeless_ports::plans::UnfinishedPlan { id: "killed".into(), began };
+        let plan = UnfinishedPlan { id: "killed".into(), began, before: 0 };
         harness.claims.begin_plan(&plan, now).await.unwrap();
     }
     assert!(harness.claims.commands().await.unwrap().is_empty(), "the replaced node is gone");
