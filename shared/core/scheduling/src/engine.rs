@@ -1,5 +1,6 @@
 //! The order of scheduling.
 
+mod attempts;
 mod binding;
 mod learned;
 mod nodes;
@@ -18,6 +19,7 @@ use crate::reservations::Reservations;
 use crate::solution::Solution;
 use crate::topology::{Standing, Target, Topology};
 use crate::work::Work;
+use attempts::{Budget, Stage};
 use learned::Known;
 use nodeless_model::{DaemonSet, ResourceIndex, ResourceList, Taint, TaintEffect};
 use nodes::Node;
@@ -153,26 +155,43 @@ impl<'p> Prepared<'p> {
 }
 
 fn solve_with(prepared: &mut Prepared<'_>, input: &Problem<'_>) -> Solution {
-    let (solution, limited) = converge(prepared, input, false);
     let mut priorities = input.pods.iter().map(|pod| pod.priority);
     let first = priorities.next();
-    if !limited || priorities.all(|priority| Some(priority) == first) {
+    let differ = priorities.any(|priority| Some(priority) != first);
+    let max_work = prepared.options.max_work;
+    // A second plan by priority may be necessary, and has half of the work, or what the first left of it.
+    let half = max_work.map(|max| max / 2);
+    let (solution, limited) = converge(prepared, input, false, if differ { half } else { max_work });
+    if !limited || !differ {
         return solution;
     }
-    converge(prepared, input, true).0
+    let left = max_work.map(|max| max.saturating_sub(solution.work).max(max / 2));
+    let (again, _) = converge(prepared, input, true, left);
+    Solution { work: again.work.saturating_add(solution.work), ..again }
 }
 
 /// Plans until no placement depends on unschedulable pods.
 ///
 /// Pods are assigned to domains before it is known whether all of them fit. If they do not, pods elsewhere may have depended on
 /// them; then the plan is made again with the learned constraints.
-fn converge(prepared: &mut Prepared<'_>, input: &Problem<'_>, by_priority: bool) -> (Solution, bool) {
+fn converge(
+    prepared: &mut Prepared<'_>,
+    input: &Problem<'_>,
+    by_priority: bool,
+    max_work: Option<u64>,
+) -> (Solution, bool) {
     let (mut known, mut spent) = (Known::default(), 0_u64);
+    let mut budget = max_work.map(Budget::new);
     let mut groups = Groups::of(input, prepared.options.preferences == PreferencePolicy::Respect);
+    let is_repeatable = groups.has_dependences();
     loop {
-        let mut engine = Engine::new(prepared, input, groups, by_priority, &known);
+        let limit = budget.map(|budget| if is_repeatable { budget.of_attempt(known.stage) } else { budget.total });
+        let mut engine = Engine::new(prepared, input, groups, Attempt { by_priority, max_work: limit, known: &known });
         engine.run();
-        match engine.learned() {
+        let is_repeated = known.attempts > 0 && known.stage == Stage::All;
+        let charged = engine.work() - if is_repeated { 0 } else { engine.reading };
+        budget.iter_mut().for_each(|budget| budget.charge(charged));
+        match engine.learned(budget.is_some_and(|budget| budget.is_reserved())) {
             Some(more) => {
                 spent = spent.saturating_add(engine.work());
                 let pools = std::mem::take(&mut engine.pools);
@@ -227,6 +246,15 @@ struct InVain {
     others: u64,
 }
 
+/// The input of an attempt beside the problem.
+#[derive(Clone, Copy)]
+struct Attempt<'p> {
+    /// Whether pods of higher priority come first.
+    by_priority: bool,
+    max_work: Option<u64>,
+    known: &'p Known,
+}
+
 struct Engine<'a, 'p, 'q> {
     input: &'p Problem<'a>,
     options: Options,
@@ -262,6 +290,8 @@ struct Engine<'a, 'p, 'q> {
     placed: Vec<(usize, usize, u32)>,
     /// The work of the plan, without that of the NodePools.
     work: Work,
+    /// The part of it for reading the problem, which is done whatever the limit.
+    reading: u64,
     /// The work limit of this attempt, for the assignment of pods and, all NodePools together, for packing them.
     max_work: Option<u64>,
 }
@@ -271,10 +301,8 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         prepared: &mut Prepared<'q>,
         input: &'p Problem<'a>,
         groups: Groups<'a>,
-        by_priority: bool,
-        known: &'p Known,
+        Attempt { by_priority, max_work, known }: Attempt<'p>,
     ) -> Self {
-        let max_work = prepared.options.max_work.map(|max| max >> known.halvings);
         let mut pools = prepared.of(input, max_work);
         let (options, resources) = (prepared.options, prepared.resources.clone());
         let mut topology = Topology::new(input, groups, &mut pools);
@@ -303,6 +331,7 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
             changes: 0,
             bins: pools.iter().map(|_| Vec::new()).collect(),
             placed: Vec::new(),
+            reading: work.done,
             work,
             max_work,
             topology,

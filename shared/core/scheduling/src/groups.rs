@@ -7,7 +7,7 @@ mod terms;
 
 use crate::problem::{ClusterFacts, Problem};
 use nodeless_model::requirement::RequirementTerm;
-use nodeless_model::{LabelSelector, Pod, StringMap, Toleration};
+use nodeless_model::{LabelSelector, Pod, StringMap, Toleration, labels};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use terms::{Table, Terms, pending};
 
@@ -142,6 +142,14 @@ impl<'a> Groups<'a> {
         }
         groups.sort_signatures();
         groups
+    }
+
+    /// Whether pods have to be where other pods are: by affinity, or by a spread.
+    pub(crate) fn has_dependences(&self) -> bool {
+        self.owned.iter().flat_map(|owned| &owned.required).any(|group| {
+            let group = &self.list[*group];
+            group.kind != Kind::Anti && group.key != labels::HOSTNAME
+        })
     }
 
     fn index(&mut self) {

@@ -1,5 +1,6 @@
 //! The constraints that an attempt at a plan learns for the next one.
 
+use super::attempts::Stage;
 use super::{Binding, Engine, ONE_BY_ONE};
 use crate::assigning;
 use crate::groups::{GroupId, Kind};
@@ -14,18 +15,17 @@ pub(super) struct Known {
     /// Classes that are left out, because the pods that they depend on are unschedulable.
     pub(super) left_out: HashSet<usize>,
     pub(super) attempts: u32,
-    /// How often the work limit of an attempt was halved, so that all of them together are limited too.
-    pub(super) halvings: u32,
-    /// Whether an attempt has reached its work limit.
-    pub(super) limited: bool,
+    /// Which classes the next attempt places.
+    pub(super) stage: Stage,
 }
 
 /// After this number of attempts, pods that still depend on other unschedulable pods are left out.
 const MAX_ATTEMPTS: u32 = 6;
 
 impl Engine<'_, '_, '_> {
-    /// The constraints that another attempt has to respect, if pods depend on others that are unschedulable in the end.
-    pub(super) fn learned(&mut self) -> Option<Known> {
+    /// The constraints that another attempt has to respect, if pods depend on others that are unschedulable in the end. `is_reserved`:
+    /// all classes were tried often enough for the work limit.
+    pub(super) fn learned(&mut self, is_reserved: bool) -> Option<Known> {
         let failed: Vec<(Binding, u32)> = self
             .outcomes
             .iter()
@@ -57,17 +57,53 @@ impl Engine<'_, '_, '_> {
             let most = known.fitting.entry(binding).or_insert(placed);
             *most = placed.min(*most);
         }
-        let out_of_work = self.is_out_of_work();
-        // The first attempt that reaches the limit is repeated with the same limit and only the workloads of which it placed pods.
-        known.halvings += u32::from(!out_of_work || known.limited);
-        if out_of_work {
-            known.left_out.extend(self.without_placements());
+        known.stage = match known.stage {
+            Stage::All if self.is_out_of_work() => Stage::Started,
+            Stage::All if !is_reserved => Stage::All,
+            Stage::All => Stage::Complete,
+            later => later.next(),
+        };
+        match known.stage {
+            Stage::All if known.attempts > MAX_ATTEMPTS => known.left_out.extend(adrift),
+            Stage::All => {}
+            Stage::Started => known.left_out.extend(self.without_placements()),
+            Stage::Complete => known.left_out.extend(self.incomplete()),
+            Stage::Independent => known.left_out.extend(self.dependent()),
         }
-        if known.attempts > MAX_ATTEMPTS || (out_of_work && known.limited) {
-            known.left_out.extend(adrift);
-        }
-        known.limited |= out_of_work;
         Some(known)
+    }
+
+    /// The classes that are not placed completely, and those that depend on them.
+    fn incomplete(&self) -> HashSet<usize> {
+        let all = 0..self.classes.list.len();
+        let mut incomplete: HashSet<usize> = all.clone().filter(|class| self.pending[*class] > 0).collect();
+        loop {
+            let more: Vec<usize> = all
+                .clone()
+                .filter(|class| !incomplete.contains(class) && self.depends_on(*class, &incomplete))
+                .collect();
+            if more.is_empty() {
+                return incomplete;
+            }
+            incomplete.extend(more);
+        }
+    }
+
+    /// The classes that depend on any pods.
+    fn dependent(&self) -> impl Iterator<Item = usize> {
+        (0..self.classes.list.len()).filter(|class| self.dependences(*class).next().is_some())
+    }
+
+    fn depends_on(&self, class: usize, others: &HashSet<usize>) -> bool {
+        self.dependences(class).any(|group| others.iter().any(|other| self.classes.list[*other].is_selected_by(group)))
+    }
+
+    /// The groups whose pods determine where a class may be: affinity and spread over domains.
+    fn dependences(&self, class: usize) -> impl Iterator<Item = GroupId> {
+        let class = &self.classes.list[class];
+        let level = class.level(class.levels.len().saturating_sub(1));
+        let bounded = level.map_or(&[][..], |level| &level.bounded[..]);
+        bounded.iter().copied().filter(|group| self.topology.kind(*group) != Kind::Anti)
     }
 
     /// The classes of which no pod was placed.

@@ -1,6 +1,7 @@
 //! Converts the packed nodes to a solution, with reasons for the unschedulable pods.
 
 use super::Engine;
+use super::attempts::Stage;
 use crate::bin::Bin;
 use crate::explain::Launchable;
 use crate::pools::Pool;
@@ -38,7 +39,7 @@ impl<'q> Engine<'_, '_, 'q> {
 
     /// Adds the reasons for which pending pods could not be scheduled, and returns whether limits are among them.
     fn explain(&mut self, queues: Vec<std::vec::IntoIter<usize>>, solution: &mut Solution) -> bool {
-        let (mut limited, out_of_work) = (false, self.is_out_of_work() || self.known.limited);
+        let (mut limited, out_of_work) = (false, self.is_out_of_work() || self.known.stage != Stage::All);
         let launchable = RefCell::default();
         let mut explained = 0;
         for (index, queue) in queues.into_iter().enumerate() {
