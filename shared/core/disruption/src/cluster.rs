@@ -102,10 +102,9 @@ pub struct Options {
     /// The minimum savings of a command with several nodes or several replacements, as a fraction of the price of the removed
     /// nodes. A packing is approximate; below this fraction, another packing would move pods without real savings.
     pub min_saving: f64,
-    /// The work limit of consolidation and of the replacement of drifted nodes, in the units of
-    /// [`nodeless_scheduling::Solution::work`]. Work is counted and not timed, so the same input always results in the same
-    /// decision. Nodes that were not evaluated are reported.
-    /// decision. Nodes that were not evaluated are reported.
+    /// The work limit of a decision, beyond reading the cluster, in the units of [`nodeless_scheduling::Solution::work`]. The
+    /// replacement of drifted nodes takes at most half of it, and consolidation the rest. Work is counted and not timed, so the same
+    /// input always results in the same decision. Nodes that were not evaluated are reported.
     pub max_work: u64,
 }
 

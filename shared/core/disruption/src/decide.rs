@@ -16,6 +16,10 @@ use jiff::Timestamp;
 use nodeless_model::DisruptionReason;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+/// The work to read a cluster: for each node and each pod.
+const WORK_PER_NODE: u64 = 100;
+const WORK_PER_POD: u64 = 50;
+
 /// Decides which nodes are disrupted voluntarily, and why each other managed node stays.
 ///
 /// The methods are tried in Karpenter's order, and only the first that finds something is used: empty nodes, all in one command
@@ -95,6 +99,7 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
     let (emptied, reasons) = emptiness::find(empty, &mut OnDemandMinimums::of_cluster(input), &mut budgets, now);
     add(&mut kept, reasons);
     let mut commands: Vec<Command> = emptied.into_iter().collect();
+    let mut work = 0;
 
     let drifted = drift_replacement::drifted(input, &eligible, options, now);
     let mut canaries = Canaries::of(input, &drifted, now);
@@ -102,7 +107,7 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
     if commands.is_empty() {
         let limits = (&mut budgets, &mut canaries);
         let drifting = Drifting { input, expected: &expected, budget_index: &budget_index, options, now };
-        commands = drifting.replace(&drifted, limits, &mut kept);
+        (commands, work) = drifting.replace(&drifted, limits, &mut kept);
     } else {
         add(&mut kept, waiting(&drifted));
     }
@@ -116,7 +121,9 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
         unseen.filter(|name| kept.get(*name).is_some_and(|reasons| reasons.contains(&KeptReason::NotEvaluated)));
     let mut not_evaluated: BTreeSet<String> = unseen.cloned().collect();
     if commands.is_empty() {
-        let found = consolidate(input, &full, &expected, &mut budgets, options, now);
+        let left = Options { max_work: options.max_work.saturating_sub(work), ..options.clone() };
+        let found = consolidate(input, &full, &expected, &mut budgets, &left, now);
+        work = work.saturating_add(found.work);
         for (node, reasons) in found.kept {
             kept.entry(node).or_default().extend(reasons);
         }
@@ -142,7 +149,16 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
         not_evaluated,
         failed_canaries,
         events: misconfiguration::events(input, &budgets, now).into_iter().chain(canary_events).collect(),
+        work: work.saturating_add(reading(input)),
     }
+}
+
+/// The work to read a cluster, which is done whatever the limit.
+fn reading(input: &Cluster<'_>) -> u64 {
+    let pods: usize = input.nodes.iter().map(|node| node.pods.len()).sum();
+    let count = |items: usize| u64::try_from(items).unwrap_or(u64::MAX);
+    let of_nodes = count(input.nodes.len()).saturating_mul(WORK_PER_NODE);
+    of_nodes.saturating_add(count(pods + input.pending_pods.len()).saturating_mul(WORK_PER_POD))
 }
 
 /// Consolidation, which keeps the preferences of pods.
@@ -175,29 +191,29 @@ struct Drifting<'r, 'a> {
 }
 
 impl<'a> Drifting<'_, 'a> {
-    /// Replaces drifted nodes within the limits, and adds why others stay to `kept`.
+    /// Replaces drifted nodes within the limits, and adds why others stay to `kept`. Returns the work, too.
     fn replace(
         &self,
         drifted: &[(&Eligible<'_, 'a>, Drift)],
         (budgets, canaries): (&mut Budgets, &mut Canaries),
         kept: &mut BTreeMap<String, Vec<KeptReason>>,
-    ) -> Vec<Command> {
+    ) -> (Vec<Command>, u64) {
         let Self { input, expected, budget_index, options, now } = *self;
         let (fixed, others): (Vec<_>, Vec<_>) = drifted.iter().cloned().partition(|(one, _)| one.is_static());
         let (commands, reasons) = static_drift::find(input, &fixed, budget_index, options, (budgets, canaries), now);
         add(kept, reasons);
         if !commands.is_empty() {
             add(kept, waiting(&others));
-            return commands;
+            return (commands, 0);
         }
         if others.is_empty() {
-            return Vec::new();
+            return (Vec::new(), 0);
         }
         let mut simulation = DriftSimulation::new(input, expected, budget_index, options, now);
         let (commands, reasons) =
             drift_replacement::find(&others, &mut simulation, budget_index, (budgets, canaries), now);
         add(kept, reasons);
-        commands
+        (commands, simulation.work())
     }
 }
 
@@ -279,7 +295,7 @@ fn drifted_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options
     let mut canaries = Canaries::of(input, &drifted, now);
     let limits = (&mut budgets, &mut canaries);
     let drifting = Drifting { input, expected: &expected, budget_index: &budget_index, options, now };
-    let found = drifting.replace(&drifted, limits, &mut kept);
+    let (found, _) = drifting.replace(&drifted, limits, &mut kept);
     let covers = |fresh: &Command| fresh.method == command.method && fresh.candidates == command.candidates;
     found.into_iter().find(covers)
 }

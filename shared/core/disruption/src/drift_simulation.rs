@@ -40,8 +40,9 @@ pub(crate) struct DriftSimulation<'c, 'a> {
     /// The NodePools of the removed nodes.
     left: BTreeSet<String>,
     prepared: Prepared<'c>,
-    /// The remaining work, in the units of [`nodeless_scheduling::Solution::work`].
-    work_left: u64,
+    /// The work so far and its limit, in the units of [`nodeless_scheduling::Solution::work`].
+    work: u64,
+    max_work: u64,
 }
 
 /// The work for a node or a pod in a problem, in the same units.
@@ -79,8 +80,14 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
             pools_in_transition: pools_in_transition(cluster),
             limited: None,
             left: BTreeSet::new(),
-            work_left: options.max_work,
+            work: 0,
+            max_work: options.max_work / 2,
         }
+    }
+
+    /// The work so far.
+    pub(crate) const fn work(&self) -> u64 {
+        self.work
     }
 
     /// Whether pods of a removed node move to this one.
@@ -250,11 +257,11 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         let work: usize =
             self.problem.nodes.len() + self.problem.bound_pods.iter().map(|on| on.pods.len()).sum::<usize>();
         let work = u64::try_from(work + self.problem.pods.len()).unwrap_or(u64::MAX).saturating_mul(WORK_PER_ITEM);
-        if self.work_left == 0 {
+        if self.work >= self.max_work {
             return Err(KeptReason::NotEvaluated);
         }
         let solution = self.prepared.solve(&self.problem);
-        self.work_left = self.work_left.saturating_sub(work.saturating_add(solution.work));
+        self.work = self.work.saturating_add(work).saturating_add(solution.work);
         if let Some(stuck) = solution.unschedulable.iter().find(|stuck| stuck.pod < of_node) {
             let of_cluster = self.problem.node_pools.iter().any(|offer| offer.cluster.is_some());
             self.limited = stuck.reasons.iter().filter_map(|reason| limit_of(reason, of_cluster)).max();

@@ -22,6 +22,8 @@ pub struct Decision {
     pub failed_canaries: BTreeSet<String>,
     /// Events on the objects concerned. Every decision repeats them; the publisher omits those that were published before.
     pub events: Vec<ObjectEvent>,
+    /// The work of the decision, in the units of [`nodeless_scheduling::Solution::work`].
+    pub work: u64,
 }
 
 /// Nodes to remove, with their replacements.

@@ -75,6 +75,7 @@ pub(crate) struct Found {
     pub(crate) commands: Vec<Command>,
     pub(crate) kept: BTreeMap<String, Vec<KeptReason>>,
     pub(crate) not_evaluated: BTreeSet<String>,
+    pub(crate) work: u64,
 }
 
 /// Finds what can be consolidated among these nodes.
@@ -102,6 +103,7 @@ pub(crate) fn find<'c, 'a>(
     removal::run(&mut round, budgets);
     groups::run(&mut round, budgets);
     single::run(&mut round, budgets);
+    found.work = round.work();
     round.finish(&mut found);
     found
 }

@@ -323,7 +323,8 @@ fn drifted_nodes_that_were_too_much_to_look_at_come_first_next_time() {
     let mut world = full(6, 6);
     // Nothing can be launched, not even once a node has gone, so one after another is looked at in vain.
     world.pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(11))]);
-    world.options.max_work = 3400;
+    // Half of it is for drifted nodes.
+    world.options.max_work = 6800;
     let decision = world.decide();
     assert!(decision.commands.is_empty());
     let unseen: Vec<&str> = decision.not_evaluated.iter().map(String::as_str).collect();
