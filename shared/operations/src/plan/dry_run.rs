@@ -66,9 +66,9 @@ pub struct DryRunInput {
     pub shifted: Vec<ShiftedZone>,
     /// How plans are made.
     pub settings: PlanSettings,
-    /// For a plan that also reports which nodes are disrupted: what the claims table holds of the last hour's evictions, none where that is
-    /// not known. Beyond what is filled in anyway, Nodes of NodePools get the claims that are missing, and claims what their
-    /// They are read from the Node and its instance type.
+    /// For a plan that also reports which nodes are disrupted: what the claims table has about the evictions of the last hour, empty
+    /// if that is unknown. Then missing claims are added for the Nodes of NodePools, and missing fields of claims are taken from
+    /// the Node and its instance type.
     pub disruption: Option<Vec<StoredRecord>>,
 }
 
@@ -167,6 +167,12 @@ impl DryRun {
     #[must_use]
     pub fn faulty(&self) -> Vec<(&Pod, &str)> {
         self.cluster_state().faulty().map(|(pod, why)| (pod, why.as_str())).collect()
+    }
+
+    /// The snapshot of the plan: the planner makes the same plan for it, which [`Snapshot::replay`] returns.
+    #[must_use]
+    pub fn into_snapshot(self) -> Snapshot {
+        self.snapshot
     }
 
     /// The cluster of the plan.

@@ -38,6 +38,10 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
     executor.carry_out(&launched.batch).await;
     outcome.add(launched.outcome);
 
+    // Replacements share the limits with what was launched for pods.
+    let mut charged = offered.evaluated.clone();
+    pools::charge(&mut charged, launched.charges.iter().map(|(pool, charge)| (pool.as_str(), charge)));
+    let facts = Facts { evaluated: &charged, ..facts };
     let work = work(snapshot, executor).await;
     match disruption::begin(facts, &placed.cluster_state, work, placed.unfinished()) {
         Begun::Off { batch, doubt, outcome: off } => {

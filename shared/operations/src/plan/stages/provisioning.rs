@@ -18,6 +18,7 @@ use nodeless_disruption::spot_interruptions::LeftOut;
 use nodeless_disruption::{Command, OnDemandMinimums};
 use nodeless_model::Pod;
 use nodeless_model::buffer::is_virtual;
+use nodeless_model::claim::Charge;
 use nodeless_model::events::{failed_scheduling, nominated};
 use nodeless_model::object::ObjectEvent;
 use nodeless_scheduling::{Launch, Options, Placement, Problem, Reason, Solution, Unschedulable};
@@ -135,6 +136,8 @@ impl<'a> Placed<'a> {
 /// The actions after claims are written.
 pub(in crate::plan) struct Launched {
     pub(in crate::plan) batch: Batch,
+    /// What the written claims use of the limits, each with its NodePool.
+    pub(in crate::plan) charges: Vec<(String, Charge)>,
     pub(in crate::plan) outcome: Outcome,
 }
 
@@ -176,7 +179,8 @@ impl Launching {
             // Real pods take the capacity of a buffer without an event.
             outcome.report.wait_at_most(BUFFERS_AGAIN);
         }
-        Launched { batch: Batch::each(Stage::Provisioning, actions), outcome }
+        let charges = created.claims.into_iter().map(|claim| (claim.node_pool, claim.spec.charge)).collect();
+        Launched { batch: Batch::each(Stage::Provisioning, actions), charges, outcome }
     }
 }
 

@@ -1,0 +1,179 @@
+//! `nodeless plan` composes the stages on its own. For the same snapshot it plans what the pipeline plans.
+
+use crate::common::{Harness, drift, fixed_cluster, pod, running_cluster, small_catalog};
+use nodeless_model::labels;
+use nodeless_operations::plan::{Action, DryRun, DryRunInput, PlanSettings, Replay, unpacked};
+use nodeless_scheduling::Solution;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// What a plan decides, as it is written to the decision records.
+#[derive(Debug, Default, PartialEq)]
+struct Decided {
+    launches: Vec<Value>,
+    placements: Vec<Value>,
+    unschedulable: Vec<Value>,
+    commands: Vec<Value>,
+}
+
+/// The plan that `nodeless plan --disruption` prints, and the reasons for which nodes stay.
+fn dry(run: &DryRun) -> (Decided, BTreeMap<String, Vec<String>>) {
+    let (problem, solution) = run.place();
+    let key = |index: &usize| problem.pods.get(*index).map(|pod| pod.key());
+    let Solution { launches, placements, unschedulable, .. } = &solution;
+    let launches = launches.iter().map(|launch| {
+        let types = launch.instance_types.iter();
+        let types: Vec<Value> = types.map(|kind| json!({ "name": kind.name, "pricePerHour": kind.price })).collect();
+        json!({
+            "nodePool": launch.node_pool, "pods": launch.pods.iter().filter_map(key).collect::<Vec<_>>(),
+            "requests": launch.requests, "offering": launch.offering, "instanceTypes": types,
+        })
+    });
+    let placements = placements.iter().map(|one| json!({ "pod": key(&one.pod), "node": problem.nodes[one.node].name }));
+    let unschedulable = unschedulable.iter().map(|one| {
+        let reasons: Vec<String> = one.reasons.iter().map(ToString::to_string).collect();
+        json!({ "pod": key(&one.pod), "reasons": reasons })
+    });
+    let disruption = run.disruption(&solution, 1);
+    let commands = disruption.commands.iter().map(|command| json!(command.report()));
+    let decided = Decided {
+        launches: launches.collect(),
+        placements: placements.collect(),
+        unschedulable: unschedulable.collect(),
+        commands: commands.collect(),
+    };
+    let kept = disruption.kept.iter().filter(|kept| !disruption.foreign.contains(&kept.node));
+    (decided, kept.map(|kept| (kept.node.clone(), kept.reasons.iter().map(ToString::to_string).collect())).collect())
+}
+
+/// The plan of the pipeline, and the reasons for which nodes stay.
+fn replayed(replay: &Replay) -> (Decided, BTreeMap<String, Vec<String>>) {
+    let mut decided = Decided::default();
+    let kept = replay.outcome.report.kept.iter();
+    let mut kept: BTreeMap<String, Vec<String>> =
+        kept.map(|kept| (kept.node.clone(), kept.reasons.iter().map(ToString::to_string).collect())).collect();
+    let list = |detail: &Value, field: &str| detail[field].as_array().unwrap().clone();
+    for action in replay.batches.iter().flat_map(|batch| &batch.actions) {
+        let Action::Record(record) = action else { continue };
+        let detail = unpacked(&record.detail).unwrap();
+        match record.kind.as_str() {
+            "provisioning" => {
+                decided.launches = list(&detail, "launches");
+                decided.placements = list(&detail, "placements");
+                decided.unschedulable = list(&detail, "unschedulable");
+            }
+            "disruption-proposed" => {
+                decided.commands = list(&detail, "commands");
+                let reasons = |kept: &Value| serde_json::from_value(kept["reasons"].clone()).unwrap();
+                let node = |kept: &Value| kept["node"].as_str().unwrap().to_owned();
+                kept = list(&detail, "kept").iter().map(|kept| (node(kept), reasons(kept))).collect();
+            }
+            _ => {}
+        }
+    }
+    (decided, kept)
+}
+
+/// Plans for the cluster in both ways, compares the plans, and returns them.
+async fn compare(harness: &Harness, what: &str) -> Decided {
+    let mut claims = harness.records().await;
+    // The input of `nodeless plan` has when pods last came or went, and not which pods there were.
+    claims.iter_mut().for_each(|claim| claim.status.pods_seen = None);
+    let input = DryRunInput {
+        view: harness.cluster.view(),
+        claims,
+        catalog: small_catalog(),
+        now: harness.clock.time(),
+        shifted: Vec::new(),
+        settings: PlanSettings::default(),
+        disruption: Some(Vec::new()),
+    };
+    let run = DryRun::new(input);
+    let (dry, dry_kept) = dry(&run);
+    let (replayed, replayed_kept) = replayed(&run.into_snapshot().replay());
+    assert_eq!(dry.launches, replayed.launches, "{what}");
+    assert_eq!(dry.unschedulable, replayed.unschedulable, "{what}");
+    assert_eq!(dry.commands, replayed.commands, "{what}");
+    if !dry.launches.is_empty() || !dry.unschedulable.is_empty() {
+        // A plan that only uses existing nodes is not recorded.
+        assert_eq!(dry.placements, replayed.placements, "{what}");
+    }
+    let names = |kept: &BTreeMap<String, Vec<String>>| kept.keys().cloned().collect::<BTreeSet<String>>();
+    assert_eq!(names(&dry_kept), names(&replayed_kept), "{what}");
+    for (node, reasons) in &replayed_kept {
+        // Without a command, the planner finds only the first reason, without details.
+        let same = reasons.iter().all(|reason| dry_kept[node].iter().any(|dry| dry.starts_with(reason.as_str())));
+        let complete = dry.commands.is_empty() || dry_kept[node] == *reasons;
+        assert!(same && complete, "{what}: {node} stays because of {:?} and {reasons:?}", dry_kept[node]);
+    }
+    dry
+}
+
+#[tokio::test]
+async fn pending_pods_get_the_same_nodes() {
+    let harness = Harness::new().await;
+    harness.cluster.add_pods((0..9).map(|number| pod(&format!("web-{number}"), 700 + 100 * number)));
+    harness.cluster.add_pods([pod("huge", 3_000_000)]);
+    let decided = compare(&harness, "an empty cluster").await;
+    assert!(decided.launches.len() > 1 && decided.unschedulable.len() == 1, "{decided:?}");
+}
+
+#[tokio::test]
+async fn nodes_are_disrupted_for_the_same_reasons() {
+    let mut harness = running_cluster(4).await;
+    let policy = json!({ "spec": { "disruption": { "consolidationPolicy": "WhenEmptyOrUnderutilized" } } });
+    harness.cluster.patch_node_pool(policy);
+    let decided = compare(&harness, "a cluster without waste").await;
+    assert!(decided.commands.is_empty(), "{decided:?}");
+
+    harness.cluster.protect("web-0");
+    harness.cluster.replace_pod("web-1", 100);
+    harness.cluster.replace_pod("web-2", 100);
+    harness.minutes(1).await;
+    harness.cluster.add_pods([pod("late", 3000), pod("small", 50)]);
+    let decided = compare(&harness, "an underutilized cluster with a pending pod").await;
+    assert!(!decided.commands.is_empty() && !decided.launches.is_empty(), "{decided:?}");
+
+    drift(&harness);
+    let decided = compare(&harness, "drifted nodes").await;
+    assert!(!decided.commands.is_empty(), "{decided:?}");
+}
+
+#[tokio::test]
+async fn limits_count_what_a_plan_launches() {
+    let mut harness = running_cluster(3).await;
+    harness.cluster.patch_node_pool(json!({ "spec": { "limits": { "cpu": "16" } } }));
+    drift(&harness);
+    harness.cluster.add_pods([pod("late", 3000)]);
+    let decided = compare(&harness, "a limit that the pending pod reaches").await;
+    assert_eq!(decided.launches.len(), 1, "{decided:?}");
+    harness.minutes(3).await;
+    harness.cluster.add_pods([pod("later", 3000)]);
+    let decided = compare(&harness, "a limit that is reached").await;
+    assert_eq!(decided.unschedulable.len(), 1, "{decided:?}");
+}
+
+#[tokio::test]
+async fn static_node_pools_keep_their_number() {
+    let mut harness = fixed_cluster(2).await;
+    harness.minutes(2).await;
+    compare(&harness, "a static NodePool").await;
+    harness.cluster.add_pods([pod("web", 3000)]);
+    drift(&harness);
+    compare(&harness, "a static NodePool that drifted").await;
+}
+
+#[tokio::test]
+async fn protected_nodes_stay_for_the_same_reasons() {
+    let mut harness = running_cluster(2).await;
+    harness.cluster.annotate_node_pool(labels::DO_NOT_DISRUPT, "true");
+    harness.cluster.remove_all_pods();
+    harness.cluster.advance(Duration::from_secs(60));
+    let decided = compare(&harness, "empty nodes").await;
+    assert!(!decided.commands.is_empty(), "{decided:?}");
+    harness.cluster.patch_node_pool(json!({ "spec": { "disruption": { "budgets": [{ "nodes": "1" }] } } }));
+    let decided = compare(&harness, "empty nodes with a budget of one").await;
+    assert_eq!(decided.commands.len(), 1, "{decided:?}");
+    harness.minutes(2).await;
+}
