@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::routing::{get, post};
 use serde_json::Value;
 use std::collections::HashMap;
+use std::future::Future;
 use std::io::{BufRead as _, BufReader, IsTerminal as _};
 use std::path::Path as FilePath;
 use std::process::{ChildStdout, Command};
@@ -22,6 +23,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a function stated to an event.
 pub type Answer = Result<Value, Value>;
+
+type Metrics = Arc<Mutex<HashMap<String, f64>>>;
 
 type Waiting = Arc<Mutex<HashMap<String, oneshot::Sender<Answer>>>>;
 
@@ -49,6 +52,8 @@ pub struct Function {
     process: Process,
     problems: Option<JoinHandle<Vec<String>>>,
     logged: Arc<AtomicU64>,
+    /// The sums of the metrics that it has published.
+    metrics: Metrics,
     expected: Vec<String>,
     possible: Vec<String>,
     any_expected: bool,
@@ -99,14 +104,16 @@ impl Function {
         let started = Instant::now();
         let (process, stdout) = Process::start_reading(&mut command);
         let logged = Arc::<AtomicU64>::default();
-        let counter = Arc::clone(&logged);
-        let problems = Some(std::thread::spawn(move || problems(stdout, &counter)));
+        let metrics = Metrics::default();
+        let (counter, sums) = (Arc::clone(&logged), Arc::clone(&metrics));
+        let problems = Some(std::thread::spawn(move || problems(stdout, &counter, &sums)));
         let (expected, possible, any_expected, count) = (Vec::new(), Vec::new(), false, 0);
         let timeout = TIMEOUT;
         Self {
             process,
             problems,
             logged,
+            metrics,
             expected,
             possible,
             any_expected,
@@ -174,6 +181,23 @@ impl Function {
             .expect("the API keeps its channel")
     }
 
+    /// Gives the function an event and ends its process when something is true, as Lambda does at the function's timeout.
+    ///
+    /// # Panics
+    /// When it answers before that.
+    pub async fn kill_when(mut self, event: &Value, holds: impl Future<Output = ()>) {
+        tokio::select! {
+            answer = self.invoke(event) => panic!("it answered before it was killed: {answer:?}"),
+            () = holds => self.process.end(),
+        }
+    }
+
+    /// The sum of the values of a metric that the function has published so far.
+    #[must_use]
+    pub fn metric(&self, name: &str) -> f64 {
+        self.metrics.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied().unwrap_or_default()
+    }
+
     /// The bytes that the function has logged so far.
     #[must_use]
     pub fn logged_bytes(&self) -> u64 {
@@ -228,7 +252,7 @@ impl Drop for Function {
 }
 
 /// The lines that report a problem: warnings and errors, and reports with problems in them.
-fn problems(stdout: ChildStdout, logged: &AtomicU64) -> Vec<String> {
+fn problems(stdout: ChildStdout, logged: &AtomicU64, metrics: &Metrics) -> Vec<String> {
     let show = std::env::var_os("NODELESS_TEST_OUTPUT").is_some();
     let lines = BufReader::new(stdout).lines().map_while(Result::ok);
     let lines = lines.inspect(|line| {
@@ -236,8 +260,21 @@ fn problems(stdout: ChildStdout, logged: &AtomicU64) -> Vec<String> {
         if show {
             println!("{line}");
         }
+        add_metrics(line, &mut metrics.lock().unwrap_or_else(PoisonError::into_inner));
     });
     lines.filter(|line| reports_a_problem(line)).collect()
+}
+
+/// Adds the values of a line in CloudWatch's embedded metric format.
+fn add_metrics(line: &str, sums: &mut HashMap<String, f64>) {
+    let Ok(Value::Object(fields)) = serde_json::from_str(line) else { return };
+    if fields.contains_key("_aws") {
+        for (name, value) in &fields {
+            let values = value.as_array().map_or_else(|| std::slice::from_ref(value), Vec::as_slice);
+            let sum: f64 = values.iter().filter_map(Value::as_f64).sum();
+            *sums.entry(name.clone()).or_default() += sum;
+        }
+    }
 }
 
 fn reports_a_problem(line: &str) -> bool {
@@ -321,6 +358,19 @@ fn answer(api: &Api, id: &str, answer: Answer) -> StatusCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn metrics_are_summed() {
+        let mut sums = HashMap::new();
+        let lines = [
+            r#"{"_aws":{"CloudWatchMetrics":[]},"PlansMade":1,"Took":[1.5,2]}"#,
+            r#"{"_aws":{},"PlansMade":1}"#,
+            r#"{"event":"plan-made","PlansMade":5}"#,
+            "not JSON",
+        ];
+        lines.iter().for_each(|line| add_metrics(line, &mut sums));
+        assert_eq!((sums["PlansMade"], sums["Took"]), (2.0, 3.5));
+    }
 
     #[test]
     fn problems_are_distinguished_from_successes() {

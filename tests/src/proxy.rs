@@ -80,8 +80,8 @@ impl Drop for Server {
 
 type HttpClient = Client<HttpConnector, Body>;
 
-/// The name of the calls whose answers are lost, if any.
-type Lost = Arc<Mutex<Option<String>>>;
+/// The name of the calls with which something is wrong, if any.
+type Named = Arc<Mutex<Option<String>>>;
 
 /// What becomes of every call instead of being passed on, if anything.
 type Current = Arc<Mutex<Option<Outage>>>;
@@ -102,7 +102,8 @@ struct Forward {
     upstream: String,
     counts: Arc<Mutex<Counts>>,
     outage: Current,
-    lost: Lost,
+    lost: Named,
+    held: Named,
     /// Whether DynamoDB is asked what each call consumes.
     measures: bool,
 }
@@ -127,9 +128,9 @@ impl Proxy {
     async fn starting(upstream: &str, measures: bool) -> Self {
         let counts: Arc<Mutex<Counts>> = Arc::default();
         let outage = Current::default();
-        let lost = Lost::default();
+        let (lost, held) = (Named::default(), Named::default());
         let upstream = upstream.trim_end_matches('/').to_owned();
-        let forward = Forward { upstream, counts, outage, lost, measures };
+        let forward = Forward { upstream, counts, outage, lost, held, measures };
         let reserved = TcpSocket::new_v4().expect("a socket can be opened");
         reserved.set_reuseaddr(true).expect("the server binds the same port");
         reserved.bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("loopback has a free port");
@@ -158,6 +159,12 @@ impl Proxy {
     /// connection breaks before the answer is complete. `None` ends that.
     pub fn lose_answers(&self, name: Option<&str>) {
         *self.forward.lost.lock().unwrap_or_else(PoisonError::into_inner) = name.map(str::to_owned);
+    }
+
+    /// From now on calls of this name, such as `DynamoDB TransactWriteItems`, take no effect and get no answer. `None` ends that for
+    /// later calls.
+    pub fn hold(&self, name: Option<&str>) {
+        *self.forward.held.lock().unwrap_or_else(PoisonError::into_inner) = name.map(str::to_owned);
     }
 
     /// The calls since the start or the last [`Self::take`].
@@ -265,8 +272,12 @@ async fn pass(State((forward, client)): State<(Forward, HttpClient)>, request: R
     };
     let name = name(&parts.method, &parts.uri, &parts.headers, &body, watches);
     let operation = name.strip_prefix("DynamoDB ").map(str::to_owned);
-    let lost = forward.lost.lock().unwrap_or_else(PoisonError::into_inner).as_ref() == Some(&name);
+    let is_of = |named: &Named| named.lock().unwrap_or_else(PoisonError::into_inner).as_ref() == Some(&name);
+    let (lost, held) = (is_of(&forward.lost), is_of(&forward.held));
     forward.add(name, 1);
+    if held {
+        std::future::pending::<()>().await;
+    }
     let sent = body.clone();
     let body = match operation.as_deref().and_then(|operation| request_units(operation, &sent, 0)) {
         Some(_) if forward.measures => asking_for_consumption(&body),

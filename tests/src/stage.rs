@@ -18,7 +18,7 @@ use nodeless_fake_kubernetes::{ApiServer, CreateOptions, ListOptions, Resource, 
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use nodeless_world::{JoinTiming, World, WorldOptions};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -235,6 +235,31 @@ impl Stage {
     /// Loses the answers to calls of this name, such as `EC2 CreateFleet`, from now on, or no more.
     pub fn lose_answers(&self, service: Service, name: Option<&str>) {
         self.proxy(service).lose_answers(name);
+    }
+
+    /// Has calls of this name, such as `DynamoDB TransactWriteItems`, take no effect and get no answer from now on, or no more.
+    pub fn hold(&self, service: Service, name: Option<&str>) {
+        self.proxy(service).hold(name);
+    }
+
+    /// The records of this kind in the claims table of this cluster, by their sort key.
+    ///
+    /// # Panics
+    /// When the table cannot be read.
+    pub async fn records(&self, prefix: &str) -> BTreeMap<String, Value> {
+        let table = config(&self.table().url).await;
+        let text = |value: &str| AttributeValue::S(value.to_owned());
+        let query = aws_sdk_dynamodb::Client::new(&table)
+            .query()
+            .table_name(TABLE)
+            .consistent_read(true)
+            .key_condition_expression("pk = :cluster AND begins_with(sk, :prefix)")
+            .expression_attribute_values(":cluster", text(&self.cluster))
+            .expression_attribute_values(":prefix", text(prefix));
+        let items = query.send().await.expect("moto answers queries").items.unwrap_or_default();
+        let of = |item: &HashMap<String, AttributeValue>, name: &str| Some(item.get(name)?.as_s().ok()?.clone());
+        let record = |item| Some((of(&item, "sk")?, serde_json::from_str(&of(&item, "record")?).ok()?));
+        items.into_iter().filter_map(record).collect()
     }
 
     fn proxy(&self, service: Service) -> &Proxy {

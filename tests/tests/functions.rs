@@ -369,6 +369,43 @@ async fn a_planner_without_a_catalog_does_nothing_and_is_done_with_its_message()
     assert!(kinds.iter().any(|body| body.contains("\"kind\":\"plan\"")), "{kinds:?}");
 }
 
+/// Three planners are killed one after another while they write launches for 200 pods, as Lambda does at the timeout. Each next one
+/// notices it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_planner_that_is_killed_is_noticed_by_the_next() {
+    const WRITE: &str = "DynamoDB TransactWriteItems";
+    let Some(stage) = Stage::start().await else { return };
+    let mut functions = waiting_pods(&stage, 200).await;
+    for killed in 1..=3 {
+        stage.hold(Service::Tables, Some(WRITE));
+        stage.forget_calls();
+        let mut planner = stage.function(&binary("planner")).await;
+        if killed > 1 {
+            planner.expect_problem("\"event\":\"plan-unfinished\"");
+        }
+        let launches = stage.until("launches are written", |stage| stage.calls().contains_key(WRITE));
+        planner.kill_when(&sample("planner.heartbeat.json"), launches).await;
+        let record = stage.records("plan").await.remove("plan").unwrap();
+        assert_eq!(record["before"], killed - 1, "{record}");
+    }
+    stage.hold(Service::Tables, None);
+    assert!(stage.list(&NODE_CLAIMS).is_empty());
+
+    functions.planner.expect_problem("\"event\":\"plan-unfinished\"");
+    functions.plan().await;
+    stage.until("metrics are read", |_| functions.planner.metric("PlansMade") > 0.0).await;
+    assert_eq!(functions.planner.metric("PlansUnfinished").to_string(), "1");
+    let decisions = stage.records("decision#").await;
+    let noticed: Vec<&Value> = decisions.values().filter(|decision| decision["kind"] == "plan-unfinished").collect();
+    let summaries: Vec<&str> = noticed.iter().filter_map(|decision| decision["summary"].as_str()).collect();
+    assert_eq!(summaries.len(), 3, "each that found one: {decisions:?}");
+    assert!(summaries.iter().any(|summary| summary.starts_with("the last 3 plans did not finish")), "{summaries:?}");
+    assert!(decisions.values().any(|decision| decision["kind"] == "provisioning"), "the pods get nodes: {decisions:?}");
+    assert_eq!(stage.records("plan").await.get("plan"), None, "this one has finished");
+    functions.plan().await;
+    assert_eq!(functions.planner.metric("PlansUnfinished").to_string(), "1", "and the next is complete");
+}
+
 /// A message as SQS delivers it for the given time.
 fn received(file: &str, times: u32) -> Value {
     let mut event = sample(file);
