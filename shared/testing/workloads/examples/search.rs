@@ -6,9 +6,9 @@
 //!
 //! `climb` prints the worst inputs that it finds, with the ratio of their work to that of plain pods. FIELDs after the seed
 //! keep the values of plain pods, to find other slow inputs. `table` measures the stored inputs, or the lines of a file;
-//! `one` measures one line in this process, for profilers. PART is `plan`, `disruption` for the decision about existing
-//! nodes, or `all` for both and refinement. For `plan` the result is the counted work, which is the same on every machine,
-//! for the others it is processor time. Each input is measured in its own process, which is killed if it takes too long.
+//! `one` measures one line in this process, for profilers. PART is `work`, the counted work of the plan, its refinement and the
+//! decision about existing nodes, which is the same on every machine, or `all`, the processor time of the whole path. Each input
+//! is measured in its own process, which is killed if it takes too long.
 #![allow(unreachable_pub, clippy::unwrap_used)]
 
 #[path = "../benches/pipeline/guard.rs"]
@@ -16,13 +16,13 @@ mod guard;
 #[path = "../benches/pipeline/path.rs"]
 mod path;
 
+use nodeless_workloads::Draw;
 use nodeless_workloads::search::{Combination, worst};
-use nodeless_workloads::{Draw, NOW};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// The maximum processor time of an input: in the search, which only has to detect very slow inputs, and in the table.
-const MAX_SECONDS: [(&str, u64); 4] = [("plan", 3), ("disruption", 20), ("all", 60), ("table", 60)];
+const MAX_SECONDS: [(&str, u64); 3] = [("work", 20), ("all", 60), ("table", 60)];
 
 /// After this number of changes without a slower input, the search starts elsewhere.
 const MAX_ATTEMPTS: u32 = 12;
@@ -49,31 +49,16 @@ fn main() {
 
 fn one(part: &str, input: &Combination) {
     let workload = input.workload();
-    let start = path::spent();
-    match part {
-        "plan" => {
-            let problem = workload.problem();
-            let solution = nodeless_scheduling::solve(&problem, &nodeless_scheduling::Options::default());
-            let (launches, left) = (solution.launches.len(), solution.unschedulable.len());
-            let seconds = (path::spent() - start).as_secs_f64();
-            println!("{}: {launches} launches, {left} left in {seconds:.3} s", solution.work);
-        }
-        "disruption" => {
-            let options = nodeless_disruption::Options::default();
-            let decision = nodeless_disruption::decide(&workload.cluster(), NOW, &options);
-            let (commands, missed) = (decision.commands.len(), decision.not_evaluated.len());
-            println!("{:.3}: {commands} commands, {missed} not evaluated", (path::spent() - start).as_secs_f64());
-        }
-        _ => {
-            let found = path::pipeline(&workload);
-            let [planned, decided] = [found.planned, found.decided].map(|part| part.as_secs_f64());
-            let (all, going) = (planned + decided, found.going);
-            println!(
-                "{all:.3} = {planned:.3} + {decided:.3}: {} launches, {} left, {going} go",
-                found.launches, found.left
-            );
-        }
+    if part == "work" {
+        let start = path::spent();
+        let work = nodeless_workloads::search::work(&workload);
+        println!("{work} in {:.3} s", (path::spent() - start).as_secs_f64());
+        return;
     }
+    let found = path::pipeline(&mut path::snapshot(workload));
+    let [all, planned] = [found.all, found.planned].map(|part| part.as_secs_f64());
+    let (launches, left, going) = (found.launches, found.left, found.going);
+    println!("{all:.3}, of which {planned:.3} without disruption: {launches} launches, {left} left, {going} go");
 }
 
 /// Measures inputs, and caches the results of plain ones.
@@ -86,7 +71,7 @@ struct Measure<'p> {
 
 impl<'p> Measure<'p> {
     fn new(part: &'p str, limit: &str) -> Self {
-        let seconds = MAX_SECONDS.iter().find(|(name, _)| *name == limit).expect("plan, disruption or all").1;
+        let seconds = MAX_SECONDS.iter().find(|(name, _)| *name == limit).expect("work or all").1;
         Self { part, max: Duration::from_secs(seconds), plain: BTreeMap::new() }
     }
 
@@ -103,7 +88,7 @@ impl<'p> Measure<'p> {
         (work / self.plain[&plain.to_string()], stated)
     }
 
-    /// The counted work of a plan, or the seconds for the other parts.
+    /// The counted work, or the seconds of the whole path.
     fn work(&self, input: &Combination) -> (f64, String) {
         let max = self.max;
         let stated = guard::run(&["one", self.part, &input.to_string()], max);
@@ -111,7 +96,7 @@ impl<'p> Measure<'p> {
             return (f64::INFINITY, format!("no answer in {} s", max.as_secs()));
         }
         let stated = stated.lines.concat();
-        let work = stated.split([' ', ':']).next().and_then(|word| word.parse().ok());
+        let work = stated.split([' ', ',', ':']).next().and_then(|word| word.parse().ok());
         (work.unwrap_or(0.0), stated)
     }
 }

@@ -2,13 +2,14 @@
 //!
 //! Workloads are generated from a seed, so the same call returns the same workload on every machine. A [`Workload`] can be
 //! converted to the [`Problem`](nodeless_scheduling::Problem) and the [`Cluster`](nodeless_disruption::Cluster) of the
-//! planner, and to an export for `nodeless plan`.
+//! planner, to the input of its whole pipeline ([`PlannerInput`]), and to an export for `nodeless plan`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod build;
 pub mod catalog;
 mod draw;
 pub mod export;
+mod input;
 pub mod mixes;
 mod pools;
 mod running;
@@ -16,6 +17,7 @@ pub mod search;
 mod workload;
 
 pub use draw::Draw;
+pub use input::PlannerInput;
 pub use mixes::Mix;
 pub use pools::node_pool;
 pub use running::Running;

@@ -2,19 +2,19 @@
 
 use crate::path::Outcome;
 
-/// The seconds of the two parts, counts, and MiB.
+/// The seconds of the whole path and of that without the decision about disruption, counts, and MiB.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer([f64; 6]);
 
 impl Answer {
     pub fn of(outcome: &Outcome) -> Self {
-        let parts = [outcome.planned, outcome.decided].map(|part| part.as_secs_f64());
+        let parts = [outcome.all, outcome.planned].map(|part| part.as_secs_f64());
         let counts = [outcome.launches, outcome.left, outcome.going].map(|count| count as f64);
         Self([parts[0], parts[1], counts[0], counts[1], counts[2], peak()])
     }
 
     pub fn seconds(&self) -> f64 {
-        self.0[..2].iter().sum()
+        self.0[0]
     }
 
     pub fn line(&self) -> String {
@@ -28,10 +28,15 @@ impl Answer {
 
     /// The cells of the table.
     pub fn cells(&self) -> String {
-        let [planned, decided, launches, left, going, peak] = self.0;
-        let seconds = self.seconds();
+        let [seconds, planned, launches, left, going, peak] = self.0;
+        let decided = (seconds - planned).max(0.0);
         format!("{seconds:.3} | {planned:.3} | {decided:.3} | {launches} | {left} | {going} | {peak}")
     }
+}
+
+/// Has the peak memory of this process begin with what it uses now (`clear_refs` in proc(5)).
+pub fn forget_peak() {
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
 }
 
 /// The peak memory of this process in MiB.

@@ -1,4 +1,5 @@
-//! Measures complete plans: provisioning with refinement, and disruption.
+//! Measures complete plans, from the snapshot of a cluster to everything that the planner would write: bookkeeping, provisioning
+//! with refinement, disruption, and the decision records.
 //!
 //! `cargo bench -p nodeless-workloads` prints a table of the processor time of one thread, the best of three runs. The
 //! workloads are generated from a seed, so every run makes the same plans. With arguments, only the cases run whose names
@@ -40,9 +41,10 @@ fn main() {
 
 /// Runs one case and prints a line after each run, so that a case that is killed still has its best time.
 fn measure(case: &Case) {
-    let workload = (case.make)();
+    let mut snapshot = path::snapshot((case.make)());
+    answer::forget_peak();
     for _ in 0..RUNS {
-        let outcome = path::pipeline(&workload);
+        let outcome = path::pipeline(&mut snapshot);
         println!("{}", Answer::of(&outcome).line());
     }
 }

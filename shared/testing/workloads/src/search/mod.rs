@@ -8,6 +8,7 @@ mod making;
 mod relations;
 
 use crate::draw::Draw;
+use crate::{NOW, Workload};
 use std::fmt;
 use std::str::FromStr;
 
@@ -181,6 +182,15 @@ impl FromStr for Combination {
         }
         Ok(found)
     }
+}
+
+/// The counted work of everything that the planner does for a workload, in the units of [`nodeless_scheduling::Solution::work`]: the
+/// plan with its refinement, and the decision about existing nodes.
+#[must_use]
+pub fn work(workload: &Workload) -> u64 {
+    let plan = nodeless_disruption::plan(&workload.problem(), &nodeless_scheduling::Options::default(), true);
+    let decision = nodeless_disruption::decide(&workload.cluster(), NOW, &nodeless_disruption::Options::default());
+    plan.work.saturating_add(decision.work)
 }
 
 /// The inputs with the most work for their size that the search has found.
