@@ -1,7 +1,7 @@
 //! Ctrl-C during work whose results so far are printed.
 
-use crate::shutdown::Shutdown;
 use crate::error::CliError;
+use crate::shutdown::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

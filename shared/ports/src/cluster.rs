@@ -54,6 +54,17 @@ impl BatchWindow {
     }
 }
 
+/// The nodes that were found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FoundNodes {
+    /// The nodes of the instances.
+    pub nodes: Vec<Node>,
+    /// Nodes that cannot be decoded: one of them may be such a node.
+    pub invalid: Vec<InvalidObject>,
+    /// How many nodes that are not initialized were listed to find those that join.
+    pub joining_listed: usize,
+}
+
 /// Reads the cluster for a plan, and waits for the end of the batch window.
 #[async_trait]
 pub trait PlanningView: Send + Sync {
@@ -79,11 +90,11 @@ pub trait NodesAndPods: Send + Sync {
     /// When the cluster cannot be read.
     async fn nodes_of(&self, provider_id: &str, name_hint: Option<&str>) -> Result<Vec<Node>, PortError>;
 
-    /// The nodes of these instances. Nodes that cannot be decoded are returned too, because one of them may be such a node.
+    /// The nodes of these instances.
     ///
     /// # Errors
     /// When the cluster cannot be read.
-    async fn nodes_of_all(&self, sought: &[SoughtNode]) -> Result<(Vec<Node>, Vec<InvalidObject>), PortError>;
+    async fn nodes_of_all(&self, sought: &[SoughtNode]) -> Result<FoundNodes, PortError>;
 
     /// All nodes that nodeless manages (label `karpenter.sh/nodepool`).
     ///

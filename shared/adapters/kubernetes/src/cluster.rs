@@ -17,8 +17,8 @@ use nodeless_api::convert::volumes::Storage;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels};
 use nodeless_ports::cluster::{
-    BatchWindow, ClusterView, DeploymentChange, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent,
-    OwningDeployment, PodRef, SYSTEM_NAMESPACE, SoughtNode, VolumeAttachment,
+    BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodes, InvalidObject, MirroredClaim, NodePatch,
+    ObjectEvent, OwningDeployment, PodRef, SYSTEM_NAMESPACE, SoughtNode, VolumeAttachment,
 };
 use nodeless_ports::{ClaimMirror, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads};
 use nodeless_telemetry::Context;
@@ -126,23 +126,28 @@ impl KubeCluster {
 
     /// The nodes of instances whose nodes have not been initialized. Only nodes that are not initialized are listed, and they are
     /// cached for the changes that follow.
-    async fn joining_nodes(&self, sought: &[&SoughtNode]) -> Result<(Vec<Node>, Vec<InvalidObject>), PortError> {
+    async fn joining_nodes(&self, sought: &[&SoughtNode]) -> Result<FoundNodes, PortError> {
         if sought.is_empty() {
-            return Ok((Vec::new(), Vec::new()));
+            return Ok(FoundNodes::default());
         }
+        let mut joining_listed = 0;
         let ids: BTreeSet<&str> = sought.iter().map(|node| node.provider_id.as_str()).collect();
         let params = ListParams::default().labels(NOT_INITIALIZED);
-        let listed = list_selected::<Nodes, _>(&self.connection, &params, |object, taken| match taken {
-            Ok(node) if node.provider_id.as_deref().is_some_and(|id| ids.contains(id)) => {
-                if let Ok(object) = serde_json::from_str(object.get()) {
-                    self.recent.keep(&api::object(api::NODES, &node.name), object);
+        let listed = list_selected::<Nodes, _>(&self.connection, &params, |object, taken| {
+            joining_listed += 1;
+            match taken {
+                Ok(node) if node.provider_id.as_deref().is_some_and(|id| ids.contains(id)) => {
+                    if let Ok(object) = serde_json::from_str(object.get()) {
+                        self.recent.keep(&api::object(api::NODES, &node.name), object);
+                    }
+                    Some(Ok(node))
                 }
-                Some(Ok(node))
+                Ok(_) => None,
+                Err(object) => Some(Err(object)),
             }
-            Ok(_) => None,
-            Err(object) => Some(Err(object)),
         });
-        Ok(separate(listed.await?))
+        let (nodes, invalid) = separate(listed.await?);
+        Ok(FoundNodes { nodes, invalid, joining_listed })
     }
 
     /// The node of an instance by the name that it had when it joined.
@@ -276,9 +281,9 @@ impl NodesAndPods for KubeCluster {
         Ok(found)
     }
 
-    async fn nodes_of_all(&self, sought: &[SoughtNode]) -> Result<(Vec<Node>, Vec<InvalidObject>), PortError> {
+    async fn nodes_of_all(&self, sought: &[SoughtNode]) -> Result<FoundNodes, PortError> {
         let (joining, others): (Vec<&SoughtNode>, Vec<&SoughtNode>) = sought.iter().partition(|node| node.joining);
-        let (mut nodes, mut invalid) = self.joining_nodes(&joining).await?;
+        let FoundNodes { mut nodes, mut invalid, joining_listed } = self.joining_nodes(&joining).await?;
         let is_found = |node: &SoughtNode| nodes.iter().any(|it| it.provider_id.as_ref() == Some(&node.provider_id));
         // A node that joined before and is not in the list has been initialized or deleted.
         let missed = joining.into_iter().filter(|node| node.name.is_some() && !is_found(node));
@@ -298,7 +303,7 @@ impl NodesAndPods for KubeCluster {
             nodes.extend(all.into_iter().filter(|node| node.provider_id.as_deref().is_some_and(|id| ids.contains(id))));
             invalid.extend(unreadable);
         }
-        Ok((nodes, invalid))
+        Ok(FoundNodes { nodes, invalid, joining_listed })
     }
 
     async fn our_nodes(&self) -> Result<Vec<Node>, PortError> {

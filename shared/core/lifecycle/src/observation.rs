@@ -93,6 +93,8 @@ pub struct Observation {
     pub launch_group: Seen<SeenGroup>,
     /// The nodes with its provider id.
     pub nodes: Seen<Vec<Node>>,
+    /// How many nodes that are not initialized were listed for that. Zero if they were found otherwise.
+    pub joining_listed: usize,
     /// The pods on these nodes.
     pub pods: Seen<Vec<Pod>>,
     /// The volumes attached to these nodes that a drain waits for.

@@ -18,17 +18,32 @@ const JOINING: Duration = Duration::from_mins(3);
 /// How often it is looked up: including the duration of a run, a node is initialized within three seconds of being ready.
 const JOINING_POLL: Duration = Duration::from_secs(2);
 
+/// The maximum time between two looks while thousands of nodes join.
+const JOINING_POLL_OF_MANY: Duration = Duration::from_secs(30);
+/// The number of nodes of one page of a list of the API server, and of claims that are reconciled together.
+const PAGE: usize = 500;
+const TOGETHER: usize = 256;
+/// How many pages of nodes may be read each second, by all that look for joining nodes.
+const PAGES_A_SECOND: usize = 20;
+
 /// When a joining node is looked up next.
-fn joining_delay(claim: &NodeClaim, now: Timestamp) -> Duration {
+///
+/// Each look lists all nodes that join, because a list cannot be selected by instance. Claims of other shards look for theirs with
+/// lists of their own, so the reads grow with the square of the number of nodes: up to 2,000 are listed every two seconds, 5,000 every
+/// ten.
+fn joining_delay(claim: &NodeClaim, seen: &Observation, now: Timestamp) -> Duration {
     let since = claim.status.instance.as_ref().map_or(claim.created, |instance| instance.launched);
     let lasting = elapsed(since, now);
-    if lasting < JOINING { JOINING_POLL } else { poll_delay(lasting, JOINING_POLL, Duration::from_mins(1)) }
+    let one = if lasting < JOINING { JOINING_POLL } else { poll_delay(lasting, JOINING_POLL, Duration::from_mins(1)) };
+    let pages = seen.joining_listed.div_ceil(PAGE) * seen.joining_listed.div_ceil(TOGETHER);
+    let seconds = u64::try_from(pages / PAGES_A_SECOND).unwrap_or(u64::MAX);
+    one.max(Duration::from_secs(seconds).min(JOINING_POLL_OF_MANY))
 }
 
 /// A claim whose node has not joined yet.
 pub(crate) fn launched(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> Step {
     let mut step = Step::stay(claim);
-    let delay = joining_delay(claim, now);
+    let delay = joining_delay(claim, seen, now);
     let nodes = match &seen.nodes {
         Seen::Known(nodes) => nodes,
         Seen::Unknown(why) => return step.wait_for("its node", why, delay),
@@ -153,7 +168,7 @@ fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim, seen: &Observa
 /// A claim whose node has joined but was not ready for pods yet.
 pub(crate) fn registered(claim: &NodeClaim, seen: &Observation, now: Timestamp) -> Step {
     let mut step = Step::stay(claim);
-    let delay = joining_delay(claim, now);
+    let delay = joining_delay(claim, seen, now);
     let nodes = match &seen.nodes {
         Seen::Known(nodes) => nodes,
         Seen::Unknown(why) => return step.wait_for("its node", why, delay),

@@ -34,6 +34,7 @@ impl Reconciler {
             instance,
             launch_group,
             nodes,
+            joining_listed: view.joining_listed(),
             pods,
             // Whether they are needed follows from the rest.
             volume_attachments: Seen::default(),

@@ -9,7 +9,7 @@ use futures::stream::{self, StreamExt as _};
 use nodeless_lifecycle::{Effect, Needs, NodeClassState, Seen};
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::{Instance, Node, NodeClaim, Phase, Pod};
-use nodeless_ports::cluster::{InvalidObject, SoughtNode};
+use nodeless_ports::cluster::{FoundNodes, InvalidObject, SoughtNode};
 use nodeless_ports::{ErrorKind, PortError, ShiftedZone};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ const FEW_POOLS: usize = 2;
 
 /// The state that was read for many claims.
 pub(super) struct View {
-    nodes: Seen<(Vec<Node>, Vec<InvalidObject>)>,
+    nodes: Seen<FoundNodes>,
     mirrors: Seen<(Vec<MirroredClaim>, Vec<InvalidObject>)>,
     instances: Seen<BTreeMap<String, Instance>>,
     node_pools: Seen<BTreeMap<String, bool>>,
@@ -102,11 +102,16 @@ impl View {
         (Needs::of(claim).instance || joins()) && self.shift_away_from(claim).is_none()
     }
 
+    /// How many nodes that are not initialized were listed.
+    pub(super) fn joining_listed(&self) -> usize {
+        self.nodes.known().map_or(0, |found| found.joining_listed)
+    }
+
     fn nodes_of(&self, claim: &NodeClaim) -> Seen<Vec<Node>> {
         let Some(id) = claim.provider_id() else { return Seen::Known(Vec::new()) };
         match &self.nodes {
             Seen::Unknown(why) => Seen::Unknown(why.clone()),
-            Seen::Known((nodes, invalid)) => {
+            Seen::Known(FoundNodes { nodes, invalid, .. }) => {
                 let of = |node: &&Node| node.provider_id.as_deref() == Some(id.as_str());
                 let found: Vec<Node> = nodes.iter().filter(of).cloned().collect();
                 match invalid.first().filter(|_| found.is_empty()) {
@@ -161,11 +166,11 @@ impl ObservedClaim {
 }
 
 impl Reconciler {
-    async fn sought_nodes(&self, needs: &[(&NodeClaim, Needs)]) -> Seen<(Vec<Node>, Vec<InvalidObject>)> {
+    async fn sought_nodes(&self, needs: &[(&NodeClaim, Needs)]) -> Seen<FoundNodes> {
         let sought: Vec<SoughtNode> =
             needs.iter().filter(|(_, needs)| needs.nodes).filter_map(|(claim, _)| sought_node(claim)).collect();
         if sought.is_empty() {
-            return Seen::Known((Vec::new(), Vec::new()));
+            return Seen::Known(FoundNodes::default());
         }
         self.cluster.nodes_of_all(&sought).await.into()
     }

@@ -5,7 +5,7 @@ use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{DeleteOptions, PatchOptions, PatchType};
 use nodeless_kubernetes::KubeCluster;
 use nodeless_model::Taint;
-use nodeless_ports::cluster::{BatchWindow, NodePatch, SoughtNode};
+use nodeless_ports::cluster::{BatchWindow, FoundNodes, NodePatch, SoughtNode};
 use nodeless_ports::{Configuration as _, ErrorKind, NodesAndPods as _, PlanningView as _};
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::json;
@@ -176,7 +176,8 @@ async fn joining_nodes_are_listed_once_and_patched_without_being_read() {
     let cluster = world.cluster();
     world.requests();
     let all = [sought("n1", true), sought("n2", true), sought("missing", true), sought("done", false)];
-    let (nodes, invalid) = cluster.nodes_of_all(&all).await.unwrap();
+    let FoundNodes { nodes, invalid, joining_listed } = cluster.nodes_of_all(&all).await.unwrap();
+    assert_eq!(joining_listed, 3, "all that are not initialized, also of other claims");
     let mut names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
     names.sort_unstable();
     assert_eq!((names, invalid.len()), (vec!["done", "n1", "n2"], 0));
@@ -211,8 +212,7 @@ async fn a_node_that_has_been_initialized_is_found_by_its_name() {
     done["metadata"]["labels"]["karpenter.sh/initialized"] = json!("true");
     world.create(&NODES, done);
     let registered = SoughtNode { name: Some("n1".to_owned()), ..sought("n1", true) };
-    let (nodes, _) = world.cluster().nodes_of_all(&[registered]).await.unwrap();
-    assert_eq!(nodes.len(), 1);
+    assert_eq!(world.cluster().nodes_of_all(&[registered]).await.unwrap().nodes.len(), 1);
 }
 
 #[tokio::test]

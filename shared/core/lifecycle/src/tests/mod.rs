@@ -179,6 +179,7 @@ fn all_is_well() -> Observation {
         instance: Seen::Known(Some(tagged)),
         launch_group: Seen::Known(SeenGroup::default()),
         nodes: Seen::Known(vec![ready_node()]),
+        joining_listed: 0,
         pods: Seen::Known(Vec::new()),
         volume_attachments: Seen::Known(Vec::new()),
         owners: SeenOwners::default(),

@@ -130,6 +130,7 @@ fn any_observation() -> impl Strategy<Value = Observation> {
                     instance,
                     launch_group,
                     nodes,
+                    joining_listed: 0,
                     pods,
                     volume_attachments: Seen::Known(Vec::new()),
                     owners,

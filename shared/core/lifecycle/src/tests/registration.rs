@@ -130,6 +130,25 @@ fn a_node_that_does_not_join_in_fifteen_minutes_ends_its_claim() {
 }
 
 #[test]
+fn thousands_of_nodes_that_join_are_listed_less_often() {
+    let delay = |joining_listed: usize, phase: Phase| {
+        let not_ready = Node { conditions: Vec::new(), labels: StringMap::new(), ..ready_node() };
+        let nodes = if phase == Phase::Launched { Vec::new() } else { vec![not_ready] };
+        let seen = Observation { joining_listed, ..with_nodes(nodes) };
+        step(&claim(phase), &seen, at(30), &settings()).requeue.unwrap().as_secs()
+    };
+    for phase in [Phase::Launched, Phase::Registered] {
+        let delays = [0, 100, 1_000, 2_000, 5_000, 10_000].map(|nodes| delay(nodes, phase));
+        assert_eq!(delays, [2, 2, 2, 2, 10, 30]);
+    }
+    for nodes in (0..8_000_usize).step_by(100) {
+        let lists = nodes.div_ceil(256);
+        let pages_a_second = (lists * nodes.div_ceil(500)) as u64 / delay(nodes, Phase::Launched);
+        assert!(pages_a_second <= 25, "{nodes} nodes: {pages_a_second}");
+    }
+}
+
+#[test]
 fn a_node_waits_for_its_nodeclaim_object_which_is_to_own_it() {
     let seen = Observation { mirror: Seen::Known(None), ..with_nodes(vec![joined()]) };
     let next = step(&claim(Phase::Launched), &seen, at(30), &settings());

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget};
 use nodeless_ports::cluster::{
-    BatchWindow, ClusterView, DeploymentChange, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent,
-    OwningDeployment, PodRef, SoughtNode, VolumeAttachment,
+    BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodes, InvalidObject, MirroredClaim, NodePatch,
+    ObjectEvent, OwningDeployment, PodRef, SoughtNode, VolumeAttachment,
 };
 use nodeless_ports::{ClaimMirror, Cluster, Configuration, Events, NodesAndPods, PlanningView, PortError, Workloads};
 use std::collections::BTreeSet;
@@ -129,7 +129,7 @@ impl NodesAndPods for FaultyCluster {
         self.fault_injection.read("cluster nodes of", self.inner.nodes_of(provider_id, name_hint)).await
     }
 
-    async fn nodes_of_all(&self, sought: &[SoughtNode]) -> Result<(Vec<Node>, Vec<InvalidObject>), PortError> {
+    async fn nodes_of_all(&self, sought: &[SoughtNode]) -> Result<FoundNodes, PortError> {
         self.fault_injection.read("cluster nodes of all", self.inner.nodes_of_all(sought)).await
     }
 

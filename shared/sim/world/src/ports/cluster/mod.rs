@@ -18,8 +18,8 @@ use nodeless_fake_kubernetes::controllers::object::{NewEvent, publish};
 use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels};
 use nodeless_ports::cluster::{
-    BatchWindow, ClusterView, DeploymentChange, Eviction, InvalidObject, MirroredClaim, NodePatch, ObjectEvent,
-    OwningDeployment, PodRef, SYSTEM_NAMESPACE, SoughtNode, VolumeAttachment,
+    BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodes, InvalidObject, MirroredClaim, NodePatch,
+    ObjectEvent, OwningDeployment, PodRef, SYSTEM_NAMESPACE, SoughtNode, VolumeAttachment,
 };
 use nodeless_ports::{ClaimMirror, Clock, Configuration, Events, NodesAndPods, PlanningView, PortError, Workloads};
 use objects::{failed, get_one, read, read_if_known, refuse_doubt, select};
@@ -132,11 +132,12 @@ impl NodesAndPods for MemoryCluster {
         Ok(found)
     }
 
-    async fn nodes_of_all(&self, sought: &[SoughtNode]) -> Result<(Vec<Node>, Vec<InvalidObject>), PortError> {
+    async fn nodes_of_all(&self, sought: &[SoughtNode]) -> Result<FoundNodes, PortError> {
         let ids: BTreeSet<&str> = sought.iter().map(|node| node.provider_id.as_str()).collect();
         let (mut nodes, invalid) = read(&self.api, &objects::ALL_NODES)?;
+        let joining_listed = nodes.iter().filter(|node| !node.is_initialized()).count();
         nodes.retain(|node| node.provider_id.as_deref().is_some_and(|id| ids.contains(id)));
-        Ok((nodes, invalid))
+        Ok(FoundNodes { nodes, invalid, joining_listed })
     }
 
     async fn our_nodes(&self) -> Result<Vec<Node>, PortError> {
