@@ -132,6 +132,17 @@ release: venv ## Make the archives of a release from the commit, into target/rel
 demo: ## Scale a Deployment up and down in a simulated cluster
 	cargo demo
 
+# Numbers of nodes, with 20 pods each or as many as follow the x.
+SIZES ?= 100x1 100 1000x1
+MEASURED := $${CARGO_TARGET_DIR:-target}/measurements.json
+
+.PHONY: cost
+cost: venv dynamodb ## Measure release functions in clusters of several sizes and write docs/cost.md: SIZES="100x1 100", minutes for each
+	cargo build --release $(addprefix --package ,$(FUNCTIONS))
+	cargo run --release --package nodeless-tests --all-features --example measure-sizes -- $(SIZES) > $(MEASURED)
+	cp $(MEASURED) docs/measurements.json
+	$(PYTHON) docs/cost.py
+
 .PHONY: bench
 bench: ## Run the benchmarks
 	cargo bench -p nodeless-workloads

@@ -1,11 +1,5 @@
 #!/usr/bin/env python3
-"""Generates docs/cost.md from docs/measurements.json and AWS's list prices.
-
-    make dynamodb
-    cargo build --release -p planner -p lifecycle -p interruption -p catalog -p wake -p installer
-    cargo run --release -p nodeless-tests --all-features --example measure-sizes -- 100x1 100 > docs/measurements.json
-    python3 docs/cost.py
-"""
+"""Generates docs/cost.md from docs/measurements.json and AWS's list prices. `make cost` measures and then runs this."""
 
 from __future__ import annotations
 
@@ -35,7 +29,7 @@ POLLS_A_MINUTE = 15
 # https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html
 ONE_VCPU_MB = 1769
 # The memory of the functions in MB (terraform/variables.tf), and the number of invocations in an idle month.
-MEMORY = {"planner": 1024, "lifecycle": 512, "catalog": 1024}
+MEMORY = {"planner": 1024, "lifecycle": 512, "catalog": 1024, "interruption": 256}
 RUNS = {"planner": MINUTES, "lifecycle": MINUTES, "catalog": MINUTES / 5}
 # The metrics that are published in every hour of an idle month (shared/operations/tests/operations/events.rs lists them); others are
 # published only in hours with activity.
@@ -75,11 +69,16 @@ def idle_month(size: Size) -> dict[str, float]:
     return {"lambda": lambdas, "dynamodb": table, "sqs": queues, "logs": logs, "total": lambdas + table + queues + logs}
 
 
+def changed_nodes(size: Size, way: str) -> int:
+    """The number of nodes that were launched or removed. Before the nodes are removed, more are launched for a warm planner."""
+    return int(size[way].get("nodes", size["nodes"]))
+
+
 def scaling(size: Size, way: str) -> float:
-    """Dollars for scaling all nodes of this size up or down once, logs left out."""
+    """Dollars for scaling the nodes of this size up or down once, logs left out."""
     taken = size[way]
-    functions = (invocations(name, taken[name]["invocations"], taken[name]["seconds"], taken[name]["processorSeconds"]) for name in ("planner", "lifecycle"))
-    return sum(functions) + dynamodb(taken["calls"])
+    functions = (invocations(name, taken[name]["invocations"], taken[name]["seconds"], taken[name]["processorSeconds"]) for name in MEMORY if name in taken)
+    return (sum(functions) + dynamodb(taken["calls"])) / changed_nodes(size, way) * size["nodes"]
 
 
 def row(name: str, cells: list[str]) -> str:
@@ -148,12 +147,13 @@ def reported(counts: dict[str, int]) -> dict[str, float]:
     return shown if halves is None else shown | {"DynamoDB consumed read units": halves / 2}
 
 
-def calls(sizes: list[Size], of: Any, divided: bool = False) -> str:
+def calls(sizes: list[Size], of: Any, by: Any = None) -> str:
+    """A table of calls, divided by a number of nodes if one is given."""
     counted = [reported(of(size)) for size in sizes]
     names = sorted(set().union(*counted))
 
     def cell(count: float, size: Size) -> str:
-        return f"{count / size['nodes']:.2f}" if divided else f"{count:g}"
+        return f"{count / by(size):.2f}" if by else f"{count:g}"
 
     rows = [row(name, [cell(count.get(name, 0), size) for count, size in zip(counted, sizes)]) for name in names]
     return table(["call", *map(nodes, sizes)], rows or [row("none", ["0"] * len(sizes))])
@@ -219,11 +219,11 @@ the simulated EC2 starts an instance at once.
 
 ### Scale-up
 
-{calls(sizes, lambda size: size["scaleUp"]["calls"], divided=True)}
+{calls(sizes, lambda size: size["scaleUp"]["calls"], lambda size: changed_nodes(size, "scaleUp"))}
 
 ### Scale-down
 
-{calls(sizes, lambda size: size["scaleDown"]["calls"], divided=True)}
+{calls(sizes, lambda size: size["scaleDown"]["calls"], lambda size: changed_nodes(size, "scaleDown"))}
 """
     (DOCS / "cost.md").write_text(text)
 

@@ -1,16 +1,12 @@
 //! Measures what the functions take and call in clusters of several sizes, and prints it as JSON.
 //!
-//! ```sh
-//! make dynamodb
-//! cargo build --release -p planner -p lifecycle -p interruption -p catalog -p wake -p installer
-//! cargo run --release -p nodeless-tests --all-features --example measure-sizes -- 100x1 100 1000
-//! ```
+//! `make cost SIZES="100x1 100"` builds the functions, runs this, and writes docs/cost.md.
 //!
 //! The arguments are numbers of nodes, with 20 pods each or as many as follow the `x`. For each, a Deployment of all pods is created
 //! in an empty cluster, which is scaled up by the function binaries; then idle runs are measured, a plan of a planner that has just
-//! started, and one for 100 more pods;
-//! then the Deployment is scaled to zero. The Kubernetes API and EC2 are simulated and answer over HTTP, the table is in DynamoDB
-//! Local, the queues are in moto. A scheduler of the measurement binds the pods (`binder.rs`).
+//! started, and one for 100 more pods. When these run and no node is nominated for pods any more, the Deployment is scaled to zero.
+//! The Kubernetes API and EC2 are simulated and answer over HTTP, the table is in DynamoDB Local, the queues are in moto. EC2's
+//! state-change events reach the interruption function. A scheduler of the measurement binds the pods (`binder.rs`).
 #![allow(clippy::unwrap_used)]
 
 mod binder;

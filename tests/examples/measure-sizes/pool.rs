@@ -1,18 +1,24 @@
 //! Functions that take the messages of their queues as Lambda gives them: batches of ten, and as many environments as there are
-//! batches, up to a limit.
+//! batches, up to a limit. EC2's events reach the interruption functions as by the rules of the Terraform module.
 
 use super::taken::{Taken, peak_megabytes};
 use nodeless_tests::lambda::{Function, binary, sample};
 use nodeless_tests::stage::Stage;
 use serde_json::{Value, json};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinHandle;
 
 /// How many lifecycle functions run at most at a time, beside the planner.
 const LIFECYCLES: usize = 9;
+/// How many interruption functions run at most at a time, as the Terraform module sets it.
+const INTERRUPTIONS: usize = 5;
+/// The states of instances whose events EventBridge sends to the interruption queue (terraform/events.tf).
+const SENT_STATES: [&str; 4] = ["stopping", "stopped", "shutting-down", "terminated"];
+/// The number of messages in a batch.
+const BATCH: usize = 10;
 /// How often the queues are asked.
 const POLL: Duration = Duration::from_millis(100);
 /// How often EventBridge sends the heartbeat and the sweep.
@@ -21,11 +27,12 @@ const SCHEDULE: Duration = Duration::from_secs(60);
 /// EC2 throttles the tags of hundreds of instances that join at once.
 const THROTTLED: &str = "was throttled: RequestLimitExceeded";
 
-/// A planner and lifecycle functions at work.
+/// A planner, lifecycle and interruption functions at work.
 pub(crate) struct Pool {
     stop: Arc<AtomicBool>,
     planner: JoinHandle<(Function, Taken)>,
     lifecycles: Vec<JoinHandle<(Function, Taken)>>,
+    interruptions: Vec<JoinHandle<(Function, Taken)>>,
     dispatcher: JoinHandle<()>,
     busiest: Arc<AtomicUsize>,
 }
@@ -36,11 +43,15 @@ pub(crate) struct Done {
     pub(crate) lifecycle: Function,
     pub(crate) planned: Taken,
     pub(crate) reconciled: Taken,
+    pub(crate) interrupted: Taken,
     /// The most functions that worked at the same time.
     pub(crate) busiest: usize,
     /// The memory of the largest lifecycle function.
     pub(crate) lifecycle_megabytes: Option<u64>,
 }
+
+/// The events for functions of one kind, a batch in each, which the functions take in turn.
+type Batches = Arc<Mutex<mpsc::UnboundedReceiver<Value>>>;
 
 /// Counts the functions that are at work.
 #[derive(Clone, Default)]
@@ -62,18 +73,24 @@ impl Gauge {
 impl Pool {
     pub(crate) async fn start(stage: &Arc<Stage>, planner: Function) -> Self {
         let (stop, gauge) = (Arc::new(AtomicBool::new(false)), Gauge::default());
-        let (send, batches) = mpsc::unbounded_channel();
-        let batches = Arc::new(Mutex::new(batches));
-        let mut lifecycles = Vec::new();
+        // Events from before are not sent any more, as if their messages had been handled.
+        drop(state_changes(stage));
+        let (claims, of_claims) = batches();
+        let (events, of_events) = batches();
+        let (mut lifecycles, mut interruptions) = (Vec::new(), Vec::new());
         for _ in 0..LIFECYCLES {
             let mut function = stage.function(&binary("lifecycle")).await;
             function.set_timeout(Duration::from_secs(90));
             function.allow_problem(THROTTLED);
-            lifecycles.push(tokio::spawn(reconcile(function, Arc::clone(&batches), gauge.clone())));
+            lifecycles.push(tokio::spawn(work(function, Arc::clone(&of_claims), gauge.clone())));
+        }
+        for _ in 0..INTERRUPTIONS {
+            let function = stage.function(&binary("interruption")).await;
+            interruptions.push(tokio::spawn(work(function, Arc::clone(&of_events), gauge.clone())));
         }
         let planner = tokio::spawn(plan(Arc::clone(stage), planner, Arc::clone(&stop), gauge.clone()));
-        let dispatcher = tokio::spawn(dispatch(Arc::clone(stage), send, Arc::clone(&stop)));
-        Self { stop, planner, lifecycles, dispatcher, busiest: gauge.max }
+        let dispatcher = tokio::spawn(dispatch(Arc::clone(stage), claims, events, Arc::clone(&stop)));
+        Self { stop, planner, lifecycles, interruptions, dispatcher, busiest: gauge.max }
     }
 
     /// Lets the functions end what they do, and returns what they did.
@@ -88,39 +105,70 @@ impl Pool {
             megabytes = megabytes.max(peak_megabytes(&function));
             last = Some(function);
         }
+        let mut interrupted = Taken::default();
+        for interruption in self.interruptions {
+            interrupted.add(&interruption.await.unwrap().1);
+        }
         Done {
             planner,
             lifecycle: last.unwrap(),
             planned,
             reconciled,
+            interrupted,
             busiest: self.busiest.load(Ordering::Relaxed),
             lifecycle_megabytes: megabytes,
         }
     }
 }
 
-/// Passes the messages about claims on, ten in a batch, and the sweep of each minute.
-async fn dispatch(stage: Arc<Stage>, send: mpsc::UnboundedSender<Value>, stop: Arc<AtomicBool>) {
+fn batches() -> (mpsc::UnboundedSender<Value>, Batches) {
+    let (send, receive) = mpsc::unbounded_channel();
+    (send, Arc::new(Mutex::new(receive)))
+}
+
+/// Passes on the messages about claims and the events of EC2, ten in a batch, and the sweep of each minute.
+async fn dispatch(
+    stage: Arc<Stage>,
+    claims: mpsc::UnboundedSender<Value>,
+    events: mpsc::UnboundedSender<Value>,
+    stop: Arc<AtomicBool>,
+) {
     let mut swept = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         let messages = stage.claims_messages().await;
-        for batch in messages["Records"].as_array().unwrap().chunks(10) {
-            send.send(json!({ "Records": batch })).unwrap();
+        for batch in messages["Records"].as_array().unwrap().chunks(BATCH) {
+            claims.send(json!({ "Records": batch })).unwrap();
+        }
+        for batch in state_changes(&stage).chunks(BATCH) {
+            events.send(json!({ "Records": batch })).unwrap();
         }
         if swept.elapsed() >= SCHEDULE {
             swept = Instant::now();
-            send.send(sample("lifecycle.sweep.json")).unwrap();
+            claims.send(sample("lifecycle.sweep.json")).unwrap();
         }
         tokio::time::sleep(POLL).await;
     }
 }
 
+/// The events of instances that EventBridge has sent to the interruption queue since the last time, as messages.
+fn state_changes(stage: &Stage) -> Vec<Value> {
+    let record = stage.delivered("interruption.state-change.json")["Records"][0].clone();
+    let events = stage.world.lock().unwrap_or_else(PoisonError::into_inner).take_events();
+    let is_sent = |event: &Value| {
+        event["detail-type"] == "EC2 Instance State-change Notification"
+            && SENT_STATES.iter().any(|state| event["detail"]["state"] == *state)
+    };
+    let message = |event: Value| {
+        let mut message = record.clone();
+        message["messageId"] = json!(format!("{}-{}", event["detail"]["instance-id"], event["detail"]["state"]));
+        message["body"] = json!(event.to_string());
+        message
+    };
+    events.into_iter().filter(is_sent).map(message).collect()
+}
+
 /// Processes batches until there are no more.
-async fn reconcile(
-    mut function: Function,
-    batches: Arc<Mutex<mpsc::UnboundedReceiver<Value>>>,
-    gauge: Gauge,
-) -> (Function, Taken) {
+async fn work(mut function: Function, batches: Batches, gauge: Gauge) -> (Function, Taken) {
     let mut taken = Taken::default();
     loop {
         let batch = batches.lock().await.recv().await;

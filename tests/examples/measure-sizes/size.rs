@@ -22,6 +22,10 @@ const MILLICPUS_A_NODE: u32 = 7600;
 const MEBIBYTES_A_NODE: u32 = 10 * 1024;
 /// The pods that a warm planner gets.
 const MORE_PODS: u32 = 100;
+/// How long a plan leaves nodes alone that it expects pods on.
+const NOMINATED_FOR: Duration = Duration::from_secs(20);
+/// How long functions take at most to finish what is left when all pods run: the last registrations, tags and statuses.
+const LEFT_OVER: Duration = Duration::from_secs(5);
 /// How often an idle run is measured; the median counts.
 const IDLE_RUNS: usize = 5;
 /// The timeout of the planner for these measurements; the module's is 40 s, and a longer plan has to show.
@@ -66,8 +70,7 @@ pub(crate) async fn measure(size: Size) -> Value {
     let pool = Pool::start(&stage, planner).await;
     until("the pods run", || running(&stage) >= pods as usize).await;
     let up_seconds = started.elapsed().as_secs_f64();
-    // What is left to do for claims whose pods run: the last registrations and tags.
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    tokio::time::sleep(LEFT_OVER).await;
     let done = pool.stop().await;
     let up_calls = stage.calls();
     let launched = stage.list(&NODE_CLAIMS).len();
@@ -85,11 +88,18 @@ pub(crate) async fn measure(size: Size) -> Value {
     until("more pods are unschedulable", || unschedulable(&stage) == MORE_PODS as usize).await;
     let warm = once(&stage, &mut planner).await;
 
-    eprintln!("{nodes} nodes: scaling down");
-    stage.forget_calls();
-    let started = Instant::now();
+    let more = Instant::now();
     let pool = Pool::start(&stage, planner).await;
     until("more pods run", || running(&stage) >= (pods + MORE_PODS) as usize).await;
+    let more_seconds = more.elapsed().as_secs_f64();
+    // Nodes that the last plan expects pods on are not disrupted until then.
+    tokio::time::sleep(NOMINATED_FOR + LEFT_OVER).await;
+    let more = pool.stop().await;
+
+    let removed = stage.list(&NODE_CLAIMS).len();
+    eprintln!("{nodes} nodes: scaling {removed} down");
+    stage.forget_calls();
+    let pool = Pool::start(&stage, more.planner).await;
     disrupt(&stage);
     scale(&stage, 0);
     let emptied = Instant::now();
@@ -104,13 +114,18 @@ pub(crate) async fn measure(size: Size) -> Value {
         },
         "idle": { "planner": idle_planner, "lifecycle": idle_sweep, "catalog": idle_catalog },
         "cold": cold, "warm": warm,
+        "morePods": {
+            "seconds": rounded(more_seconds), "functionsAtOnce": more.busiest, "planner": more.planned.report(),
+            "lifecycle": more.reconciled.report(),
+        },
         "scaleDown": {
-            "seconds": rounded(down_seconds), "secondsWithMorePods": rounded((emptied - started).as_secs_f64()),
-            "functionsAtOnce": down.busiest, "planner": down.planned.report(), "lifecycle": down.reconciled.report(),
-            "calls": stage.calls(),
+            "nodes": removed, "seconds": rounded(down_seconds), "functionsAtOnce": down.busiest,
+            "planner": down.planned.report(), "lifecycle": down.reconciled.report(),
+            "interruption": down.interrupted.report(), "calls": stage.calls(),
         },
         "peakMegabytes": {
-            "planner": peak_megabytes(&down.planner), "lifecycle": done.lifecycle_megabytes.max(down.lifecycle_megabytes),
+            "planner": peak_megabytes(&down.planner),
+            "lifecycle": [&done, &more, &down].map(|done| done.lifecycle_megabytes).into_iter().max(),
             "catalog": catalog_megabytes,
         },
     })
