@@ -116,8 +116,18 @@ def check_pages() -> None:
         assert copy.startswith(COPIES), f"{TABLE}: {page} was read in {copy!r}, which does not begin with any of {', '.join(COPIES)}"
 
 
+def check_regions() -> None:
+    """docs/compatibility.md lists the same regions without Function URLs as the row."""
+    region = r"\b[a-z]{2}-[a-z]+-\d\b"
+    (row,) = [row for row in rows((ROOT / TABLE).read_text()) if row.name == "lambda-url-regions"]
+    section = (ROOT / "docs/compatibility.md").read_text().partition("\n## Regions without Function URLs\n")[2].partition("\n## ")[0]
+    named, listed = set(re.findall(region, row.claim)), set(re.findall(region, section))
+    assert named and named == listed, f"{TABLE} and docs/compatibility.md differ in the regions {sorted(named ^ listed)}"
+
+
 def check_all() -> None:
     check_rows()
+    check_regions()
     check_pages()
     check_observed()
 

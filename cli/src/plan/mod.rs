@@ -206,7 +206,7 @@ fn decide(
     let started = Instant::now();
     let stage = Stage::begin("deciding which nodes to disrupt");
     let found = dry_run.disruption_observed(solution, reporting.decisions, &mut |made| {
-        stage.change(format!("deciding which nodes to disrupt, {} made", text::counted(made, "decision")));
+        stage.change(format!("deciding which nodes to disrupt, {} made", crate::plural::counted(made, "decision")));
         if interrupt.is_noted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     drop(stage);

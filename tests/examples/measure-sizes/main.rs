@@ -34,7 +34,7 @@ async fn main() {
         .collect();
     let mut measured = Vec::new();
     for size in sizes {
-        measured.push(size::measure(size).await);
+        measured.push(Box::pin(size::measure(size)).await);
     }
     println!("{:#}", json!({ "starts": starts().await, "sizes": measured }));
 }

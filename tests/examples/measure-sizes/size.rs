@@ -106,6 +106,7 @@ pub(crate) async fn measure(size: Size) -> Value {
     until("the nodes are gone", || stage.list(&NODE_CLAIMS).is_empty()).await;
     let down_seconds = emptied.elapsed().as_secs_f64();
     let down = pool.stop().await;
+    let peaks = [done.lifecycle_megabytes, more.lifecycle_megabytes, down.lifecycle_megabytes];
     json!({
         "nodes": nodes, "podsANode": size.pods_a_node, "pods": pods, "nodesLaunched": launched, "firstCatalog": refreshed.report(),
         "scaleUp": {
@@ -125,7 +126,7 @@ pub(crate) async fn measure(size: Size) -> Value {
         },
         "peakMegabytes": {
             "planner": peak_megabytes(&down.planner),
-            "lifecycle": [&done, &more, &down].map(|done| done.lifecycle_megabytes).into_iter().max(),
+            "lifecycle": peaks.into_iter().max(),
             "catalog": catalog_megabytes,
         },
     })

@@ -91,7 +91,7 @@ fn made_up(example: &CatalogType, kind: &InstanceType) -> CatalogType {
     let mut entry = example.clone();
     entry.facts.name.clone_from(&kind.name);
     entry.facts.cpus = u32::try_from(kind.capacity.get("cpu").milli() / 1000).unwrap_or_default();
-    entry.facts.memory_mib = u64::try_from(kind.capacity.get("memory").milli() / 1000 >> 20).unwrap_or_default();
+    entry.facts.memory_mib = u64::try_from((kind.capacity.get("memory").milli() / 1000) >> 20).unwrap_or_default();
     entry
 }
 

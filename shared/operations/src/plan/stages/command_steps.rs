@@ -165,7 +165,7 @@ enum At {
     /// The command is to be rolled back, for this reason.
     RollBack(String),
     /// That was requested.
-    RollingBack(CommandRecord),
+    RollingBack(Box<CommandRecord>),
     /// Its record is deleted, after these events are published.
     End(Vec<Action>),
     /// That was requested.
@@ -294,7 +294,7 @@ impl CommandRun {
     fn roll_back(&mut self, why: String, now: &ClaimsNow<'_>) -> Vec<Action> {
         let back = self.record.roll_back(why, now.now);
         let actions = put(&back);
-        self.at = At::RollingBack(back);
+        self.at = At::RollingBack(Box::new(back));
         actions
     }
 
@@ -327,7 +327,7 @@ impl CommandRun {
                     }
                 }
             }
-            At::RollingBack(record) => self.put(record, written.first()),
+            At::RollingBack(record) => self.put(*record, written.first()),
             At::Putting(planned, effects) => match self.put(*planned, written.first()) {
                 At::Step => effects.next(),
                 wait => wait,
@@ -559,8 +559,9 @@ mod tests {
     }
 
     fn changed(batch: &Batch) -> Vec<&str> {
-        let claim =
-            |action| if let &Action::ChangeClaim(ref claim) = action { Some(claim.name.as_str()) } else { None };
+        fn claim(action: &Action) -> Option<&str> {
+            if let Action::ChangeClaim(claim) = action { Some(claim.name.as_str()) } else { None }
+        }
         batch.actions.iter().filter_map(claim).collect()
     }
 

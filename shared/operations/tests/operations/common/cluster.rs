@@ -43,7 +43,7 @@ impl TestCluster {
         };
         let world = World::new(options).unwrap();
         let api = world.api().clone();
-        let port = MemoryCluster::new(api.clone(), world.clock().clone());
+        let port = MemoryCluster::new(&api, world.clock().clone());
         Self { world: Arc::new(Mutex::new(world)), api, port }
     }
 

@@ -83,7 +83,7 @@ impl Functions {
         let name = options.cluster_name.clone();
         let claims: Arc<dyn State> = Arc::new(MeteredClaims::new(Arc::new(claims), Arc::new(world.clock().clone())));
         let queue: Arc<dyn Queue> = Arc::new(queue);
-        let cluster: Arc<dyn Cluster> = Arc::new(MemoryCluster::new(world.api().clone(), world.clock().clone()));
+        let cluster: Arc<dyn Cluster> = Arc::new(MemoryCluster::new(world.api(), world.clock().clone()));
         let cloud: Arc<dyn Cloud> = Arc::new(MemoryCloud::new(world.ec2().clone(), name.clone()));
         let catalog = world.catalog().clone();
         let source: Arc<dyn CatalogSource> =

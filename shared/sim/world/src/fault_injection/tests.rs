@@ -168,7 +168,7 @@ fn each_kind_of_a_view_may_lag_by_itself_and_none_for_longer_than_allowed() {
         5,
         Rates { stale: 0.4, stalest: Duration::from_secs(10), ..Rates::default() },
     );
-    let inner = Arc::new(MemoryCluster::new(world.api().clone(), clock.clone()));
+    let inner = Arc::new(MemoryCluster::new(world.api(), clock.clone()));
     let cluster = FaultyCluster::new(inner, fault_injection.clone());
     let create = |api: &ApiServer, number: usize| {
         let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": format!("n{number}") } });

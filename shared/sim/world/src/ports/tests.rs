@@ -223,7 +223,7 @@ fn a_node_keeps_what_others_put_there() {
             ] },
         }),
     );
-    let cluster = MemoryCluster::new(world.api().clone(), world.clock().clone());
+    let cluster = MemoryCluster::new(world.api(), world.clock().clone());
     let uid = node["metadata"]["uid"].as_str().unwrap();
     let patch = NodePatch {
         labels: StringMap::from([("a".into(), "3".into())]),
@@ -262,7 +262,7 @@ fn a_budget_blocks_an_eviction() {
     running["status"] = json!({ "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] });
     let running = world.api().update_status(&PODS, running, &UpdateOptions::default()).unwrap();
     world.converge().unwrap();
-    let cluster = MemoryCluster::new(world.api().clone(), world.clock().clone());
+    let cluster = MemoryCluster::new(world.api(), world.clock().clone());
     let uid = running["metadata"]["uid"].as_str().unwrap().to_owned();
     let pod = PodRef { namespace: "default".into(), name: "web".into(), uid };
     assert!(matches!(now(cluster.evict(&pod)).unwrap(), Eviction::Blocked { .. }));

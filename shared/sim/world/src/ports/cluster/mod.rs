@@ -41,7 +41,7 @@ pub struct MemoryCluster {
 
 impl MemoryCluster {
     /// The cluster of this API server, with this clock.
-    pub fn new(api: ApiServer, clock: WorldClock) -> Self {
+    pub fn new(api: &ApiServer, clock: WorldClock) -> Self {
         Self { api: api.as_user(FIELD_MANAGER), clock }
     }
 
