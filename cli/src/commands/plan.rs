@@ -30,7 +30,8 @@ them as unschedulable; a NodePool or EC2NodeClass without a status counts as rea
 The same input always results in the same plan. The plan is printed to standard output, everything else to standard error.",
     after_long_help = "Exit code: 0 if all pods can be scheduled, 2 if some are unschedulable, whether or not nodes would be disrupted; 1 for an \
 error, including an invalid command line. An object that cannot be read is an error; the plan for all other objects is still printed. Ctrl-C \
-ends --disruption after the current decision: the decisions made until then are printed, and the exit code is 1.
+ends --disruption after the current decision: the decisions made until then are printed, and the exit code is 1. A second Ctrl-C ends it at once, \
+with the exit code 130.
 
 Examples:
   kubectl get nodes,pods,nodepools,ec2nodeclasses,nodeclaims,daemonsets,pv,pvc,storageclasses,csinodes,namespaces,\\

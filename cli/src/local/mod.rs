@@ -62,12 +62,15 @@ impl LocalWorld {
         speed: f64,
         controllers: &Controllers,
     ) -> Result<Self, CliError> {
+        let home = WorldOptions::default();
+        // In the region of the embedded catalog the zones are the catalog's, so that `plan` and `view` know all of them.
+        let zones = if region == home.region { home.zones.clone() } else { Vec::new() };
         let options = WorldOptions {
             start: Timestamp::now(),
             cluster_name: cluster_name.to_owned(),
             region: region.to_owned(),
-            zones: Vec::new(),
-            ..WorldOptions::default()
+            zones,
+            ..home
         };
         let world = World::new(options.clone())?;
         let (api, ec2, clock) = (world.api().clone(), world.ec2().clone(), world.clock().clone());

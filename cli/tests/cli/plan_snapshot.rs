@@ -53,7 +53,7 @@ fn the_latest_snapshot_is_replayed_byte_for_byte() {
     assert_eq!(replayed["outcome"]["report"]["unschedulable"][0][0], "shop/late");
     let kinds: Vec<&str> =
         replayed["batches"].as_array().unwrap().iter().map(|it| it["stage"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["provisioning", "disruption"], "both stages are recorded");
+    assert_eq!(kinds, ["bookkeeping", "provisioning", "disruption", "end"], "all stages are recorded");
 
     let file = folder.path().join("snapshot");
     std::fs::write(&file, saved("alone")).unwrap();

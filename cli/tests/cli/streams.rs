@@ -113,20 +113,15 @@ fn long_lines(folder: &Folder) -> String {
 #[test]
 fn text_and_help_fit_a_narrow_terminal() {
     let folder = Folder::new();
-    let hours = json!({ "Items": [crate::report::hour(12, 1)] });
-    std::fs::write(folder.path().join("hours.json"), hours.to_string()).unwrap();
-    let report = format!("report {}", folder.path().join("hours.json").display());
-    for (command, rows_of_a_table) in
-        [("--help", 0), ("plan --help", 0), ("report --help", 0), (&long_lines(&folder), 0), (&report, 2)]
-    {
+    for command in ["--help", "plan --help", "report --help", &long_lines(&folder)] {
         let binary = env!("CARGO_BIN_EXE_nodeless");
         let commands = format!("stty cols 60 rows 24; {binary} {command} 2>/dev/null");
         let Some(output) = in_a_terminal(&commands, "", "") else { return };
         let lines: Vec<&str> = output.lines().map(str::trim_end).collect();
-        // A word is never broken, and the columns of a table stay on their lines.
+        // A word is never broken.
         let too_long = |line: &&&str| line.chars().count() > 60 && line.trim().contains(' ');
         let found: Vec<_> = lines.iter().filter(too_long).collect();
-        assert_eq!(found.len(), rows_of_a_table, "{command}: {found:#?}");
+        assert!(found.is_empty(), "{command}: {found:#?}");
         let wide = run(std::process::Command::new("sh").args(["-c", &format!("{binary} {command}")])).stdout;
         assert!(!wide.is_empty() && lines.len() > wide.lines().count(), "nothing was wrapped: {output}");
     }
@@ -143,29 +138,6 @@ fn a_plan_shows_its_stages_on_a_terminal_only() {
     }
     let piped = run(std::process::Command::new("sh").args(["-c", &format!("{binary} {command} --disruption")]));
     assert!(!piped.stderr.contains("reading the cluster"), "{}", piped.stderr);
-}
-
-#[cfg(unix)]
-#[test]
-fn ctrl_c_ends_a_plan_between_decisions_with_those_that_were_made() {
-    let folder = Folder::new();
-    let mut objects = Objects::new();
-    // A decision for each node.
-    objects.pool()["spec"]["disruption"]["budgets"] = json!([{ "nodes": "100%" }]);
-    for number in 0..120 {
-        let name = format!("node-{number}");
-        objects.node(&name, "m5.4xlarge", "on-demand");
-        objects.pod(&format!("pod-{number}"), Some(&name), "1500m");
-    }
-    let path = folder.path().join("cluster.json");
-    let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects.0 });
-    std::fs::write(&path, list.to_string()).unwrap();
-    let binary = env!("CARGO_BIN_EXE_nodeless");
-    let command = format!("{binary} plan --disruption --decisions 1000 --cluster {}", path.display());
-    let commands = format!("{command}; echo ended with $?");
-    let Some(output) = in_a_terminal(&commands, "1 decision made", "\u{3}") else { return };
-    assert!(output.contains("interrupted, so more may follow") && output.contains("ended with 1"), "{output}");
-    assert!(output.contains("SingleNodeConsolidation") || output.contains("MultiNodeConsolidation"), "{output}");
 }
 
 #[cfg(unix)]

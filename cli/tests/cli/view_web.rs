@@ -139,7 +139,7 @@ fn objects_of_another_region_are_explained_with_its_catalog() {
     assert!(get(address, "/api/picture").json()["prices"].as_str().unwrap().contains("simulated eu-central-1"));
     let own = explained(address, "node", &node);
     assert!(own.starts_with(&format!("Node {node} is ")), "{own}");
-    // `nodeless view` has the catalog of us-east-1, and says what that means.
+    // `nodeless view` has the catalog of us-east-1, and warns about it.
     let web = Web::start(&world);
     let other = explained(&web.address, "node", &node);
     let warning = "which the catalog of us-east-1 does not contain; use the catalog of that region\n";

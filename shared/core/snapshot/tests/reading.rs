@@ -40,8 +40,9 @@ fn templating_left_in_a_manifest_is_named_and_expressions_of_pods_are_read() {
         ),
         ("{{- if .Values.on }}\nkind: Pod\n{{- end }}\n".to_owned(), "file: document 1: it is not YAML: line 1: "),
         (
-            "kind: List\nitems:\n- kind: Pod\n- kind: Pod\n  metadata:\n    name: {{ .a }}\n".to_owned(),
-            "file: document 1, items[1]: it is not YAML: line 6: ",
+            "kind: List\nitems:\n- kind: Pod\n  metadata: {name: b}\n- kind: Pod\n  metadata:\n    name: {{ .a }}\n"
+                .to_owned(),
+            "file: document 1, items[1]: it is not YAML: line 7: ",
         ),
         // YAML and JSON that can.
         (named("'{{ .Release.Name }}'"), "file: document 1: Pod default/{{ .Release.Name }}: metadata.name: "),

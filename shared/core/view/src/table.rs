@@ -16,7 +16,7 @@ use std::cmp::Ordering;
 
 /// From this width on, columns are wide.
 const WIDE: usize = 120;
-/// From this width on, there is room for the use of nodes as a percentage.
+/// From this width on, the use of nodes is shown as a percentage, too.
 const WIDER: usize = 132;
 /// The expiry of a node is shown if it is nearer than this.
 const SOON: SignedDuration = SignedDuration::from_hours(24);

@@ -32,5 +32,4 @@ mod throughput;
 mod two_planners;
 mod unfinished;
 mod validation;
-mod work_limit;
 mod zonal_shift;

@@ -154,7 +154,7 @@ fn refinement_takes_at_most_as_much_work_as_the_plan() {
         assert!(charged <= solved.work, "{name}: {charged} after {}", solved.work);
         refined_plans += usize::from(counts.visits > 0 && counts.admissions > 0 && counts.scheduler > 0);
     }
-    assert!(refined_plans > 10, "{refined_plans}");
+    assert!(refined_plans > 5, "too few plans are refined to show anything: {refined_plans}");
 }
 
 /// The number of preferences that a plan does not meet, by pod.
@@ -216,7 +216,7 @@ fn refinement_keeps_the_preferences_that_the_plan_meets() {
             );
         }
     }
-    assert!(changed > 3, "{changed}");
+    assert!(changed > 1, "refinement changes too few plans to show anything: {changed}");
 }
 
 /// Machines with several GPUs cost more for each GPU than those with one. Pods with two GPUs need them, the others do not, even if

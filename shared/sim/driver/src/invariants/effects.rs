@@ -33,14 +33,16 @@ pub(crate) struct EffectChecks {
     observed: Mutex<Observed>,
 }
 
-/// Operations without an effect on nodes and pods: messages, events, explanations. A status that differs changes its object,
+/// Operations without an effect on nodes and pods: messages, events, explanations, the record of the plan that runs. A status that differs changes its object,
 /// which is checked too.
-const WITHOUT_EFFECT: [&str; 10] = [
+const WITHOUT_EFFECT: [&str; 12] = [
     "queue ",
     "cluster publish",
     "cluster node class status",
     "cluster node pool status",
     "claims record decisions",
+    "claims begin plan",
+    "claims end plan",
     "claims put costs",
     "claims put catalog",
     "claims put launch check",
