@@ -1,6 +1,6 @@
 //! The errors of the commands.
 
-use crate::table::Origin;
+use crate::origin::Origin;
 use jiff::Timestamp;
 #[cfg(feature = "kubernetes")]
 use nodeless_kubernetes::install::InstallError;

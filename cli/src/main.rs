@@ -17,6 +17,7 @@ mod error;
 mod html;
 mod interrupt;
 mod local;
+mod origin;
 mod output;
 mod output_file;
 mod plan;

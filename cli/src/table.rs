@@ -1,13 +1,13 @@
 //! Reads items of the claims table from the output of `aws dynamodb query`, without the AWS SDK.
 
 use crate::error::CliError;
+use crate::origin::Origin;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use nodeless_ports::StoredRecord;
 use nodeless_ports::decisions::Decision;
 use serde_json::Value;
-use std::fmt::{Display, Formatter};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -16,26 +16,6 @@ pub(crate) struct Item {
     pub(crate) key: String,
     attributes: Value,
     origin: Origin,
-}
-
-/// Where an item was read.
-#[derive(Clone, Debug)]
-pub(crate) enum Origin {
-    /// In the output of `aws dynamodb query`.
-    File(PathBuf),
-    /// In a table.
-    #[cfg(feature = "aws")]
-    Table(String),
-}
-
-impl Display for Origin {
-    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::File(path) => write!(f, "{}", path.display()),
-            #[cfg(feature = "aws")]
-            Self::Table(name) => write!(f, "table {name}"),
-        }
-    }
 }
 
 /// Reads the output of `aws dynamodb query --output json` from files or standard input (`-`).

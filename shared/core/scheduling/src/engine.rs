@@ -5,6 +5,7 @@ mod binding;
 mod learned;
 mod nodes;
 mod outcome;
+mod within;
 
 use crate::bin::{Bin, Context, Unit};
 use crate::classes::{Classes, Order};

@@ -1,21 +1,5 @@
 //! The work of a plan, as a count: the same input always takes the same work, whatever the load of the machine.
 
-use crate::engine::Prepared;
-use crate::problem::Problem;
-use crate::solution::Solution;
-
-impl Prepared<'_> {
-    /// As [`Self::solve`], with [`crate::Options::max_work`] at most `max_work`.
-    #[must_use]
-    pub fn solve_within(&mut self, problem: &Problem<'_>, max_work: u64) -> Solution {
-        let own = self.options.max_work;
-        self.options.max_work = Some(own.map_or(max_work, |own| own.min(max_work)));
-        let solution = self.solve(problem);
-        self.options.max_work = own;
-        solution
-    }
-}
-
 /// The work so far, and its limit.
 ///
 /// One unit is about one comparison of a pod with a node, an instance type or another kind of pod: some 20 to 50
