@@ -1,4 +1,4 @@
-//! Writes the expectations of `tests/published.rs`: labels and allocatable resources that Karpenter publishes for each
+//! Writes the expectations of `tests/catalog/published.rs`: labels and allocatable resources that Karpenter publishes for each
 //! instance type in the embedded facts.
 //!
 //! ```sh

@@ -1,6 +1,6 @@
 //! Instance types from facts, for the settings of one EC2NodeClass.
 //!
-//! The figures are those of Karpenter, so that the allocatable resources are the same after a migration. `tests/published.rs`
+//! The figures are those of Karpenter, so that the allocatable resources are the same after a migration. `tests/catalog/published.rs`
 //! compares them with the tables that Karpenter publishes.
 
 mod capacity;

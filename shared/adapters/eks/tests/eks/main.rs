@@ -1,0 +1,5 @@
+//! The calls to EKS and ARC over HTTP.
+#![allow(clippy::unwrap_used)]
+
+mod authentication;
+mod zonal_shift;

@@ -1,0 +1,8 @@
+//! The types of the API: what is read, written, validated and generated.
+#![allow(clippy::unwrap_used)]
+
+mod crds;
+mod objects;
+mod requests;
+mod validation;
+mod volumes;

@@ -1,0 +1,4 @@
+//! The checks of a cluster.
+#![allow(clippy::unwrap_used)]
+
+mod checks;

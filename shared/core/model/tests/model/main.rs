@@ -1,0 +1,4 @@
+//! The parsers of the model.
+#![allow(clippy::unwrap_used)]
+
+mod parsers;

@@ -1,0 +1,539 @@
+//! One constraint at a time: what is chosen, and the words when it cannot be.
+
+use crate::support::*;
+use nodeless_model::pod::{HostPort, VolumeClaim, Weighted};
+use nodeless_model::*;
+use nodeless_scheduling::{MinValuesPolicy, Options, PreferencePolicy, Problem};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A pod of one cpu with something changed.
+fn with(change: impl FnOnce(&mut Pod)) -> Vec<Pod> {
+    let mut one = pod("web", 1000, 1024);
+    change(&mut one);
+    vec![one]
+}
+
+fn selector(key: &str, value: &str) -> Vec<Pod> {
+    with(|pod| {
+        pod.node_selector.insert(key.into(), value.into());
+    })
+}
+
+fn affinity(terms: Vec<Vec<nodeless_model::requirement::RequirementTerm>>) -> Vec<Pod> {
+    with(|pod| pod.required_node_affinity = terms)
+}
+
+#[test]
+fn labels_decide_what_is_launched() {
+    use Operator::{DoesNotExist, Exists, Gt, In, Lt, NotIn};
+    for (what, pods, expected) in [
+        ("nothing", with(|_| ()), "c9.large"),
+        ("architecture", selector(labels::ARCH, "arm64"), "m9g.large"),
+        ("old spelling", selector("beta.kubernetes.io/arch", "arm64"), "m9g.large"),
+        ("instance type", selector(labels::INSTANCE_TYPE, "r9.xlarge"), "r9.xlarge"),
+        ("In", affinity(vec![vec![term(labels::INSTANCE_FAMILY, In, &["m9", "r9"])]]), "m9.large"),
+        ("NotIn", affinity(vec![vec![term(labels::INSTANCE_FAMILY, NotIn, &["c9", "m9g"])]]), "m9.large"),
+        ("Gt", affinity(vec![vec![term(labels::INSTANCE_CPU, Gt, &["4"])]]), "c9.2xlarge"),
+        (
+            "Gt and Lt",
+            affinity(vec![vec![
+                term(labels::INSTANCE_CPU, Gt, &["4"]),
+                term(labels::INSTANCE_CPU, Lt, &["32"]),
+                term(labels::INSTANCE_FAMILY, In, &["r9"]),
+            ]]),
+            "r9.2xlarge",
+        ),
+        ("Exists", affinity(vec![vec![term(labels::INSTANCE_GPU_NAME, Exists, &[])]]), "g9.xlarge"),
+        (
+            "DoesNotExist",
+            affinity(vec![vec![
+                term(labels::INSTANCE_GPU_NAME, DoesNotExist, &[]),
+                term(labels::INSTANCE_FAMILY, NotIn, &["c9"]),
+            ]]),
+            "m9g.large",
+        ),
+        (
+            "second term",
+            affinity(vec![
+                vec![term(labels::INSTANCE_FAMILY, In, &["none"])],
+                vec![term(labels::INSTANCE_FAMILY, In, &["r9"])],
+            ]),
+            "r9.large",
+        ),
+        (
+            "cheapest term",
+            affinity(vec![
+                vec![term(labels::INSTANCE_FAMILY, In, &["r9"])],
+                vec![term(labels::INSTANCE_FAMILY, In, &["m9"])],
+            ]),
+            "m9.large",
+        ),
+    ] {
+        let pools = [node_pool("default")];
+        assert_eq!(chosen(&solve_checked(&problem(&pods, &pools))), [expected], "{what}");
+    }
+}
+
+#[test]
+fn reports_which_label_does_not_match() {
+    use Operator::{DoesNotExist, In};
+    for (pods, expected) in [
+        (
+            selector("team", "a"),
+            "NodePool default: pod requires team In [a], but the NodePool does not define label team",
+        ),
+        (
+            selector(labels::CAPACITY_TYPE, "spot"),
+            "NodePool default: pod requires karpenter.sh/capacity-type In [spot], NodePool allows In [on-demand]",
+        ),
+        (
+            selector(labels::NODE_POOL, "other"),
+            "NodePool default: pod requires karpenter.sh/nodepool In [other], NodePool allows In [default]",
+        ),
+        (
+            affinity(vec![vec![term(labels::NODE_POOL, DoesNotExist, &[])]]),
+            "NodePool default: pod requires karpenter.sh/nodepool DoesNotExist, NodePool allows In [default]",
+        ),
+        (
+            selector(labels::HOSTNAME, "node-1"),
+            "NodePool default: pod requires kubernetes.io/hostname In [node-1], but the NodePool does not define label kubernetes.io/hostname",
+        ),
+        (
+            selector(labels::ZONE, "eu-west-1a"),
+            "NodePool default: no instance type matches topology.kubernetes.io/zone In [eu-west-1a]",
+        ),
+        (
+            affinity(vec![vec![term(labels::INSTANCE_FAMILY, In, &["x9"])]]),
+            "NodePool default: no instance type matches karpenter.k8s.aws/instance-family In [x9]",
+        ),
+        (affinity(vec![vec![]]), "its required node affinity has no conditions, so it matches no node"),
+        (
+            affinity(vec![vec![term(labels::INSTANCE_CPU, Operator::Gt, &["many"])]]),
+            "karpenter.k8s.aws/instance-cpu Gt needs exactly one whole number that is not negative, not [\"many\"]",
+        ),
+        (
+            with(|pod| pod.has_match_fields = true),
+            "node affinity with matchFields is not supported; use matchExpressions",
+        ),
+    ] {
+        let pools = [node_pool("default")];
+        assert_eq!(reasons(&solve_checked(&problem(&pods, &pools))), [expected]);
+    }
+}
+
+#[test]
+fn the_pool_fixes_the_value_of_its_own_labels() {
+    let mut pool = node_pool("default");
+    pool.template.requirements.add("team", Requirement::exists());
+    pool.template.labels.insert("tier".into(), "gold".into());
+    let pools = [pool];
+    let mut pods = vec![pod("any", 1000, 512), pod("a", 1000, 512), pod("b", 1000, 512), pod("gold", 1000, 512)];
+    pods[1].node_selector.insert("team".into(), "a".into());
+    pods[2].node_selector.insert("team".into(), "b".into());
+    pods[3].node_selector.insert("tier".into(), "gold".into());
+    let solution = solve_checked(&problem(&pods, &pools));
+    assert!(solution.unschedulable.is_empty(), "{solution:#?}");
+    let team = |index: usize| {
+        let launch = solution.launches.iter().find(|launch| launch.pods.contains(&index)).unwrap();
+        launch.requirements.get("team").unwrap().single().unwrap().to_owned()
+    };
+    assert_eq!((team(1), team(2)), ("a".to_owned(), "b".to_owned()));
+}
+
+#[test]
+fn resources_decide_what_is_launched() {
+    let gpu = |count| with(|pod| pod.requests.set("nvidia.com/gpu", Quantity::from_units(count)));
+    for (pods, expected) in [
+        (vec![pod("cpu", 3000, 512)], "c9.xlarge"),
+        (vec![pod("memory", 1000, 10 * 1024)], "r9.large"),
+        (gpu(1), "g9.xlarge"),
+        (gpu(2), "g9.12xlarge"),
+    ] {
+        let pools = [node_pool("default")];
+        assert_eq!(chosen(&solve_checked(&problem(&pods, &pools))), [expected]);
+    }
+}
+
+#[test]
+fn reports_which_resource_is_missing() {
+    for (pods, expected) in [
+        (
+            with(|pod| pod.requests.set("example.com/fpga", Quantity::from_units(1))),
+            "NodePool default: no instance type offers example.com/fpga",
+        ),
+        (
+            with(|pod| pod.requests.set("nvidia.com/gpu", Quantity::from_units(8))),
+            "NodePool default: no instance type has enough nvidia.com/gpu: pod needs 8, the largest leaves 4",
+        ),
+        (
+            vec![pod("huge", 100_000, 1024)],
+            "NodePool default: no instance type has enough cpu: pod needs 100, the largest leaves 63920m",
+        ),
+        (
+            vec![pod("odd", 60_000, 1024)]
+                .into_iter()
+                .map(|mut pod| {
+                    pod.requests.set("nvidia.com/gpu", Quantity::from_units(1));
+                    pod
+                })
+                .collect(),
+            "NodePool default: no instance type has enough of all requested resources at once",
+        ),
+        (with(|pod| pod.requests.set("cpu", Quantity::from_milli(-1))), "it requests a negative amount of cpu"),
+    ] {
+        let pools = [node_pool("default")];
+        assert_eq!(reasons(&solve_checked(&problem(&pods, &pools))), [expected]);
+    }
+}
+
+#[test]
+fn taints_have_to_be_tolerated_but_startup_taints_do_not() {
+    let taint = Taint { key: "team".into(), value: "a".into(), effect: TaintEffect::NoSchedule };
+    let mut pool = node_pool("gpu");
+    pool.template.taints = vec![taint];
+    pool.template.startup_taints = vec![Taint::new("cilium.io/agent-not-ready", TaintEffect::NoExecute)];
+    let pools = [pool];
+    let stranger = with(|_| ());
+    assert_eq!(
+        reasons(&solve_checked(&problem(&stranger, &pools))),
+        ["NodePool gpu: does not tolerate taint team=a:NoSchedule"]
+    );
+    let friend = with(|pod| {
+        pod.tolerations = vec![Toleration { key: "team".into(), value: "a".into(), ..Toleration::default() }];
+    });
+    assert_eq!(solve_checked(&problem(&friend, &pools)).launches.len(), 1);
+}
+
+#[test]
+fn taints_that_only_prefer_are_avoided_while_possible() {
+    let mut discouraged = node_pool("discouraged");
+    discouraged.weight = 10;
+    discouraged.template.taints = vec![Taint::new("slow", TaintEffect::PreferNoSchedule)];
+    let pools = [discouraged, node_pool("plain")];
+    let pods = with(|_| ());
+    assert_eq!(solve_checked(&problem(&pods, &pools)).launches[0].node_pool, "plain");
+    assert_eq!(solve_checked(&problem(&pods, &pools[..1])).launches[0].node_pool, "discouraged");
+}
+
+#[test]
+fn the_heaviest_preference_that_works_is_kept() {
+    let prefer = |weight, family: &str| Weighted {
+        weight,
+        preference: vec![term(labels::INSTANCE_FAMILY, Operator::In, &[family])],
+    };
+    let pods = with(|pod| pod.preferred_node_affinity = vec![prefer(1, "m9"), prefer(90, "x9"), prefer(50, "r9")]);
+    let pools = [node_pool("default")];
+    assert_eq!(chosen(&solve_checked(&problem(&pods, &pools))), ["r9.large"]);
+    let ignoring = Options { preferences: PreferencePolicy::Ignore, ..Options::default() };
+    assert_eq!(chosen(&solve_with(&problem(&pods, &pools), &ignoring)), ["c9.large"]);
+}
+
+#[test]
+fn host_ports_are_taken_once_a_node() {
+    let web = |name: &str, port| {
+        let mut pod = pod(name, 100, 128);
+        pod.host_ports = vec![HostPort { ip: String::new(), port, protocol: "TCP".into() }];
+        pod
+    };
+    let pods = [web("a", 80), web("b", 80), web("c", 81)];
+    let pools = [node_pool("default")];
+    assert_eq!(solve_checked(&problem(&pods, &pools)).launches.len(), 2);
+
+    let mut template = web("agent", 80);
+    template.owner_kind = Some("DaemonSet".into());
+    let daemons = [DaemonSet { namespace: "default".into(), name: "agent".into(), template }];
+    let only = [web("a", 80)];
+    let with_daemon = Problem { daemon_sets: &daemons, ..problem(&only, &pools) };
+    assert_eq!(
+        reasons(&solve_checked(&with_daemon)),
+        ["NodePool default: a DaemonSet takes host port 80 on every node that would fit"]
+    );
+}
+
+#[test]
+fn daemon_sets_take_their_share_where_they_run() {
+    let daemon = |name: &str, cpu, arch: Option<&str>| {
+        let mut template = pod(name, cpu, 128);
+        if let Some(arch) = arch {
+            template.node_selector.insert(labels::ARCH.into(), arch.into());
+        }
+        DaemonSet { namespace: "kube-system".into(), name: name.into(), template }
+    };
+    let pods = with(|_| ());
+    let pools = [node_pool("default")];
+    // 1 cpu and 0.95 for the daemon leave too little on a large with 1.92.
+    let everywhere = [daemon("agent", 950, None)];
+    let solution = solve_checked(&Problem { daemon_sets: &everywhere, ..problem(&pods, &pools) });
+    assert_eq!(chosen(&solution), ["c9.xlarge"]);
+    assert_eq!(solution.launches[0].requests.get("cpu"), Quantity::from_milli(1950));
+    // Where the daemon does not run, a large still does.
+    let elsewhere = [daemon("agent", 950, Some("amd64"))];
+    let solution = solve_checked(&Problem { daemon_sets: &elsewhere, ..problem(&pods, &pools) });
+    assert_eq!(chosen(&solution), ["m9g.large"]);
+}
+
+#[test]
+fn pools_are_tried_by_weight_and_then_by_name_backwards() {
+    let mut heavy = node_pool("a-heavy");
+    heavy.weight = 10;
+    let pods = with(|_| ());
+    let pools = [node_pool("b"), heavy, node_pool("c")];
+    assert_eq!(solve_checked(&problem(&pods, &pools)).launches[0].node_pool, "a-heavy");
+    let pools = [node_pool("b"), node_pool("c")];
+    assert_eq!(solve_checked(&problem(&pods, &pools)).launches[0].node_pool, "c");
+}
+
+#[test]
+fn pools_that_cannot_launch_report_why() {
+    let pods = with(|_| ());
+    let change = |change: fn(&mut NodePool)| {
+        let mut pool = node_pool("default");
+        change(&mut pool);
+        pool
+    };
+    for (pool, expected) in [
+        (
+            change(|pool| pool.ready = Err("EC2NodeClass default is missing".into())),
+            "NodePool default: not ready: EC2NodeClass default is missing",
+        ),
+        (change(|pool| pool.deleting = true), "NodePool default: it is being deleted"),
+        (change(|pool| pool.replicas = Some(3)), "NodePool default: it has a fixed number of replicas"),
+        (
+            change(|pool| pool.template.requirements.add(labels::ARCH, Requirement::one_of(["riscv"]))),
+            "NodePool default: no instance type meets its requirements",
+        ),
+    ] {
+        assert_eq!(reasons(&solve_checked(&problem(&pods, std::slice::from_ref(&pool)))), [expected]);
+    }
+    assert_eq!(reasons(&solve_checked(&problem(&pods, &[]))), ["there is no NodePool; create one"]);
+}
+
+#[test]
+fn what_cannot_be_had_now_is_not_launched() {
+    let pods = selector(labels::INSTANCE_FAMILY, "c9");
+    let pools = [node_pool("default")];
+    let mut types = catalog().to_vec();
+    for kind in types.iter_mut().filter(|kind| kind.name == "c9.large") {
+        kind.offerings.iter_mut().for_each(|offering| offering.available = false);
+    }
+    let mut problem = problem(&pods, &pools);
+    problem.node_pools[0].instance_types = types.clone().into();
+    assert_eq!(chosen(&solve_checked(&problem)), ["c9.xlarge"]);
+    types.iter_mut().flat_map(|kind| &mut kind.offerings).for_each(|offering| offering.available = false);
+    problem.node_pools[0].instance_types = Arc::from(types);
+    assert_eq!(
+        reasons(&solve_checked(&problem)),
+        [
+            "NodePool default: no offering is available now of the instance types that would fit (c9.16xlarge, c9.2xlarge, c9.4xlarge and 3 more)"
+        ]
+    );
+}
+
+#[test]
+fn min_values_keep_enough_choice() {
+    let mut pool = node_pool("default");
+    pool.template.requirements.add(labels::INSTANCE_FAMILY, Requirement::exists().with_min_values(Some(3)));
+    let pools = [pool];
+    let pods = with(|_| ());
+    let solution = solve_checked(&problem(&pods, &pools));
+    assert!(solution.launches[0].instance_types.len() >= 3);
+    // Only two families are left.
+    let narrow = affinity(vec![vec![term(labels::INSTANCE_FAMILY, Operator::In, &["c9", "m9"])]]);
+    assert_eq!(
+        reasons(&solve_checked(&problem(&narrow, &pools))),
+        [
+            "NodePool default: minValues 3 for karpenter.k8s.aws/instance-family cannot be reached: the instance types that fit offer 2"
+        ]
+    );
+    let relaxed = Options { min_values: MinValuesPolicy::BestEffort, ..Options::default() };
+    assert!(solve_with(&problem(&narrow, &pools), &relaxed).launches[0].min_values_relaxed);
+}
+
+#[test]
+fn volumes_bind_to_their_zone() {
+    let pods = with(|pod| pod.volume_claims = vec![VolumeClaim { claim_name: "data".into(), ephemeral: false }]);
+    let pools = [node_pool("default")];
+    let mut problem = problem(&pods, &pools);
+    assert_eq!(
+        reasons(&solve_checked(&problem)),
+        ["the topology of persistent volume claim default/data is not known, so no zone can be chosen"]
+    );
+    let zone = Requirements::from([(labels::ZONE, Requirement::one_of(["us-east-1b"]))]);
+    let volumes = BTreeMap::from([("default/data".to_owned(), vec![zone])]);
+    problem.facts.volumes = &volumes;
+    assert_eq!(solve_checked(&problem).launches[0].offering.zone, "us-east-1b");
+}
+
+#[test]
+fn what_is_not_supported_is_refused_in_words() {
+    let pods = with(|pod| pod.resource_claims = vec!["gpu".into()]);
+    let pools = [node_pool("default")];
+    assert_eq!(
+        reasons(&solve_checked(&problem(&pods, &pools))),
+        ["resource claims (gpu) are not supported; use extended resources instead"]
+    );
+}
+
+#[test]
+fn host_ports_clash_by_address_and_protocol() {
+    let taking = |name: &str, ip: &str, port, protocol: &str| {
+        let mut pod = pod(name, 100, 128);
+        pod.host_ports = vec![HostPort { ip: ip.into(), port, protocol: protocol.into() }];
+        pod
+    };
+    for (what, other, nodes) in [
+        ("the same", taking("b", "10.0.0.1", 80, "TCP"), 2),
+        ("another address", taking("b", "10.0.0.2", 80, "TCP"), 1),
+        ("all addresses", taking("b", "", 80, "TCP"), 2),
+        ("all addresses, written out", taking("b", "0.0.0.0", 80, "TCP"), 2),
+        ("all addresses of IPv6", taking("b", "::", 80, "TCP"), 2),
+        ("another protocol", taking("b", "", 80, "UDP"), 1),
+        ("another port", taking("b", "", 81, "TCP"), 1),
+    ] {
+        let pods = [taking("a", "10.0.0.1", 80, "TCP"), other];
+        let pools = [node_pool("default")];
+        assert_eq!(solve_checked(&problem(&pods, &pools)).launches.len(), nodes, "{what}");
+    }
+}
+
+#[test]
+fn daemon_sets_weigh_on_the_instance_types_that_they_fit() {
+    use Operator::{Gt, In, NotIn};
+    let pods = with(|_| ());
+    let pools = [node_pool("default")];
+    for (what, terms, expected) in [
+        ("a family", vec![vec![term(labels::INSTANCE_FAMILY, In, &["c9"])]], "m9g.large"),
+        ("all families but one", vec![vec![term(labels::INSTANCE_FAMILY, NotIn, &["r9"])]], "r9.large"),
+        ("large types only", vec![vec![term(labels::INSTANCE_CPU, Gt, &["2"])]], "c9.large"),
+        (
+            "either",
+            vec![vec![term(labels::INSTANCE_FAMILY, In, &["c9"])], vec![term(labels::ARCH, In, &["arm64"])]],
+            "m9.large",
+        ),
+        ("a label of no node", vec![vec![term("team", In, &["a"])]], "c9.large"),
+        (
+            "a label that nodes get when they are ready",
+            vec![vec![term(labels::INITIALIZED, In, &["true"])]],
+            "c9.xlarge",
+        ),
+    ] {
+        // 1 cpu and 0.95 for the daemon leave too little on a large with 1.92.
+        let mut template = pod("agent", 950, 128);
+        template.required_node_affinity = terms;
+        let daemons = [DaemonSet { namespace: "d".into(), name: "agent".into(), template }];
+        let solution = solve_checked(&Problem { daemon_sets: &daemons, ..problem(&pods, &pools) });
+        assert_eq!(chosen(&solution), [expected], "{what}");
+    }
+}
+
+#[test]
+fn daemon_sets_run_only_where_they_tolerate_the_taints() {
+    let mut pool = node_pool("default");
+    pool.template.taints =
+        vec![Taint::new("team", TaintEffect::NoSchedule), Taint::new("slow", TaintEffect::PreferNoSchedule)];
+    pool.template.startup_taints = vec![Taint::new("starting", TaintEffect::NoExecute)];
+    let pools = [pool];
+    let pods = with(|pod| {
+        pod.tolerations = vec![Toleration { operator: taint::TolerationOperator::Exists, ..Toleration::default() }];
+    });
+    let tolerating = |keys: &[&str]| -> Vec<Toleration> {
+        let exists = |key: &&str| Toleration {
+            key: (*key).into(),
+            operator: taint::TolerationOperator::Exists,
+            ..Toleration::default()
+        };
+        keys.iter().map(exists).collect()
+    };
+    for (keys, expected) in [(vec![], "c9.large"), (vec!["other"], "c9.large"), (vec!["team"], "c9.xlarge")] {
+        let mut template = pod("agent", 950, 128);
+        template.tolerations = tolerating(&keys);
+        let daemons = [DaemonSet { namespace: "d".into(), name: "agent".into(), template }];
+        let solution = solve_checked(&Problem { daemon_sets: &daemons, ..problem(&pods, &pools) });
+        assert_eq!(chosen(&solution), [expected], "{keys:?}");
+    }
+}
+
+#[test]
+fn node_pools_bound_numbers_from_both_sides() {
+    use Operator::{Gt, Gte, Lt, Lte};
+    for (terms, expected) in [
+        (vec![term(labels::INSTANCE_CPU, Gte, &["4"])], "c9.xlarge"),
+        (vec![term(labels::INSTANCE_CPU, Gt, &["4"])], "c9.2xlarge"),
+        (vec![term(labels::INSTANCE_CPU, Gte, &["8"]), term(labels::INSTANCE_CPU, Lte, &["8"])], "c9.2xlarge"),
+        (vec![term(labels::INSTANCE_CPU, Gt, &["4"]), term(labels::INSTANCE_CPU, Lt, &["16"])], "c9.2xlarge"),
+    ] {
+        let mut pool = node_pool("default");
+        pool.template.requirements.add_all(&Requirements::from_terms(&terms).unwrap());
+        let pods = with(|_| ());
+        let solution = solve_checked(&problem(&pods, &[pool]));
+        assert_eq!(chosen(&solution), [expected], "{terms:?}");
+    }
+    let mut pool = node_pool("default");
+    let terms = [term(labels::INSTANCE_CPU, Gt, &["8"]), term(labels::INSTANCE_CPU, Lt, &["9"])];
+    pool.template.requirements.add_all(&Requirements::from_terms(&terms).unwrap());
+    let pods = with(|_| ());
+    assert_eq!(
+        reasons(&solve_checked(&problem(&pods, &[pool]))),
+        ["NodePool default: no instance type meets its requirements"]
+    );
+}
+
+#[test]
+fn volumes_have_alternatives_and_have_to_agree() {
+    let zone = |zones: &[&str]| Requirements::from([(labels::ZONE, Requirement::one_of(zones.iter().copied()))]);
+    let mounting = |claims: &[&str]| {
+        with(|pod| {
+            pod.volume_claims =
+                claims.iter().map(|claim| VolumeClaim { claim_name: (*claim).into(), ephemeral: false }).collect();
+        })
+    };
+    let pools = [node_pool("default")];
+    for (claims, expected) in [
+        (vec!["b-or-c", "c-or-a"], Some("us-east-1c")),
+        (vec!["anywhere", "b-or-c", "only-b"], Some("us-east-1b")),
+        (vec!["only-b", "c-or-a"], None),
+    ] {
+        let pods = mounting(&claims);
+        let volumes = BTreeMap::from([
+            ("default/anywhere".to_owned(), vec![]),
+            ("default/b-or-c".to_owned(), vec![zone(&["us-east-1b"]), zone(&["us-east-1c"])]),
+            ("default/c-or-a".to_owned(), vec![zone(&["us-east-1c", "us-east-1a"])]),
+            ("default/only-b".to_owned(), vec![zone(&["us-east-1b"])]),
+        ]);
+        let mut problem = problem(&pods, &pools);
+        problem.facts.volumes = &volumes;
+        let solution = solve_checked(&problem);
+        assert_eq!(solution.launches.first().map(|launch| launch.offering.zone.as_str()), expected, "{claims:?}");
+        if expected.is_none() {
+            assert_eq!(reasons(&solution), ["persistent volume claims only-b, c-or-a cannot be used on one node"]);
+        }
+    }
+}
+
+#[test]
+fn pods_that_rule_out_every_node_pool_are_reported() {
+    let pods = affinity(vec![vec![term(labels::NODE_POOL, Operator::DoesNotExist, &[])]]);
+    let pools = [node_pool("a"), node_pool("b")];
+    assert_eq!(reasons(&solve_checked(&problem(&pods, &pools))).len(), 2);
+}
+
+#[test]
+fn each_node_pool_reports_its_failures() {
+    let mut tainted = node_pool("tainted");
+    tainted.template.taints = vec![Taint::new("team", TaintEffect::NoSchedule)];
+    let mut small = node_pool("small");
+    small.template.requirements.add(labels::INSTANCE_CPU, Requirement::one_of(["2"]));
+    let mut broken = node_pool("broken");
+    broken.ready = Err("EC2NodeClass default is missing".into());
+    let pools = [tainted, small, broken];
+    let pods = [pod("web", 3000, 1024)];
+    assert_eq!(
+        reasons(&solve_checked(&problem(&pods, &pools))),
+        [
+            "NodePool tainted: does not tolerate taint team:NoSchedule",
+            "NodePool small: no instance type has enough cpu: pod needs 3, the largest leaves 1920m",
+            "NodePool broken: not ready: EC2NodeClass default is missing",
+        ]
+    );
+}

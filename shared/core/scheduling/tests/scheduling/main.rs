@@ -1,0 +1,13 @@
+//! The scheduler through its public interface.
+#![allow(clippy::unwrap_used)]
+
+mod constraints;
+mod differences;
+mod existing_nodes;
+mod explained;
+mod limits;
+mod price;
+mod properties;
+mod reservations;
+mod support;
+mod topology;

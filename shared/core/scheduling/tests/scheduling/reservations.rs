@@ -1,0 +1,93 @@
+//! Capacity reservations: used first, and counted down within a plan.
+
+use crate::support::*;
+use nodeless_model::*;
+use nodeless_scheduling::{Launch, Problem, Solution};
+
+/// The catalog with a reservation of a number of instances of a type in the second zone.
+fn reserved_catalog(instance_type: &str, remaining: u32) -> InstanceTypes {
+    let mut types = catalog().to_vec();
+    for kind in types.iter_mut().filter(|kind| kind.name == instance_type) {
+        let on_demand = kind.offerings.iter().find(|one| one.capacity_type == CapacityType::OnDemand).unwrap();
+        let offering = Offering {
+            zone: ZONES[1].into(),
+            capacity_type: CapacityType::Reserved,
+            price: on_demand.price / 10_000_000.0,
+            available: true,
+            lacks_price: false,
+            reservation: Some(Reservation { id: "cr-1".into(), remaining }),
+            requirements: Requirements::from([(labels::CAPACITY_RESERVATION_ID, Requirement::one_of(["cr-1"]))]),
+        };
+        kind.offerings.push(offering);
+        kind.requirements.remove(labels::CAPACITY_TYPE);
+        kind.requirements.add(labels::CAPACITY_TYPE, Requirement::one_of(["on-demand", "reserved", "spot"]));
+    }
+    types.into()
+}
+
+fn pool(name: &str) -> NodePool {
+    let mut pool = node_pool(name);
+    pool.template.requirements =
+        Requirements::from([(labels::CAPACITY_TYPE, Requirement::one_of(["on-demand", "reserved"]))]);
+    pool
+}
+
+fn planned<'a>(pods: &'a [Pod], pools: &'a [NodePool], remaining: u32) -> Problem<'a> {
+    let mut problem = problem(pods, pools);
+    for offer in &mut problem.node_pools {
+        offer.instance_types = reserved_catalog("m9.xlarge", remaining);
+    }
+    problem
+}
+
+fn reserved(solution: &Solution) -> Vec<&Launch> {
+    let is = |launch: &&Launch| launch.offering.capacity_type == CapacityType::Reserved;
+    solution.launches.iter().filter(is).collect()
+}
+
+#[test]
+fn no_more_nodes_go_into_a_reservation_than_it_has_left() {
+    for (remaining, pods, expected) in [(0, 9, 0), (2, 9, 2), (2, 3, 1), (5, 9, 3)] {
+        let pods = pods_of(pods);
+        let pools = [pool("default")];
+        let solution = solve_checked(&planned(&pods, &pools, remaining));
+        assert!(solution.unschedulable.is_empty());
+        assert_eq!(reserved(&solution).len(), expected, "{remaining} left: {solution:#?}");
+        for launch in reserved(&solution) {
+            let single = |key| launch.requirements.get(key).unwrap().single();
+            assert_eq!(single(labels::CAPACITY_TYPE), Some("reserved"));
+            assert_eq!(single(labels::CAPACITY_RESERVATION_ID), Some("cr-1"));
+            assert_eq!(single(labels::ZONE), Some(ZONES[1]));
+            assert_eq!(launch.instance_types.len(), 1);
+        }
+        for launch in solution.launches.iter().filter(|one| one.offering.capacity_type != CapacityType::Reserved) {
+            assert!(!launch.requirements.get(labels::CAPACITY_TYPE).unwrap().has("reserved"));
+        }
+    }
+}
+
+/// Three of them fill an xlarge.
+fn pods_of(count: usize) -> Vec<Pod> {
+    pods(count, 1200, 4096)
+}
+
+#[test]
+fn pools_share_what_is_left_of_a_reservation() {
+    let (mut first, second) = (pool("first"), pool("second"));
+    first.weight = 10;
+    first.limits = ResourceList::new().with("nodes", Quantity::from_units(1));
+    let pools = [first, second];
+    let pods = pods_of(12);
+    let solution = solve_checked(&planned(&pods, &pools, 2));
+    assert!(solution.unschedulable.is_empty());
+    assert_eq!(reserved(&solution).len(), 2, "{solution:#?}");
+}
+
+#[test]
+fn a_pod_that_must_not_use_a_reservation_does_not_join_a_node_in_one() {
+    let mut pods = pods_of(2);
+    pods[1].node_selector.insert(labels::CAPACITY_TYPE.into(), "on-demand".into());
+    let pools = [pool("default")];
+    let solution = solve_checked(&planned(&pods, &pools, 5));
+    assert_eq!(reserved(&solution).iter().map(|launch| launch.pods.clone()).collect::<Vec<_>>(), [vec![0]]);
+}

@@ -1,0 +1,6 @@
+//! Exports of clusters, read and written.
+#![allow(clippy::unwrap_used)]
+
+mod parsers;
+mod properties;
+mod reading;

@@ -1,0 +1,5 @@
+//! The functions as processes, through the Lambda Runtime API.
+#![allow(clippy::unwrap_used)]
+
+mod one_cluster;
+mod two_clusters;

@@ -1,0 +1,539 @@
+//! The functions through the Lambda Runtime API, with the claims table and the queues on moto and the cluster and EC2
+//! simulated over HTTP: from pending pods to nodes and back, and what bad input does.
+
+use axum::http::StatusCode;
+use jiff::SignedDuration;
+use nodeless_fake_aws::Cluster;
+use nodeless_fake_aws::requests::Describe;
+use nodeless_fake_kubernetes::{PatchOptions, PatchType, Resource, resource};
+use nodeless_tests::lambda::{Function, binary, sample};
+use nodeless_tests::proxy::Outage;
+use nodeless_tests::stage::{Service, Stage, node_class};
+use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+fn has_condition(object: &Value, kind: &str, status: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions.is_some_and(|list| list.iter().any(|c| c["type"] == kind && c["status"] == status))
+}
+
+fn all_failed(answer: &Value) -> Vec<&str> {
+    let failures = answer["batchItemFailures"].as_array();
+    failures.map(|list| list.iter().filter_map(|f| f["itemIdentifier"].as_str()).collect()).unwrap_or_default()
+}
+
+async fn unschedulable_pods(stage: &Stage, count: usize) {
+    stage
+        .until("the kube-scheduler has given up on the pods", |stage| {
+            let pods = stage.list(&resource::PODS);
+            pods.iter().filter(|pod| has_condition(pod, "PodScheduled", "False")).count() == count
+        })
+        .await;
+}
+
+fn running(pods: &[Arc<Value>]) -> usize {
+    pods.iter().filter(|pod| pod["status"]["phase"] == "Running").count()
+}
+
+/// The functions that work together.
+struct Functions {
+    planner: Function,
+    lifecycle: Function,
+}
+
+impl Functions {
+    /// Lets lifecycle work through its queue, once.
+    async fn claims(&mut self, stage: &Stage) {
+        let messages = stage.claims_messages().await;
+        if messages["Records"].as_array().is_some_and(|records| !records.is_empty()) {
+            let answer = self.lifecycle.invoke(&messages).await.unwrap();
+            assert!(all_failed(&answer).is_empty(), "{answer}");
+        }
+    }
+
+    async fn plan(&mut self) {
+        let answer = self.planner.invoke_sample("planner.heartbeat.json").await.unwrap();
+        assert!(all_failed(&answer).is_empty(), "{answer}");
+    }
+
+    async fn sweep(&mut self) {
+        let answer = self.lifecycle.invoke_sample("lifecycle.sweep.json").await.unwrap();
+        assert!(all_failed(&answer).is_empty(), "{answer}");
+    }
+}
+
+/// The functions in a cluster in which a number of pods wait for nodes, and whose EC2NodeClass is ready.
+async fn waiting_pods(stage: &Stage, count: u32) -> Functions {
+    stage.create_inflate(count);
+    unschedulable_pods(stage, usize::try_from(count).unwrap()).await;
+
+    let mut catalog = stage.function(&binary("catalog")).await;
+    catalog.invoke_sample("catalog.schedule.json").await.unwrap();
+    let mut functions = Functions {
+        planner: stage.function(&binary("planner")).await,
+        lifecycle: stage.function(&binary("lifecycle")).await,
+    };
+    // The function that launches asks EC2 whether it would, before the class is ready.
+    assert!(has_condition(&stage.list(&NODE_CLASSES)[0], "ValidationSucceeded", "Unknown"));
+    functions.claims(stage).await;
+    assert!(has_condition(&stage.list(&NODE_CLASSES)[0], "Ready", "True"), "{:?}", stage.list(&NODE_CLASSES));
+    functions
+}
+
+/// The functions in a cluster in which a number of pods run on nodes of nodeless.
+async fn running_pods(stage: &Stage, count: u32) -> Functions {
+    let mut functions = waiting_pods(stage, count).await;
+    let count = usize::try_from(count).unwrap();
+    functions.plan().await;
+    // A doubled wake-up launches nothing twice.
+    functions.plan().await;
+    while running(&stage.list(&resource::PODS)) < count {
+        functions.claims(stage).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    functions
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn from_pending_pods_to_nodes_and_back() {
+    let Some(stage) = Stage::start().await else { return };
+    let mut functions = running_pods(&stage, 5).await;
+    let nodes = stage.list(&resource::NODES);
+    let claims = stage.list(&NODE_CLAIMS);
+    assert_eq!(nodes.len(), claims.len(), "{claims:?}");
+    assert!(nodes.len() <= 2, "five small pods do not need {} nodes", nodes.len());
+
+    // Interruption messages about instances that are not ours are done with; a malformed one alone comes back.
+    let mut interruption = stage.function(&binary("interruption")).await;
+    for file in ["spot-warning", "rebalance", "state-change", "scheduled-change", "capacity-reservation"] {
+        let answer = interruption.invoke_sample(&format!("interruption.{file}.json")).await.unwrap();
+        assert!(all_failed(&answer).is_empty(), "{file}: {answer}");
+    }
+    interruption.expect_problem("message-unreadable");
+    let poisoned = interruption.invoke_sample("interruption.poisoned.json").await.unwrap();
+    let first = sample("interruption.poisoned.json")["Records"][0]["messageId"].clone();
+    assert_eq!(all_failed(&poisoned), [first.as_str().unwrap()]);
+
+    let patch = json!({ "spec": { "replicas": 0 } });
+    let options = PatchOptions::default();
+    stage.api().patch(&resource::DEPLOYMENTS, "default", "inflate", None, PatchType::Merge, &patch, &options).unwrap();
+    while !(stage.list(&resource::NODES).is_empty() && stage.list(&NODE_CLAIMS).is_empty()) {
+        functions.plan().await;
+        functions.sweep().await;
+        functions.claims(&stage).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// EC2 launches a group, its answer is lost, and the repeated call differs: meanwhile another subnet has the most free addresses.
+/// EC2 then describes the instances late, one after another, and their tags later still.
+#[tokio::test(flavor = "multi_thread")]
+async fn instances_of_a_launch_whose_answer_is_lost_are_found_by_their_tag() {
+    let Some(stage) = Stage::start().await else { return };
+    let ec2 = stage.world.lock().unwrap().ec2().clone();
+    ec2.change_account(|account| {
+        let seconds: Vec<_> = account.subnets.iter().map(|subnet| (subnet.clone(), subnet.id.clone())).collect();
+        for (mut second, first) in seconds {
+            second.id = first.replace("subnet-0a", "subnet-0b");
+            second.cidr = second.cidr.replace("10.0.", "10.1.");
+            account.tags.insert(second.id.clone(), account.tags[&first].clone());
+            account.subnets.push(second);
+        }
+        account.timing.visibility_delay = SignedDuration::from_secs(6);
+        account.timing.visibility_spread = SignedDuration::from_secs(4);
+        account.timing.tags_delay = SignedDuration::from_secs(3);
+    });
+    let mut functions = waiting_pods(&stage, 6).await;
+    functions.lifecycle.expect_any_problem();
+    let sizes = json!({ "spec": { "template": { "spec": { "requirements": [
+        { "key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"] },
+        { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"] },
+        { "key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"] },
+        { "key": "karpenter.k8s.aws/instance-cpu", "operator": "In", "values": ["4"] },
+    ] } } } });
+    let options = PatchOptions::default();
+    stage.api().patch(&NODE_POOLS, "", "default", None, PatchType::Merge, &sizes, &options).unwrap();
+
+    stage.lose_answers(Service::Ec2, Some("EC2 CreateFleet"));
+    functions.plan().await;
+    stage.forget_calls();
+    while ec2.instances().is_empty() {
+        functions.claims(&stage).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    stage.lose_answers(Service::Ec2, None);
+    let mut launched: Vec<String> = ec2.instances().into_iter().map(|instance| instance.id).collect();
+    launched.sort_unstable();
+    assert!(launched.len() >= 2, "{launched:?}");
+
+    while running(&stage.list(&resource::PODS)) < 6 {
+        functions.claims(&stage).await;
+        functions.sweep().await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let refused: Vec<_> =
+        ec2.calls().into_iter().filter(|call| call.api == "CreateFleet" && call.error.is_some()).collect();
+    let refused: Vec<_> = refused.into_iter().filter_map(|call| call.error).collect();
+    assert!(refused.contains(&"IdempotentParameterMismatch".to_owned()), "the answer was not repeated: {refused:?}");
+    let instances = ec2.instances();
+    assert!(instances.iter().all(|instance| instance.state.is_alive()), "a healthy instance was terminated");
+    assert_eq!(instances.len(), launched.len(), "nothing was launched twice");
+    let claims = stage.list(&NODE_CLAIMS);
+    let mut owned: Vec<&str> =
+        claims.iter().filter_map(|claim| claim["status"]["providerID"].as_str()?.rsplit('/').next()).collect();
+    owned.sort_unstable();
+    assert_eq!(owned, launched, "each instance has one claim");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_leaves_whose_instance_ec2_plans_to_retire() {
+    let Some(stage) = Stage::start().await else { return };
+    let mut functions = running_pods(&stage, 1).await;
+    let ec2 = stage.world.lock().unwrap().ec2().clone();
+    let id = ec2.instances().pop().unwrap().id;
+    assert!(ec2.plan_event(&id, "instance-retirement", ec2.now() + SignedDuration::from_hours(48)));
+    let alive = || ec2.instances().iter().any(|instance| instance.id == id && instance.state.is_alive());
+    while alive() {
+        functions.sweep().await;
+        functions.plan().await;
+        functions.claims(&stage).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let events = stage.list(&resource::EVENTS);
+    let reported = |event: &Arc<Value>| {
+        event["reason"] == "InstanceUnhealthy" && event.to_string().contains("EC2 plans instance-retirement")
+    };
+    assert!(events.iter().any(reported), "{events:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn terraform_destroys_and_no_launch_template_is_left() {
+    let Some(stage) = Stage::start().await else { return };
+    let functions = running_pods(&stage, 1).await;
+    drop(functions);
+    let ec2 = stage.world.lock().unwrap().ec2().clone();
+    let templates = || ec2.describe_launch_templates(&Describe::default()).unwrap().0.len();
+    let made = templates();
+    assert!(made > 0);
+    stage.forget_calls();
+    let mut catalog = stage.function(&binary("catalog")).await;
+    let mut event = sample("catalog.leave.json");
+    event["tf"]["action"] = json!("update");
+    catalog.invoke(&event).await.unwrap();
+    assert_eq!(templates(), made);
+    let answer = catalog.invoke_sample("catalog.leave.json").await.unwrap();
+    assert_eq!((answer["launchTemplatesDeleted"].as_array().map(Vec::len), templates()), (Some(made), 0), "{answer}");
+    assert_eq!(stage.calls().get("EKS GET /clusters/example"), None, "the cluster may be gone already");
+}
+
+/// No schedule is needed: a plan finds the class, and the catalog function gets a message.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ec2nodeclass_is_resolved_when_it_is_new_and_when_it_is_changed() {
+    let Some(stage) = Stage::start().await else { return };
+    let mut catalog = stage.function(&binary("catalog")).await;
+    catalog.invoke(&json!({ "required": true })).await.unwrap();
+    let mut functions = Functions {
+        planner: stage.function(&binary("planner")).await,
+        lifecycle: stage.function(&binary("lifecycle")).await,
+    };
+    let records = |event: &Value| event["Records"].as_array().map_or(0, Vec::len);
+    let class = || stage.list(&NODE_CLASSES).remove(0);
+
+    stage.create(&NODE_CLASSES, node_class("default"));
+    for generation in 1..=2 {
+        functions.plan().await;
+        let messages = stage.catalog_messages().await;
+        assert_eq!(records(&messages), 1, "{messages}");
+        let body: Value = serde_json::from_str(messages["Records"][0]["body"].as_str().unwrap()).unwrap();
+        assert_eq!(body["changed"][0]["generation"], generation, "{body}");
+        let answer = catalog.invoke(&messages).await.unwrap();
+        assert!(all_failed(&answer).is_empty(), "{answer}");
+        functions.claims(&stage).await;
+        let resolved = class();
+        assert!(has_condition(&resolved, "Ready", "True"), "{resolved}");
+        let ready = resolved["status"]["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Ready").unwrap();
+        assert_eq!(ready["observedGeneration"], generation, "{ready}");
+
+        functions.plan().await;
+        assert_eq!(records(&stage.catalog_messages().await), 0, "a class that is resolved needs nothing");
+        let patch = json!({ "spec": { "tags": { "team": "search" } } });
+        let options = PatchOptions::default();
+        stage.api().patch(&NODE_CLASSES, "", "default", None, PatchType::Merge, &patch, &options).unwrap();
+    }
+}
+
+/// The installer reads the mode of the cluster by the SDK.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_webhook_is_installed_where_the_control_plane_may_not_reach_it() {
+    let Some(stage) = Stage::start().await else { return };
+    let ec2 = stage.world.lock().unwrap().ec2().clone();
+    let mode = |mode: Option<&str>| {
+        let set = |cluster: &mut Cluster| cluster.egress_mode = mode.map(str::to_owned);
+        ec2.change_account(|account| account.clusters.iter_mut().for_each(set));
+    };
+    let installed = || !stage.list(&resource::VALIDATING_WEBHOOK_CONFIGURATIONS).is_empty();
+    let mut installer = stage.function(&binary("installer")).await;
+    installer.expect_any_problem();
+    let mut event = sample("installer.install.json");
+    let cases = [
+        (None, false, true),
+        (Some("CUSTOMER_ROUTED"), false, false),
+        (Some("CUSTOMER_ROUTED"), true, true),
+        (Some("CUSTOMER_ISOLATED"), false, false),
+        (Some("AWS_MANAGED"), false, true),
+    ];
+    for (egress, own_endpoint, expected) in cases {
+        mode(egress);
+        event["ownEndpoint"] = json!(own_endpoint);
+        installer.invoke(&event).await.unwrap();
+        assert_eq!(installed(), expected, "{egress:?}, endpoint of one's own: {own_endpoint}");
+    }
+}
+
+/// The test fails if a finding is not logged, or another problem is.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_in_the_way_of_nodeless_is_logged_after_an_installation() {
+    let Some(stage) = Stage::start().await else { return };
+    stage.create_inflate(2);
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": "never", "namespace": "default" },
+        "spec": { "maxUnavailable": 0, "selector": { "matchLabels": { "app": "inflate" } } },
+    });
+    stage.create(&resource::POD_DISRUPTION_BUDGETS, budget);
+    stage.create(&resource::DEPLOYMENTS, karpenter());
+    let merge = |of: &Resource, name: &str, subresource: Option<&str>, patch: Value| {
+        let options = PatchOptions::default();
+        stage.api().patch(of, "", name, subresource, PatchType::Merge, &patch, &options).unwrap();
+    };
+    let time = "2026-01-10T12:00:00Z";
+    let condition = |kind: &str, reason: &str| {
+        json!({
+            "type": kind, "status": "False", "reason": reason, "message": "", "lastTransitionTime": time, "observedGeneration": 1,
+        })
+    };
+    let conditions = [condition("SubnetsReady", "SubnetsNotFound"), condition("AMIsReady", "AMINotFound")];
+    merge(&NODE_CLASSES, "default", Some("status"), json!({ "status": { "conditions": conditions } }));
+    let helm = json!({ "metadata": {
+        "labels": { "app.kubernetes.io/managed-by": "Helm" },
+        "annotations": { "meta.helm.sh/release-name": "karpenter-crd", "meta.helm.sh/release-namespace": "kube-system" },
+    } });
+    merge(&resource::CUSTOM_RESOURCE_DEFINITIONS, "nodepools.karpenter.sh", None, helm);
+    unschedulable_pods(&stage, 3).await;
+
+    let mut installer = stage.function(&binary("installer")).await;
+    for (check, object) in [
+        ("definitions", "CustomResourceDefinition nodepools.karpenter.sh"),
+        ("karpenter", "Deployment kube-system/karpenter"),
+        ("nodeClasses", "EC2NodeClass default"),
+        ("discovery", "EC2NodeClass default"),
+        ("disruptionBudgets", "PodDisruptionBudget default/never"),
+    ] {
+        let line = r#""cluster":"example","event":"cluster-finding","level":"WARN""#;
+        installer.expect_problem(&format!(r#""check":"{check}",{line},"object":"{object}""#));
+    }
+    installer.invoke(&sample("installer.install.json")).await.unwrap();
+}
+
+/// A Deployment that runs Karpenter.
+fn karpenter() -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "karpenter", "namespace": "kube-system" },
+        "spec": {
+            "replicas": 1, "selector": { "matchLabels": { "app": "karpenter" } },
+            "template": {
+                "metadata": { "labels": { "app": "karpenter" } },
+                "spec": { "containers": [{ "name": "controller", "image": "public.ecr.aws/karpenter/controller:1.1.0" }] },
+            },
+        },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_planner_without_a_catalog_does_nothing_and_is_done_with_its_message() {
+    let Some(stage) = Stage::start().await else { return };
+    stage.create_inflate(1);
+    unschedulable_pods(&stage, 1).await;
+    let mut planner = stage.function(&binary("planner")).await;
+    planner.expect_problem("there is no catalog yet");
+    let answer = planner.invoke_sample("planner.heartbeat.json").await.unwrap();
+    assert!(all_failed(&answer).is_empty(), "handed back, it would hold up the next: {answer}");
+    assert!(stage.list(&NODE_CLAIMS).is_empty());
+    // The next plan is asked for at once, not by the heartbeat alone.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let messages = stage.claims_messages().await;
+    let kinds: Vec<&str> = messages["Records"].as_array().unwrap().iter().filter_map(|m| m["body"].as_str()).collect();
+    assert!(kinds.iter().any(|body| body.contains("\"kind\":\"plan\"")), "{kinds:?}");
+}
+
+/// Three planners are killed one after another while they write launches for 200 pods, as Lambda does at the timeout. Each next one
+/// notices it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_planner_that_is_killed_is_noticed_by_the_next() {
+    const WRITE: &str = "DynamoDB TransactWriteItems";
+    let Some(stage) = Stage::start().await else { return };
+    let mut functions = waiting_pods(&stage, 200).await;
+    for killed in 1..=3 {
+        stage.hold(Service::Tables, Some(WRITE));
+        stage.forget_calls();
+        let mut planner = stage.function(&binary("planner")).await;
+        if killed > 1 {
+            planner.expect_problem("\"event\":\"plan-unfinished\"");
+        }
+        let launches = stage.until("launches are written", |stage| stage.calls().contains_key(WRITE));
+        planner.kill_when(&sample("planner.heartbeat.json"), launches).await;
+        let record = stage.records("plan").await.remove("plan").unwrap();
+        assert_eq!(record["before"], killed - 1, "{record}");
+    }
+    stage.hold(Service::Tables, None);
+    assert!(stage.list(&NODE_CLAIMS).is_empty());
+
+    functions.planner.expect_problem("\"event\":\"plan-unfinished\"");
+    functions.plan().await;
+    stage.until("metrics are read", |_| functions.planner.metric("PlansMade") > 0.0).await;
+    assert_eq!(functions.planner.metric("PlansUnfinished").to_string(), "1");
+    let decisions = stage.records("decision#").await;
+    let noticed: Vec<&Value> = decisions.values().filter(|decision| decision["kind"] == "plan-unfinished").collect();
+    let summaries: Vec<&str> = noticed.iter().filter_map(|decision| decision["summary"].as_str()).collect();
+    assert_eq!(summaries.len(), 3, "each that found one: {decisions:?}");
+    assert!(summaries.iter().any(|summary| summary.starts_with("the last 3 plans did not finish")), "{summaries:?}");
+    assert!(decisions.values().any(|decision| decision["kind"] == "provisioning"), "the pods get nodes: {decisions:?}");
+    assert_eq!(stage.records("plan").await.get("plan"), None, "this one has finished");
+    functions.plan().await;
+    assert_eq!(functions.planner.metric("PlansUnfinished").to_string(), "1", "and the next is complete");
+}
+
+/// A message as SQS delivers it for the given time.
+fn received(file: &str, times: u32) -> Value {
+    let mut event = sample(file);
+    for record in event["Records"].as_array_mut().into_iter().flatten() {
+        record["attributes"]["ApproximateReceiveCount"] = times.to_string().into();
+    }
+    event
+}
+
+/// Functions that have just started, and functions that worked before.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_leaves_no_dead_letters_and_plans_go_on_after_it() {
+    let Some(stage) = Stage::start().await else { return };
+    stage.create_inflate(1);
+    unschedulable_pods(&stage, 1).await;
+    let mut warm = [stage.function(&binary("planner")).await, stage.function(&binary("lifecycle")).await];
+    let mut catalog = stage.function(&binary("catalog")).await;
+    let mut interruption = stage.function(&binary("interruption")).await;
+    for function in warm.iter_mut().chain([&mut catalog, &mut interruption]) {
+        function.expect_any_problem();
+    }
+    catalog.invoke(&json!({ "required": true })).await.unwrap();
+    warm[0].invoke_sample("planner.heartbeat.json").await.unwrap();
+    warm[1].invoke_sample("lifecycle.sweep.json").await.unwrap();
+    interruption.invoke_sample("interruption.spot-warning.json").await.unwrap();
+    let claims = stage.list(&NODE_CLAIMS);
+
+    let outages = [
+        (Service::Tables, Outage::Status(StatusCode::SERVICE_UNAVAILABLE)),
+        (Service::Tables, Outage::Refuse),
+        (Service::Ec2, Outage::Status(StatusCode::SERVICE_UNAVAILABLE)),
+        (Service::Ec2, Outage::Refuse),
+        (Service::Kubernetes, Outage::Status(StatusCode::SERVICE_UNAVAILABLE)),
+        (Service::Kubernetes, Outage::Status(StatusCode::TOO_MANY_REQUESTS)),
+        (Service::Kubernetes, Outage::Status(StatusCode::FORBIDDEN)),
+        (Service::Kubernetes, Outage::Refuse),
+    ];
+    for (service, outage) in outages {
+        stage.fail(service, Some(outage));
+        let mut cold = [stage.function(&binary("planner")).await, stage.function(&binary("lifecycle")).await];
+        cold.iter_mut().for_each(Function::expect_any_problem);
+        for functions in [&mut warm, &mut cold] {
+            let answer = functions[0].invoke_sample("planner.heartbeat.json").await;
+            assert_eq!(answer.as_ref().map(all_failed), Ok(vec![]), "{service:?} {outage:?}: {answer:?}");
+            for message in ["lifecycle.sweep.json", "lifecycle.sqs.json"] {
+                let answer = functions[1].invoke_sample(message).await;
+                assert_eq!(
+                    answer.as_ref().map(all_failed),
+                    Ok(vec![]),
+                    "{service:?} {outage:?}, {message}: {answer:?}"
+                );
+            }
+        }
+        let refreshed = catalog.invoke_sample("catalog.schedule.json").await;
+        assert!(refreshed.is_ok(), "{service:?} {outage:?}: {refreshed:?}");
+        stage.fail(service, None);
+    }
+    assert_eq!(stage.list(&NODE_CLAIMS).len(), claims.len(), "nothing is decided during an outage");
+
+    stage.fail(Service::Tables, Some(Outage::Status(StatusCode::SERVICE_UNAVAILABLE)));
+    assert!(catalog.invoke(&json!({ "required": true })).await.is_err(), "Terraform waits for this one");
+    // A warning is received again as long as there is time to act on it, and then no more.
+    let early = interruption.invoke(&received("interruption.spot-warning.json", 3)).await.unwrap();
+    let late = interruption.invoke(&received("interruption.spot-warning.json", 4)).await.unwrap();
+    assert_eq!((all_failed(&early).len(), all_failed(&late).len()), (1, 0));
+    stage.fail(Service::Tables, None);
+
+    let [planner, lifecycle] = warm;
+    let mut functions = Functions { planner, lifecycle };
+    while running(&stage.list(&resource::PODS)) < 1 {
+        functions.plan().await;
+        functions.claims(&stage).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// A service that accepts calls and never answers: functions that have just started, and functions that worked before, answer before
+/// Lambda ends them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_never_answers_leaves_no_dead_letters() {
+    const NOT_IN_TIME: &str = "did not end before the function's timeout";
+    let Some(stage) = Stage::start().await else { return };
+    stage.create(&NODE_CLASSES, node_class("default"));
+    let mut warm = HashMap::new();
+    for name in ["planner", "lifecycle", "interruption", "catalog"] {
+        warm.insert(name, stage.function(&binary(name)).await);
+    }
+    warm.get_mut("catalog").unwrap().invoke_sample("catalog.schedule.json").await.unwrap();
+    warm.get_mut("planner").unwrap().invoke_sample("planner.heartbeat.json").await.unwrap();
+    warm.get_mut("lifecycle").unwrap().invoke_sample("lifecycle.sweep.json").await.unwrap();
+    warm.get_mut("interruption").unwrap().invoke_sample("interruption.spot-warning.json").await.unwrap();
+
+    // What each calls, and how many of its messages come again: only those whose work nothing else asks for.
+    for (service, name, message, handed_back) in [
+        (Service::Tables, "planner", "planner.heartbeat.json", 0),
+        (Service::Tables, "lifecycle", "lifecycle.sqs.json", 0),
+        (Service::Tables, "interruption", "interruption.spot-warning.json", 1),
+        (Service::Tables, "catalog", "catalog.schedule.json", 0),
+        (Service::Kubernetes, "planner", "planner.heartbeat.json", 0),
+        (Service::Kubernetes, "lifecycle", "lifecycle.sweep.json", 0),
+        (Service::Kubernetes, "catalog", "catalog.schedule.json", 0),
+    ] {
+        stage.fail(service, Some(Outage::Hang));
+        let mut cold = stage.function(&binary(name)).await;
+        for function in [warm.get_mut(name).unwrap(), &mut cold] {
+            function.set_timeout(Duration::from_secs(4));
+            function.expect_problem(NOT_IN_TIME);
+            let answer = function.invoke(&received(message, 1)).await;
+            let failed = answer.as_ref().map(|answer| all_failed(answer).len());
+            assert_eq!(failed, Ok(handed_back), "{service:?} {message}: {answer:?}");
+        }
+        stage.fail(service, None);
+    }
+    stage.fail(Service::Tables, Some(Outage::Hang));
+    let answer = warm.get_mut("catalog").unwrap().invoke(&json!({ "required": true })).await;
+    assert!(answer.unwrap_err().to_string().contains(NOT_IN_TIME), "Terraform waits for this one");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_poisoned_claims_message_harms_no_other() {
+    let Some(stage) = Stage::start().await else { return };
+    let mut lifecycle = stage.function(&binary("lifecycle")).await;
+    lifecycle.expect_problem("is not a message of the claims queue");
+    let record =
+        |id: &str, body: &str| json!({ "messageId": id, "body": body, "attributes": {}, "messageAttributes": {} });
+    let event = json!({ "Records": [
+        record("bad", "{\"kind\":"),
+        record("unknown", "{\"kind\":\"claim\",\"name\":\"no-such-claim\"}"),
+    ] });
+    let answer = lifecycle.invoke(&event).await.unwrap();
+    assert_eq!(all_failed(&answer), ["bad"]);
+}

@@ -1,0 +1,8 @@
+//! Rules of the project: what crates link, cycles of modules, architecture, and tests that documents name.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod architecture;
+mod links;
+mod modules;
+mod scheduling_constraints;
+mod test_binaries;
