@@ -51,8 +51,8 @@ def cargo(arguments: list[str]) -> None:
             refuse("the module deploys zips for arm64 of release builds")
         build_zips()
         return
-    if arguments == ["demo"]:
-        os.execv(given("nodeless"), [given("nodeless"), "demo"])
+    if arguments[:1] in (["demo"], ["local"]):
+        os.execv(given("nodeless"), [given("nodeless"), *arguments])
     before, _, after = " ".join(arguments).partition(" -- ")
     if not re.fullmatch(r"run --release -p nodeless( --features aws)?", before) or not after:
         refuse("the documents do not contain this command")
