@@ -6,8 +6,11 @@ PYTHON := $(VENV)/bin/python
 FUNCTIONS := planner lifecycle interruption catalog wake installer
 # Missing emulators fail the tests: `make test` has just installed them.
 export NODELESS_REQUIRE_TOOLS ?= 1
-# Seeds of the simulation with all faults: a few with a plain `cargo test`, these here and in CI.
-export NODELESS_SEEDS ?= 0..200
+# Seeds of each scenario of the simulation. They depend on the commit, so that not always the same ones run, and a failure of a commit can
+# be repeated.
+SEEDS ?= 12
+FIRST_SEED := $(shell printf '%d' 0x$$(git rev-parse --short=4 HEAD 2>/dev/null || echo 0))
+export NODELESS_SEEDS ?= $(FIRST_SEED)..$(shell expr $(FIRST_SEED) + $(SEEDS))
 DEPLOYED_TESTS_AT_ONCE ?= 4
 
 .PHONY: help
@@ -87,16 +90,32 @@ test-docs: venv ## Check the documentation: links, commands, generated pages, pi
 	$(PYTHON) -m pytest tests/documentation -q
 
 .PHONY: test
-test: test-rust test-terraform ## Run every test
-	NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(MAKE) test-docs test-deployed test-kubernetes
+test: test-rust test-terraform ## Run every test but those of `make nightly`
+	NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(MAKE) test-docs test-deployed
+
+# The command line and lifecycle have all features of third-party crates that the workspace uses. With them, and --lib and --test, which
+# select nothing of theirs, the tests of a crate use what `make test` has compiled.
+ONE_CRATE := cargo test --all-features -p nodeless -p lifecycle --lib
+CORE := $(notdir $(wildcard shared/core/*))
 
 .PHONY: test-fast
 test-fast: ## Run the tests of the pure crates (shared/core): no emulator
-	cargo test $(addprefix -p nodeless-,$(notdir $(wildcard shared/core/*)))
+	$(ONE_CRATE) $(addprefix -p nodeless-,$(CORE)) $(addprefix --test ,$(notdir $(wildcard $(addprefix shared/core/*/tests/,$(CORE)))))
+
+.PHONY: test-crate
+test-crate: ## Run the tests of one crate of shared/: make test-crate CRATE=scheduling
+	$(ONE_CRATE) -p nodeless-$(CRATE) $(addprefix --test ,$(notdir $(patsubst %/main.rs,%,$(wildcard shared/$(CRATE)/tests/*/main.rs shared/*/$(CRATE)/tests/*/main.rs))))
+
+# Every built-in scenario but `day`, which takes minutes and has no faults.
+SCENARIOS := $(filter-out day,$(notdir $(basename $(wildcard shared/sim/driver/src/scenarios/built-in/*.yaml))))
 
 .PHONY: simulate
-simulate: ## Run 200 seeds of the simulation with all faults
-	cargo run --release -p nodeless -- simulate --scenario faults --seeds 0..200
+simulate: ## Run 300 seeds of each scenario in a release build; SEEDS=1000 runs more, SCENARIOS=surge those of one
+	cargo build --release -p nodeless
+	$(MAKE) --keep-going SEEDS=$(if $(filter command line,$(origin SEEDS)),$(SEEDS),300) $(addprefix simulate-,$(SCENARIOS))
+
+simulate-%:
+	$${CARGO_TARGET_DIR:-target}/release/nodeless simulate --scenario $* --seeds $(FIRST_SEED)..$(shell expr $(FIRST_SEED) + $(SEEDS))
 
 .PHONY: test-rust
 test-rust: venv dynamodb ## Run the tests of all crates, against the emulators where they need one
@@ -108,8 +127,12 @@ test-terraform: venv ## Check the Terraform module: fmt, validate, test, checkov
 
 .PHONY: test-deployed
 # These tests wait for schedules and queues most of the time, so several run at once.
-test-deployed: venv ## Apply the module on ministack with the real functions and let them work
-	$(PYTHON) -m pytest tests/deployed -v --numprocesses $(DEPLOYED_TESTS_AT_ONCE) --dist worksteal
+test-deployed: venv ## Apply the module on ministack with the real functions and let them work, but for the tests of `make nightly`
+	$(PYTHON) -m pytest tests/deployed -v -m "not nightly" --numprocesses $(DEPLOYED_TESTS_AT_ONCE) --dist worksteal
+
+.PHONY: test-deployed-nightly
+test-deployed-nightly: venv
+	$(PYTHON) -m pytest tests/deployed -v -m nightly --numprocesses $(DEPLOYED_TESTS_AT_ONCE) --dist worksteal
 
 .PHONY: test-kubernetes
 test-kubernetes: venv ## Run nodeless in a real Kubernetes control plane, built from Go modules (KUBERNETES=1.33 for the oldest version)
@@ -147,23 +170,44 @@ cost: venv dynamodb ## Measure release functions in clusters of several sizes an
 bench: ## Run the benchmarks
 	cargo bench -p nodeless-workloads
 
+.PHONY: bench-compare
+bench-compare: ## Compare complete plans with the last figures
+	set -o pipefail; cargo bench -p nodeless-workloads --bench pipeline | python3 tests/bench/compare.py tests/bench/last.md
+
 .PHONY: bench-plan
 bench-plan: ## Time nodeless plan as a process, on exports of several workloads
 	cargo build --release -p nodeless
 	cargo build --release -p nodeless-workloads --example export
 	python3 tests/bench/plan.py $${CARGO_TARGET_DIR:-target}/release/nodeless $${CARGO_TARGET_DIR:-target}/release/examples/export
 
-# What CI runs. The tests that are deployed wait most of the time, so they begin as soon as the functions are built, while the tests in
-# Rust are built and run.
+# Clippy as the compiler of the crates of the workspace, so that they are compiled and linted at once, and what they use is compiled
+# once, instead of a second time for `make lint`.
+LINTED := RUSTC_WORKSPACE_WRAPPER="$$(rustup which clippy-driver)" CLIPPY_ARGS="-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__"
+
+# The tests that are deployed wait most of the time, so they begin as soon as the functions are built, while the tests in Rust are built
+# and run.
 .PHONY: ci
 ci: fmt-check venv ## Run everything that must pass before a change lands
-	cargo build --workspace --all-features --bins
-	NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(MAKE) --jobs=3 --output-sync=target test-deployed test-rust test-docs checks
+	$(LINTED) cargo build --workspace --all-features --bins
+	$(LINTED) NODELESS_BINARIES="$${CARGO_TARGET_DIR:-target}/debug" $(MAKE) --jobs=3 --output-sync=target test-deployed test-rust test-docs checks
 
 .PHONY: checks
-# In this order, because cargo builds one command at a time in a target directory: the first two leave it to the tests.
-checks: ## Run what needs no running process: Terraform, fuzz targets, lints, documentation, what ships, licences
-	$(MAKE) --jobs=1 test-terraform fuzz lint doc shipped deny-offline
+checks: test-terraform lock-files deny-offline ## Run what needs no compiler: Terraform, lock files, licences
+
+.PHONY: lock-files
+lock-files: ## Check that the lock files are up to date
+	cargo metadata --locked --format-version 1 >/dev/null
+	cd fuzz && cargo metadata --locked --format-version 1 >/dev/null
+
+# Each of them compiles with settings of its own, or takes long. Those after a failure still run.
+.PHONY: nightly
+nightly: venv dynamodb ## Run what takes longer: hundreds of seeds, fuzz targets, shipped features, all deployed tests, control planes, benches
+	$(MAKE) --keep-going simulate fuzz lint doc shipped test-deployed-nightly test-kubernetes-nightly bench-compare docs
+
+.PHONY: test-kubernetes-nightly
+test-kubernetes-nightly:
+	$(MAKE) test-kubernetes KUBERNETES=1.33
+	$(MAKE) test-kubernetes
 
 .PHONY: deny-offline
 deny-offline: ## Check licences and duplicate crates where cargo-deny is installed

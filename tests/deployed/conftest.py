@@ -50,8 +50,13 @@ LONGEST = [
 ]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "nightly: runs in `make nightly` and not in `make test`, because it takes minutes")
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Orders the tests for pytest-xdist's distribution `worksteal`: each worker gets an equal part of the list, and tests from the end
+    """Orders the tests, when those with other marks have been left out, for pytest-xdist's distribution `worksteal`: each worker gets an equal part of the list, and tests from the end
     of a part go to workers that have nothing left."""
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     long = [item for name in LONGEST for item in items if item.nodeid.endswith(name)]

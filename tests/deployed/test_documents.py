@@ -244,6 +244,7 @@ def instance_profile(state: Path) -> str:
     return profile["instances"][0]["attributes"]["name"]
 
 
+@pytest.mark.nightly
 def test_move_back_and_remove_by_hand(deployed_here: Ministack, world: World, reader: Reader, zips: Path) -> None:
     root = reader.checkout / "root"
     shutil.copytree(Path(__file__).parent / "root", root)

@@ -95,7 +95,7 @@ def proxy(world: World, ministack: Ministack, logs: Path) -> Iterator[Proxy]:
         yield running
 
 
-@pytest.fixture(params=[True, False], ids=["wake", "heartbeat-alone"])
+@pytest.fixture(params=[pytest.param(True, id="wake"), pytest.param(False, id="heartbeat-alone", marks=pytest.mark.nightly)])
 def deployment(
     request: pytest.FixtureRequest, ministack: Ministack, world: World, proxy: Proxy, zips: Path, mirror: Path, tmp_path: Path, logs: Path
 ) -> Iterator[Deployment]:

@@ -43,6 +43,7 @@ def observed(hour: Hour, names: set[str]) -> str:
     return "\n".join(f"{name}: {hour.observations.get(name, 'not observed')}" for name in sorted(names))
 
 
+@pytest.mark.nightly
 def test_every_step_is_done_and_nothing_is_left(place: Emulated, logs: Path) -> None:
     check_names(place)
     hour = run(place)

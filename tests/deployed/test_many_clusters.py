@@ -120,6 +120,7 @@ def deployment(ministack: Ministack, clusters: dict[str, Cluster], zips: Path, m
     assert ministack.leftovers() == before
 
 
+@pytest.mark.nightly
 def test_a_fault_of_one_cluster_does_not_hold_up_another(deployment: Deployment) -> None:
     blue, green = deployment.blue, deployment.green
     for function in SHARED:
