@@ -8,8 +8,7 @@ seconds=${FUZZ_SECONDS:-60}
 cargo metadata --locked --format-version 1 >/dev/null
 
 if ! rustup toolchain list 2>/dev/null | grep -q '^nightly'; then
-  echo "SKIPPED, not passed: the fuzz targets need a nightly compiler (rustup toolchain install nightly)"
-  exit 0
+  exec python3 ../tests/tools/results.py nightly fuzz "the fuzz targets need a nightly compiler (rustup toolchain install nightly)"
 fi
 export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares \

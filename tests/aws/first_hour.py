@@ -28,7 +28,8 @@ from aws.hour import Hour  # noqa: E402
 from aws.place import Failed, Place  # noqa: E402
 from aws.remains import remains  # noqa: E402
 from tools import artifacts  # noqa: E402
-from tools.terraform import FUNCTIONS, ROOT, Unavailable, plugin_mirror  # noqa: E402
+from tools.results import Unavailable  # noqa: E402
+from tools.terraform import FUNCTIONS, ROOT, plugin_mirror  # noqa: E402
 
 # Signals that end a program; before it ends, what was made is destroyed.
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

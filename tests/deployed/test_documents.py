@@ -18,6 +18,7 @@ from tools import artifacts
 from tools.documents import Block, Reader, blocks
 from tools.ministack import Ministack
 from tools.processes import Process, wait_for
+from tools.results import needs
 from tools.terraform import ROOT, placeholder_artifacts, terraform
 from tools.world import World
 
@@ -88,8 +89,7 @@ def zips(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noq
 
 @pytest.fixture(scope="session")
 def binary(mirror: Path) -> Path:  # noqa: ARG001 skip before building
-    if shutil.which("kubectl") is None:
-        pytest.skip("SKIPPED, not passed: there is no `kubectl` on PATH")
+    needs("kubectl")
     return artifacts.command()
 
 

@@ -20,6 +20,7 @@ from tools.iam import Policy
 from tools.ministack import Ministack
 from tools.processes import wait_for
 from tools.recording import EmulatedAccount, Proxy, Recording, policies, signed_by_name
+from tools.results import needs
 from tools.security import documented_as_unused
 from tools.terraform import ROOT, copy_module, environment, terraform
 from tools.world import World
@@ -78,8 +79,7 @@ def zips(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noq
 @pytest.fixture(scope="session")
 def binary(mirror: Path) -> Path:  # noqa: ARG001 skip before building
     """The `nodeless` command."""
-    if shutil.which("kubectl") is None:
-        pytest.skip("SKIPPED, not passed: there is no `kubectl` on PATH")
+    needs("kubectl")
     return artifacts.command()
 
 

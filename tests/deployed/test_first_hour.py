@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from aws.hour import Hour
 from aws.remains import remains
 from terraform import assumptions
 from tools import artifacts
+from tools.results import needs
 from tools.terraform import ROOT
 
 CLUSTER = "first-hour"
@@ -31,8 +31,7 @@ ENFORCED = {
 
 @pytest.fixture
 def place(mirror: Path, tmp_path: Path, logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:  # noqa: ARG001 whose directory the emulators log to
-    if shutil.which("kubectl") is None:
-        pytest.skip("SKIPPED, not passed: there is no `kubectl` on PATH")
+    needs("kubectl")
     zips = artifacts.function_zips(tmp_path_factory.mktemp("zips"))
     with Emulated(tmp_path, CLUSTER, "us-east-1", artifacts.command(), zips, mirror) as running:
         yield running

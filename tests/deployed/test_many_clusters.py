@@ -22,6 +22,7 @@ from tools.ministack import Ministack
 from tools.processes import wait_for
 from tools.recording import EmulatedAccount, Proxy, policies, signed_by_name
 from tools.relay import Relay
+from tools.results import needs
 from tools.terraform import copy_module, environment, terraform
 from tools.world import World
 
@@ -81,8 +82,7 @@ def zips(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noq
 
 @pytest.fixture
 def clusters(mirror: Path, ministack: Ministack, tmp_path: Path, logs: Path) -> Iterator[dict[str, Cluster]]:  # noqa: ARG001
-    if shutil.which("kubectl") is None:
-        pytest.skip("SKIPPED, not passed: there is no `kubectl` on PATH")
+    needs("kubectl")
     binary = artifacts.command()
     with ExitStack() as stack:
         found = {}

@@ -3,8 +3,6 @@ fields."""
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import plans
 import pytest
 import yaml
 from tools import artifacts
+from tools.results import needs
 
 GROUPS = ("karpenter.sh/", "karpenter.k8s.aws/", "autoscaling.x-k8s.io/")
 # Of earlier APIs, which `nodeless convert` reads.
@@ -33,9 +32,7 @@ def documented() -> list[Path]:
 
 @pytest.fixture(scope="module")
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    if shutil.which("kubectl") is None:
-        assert not os.environ.get("CI"), "there is no `kubectl` on PATH"
-        pytest.skip("SKIPPED, not passed: there is no `kubectl` on PATH")
+    needs("kubectl")
     with plans.world(artifacts.command(), tmp_path_factory.mktemp("world"), "--no-controllers") as kubeconfig:
         yield kubeconfig
 

@@ -4,9 +4,7 @@ of the pages."""
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 from collections import Counter
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -17,13 +15,12 @@ import plans
 import pytest
 import yaml
 from tools import artifacts
+from tools.results import needs
 
 
 @pytest.fixture(scope="session")
 def nodeless() -> Path:
-    if shutil.which("kubectl") is None:
-        assert not os.environ.get("CI"), "there is no `kubectl` on PATH"
-        pytest.skip("SKIPPED, not passed: there is no `kubectl` on PATH")
+    needs("kubectl")
     return artifacts.command()
 
 

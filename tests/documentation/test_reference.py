@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import plans
 import pytest
 import reference
 from tools import artifacts
+from tools.results import needs
 
 
 def test_every_generated_page_is_as_the_code_is() -> None:
@@ -83,9 +82,7 @@ spec:
 
 
 def test_doctor_exits_with_3_for_an_error(nodeless: Path, tmp_path: Path) -> None:
-    if shutil.which("kubectl") is None:
-        assert not os.environ.get("CI"), "there is no `kubectl` on PATH"
-        pytest.skip("SKIPPED, not passed: there is no `kubectl` on PATH")
+    needs("kubectl")
     with plans.world(nodeless, tmp_path, "--speed", "20") as kubeconfig:
         assert ended(nodeless, "doctor", "--kubeconfig", str(kubeconfig)) == 0
         plans.kubectl(kubeconfig, "apply", "-f", "-", stdin=UNTAGGED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -10,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from order import arrange  # noqa: E402
 from tools import artifacts  # noqa: E402
-from tools.control_plane.binaries import Binaries, Unavailable, binaries  # noqa: E402
+from tools.control_plane.binaries import Binaries, binaries  # noqa: E402
 from tools.control_plane.deployment import CLUSTER, SECRET, Deployment, Inputs  # noqa: E402
 from tools.control_plane.server import ControlPlane  # noqa: E402
 from tools.control_plane.tokens import Authenticator  # noqa: E402
-from tools.terraform import Unavailable as NoTerraform  # noqa: E402
+from tools.results import needs  # noqa: E402
 from tools.terraform import plugin_mirror  # noqa: E402
 
 
@@ -34,12 +33,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def programs() -> Binaries:
     """The programs of the control plane. If they cannot be built, no test can run, and every test reports that."""
-    if shutil.which("kubectl") is None:
-        pytest.skip("SKIPPED, not passed: there is no `kubectl` on PATH")
-    try:
-        return binaries()
-    except Unavailable as reason:
-        pytest.skip(f"SKIPPED, not passed: {reason}")
+    needs("kubectl")
+    return binaries()
 
 
 @pytest.fixture(scope="session")
@@ -63,10 +58,7 @@ def nodeless() -> Path:
 
 @pytest.fixture(scope="session")
 def inputs(programs: Binaries, nodeless: Path, tmp_path_factory: pytest.TempPathFactory) -> Inputs:
-    try:
-        mirror = plugin_mirror()
-    except NoTerraform as reason:
-        pytest.skip(f"SKIPPED, not passed: {reason}")
+    mirror = plugin_mirror()
     return Inputs(programs, nodeless, artifacts.function_zips(tmp_path_factory.mktemp("zips")), mirror)
 
 

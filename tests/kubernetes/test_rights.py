@@ -51,5 +51,5 @@ def test_every_right_is_used_or_explained(
         if unused - documented[name]:
             unexplained[name] = sorted(unused - documented[name])
     if not request.config.stash[WHOLE_RUN]:
-        pytest.skip("SKIPPED, not passed: only a run of all scenarios shows which rights are unused")
+        pytest.skip("only a run of all scenarios shows which rights are unused")
     assert not unexplained, f"roles grant what no scenario used and docs/security.md does not list: {unexplained}"

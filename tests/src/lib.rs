@@ -1,20 +1,23 @@
 //! What tests over real wires share: emulators and tools as child processes, found, started and cleaned up.
 //!
-//! `make test` installs the emulators into `.venv` at the top of the checkout. Where one is missing, a test reports it loudly
-//! and passes; with `NODELESS_REQUIRE_TOOLS=1`, as CI sets it, the missing tool fails the test.
+//! `make test` installs the emulators into `.venv` at the top of the checkout. Where one of them or another program is missing, a test
+//! reports it on standard error and passes; it fails if `NODELESS_REQUIRE_TOOLS` contains the program, as in CI.
 #![allow(clippy::expect_used, clippy::panic, reason = "this crate is only ever part of tests")]
 
 pub mod lambda;
+mod programs;
 pub mod proxy;
 #[cfg(feature = "stage")]
 pub mod stage;
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
+
+pub use programs::{has, runs, skipped};
 
 /// The class that starts DynamoDB Local.
 const DYNAMODB_MAIN: &str = "com.amazonaws.services.dynamodbv2.local.main.ServerRunner";
@@ -23,25 +26,6 @@ const DYNAMODB_MAIN: &str = "com.amazonaws.services.dynamodbv2.local.main.Server
 #[must_use]
 pub fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this crate lies in the workspace")
-}
-
-/// A tool from `.venv/bin`, else from `PATH`.
-///
-/// # Panics
-/// When it is missing and `NODELESS_REQUIRE_TOOLS` is set.
-#[must_use]
-pub fn tool(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::iter::once(workspace().join(".venv/bin"))
-        .chain(std::env::split_paths(&path))
-        .map(|folder| folder.join(name))
-        .find(|candidate| candidate.is_file());
-    if found.is_none() {
-        let message = format!("{name} is neither in .venv/bin nor in PATH; `make venv` installs it");
-        assert!(std::env::var_os("NODELESS_REQUIRE_TOOLS").is_none(), "{message}");
-        eprintln!("SKIPPED: {message}");
-    }
-    found
 }
 
 /// A port on which nothing listens at this moment.
@@ -126,11 +110,19 @@ pub struct Server {
 /// (`tests/tools/serve_moto.py`). `None` when it is not installed.
 ///
 /// # Panics
-/// When it does not answer within a minute.
+/// When it does not answer within a minute, and as [`skipped`].
 #[must_use]
 pub fn moto() -> Option<Server> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::iter::once(workspace().join(".venv/bin"))
+        .chain(std::env::split_paths(&path))
+        .map(|folder| folder.join("moto_server"))
+        .find(|candidate| candidate.is_file());
+    let Some(server) = found else {
+        skipped("moto_server", "moto_server is neither in .venv/bin nor in PATH; `make venv` installs it");
+        return None;
+    };
     // The interpreter of the environment in which moto is installed; pipx and the like put links into PATH.
-    let server = tool("moto_server")?;
     let python = server.canonicalize().unwrap_or(server).with_file_name("python");
     let port = free_port();
     let mut command = Command::new(python);
@@ -140,25 +132,30 @@ pub fn moto() -> Option<Server> {
 
 /// DynamoDB as AWS itself emulates it: DynamoDB Local, which `make dynamodb` puts into `.venv/dynamodb`. One server serves all tests
 /// that run at the same time, since it keeps the tables of each access key apart. Where it or Java is missing, a moto of the
-/// test's own takes its place, and a message reports that. `None` where there is neither.
+/// test's own takes its place, and the test is reported as skipped with DynamoDB Local. `None` where there is neither.
 ///
 /// # Panics
-/// When it does not answer within a minute.
+/// When it does not answer within a minute, and as [`skipped`].
 #[must_use]
 pub fn dynamodb() -> Option<Arc<Server>> {
-    dynamodb_local().or_else(|| moto().map(Arc::new))
+    dynamodb_local_or("moto takes its place").or_else(|| moto().map(Arc::new))
 }
 
 /// DynamoDB Local, for tests of what moto does not emulate: limits and consumed capacity. `None` where it is not installed.
 ///
 /// # Panics
-/// When it does not answer within a minute.
+/// When it does not answer within a minute, and as [`skipped`].
 #[must_use]
 pub fn dynamodb_local() -> Option<Arc<Server>> {
+    dynamodb_local_or("nothing takes its place")
+}
+
+fn dynamodb_local_or(instead: &str) -> Option<Arc<Server>> {
     static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
     let jars = workspace().join(".venv/dynamodb");
-    if !jars.join("installed").is_file() {
-        eprintln!("SKIPPED with DynamoDB Local: `make dynamodb` installs it where Java and Maven are");
+    if !jars.join("installed").is_file() || !runs("java", &["-version"]) {
+        let reason = "DynamoDB Local is not installed, which `make dynamodb` does with Java and Maven";
+        skipped("dynamodb-local", &format!("{reason}; {instead}"));
         return None;
     }
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);

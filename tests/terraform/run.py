@@ -20,7 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import assumptions  # noqa: E402
 import contracts  # noqa: E402
-from tools.terraform import ROOT, Unavailable, copy_module, placeholder_artifacts, plugin_mirror, terraform  # noqa: E402
+from tools.results import Unavailable, needs, skip  # noqa: E402
+from tools.terraform import ROOT, copy_module, placeholder_artifacts, plugin_mirror, terraform  # noqa: E402
 
 
 def step(title: str) -> None:
@@ -103,14 +104,15 @@ def main() -> None:
     contracts.check_all()
     step("assumptions about AWS")
     assumptions.check_all()
-    if shutil.which("terraform") is None:
-        print("SKIPPED: fmt, validate and terraform test, because there is no `terraform` on PATH", file=sys.stderr)
-    else:
+    try:
+        needs("terraform")
         check_format()
-        try:
-            check_with_provider(plugin_mirror())
-        except Unavailable as reason:
-            print(f"SKIPPED: validate and terraform test: {reason}", file=sys.stderr)
+    except Unavailable as missing:
+        skip("terraform fmt", missing)
+    try:
+        check_with_provider(plugin_mirror())
+    except Unavailable as missing:
+        skip("terraform validate and terraform test", missing)
     check_policies()
     step("done")
 

@@ -9,6 +9,7 @@ import subprocess
 import zipfile
 from pathlib import Path
 
+from .results import Unavailable
 from .terraform import FUNCTIONS, ROOT
 
 
@@ -56,7 +57,8 @@ def function_zips(destination: Path) -> Path:
     if given:
         return Path(given).resolve()
     if platform.machine() != "x86_64":
-        raise RuntimeError("functions are built for this machine and ministack is started for x86_64; set NODELESS_ARTIFACTS elsewhere")
+        reason = "functions are built for this machine and ministack is started for x86_64; set NODELESS_ARTIFACTS elsewhere"
+        raise Unavailable("x86_64", reason)
     for name, executable in build(*FUNCTIONS).items():
         (destination / name).mkdir(parents=True, exist_ok=True)
         # Without symbols, as in a release: they are two thirds of the size.

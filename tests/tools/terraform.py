@@ -8,6 +8,8 @@ import subprocess
 import zipfile
 from pathlib import Path
 
+from .results import Unavailable, needs
+
 ROOT = Path(__file__).resolve().parents[2]
 FUNCTIONS = ("planner", "lifecycle", "interruption", "catalog", "wake", "installer")
 PROVIDER = "registry.terraform.io/hashicorp/aws"
@@ -16,18 +18,13 @@ SEARCH_PLACES = ("/opt", "/usr/local", "/usr/local/share", "/usr/share", "/srv",
 SEARCH_PREFIX = "tf-plugins"
 
 
-class Unavailable(Exception):
-    """Terraform cannot run offline on this machine; the message contains what is missing and where it was searched."""
-
-
 def plugin_mirror() -> Path:
     """The directory of an unpacked provider mirror that contains hashicorp/aws.
 
     The value of NODELESS_TERRAFORM_PLUGINS, if set; otherwise Terraform's plugin directories are searched, then folders tf-plugins*
     in the usual places.
     """
-    if shutil.which("terraform") is None:
-        raise Unavailable("there is no `terraform` on PATH; install Terraform 1.9 or newer")
+    needs("terraform")
     named = os.environ.get("NODELESS_TERRAFORM_PLUGINS")
     if named:
         if not (Path(named) / PROVIDER).is_dir():
@@ -44,8 +41,9 @@ def plugin_mirror() -> Path:
             return candidate
     looked = ", ".join(str(c) for c in candidates[:4])
     raise Unavailable(
+        "terraform-provider",
         f"no unpacked provider mirror with {PROVIDER}; looked at {looked} and for {SEARCH_PREFIX}* below {', '.join(SEARCH_PLACES)}. "
-        "Create one with `terraform providers mirror DIR`, unpack the zip, and set NODELESS_TERRAFORM_PLUGINS=DIR"
+        "Create one with `terraform providers mirror DIR`, unpack the zip, and set NODELESS_TERRAFORM_PLUGINS=DIR",
     )
 
 

@@ -12,6 +12,7 @@ from botocore.config import Config
 
 from .ministack import REGION, Ministack
 from .processes import Process, wait_for
+from .results import needs
 
 # The AWS services of the world. ministack serves all others that the functions call.
 SERVICES = ("EC2", "EKS", "SSM", "PRICING", "IAM")
@@ -30,6 +31,7 @@ class World:
         self._process = Process("world" if cluster == "local" else f"world-{cluster}", command, logs)
 
     def __enter__(self) -> World:
+        needs("kubectl")
         self._process.__enter__()
         try:
             announced = wait_for("the world to print its addresses", self._announcement, 60)

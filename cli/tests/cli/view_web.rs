@@ -1,12 +1,12 @@
 //! `nodeless view --web`: its paths, who may use them, and the page in headless Chromium.
 
+use crate::support::browser::Browser;
 use crate::support::http::{Answer, get, request};
-use crate::support::{Folder, Kubectl, World, example_node_pool, nodeless, run, wait_for};
+use crate::support::{Kubectl, World, example_node_pool, nodeless, run, wait_for};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
-use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
 const INFLATE: &str = include_str!("../../src/demo/inflate.yaml");
@@ -146,117 +146,6 @@ fn objects_of_another_region_are_explained_with_its_catalog() {
     assert!(other.starts_with("Warning: the cluster uses eu-central-1") && other.contains(warning), "{other}");
 }
 
-/// The first of these programs that is in `PATH`.
-fn installed(names: &[&str]) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name))).find(|program| program.is_file())
-}
-
-/// chromedriver and Chromium. Where Chromium is installed, `NODELESS_REQUIRE_TOOLS` requires chromedriver too. Without Chromium, which
-/// not every machine has for its architecture, the tests are skipped.
-fn browser_programs() -> Option<(PathBuf, PathBuf)> {
-    let Some(chromium) = installed(&["chromium", "google-chrome"]) else {
-        eprintln!("SKIPPED: chromium is not in PATH; install Chromium and chromedriver to test the page in a browser");
-        return None;
-    };
-    let driver = installed(&["chromedriver"]);
-    if driver.is_none() {
-        let message = "chromedriver is not in PATH; install it to test the page in the installed Chromium";
-        assert!(std::env::var_os("NODELESS_REQUIRE_TOOLS").is_none(), "{message}");
-        eprintln!("SKIPPED: {message}");
-    }
-    Some((driver?, chromium))
-}
-
-/// The arguments of Chromium: without a display, without a sandbox, which needs rights that containers lack, and without calls of its own
-/// to other hosts.
-const BROWSER_ARGUMENTS: [&str; 9] = [
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-];
-
-/// A headless Chromium, driven over the WebDriver protocol.
-struct Browser {
-    driver: Child,
-    address: String,
-    session: String,
-    /// Its profile, which is removed when the browser has ended.
-    _profile: Folder,
-}
-
-impl Browser {
-    /// `None` if Chromium or chromedriver is not installed.
-    fn start() -> Option<Self> {
-        let (program, chromium) = browser_programs()?;
-        let profile = Folder::new();
-        let port = nodeless_tests::free_port();
-        let address = format!("127.0.0.1:{port}");
-        let mut command = std::process::Command::new(program);
-        command.arg(format!("--port={port}")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let user_data = format!("--user-data-dir={}", profile.path().display());
-        let mut browser = Self { driver: command.spawn().unwrap(), address, session: String::new(), _profile: profile };
-        wait_for("chromedriver", || std::net::TcpStream::connect(&browser.address).is_ok());
-        let arguments: Vec<&str> = BROWSER_ARGUMENTS.into_iter().chain([user_data.as_str()]).collect();
-        let options = json!({ "binary": chromium, "args": arguments });
-        let capabilities = json!({ "capabilities": { "alwaysMatch": { "goog:chromeOptions": options } } });
-        let made = request(&browser.address, &browser.address, "POST", "/session", Some(&capabilities)).json();
-        browser.session = made["value"]["sessionId"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned();
-        Some(browser)
-    }
-
-    fn command(&self, path: &str, body: &Value) -> Value {
-        let path = format!("/session/{}/{path}", self.session);
-        let answer = request(&self.address, &self.address, "POST", &path, Some(body));
-        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
-        answer.json()["value"].clone()
-    }
-
-    /// Runs a script in the page, and returns what it returns.
-    fn script(&self, script: &str) -> Value {
-        self.command("execute/sync", &json!({ "script": script, "args": [] }))
-    }
-
-    fn text(&self, script: &str) -> String {
-        self.script(script).as_str().unwrap_or_default().to_owned()
-    }
-
-    /// Presses keys, one after the other.
-    fn keys(&self, keys: &[&str]) {
-        let presses = keys
-            .iter()
-            .flat_map(|key| [json!({ "type": "keyDown", "value": key }), json!({ "type": "keyUp", "value": key })]);
-        let source = json!({ "type": "key", "id": "keyboard", "actions": presses.collect::<Vec<_>>() });
-        self.command("actions", &json!({ "actions": [source] }));
-    }
-
-    /// Calls a method of the DevTools protocol.
-    fn devtools(&self, method: &str, parameters: &Value) {
-        self.command("goog/cdp/execute", &json!({ "cmd": method, "params": parameters }));
-    }
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        // Ends Chromium too, which a killed chromedriver would leave behind. It may not panic, because the test may have.
-        if let Ok(mut stream) = std::net::TcpStream::connect(&self.address) {
-            let request = format!("DELETE /session/{} HTTP/1.1\r\nHost: {}\r\n\r\n", self.session, self.address);
-            let _ = std::io::Write::write_all(&mut stream, request.as_bytes());
-            let _ = stream.set_read_timeout(Some(std::time::Duration::from_secs(10)));
-            let _ = std::io::Read::read(&mut stream, &mut [0; 256]);
-        }
-        let _ = self.driver.kill();
-        let _ = self.driver.wait();
-    }
-}
-
 /// What the page shows of use, an expiry and a NodeClaim on the way: the texts of the box, and of the details of the node and the
 /// NodeClaim. A local cluster has none of them, so the picture that the page got is changed, within one script, before the next one comes.
 const DETAILS: &str = "
@@ -280,11 +169,6 @@ const DETAILS: &str = "
     return [box, ...details]";
 const NODES: &str = "return [...document.querySelectorAll('button.node strong')].map((it) => it.textContent)";
 const FOCUSED: &str = "const it = document.activeElement; return it.dataset.name || it.id || it.textContent";
-const ENTER: &str = "\u{e007}";
-const ESCAPE: &str = "\u{e00c}";
-const TAB: &str = "\u{e004}";
-const DOWN: &str = "\u{e015}";
-const UP: &str = "\u{e013}";
 
 fn strings(value: &Value) -> BTreeSet<String> {
     value.as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_owned()).collect()
@@ -292,11 +176,11 @@ fn strings(value: &Value) -> BTreeSet<String> {
 
 #[test]
 fn the_page_shows_the_cluster_at_each_width_in_light_and_dark() {
-    let Some(browser) = Browser::start() else { return };
+    let Some(mut browser) = Browser::start() else { return };
     let world = World::start(&["--speed", "20"]);
     let web = Web::start(&world);
     let Some(kubectl) = with_pods(&world) else { return };
-    browser.command("url", &json!({ "url": format!("http://{}/", web.address) }));
+    browser.open(&format!("http://{}/", web.address));
     let squares = "return document.querySelectorAll('button.node .pods i').length";
     wait_for("a square for each pod", || browser.script(squares) == 5);
     let nodes: BTreeSet<String> = kubectl.names("nodes").into_iter().collect();
@@ -304,10 +188,10 @@ fn the_page_shows_the_cluster_at_each_width_in_light_and_dark() {
     let mut backgrounds = BTreeSet::new();
     for scheme in ["light", "dark"] {
         let feature = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
-        browser.devtools("Emulation.setEmulatedMedia", &feature);
+        browser.call("Emulation.setEmulatedMedia", &feature);
         for width in [360, 900, 1600] {
             let size = json!({ "width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false });
-            browser.devtools("Emulation.setDeviceMetricsOverride", &size);
+            browser.call("Emulation.setDeviceMetricsOverride", &size);
             let overflow = browser.script("return document.documentElement.scrollWidth - window.innerWidth");
             assert!(overflow.as_i64().unwrap() <= 0, "{width} in {scheme}: {overflow} pixels too wide");
             let hidden =
@@ -334,19 +218,19 @@ fn the_page_shows_the_cluster_at_each_width_in_light_and_dark() {
 
 #[test]
 fn the_page_is_used_by_keyboard_alone() {
-    let Some(browser) = Browser::start() else { return };
+    let Some(mut browser) = Browser::start() else { return };
     let world = World::start(&["--speed", "20"]);
     let web = Web::start(&world);
     let Some(kubectl) = with_pods(&world) else { return };
     let node = kubectl.names("nodes").remove(0);
-    browser.command("url", &json!({ "url": format!("http://{}/", web.address) }));
+    browser.open(&format!("http://{}/", web.address));
     wait_for("the node", || browser.script(NODES).as_array().is_some_and(|all| !all.is_empty()));
-    browser.keys(&[TAB]);
+    browser.keys(&["Tab"]);
     assert_eq!(browser.text(FOCUSED), "Skip to the nodes");
-    browser.keys(&[ENTER]);
-    browser.keys(&[TAB]);
+    browser.keys(&["Enter"]);
+    browser.keys(&["Tab"]);
     assert_eq!(browser.text(FOCUSED), node, "the link leads to the first node");
-    browser.keys(&[ENTER]);
+    browser.keys(&["Enter"]);
     let dialog = "return document.getElementById('details').open";
     wait_for("the details", || browser.script(dialog) == true);
     let explanation = "return document.getElementById('explanation').textContent";
@@ -365,16 +249,16 @@ fn the_page_is_used_by_keyboard_alone() {
     assert!(events.contains("RegisteredNodeClaim default-"), "those of its NodeClaim: {events}");
     assert!(!events.contains("NominatedPod default/"), "and not those of its pods: {events}");
     assert_eq!(browser.text("return document.getElementById('details-title').textContent"), format!("Node {node}"));
-    browser.keys(&[ESCAPE]);
+    browser.keys(&["Escape"]);
     assert_eq!(browser.script(dialog), false);
     assert_eq!(browser.text(FOCUSED), node, "the focus returns");
-    browser.keys(&[DOWN, UP]);
+    browser.keys(&["ArrowDown", "ArrowUp"]);
     browser.keys(&["/"]);
     assert_eq!(browser.text(FOCUSED), "filter");
     browser.keys(&["z", "z", "z"]);
     let visible =
         "return [...document.querySelectorAll('button.node')].filter((it) => it.offsetParent !== null).length";
     assert_eq!(browser.script(visible), 0, "no node matches zzz");
-    browser.keys(&[ESCAPE]);
+    browser.keys(&["Escape"]);
     assert_eq!(browser.script(visible).as_u64().unwrap(), kubectl.names("nodes").len() as u64);
 }

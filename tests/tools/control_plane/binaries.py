@@ -10,12 +10,12 @@ import fcntl
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..results import Unavailable, needs
 from ..terraform import ROOT
 
 MODULES = ROOT / "tests/kubernetes"
@@ -24,10 +24,6 @@ VERSIONS = MODULES / "versions"
 KUBERNETES = {name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")}
 ETCD = {"etcd": "go.etcd.io/etcd/server/v3"}
 KWOK = {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}
-
-
-class Unavailable(Exception):
-    """The control plane cannot be built on this machine; the message contains what is missing."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +59,6 @@ def selected() -> str:
 
 def binaries() -> Binaries:
     """Builds the programs that are not cached. The first run takes about 15 minutes on two cores."""
-    if shutil.which("go") is None:
-        raise Unavailable("there is no `go` on PATH; install Go 1.26 or newer")
     folder = VERSIONS / f"v{selected()}"
     version = pinned(folder / "go.mod", "k8s.io/kubernetes")
     major, minor = version.removeprefix("v").split(".")[:2]
@@ -83,6 +77,7 @@ def pinned(file: Path, module: str) -> str:
 
 def build(folder: Path, packages: Mapping[str, str], stamp: str = "") -> dict[str, Path]:
     """The programs of a module, by name. Only one process builds; others wait for it."""
+    needs("go")
     place = cache() / f"{folder.name}-{key(folder)}"
     place.parent.mkdir(parents=True, exist_ok=True)
     with (place.parent / f"{place.name}.lock").open("w") as lock:
@@ -100,7 +95,7 @@ def compile_one(folder: Path, package: str, program: Path, stamp: str) -> None:
     print(f"building {package} of {folder.name}; this takes minutes the first time", flush=True)
     done = subprocess.run(command, cwd=folder, env=go_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode != 0:
-        raise Unavailable(f"go could not build {package} (the module proxy may be out of reach):\n{done.stdout[-3000:]}")
+        raise Unavailable("go", f"go could not build {package} (the module proxy may be out of reach):\n{done.stdout[-3000:]}")
     unfinished.rename(program)
 
 

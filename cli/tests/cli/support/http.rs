@@ -36,17 +36,11 @@ pub(crate) fn request(address: &str, host: &str, method: &str, path: &str, body:
     }
     let status = head.split_whitespace().nth(1).unwrap().parse().unwrap();
     let headers = head.to_lowercase();
-    let length = headers.split("content-length:").nth(1).and_then(|rest| rest.split_whitespace().next());
     let mut bytes = Vec::new();
-    match length {
-        // chromedriver leaves the connection open.
-        Some(length) => {
-            reader.take(length.parse().unwrap()).read_to_end(&mut bytes).unwrap();
-        }
-        None if headers.contains("transfer-encoding: chunked") => bytes = chunks(&mut reader),
-        None => {
-            reader.read_to_end(&mut bytes).unwrap();
-        }
+    if headers.contains("transfer-encoding: chunked") {
+        bytes = chunks(&mut reader);
+    } else {
+        reader.read_to_end(&mut bytes).unwrap();
     }
     Answer { status, headers, body: String::from_utf8(bytes).unwrap() }
 }

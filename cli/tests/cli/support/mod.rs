@@ -1,6 +1,8 @@
 //! Runs the command as a child process.
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
+#[cfg(all(unix, feature = "kubernetes"))]
+pub(crate) mod browser;
 pub(crate) mod http;
 pub(crate) mod objects;
 
@@ -13,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long to wait for a condition; long, because test machines may be busy.
-const TIMEOUT: Duration = Duration::from_secs(120);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The built command.
 pub(crate) fn nodeless() -> Command {
@@ -44,8 +46,11 @@ pub(crate) fn run(command: &mut Command) -> Ended {
 
 /// Runs commands of a shell in a pseudo-terminal, sends keys after a text appeared, and returns all output.
 pub(crate) fn in_a_terminal(commands: &str, after: &str, keys: &str) -> Option<String> {
-    let program = nodeless_tests::tool("script")?;
-    let mut command = Command::new(program);
+    // Only the one of util-linux has these options, and knows `--version`.
+    if !nodeless_tests::has("script", &["--version"]) {
+        return None;
+    }
+    let mut command = Command::new("script");
     command.args(["-qefc", commands, "/dev/null"]).env("TERM", "xterm").env("NO_COLOR", "1");
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut output = child.stdout.take().unwrap();
@@ -156,18 +161,17 @@ impl Drop for World {
 
 /// kubectl with the kubeconfig of a local cluster.
 pub(crate) struct Kubectl<'a> {
-    program: PathBuf,
     world: &'a World,
 }
 
 impl<'a> Kubectl<'a> {
     /// `None` if kubectl is not installed.
     pub(crate) fn of(world: &'a World) -> Option<Self> {
-        Some(Self { program: nodeless_tests::tool("kubectl")?, world })
+        nodeless_tests::has("kubectl", &["version", "--client"]).then_some(Self { world })
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut command = Command::new("kubectl");
         command.arg("--kubeconfig").arg(&self.world.kubeconfig);
         command.arg("--cache-dir").arg(self.world.folder.path().join("cache"));
         command.args(arguments).stdin(Stdio::null());

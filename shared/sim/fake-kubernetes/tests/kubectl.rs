@@ -87,11 +87,7 @@ impl Drop for Cluster {
 }
 
 fn has_kubectl() -> bool {
-    let found = Command::new("kubectl").args(["version", "--client"]).output().is_ok_and(|it| it.status.success());
-    if !found {
-        eprintln!("SKIPPED: there is no kubectl on the PATH");
-    }
-    found
+    nodeless_tests::has("kubectl", &["version", "--client"])
 }
 
 fn deployment(replicas: i64) -> Value {
