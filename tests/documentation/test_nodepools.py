@@ -57,10 +57,6 @@ def test_a_page_plans_all_pods_of_its_workload(path: Path) -> None:
     assert shown == {found[2] for found in plans.PLAN.finditer(text)}, "the commands of the page are those that are run"
 
 
-# The local world has no Windows images. The plan is tested above.
-PLANNED_ONLY = {"windows"}
-
-
 def scheduled_off(manifest: str, hours_from_now: int) -> str:
     """The manifest with a schedule of eleven hours that begins so many hours from now, because the tests run at any time of day."""
     begin = datetime.now(timezone.utc) + timedelta(hours=hours_from_now)
@@ -69,7 +65,7 @@ def scheduled_off(manifest: str, hours_from_now: int) -> str:
     return changed
 
 
-@pytest.mark.parametrize("path", [path for path in plans.examples() if path.stem not in PLANNED_ONLY], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", plans.examples(), ids=lambda path: path.stem)
 def test_nodeless_launches_the_nodes_in_the_local_world(path: Path, nodeless: Path, tmp_path: Path) -> None:
     """Each pod gets a node of the page's NodePool, of one of the capacity types of its table."""
     text = path.read_text()

@@ -237,6 +237,12 @@ const LAUNCHES_AT_ONCE: u32 = 1000;
 /// The account of Amazon's EKS images.
 const EKS_IMAGES_OWNER: &str = "602401143452";
 
+/// The account of Amazon's Windows images.
+const WINDOWS_IMAGES_OWNER: &str = "801119661308";
+
+/// Releases of Windows Server, and the first minor version of Kubernetes 1 that EKS has images of them for.
+const WINDOWS_RELEASES: [(&str, u32); 3] = [("2019", 0), ("2022", 0), ("2025", 35)];
+
 impl Account {
     /// An account that contains only the catalog of the region.
     pub fn empty(id: &str, facts: RegionFacts) -> Self {
@@ -262,7 +268,8 @@ impl Account {
 
     /// An account ready for one EKS cluster: a VPC, a private subnet of 4,091 addresses a zone and a node security
     /// group, all tagged `karpenter.sh/discovery=CLUSTER`; the EKS-optimised images of AL2023 and Bottlerocket for
-    /// both architectures with their SSM parameters; and a node role with its instance profile.
+    /// both architectures, and of Windows, with their SSM parameters; and a role of Linux nodes and one of Windows nodes with their
+    /// instance profiles.
     pub fn for_cluster(id: &str, facts: RegionFacts, cluster: &str, version: &str, now: Timestamp) -> Self {
         let mut account = Self::empty(id, facts);
         let vpc_id = "vpc-0a0000000000000001".to_owned();
@@ -291,17 +298,22 @@ impl Account {
             });
         }
         account.add_eks_images(version, now);
-        let role = format!("{cluster}-node");
-        account.roles.push(role.clone());
-        account.instance_profiles.push(InstanceProfile {
+        account.add_role(format!("{cluster}-node"), now);
+        account.add_role(format!("{cluster}-windows-node"), now);
+        account
+    }
+
+    /// Adds a role and an instance profile of its name.
+    fn add_role(&mut self, role: String, now: Timestamp) {
+        self.roles.push(role.clone());
+        self.instance_profiles.push(InstanceProfile {
             name: role.clone(),
             path: "/".to_owned(),
-            id: "AIPASIMULATED00000001".to_owned(),
+            id: format!("AIPASIMULATED{:08}", self.instance_profiles.len() + 1),
             roles: vec![role],
             created: now,
             tags: Tags::new(),
         });
-        account
     }
 
     /// Adds an EKS cluster in the account's first VPC. `certificate_authority` is PEM in base64.
@@ -330,46 +342,57 @@ impl Account {
 
     /// Adds the EKS-optimised images of a Kubernetes version, and the SSM parameters that point at them.
     pub fn add_eks_images(&mut self, version: &str, now: Timestamp) {
-        let stamp = now.strftime("%Y%m%d").to_string();
-        let mut add = |name: String, architecture: &str, parameters: &[String]| {
-            let is_bottlerocket = name.starts_with("bottlerocket");
-            let id = format!("ami-{:08x}{:09x}", 0xa1 + self.images.len(), 1);
-            for parameter in parameters {
-                self.parameters.insert(parameter.clone(), id.clone());
-            }
-            self.images.push(Image {
-                id,
-                name,
-                architecture: architecture.to_owned(),
-                owner_id: EKS_IMAGES_OWNER.to_owned(),
-                owner_alias: Some("amazon".to_owned()),
-                created: now,
-                deprecated: None,
-                root_device: "/dev/xvda".to_owned(),
-                root_volume_gib: if is_bottlerocket { 2 } else { 20 },
-                state: "available".to_owned(),
-                platform: None,
-            });
-        };
         for architecture in ["x86_64", "arm64"] {
-            for variant in ["standard", "nvidia", "neuron"] {
-                if variant == "neuron" && architecture == "arm64" {
-                    continue;
-                }
-                let name = format!("amazon-eks-node-al2023-{architecture}-{variant}-{version}-v{stamp}");
-                let base =
-                    format!("/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{architecture}/{variant}");
-                let parameters = [format!("{base}/recommended/image_id"), format!("{base}/{name}/image_id")];
-                add(name, architecture, &parameters);
-            }
-            for suffix in ["", "-nvidia"] {
-                let flavour = format!("aws-k8s-{version}{suffix}");
-                let base = format!("/aws/service/bottlerocket/{flavour}/{architecture}");
-                let name = format!("bottlerocket-{flavour}-{architecture}-v1.40.0-{stamp}");
-                let parameters = [format!("{base}/latest/image_id"), format!("{base}/1.40.0/image_id")];
-                add(name, architecture, &parameters);
-            }
+            self.add_linux_images(version, architecture, now);
         }
+        self.add_windows_images(version, now);
+    }
+
+    fn add_linux_images(&mut self, version: &str, architecture: &str, now: Timestamp) {
+        let stamp = now.strftime("%Y%m%d").to_string();
+        for variant in ["standard", "nvidia", "neuron"] {
+            if variant == "neuron" && architecture == "arm64" {
+                continue;
+            }
+            let name = format!("amazon-eks-node-al2023-{architecture}-{variant}-{version}-v{stamp}");
+            let base = format!("/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{architecture}/{variant}");
+            let parameters = [format!("{base}/recommended/image_id"), format!("{base}/{name}/image_id")];
+            self.add_image(&parameters, eks_image(name, architecture, now));
+        }
+        for suffix in ["", "-nvidia"] {
+            let flavour = format!("aws-k8s-{version}{suffix}");
+            let base = format!("/aws/service/bottlerocket/{flavour}/{architecture}");
+            let name = format!("bottlerocket-{flavour}-{architecture}-v1.40.0-{stamp}");
+            let parameters = [format!("{base}/latest/image_id"), format!("{base}/1.40.0/image_id")];
+            self.add_image(&parameters, Image { root_volume_gib: 2, ..eks_image(name, architecture, now) });
+        }
+    }
+
+    /// <https://docs.aws.amazon.com/eks/latest/userguide/retrieve-windows-ami-id.html>
+    fn add_windows_images(&mut self, version: &str, now: Timestamp) {
+        let minor = version.split_once('.').and_then(|(_, minor)| minor.parse().ok()).unwrap_or(0);
+        for (release, _) in WINDOWS_RELEASES.iter().filter(|(_, since)| minor >= *since) {
+            let latest = format!("Windows_Server-{release}-English-Core-EKS_Optimized-{version}");
+            let parameters = [format!("/aws/service/ami-windows-latest/{latest}/image_id")];
+            let name = format!("{latest}-{}", now.strftime("%Y.%m.%d"));
+            let image = Image {
+                owner_id: WINDOWS_IMAGES_OWNER.to_owned(),
+                root_device: "/dev/sda1".to_owned(),
+                root_volume_gib: 50,
+                platform: Some("windows".to_owned()),
+                ..eks_image(name, "x86_64", now)
+            };
+            self.add_image(&parameters, image);
+        }
+    }
+
+    /// Adds an image under the next free id, which replaces those that the parameters point at.
+    fn add_image(&mut self, parameters: &[String], image: Image) {
+        let id = format!("ami-{:08x}{:09x}", 0xa1 + self.images.len(), 1);
+        for parameter in parameters {
+            self.parameters.insert(parameter.clone(), id.clone());
+        }
+        self.images.push(Image { id, ..image });
     }
 
     /// The EventBridge envelope of an event about this account.
@@ -385,6 +408,23 @@ impl Account {
             "resources": [format!("arn:aws:ec2:{}:{}:instance/{resource}", self.facts.region, self.id)],
             "detail": detail,
         })
+    }
+}
+
+/// An image of Linux for EKS, without an id.
+fn eks_image(name: String, architecture: &str, now: Timestamp) -> Image {
+    Image {
+        id: String::new(),
+        name,
+        architecture: architecture.to_owned(),
+        owner_id: EKS_IMAGES_OWNER.to_owned(),
+        owner_alias: Some("amazon".to_owned()),
+        created: now,
+        deprecated: None,
+        root_device: "/dev/xvda".to_owned(),
+        root_volume_gib: 20,
+        state: "available".to_owned(),
+        platform: None,
     }
 }
 
