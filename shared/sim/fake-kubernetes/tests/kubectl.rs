@@ -157,6 +157,12 @@ async fn kubectl_shows_what_is_wrong() {
     typo["spec"]["template"]["spec"]["containers"][0]["imagee"] = json!("x");
     let expected = "unknown field \"spec.template.spec.containers[0].imagee\"";
     cluster.fails("apply -f -", Some(typo), expected).await;
+    for version in ["example.com/v1", "apps/v1", "v1"] {
+        let unknown = json!({"apiVersion": version, "kind": "Unicorn", "metadata": {"name": "u"}});
+        let expected = format!("no matches for kind \"Unicorn\" in version \"{version}\"");
+        cluster.fails("apply -f -", Some(unknown.clone()), &expected).await;
+        cluster.fails("create -f -", Some(unknown), &expected).await;
+    }
     cluster.succeeds("run p --image=x", None, "created").await;
     cluster.fails("logs p", None, "no logs").await;
     cluster.fails("exec p -- ls", None, "not possible").await;

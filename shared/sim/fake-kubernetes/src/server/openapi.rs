@@ -6,6 +6,11 @@ use super::resource::Definition;
 use super::store::Store;
 use super::{built_in_schemas, discovery};
 
+/// The media type of the second version of OpenAPI: a `Document` of gnostic's `openapi_v2` in protobuf.
+pub(crate) const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// Such a document with nothing but its version, `swagger: "2.0"` (field 1).
+pub(crate) const V2_WITHOUT_KINDS: &[u8] = b"\x0a\x032.0";
+
 fn document_name(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
 }

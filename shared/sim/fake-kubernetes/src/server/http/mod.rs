@@ -94,12 +94,24 @@ fn static_page(server: &ApiServer, call: &Call) -> Option<Result<Response, Statu
         ["version"] => json!({"major": "1", "minor": "33", "gitVersion": "v1.33.0", "gitCommit": "",
             "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z", "goVersion": "", "compiler": "",
             "platform": "linux/amd64"}),
+        ["openapi", "v2"] => return Some(openapi_v2(call)),
         ["openapi", "v3"] => openapi::index(&store),
         ["openapi", "v3", rest @ ..] => openapi::document(&store, &rest.join("/"))?,
-        [] => json!({"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}),
+        [] => {
+            json!({"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]})
+        }
         _ => return None,
     };
     Some(Ok(answer(200, &found)))
+}
+
+/// The second version of OpenAPI, which kubectl reads for kinds that the third does not have, in protobuf alone. It has no kinds here, so
+/// that kubectl continues, and reports that no API matches the kind.
+fn openapi_v2(call: &Call) -> Result<Response, Status> {
+    if call.accept.contains(openapi::V2_PROTOBUF) {
+        return Ok(respond::bytes(openapi::V2_WITHOUT_KINDS, openapi::V2_PROTOBUF));
+    }
+    Err(Status::new(406, "NotAcceptable", format!("/openapi/v2 is served as {} alone", openapi::V2_PROTOBUF)))
 }
 
 /// Access reviews: all requests are allowed.

@@ -32,7 +32,8 @@ impl Call {
             user_agent: text(header::USER_AGENT),
         };
         let accept = &call.accept;
-        if !accept.is_empty() && !accept.contains("json") && !accept.contains('*') && !call.path.contains("/log") {
+        let is_other_text = call.path.contains("/log") || call.path == "/openapi/v2";
+        if !accept.is_empty() && !accept.contains("json") && !accept.contains('*') && !is_other_text {
             let text = format!("only JSON is served here; the client accepts {accept:?} only");
             return Err(Status::new(406, "NotAcceptable", text));
         }

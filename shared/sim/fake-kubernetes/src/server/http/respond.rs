@@ -36,6 +36,10 @@ pub(super) fn text(text: &'static str) -> Response {
     response(200, "text/plain; charset=utf-8", Body::from(text))
 }
 
+pub(super) fn bytes(bytes: &'static [u8], content_type: &'static str) -> Response {
+    response(200, content_type, Body::from(bytes))
+}
+
 pub(super) fn json(code: u16, value: &impl Serialize) -> Response {
     with_type(code, "application/json", value)
 }
