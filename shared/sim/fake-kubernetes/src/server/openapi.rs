@@ -6,8 +6,10 @@ use super::resource::Definition;
 use super::store::Store;
 use super::{built_in_schemas, discovery};
 
-/// The media type of the second version of OpenAPI: a `Document` of gnostic's `openapi_v2` in protobuf.
-pub(crate) const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// The media type that clients accept for the second version of OpenAPI: a `Document` of gnostic's `openapi_v2` in protobuf.
+pub(crate) const V2_ACCEPTED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// The media type of the answer, as of a real API server: `@` is not allowed in one (RFC 9110, token).
+pub(crate) const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 /// Such a document with nothing but its version, `swagger: "2.0"` (field 1).
 pub(crate) const V2_WITHOUT_KINDS: &[u8] = b"\x0a\x032.0";
 

@@ -108,7 +108,7 @@ fn static_page(server: &ApiServer, call: &Call) -> Option<Result<Response, Statu
 /// The second version of OpenAPI, which kubectl reads for kinds that the third does not have, in protobuf alone. It has no kinds here, so
 /// that kubectl continues, and reports that no API matches the kind.
 fn openapi_v2(call: &Call) -> Result<Response, Status> {
-    if call.accept.contains(openapi::V2_PROTOBUF) {
+    if [openapi::V2_ACCEPTED, openapi::V2_PROTOBUF].iter().any(|kind| call.accept.contains(kind)) {
         return Ok(respond::bytes(openapi::V2_WITHOUT_KINDS, openapi::V2_PROTOBUF));
     }
     Err(Status::new(406, "NotAcceptable", format!("/openapi/v2 is served as {} alone", openapi::V2_PROTOBUF)))
