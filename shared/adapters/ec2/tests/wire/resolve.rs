@@ -75,15 +75,11 @@ async fn aliases_lead_to_their_images() {
     fails(&status, "ValidationSucceeded", "DependenciesNotReady", "AMIsReady");
     let status = resolve(&world, json!({ "amiSelectorTerms": [{ "alias": "al2@latest" }] })).await;
     fails(&status, "AMIsReady", "UnsupportedAlias", "from Kubernetes 1.33 on");
-    let windows = json!({ "amiSelectorTerms": [{ "alias": "windows2022@latest" }] });
-    let status = resolve(&world, windows.clone()).await;
-    fails(&status, "AMIsReady", "AMINotFound", "Windows_Server-2022-English-Core-EKS_Optimized-1.33");
-    world.ec2.change_account(|account| {
-        account.images.push(image("ami-0af", "windows", account.images[0].created, "x86_64"));
-        let name = "/aws/service/ami-windows-latest/Windows_Server-2022-English-Core-EKS_Optimized-1.33/image_id";
-        account.parameters.insert(name.into(), "ami-0af".into());
-    });
-    let status = resolve(&world, windows).await;
+    let windows = |alias: &str| json!({ "amiSelectorTerms": [{ "alias": alias }] });
+    // EKS has images of it from Kubernetes 1.35 on.
+    let status = resolve(&world, windows("windows2025@latest")).await;
+    fails(&status, "AMIsReady", "AMINotFound", "Windows_Server-2025-English-Core-EKS_Optimized-1.33");
+    let status = resolve(&world, windows("windows2022@latest")).await;
     assert_eq!(condition(&status, "Ready").status, ConditionStatus::True, "{:?}", status.conditions);
     let keys: Vec<&str> = status.amis[0].requirements.iter().map(|requirement| requirement.key.as_str()).collect();
     assert_eq!(keys, ["kubernetes.io/arch", "kubernetes.io/os", "node.kubernetes.io/windows-build"]);
@@ -202,7 +198,13 @@ async fn what_cannot_be_launched_yet_is_refused() {
 }
 
 fn profiles(world: &World) -> Vec<InstanceProfile> {
-    world.ec2.account().instance_profiles.into_iter().filter(|profile| profile.name != "prod-node").collect()
+    world
+        .ec2
+        .account()
+        .instance_profiles
+        .into_iter()
+        .filter(|profile| !["prod-node", "prod-windows-node"].contains(&profile.name.as_str()))
+        .collect()
 }
 
 #[tokio::test]
@@ -270,7 +272,7 @@ async fn profiles_of_others_stay() {
     assert_eq!(condition(named.status.as_ref().unwrap(), "Ready").status, ConditionStatus::True);
     world.source().release(&named).await.unwrap();
     world.source().release(&world.resolved(json!({})).await).await.unwrap();
-    assert_eq!(world.ec2.account().instance_profiles.len(), 1);
+    assert_eq!(world.ec2.account().instance_profiles.len(), 2);
 }
 
 #[tokio::test]
