@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 /// The rules of a schema, compiled: those of each top-level field separately, because no rule there can refer to other fields.
 pub(super) struct Rules {
+    /// Fields that have rules. The evaluation of a field without any would convert its values for nothing.
     fields: Vec<(String, CompiledSchema)>,
     /// All of them together, if there are rules about the object as a whole.
     whole: Option<CompiledSchema>,
@@ -59,6 +60,7 @@ impl Rules {
             return Ok(Self { fields: Vec::new(), whole: Some(compile_schema(schema)) });
         }
         let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+        let properties = properties.filter(|(_, schema)| has_rules(schema));
         let alone = |(name, schema): (&String, &Value)| {
             (name.clone(), compile_schema(&json!({ "type": "object", "properties": { name: schema } })))
         };
@@ -85,6 +87,14 @@ impl Rules {
 fn evaluate(rules: &CompiledSchema, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let errors = kube_cel::validate_compiled(rules, new, old).err().into_iter().flatten();
     errors.map(|error| FieldError { path: error.field_path, message: error.message }).collect()
+}
+
+/// Whether a schema or one of its children has a rule.
+fn has_rules(schema: &Value) -> bool {
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    schema.get("x-kubernetes-validations").is_some()
+        || properties.map(|(_, property)| property).any(has_rules)
+        || ["items", "additionalProperties"].into_iter().filter_map(|key| schema.get(key)).any(has_rules)
 }
 
 /// Checks the rules of a schema and of its children. Items of a list have no counterpart in the old list, so no rule there can

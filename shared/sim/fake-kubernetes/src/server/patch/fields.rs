@@ -14,34 +14,43 @@ pub(crate) type Path = Vec<String>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldSet(pub(crate) BTreeSet<Path>);
 
-/// Fields without a manager, because the server sets them or they are the object's identity.
+/// Fields of the metadata without a manager, because the server sets them or they are the object's identity.
 const UNMANAGED: &[&str] = &[
-    "f:apiVersion",
-    "f:kind",
-    "f:metadata/f:name",
-    "f:metadata/f:namespace",
-    "f:metadata/f:creationTimestamp",
-    "f:metadata/f:deletionTimestamp",
-    "f:metadata/f:deletionGracePeriodSeconds",
-    "f:metadata/f:selfLink",
-    "f:metadata/f:uid",
-    "f:metadata/f:generation",
-    "f:metadata/f:managedFields",
-    "f:metadata/f:resourceVersion",
+    "f:name",
+    "f:namespace",
+    "f:creationTimestamp",
+    "f:deletionTimestamp",
+    "f:deletionGracePeriodSeconds",
+    "f:selfLink",
+    "f:uid",
+    "f:generation",
+    "f:managedFields",
+    "f:resourceVersion",
 ];
+
+fn is_unmanaged(path: &[String]) -> bool {
+    match path {
+        [] => false,
+        [field] => matches!(field.as_str(), "f:apiVersion" | "f:kind" | "f:metadata"),
+        [field, within, ..] => field == "f:metadata" && UNMANAGED.contains(&within.as_str()),
+    }
+}
 
 impl FieldSet {
     /// Every field that an object sets.
     pub(crate) fn of(definition: &Definition, object: &Value) -> Self {
-        Self(leaves(definition, object).into_keys().collect())
+        let mut all: BTreeSet<Path> = paths(definition, object, &mut Place::default()).into_keys().collect();
+        all.retain(|path| !is_unmanaged(path));
+        Self(all)
     }
 
     /// The fields that differ between two objects: those set or changed, and those removed.
     pub(crate) fn difference(definition: &Definition, old: &Value, new: &Value) -> (Self, Self) {
-        let (old, new) = (leaves(definition, old), leaves(definition, new));
-        let changed = new.iter().filter(|(path, value)| old.get(*path) != Some(value)).map(|(path, _)| path.clone());
-        let removed = old.keys().filter(|path| !new.contains_key(*path)).cloned();
-        (Self(changed.collect()), Self(removed.collect()))
+        let (mut changed, mut removed) = (BTreeSet::new(), BTreeSet::new());
+        compare(definition, old, new, &mut Place::default(), &mut changed, &mut removed);
+        changed.retain(|path| !is_unmanaged(path));
+        removed.retain(|path| !is_unmanaged(path));
+        (Self(changed), Self(removed))
     }
 
     pub(crate) fn parse(fields: &Value) -> Self {
@@ -102,58 +111,100 @@ fn parse_into(fields: &Value, path: &mut Path, set: &mut BTreeSet<Path>) {
     }
 }
 
-/// Every managed path with its value; containers of named things count with an empty value.
-pub(crate) fn leaves(definition: &Definition, object: &Value) -> BTreeMap<Path, Value> {
+/// Where a value is in an object: the names of the fields that lead to it, and its path.
+#[derive(Default)]
+struct Place {
+    names: Vec<String>,
+    path: Path,
+}
+
+impl Place {
+    fn in_field<T>(&mut self, name: &str, visit: impl FnOnce(&mut Self) -> T) -> T {
+        self.names.push(name.to_owned());
+        let result = self.in_step(format!("f:{name}"), visit);
+        self.names.pop();
+        result
+    }
+
+    fn in_step<T>(&mut self, step: String, visit: impl FnOnce(&mut Self) -> T) -> T {
+        self.path.push(step);
+        let result = visit(self);
+        self.path.pop();
+        result
+    }
+}
+
+/// The fields of a value that have paths of their own.
+fn fields_of<'a>(definition: &Definition, value: &'a Value, place: &Place) -> Option<&'a Map<String, Value>> {
+    value.as_object().filter(|map| !map.is_empty() && !is_atomic_map(definition, &place.names))
+}
+
+/// Every path of a value at this place, with its value; containers of named things count with an empty value.
+fn paths(definition: &Definition, value: &Value, place: &mut Place) -> BTreeMap<Path, Value> {
     let mut found = BTreeMap::new();
-    collect(definition, object, &mut Vec::new(), &mut Vec::new(), &mut found);
-    found.retain(|path, _| {
-        let joined = path.iter().take(2).map(String::as_str).collect::<Vec<_>>().join("/");
-        !UNMANAGED.contains(&joined.as_str()) && joined != "f:metadata"
-    });
+    collect(definition, value, place, &mut found);
     found
 }
 
-fn collect(
-    definition: &Definition,
-    value: &Value,
-    names: &mut Vec<String>,
-    path: &mut Path,
-    found: &mut BTreeMap<Path, Value>,
-) {
-    match value {
-        Value::Object(map) if !map.is_empty() && !is_atomic_map(definition, names) => {
-            for (key, child) in map {
-                names.push(key.clone());
-                path.push(format!("f:{key}"));
-                collect(definition, child, names, path, found);
-                path.pop();
-                names.pop();
+fn collect(definition: &Definition, value: &Value, place: &mut Place, found: &mut BTreeMap<Path, Value>) {
+    if let Some(map) = fields_of(definition, value, place) {
+        for (name, child) in map {
+            place.in_field(name, |place| collect(definition, child, place, found));
+        }
+        return;
+    }
+    let Some(list) = value.as_array().filter(|list| !list.is_empty()) else {
+        found.insert(place.path.clone(), value.clone());
+        return;
+    };
+    match list_type(definition, &place.names) {
+        ListType::Atomic => {
+            found.insert(place.path.clone(), value.clone());
+        }
+        ListType::Set => {
+            for element in list {
+                place.in_step(format!("v:{element}"), |place| found.insert(place.path.clone(), element.clone()));
             }
         }
-        Value::Array(list) if !list.is_empty() => match list_type(definition, names) {
-            ListType::Atomic => {
-                found.insert(path.clone(), value.clone());
+        ListType::Map(keys) => {
+            for element in list {
+                place.in_step(key_step(&keys, element), |place| {
+                    found.insert(place.path.clone(), Value::Null);
+                    collect(definition, element, place, found);
+                });
             }
-            ListType::Set => {
-                for element in list {
-                    path.push(format!("v:{element}"));
-                    found.insert(path.clone(), element.clone());
-                    path.pop();
-                }
-            }
-            ListType::Map(keys) => {
-                for element in list {
-                    path.push(key_step(&keys, element));
-                    found.insert(path.clone(), Value::Null);
-                    collect(definition, element, names, path, found);
-                    path.pop();
-                }
-            }
-        },
-        other => {
-            found.insert(path.clone(), other.clone());
         }
     }
+}
+
+/// Collects the paths that are set or changed, and those that are removed. A write changes little of an object, and equal values
+/// have equal paths.
+fn compare(
+    definition: &Definition,
+    old: &Value,
+    new: &Value,
+    place: &mut Place,
+    changed: &mut BTreeSet<Path>,
+    removed: &mut BTreeSet<Path>,
+) {
+    if old == new {
+        return;
+    }
+    if let (Some(before), Some(after)) = (fields_of(definition, old, place), fields_of(definition, new, place)) {
+        for (name, new) in after {
+            place.in_field(name, |place| match before.get(name) {
+                Some(old) => compare(definition, old, new, place, changed, removed),
+                None => changed.extend(paths(definition, new, place).into_keys()),
+            });
+        }
+        for (name, old) in before.iter().filter(|(name, _)| !after.contains_key(*name)) {
+            place.in_field(name, |place| removed.extend(paths(definition, old, place).into_keys()));
+        }
+        return;
+    }
+    let (before, after) = (paths(definition, old, place), paths(definition, new, place));
+    removed.extend(before.keys().filter(|path| !after.contains_key(*path)).cloned());
+    changed.extend(after.into_iter().filter(|(path, value)| before.get(path) != Some(value)).map(|(path, _)| path));
 }
 
 fn key_step(keys: &[String], element: &Value) -> String {

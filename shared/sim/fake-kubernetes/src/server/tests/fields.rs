@@ -21,6 +21,43 @@ fn a_field_set_survives_its_encoding() {
 }
 
 #[test]
+fn a_difference_is_what_is_set_or_changed_and_what_is_gone() {
+    let container = |name: &str, image: &str| json!({"name": name, "image": image});
+    let mut old = pod("a");
+    old["metadata"]["labels"] = json!({"app": "a", "tier": "b"});
+    old["spec"] = json!({"containers": [container("c", "x"), container("d", "x")], "nodeSelector": {"zone": "a"},
+        "tolerations": [{"key": "a"}], "securityContext": {}});
+    let differ = |new: &Value| {
+        let (changed, removed) = patch::fields::FieldSet::difference(&definition("Pod"), &old, new);
+        (changed.to_value(), removed.to_value())
+    };
+    assert_eq!(differ(&old), (json!({}), json!({})));
+
+    let mut new = old.clone();
+    new["metadata"]["resourceVersion"] = json!("7");
+    new["metadata"]["labels"] = json!({"app": "b"});
+    new["spec"]["containers"] = json!([container("d", "y"), container("e", "x")]);
+    new["spec"]["nodeSelector"]["zone"] = json!("b");
+    new["spec"]["tolerations"] = json!([{"key": "b"}]);
+    new["spec"]["securityContext"] = json!({"runAsUser": 1});
+    let (changed, removed) = differ(&new);
+    let of_added = json!({".": {}, "f:image": {}, "f:name": {}});
+    let expected = json!({
+        "f:metadata": {"f:labels": {"f:app": {}}},
+        "f:spec": {
+            "f:containers": {r#"k:{"name":"d"}"#: {"f:image": {}}, r#"k:{"name":"e"}"#: of_added},
+            "f:nodeSelector": {}, "f:tolerations": {}, "f:securityContext": {"f:runAsUser": {}},
+        },
+    });
+    assert_eq!(changed, expected);
+    let expected = json!({
+        "f:metadata": {"f:labels": {"f:tier": {}}},
+        "f:spec": {"f:containers": {r#"k:{"name":"c"}"#: of_added}, "f:securityContext": {}},
+    });
+    assert_eq!(removed, expected);
+}
+
+#[test]
 fn strategic_merge_follows_order_directives() {
     let patch = json!({"spec": {"$setElementOrder/containers": [{"name": "d"}, {"name": "c"}],
         "containers": [{"name": "d", "image": "x"}]}});

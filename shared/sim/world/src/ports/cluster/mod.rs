@@ -2,6 +2,7 @@
 
 mod buffers;
 mod claims;
+mod decoded;
 mod deployments;
 mod node_classes;
 mod nodes;
@@ -11,6 +12,7 @@ mod pods;
 use crate::resources::{CAPACITY_BUFFERS, NODE_OVERLAYS, NODE_POOLS};
 use crate::world::WorldClock;
 use async_trait::async_trait;
+use decoded::Decoded;
 use nodeless_api::convert::volumes::Storage;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
 use nodeless_fake_kubernetes::ApiServer;
@@ -21,8 +23,10 @@ use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodes, InvalidObject, MirroredClaim, NodePatch,
     ObjectEvent, OwningDeployment, PodRef, SYSTEM_NAMESPACE, SoughtNode, VolumeAttachment,
 };
-use nodeless_ports::{ClaimMirror, Clock, Configuration, Events, NodesAndPods, PlanningView, PortError, Workloads};
-use objects::{failed, get_one, read, read_if_known, refuse_doubt, select};
+use nodeless_ports::{
+    ClaimMirror, Clock, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads,
+};
+use objects::{Kind, failed, get_one, refuse_doubt, select};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -37,12 +41,39 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 pub struct MemoryCluster {
     api: ApiServer,
     clock: WorldClock,
+    decoded: Decoded,
 }
 
 impl MemoryCluster {
     /// The cluster of this API server, with this clock.
     pub fn new(api: &ApiServer, clock: WorldClock) -> Self {
-        Self { api: api.as_user(FIELD_MANAGER), clock }
+        Self { api: api.as_user(FIELD_MANAGER), clock, decoded: Decoded::default() }
+    }
+
+    /// All objects of a kind, and those that cannot be decoded.
+    fn read<T: Clone + Send + 'static>(&self, kind: &Kind<T>) -> Result<(Vec<T>, Vec<InvalidObject>), PortError> {
+        self.select(kind, "", "")
+    }
+
+    /// As [`Self::read`], of those with these labels and fields.
+    fn select<T: Clone + Send + 'static>(
+        &self,
+        kind: &Kind<T>,
+        labels: &str,
+        fields: &str,
+    ) -> Result<(Vec<T>, Vec<InvalidObject>), PortError> {
+        select(&self.api, &self.decoded, kind, labels, fields)
+    }
+
+    /// As [`Self::read`]; nothing if the CRD is not installed, because the kind is optional.
+    fn read_if_known<T: Clone + Send + 'static>(
+        &self,
+        kind: &Kind<T>,
+    ) -> Result<(Vec<T>, Vec<InvalidObject>), PortError> {
+        match self.read(kind) {
+            Err(error) if error.kind == ErrorKind::NotFound => Ok((Vec::new(), Vec::new())),
+            read => read,
+        }
     }
 
     /// Where volumes can be mounted, if any pod mounts one.
@@ -50,10 +81,8 @@ impl MemoryCluster {
         if !view.mounts_volumes() {
             return Ok(());
         }
-        let (claims, volumes) =
-            (read(&self.api, &objects::ALL_VOLUME_CLAIMS)?, read(&self.api, &objects::ALL_VOLUMES)?);
-        let (classes, nodes) =
-            (read(&self.api, &objects::ALL_STORAGE_CLASSES)?, read(&self.api, &objects::ALL_CSI_NODES)?);
+        let (claims, volumes) = (self.read(&objects::ALL_VOLUME_CLAIMS)?, self.read(&objects::ALL_VOLUMES)?);
+        let (classes, nodes) = (self.read(&objects::ALL_STORAGE_CLASSES)?, self.read(&objects::ALL_CSI_NODES)?);
         view.set_volumes(Storage { claims: &claims.0, volumes: &volumes.0, classes: &classes.0 }, &nodes.0);
         view.invalid.extend([claims.1, volumes.1, classes.1, nodes.1].concat());
         Ok(())
@@ -61,7 +90,7 @@ impl MemoryCluster {
 
     /// The uids of the pending pods.
     fn pending(&self) -> Result<BTreeSet<String>, PortError> {
-        let (pods, _) = read(&self.api, &objects::UNBOUND_PODS)?;
+        let (pods, _) = self.read(&objects::UNBOUND_PODS)?;
         Ok(pods.into_iter().filter(Pod::is_provisionable).map(|pod| pod.uid).collect())
     }
 }
@@ -69,32 +98,31 @@ impl MemoryCluster {
 #[async_trait]
 impl PlanningView for MemoryCluster {
     async fn view(&self) -> Result<ClusterView, PortError> {
-        let api = &self.api;
-        let (nodes, pods) = (read(api, &objects::ALL_NODES)?, read(api, &objects::NOT_ENDED_PODS)?);
-        let daemon_sets = read(api, &objects::ALL_DAEMON_SETS)?;
-        let budgets = read(api, &objects::ALL_BUDGETS)?;
-        let (pools, classes) = (read(api, &objects::ALL_NODE_POOLS)?, read(api, &objects::ALL_NODE_CLASSES)?);
-        let claims = read(api, &objects::ALL_NODE_CLAIMS)?;
+        let (nodes, pods) = (self.read(&objects::ALL_NODES)?, self.read(&objects::NOT_ENDED_PODS)?);
+        let daemon_sets = self.read(&objects::ALL_DAEMON_SETS)?;
+        let budgets = self.read(&objects::ALL_BUDGETS)?;
+        let (pools, classes) = (self.read(&objects::ALL_NODE_POOLS)?, self.read(&objects::ALL_NODE_CLASSES)?);
+        let claims = self.read(&objects::ALL_NODE_CLAIMS)?;
         let name = |class: &EC2NodeClass| class.metadata.name.clone().unwrap_or_default();
-        let overlays = read_if_known(api, &objects::ALL_NODE_OVERLAYS)?;
-        let buffers = read_if_known(api, &objects::ALL_CAPACITY_BUFFERS)?;
+        let overlays = self.read_if_known(&objects::ALL_NODE_OVERLAYS)?;
+        let buffers = self.read_if_known(&objects::ALL_CAPACITY_BUFFERS)?;
         let mut view = ClusterView {
             nodes: nodes.0,
             pods: pods.0,
             daemon_sets: daemon_sets.0,
             disruption_budgets: budgets.0,
             node_pools: pools.0,
-            node_pool_statuses: read(api, &objects::NODE_POOL_STATUSES)?.0.into_iter().collect(),
+            node_pool_statuses: self.read(&objects::NODE_POOL_STATUSES)?.0.into_iter().collect(),
             node_classes: classes.0.into_iter().map(|class| (name(&class), class)).collect(),
             node_overlays: overlays.0,
-            capacity_buffers: buffers::shapes(api, buffers.0)?,
+            capacity_buffers: buffers::shapes(&self.api, buffers.0)?,
             node_claims: claims.0,
             invalid: [nodes.1, pods.1, daemon_sets.1, budgets.1, pools.1, classes.1, claims.1].concat(),
             ..ClusterView::default()
         };
         view.invalid.extend(overlays.1.into_iter().chain(buffers.1));
         self.read_volumes(&mut view)?;
-        let (namespaces, invalid) = read(api, &objects::ALL_NAMESPACES)?;
+        let (namespaces, invalid) = self.read(&objects::ALL_NAMESPACES)?;
         let system = namespaces.iter().find(|namespace| namespace.metadata.name.as_deref() == Some(SYSTEM_NAMESPACE));
         view.set_annotations(system.and_then(|namespace| namespace.metadata.annotations.clone()));
         if view.selects_namespaces() {
@@ -125,7 +153,7 @@ impl PlanningView for MemoryCluster {
 #[async_trait]
 impl NodesAndPods for MemoryCluster {
     async fn nodes_of(&self, provider_id: &str, _name_hint: Option<&str>) -> Result<Vec<Node>, PortError> {
-        let (nodes, invalid) = read(&self.api, &objects::ALL_NODES)?;
+        let (nodes, invalid) = self.read(&objects::ALL_NODES)?;
         let found: Vec<Node> =
             nodes.into_iter().filter(|node| node.provider_id.as_deref() == Some(provider_id)).collect();
         refuse_doubt(found.is_empty(), &invalid)?;
@@ -134,26 +162,28 @@ impl NodesAndPods for MemoryCluster {
 
     async fn nodes_of_all(&self, sought: &[SoughtNode]) -> Result<FoundNodes, PortError> {
         let ids: BTreeSet<&str> = sought.iter().map(|node| node.provider_id.as_str()).collect();
-        let (mut nodes, invalid) = read(&self.api, &objects::ALL_NODES)?;
+        let (mut nodes, invalid) = self.read(&objects::ALL_NODES)?;
         let joining_listed = nodes.iter().filter(|node| !node.is_initialized()).count();
         nodes.retain(|node| node.provider_id.as_deref().is_some_and(|id| ids.contains(id)));
         Ok(FoundNodes { nodes, invalid, joining_listed })
     }
 
     async fn our_nodes(&self) -> Result<Vec<Node>, PortError> {
-        let (nodes, invalid) = select(&self.api, &objects::ALL_NODES, labels::NODE_POOL, "")?;
+        let (nodes, invalid) = self.select(&objects::ALL_NODES, labels::NODE_POOL, "")?;
         refuse_doubt(true, &invalid)?;
         Ok(nodes)
     }
 
     async fn pods_on(&self, node: &str) -> Result<Vec<Pod>, PortError> {
-        let (pods, invalid) = select(&self.api, &objects::ALL_PODS, "", &format!("spec.nodeName={node}"))?;
+        let (pods, invalid) = self.select(&objects::ALL_PODS, "", &format!("spec.nodeName={node}"))?;
         refuse_doubt(true, &invalid)?;
         Ok(pods)
     }
 
     async fn volume_attachments(&self, nodes: &BTreeSet<String>) -> Result<Vec<VolumeAttachment>, PortError> {
-        pods::volume_attachments(&self.api, nodes)
+        let (all, invalid) = self.read(&objects::ALL_VOLUME_ATTACHMENTS)?;
+        refuse_doubt(true, &invalid)?;
+        Ok(pods::attached_to(all, nodes))
     }
 
     async fn volumes_of(&self, pod: &Pod) -> Result<Vec<String>, PortError> {
@@ -188,7 +218,7 @@ impl Workloads for MemoryCluster {
     }
 
     async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, PortError> {
-        let (budgets, invalid) = read(&self.api, &objects::ALL_BUDGETS)?;
+        let (budgets, invalid) = self.read(&objects::ALL_BUDGETS)?;
         refuse_doubt(true, &invalid)?;
         Ok(budgets)
     }
@@ -214,7 +244,7 @@ impl Configuration for MemoryCluster {
     }
 
     async fn node_classes(&self) -> Result<(Vec<EC2NodeClass>, Vec<InvalidObject>), PortError> {
-        read(&self.api, &objects::ALL_NODE_CLASSES)
+        self.read(&objects::ALL_NODE_CLASSES)
     }
 
     async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
@@ -222,11 +252,11 @@ impl Configuration for MemoryCluster {
     }
 
     async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
-        read(&self.api, &objects::ALL_NODE_POOLS)
+        self.read(&objects::ALL_NODE_POOLS)
     }
 
     async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError> {
-        Ok(read_if_known(&self.api, &objects::ALL_NODE_OVERLAYS)?.0)
+        Ok(self.read_if_known(&objects::ALL_NODE_OVERLAYS)?.0)
     }
 
     async fn write_node_pool_status(&self, name: &str, status: &NodePoolStatus) -> Result<(), PortError> {
@@ -258,7 +288,7 @@ impl Configuration for MemoryCluster {
 #[async_trait]
 impl ClaimMirror for MemoryCluster {
     async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError> {
-        let (claims, invalid) = read(&self.api, &objects::ALL_NODE_CLAIMS)?;
+        let (claims, invalid) = self.read(&objects::ALL_NODE_CLAIMS)?;
         refuse_doubt(true, &invalid)?;
         Ok(claims)
     }
@@ -268,7 +298,7 @@ impl ClaimMirror for MemoryCluster {
     }
 
     async fn mirrors_of(&self, names: &[String]) -> Result<(Vec<MirroredClaim>, Vec<InvalidObject>), PortError> {
-        let (mut claims, mut invalid) = read(&self.api, &objects::ALL_NODE_CLAIMS)?;
+        let (mut claims, mut invalid) = self.read(&objects::ALL_NODE_CLAIMS)?;
         claims.retain(|claim| names.contains(&claim.name));
         invalid.retain(|object| names.contains(&object.name));
         Ok((claims, invalid))

@@ -1,6 +1,7 @@
 //! Reads objects into the types of planning, and writes them, with the errors of the port.
 
 use super::FIELD_MANAGER;
+use super::decoded::Decoded;
 use crate::resources::{CAPACITY_BUFFERS, NODE_CLAIMS, NODE_CLASSES, NODE_OVERLAYS, NODE_POOLS};
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, NodeOverlayStatus, NodePoolStatus, slim};
 use nodeless_fake_kubernetes::resource::{
@@ -22,7 +23,7 @@ use std::sync::Arc;
 /// A kind of object, and its conversion.
 pub(super) struct Kind<T> {
     resource: fn() -> Resource,
-    reduce: fn(&Value) -> Result<T, String>,
+    pub(super) reduce: fn(&Value) -> Result<T, String>,
     fields: &'static str,
 }
 
@@ -107,14 +108,10 @@ fn buffer(object: &Value) -> Result<(CapacityBuffer, CapacityBufferStatus), Stri
     Ok((buffer, whole::<nodeless_api::CapacityBuffer>(object)?.status.unwrap_or_default()))
 }
 
-/// All objects of a kind, and those that cannot be decoded.
-pub(super) fn read<T>(api: &ApiServer, kind: &Kind<T>) -> Result<(Vec<T>, Vec<InvalidObject>), PortError> {
-    select(api, kind, "", "")
-}
-
-/// The objects of a kind with these labels and fields.
-pub(super) fn select<T>(
+/// The objects of a kind with these labels and fields, and those that cannot be decoded.
+pub(super) fn select<T: Clone + Send + 'static>(
     api: &ApiServer,
+    decoded: &Decoded,
     kind: &Kind<T>,
     labels: &str,
     fields: &str,
@@ -126,8 +123,8 @@ pub(super) fn select<T>(
     let options = ListOptions { namespace: None, labels, fields: fields.to_owned() };
     let list = api.list(&resource, &options).map_err(|error| failed(&operation, &error))?;
     let (mut taken, mut invalid) = (Vec::new(), Vec::new());
-    for object in list.items {
-        match (kind.reduce)(&object) {
+    for (object, reduced) in list.items.iter().zip(decoded.decode(kind, &list.items)) {
+        match reduced {
             Ok(reduced) => taken.push(reduced),
             Err(message) => {
                 let part = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
@@ -138,14 +135,6 @@ pub(super) fn select<T>(
         }
     }
     Ok((taken, invalid))
-}
-
-/// As [`read`]; nothing if the CRD is not installed, because the kind is optional.
-pub(super) fn read_if_known<T>(api: &ApiServer, kind: &Kind<T>) -> Result<(Vec<T>, Vec<InvalidObject>), PortError> {
-    match read(api, kind) {
-        Err(error) if error.kind == ErrorKind::NotFound => Ok((Vec::new(), Vec::new())),
-        read => read,
-    }
 }
 
 /// One object of a cluster-scoped kind, converted.

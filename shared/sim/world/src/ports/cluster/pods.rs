@@ -1,6 +1,7 @@
 //! Evicts and deletes pods, and finds the volumes that a node waits for.
 
-use super::objects::{self, failed, get, patch, read, refuse_doubt};
+use super::objects::{self, failed, get, patch};
+use nodeless_api::slim;
 use nodeless_fake_kubernetes::resource::{PERSISTENT_VOLUME_CLAIMS, PODS};
 use nodeless_fake_kubernetes::{ApiServer, DeleteOptions};
 use nodeless_model::{Pod, labels};
@@ -43,18 +44,13 @@ pub(super) fn delete_first(api: &ApiServer, pod: &PodRef) -> Result<(), PortErro
 }
 
 /// The VolumeAttachments of these nodes.
-pub(super) fn volume_attachments(
-    api: &ApiServer,
-    nodes: &BTreeSet<String>,
-) -> Result<Vec<VolumeAttachment>, PortError> {
-    let (all, invalid) = read(api, &objects::ALL_VOLUME_ATTACHMENTS)?;
-    refuse_doubt(true, &invalid)?;
+pub(super) fn attached_to(all: Vec<slim::VolumeAttachment>, nodes: &BTreeSet<String>) -> Vec<VolumeAttachment> {
     let attached = all.into_iter().map(|attachment| VolumeAttachment {
         name: attachment.metadata.name.unwrap_or_default(),
         node: attachment.spec.node_name,
         persistent_volume: attachment.spec.source.persistent_volume_name,
     });
-    Ok(attached.filter(|attachment| nodes.contains(&attachment.node)).collect())
+    attached.filter(|attachment| nodes.contains(&attachment.node)).collect()
 }
 
 /// The PersistentVolumes that a pod mounts.
