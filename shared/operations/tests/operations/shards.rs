@@ -8,7 +8,7 @@ use nodeless_lifecycle::{Settings, begin_termination};
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::instance::{InstanceFault, LaunchOutcome};
 use nodeless_model::{Instance, InstanceState, Phase, StringMap};
-use nodeless_operations::{CatalogCache, EventRate, Reconciler};
+use nodeless_operations::{CatalogCache, EventRate, NominationSwitch, Reconciler};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::queue::ClaimMessage;
 use nodeless_ports::{Claims, Cloud, ErrorKind, PortError, Refusal, Shards};
@@ -83,6 +83,7 @@ fn slow_cloud(harness: &Harness, kept: Option<String>) -> (Reconciler, Arc<Semap
         cloud: Arc::new(cloud),
         catalog: CatalogCache::default(),
         events: EventRate::default(),
+        nominations: NominationSwitch::default(),
         settings: Settings::new(crate::common::CLUSTER),
         zonal_shift: false,
         min_values_strict: true,
