@@ -135,7 +135,7 @@ async fn nodes_that_join_are_read_once_and_have_one_message() {
         assert!(harness.queue.waiting() <= 1);
     }
     let once = |calls: &BTreeMap<&'static str, u64>| -> BTreeMap<&'static str, u64> {
-        let each = ["cluster patch node", "cluster mirror claim", "claims update", "cloud tag"];
+        let each = ["cluster patch node", "cluster mirror claim", "cluster nominate", "claims update", "cloud tag"];
         let mut shared = calls.clone();
         // Of the results that a NodePool's health is computed from, the first four are written.
         shared.retain(|operation, _| !each.contains(operation) && *operation != "claims put registrations");
@@ -143,7 +143,8 @@ async fn nodes_that_join_are_read_once_and_have_one_message() {
     };
     assert_eq!(once(&calls[0]), once(&calls[1]), "all but the writes of each claim is done once");
     // The nodes are ready when they join: one write of each kind for each. A NodeClaim object takes two, one of them of its status.
-    for operation in ["claims update", "cluster patch node", "cluster mirror claim", "cloud tag"] {
+    // Each has one pod, which is nominated before the node opens.
+    for operation in ["claims update", "cluster patch node", "cluster mirror claim", "cluster nominate", "cloud tag"] {
         assert_eq!(calls[1][operation], 20, "{operation}: {:?}", calls[1]);
     }
 }

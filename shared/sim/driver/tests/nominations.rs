@@ -17,9 +17,9 @@ use std::collections::BTreeMap;
 use support::{create, list, picture, start_in, within};
 
 /// A cluster whose machines register up to this number of seconds apart. Nothing is consolidated, and no node has more than 8 vCPUs.
-fn start(spread: i64) -> Driver {
+fn start(spread: i64, nominations: bool) -> Driver {
     let join = JoinTiming { spread: SignedDuration::from_secs(spread), ..JoinTiming::default() };
-    let driver = start_in(WorldOptions { join, ..WorldOptions::default() });
+    let driver = start_in(WorldOptions { join, nominations, ..WorldOptions::default() });
     let body = json!({ "spec": {
         "limits": { "cpu": "1000" },
         "disruption": { "consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never" },
@@ -90,10 +90,9 @@ fn has_joining_taint(node: &Value) -> bool {
 #[test]
 fn pods_run_where_they_were_planned_although_nodes_join_in_any_order() {
     for spread in [0, 5, 20] {
-        let mut driver = start(spread);
+        let mut driver = start(spread, true);
         add_pods(&driver, 80);
         let (planned, nodes, right) = run(&mut driver, 80);
-        eprintln!("spread {spread} s: {planned} planned, {nodes} nodes, {right} pods where planned");
         assert!(planned > 5);
         assert_eq!((nodes, right), (planned, 80), "spread {spread}");
         let end = within(&driver, 60);
@@ -105,8 +104,16 @@ fn pods_run_where_they_were_planned_although_nodes_join_in_any_order() {
 }
 
 #[test]
+fn without_nominations_the_scheduler_spreads_pods_and_no_node_is_closed() {
+    let mut driver = start(5, false);
+    add_pods(&driver, 80);
+    let (planned, nodes, right) = run(&mut driver, 80);
+    assert!(right < 60 && nodes >= planned, "{right} of 80 where planned, {nodes} nodes of {planned}");
+}
+
+#[test]
 fn a_node_that_joins_much_later_than_others_is_not_waited_for() {
-    let mut driver = start(150);
+    let mut driver = start(150, true);
     add_pods(&driver, 40);
     let start = driver.world().now();
     let limit = within(&driver, 600);

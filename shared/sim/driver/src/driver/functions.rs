@@ -124,7 +124,7 @@ impl Functions {
                 cloud: cloud.clone(),
                 catalog: CatalogCache::default(),
                 events: EventRate::default(),
-                nominations: NominationSwitch::default(),
+                nominations: NominationSwitch::new(options.nominations),
                 settings: settings.clone(),
                 zonal_shift: options.zonal_shift,
                 min_values_strict: true,
