@@ -33,7 +33,9 @@ fn pods(driver: &Driver) -> Vec<Arc<Value>> {
 
 fn start(mix: Mix, count: usize, seed: u64, nominations: bool) -> Driver {
     let join = JoinTiming { spread: SignedDuration::from_secs(20), ..JoinTiming::default() };
-    let options = WorldOptions { join, nominations, seed, ..WorldOptions::default() };
+    // The EC2NodeClass of the export selects the subnets of this cluster.
+    let options =
+        WorldOptions { cluster_name: "example".to_owned(), join, nominations, seed, ..WorldOptions::default() };
     let driver = Driver::new(World::new(options).unwrap(), Schedule::default(), Arc::new(Null));
     let objects: Value = serde_json::from_str(&export(&mix.pending(count, seed), Fullness::Sparse)).unwrap();
     for mut object in objects["items"].as_array().unwrap().iter().cloned() {
@@ -45,7 +47,7 @@ fn start(mix: Mix, count: usize, seed: u64, nominations: bool) -> Driver {
             "NodePool" => {
                 let spec = &mut object["spec"];
                 spec["disruption"] = json!({ "consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never" });
-                spec["limits"] = Value::Null;
+                spec.as_object_mut().unwrap().remove("limits");
                 let requirements = spec["template"]["spec"]["requirements"].as_array_mut().unwrap();
                 requirements.retain(|one| one["key"] != "karpenter.sh/capacity-type");
                 requirements
@@ -58,6 +60,10 @@ fn start(mix: Mix, count: usize, seed: u64, nominations: bool) -> Driver {
             object["metadata"].as_object_mut().unwrap().remove(field);
         }
         object.as_object_mut().unwrap().remove("status");
+        for spec in ["/spec", "/spec/template/spec"] {
+            let containers = object.pointer_mut(&format!("{spec}/containers")).and_then(Value::as_array_mut);
+            containers.into_iter().flatten().for_each(|container| container["image"] = json!("pause"));
+        }
         driver.world().api().create(&resource, object, &CreateOptions::default()).unwrap();
     }
     driver
