@@ -12,6 +12,8 @@ resource "aws_lambda_invocation" "install" {
     wakeUrl = var.wake_enabled ? local.wake_url : null
     # Whether the API server can reach it with any controlPlaneEgressMode.
     ownEndpoint = var.wake_endpoint != null
+    # Whether lifecycle may patch pods/status.
+    nominations = var.nominations_enabled
     # Invoked again if any of these changes. The zip embeds CRDs, RBAC and the webhook.
     version = join("-", compact([substr(sha256(local.artifact_hashes["installer"]), 0, 12), var.installation_version]))
   })

@@ -55,6 +55,7 @@ locals {
       NODELESS_CLAIMS_QUEUE_URL  = aws_sqs_queue.claims.url
       NODELESS_ZONAL_SHIFT       = tostring(var.zonal_shift_enabled)
       NODELESS_MIN_VALUES_POLICY = var.min_values_policy
+      NODELESS_NOMINATIONS       = tostring(var.nominations_enabled)
       NODELESS_DISABLE_DRY_RUN   = tostring(var.disable_dry_run)
 
       NODELESS_METRICS_BY_NODEPOOL = tostring(var.metrics_by_nodepool)

@@ -313,6 +313,13 @@ variable "zonal_shift_enabled" {
   nullable    = false
 }
 
+variable "nominations_enabled" {
+  description = "Nominate the nodes that a plan launched for their pods (status.nominatedNodeName), so that the kube-scheduler binds the pods where they were planned. Nodes of a plan stay closed by the taint nodeless.sh/joining until all of them have joined, for 30 seconds at most. The installer then grants lifecycle the right to patch pods/status; docs/security.md explains what that allows."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
 variable "metrics_by_nodepool" {
   description = "Publish NodeCount, HourlySpendDollars, NodesLaunched and NodesTerminated for each NodePool too, with the dimensions Cluster and NodePool. CloudWatch charges for each of them: about $1.20 a month for each NodePool."
   type        = bool

@@ -153,7 +153,7 @@ impl Stage {
             start: Timestamp::now(),
             cluster_name: cluster.to_owned(),
             // Machines that start at once: what is tested is not their patience.
-            join: JoinTiming { registers_after: second, ready_after: second },
+            join: JoinTiming { registers_after: second, ready_after: second, ..JoinTiming::default() },
             ..WorldOptions::default()
         };
         let world = World::new(options).expect("the embedded facts are whole");

@@ -27,6 +27,9 @@ pub(crate) struct Arguments {
     /// Remove the wake webhook; the planner then runs only once a minute
     #[arg(long)]
     no_wake: bool,
+    /// Do not grant lifecycle the right to nominate nodes for pods (patch of pods/status), or take it away
+    #[arg(long)]
+    no_nominations: bool,
 }
 
 #[cfg(feature = "kubernetes")]
@@ -70,7 +73,7 @@ mod connected {
             None => Wake::Keep,
         };
         let connection = arguments.cluster.connect().await?;
-        output::print(install::install(&connection, &wake).await?).map(drop)
+        output::print(install::install(&connection, &wake, !arguments.no_nominations).await?).map(drop)
     }
 
     pub(crate) async fn uninstall(arguments: &ClusterArguments) -> Result<(), CliError> {
@@ -97,7 +100,7 @@ mod connected {
     }
 
     pub(crate) async fn install(arguments: &Arguments) -> Result<(), CliError> {
-        let _ = (&arguments.cluster, &arguments.wake_url, arguments.no_wake);
+        let _ = (&arguments.cluster, &arguments.wake_url, arguments.no_wake, arguments.no_nominations);
         Err(CliError::WithoutKubernetes)
     }
 

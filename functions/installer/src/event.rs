@@ -23,6 +23,8 @@ pub(crate) enum Action {
         wake: Wake,
         /// Whether the URL is an endpoint of the operator, which the control plane can reach through its own network route.
         own_endpoint: bool,
+        /// Whether lifecycle may nominate nodes for pods.
+        nominations: bool,
     },
     /// Remove everything except for the CRDs.
     Uninstall,
@@ -57,6 +59,9 @@ struct Event {
     /// Whether the URL is an endpoint of the operator.
     #[serde(default)]
     own_endpoint: bool,
+    /// Whether lifecycle may nominate nodes for pods.
+    #[serde(default = "yes")]
+    nominations: bool,
     /// Added by Terraform.
     tf: Option<Invocation>,
 }
@@ -67,6 +72,10 @@ enum Verb {
     Install,
     Uninstall,
     RemoveNodes,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// Distinguishes `null` from a field that is absent.
@@ -89,7 +98,11 @@ pub(crate) fn read(event: Value, cluster: Option<&str>) -> Result<Request, Event
         Verb::RemoveNodes if applies => Action::Nothing,
         Verb::RemoveNodes => Action::RemoveNodes,
         Verb::Install if destroys => Action::Uninstall,
-        Verb::Install => Action::Install { wake: wake(event.wake_url), own_endpoint: event.own_endpoint },
+        Verb::Install => Action::Install {
+            wake: wake(event.wake_url),
+            own_endpoint: event.own_endpoint,
+            nominations: event.nominations,
+        },
     };
     Ok(Request { cluster, action })
 }
@@ -115,7 +128,7 @@ mod tests {
     fn reads_what_terraform_sends() {
         let install = sample(include_str!("../../../events/installer.install.json"));
         assert_eq!(install.cluster, "example");
-        let Action::Install { wake: Wake::Url(url), own_endpoint: false } = install.action else {
+        let Action::Install { wake: Wake::Url(url), own_endpoint: false, nominations: true } = install.action else {
             panic!("{install:?}")
         };
         assert!(url.starts_with("https://"));
@@ -128,9 +141,11 @@ mod tests {
     #[test]
     fn a_url_that_is_absent_is_not_a_url_that_is_null() {
         let action = |event| read(event, Some("one")).unwrap().action;
-        let install = |wake| Action::Install { wake, own_endpoint: false };
+        let install = |wake| Action::Install { wake, own_endpoint: false, nominations: true };
         assert_eq!(action(json!({ "action": "install" })), install(Wake::Keep));
         assert_eq!(action(json!({ "action": "install", "wakeUrl": null })), install(Wake::Off));
+        let without = Action::Install { wake: Wake::Keep, own_endpoint: false, nominations: false };
+        assert_eq!(action(json!({ "action": "install", "nominations": false })), without);
         assert_eq!(action(json!({ "action": "uninstall" })), Action::Uninstall);
     }
 

@@ -100,11 +100,11 @@ async fn check_cluster(cluster: &str, connection: &Connection, within: Duration)
 /// the webhook's timeout of two seconds.
 fn reachable(cluster: &str, action: Action, egress_by_aws: bool) -> Action {
     match action {
-        Action::Install { wake: Wake::Url(_), own_endpoint: false } if !egress_by_aws => {
+        Action::Install { wake: Wake::Url(_), own_endpoint: false, nominations } if !egress_by_aws => {
             let why = "the cluster's controlPlaneEgressMode is not AWS_MANAGED, so its API server may not reach the Function URL of wake: \
                  the webhook is left out, and pods wait for the heartbeat; set wake_endpoint in Terraform where it does";
             log(Some(cluster), &WebhookLeftOut { why });
-            Action::Install { wake: Wake::Off, own_endpoint: false }
+            Action::Install { wake: Wake::Off, own_endpoint: false, nominations }
         }
         other => other,
     }
@@ -120,7 +120,7 @@ async fn perform(
     let deadline = Instant::now() + ACCESS_WITHIN;
     loop {
         let done = match action {
-            Action::Install { wake, .. } => install::install(connection, wake).await,
+            Action::Install { wake, nominations, .. } => install::install(connection, wake, *nominations).await,
             Action::Uninstall => install::uninstall(connection).await,
             Action::RemoveNodes => install::remove_nodes(connection, time).await,
             Action::Nothing => Ok(Report::default()),
@@ -141,11 +141,14 @@ mod tests {
 
     #[test]
     fn the_webhook_is_left_out_where_the_api_server_may_not_reach_it() {
-        let install =
-            |own_endpoint| Action::Install { wake: Wake::Url("https://a.example/secret".to_owned()), own_endpoint };
+        let install = |own_endpoint| Action::Install {
+            wake: Wake::Url("https://a.example/secret".to_owned()),
+            own_endpoint,
+            nominations: true,
+        };
         assert_eq!(reachable("one", install(false), true), install(false));
         assert_eq!(reachable("one", install(true), false), install(true));
-        let without = Action::Install { wake: Wake::Off, own_endpoint: false };
+        let without = Action::Install { wake: Wake::Off, own_endpoint: false, nominations: true };
         assert_eq!(reachable("one", install(false), false), without);
         assert_eq!(reachable("one", Action::Uninstall, false), Action::Uninstall);
     }

@@ -5,7 +5,7 @@
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use nodeless_ec2::Ec2Cloud;
 use nodeless_lifecycle::Settings;
-use nodeless_operations::{CatalogCache, EventRate, Reconciler, Sweeper, Validator};
+use nodeless_operations::{CatalogCache, EventRate, NominationSwitch, Reconciler, Sweeper, Validator};
 use nodeless_ports::Queue;
 use nodeless_ports::queue::{ClaimMessage, WakeSource};
 use nodeless_runtime::batch::{self, Failure};
@@ -77,6 +77,7 @@ impl Lifecycle {
 async fn connect(environment: &Environment<'_>) -> Result<Lifecycle, ConnectError> {
     let zonal_shift = environment.zonal_shift()?;
     let dry_runs = !environment.disable_dry_run()?;
+    let nominations = environment.nominations()?;
     let min_values = environment.parsed_or(
         "NODELESS_MIN_VALUES_POLICY",
         "what happens where minValues cannot be reached: Strict or BestEffort",
@@ -95,6 +96,7 @@ async fn connect(environment: &Environment<'_>) -> Result<Lifecycle, ConnectErro
         cloud: cloud.clone(),
         catalog: CatalogCache::default(),
         events: EventRate::default(),
+        nominations: NominationSwitch::new(nominations),
         settings: settings.clone(),
         zonal_shift,
         min_values_strict: min_values == MinValuesPolicy::Strict,

@@ -25,7 +25,7 @@ use nodeless_model::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus, co
 use nodeless_model::node::provider_id;
 use nodeless_model::{CapacityType, ConditionStatus, NodeClaim, Phase, labels};
 use nodeless_operations::plan::PlanSettings;
-use nodeless_operations::{CatalogCache, EventRate, Interrupter, PlanReport, Planner, Reconciler};
+use nodeless_operations::{CatalogCache, EventRate, Interrupter, NominationSwitch, PlanReport, Planner, Reconciler};
 use nodeless_ports::{Claims, Cloud, Cluster, Queue, State, StoredCatalog};
 use nodeless_world::WorldClock;
 use nodeless_world::fault_injection::{FaultInjection, FaultyClaims, FaultyCloud, FaultyCluster, FaultyQueue, Rates};
@@ -195,6 +195,7 @@ async fn main() {
         cloud,
         catalog: CatalogCache::default(),
         events: EventRate::default(),
+        nominations: NominationSwitch::default(),
         settings: Settings::new(common::CLUSTER),
         zonal_shift: false,
         min_values_strict: true,

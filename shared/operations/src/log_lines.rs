@@ -44,6 +44,11 @@ lines! {
     CommandStepped, "command-stepped", Info { command: &'a str, to: &'a str, summary: &'a str, }
     /// A disruption command could not continue in this plan.
     CommandWaits, "command-waits", Warn { command: &'a str, why: &'a str, }
+    /// Nodes were nominated for their pods before they open, or again because nominations were cleared. `changed` counts the pods that
+    /// changed meanwhile.
+    PodsNominated, "pods-nominated", Info { claims: &'a [String], pods: usize, changed: usize, }
+    /// The right to nominate nodes for pods is missing, so nodes open without nominations.
+    NominationsDenied, "nominations-denied", Warn { why: &'a str, }
     /// A claim was written.
     ClaimStepped, "claim-stepped", Info {
         claim: &'a str,

@@ -193,6 +193,13 @@ pub(crate) struct Taken {
     pub(crate) claims: BTreeMap<String, Timestamp>,
 }
 
+impl Taken {
+    /// The claims that are scheduled in the shard, taken or not.
+    pub(crate) fn scheduled(&self) -> impl Iterator<Item = &String> {
+        self.shard.due.keys()
+    }
+}
+
 /// Leases the due claims of a shard. `None` if there are none, because the message was delivered twice, another process was
 /// earlier, or the message arrived early; then it is sent again for the remaining time.
 ///

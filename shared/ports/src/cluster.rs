@@ -4,7 +4,9 @@ use crate::PortError;
 use async_trait::async_trait;
 pub use nodeless_api::view::{BufferView, ClusterView, InvalidObject, SYSTEM_NAMESPACE};
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
-pub use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent, ObjectRef, PodRef, VolumeAttachment};
+pub use nodeless_model::object::{
+    MirroredClaim, NodePatch, ObjectEvent, ObjectRef, PodRef, UnboundPod, VolumeAttachment,
+};
 pub use nodeless_model::surge::{DeploymentChange, OwningDeployment};
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget};
 use std::collections::BTreeSet;
@@ -138,6 +140,20 @@ pub trait NodesAndPods: Send + Sync {
     /// # Errors
     /// When the API server cannot be reached, or rejected it for another reason than a budget.
     async fn evict(&self, pod: &PodRef) -> Result<Eviction, PortError>;
+
+    /// The pods of the default scheduler that are bound to no node and have not ended.
+    ///
+    /// # Errors
+    /// When the cluster cannot be read.
+    async fn unbound_pods(&self) -> Result<Vec<UnboundPod>, PortError>;
+
+    /// Writes the node that the kube-scheduler tries first for a pod (`status.nominatedNodeName`), if the pod is as it was read. Nothing
+    /// else of the pod changes.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::ErrorKind::Conflict) when the pod has changed, is bound or does not exist any more;
+    /// [`Denied`](crate::ErrorKind::Denied) without the right, which is optional.
+    async fn nominate(&self, pod: &UnboundPod, node: &str) -> Result<(), PortError>;
 
     /// Deletes a pod with this grace period in seconds, bypassing PodDisruptionBudgets. A missing pod counts as success.
     ///

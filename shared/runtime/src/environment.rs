@@ -176,6 +176,14 @@ impl<'a> Environment<'a> {
         self.parsed_or("NODELESS_ZONAL_SHIFT", "whether zonal shifts of the cluster are honoured, true or false", false)
     }
 
+    /// Whether nodes are nominated for the pods that they were launched for; so by default.
+    ///
+    /// # Errors
+    /// When it is neither `true` nor `false`.
+    pub fn nominations(&self) -> Result<bool, EnvironmentError> {
+        self.parsed_or("NODELESS_NOMINATIONS", "whether nodes are nominated for pods, true or false", true)
+    }
+
     /// Whether metrics are published for each NodePool too; not by default.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeO
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels};
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodes, InvalidObject, MirroredClaim, NodePatch,
-    ObjectEvent, OwningDeployment, PodRef, SYSTEM_NAMESPACE, SoughtNode, VolumeAttachment,
+    ObjectEvent, OwningDeployment, PodRef, SYSTEM_NAMESPACE, SoughtNode, UnboundPod, VolumeAttachment,
 };
 use nodeless_ports::{ClaimMirror, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads};
 use nodeless_telemetry::Context;
@@ -338,6 +338,14 @@ impl NodesAndPods for KubeCluster {
 
     async fn evict(&self, pod: &PodRef) -> Result<Eviction, PortError> {
         pods::evict(&self.connection, pod).await
+    }
+
+    async fn unbound_pods(&self) -> Result<Vec<UnboundPod>, PortError> {
+        pods::unbound(&self.connection).await
+    }
+
+    async fn nominate(&self, pod: &UnboundPod, node: &str) -> Result<(), PortError> {
+        pods::nominate(&self.connection, pod, node).await
     }
 
     async fn delete_pod(&self, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError> {

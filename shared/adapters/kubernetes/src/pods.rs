@@ -1,18 +1,50 @@
-//! Evicting and deleting pods, and the volumes that a terminating node waits for.
+//! Evicting, deleting and nominating pods, and the volumes that a terminating node waits for.
 
 use crate::api::{self, PatchKind};
 use crate::connection::Connection;
 use crate::error::CallError;
-use crate::kinds::VolumeAttachments;
+use crate::kinds::{Kind as _, Pods, VolumeAttachments};
 use crate::merge::string;
 use crate::store::{list_selected, separate};
-use kube::core::Status;
+use crate::watch;
+use kube::core::Status as Failure;
 use kube::core::params::ListParams;
 use nodeless_model::{Pod, labels};
-use nodeless_ports::cluster::{Eviction, PodRef, VolumeAttachment};
+use nodeless_ports::cluster::{Eviction, PodRef, UnboundPod, VolumeAttachment};
 use nodeless_ports::{ErrorKind, PortError};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::json;
+use serde_json::value::RawValue;
 use std::collections::BTreeSet;
+
+/// The pods that the default scheduler has yet to bind.
+const UNBOUND: &str =
+    "spec.nodeName=,spec.schedulerName=default-scheduler,status.phase!=Succeeded,status.phase!=Failed";
+
+/// The part of a pod that nominations need.
+#[derive(Deserialize)]
+struct Unbound {
+    metadata: Metadata,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    namespace: String,
+    name: String,
+    uid: String,
+    resource_version: String,
+    deletion_timestamp: Option<IgnoredAny>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    nominated_node_name: Option<String>,
+}
 
 /// Evicts a pod through the Eviction API.
 pub(crate) async fn evict(connection: &Connection, pod: &PodRef) -> Result<Eviction, PortError> {
@@ -30,7 +62,7 @@ pub(crate) async fn evict(connection: &Connection, pod: &PodRef) -> Result<Evict
 
 /// The result of a rejected eviction.
 fn eviction_of(failed: CallError) -> Result<Eviction, PortError> {
-    let blocked = |status: &Status| Ok(Eviction::Blocked { message: status.message.clone() });
+    let blocked = |status: &Failure| Ok(Eviction::Blocked { message: status.message.clone() });
     match &failed.status {
         // 409: another pod has this name. 404: no pod has it.
         Some(status) if matches!(status.code, 404 | 409) => Ok(Eviction::AlreadyGone),
@@ -46,7 +78,7 @@ fn eviction_of(failed: CallError) -> Result<Eviction, PortError> {
 }
 
 /// Whether a 429 has a PodDisruptionBudget as its cause. Otherwise the API server throttles requests.
-fn is_budget(status: &Status) -> bool {
+fn is_budget(status: &Failure) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     causes.into_iter().any(|cause| cause.reason == "DisruptionBudget") || status.message.contains("disruption budget")
 }
@@ -96,6 +128,55 @@ pub(crate) async fn volume_attachments(
     }
 }
 
+/// The pods that the default scheduler has yet to bind. Of each, only what nominations need is decoded.
+pub(crate) async fn unbound(connection: &Connection) -> Result<Vec<UnboundPod>, PortError> {
+    let operation = "Kubernetes list Pod";
+    let params = ListParams::default().fields(UNBOUND);
+    let mut listed = Vec::new();
+    let mut once = async || {
+        listed.clear();
+        watch::list(connection, operation, Pods::PATH, &params, |object| listed.push(unbound_pod(object))).await
+    };
+    let result = match once().await {
+        // The continue token expired during the list.
+        Err(failed) if failed.is(410) => once().await,
+        result => result,
+    };
+    result?;
+    let invalid = |error: serde_json::Error| PortError::new(ErrorKind::Invalid, operation, error.to_string());
+    listed.into_iter().map(|pod| pod.map_err(invalid)).collect()
+}
+
+fn unbound_pod(object: &RawValue) -> Result<UnboundPod, serde_json::Error> {
+    let Unbound { metadata, status } = serde_json::from_str(object.get())?;
+    Ok(UnboundPod {
+        pod: PodRef { namespace: metadata.namespace, name: metadata.name, uid: metadata.uid },
+        resource_version: metadata.resource_version,
+        nominated_node: status.nominated_node_name.filter(|node| !node.is_empty()),
+        is_terminating: metadata.deletion_timestamp.is_some(),
+    })
+}
+
+/// Writes the node that kube-scheduler tries first for a pod.
+pub(crate) async fn nominate(connection: &Connection, unbound: &UnboundPod, node: &str) -> Result<(), PortError> {
+    let operation = "Kubernetes nominate Pod";
+    let UnboundPod { pod, resource_version, .. } = unbound;
+    let body = json!({
+        // The API server rejects the patch if the pod has changed since it was read, so neither a pod that was bound meanwhile nor the
+        // nomination of a preemption is changed.
+        "metadata": { "uid": pod.uid, "resourceVersion": resource_version },
+        "status": { "nominatedNodeName": node },
+    });
+    let path = format!("{}/{}/status", api::pods(&pod.namespace), pod.name);
+    match connection.patch(operation, &path, PatchKind::Merge, &body).await {
+        Ok(_) => Ok(()),
+        Err(failed) if failed.is(404) || failed.is(422) => {
+            Err(PortError::new(ErrorKind::Conflict, operation, PortError::from(failed).message))
+        }
+        Err(failed) => Err(failed.into()),
+    }
+}
+
 /// The PersistentVolumes that a pod mounts.
 pub(crate) async fn volumes_of(connection: &Connection, pod: &Pod) -> Result<Vec<String>, PortError> {
     let mut volumes = Vec::new();
@@ -113,7 +194,7 @@ mod tests {
     use crate::error::from_kube;
 
     fn refused(code: u16, message: &str) -> CallError {
-        let status = Status::failure(message, "").with_code(code).boxed();
+        let status = Failure::failure(message, "").with_code(code).boxed();
         from_kube("Kubernetes evict Pod", kube::Error::Api(status))
     }
 

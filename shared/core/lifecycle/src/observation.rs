@@ -1,6 +1,7 @@
 //! The state that was read for one step.
 
 use crate::group::Owners;
+use crate::opening::Nominations;
 use nodeless_model::object::{MirroredClaim, VolumeAttachment};
 use nodeless_model::surge::OwningDeployment;
 use nodeless_model::{Instance, Node, NodeClaim, Pod, PodDisruptionBudget};
@@ -95,6 +96,8 @@ pub struct Observation {
     pub nodes: Seen<Vec<Node>>,
     /// How many nodes that are not initialized were listed for that. Zero if they were found otherwise.
     pub joining_listed: usize,
+    /// The nominations for its node.
+    pub nominations: Nominations,
     /// The pods on these nodes.
     pub pods: Seen<Vec<Pod>>,
     /// The volumes attached to these nodes that a drain waits for.

@@ -4,6 +4,7 @@ use crate::begin_termination::leave;
 use crate::consistency::set_consistent;
 use crate::effect::{Effect, Step};
 use crate::observation::{Observation, Seen};
+use crate::opening::{AGAIN, Nominations};
 use crate::settings::Settings;
 use crate::time::{elapsed, poll_delay};
 use jiff::Timestamp;
@@ -51,7 +52,7 @@ pub(crate) fn launched(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
     if let [node] = nodes.as_slice()
         && is_recognised(node)
     {
-        return register(step, node, now);
+        return register(step, node, seen, now);
     }
     let since = claim.condition(condition::REGISTERED).map_or(claim.created, |present| present.last_transition_time);
     if elapsed(since, now) >= settings.registration_timeout {
@@ -100,7 +101,7 @@ fn is_recognised(node: &Node) -> bool {
 }
 
 /// The claim of a recognised node. If the node is initialized too, the claim is written once for both.
-fn register(mut step: Step, node: &Node, now: Timestamp) -> Step {
+fn register(mut step: Step, node: &Node, seen: &Observation, now: Timestamp) -> Step {
     let claim = &mut step.claim;
     claim.phase = Phase::Registered;
     claim.status.node_name = Some(node.name.clone());
@@ -111,7 +112,7 @@ fn register(mut step: Step, node: &Node, now: Timestamp) -> Step {
     claim.status.last_pod_event.get_or_insert(now);
     claim.set_condition(condition::REGISTERED, ConditionStatus::True, "Registered", "", now);
     if node.is_initialized() {
-        return initialise(step, node, now);
+        return initialise(step, node, seen, now);
     }
     let missing = not_initialised_because(claim, node);
     let (reason, message) = missing.unwrap_or_else(|| ("NodeNotReady", "Node not ready".to_owned()));
@@ -120,7 +121,7 @@ fn register(mut step: Step, node: &Node, now: Timestamp) -> Step {
 }
 
 /// The claim of an initialized node.
-fn initialise(mut step: Step, node: &Node, now: Timestamp) -> Step {
+fn initialise(mut step: Step, node: &Node, seen: &Observation, now: Timestamp) -> Step {
     step.claim.phase = Phase::Initialized;
     step.claim.set_condition(condition::INITIALIZED, ConditionStatus::True, "Initialized", "", now);
     set_consistent(&mut step.claim, node, now);
@@ -128,7 +129,7 @@ fn initialise(mut step: Step, node: &Node, now: Timestamp) -> Step {
         // A command waits for it before it drains the nodes that this one replaces.
         step.effects.push(Effect::WakePlanner);
     }
-    step
+    if seen.nominations == Nominations::Written { step.after(AGAIN) } else { step }
 }
 
 /// Registers a node: it gets the claim's labels, annotations and taints, the finalizer and the owner. A node that lacks nothing else
@@ -152,6 +153,9 @@ fn recognise(mut step: Step, node: &Node, mirror: &MirroredClaim, seen: &Observa
         owner: Some((mirror.name.clone(), mirror.uid.clone())),
         ..NodePatch::default()
     };
+    if seen.nominations == Nominations::Awaited {
+        patch.add_taints.push(Taint::joining());
+    }
     let mut registered = node.clone();
     patch.apply(&mut registered);
     let lacks_nothing = not_initialised_because(claim, &registered).is_none();
@@ -179,15 +183,29 @@ pub(crate) fn registered(claim: &NodeClaim, seen: &Observation, now: Timestamp) 
         return step.after(delay);
     };
     if node.is_initialized() {
-        return initialise(step, node, now);
+        return initialise(step, node, seen, now);
     }
-    if let Some((reason, message)) = not_initialised_because(claim, node) {
+    let mut patch = opening_patch(node, seen);
+    let mut opened = node.clone();
+    patch.apply(&mut opened);
+    let missing = not_initialised_because(claim, &opened);
+    if missing.is_none() {
+        patch.labels.insert(labels::INITIALIZED.to_owned(), "true".to_owned());
+    }
+    if patch != NodePatch::default() {
+        step.effects.push(Effect::patch_node(node, patch));
+        return step.again();
+    }
+    if let Some((reason, message)) = missing {
         step.claim.set_condition(condition::INITIALIZED, ConditionStatus::Unknown, reason, &message, now);
-        return step.after(delay);
     }
-    let initialised = StringMap::from([(labels::INITIALIZED.to_owned(), "true".to_owned())]);
-    step.effects.push(Effect::patch_node(node, NodePatch { labels: initialised, ..NodePatch::default() }));
-    step.again()
+    step.after(delay)
+}
+
+/// The patch that opens a node for pods, unless nominations are awaited. It is empty if the node is open.
+fn opening_patch(node: &Node, seen: &Observation) -> NodePatch {
+    let opens = node.has_taint(&Taint::joining()) && seen.nominations != Nominations::Awaited;
+    NodePatch { remove_taints: opens.then(Taint::joining).into_iter().collect(), ..NodePatch::default() }
 }
 
 /// What a node still lacks before it is initialized, in Karpenter's order.
@@ -223,7 +241,14 @@ pub fn stale_hashes(claim: &NodeClaim, node: &Node) -> StringMap {
 /// A claim whose node is ready for pods.
 pub(crate) fn initialized(claim: &NodeClaim, seen: &Observation) -> Step {
     let mut step = Step::stay(claim);
+    if seen.nominations == Nominations::Written {
+        step = step.after(AGAIN);
+    }
     for node in seen.nodes.known().into_iter().flatten() {
+        let open = opening_patch(node, seen);
+        if open != NodePatch::default() {
+            step.effects.push(Effect::patch_node(node, open));
+        }
         let annotations = stale_hashes(claim, node);
         if !annotations.is_empty() {
             // The node is patched last: what it shows, its NodeClaim shows too.

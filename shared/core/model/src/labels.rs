@@ -145,6 +145,8 @@ pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost"
 pub const DISRUPTED_TAINT: &str = "karpenter.sh/disrupted";
 /// Keeps pods off a node until it is registered.
 pub const UNREGISTERED_TAINT: &str = "karpenter.sh/unregistered";
+/// Keeps pods off a registered node until the nodes of its plan have joined and pods are nominated for them.
+pub const JOINING_TAINT: &str = "nodeless.sh/joining";
 /// Set by Kubernetes while a node is not ready.
 pub const NOT_READY_TAINT: &str = "node.kubernetes.io/not-ready";
 /// Set by Kubernetes while a node is unreachable.

@@ -101,6 +101,19 @@ pub struct PodRef {
     pub uid: String,
 }
 
+/// A pod that is bound to no node, as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnboundPod {
+    /// The pod.
+    pub pod: PodRef,
+    /// Its resourceVersion: a write with it fails if the pod has changed since.
+    pub resource_version: String,
+    /// Its `status.nominatedNodeName`.
+    pub nominated_node: Option<String>,
+    /// Whether it is being deleted.
+    pub is_terminating: bool,
+}
+
 impl From<&Pod> for PodRef {
     fn from(pod: &Pod) -> Self {
         Self { namespace: pod.namespace.clone(), name: pod.name.clone(), uid: pod.uid.clone() }

@@ -89,20 +89,28 @@ impl Taint {
         Self::new(labels::UNREGISTERED_TAINT, TaintEffect::NoExecute)
     }
 
+    /// The taint of registered nodes that are not open for pods yet.
+    #[must_use]
+    pub fn joining() -> Self {
+        Self::new(labels::JOINING_TAINT, TaintEffect::NoSchedule)
+    }
+
     /// Whether both have the same key and effect, which identify a taint in Kubernetes.
     #[must_use]
     pub fn matches(&self, other: &Self) -> bool {
         self.key == other.key && self.effect == other.effect
     }
 
-    /// Whether a joining node is expected to lose this taint by itself (Karpenter's known ephemeral taints).
+    /// Whether a joining node is expected to lose this taint by itself (Karpenter's known ephemeral taints, and that of joining
+    /// nodes).
     #[must_use]
     pub fn is_ephemeral(&self) -> bool {
         use TaintEffect::{NoExecute, NoSchedule};
         match (self.key.as_str(), self.effect) {
             (labels::NOT_READY_TAINT, NoSchedule | NoExecute)
             | (labels::UNREACHABLE_TAINT, NoSchedule)
-            | (labels::UNREGISTERED_TAINT, NoExecute) => true,
+            | (labels::UNREGISTERED_TAINT, NoExecute)
+            | (labels::JOINING_TAINT, NoSchedule) => true,
             (labels::CLOUD_PROVIDER_UNINITIALIZED_TAINT, NoSchedule) => self.value == "true",
             (key, _) => key.starts_with("readiness.k8s.io/"),
         }
@@ -167,7 +175,7 @@ mod tests {
 
     #[test]
     fn knows_the_taints_that_go_by_themselves() {
-        assert!(Taint::unregistered().is_ephemeral());
+        assert!(Taint::unregistered().is_ephemeral() && Taint::joining().is_ephemeral());
         assert!(Taint::new("readiness.k8s.io/network", TaintEffect::NoSchedule).is_ephemeral());
         assert!(!Taint::disrupted().is_ephemeral());
         assert!(!Taint::new(labels::UNREACHABLE_TAINT, TaintEffect::NoExecute).is_ephemeral());

@@ -27,6 +27,7 @@ mod launches;
 mod no_compatible_types;
 mod node_events;
 mod overlays;
+mod own_nominations;
 mod pipeline;
 mod pools;
 mod read;

@@ -2,6 +2,7 @@
 
 use super::command_records::Commands;
 use super::execute::PlanRevision;
+use super::own_nominations;
 use super::saved::SavedError;
 use super::snapshot::{RecordedCosts, Snapshot, WorkBudget};
 use super::stages::costs;
@@ -58,7 +59,8 @@ impl Planner {
             async { Ok(self.not_yet_evaluated().await) },
         )?;
         // Commands are read after claims: if a claim names a command that is missing now, the command has ended.
-        let (view, commands) = futures::try_join!(self.cluster.view(), claims.commands())?;
+        let (mut view, commands) = futures::try_join!(self.cluster.view(), claims.commands())?;
+        own_nominations::disregard(&mut view, &records);
         let avoided = view.node_pools.iter().any(|pool| avoids(&pool.disruption.annotations) == Ok(true));
         // A plan can do without these, and most clusters do not use them.
         let interruptions =

@@ -71,13 +71,15 @@ impl Reconciler {
         names: &[String],
         mut taken: Option<Taken>,
     ) -> Vec<(Reconciled, Option<PortError>)> {
-        let (claims, view) = match self.read_all(names).await {
+        let shard: Vec<String> = taken.iter().flat_map(Taken::scheduled).cloned().collect();
+        let (claims, view) = match self.read_all(names, &shard).await {
             Ok(read) => read,
             Err(error) => return self.put_back_unread(names, &error, &mut taken).await,
         };
         let shared = Arc::new(Shared::default());
         let gone = names.iter().filter(|name| !claims.iter().any(|claim| claim.name == **name));
         let mut done: Vec<Progress> = gone.map(|name| Progress::of(name, &shared)).collect();
+        let mut together = view.opened.others.iter().map(|name| (name.clone(), Duration::ZERO)).collect::<Vec<_>>();
         let (launching, others): (Vec<NodeClaim>, Vec<NodeClaim>) =
             claims.into_iter().partition(|claim| claim.phase == Phase::Reserved);
         let [launching, others] = [launching, others].map(|claims| {
@@ -90,7 +92,8 @@ impl Reconciler {
         loop {
             match select(running.next(), pause).await {
                 Either::Left((None, _)) => break,
-                Either::Left((Some(progress), rest)) => {
+                Either::Left((Some(mut progress), rest)) => {
+                    progress.others.append(&mut together);
                     done.push(progress);
                     pause = rest;
                 }
@@ -104,9 +107,10 @@ impl Reconciler {
         results
     }
 
-    async fn read_all(&self, names: &[String]) -> Result<(Vec<NodeClaim>, View), PortError> {
+    async fn read_all(&self, names: &[String], shard: &[String]) -> Result<(Vec<NodeClaim>, View), PortError> {
         let claims = self.claims.get_all(names).await?;
-        let view = View::read(self, &claims).await?;
+        let mates = self.mates(&claims, shard.iter()).await?;
+        let view = View::read(self, &claims, &mates).await?;
         Ok((claims, view))
     }
 

@@ -5,6 +5,7 @@ mod batch;
 mod effects;
 mod group;
 mod launch;
+mod nominations;
 mod observe;
 mod surges;
 mod view;
@@ -22,6 +23,7 @@ use nodeless_model::{NodeClaim, Phase};
 use nodeless_ports::queue::ShardMessage;
 use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue, State};
 use nodeless_telemetry::{Metric, Metrics};
+pub use nominations::NominationSwitch;
 use std::sync::Arc;
 use std::time::Duration;
 use view::{ObservedClaim, View};
@@ -54,6 +56,8 @@ pub struct Reconciler {
     pub events: EventRate,
     /// Karpenter's times, and the cluster's name.
     pub settings: Settings,
+    /// Whether nodes are nominated for pods.
+    pub nominations: NominationSwitch,
     /// Whether zonal shifts are honoured.
     pub zonal_shift: bool,
     /// Whether a claim is not launched if the available instance types cannot satisfy its `minValues` (Karpenter's policy

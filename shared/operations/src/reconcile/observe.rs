@@ -35,6 +35,7 @@ impl Reconciler {
             launch_group,
             nodes,
             joining_listed: view.joining_listed(),
+            nominations: view.opened.state(&claim.name),
             pods,
             // Whether they are needed follows from the rest.
             volume_attachments: Seen::default(),

@@ -2,6 +2,7 @@
 
 use super::AT_ONCE;
 use super::Reconciler;
+use super::nominations::Opened;
 use super::volumes::Attachments;
 use crate::node_class;
 use crate::zonal_shift;
@@ -27,6 +28,8 @@ pub(super) struct View {
     /// The pods of the nodes that drain, by the name of the claim.
     pods: BTreeMap<String, Seen<Vec<Pod>>>,
     pub(super) attachments: Attachments,
+    /// The nominations for the nodes.
+    pub(super) opened: Opened,
 }
 
 /// The state of one claim between its steps. A `None` part is read when a step needs it.
@@ -44,21 +47,26 @@ pub(super) struct ObservedClaim {
 
 impl View {
     /// # Errors
-    /// If the zonal shifts cannot be read from the claims table.
-    pub(super) async fn read(reconciler: &Reconciler, claims: &[NodeClaim]) -> Result<Self, PortError> {
+    /// If the zonal shifts cannot be read from the claims table. `mates` are claims whose nodes open together with those of `claims`.
+    pub(super) async fn read(
+        reconciler: &Reconciler,
+        claims: &[NodeClaim],
+        mates: &[NodeClaim],
+    ) -> Result<Self, PortError> {
         let needs: Vec<(&NodeClaim, Needs)> = claims.iter().map(|claim| (claim, Needs::of(claim))).collect();
         let any_launched = claims.iter().any(|claim| claim.status.instance.is_some());
         let honoured = reconciler.zonal_shift && any_launched;
         let shifted = zonal_shift::in_effect(reconciler.claims.as_ref(), honoured, reconciler.context.now()).await?;
         let (nodes, mirrors, node_pools, node_classes) = futures::join!(
-            reconciler.sought_nodes(&needs),
+            reconciler.sought_nodes(&needs, mates),
             reconciler.mirrors(&needs),
             reconciler.pools(&needs),
             reconciler.classes(&needs),
         );
         let instances = Seen::default();
         let (pods, attachments) = (BTreeMap::new(), Attachments::default());
-        let mut view = Self { nodes, mirrors, instances, node_pools, node_classes, shifted, pods, attachments };
+        let opened = Opened::default();
+        let mut view = Self { nodes, mirrors, instances, node_pools, node_classes, shifted, pods, attachments, opened };
         let draining: Vec<(&NodeClaim, Vec<Node>)> = needs
             .iter()
             .filter(|(_, needs)| needs.pods)
@@ -70,6 +78,7 @@ impl View {
             reconciler.instances(claims.iter().filter(|claim| view.needs_instance(claim))),
             reconciler.pods_of(&draining),
         );
+        view.opened = reconciler.nominate(claims, mates, &view).await;
         Ok(view)
     }
 
@@ -107,7 +116,7 @@ impl View {
         self.nodes.known().map_or(0, |found| found.joining_listed)
     }
 
-    fn nodes_of(&self, claim: &NodeClaim) -> Seen<Vec<Node>> {
+    pub(super) fn nodes_of(&self, claim: &NodeClaim) -> Seen<Vec<Node>> {
         let Some(id) = claim.provider_id() else { return Seen::Known(Vec::new()) };
         match &self.nodes {
             Seen::Unknown(why) => Seen::Unknown(why.clone()),
@@ -166,9 +175,9 @@ impl ObservedClaim {
 }
 
 impl Reconciler {
-    async fn sought_nodes(&self, needs: &[(&NodeClaim, Needs)]) -> Seen<FoundNodes> {
-        let sought: Vec<SoughtNode> =
-            needs.iter().filter(|(_, needs)| needs.nodes).filter_map(|(claim, _)| sought_node(claim)).collect();
+    async fn sought_nodes(&self, needs: &[(&NodeClaim, Needs)], mates: &[NodeClaim]) -> Seen<FoundNodes> {
+        let own = needs.iter().filter(|(_, needs)| needs.nodes).map(|(claim, _)| *claim);
+        let sought: Vec<SoughtNode> = own.chain(mates).filter_map(sought_node).collect();
         if sought.is_empty() {
             return Seen::Known(FoundNodes::default());
         }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use nodeless_lifecycle::{Settings, begin_termination};
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::{Instance, NodeClaim, Phase, StringMap, labels};
-use nodeless_operations::{CatalogCache, EventRate, Reconciler};
+use nodeless_operations::{CatalogCache, EventRate, NominationSwitch, Reconciler};
 use nodeless_ports::cloud::{InstanceFault, LaunchOutcome, LaunchRequest};
 use nodeless_ports::{Capacity, Claims, Cloud, PortError, Refusal};
 use nodeless_world::resources::NODE_CLASSES;
@@ -231,6 +231,7 @@ async fn two_functions_that_were_shown_different_lists_agree() {
         cloud: Arc::new(Slow { inner: harness.ports.cloud.clone(), asked: asked.clone(), gate: gate.clone() }),
         catalog: CatalogCache::default(),
         events: EventRate::default(),
+        nominations: NominationSwitch::default(),
         settings: Settings::new(crate::common::CLUSTER),
         zonal_shift: false,
         min_values_strict: true,

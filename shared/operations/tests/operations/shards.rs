@@ -8,7 +8,7 @@ use nodeless_lifecycle::{Settings, begin_termination};
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::instance::{InstanceFault, LaunchOutcome};
 use nodeless_model::{Instance, InstanceState, Phase, StringMap};
-use nodeless_operations::{CatalogCache, EventRate, Reconciler};
+use nodeless_operations::{CatalogCache, EventRate, NominationSwitch, Reconciler};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::queue::ClaimMessage;
 use nodeless_ports::{Claims, Cloud, ErrorKind, PortError, Refusal, Shards};
@@ -83,6 +83,7 @@ fn slow_cloud(harness: &Harness, kept: Option<String>) -> (Reconciler, Arc<Semap
         cloud: Arc::new(cloud),
         catalog: CatalogCache::default(),
         events: EventRate::default(),
+        nominations: NominationSwitch::default(),
         settings: Settings::new(crate::common::CLUSTER),
         zonal_shift: false,
         min_values_strict: true,
@@ -134,7 +135,7 @@ async fn nodes_that_join_are_read_once_and_have_one_message() {
         assert!(harness.queue.waiting() <= 1);
     }
     let once = |calls: &BTreeMap<&'static str, u64>| -> BTreeMap<&'static str, u64> {
-        let each = ["cluster patch node", "cluster mirror claim", "claims update", "cloud tag"];
+        let each = ["cluster patch node", "cluster mirror claim", "cluster nominate", "claims update", "cloud tag"];
         let mut shared = calls.clone();
         // Of the results that a NodePool's health is computed from, the first four are written.
         shared.retain(|operation, _| !each.contains(operation) && *operation != "claims put registrations");
@@ -142,7 +143,8 @@ async fn nodes_that_join_are_read_once_and_have_one_message() {
     };
     assert_eq!(once(&calls[0]), once(&calls[1]), "all but the writes of each claim is done once");
     // The nodes are ready when they join: one write of each kind for each. A NodeClaim object takes two, one of them of its status.
-    for operation in ["claims update", "cluster patch node", "cluster mirror claim", "cloud tag"] {
+    // Each has one pod, which is nominated before the node opens.
+    for operation in ["claims update", "cluster patch node", "cluster mirror claim", "cluster nominate", "cloud tag"] {
         assert_eq!(calls[1][operation], 20, "{operation}: {:?}", calls[1]);
     }
 }

@@ -4,13 +4,14 @@ use super::{InstallError, Wake};
 use serde_json::Value;
 
 /// The installer's own role and binding come first, so that they are removed last.
-const RBAC: [(&str, &str); 6] = [
+const RBAC: [(&str, &str); 7] = [
     ("infra/rbac/installer.yaml", include_str!("../../../../../infra/rbac/installer.yaml")),
     ("infra/rbac/admin.yaml", include_str!("../../../../../infra/rbac/admin.yaml")),
     ("infra/rbac/controllers.yaml", include_str!("../../../../../infra/rbac/controllers.yaml")),
     ("infra/rbac/planner.yaml", include_str!("../../../../../infra/rbac/planner.yaml")),
     ("infra/rbac/lifecycle.yaml", include_str!("../../../../../infra/rbac/lifecycle.yaml")),
     ("infra/rbac/catalog.yaml", include_str!("../../../../../infra/rbac/catalog.yaml")),
+    ("infra/rbac/nominations.yaml", include_str!("../../../../../infra/rbac/nominations.yaml")),
 ];
 const WEBHOOK: (&str, &str) = (
     "infra/webhook/validatingwebhookconfiguration.yaml",
@@ -30,6 +31,21 @@ pub(super) const INSTALLER: &str = "nodeless:installer";
 /// The roles and bindings.
 pub(super) fn rbac() -> Result<Vec<Value>, InstallError> {
     RBAC.into_iter().map(parse).collect::<Result<Vec<_>, _>>().map(|files| files.concat())
+}
+
+/// The role and the binding of nominations.
+const NOMINATIONS: &str = "nodeless:nominations";
+
+/// The roles and bindings. Without the right to nominate nodes for pods, that role has no rules: an installer that is not cluster-admin
+/// may neither delete the role and create it again, nor leave the right to it.
+pub(super) fn rbac_with(nominations: bool) -> Result<Vec<Value>, InstallError> {
+    let mut objects = rbac()?;
+    if !nominations {
+        let withheld =
+            |object: &&mut Value| object["kind"] == "ClusterRole" && object["metadata"]["name"] == NOMINATIONS;
+        objects.iter_mut().filter(withheld).for_each(|role| role["rules"] = Value::Array(Vec::new()));
+    }
+    Ok(objects)
 }
 
 /// The webhook, with the placeholder as its URL.
@@ -128,6 +144,19 @@ mod tests {
             }
         }
         assert_eq!(granted, used);
+    }
+
+    #[test]
+    fn without_nominations_their_role_has_no_rules() {
+        let patching_pods = |on: bool| {
+            let of = |role: &Value| rights(role).into_iter().filter(|(_, resource, ..)| resource == "pods/status");
+            let others = rbac_with(on).unwrap();
+            let others = others.iter().filter(|object| object["metadata"]["name"] != INSTALLER);
+            others.flat_map(|role| of(role).collect::<Vec<_>>()).count()
+        };
+        assert_eq!((patching_pods(true), patching_pods(false)), (1, 0));
+        assert_eq!(rbac_with(true).unwrap(), rbac().unwrap());
+        assert_eq!(rbac_with(false).unwrap().len(), rbac().unwrap().len());
     }
 
     /// Every permission as group, resource, name (`*` for all) and verb.

@@ -140,14 +140,15 @@ pub enum InstallError {
     },
 }
 
-/// Installs the objects of nodeless: definitions first, because the others need them, then RBAC, then the webhook.
+/// Installs the objects of nodeless: definitions first, because the others need them, then RBAC, then the webhook. `nominations` grants
+/// lifecycle the right to nominate nodes for pods, or takes it away.
 ///
 /// # Errors
 /// When an existing CRD conflicts (then nothing was changed), or the API server rejects a request.
-pub async fn install(connection: &Connection, wake: &Wake) -> Result<Report, InstallError> {
+pub async fn install(connection: &Connection, wake: &Wake, nominations: bool) -> Result<Report, InstallError> {
     let webhook = manifests::webhook(wake)?;
     let mut steps = definitions::install(connection).await?;
-    for object in manifests::rbac()? {
+    for object in manifests::rbac_with(nominations)? {
         steps.push(apply::apply(connection, &object, String::new()).await?);
     }
     match (webhook, wake) {

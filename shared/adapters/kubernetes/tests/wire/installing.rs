@@ -14,15 +14,15 @@ const URL: &str = "https://abc.lambda-url.us-east-1.on.aws/secret";
 #[tokio::test]
 async fn a_second_installation_changes_nothing_and_removal_keeps_the_definitions() {
     let world = World::bare().await;
-    let first = install(&world.connection, &Wake::Url(URL.into())).await.unwrap();
+    let first = install(&world.connection, &Wake::Url(URL.into()), true).await.unwrap();
     assert!(first.steps.iter().all(|step| step.outcome == Outcome::Created), "{first}");
     let kinds = ["CustomResourceDefinition", "ClusterRole ", "ClusterRoleBinding", "ValidatingWebhookConfiguration"];
     for kind in kinds {
         assert!(first.steps.iter().any(|step| step.object.starts_with(kind)), "no {kind} in\n{first}");
     }
-    let again = install(&world.connection, &Wake::Url(URL.into())).await.unwrap();
+    let again = install(&world.connection, &Wake::Url(URL.into()), true).await.unwrap();
     assert!(again.steps.iter().all(|step| step.outcome == Outcome::Unchanged), "{again}");
-    let moved = install(&world.connection, &Wake::Url(format!("{URL}2"))).await.unwrap();
+    let moved = install(&world.connection, &Wake::Url(format!("{URL}2")), true).await.unwrap();
     let updated: Vec<_> = moved.steps.iter().filter(|step| step.outcome == Outcome::Updated).collect();
     assert_eq!(updated.len(), 1, "{moved}");
     assert!(updated[0].object.starts_with("ValidatingWebhookConfiguration"));
@@ -44,7 +44,7 @@ async fn nodes_are_removed_in_order_and_remaining_objects_are_listed() {
     let world = World::bare().await;
     let none = remove_nodes(&world.connection, Duration::ZERO).await.unwrap();
     assert!(none.steps.is_empty(), "without definitions there is nothing to remove: {none}");
-    install(&world.connection, &Wake::Off).await.unwrap();
+    install(&world.connection, &Wake::Off, true).await.unwrap();
     world.create(&NODE_POOLS, node_pool("default"));
     let mut class = node_class("default");
     class["metadata"]["finalizers"] = json!(["karpenter.k8s.aws/termination"]);
@@ -60,10 +60,10 @@ async fn nodes_are_removed_in_order_and_remaining_objects_are_listed() {
 #[tokio::test]
 async fn the_webhook_is_removed_when_wake_is_off_and_kept_when_wake_is_not_specified() {
     let world = World::bare().await;
-    install(&world.connection, &Wake::Url(URL.into())).await.unwrap();
-    let kept = install(&world.connection, &Wake::Keep).await.unwrap();
+    install(&world.connection, &Wake::Url(URL.into()), true).await.unwrap();
+    let kept = install(&world.connection, &Wake::Keep, true).await.unwrap();
     assert!(!kept.steps.iter().any(|step| step.object.starts_with("Validating")), "{kept}");
-    let off = install(&world.connection, &Wake::Off).await.unwrap();
+    let off = install(&world.connection, &Wake::Off, true).await.unwrap();
     assert_eq!(off.steps.last().unwrap().outcome, Outcome::Removed, "{off}");
 }
 

@@ -4,7 +4,7 @@ use super::{Stopped, World, node, pod};
 use nodeless_fake_kubernetes::resource::{
     EVENTS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, POD_DISRUPTION_BUDGETS, PODS, VOLUME_ATTACHMENTS,
 };
-use nodeless_fake_kubernetes::{ListOptions, PatchOptions, PatchType};
+use nodeless_fake_kubernetes::{DeleteOptions, ListOptions, PatchOptions, PatchType};
 use nodeless_model::events::{failed_draining, nominated};
 use nodeless_model::pod::VolumeClaim;
 use nodeless_model::{Pod, StringMap, Taint};
@@ -64,6 +64,59 @@ async fn a_pod_with_another_uid_is_not_deleted() {
     assert!(world.server.get(&PODS, "default", "p1").is_ok());
     cluster.delete_pod(&pod_ref(&p1), 0).await.unwrap();
     assert!(world.server.get(&PODS, "default", "p1").is_err());
+}
+
+#[tokio::test]
+async fn a_pod_is_nominated_as_long_as_it_is_as_it_was_read() {
+    let world = World::installed().await;
+    for (name, scheduler, node) in [("p1", None, None), ("other", Some("volcano"), None), ("bound", None, Some("n1"))] {
+        let mut object = pod(name, node);
+        object["spec"]["schedulerName"] = json!(scheduler);
+        world.create(&PODS, object);
+    }
+    let cluster = world.cluster();
+    let unbound = async || cluster.unbound_pods().await.unwrap();
+    let read = unbound().await;
+    assert_eq!(read.iter().map(|pod| pod.pod.name.as_str()).collect::<Vec<_>>(), ["p1"]);
+    assert_eq!((&read[0].nominated_node, read[0].is_terminating), (&None, false));
+
+    world.requests();
+    cluster.nominate(&read[0], "n1").await.unwrap();
+    assert_eq!(world.requests(), ["PATCH /api/v1/namespaces/default/pods/p1/status?fieldManager=nodeless"]);
+    let nominated = |world: &World| world.server.get(&PODS, "default", "p1").unwrap()["status"].clone();
+    assert_eq!(nominated(&world)["nominatedNodeName"], "n1");
+    assert_eq!(nominated(&world)["phase"], "Pending", "nothing else changes");
+    assert_eq!(cluster.nominate(&read[0], "n2").await.unwrap_err().kind, ErrorKind::Conflict, "it has changed");
+    let read = unbound().await;
+    assert_eq!(read[0].nominated_node.as_deref(), Some("n1"));
+
+    world.server.bind("default", "p1", "n1").unwrap();
+    assert_eq!(cluster.nominate(&read[0], "n2").await.unwrap_err().kind, ErrorKind::Conflict, "it is bound");
+    assert!(unbound().await.is_empty());
+    world.server.delete(&PODS, "default", "p1", &DeleteOptions::default()).unwrap();
+    let mut gone = read[0].clone();
+    gone.pod.name = "gone".into();
+    assert_eq!(cluster.nominate(&gone, "n2").await.unwrap_err().kind, ErrorKind::Conflict);
+    let another = world.create(&PODS, pod("p2", None));
+    let mut stranger = unbound().await[0].clone();
+    assert_eq!(stranger.pod, pod_ref(&another));
+    stranger.pod.uid = "another".into();
+    assert_eq!(cluster.nominate(&stranger, "n2").await.unwrap_err().kind, ErrorKind::Conflict);
+}
+
+#[tokio::test]
+async fn a_nomination_without_the_right_is_denied() {
+    let world = World::installed().await;
+    world.create(&PODS, pod("p1", None));
+    let cluster = world.cluster();
+    let read = cluster.unbound_pods().await.unwrap();
+    let message = "pods \"p1\" is forbidden: User \"lifecycle\" cannot patch resource \"pods/status\" in API group \"\" in the namespace \"default\"";
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "message": message, "code": 403,
+    });
+    world.answer("PATCH /api/v1/namespaces/default/pods/p1/status", [(403, status.to_string())]);
+    let denied = cluster.nominate(&read[0], "n1").await.unwrap_err();
+    assert!(denied.kind == ErrorKind::Denied && denied.message.contains("lacks this right"), "{denied}");
 }
 
 #[tokio::test]

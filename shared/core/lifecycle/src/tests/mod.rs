@@ -4,6 +4,7 @@ mod collection;
 mod group;
 mod launching;
 mod leaving;
+mod opening;
 mod properties;
 mod registration;
 mod registration_health;
@@ -11,7 +12,9 @@ mod reservation;
 mod surges;
 mod without_instance;
 
-use crate::{LaunchResult, Learned, NodeClassState, Observation, Seen, SeenGroup, SeenOwners, Settings, prepare};
+use crate::{
+    LaunchResult, Learned, NodeClassState, Nominations, Observation, Seen, SeenGroup, SeenOwners, Settings, prepare,
+};
 use jiff::Timestamp;
 use nodeless_model::claim::{LaunchGroup, LaunchedInstance, condition};
 use nodeless_model::node::NodeCondition;
@@ -180,6 +183,7 @@ fn all_is_well() -> Observation {
         launch_group: Seen::Known(SeenGroup::default()),
         nodes: Seen::Known(vec![ready_node()]),
         joining_listed: 0,
+        nominations: Nominations::None,
         pods: Seen::Known(Vec::new()),
         volume_attachments: Seen::Known(Vec::new()),
         owners: SeenOwners::default(),

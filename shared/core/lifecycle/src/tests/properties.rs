@@ -120,10 +120,20 @@ fn any_observation() -> impl Strategy<Value = Observation> {
         seen(prop::collection::vec(any_pod(), 0..4)),
         seen(mirror),
         prop::option::weighted(0.1, Just("a zonal shift".to_owned())),
-        any_owners(),
+        (any_owners(), prop::sample::select(vec![Nominations::None, Nominations::Awaited, Nominations::Written])),
     )
         .prop_map(
-            |(node_class, node_pool_exists, instance, launch_group, nodes, pods, mirror, zonal_shift, owners)| {
+            |(
+                node_class,
+                node_pool_exists,
+                instance,
+                launch_group,
+                nodes,
+                pods,
+                mirror,
+                zonal_shift,
+                (owners, nominations),
+            )| {
                 Observation {
                     node_class,
                     node_pool_exists,
@@ -131,6 +141,7 @@ fn any_observation() -> impl Strategy<Value = Observation> {
                     launch_group,
                     nodes,
                     joining_listed: 0,
+                    nominations,
                     pods,
                     volume_attachments: Seen::Known(Vec::new()),
                     owners,

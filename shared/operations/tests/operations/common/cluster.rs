@@ -38,7 +38,11 @@ impl TestCluster {
             start: START,
             cluster_name: CLUSTER.to_owned(),
             families: vec!["m6i".to_owned(), "c6i".to_owned()],
-            join: JoinTiming { registers_after: SignedDuration::ZERO, ready_after: SignedDuration::ZERO },
+            join: JoinTiming {
+                registers_after: SignedDuration::ZERO,
+                ready_after: SignedDuration::ZERO,
+                spread: SignedDuration::ZERO,
+            },
             ..WorldOptions::default()
         };
         let world = World::new(options).unwrap();

@@ -23,7 +23,9 @@ use nodeless_catalog::{Catalog, Facts};
 use nodeless_lifecycle::Settings;
 use nodeless_model::NodeClaim;
 use nodeless_operations::plan::PlanSettings;
-use nodeless_operations::{CatalogCache, Context, EventRate, Interrupter, Planner, Reconciler, Sweeper};
+use nodeless_operations::{
+    CatalogCache, Context, EventRate, Interrupter, NominationSwitch, Planner, Reconciler, Sweeper,
+};
 use nodeless_ports::queue::{ShardMessage, WakeSource};
 use nodeless_ports::{Claims, Clock, Cloud, Cluster, Queue, Shards, State, StoredCatalog, ZonalShifts};
 use nodeless_telemetry::Captured;
@@ -305,6 +307,7 @@ fn reconciler(context: &Context, ports: &Ports) -> Reconciler {
         cloud,
         catalog: CatalogCache::default(),
         events: EventRate::default(),
+        nominations: NominationSwitch::default(),
         settings: Settings::new(CLUSTER),
         zonal_shift: true,
         min_values_strict: true,

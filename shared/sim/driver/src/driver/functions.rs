@@ -5,8 +5,9 @@ use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::interrupt::InterruptError;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{
-    CapacitySettings, CatalogCache, Context, EventRate, Interrupter, PlanError, PlanReport, Planner, ReconcileError,
-    Reconciled, Reconciler, RefreshError, RefreshReport, Refresher, SweepError, SweepReport, Sweeper, Validator,
+    CapacitySettings, CatalogCache, Context, EventRate, Interrupter, NominationSwitch, PlanError, PlanReport, Planner,
+    ReconcileError, Reconciled, Reconciler, RefreshError, RefreshReport, Refresher, SweepError, SweepReport, Sweeper,
+    Validator,
 };
 use nodeless_ports::queue::{ShardMessage, WakeSource};
 use nodeless_ports::{CatalogSource, Cloud, Cluster, PortError, Queue, State, ZonalShifts};
@@ -123,6 +124,7 @@ impl Functions {
                 cloud: cloud.clone(),
                 catalog: CatalogCache::default(),
                 events: EventRate::default(),
+                nominations: NominationSwitch::new(options.nominations),
                 settings: settings.clone(),
                 zonal_shift: options.zonal_shift,
                 min_values_strict: true,

@@ -88,7 +88,11 @@ impl Run {
             zones: scenario.zones.clone(),
             families: scenario.instance_families.clone(),
             seed,
-            join: JoinTiming { registers_after: machines.registers_after, ready_after: machines.ready_after },
+            join: JoinTiming {
+                registers_after: machines.registers_after,
+                ready_after: machines.ready_after,
+                ..JoinTiming::default()
+            },
             zonal_shift: scenario.actions.iter().any(|action| matches!(action.action, Action::ZonalShift(_))),
             ..WorldOptions::default()
         };

@@ -6,6 +6,7 @@ mod driver;
 mod features;
 mod memory;
 mod node_classes;
+mod nominations;
 mod outages;
 mod registrations;
 mod seeds;

@@ -1,5 +1,7 @@
 //! The controllers together, on a clock that the tests advance.
 
+mod nominations;
+
 use super::{Controllers, Machine};
 use crate::server::resource::{
     CRON_JOBS, DAEMON_SETS, DEPLOYMENTS, EVENTS, JOBS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES,

@@ -7,7 +7,7 @@ use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeO
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget};
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodes, InvalidObject, MirroredClaim, NodePatch,
-    ObjectEvent, OwningDeployment, PodRef, SoughtNode, VolumeAttachment,
+    ObjectEvent, OwningDeployment, PodRef, SoughtNode, UnboundPod, VolumeAttachment,
 };
 use nodeless_ports::{ClaimMirror, Cluster, Configuration, Events, NodesAndPods, PlanningView, PortError, Workloads};
 use std::collections::BTreeSet;
@@ -162,6 +162,15 @@ impl NodesAndPods for FaultyCluster {
     async fn evict(&self, pod: &PodRef) -> Result<Eviction, PortError> {
         let accepted = |answer: &Eviction| *answer == Eviction::Accepted;
         self.fault_injection.write("cluster evict", key(pod), accepted, self.inner.evict(pod)).await
+    }
+
+    async fn unbound_pods(&self) -> Result<Vec<UnboundPod>, PortError> {
+        self.fault_injection.read("cluster unbound pods", self.inner.unbound_pods()).await
+    }
+
+    async fn nominate(&self, pod: &UnboundPod, node: &str) -> Result<(), PortError> {
+        let call = self.inner.nominate(pod, node);
+        self.fault_injection.write("cluster nominate", key(&pod.pod), |()| true, call).await
     }
 
     async fn delete_pod(&self, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError> {

@@ -16,12 +16,18 @@ pub struct JoinTiming {
     pub registers_after: SignedDuration,
     /// From registration to being ready.
     pub ready_after: SignedDuration,
+    /// The maximum time by which a machine registers later than others. It depends on the instance id.
+    pub spread: SignedDuration,
 }
 
 impl Default for JoinTiming {
     /// Typical for an EKS-optimized image.
     fn default() -> Self {
-        Self { registers_after: SignedDuration::from_secs(10), ready_after: SignedDuration::from_secs(10) }
+        Self {
+            registers_after: SignedDuration::from_secs(10),
+            ready_after: SignedDuration::from_secs(10),
+            spread: SignedDuration::ZERO,
+        }
     }
 }
 
@@ -51,7 +57,8 @@ pub(super) fn machine(
         tracing::warn!(instance = instance.id, instance_type, "an instance of this type cannot be a node");
         return None;
     };
-    let registers = now.saturating_add(options.join.registers_after).unwrap_or(now);
+    let later = later(&instance.id, options.join.spread);
+    let registers = now.saturating_add(options.join.registers_after + later).unwrap_or(now);
     Some(Machine {
         name: instance.private_dns_name.clone(),
         provider_id: nodeless_model::node::provider_id(&instance.offering.zone, &instance.id),
@@ -71,6 +78,15 @@ pub(super) fn machine(
         registers,
         ready: registers.saturating_add(options.join.ready_after).unwrap_or(registers),
     })
+}
+
+/// The time by which the machine of an instance registers later than others: FNV-1a of the id, up to `spread`.
+fn later(id: &str, spread: SignedDuration) -> SignedDuration {
+    let hash = id
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let milliseconds = u64::try_from(spread.as_millis()).unwrap_or(0);
+    SignedDuration::from_millis(i64::try_from(hash % (milliseconds + 1)).unwrap_or(0))
 }
 
 /// The settings of the user data, what the kubelet detects, and what the cloud provider adds.

@@ -52,6 +52,8 @@ pub struct WorldOptions {
     pub memory: RealMemory,
     /// Whether the cluster is registered with ARC for zonal shifts, and nodeless honours them.
     pub zonal_shift: bool,
+    /// Whether lifecycle nominates nodes for pods.
+    pub nominations: bool,
 }
 
 impl Default for WorldOptions {
@@ -69,6 +71,7 @@ impl Default for WorldOptions {
             join: JoinTiming::default(),
             memory: RealMemory::default(),
             zonal_shift: false,
+            nominations: true,
         }
     }
 }

@@ -3,10 +3,21 @@
 use super::info::{NodeInfo, PodInfo};
 use super::score;
 use super::topology::{self, Spread};
-use super::volumes::Storage;
+use super::volumes::{Mount, Storage};
 use crate::server::{ApiServer, Status};
 use nodeless_model::{StringMap, Taint, TaintEffect};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Why a pod was placed on no node.
+#[derive(Debug)]
+pub(super) struct Refused {
+    /// The reason, as kube-scheduler words it.
+    pub(super) message: String,
+    /// Whether the attempt clears the pod's `status.nominatedNodeName`, as kube-scheduler does unless it finds pods to preempt: at once
+    /// if there are no nodes, and otherwise by the plugin for preemption, which does nothing for a pod that never preempts.
+    pub(super) clears_nomination: bool,
+}
 
 /// The cluster during one round of scheduling.
 #[derive(Debug)]
@@ -19,24 +30,38 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// The index of the best node for a pod, or why there is none, as kube-scheduler words it.
-    pub(super) fn place(&self, pod: &PodInfo) -> Result<usize, String> {
+    /// The index of the node for a pod, or why there is none: the node that is nominated for it if that is feasible, and otherwise the
+    /// best one.
+    pub(super) fn place(&mut self, pod: &PodInfo) -> Result<usize, Refused> {
         if self.nodes.is_empty() {
-            return Err("no nodes available to schedule pods".to_owned());
+            let message = "no nodes available to schedule pods".to_owned();
+            return Err(Refused { message, clears_nomination: true });
         }
+        self.feasible(pod).map_err(|message| Refused { message, clears_nomination: !pod.never_preempts })
+    }
+
+    fn feasible(&mut self, pod: &PodInfo) -> Result<usize, String> {
         let refused = |what: String| format!("0/{} nodes are available: {what}.", self.nodes.len());
         if pod.has_resource_claims {
             return Err(refused("resource claims are not supported by this simulated scheduler".to_owned()));
         }
-        let mounts = self.storage.mounts(pod).map_err(refused)?;
+        let storage = std::mem::take(&mut self.storage);
+        let mounts = storage.mounts(pod);
+        let found = mounts.map_err(refused).and_then(|mounts| self.find(pod, &mounts));
+        self.storage = storage;
+        found
+    }
+
+    fn find(&mut self, pod: &PodInfo, mounts: &[Mount<'_>]) -> Result<usize, String> {
         let spreads = topology::spreads(self, pod);
+        let nominated = self.nodes.iter().position(|node| pod.nominated_node.as_ref() == Some(&node.name));
+        if let Some(index) = nominated.filter(|index| self.against(pod, *index, &spreads, mounts).is_empty()) {
+            return Ok(index);
+        }
         let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
         let mut fitting = Vec::new();
-        for (index, node) in self.nodes.iter().enumerate() {
-            let mut against = self.against(pod, node, &spreads);
-            if against.is_empty() {
-                against.extend(mounts.iter().find_map(|mount| mount.against(node)).map(str::to_owned));
-            }
+        for index in 0..self.nodes.len() {
+            let against = self.against(pod, index, &spreads, mounts);
             if against.is_empty() {
                 fitting.push(index);
             }
@@ -61,12 +86,34 @@ impl Cluster {
     }
 
     /// Assigns a pod to a node.
-    pub(super) fn add(&mut self, index: usize, pod: PodInfo) {
+    pub(super) fn add(&mut self, index: usize, pod: Arc<PodInfo>) {
+        self.forget_nomination(&pod);
         self.nodes[index].add(pod);
     }
 
-    /// Why a node is not feasible for the pod: the reasons of the first filter that rejects it.
-    fn against(&self, pod: &PodInfo, node: &NodeInfo, spreads: &[Spread<'_>]) -> Vec<String> {
+    /// The pod is no longer nominated for a node.
+    pub(super) fn forget_nomination(&mut self, pod: &PodInfo) {
+        let node = self.nodes.iter_mut().find(|node| pod.nominated_node.as_ref() == Some(&node.name));
+        node.into_iter().for_each(|node| node.nominated.retain(|other| !other.is(pod)));
+    }
+
+    /// Why a node is not feasible for the pod: the reasons of the first filter that rejects it. As in kube-scheduler, it has to be
+    /// feasible both with the pods that are nominated for it and without them.
+    fn against(&mut self, pod: &PodInfo, index: usize, spreads: &[Spread<'_>], mounts: &[Mount<'_>]) -> Vec<String> {
+        let nominated = self.nodes[index].nominated_before(pod);
+        if !nominated.is_empty() {
+            nominated.iter().for_each(|other| self.nodes[index].add(other.clone()));
+            let counted = topology::spreads(self, pod);
+            let against = self.filter(pod, &self.nodes[index], &counted, mounts);
+            self.nodes[index].remove_last(&nominated);
+            if !against.is_empty() {
+                return against;
+            }
+        }
+        self.filter(pod, &self.nodes[index], spreads, mounts)
+    }
+
+    fn filter(&self, pod: &PodInfo, node: &NodeInfo, spreads: &[Spread<'_>], mounts: &[Mount<'_>]) -> Vec<String> {
         let one = |reason: &str| vec![reason.to_owned()];
         let cordoned = Taint::new("node.kubernetes.io/unschedulable", TaintEffect::NoSchedule);
         if node.unschedulable && !pod.tolerates(&cordoned) {
@@ -88,7 +135,10 @@ impl Cluster {
         if let Some(reason) = topology::against_spread(node, spreads) {
             return one(reason);
         }
-        topology::against_affinity(self, pod, node).map(one).unwrap_or_default()
+        if let Some(reason) = topology::against_affinity(self, pod, node) {
+            return one(reason);
+        }
+        mounts.iter().find_map(|mount| mount.against(node)).map(one).unwrap_or_default()
     }
 }
 

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use nodeless_model::{ResourceList, StringMap, Taint, TaintEffect, Toleration};
 use serde::Deserialize as _;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// A node and its pods.
 #[derive(Debug)]
@@ -18,7 +19,9 @@ pub(in crate::controllers) struct NodeInfo {
     pub(super) allocatable: ResourceList,
     pub(super) requested: ResourceList,
     pub(super) ports: Vec<Port>,
-    pub(super) pods: Vec<PodInfo>,
+    pub(super) pods: Vec<Arc<PodInfo>>,
+    /// The pods that are not bound and have this node as their `status.nominatedNodeName`.
+    pub(super) nominated: Vec<Arc<PodInfo>>,
 }
 
 /// A pod, with the terms of its node affinity as they are.
@@ -30,6 +33,9 @@ pub(in crate::controllers) struct PodInfo {
     pub(super) created: Option<Timestamp>,
     pub(super) is_terminating: bool,
     pub(super) priority: i64,
+    /// Whether its `preemptionPolicy` is `Never`.
+    pub(super) never_preempts: bool,
+    pub(super) nominated_node: Option<String>,
     pub(super) requests: ResourceList,
     pub(super) host_ports: Vec<Port>,
     pub(super) volume_claims: Vec<String>,
@@ -79,14 +85,31 @@ impl NodeInfo {
             requested: ResourceList::new(),
             ports: Vec::new(),
             pods: Vec::new(),
+            nominated: Vec::new(),
         })
     }
 
     /// Adds a pod.
-    pub(super) fn add(&mut self, pod: PodInfo) {
+    pub(super) fn add(&mut self, pod: Arc<PodInfo>) {
         self.requested.add(&pod.requests);
         self.ports.extend(pod.host_ports.iter().cloned());
         self.pods.push(pod);
+    }
+
+    /// Removes the pods that were added last.
+    pub(super) fn remove_last(&mut self, pods: &[Arc<PodInfo>]) {
+        for pod in pods.iter().rev() {
+            self.pods.pop();
+            self.requested.subtract(&pod.requests);
+            self.ports.truncate(self.ports.len() - pod.host_ports.len());
+        }
+    }
+
+    /// The pods nominated for this node whose requests count when a pod is filtered: those of no lower priority, other than the pod
+    /// itself.
+    pub(super) fn nominated_before(&self, pod: &PodInfo) -> Vec<Arc<PodInfo>> {
+        let others = self.nominated.iter().filter(|other| other.priority >= pod.priority && !other.is(pod));
+        others.cloned().collect()
     }
 
     /// The first taint that the pod does not tolerate for scheduling or execution.
@@ -131,6 +154,8 @@ impl PodInfo {
             created: read.metadata.creation_timestamp,
             is_terminating: read.metadata.deletion_timestamp.is_some(),
             priority: read.spec.priority.unwrap_or(0),
+            never_preempts: read.spec.preemption_policy.as_deref() == Some("Never"),
+            nominated_node: Some(read.status.nominated_node_name).filter(|node| !node.is_empty()),
             requests,
             host_ports,
             volume_claims,
@@ -143,6 +168,10 @@ impl PodInfo {
             terms,
             preferred,
         })
+    }
+
+    pub(super) fn is(&self, other: &Self) -> bool {
+        self.namespace == other.namespace && self.name == other.name
     }
 
     pub(in crate::controllers) fn tolerations(&self) -> &[Toleration] {

@@ -1,5 +1,9 @@
 //! The kube-scheduler: pods by priority, each on the best feasible node, or a reason for each node that is not feasible.
 //!
+//! A pod with a `status.nominatedNodeName` is placed on that node if it is feasible, and its requests count there when pods of no higher
+//! priority are placed. A failed attempt clears the field, as that of kube-scheduler does without pods to preempt. Setting the field
+//! does not cause an attempt; clearing it does.
+//!
 //! Preferred pod affinity, preemption and the limits of CSI drivers are not simulated.
 
 mod filter;
@@ -19,8 +23,8 @@ use crate::server::path::Path as _;
 use crate::server::resource::{
     NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, Resource, STORAGE_CLASSES,
 };
-use crate::server::{ApiServer, Status};
-use filter::Cluster;
+use crate::server::{ApiServer, Change, ChangeKind, Status};
+use filter::{Cluster, Refused};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::cmp::Reverse;
@@ -49,14 +53,14 @@ impl Default for Scheduler {
 
 impl Controller for Scheduler {
     fn step(&mut self, api: &ApiServer, now: Timestamp) -> Result<(), Status> {
-        if !self.feed.look(api, now)? {
+        if !self.feed.look_for(api, now, causes_attempts)? {
             return Ok(());
         }
         let pods = all(api, &PODS)?;
-        let mut pending: Vec<(PodInfo, &Arc<Value>)> = pods
+        let mut pending: Vec<(Arc<PodInfo>, &Arc<Value>)> = pods
             .iter()
             .filter(|pod| awaits_scheduling(pod))
-            .filter_map(|pod| Some((PodInfo::new(pod)?, pod)))
+            .filter_map(|pod| Some((Arc::new(PodInfo::new(pod)?), pod)))
             .collect();
         if pending.is_empty() {
             self.reported.clear();
@@ -66,6 +70,10 @@ impl Controller for Scheduler {
             (Reverse(info.priority), info.created, info.namespace.clone(), info.name.clone())
         });
         let mut cluster = cluster(api, &pods)?;
+        for node in &mut cluster.nodes {
+            let here = pending.iter().filter(|(info, _)| info.nominated_node.as_ref() == Some(&node.name));
+            node.nominated = here.map(|(info, _)| info.clone()).collect();
+        }
         let mut waiting = BTreeMap::new();
         for (info, pod) in pending {
             match cluster.place(&info) {
@@ -76,10 +84,13 @@ impl Controller for Scheduler {
                     self.bind(api, pod, &cluster.nodes[index].name, now)?;
                     cluster.add(index, info);
                 }
-                Err(message) => {
-                    let last = self.refuse(api, pod, &message, now)?;
+                Err(refused) => {
+                    let last = self.refuse(api, pod, &refused, now)?;
+                    if refused.clears_nomination {
+                        cluster.forget_nomination(&info);
+                    }
                     self.feed.wake_at(after(last, REPORTED_AGAIN));
-                    waiting.insert(uid(pod).to_owned(), (message, last));
+                    waiting.insert(uid(pod).to_owned(), (refused.message, last));
                 }
             }
         }
@@ -90,6 +101,25 @@ impl Controller for Scheduler {
     fn next_wakeup(&self) -> Option<Timestamp> {
         self.feed.due()
     }
+}
+
+/// Whether a change may let a pending pod be placed: not what only the status of a pending pod or of a node reports.
+fn causes_attempts(change: &Change) -> bool {
+    let Some(previous) = &change.previous else { return true };
+    let differs = |field: &str| change.object.at(field) != previous.at(field);
+    if change.resource == NODES {
+        let fields = ["/metadata/labels", "/metadata/deletionTimestamp", "/spec", "/status/allocatable"];
+        return change.kind == ChangeKind::Deleted || fields.into_iter().any(differs);
+    }
+    let pending = |pod: &Value| text(pod, "/spec/nodeName").is_empty();
+    if change.resource != PODS || !pending(&change.object) {
+        return true;
+    }
+    let nominated = text(previous, "/status/nominatedNodeName");
+    let loses_nomination = !nominated.is_empty() && nominated != text(&change.object, "/status/nominatedNodeName");
+    ["/metadata/labels", "/spec", "/status/phase"].into_iter().any(differs)
+        || loses_nomination
+        || (change.kind == ChangeKind::Deleted && !nominated.is_empty())
 }
 
 /// Whether this scheduler is responsible for a pod.
@@ -118,7 +148,7 @@ fn cluster(api: &ApiServer, pods: &[Arc<Value>]) -> Result<Cluster, Status> {
     for pod in pods.iter().filter(|pod| !super::object::has_ended(pod)) {
         let Some(position) = positions.get(text(pod, "/spec/nodeName")) else { continue };
         if let Some(info) = PodInfo::new(pod) {
-            nodes[*position].add(info);
+            nodes[*position].add(Arc::new(info));
         }
     }
     let mounts = pods.iter().any(|pod| awaits_scheduling(pod) && !list(pod, "/spec/volumes").is_empty());
@@ -136,11 +166,17 @@ impl Scheduler {
     }
 
     /// Writes why a pod is unschedulable to its condition, and as an event if that is new. Returns when it was last reported.
-    fn refuse(&self, api: &ApiServer, pod: &Value, message: &str, now: Timestamp) -> Result<Timestamp, Status> {
+    fn refuse(&self, api: &ApiServer, pod: &Value, refused: &Refused, now: Timestamp) -> Result<Timestamp, Status> {
+        let message = refused.message.as_str();
         let mut status = pod["status"].clone();
         let mut conditions = list(pod, "/status/conditions").to_vec();
         set_condition(&mut conditions, "PodScheduled", "False", "Unschedulable", message, now);
         status["conditions"] = Value::Array(conditions);
+        if refused.clears_nomination
+            && let Some(fields) = status.as_object_mut()
+        {
+            fields.remove("nominatedNodeName");
+        }
         // The condition is written first, because readers that the event wakes read it.
         write_status(api, &PODS, pod, status)?;
         let before =

@@ -39,6 +39,7 @@ pub(super) struct PodSpec {
     overhead: ResourceList,
     resources: Option<Resources>,
     pub(super) priority: Option<i64>,
+    pub(super) preemption_policy: Option<String>,
     volumes: Vec<Volume>,
     resource_claims: Vec<serde::de::IgnoredAny>,
 }
@@ -142,6 +143,7 @@ struct VolumeClaim {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct PodStatus {
+    pub(super) nominated_node_name: String,
     conditions: Vec<Condition>,
     container_statuses: Vec<ContainerStatus>,
     init_container_statuses: Vec<ContainerStatus>,

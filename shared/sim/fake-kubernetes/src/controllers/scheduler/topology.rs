@@ -131,7 +131,7 @@ fn attracted(cluster: &Cluster, pod: &PodInfo, term: &PodTerm, node: &NodeInfo) 
 fn neighbours<'a>(cluster: &'a Cluster, node: &'a NodeInfo, key: &'a str) -> impl Iterator<Item = &'a PodInfo> {
     let domain = node.labels.get(key);
     let near = cluster.nodes.iter().filter(move |other| domain.is_some() && other.labels.get(key) == domain);
-    near.flat_map(|other| &other.pods)
+    near.flat_map(|other| &other.pods).map(AsRef::as_ref)
 }
 
 /// Whether a term of one pod matches another.

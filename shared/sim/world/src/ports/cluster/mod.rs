@@ -21,7 +21,7 @@ use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels};
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodes, InvalidObject, MirroredClaim, NodePatch,
-    ObjectEvent, OwningDeployment, PodRef, SYSTEM_NAMESPACE, SoughtNode, VolumeAttachment,
+    ObjectEvent, OwningDeployment, PodRef, SYSTEM_NAMESPACE, SoughtNode, UnboundPod, VolumeAttachment,
 };
 use nodeless_ports::{
     ClaimMirror, Clock, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads,
@@ -200,6 +200,14 @@ impl NodesAndPods for MemoryCluster {
 
     async fn evict(&self, pod: &PodRef) -> Result<Eviction, PortError> {
         pods::evict(&self.api, pod)
+    }
+
+    async fn unbound_pods(&self) -> Result<Vec<UnboundPod>, PortError> {
+        Ok(self.read(&objects::NOMINABLE_PODS)?.0)
+    }
+
+    async fn nominate(&self, pod: &UnboundPod, node: &str) -> Result<(), PortError> {
+        pods::nominate(&self.api, pod, node)
     }
 
     async fn delete_pod(&self, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError> {

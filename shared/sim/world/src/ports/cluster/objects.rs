@@ -14,7 +14,7 @@ use nodeless_fake_kubernetes::{
 };
 use nodeless_model::node_pool::NodePool;
 use nodeless_model::{CapacityBuffer, DaemonSet, Node, NodeOverlay, Pod, PodDisruptionBudget};
-use nodeless_ports::cluster::{InvalidObject, MirroredClaim};
+use nodeless_ports::cluster::{InvalidObject, MirroredClaim, PodRef, UnboundPod};
 use nodeless_ports::{ErrorKind, PortError};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -55,6 +55,12 @@ pub(super) static UNBOUND_PODS: Kind<Pod> = Kind {
     resource: || PODS,
     reduce: converted::<slim::Pod, Pod>,
     fields: "spec.nodeName=,status.phase!=Succeeded,status.phase!=Failed",
+};
+/// Pods of the default scheduler that have no node, as they were read.
+pub(super) static NOMINABLE_PODS: Kind<UnboundPod> = Kind {
+    resource: || PODS,
+    reduce: unbound,
+    fields: "spec.nodeName=,spec.schedulerName=default-scheduler,status.phase!=Succeeded,status.phase!=Failed",
 };
 pub(super) static ALL_DAEMON_SETS: Kind<DaemonSet> =
     Kind { resource: || DAEMON_SETS, reduce: converted::<slim::DaemonSet, DaemonSet>, fields: "" };
@@ -106,6 +112,20 @@ fn overlay(object: &Value) -> Result<(NodeOverlay, NodeOverlayStatus), String> {
 fn buffer(object: &Value) -> Result<(CapacityBuffer, CapacityBufferStatus), String> {
     let buffer = converted::<nodeless_api::CapacityBuffer, CapacityBuffer>(object)?;
     Ok((buffer, whole::<nodeless_api::CapacityBuffer>(object)?.status.unwrap_or_default()))
+}
+
+fn unbound(object: &Value) -> Result<UnboundPod, String> {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    Ok(UnboundPod {
+        pod: PodRef {
+            namespace: text("/metadata/namespace"),
+            name: text("/metadata/name"),
+            uid: text("/metadata/uid"),
+        },
+        resource_version: text("/metadata/resourceVersion"),
+        nominated_node: Some(text("/status/nominatedNodeName")).filter(|node| !node.is_empty()),
+        is_terminating: object.pointer("/metadata/deletionTimestamp").is_some(),
+    })
 }
 
 /// The objects of a kind with these labels and fields, and those that cannot be decoded.
@@ -202,8 +222,20 @@ pub(super) fn patch(
     (namespace, name): (&str, &str),
     body: &Value,
 ) -> Result<(), PortError> {
+    patch_part(api, operation, resource, (namespace, name), None, body)
+}
+
+/// Patches an object, or a subresource of it.
+pub(super) fn patch_part(
+    api: &ApiServer,
+    operation: &str,
+    resource: &Resource,
+    (namespace, name): (&str, &str),
+    subresource: Option<&str>,
+    body: &Value,
+) -> Result<(), PortError> {
     let options = PatchOptions { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchOptions::default() };
-    let patched = api.patch(resource, namespace, name, None, PatchType::Merge, body, &options);
+    let patched = api.patch(resource, namespace, name, subresource, PatchType::Merge, body, &options);
     patched.map(drop).map_err(|error| failed(operation, &error))
 }
 

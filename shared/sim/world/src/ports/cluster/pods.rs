@@ -1,11 +1,11 @@
-//! Evicts and deletes pods, and finds the volumes that a node waits for.
+//! Evicts, deletes and nominates pods, and finds the volumes that a node waits for.
 
 use super::objects::{self, failed, get, patch};
 use nodeless_api::slim;
 use nodeless_fake_kubernetes::resource::{PERSISTENT_VOLUME_CLAIMS, PODS};
 use nodeless_fake_kubernetes::{ApiServer, DeleteOptions};
 use nodeless_model::{Pod, labels};
-use nodeless_ports::cluster::{Eviction, PodRef, VolumeAttachment};
+use nodeless_ports::cluster::{Eviction, PodRef, UnboundPod, VolumeAttachment};
 use nodeless_ports::{ErrorKind, PortError};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -30,6 +30,20 @@ pub(super) fn evict(api: &ApiServer, pod: &PodRef) -> Result<Eviction, PortError
 pub(super) fn delete(api: &ApiServer, pod: &PodRef, grace_seconds: u32) -> Result<(), PortError> {
     let place = (pod.namespace.as_str(), pod.name.as_str());
     objects::delete(api, "Kubernetes delete Pod", &PODS, place, Some(&pod.uid), Some(i64::from(grace_seconds)))
+}
+
+/// Writes the node that the scheduler tries first for a pod, if the pod is as it was read.
+pub(super) fn nominate(api: &ApiServer, unbound: &UnboundPod, node: &str) -> Result<(), PortError> {
+    let operation = "Kubernetes nominate Pod";
+    let UnboundPod { pod, resource_version, .. } = unbound;
+    let body = json!({
+        "metadata": { "uid": pod.uid, "resourceVersion": resource_version }, "status": { "nominatedNodeName": node },
+    });
+    let place = (pod.namespace.as_str(), pod.name.as_str());
+    objects::patch_part(api, operation, &PODS, place, Some("status"), &body).map_err(|error| match error.kind {
+        ErrorKind::NotFound | ErrorKind::Invalid => PortError::new(ErrorKind::Conflict, operation, error.message),
+        _ => error,
+    })
 }
 
 /// Gives a pod the lowest deletion cost.

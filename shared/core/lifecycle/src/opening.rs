@@ -1,0 +1,155 @@
+//! When the nodes that a plan launched are opened for pods, and for which of them each pod is nominated.
+//!
+//! The kube-scheduler binds a pod to the node in its `status.nominatedNodeName` if that node is feasible, and does not use the capacity
+//! for other pods of no higher priority. A failed attempt clears the field. So the nodes of a plan stay closed by the taint
+//! `nodeless.sh/joining` until all of them have joined, then their pods are nominated, and then the taint is removed from all of them
+//! (docs/design/nominations.md).
+
+use crate::time::elapsed;
+use jiff::Timestamp;
+use nodeless_model::claim::condition;
+use nodeless_model::object::UnboundPod;
+use nodeless_model::{Node, NodeClaim, Phase, Taint, resources::name};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// How long after its registration a node stays closed for others of its plan. Instances of one plan are launched within seconds of
+/// each other and usually join within 20 seconds of each other. One that takes longer has failed, or is of a kind that starts slowly.
+const CLOSED_AT_MOST: Duration = Duration::from_secs(30);
+/// How long after the initialization of a node nominations that were cleared are written again: longer than the backoff of the
+/// kube-scheduler, which is 10 seconds at most.
+const KEPT_UP: Duration = Duration::from_secs(15);
+/// How soon it is checked again whether nominations were cleared.
+pub(crate) const AGAIN: Duration = Duration::from_secs(1);
+
+/// The state of the nominations for one node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Nominations {
+    /// There are none to write: the node opens as soon as it is ready.
+    #[default]
+    None,
+    /// They are not written yet: the node stays closed.
+    Awaited,
+    /// They are written: the node opens, and they are kept up while its pods are not bound.
+    Written,
+}
+
+/// A claim with its Node, once that has joined.
+#[derive(Clone, Copy, Debug)]
+pub struct Member<'a> {
+    /// The claim.
+    pub claim: &'a NodeClaim,
+    /// Its Node.
+    pub node: Option<&'a Node>,
+}
+
+/// A nomination to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nomination<'a> {
+    /// The pod.
+    pub pod: &'a UnboundPod,
+    /// The node that the plan has it on.
+    pub node: &'a str,
+}
+
+/// Whether a node is closed until its pods are nominated.
+///
+/// Not if that could prevent what initializes the node: a DaemonSet that removes a startup taint or reports a resource may not tolerate
+/// the taint. And not if the node replaces others: its pods exist only after their drain.
+#[must_use]
+pub fn is_held(claim: &NodeClaim) -> bool {
+    let native = [name::CPU, name::MEMORY, name::PODS, name::EPHEMERAL_STORAGE];
+    let reported_by_kubelet = |resource: &str| native.contains(&resource) || resource.starts_with("hugepages-");
+    !claim.spec.nominated_pods.is_empty()
+        && claim.spec.replaces.is_empty()
+        && claim.spec.startup_taints.is_empty()
+        && claim.spec.requests.iter().all(|(resource, amount)| amount.is_zero() || reported_by_kubelet(resource))
+}
+
+/// Whether nominations may have to be written for a claim: its node may join, or has been initialized a moment ago.
+#[must_use]
+pub fn may_nominate(claim: &NodeClaim, now: Timestamp) -> bool {
+    let joins = matches!(claim.phase, Phase::Launched | Phase::Registered);
+    is_held(claim)
+        && (joins || (claim.phase == Phase::Initialized && claim.status.command.is_none() && is_new(claim, now)))
+}
+
+/// Whether claims are of one plan.
+#[must_use]
+pub fn same_plan(one: &NodeClaim, other: &NodeClaim) -> bool {
+    one.created == other.created
+}
+
+/// Which of these nodes are open, open now, or stay closed. Of an open node the nominations are kept up.
+///
+/// The nodes of a plan open together once all of them are ready. Nobody waits for a claim that ends, or for a claim whose node is not
+/// held. A node that has been registered for 30 seconds waits for no other.
+#[must_use]
+pub fn open<'a>(members: &[Member<'a>], now: Timestamp) -> BTreeMap<&'a str, Nominations> {
+    let mut plans: BTreeMap<Timestamp, Vec<Member<'a>>> = BTreeMap::new();
+    for member in members.iter().filter(|member| is_held(member.claim)) {
+        plans.entry(member.claim.created).or_default().push(*member);
+    }
+    let mut states = BTreeMap::new();
+    for plan in plans.values() {
+        let joins = |member: &&Member<'a>| member.claim.phase < Phase::Initialized;
+        let complete = plan.iter().filter(joins).all(Member::is_ready)
+            || plan.iter().filter(joins).any(|member| member.is_ready() && member.has_waited(now));
+        for member in plan {
+            let state = match member.claim.phase {
+                Phase::Initialized if may_nominate(member.claim, now) => Nominations::Written,
+                phase if phase >= Phase::Initialized => Nominations::None,
+                _ if complete && member.is_ready() => Nominations::Written,
+                _ => Nominations::Awaited,
+            };
+            states.insert(member.claim.name.as_str(), state);
+        }
+    }
+    states
+}
+
+/// The nominations that are missing for pods of open nodes, and the claims of which pods are not bound yet.
+///
+/// A pod that is being deleted or has a nomination is left alone, whether that is ours or one of the kube-scheduler for a preemption.
+#[must_use]
+pub fn nominations<'a>(
+    open: impl IntoIterator<Item = (&'a NodeClaim, &'a str)>,
+    unbound: &'a [UnboundPod],
+) -> (Vec<Nomination<'a>>, BTreeSet<&'a str>) {
+    let mut planned: BTreeMap<(&str, &str), (&'a str, &'a str)> = BTreeMap::new();
+    for (claim, node) in open {
+        for pod in claim.spec.nominated_pods.iter().filter_map(|pod| pod.split_once('/')) {
+            planned.entry(pod).or_insert((claim.name.as_str(), node));
+        }
+    }
+    let (mut missing, mut waiting) = (Vec::new(), BTreeSet::new());
+    for pod in unbound.iter().filter(|pod| !pod.is_terminating) {
+        let Some(&(claim, node)) = planned.get(&(pod.pod.namespace.as_str(), pod.pod.name.as_str())) else { continue };
+        match pod.nominated_node.as_deref() {
+            None => missing.push(Nomination { pod, node }),
+            Some(nominated) if nominated != node => continue,
+            Some(_) => {}
+        }
+        waiting.insert(claim);
+    }
+    (missing, waiting)
+}
+
+impl Member<'_> {
+    /// Whether its node lacks nothing but what nodeless itself removes.
+    fn is_ready(&self) -> bool {
+        let removed = [Taint::joining(), Taint::unregistered()];
+        let waits_for = |taint: &Taint| taint.is_ephemeral() && !removed.iter().any(|ours| ours.matches(taint));
+        self.node.is_some_and(|node| node.is_ready() && !node.taints.iter().any(waits_for))
+    }
+
+    fn has_waited(&self, now: Timestamp) -> bool {
+        let registered = self.claim.condition(condition::REGISTERED).filter(|_| self.claim.phase >= Phase::Registered);
+        registered.is_some_and(|since| elapsed(since.last_transition_time, now) >= CLOSED_AT_MOST)
+    }
+}
+
+fn is_new(claim: &NodeClaim, now: Timestamp) -> bool {
+    let initialized = claim.condition(condition::INITIALIZED);
+    initialized.is_some_and(|since| elapsed(since.last_transition_time, now) < KEPT_UP)
+}
