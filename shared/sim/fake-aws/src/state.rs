@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::account::Account;
 use super::error::Ec2Error;
+use super::facts::RegionFacts;
 use super::faults::{Call, Faults, LaunchFault, OfferingPattern};
 use super::fleet::Fleet;
 use super::instance::{CapacityType, Ec2Event, Instance, InstanceState, Offering, PlannedEvent};
@@ -149,6 +150,11 @@ impl Ec2 {
     /// A copy of the account in its current state.
     pub fn account(&self) -> Account {
         self.lock().account.clone()
+    }
+
+    /// The facts about the account's region.
+    pub fn facts(&self) -> Arc<RegionFacts> {
+        self.lock().account.facts.clone()
     }
 
     /// Limits the remaining capacity of an offering; `None` removes the limit.

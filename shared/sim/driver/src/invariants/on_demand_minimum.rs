@@ -35,7 +35,7 @@ impl OnDemandChecks {
         now: Timestamp,
     ) -> Vec<String> {
         let mut wrong = Vec::new();
-        let facts = driver.world().ec2().account().facts;
+        let facts = driver.world().ec2().facts();
         let cpus =
             |kind: &str| facts.types.get(kind).map_or(0, |facts| i64::try_from(facts.vcpus()).unwrap_or(i64::MAX));
         let voluntary: BTreeSet<&str> = leaving.iter().map(|claim| claim.name.as_str()).collect();

@@ -299,7 +299,7 @@ impl Oracle {
         let mut running: BTreeMap<String, Running> = BTreeMap::new();
         let mut unowned = BTreeMap::new();
         let mut groups: BTreeMap<String, u32> = BTreeMap::new();
-        let facts = driver.world().ec2().account().facts;
+        let facts = driver.world().ec2().facts();
         for instance in driver.world().ec2().instances() {
             if let Some(group) = instance.tags.get(labels::LAUNCH_GROUP_TAG) {
                 *groups.entry(group.clone()).or_default() += 1;

@@ -90,14 +90,12 @@ fn pod_for(set: &Value, node: &str, hash: &str) -> Value {
     pod
 }
 
-/// Whether the pod may be scheduled to the node, regardless of its capacity, and whether it may stay there.
-fn belongs(pod: &Value, node: &NodeInfo) -> (bool, bool) {
-    let Some(pod) = PodInfo::new(pod) else { return (false, false) };
+/// Whether the pod for the node may be scheduled there, regardless of the node's capacity, and whether it may stay there.
+fn belongs(pod: Option<&mut PodInfo>, node: &NodeInfo) -> (bool, bool) {
+    let Some(pod) = pod else { return (false, false) };
+    pod.require_node(&node.name);
     let selected = pod.selects(node);
-    (
-        selected && node.first_untolerated(&pod, false).is_none(),
-        selected && node.first_untolerated(&pod, true).is_none(),
-    )
+    (selected && node.first_untolerated(pod, false).is_none(), selected && node.first_untolerated(pod, true).is_none())
 }
 
 fn node_of(pod: &Value) -> &str {
@@ -126,9 +124,11 @@ fn reconcile(
     let (mut desired, mut current, mut misscheduled, mut ready, mut available, mut updated) = (0, 0, 0, 0, 0, 0);
     let mut next = None;
     let mut outdated = Vec::new();
+    // The pods for all nodes differ only in the node.
+    let mut pod_of_any = PodInfo::new(&pod_for(set, "", &hash));
     for node in nodes {
         let own = by_node.remove(node.name.as_str()).unwrap_or_default();
-        let (may_come, may_stay) = belongs(&pod_for(set, &node.name, &hash), node);
+        let (may_come, may_stay) = belongs(pod_of_any.as_mut(), node);
         if !may_come {
             misscheduled += i64::from(!own.is_empty());
             if !may_stay {

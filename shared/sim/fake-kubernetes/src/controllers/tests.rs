@@ -347,6 +347,31 @@ fn a_daemon_set_follows_the_nodes() {
 }
 
 #[test]
+fn a_daemon_set_has_pods_only_on_nodes_of_its_affinity() {
+    let mut cluster = Cluster::with_nodes(&["n1", "n2", "n3"]);
+    let mut set = workload("agent", 0, "50m");
+    set["spec"].as_object_mut().unwrap().remove("replicas");
+    let zone = |zone: &str| {
+        let expression = json!({ "key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone] });
+        json!({ "matchExpressions": [expression] })
+    };
+    let terms = json!([zone("us-east-1a"), zone("us-east-1c")]);
+    set["spec"]["template"]["spec"]["affinity"] = json!({
+        "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms } },
+    });
+    cluster.create(&DAEMON_SETS, set);
+    cluster.run(5);
+    let mut placed = cluster.placed();
+    placed.sort();
+    assert_eq!(placed, ["n1", "n3"]);
+    let status = &cluster.get(&DAEMON_SETS, "agent")["status"];
+    assert_eq!((&status["desiredNumberScheduled"], &status["numberMisscheduled"]), (&json!(2), &json!(0)));
+    cluster.patch(&NODES, "n3", &json!({ "metadata": { "labels": { "topology.kubernetes.io/zone": "us-east-1b" } } }));
+    cluster.run(60);
+    assert_eq!(cluster.placed(), ["n1"]);
+}
+
+#[test]
 fn a_job_completes() {
     let mut cluster = Cluster::with_nodes(&["n1"]);
     let mut template = spec("100m");

@@ -182,6 +182,14 @@ impl PodInfo {
         self.tolerations.iter().any(|toleration| toleration.tolerates(taint))
     }
 
+    /// Requires this node in each term of the required node affinity, instead of the fields that the terms require.
+    pub(in crate::controllers) fn require_node(&mut self, node: &str) {
+        for term in self.terms.iter_mut().flatten() {
+            let (key, operator) = ("metadata.name".to_owned(), "In".to_owned());
+            term.fields = vec![Expression { key, operator, values: vec![node.to_owned()] }];
+        }
+    }
+
     /// Whether node selector and required node affinity match.
     pub(in crate::controllers) fn selects(&self, node: &NodeInfo) -> bool {
         self.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value))
