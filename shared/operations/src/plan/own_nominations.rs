@@ -72,12 +72,12 @@ mod tests {
         let node = Node { name: "n1".into(), provider_id: claim.provider_id(), ..Node::default() };
         let pods = vec![pod("ours", "n1"), pod("elsewhere", "n2"), pod("stranger", "n1")];
         let mut view = ClusterView { nodes: vec![node], pods, ..ClusterView::default() };
-        disregard(&mut view, &[claim.clone()]);
+        disregard(&mut view, std::slice::from_ref(&claim));
         let left = |view: &ClusterView| view.pods.iter().map(|pod| pod.nominated_node_name.clone()).collect::<Vec<_>>();
         assert_eq!(left(&view), [None, Some("n2".to_owned()), Some("n1".to_owned())]);
         view.pods[0].nominated_node_name = Some("n1".into());
         view.nodes.clear();
-        disregard(&mut view, &[claim.clone()]);
+        disregard(&mut view, std::slice::from_ref(&claim));
         assert_eq!(view.pods[0].nominated_node_name.as_deref(), Some("n1"), "the node has not joined");
         let mut registered = claim;
         registered.status.node_name = Some("n1".into());
