@@ -97,11 +97,11 @@ fn pods_with_another_nomination_and_pods_that_are_deleted_are_left_alone() {
 }
 
 fn patches(effects: &[Effect]) -> Vec<&NodePatch> {
-    let patch = |effect| match effect {
-        &Effect::PatchNode { ref patch, .. } => Some(patch.as_ref()),
+    let patches = effects.iter().filter_map(|effect| match effect {
+        Effect::PatchNode { patch, .. } => Some(patch.as_ref()),
         _ => None,
-    };
-    effects.iter().filter_map(patch).collect()
+    });
+    patches.collect()
 }
 
 #[test]
