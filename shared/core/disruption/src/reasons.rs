@@ -131,6 +131,12 @@ pub enum KeptReason {
         /// The pod there whose topology spread counts it.
         owner: String,
     },
+    /// Its pods would fit elsewhere by a plan, and one of them would stay pending where the kube-scheduler is predicted to bind
+    /// the others.
+    PredictedPending {
+        /// The pod.
+        pod: String,
+    },
     /// A replacement costs as much or more.
     NotCheaper {
         /// Its price in dollars per hour.
@@ -317,6 +323,10 @@ impl fmt::Display for KeptReason {
             Self::HostSpread { pod, node, owner } => {
                 write!(f, "moving pod {pod} to {node} would violate the topology spread of pod {owner} there")
             }
+            Self::PredictedPending { pod } => write!(
+                f,
+                "its pods would not all fit where the kube-scheduler is predicted to bind them: pod {pod} would stay pending"
+            ),
             Self::NotCheaper { price, replacement, instance_types } => {
                 write!(f, "it costs {}, and for the pods that fit on no other node ", DollarsPerHour(*price))?;
                 match &instance_types[..] {
@@ -440,6 +450,7 @@ impl KeptReason {
             | Self::DoesNotFit(_)
             | Self::Unschedulable { .. }
             | Self::HostSpread { .. }
+            | Self::PredictedPending { .. }
             | Self::LowerWeightNodePool { .. }
             | Self::NotCheaper { .. }
             | Self::NoReplacement
@@ -504,6 +515,9 @@ impl KeptReason {
             Self::Unschedulable { .. } => "a pod cannot be scheduled on another node",
             Self::PreferencesKept { .. } => "a pod keeps its preferences",
             Self::HostSpread { .. } => "a move would violate a topology spread",
+            Self::PredictedPending { .. } => {
+                "pods would not all fit where the kube-scheduler is predicted to bind them"
+            }
             Self::NotCheaper { .. } => "a replacement costs as much or more",
             Self::NoReplacement => "no instance type fits their pods",
             Self::WellUtilized { .. } => "well utilized",

@@ -170,7 +170,7 @@ fn places(cluster: &Cluster<'_>, keep: impl Fn(&ClusterNode<'_>) -> bool) -> Vec
 }
 
 /// The running pods, by node, for topology constraints, including those of terminating nodes until they are scheduled elsewhere.
-fn bound_pods<'a>(cluster: &Cluster<'a>) -> Vec<BoundPods<'a>> {
+pub(crate) fn bound_pods<'a>(cluster: &Cluster<'a>) -> Vec<BoundPods<'a>> {
     let nodes = cluster.nodes.iter().filter_map(|node| Some((node.node?, &node.pods)));
     nodes.map(|(node, pods)| BoundPods::on(node, pods.clone())).collect()
 }

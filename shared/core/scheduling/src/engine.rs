@@ -3,7 +3,7 @@
 mod attempts;
 mod binding;
 mod learned;
-mod nodes;
+pub(crate) mod nodes;
 mod outcome;
 mod within;
 

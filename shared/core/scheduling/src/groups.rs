@@ -6,10 +6,11 @@
 mod terms;
 
 use crate::problem::{ClusterFacts, Problem};
+use nodeless_model::pod::PodAffinityTerm;
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::{LabelSelector, Pod, StringMap, Toleration, labels};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use terms::{Table, Terms, pending};
+use terms::{Table, Terms, near_group, pending};
 
 /// The index of a [`Group`] in the table of all groups.
 pub(crate) type GroupId = usize;
@@ -35,6 +36,28 @@ pub(crate) struct Group {
     namespace_selector: Option<LabelSelector>,
     pub(crate) selector: Option<LabelSelector>,
     pub(crate) filter: NodeFilter,
+}
+
+impl Group {
+    /// The group of an affinity term of a pod, for what it selects.
+    pub(crate) fn of_term(owner: &Pod, term: &PodAffinityTerm) -> Self {
+        near_group(Kind::Affinity, term, &owner.namespace, Some(&owner.labels))
+    }
+
+    /// Whether it counts a pod.
+    pub(crate) fn selects(&self, facts: &ClusterFacts<'_>, pod: &Pod) -> bool {
+        self.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
+            && (self.namespaces.contains(&pod.namespace) || self.namespace_matches(facts, &pod.namespace))
+    }
+
+    fn namespace_matches(&self, facts: &ClusterFacts<'_>, namespace: &str) -> bool {
+        let Some(selector) = &self.namespace_selector else { return false };
+        match facts.namespaces.get(namespace) {
+            Some(labels) => selector.matches(labels),
+            // The label that every namespace has.
+            None => selector.matches(&StringMap::from([(NAMESPACE_NAME.to_owned(), namespace.to_owned())])),
+        }
+    }
 }
 
 /// The nodes whose domains count.
@@ -204,18 +227,7 @@ impl<'a> Groups<'a> {
     }
 
     fn selects(&self, id: GroupId, pod: &Pod) -> bool {
-        let group = &self.list[id];
-        group.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
-            && (group.namespaces.contains(&pod.namespace) || self.namespace_matches(group, &pod.namespace))
-    }
-
-    fn namespace_matches(&self, group: &Group, namespace: &str) -> bool {
-        let Some(selector) = &group.namespace_selector else { return false };
-        match self.facts.namespaces.get(namespace) {
-            Some(labels) => selector.matches(labels),
-            // The label that every namespace has.
-            None => selector.matches(&StringMap::from([(NAMESPACE_NAME.to_owned(), namespace.to_owned())])),
-        }
+        self.list[id].selects(&self.facts, pod)
     }
 
     /// The anti-affinity groups that a running pod owns.

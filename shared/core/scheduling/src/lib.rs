@@ -19,12 +19,15 @@
 //! 6. Reasons are determined only for unschedulable pods (`explain`, `topology_barriers`), and for a launch only on
 //!    request ([`explain_launch`]).
 //!
+//! [`Bindings`] predicts where the kube-scheduler binds pods, which does not know these plans (`binding`).
+//!
 //! The crate `nodeless-checker`, which only tests and benches link, checks solutions without code of the engine.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod admission;
 mod assigning;
 mod bin;
+mod binding;
 mod classes;
 mod constraints;
 mod daemons;
@@ -63,6 +66,7 @@ mod volumes;
 mod work;
 
 pub use admission::Admission;
+pub use binding::{BindingNode, Bindings, Bound};
 pub use dependences::{Dependence, dependences};
 pub use engine::{Prepared, solve};
 pub use existing::{Excluded, existing_node};

@@ -281,6 +281,13 @@ impl<'a> Topology<'a> {
         }
     }
 
+    /// Reverts a record of pods on a node.
+    pub(crate) fn forget_host(&mut self, selected: &[GroupId], count: u32) {
+        for &group in selected.iter().filter(|group| self.key_of[**group].is_none()) {
+            self.host_total[group] = self.host_total[group].saturating_sub(count);
+        }
+    }
+
     /// The minimum count over the eligible domains, by which a spread is measured. Pods that may not count are left out, because
     /// the spread has to be satisfied in both cases.
     pub(crate) fn least(&self, group: GroupId, eligible: &[bool], min_domains: u32) -> u32 {

@@ -150,7 +150,11 @@ fn attempt(round: &mut Round<'_, '_, '_>, places: &[usize]) -> Result<(), Refusa
     round.scheduler.explain_at_most(1);
     let found = found.map_err(Refusal::Kept).and_then(|verdict| {
         let unchanged = unchanged(round, places, &movers, &verdict);
-        if unchanged.is_empty() { Ok(verdict) } else { Err(Refusal::Unchanged(unchanged)) }
+        if !unchanged.is_empty() {
+            return Err(Refusal::Unchanged(unchanged));
+        }
+        round.predict(places, &movers, &verdict.launches).map_err(Refusal::Kept)?;
+        Ok(verdict)
     });
     match found {
         Ok(verdict) => {

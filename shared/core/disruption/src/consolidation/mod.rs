@@ -5,10 +5,12 @@
 //! 2. `groups`: replaces several nodes whose pods are worth much less than the price of the nodes by several cheaper ones.
 //! 3. `single`: compares each remaining node with one or two new nodes for the pods that fit on no other.
 //!
-//! The scheduler validates every result (`trial`). Commands of one decision are independent of each other: no node that one of
+//! The scheduler validates every result (`trial`), and its pods have to fit where the kube-scheduler is predicted to bind
+//! them (`binding`). Commands of one decision are independent of each other: no node that one of
 //! them removes takes pods of another, and capacity is used once.
 
 mod balanced;
+mod binding;
 mod groups;
 mod host_spread;
 mod just_launched;
@@ -83,7 +85,7 @@ pub(crate) fn find<'c, 'a>(
     cluster: &'c Cluster<'a>,
     eligible: &[Eligible<'c, 'a>],
     lookup: &Lookup<'c, 'a>,
-    expected: &Expected<'a>,
+    expected: &'c Expected<'a>,
     budgets: &mut Budgets,
     (options, now): (&Options, Timestamp),
 ) -> Found {

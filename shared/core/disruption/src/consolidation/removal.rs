@@ -74,7 +74,8 @@ pub(super) fn validate<'a>(
     scope: Scope,
 ) -> Result<(), KeptReason> {
     // What is free in the problem is what was free before these moves.
-    match round.ask(movers, moves, scope, false) {
+    let verdict = round.ask(movers, moves, scope, false);
+    match verdict.and_then(|verdict| round.predict(&[place], movers, &[]).map(|()| verdict)) {
         Ok(verdict) => {
             if !agrees(moves, &verdict) {
                 round.packed.undo(movers, moves);

@@ -1,6 +1,7 @@
 //! One evaluation of all candidates: the packed cluster, the prices of new nodes, and what was decided so far.
 
 use super::balanced::Totals;
+use super::binding::Prediction;
 use super::just_launched::JustLaunched;
 use super::{Candidate, Found, State};
 use crate::candidates::{self, Eligible, Lookup, consolidatable_from};
@@ -42,6 +43,8 @@ pub(super) struct Round<'c, 'a, 'o> {
     totals: Totals,
     just_launched: JustLaunched,
     minimums: OnDemandMinimums,
+    /// Where pods of commands are predicted to be bound; not for planned nodes.
+    pub(super) prediction: Option<Prediction<'c, 'a>>,
     /// Whether the nodes are only planned: then moving pods disrupts nothing, and launches need not be cheaper for every choice
     /// of EC2.
     pub(super) planned: bool,
@@ -59,7 +62,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         cluster: &'c Cluster<'a>,
         eligible: &[Eligible<'c, 'a>],
         lookup: &Lookup<'c, 'a>,
-        expected: &Expected<'a>,
+        expected: &'c Expected<'a>,
         (options, now): (&'o Options, Timestamp),
         scheduler: &'o mut dyn Scheduler,
     ) -> Self {
@@ -70,7 +73,8 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         let prices = cluster.nodes.iter().enumerate().map(|(place, node)| (node, price(place)));
         let just_launched = JustLaunched::of(prices, now);
         let minimums = OnDemandMinimums::of_cluster(cluster);
-        Self { totals: Totals::of(cluster, price), just_launched, minimums, ..round }
+        let prediction = Some(Prediction::of(cluster, expected));
+        Self { totals: Totals::of(cluster, price), just_launched, minimums, prediction, ..round }
     }
 
     /// An evaluation of planned nodes. `beside` contains the existing nodes with their pods.
@@ -148,6 +152,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
             totals: Totals::default(),
             just_launched: JustLaunched::default(),
             minimums: OnDemandMinimums::default(),
+            prediction: None,
             planned: false,
             packed,
             node_prices,

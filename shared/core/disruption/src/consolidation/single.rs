@@ -81,7 +81,8 @@ fn decide<'a>(
 ) -> Result<(), KeptReason> {
     let found = worth_asking(round, place, movers, moves)
         .and_then(|()| round.ask(movers, moves, scope, true))
-        .and_then(|verdict| accept(round, &[place], movers, verdict));
+        .and_then(|verdict| accept(round, &[place], movers, verdict))
+        .and_then(|verdict| round.predict(&[place], movers, &verdict.launches).map(|()| verdict));
     match found {
         Ok(verdict) => {
             if !agrees(moves, &verdict) {

@@ -36,7 +36,7 @@ pub(crate) fn unplaced<'c, 'a>(
     cluster: &'c Cluster<'a>,
     one: &Eligible<'c, 'a>,
     lookup: &Lookup<'c, 'a>,
-    expected: &Expected<'a>,
+    expected: &'c Expected<'a>,
     options: &Options,
     now: Timestamp,
 ) -> Option<UnplacedPod> {

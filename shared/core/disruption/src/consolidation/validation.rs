@@ -16,7 +16,8 @@ use nodeless_scheduling::Launch;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// A consolidation command on a new snapshot, or `None` if it has to be dropped: if one of its nodes may no longer be disrupted,
-/// a budget is used up, its pods need other new nodes than it launches, or those are no longer cheaper.
+/// a budget is used up, its pods need other new nodes than it launches, those are no longer cheaper, or its
+/// pods would not fit where the kube-scheduler is predicted to bind them.
 pub(crate) fn still_right(
     command: &Command,
     cluster: &Cluster<'_>,
@@ -60,6 +61,7 @@ pub(crate) fn still_right(
     let launched: Vec<Launch> = replacements.iter().map(|replacement| replacement.launch.clone()).collect();
     let all: Vec<usize> = (0..round.candidates.len()).collect();
     round.keeps_minimums(&all, &launched).ok()?;
+    round.predict(&all, &movers, &launched).ok()?;
     let candidates: Vec<_> = round.candidates.iter().collect();
     let removed: f64 = candidates.iter().map(|candidate| candidate.price).sum();
     let added: f64 = replacements.iter().map(|replacement| replacement.launch.offering.price).sum();

@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test may fail by panic")]
 
 mod ami_canary;
+mod binding;
 mod buffers;
 mod consolidation;
 mod constraints;

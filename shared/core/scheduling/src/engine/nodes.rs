@@ -17,10 +17,11 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 /// An existing node during packing.
-pub(super) struct Node<'p> {
+#[derive(Clone)]
+pub(crate) struct Node<'p> {
     /// Its index in the problem.
-    pub(super) index: usize,
-    pub(super) node: &'p ExistingNode,
+    pub(crate) index: usize,
+    pub(crate) node: &'p ExistingNode,
     free: Amounts,
     ports: Vec<HostPort>,
     hosts: HostCounts,
@@ -38,11 +39,22 @@ pub(super) fn of<'a, 'p>(
     classes: &Classes<'_>,
     topology: &mut Topology<'a>,
 ) -> Vec<Node<'p>> {
-    let mut nodes: Vec<Node<'p>> = input
-        .nodes
-        .iter()
-        .enumerate()
-        .map(|(index, node)| Node {
+    let mut nodes = at(input, 0..input.nodes.len(), resources, topology);
+    nominate(input, classes, &mut nodes);
+    nodes.sort_by_key(|node| (Reverse(node.node.initialized), &node.node.name));
+    nodes
+}
+
+/// Some nodes of a problem, without regard to the pods that they were launched for.
+pub(crate) fn at<'a, 'p>(
+    input: &'p Problem<'a>,
+    places: impl Iterator<Item = usize>,
+    resources: &ResourceIndex,
+    topology: &mut Topology<'a>,
+) -> Vec<Node<'p>> {
+    let node = |index: usize| {
+        let node = &input.nodes[index];
+        Node {
             index,
             node,
             free: resources.amounts(&node.available),
@@ -51,12 +63,11 @@ pub(super) fn of<'a, 'p>(
             volumes: AttachedVolumes::default(),
             nominated: Vec::new(),
             held: resources.amounts(&ResourceList::new()),
-        })
-        .collect();
+        }
+    };
+    let mut nodes: Vec<Node<'p>> = places.map(node).collect();
     count_hosts(input, topology, &mut nodes);
     count_volumes(input, &mut nodes);
-    nominate(input, classes, &mut nodes);
-    nodes.sort_by_key(|node| (Reverse(node.node.initialized), &node.node.name));
     nodes
 }
 
@@ -146,7 +157,7 @@ fn count_hosts<'a>(input: &Problem<'a>, topology: &mut Topology<'a>, nodes: &mut
         return;
     }
     let places: HashMap<&str, usize> =
-        input.nodes.iter().enumerate().map(|(place, node)| (node.name.as_str(), place)).collect();
+        nodes.iter().enumerate().map(|(place, node)| (node.node.name.as_str(), place)).collect();
     let pending = topology::pending_names(input);
     for bound in &input.bound_pods {
         let Some(&place) = places.get(bound.name) else { continue };
@@ -207,7 +218,7 @@ impl Node<'_> {
     }
 
     /// How many pods of a class fit in addition to the present and nominated pods, at most `most`.
-    pub(super) fn times(
+    pub(crate) fn times(
         &self,
         input: &Problem<'_>,
         (index, class): (usize, &Class<'_>),
@@ -231,7 +242,7 @@ impl Node<'_> {
         if class.is_related() { times.min(self.hosts.max_added(class, level, topology)) } else { times }
     }
 
-    pub(super) fn put(&mut self, input: &Problem<'_>, (index, class): (usize, &Class<'_>), level: usize, times: u32) {
+    pub(crate) fn put(&mut self, input: &Problem<'_>, (index, class): (usize, &Class<'_>), level: usize, times: u32) {
         self.volumes.put(input, class.example);
         dense::take(&mut self.free, &class.requests, times);
         if let Some((_, count)) = self.nominated.iter_mut().find(|(known, _)| *known == index) {
@@ -245,7 +256,8 @@ impl Node<'_> {
     }
 }
 
-fn may_go_to(alternative: &constraints::Alternative, node: &ExistingNode) -> bool {
+/// Whether labels and taints of a node meet an alternative.
+pub(crate) fn may_go_to(alternative: &constraints::Alternative, node: &ExistingNode) -> bool {
     alternative.first_repelling(&node.taints).is_none()
         && constraints::covers(&node.requirements, &alternative.requirements)
 }

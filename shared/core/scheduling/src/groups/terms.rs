@@ -101,18 +101,7 @@ impl<'a> Terms<'a> {
     }
 
     fn near_group(&self, kind: Kind, term: &PodAffinityTerm) -> Group {
-        let mut namespaces: BTreeSet<String> = term.namespaces.iter().cloned().collect();
-        if in_own_namespace(term) {
-            namespaces.insert(self.namespace.to_owned());
-        }
-        Group {
-            kind,
-            key: labels::normalize(&term.topology_key).to_owned(),
-            namespaces,
-            namespace_selector: term.namespace_selector.clone(),
-            selector: self.selector(term.selector.as_ref(), &term.match_label_keys, &term.mismatch_label_keys),
-            filter: NodeFilter::default(),
-        }
+        near_group(kind, term, self.namespace, self.labels)
     }
 
     fn spread_group(&self, spread: &TopologySpread) -> Group {
@@ -133,28 +122,49 @@ impl<'a> Terms<'a> {
             key: labels::normalize(&spread.topology_key).to_owned(),
             namespaces: BTreeSet::from([self.namespace.to_owned()]),
             namespace_selector: None,
-            selector: self.selector(spread.selector.as_ref(), &spread.match_label_keys, &[]),
+            selector: selector(spread.selector.as_ref(), self.labels, &spread.match_label_keys, &[]),
             filter,
         }
     }
+}
 
-    /// The selector with the conditions that follow from the pod's own labels.
-    fn selector(&self, base: Option<&LabelSelector>, same: &[String], other: &[String]) -> Option<LabelSelector> {
-        let mut selector = base?.clone();
-        let own = |key: &String| self.labels?.get(key);
-        for (key, operator) in
-            same.iter().map(|key| (key, LabelOperator::In)).chain(other.iter().map(|key| (key, LabelOperator::NotIn)))
-        {
-            if let Some(value) = own(key) {
-                let expression = LabelExpression { key: key.clone(), operator, values: vec![value.clone()] };
-                // From Kubernetes 1.34 on the API server has added it already.
-                if !selector.match_expressions.contains(&expression) {
-                    selector.match_expressions.push(expression);
-                }
+/// The group of an affinity term of a pod in this namespace with these labels.
+pub(super) fn near_group(kind: Kind, term: &PodAffinityTerm, namespace: &str, labels: Option<&StringMap>) -> Group {
+    let mut namespaces: BTreeSet<String> = term.namespaces.iter().cloned().collect();
+    if in_own_namespace(term) {
+        namespaces.insert(namespace.to_owned());
+    }
+    Group {
+        kind,
+        key: labels::normalize(&term.topology_key).to_owned(),
+        namespaces,
+        namespace_selector: term.namespace_selector.clone(),
+        selector: selector(term.selector.as_ref(), labels, &term.match_label_keys, &term.mismatch_label_keys),
+        filter: NodeFilter::default(),
+    }
+}
+
+/// The selector with the conditions that follow from the pod's own labels.
+fn selector(
+    base: Option<&LabelSelector>,
+    labels: Option<&StringMap>,
+    same: &[String],
+    other: &[String],
+) -> Option<LabelSelector> {
+    let mut selector = base?.clone();
+    let own = |key: &String| labels?.get(key);
+    for (key, operator) in
+        same.iter().map(|key| (key, LabelOperator::In)).chain(other.iter().map(|key| (key, LabelOperator::NotIn)))
+    {
+        if let Some(value) = own(key) {
+            let expression = LabelExpression { key: key.clone(), operator, values: vec![value.clone()] };
+            // From Kubernetes 1.34 on the API server has added it already.
+            if !selector.match_expressions.contains(&expression) {
+                selector.match_expressions.push(expression);
             }
         }
-        Some(selector)
     }
+    Some(selector)
 }
 
 /// The terms, the heaviest first.

@@ -3,7 +3,8 @@
 use crate::support::*;
 use nodeless_model::*;
 use nodeless_scheduling::{
-    BoundPods, ExistingNode, Launch, MinValuesPolicy, Options, Problem, Solution, existing_node, solve,
+    BindingNode, Bindings, BoundPods, ExistingNode, Launch, MinValuesPolicy, Options, Placement, Problem, Reason,
+    Solution, Unschedulable, existing_node, solve,
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -294,6 +295,56 @@ fn come_true<'a>(problem: &Problem<'a>, solution: &Solution, nodes: &'a [Node], 
     again
 }
 
+/// Nodes with running pods, and a few small pods without regard to others.
+fn running_worlds() -> impl Strategy<Value = World> {
+    let small = 0..1000_usize;
+    let seed = || (small.clone(), small.clone(), small.clone(), small.clone());
+    (prop::collection::vec(seed(), 0..8), prop::collection::vec(seed(), 1..12)).prop_map(|(pods, running)| World {
+        pods: pods
+            .into_iter()
+            .enumerate()
+            .map(|(index, (size, place, extra, group))| make_pod(index, (size % 3, place, 1 + extra % 7, group)))
+            .collect(),
+        pools: Vec::new(),
+        nodes: Vec::new(),
+        running: running
+            .into_iter()
+            .enumerate()
+            .map(|(index, (cpu, count, _, group))| make_running(index, (cpu, count, 7, group)))
+            .collect(),
+        daemons: Vec::new(),
+        best_effort: false,
+    })
+}
+
+/// The nodes of a problem for predictions.
+fn nodes<'a>(problem: &Problem<'a>, world: &'a World) -> Bindings<'a> {
+    let requests = problem.pods.iter().map(|pod| &pod.requests);
+    let mut bindings = Bindings::new(ResourceIndex::of(requests), problem.facts);
+    for (node, (place, pods)) in problem.nodes.iter().zip(&world.running) {
+        let allocatable = place.allocatable.clone();
+        bindings.add(BindingNode { node: node.clone(), allocatable, pods: pods.iter().collect() });
+    }
+    bindings
+}
+
+/// Where the kube-scheduler is predicted to bind the pods of a problem.
+fn predicted(problem: &Problem<'_>, world: &World, seed: u64) -> Vec<Option<usize>> {
+    nodes(problem, world).bind(&problem.pods, problem.bound_pods.clone(), [seed], u64::MAX).orders.remove(0)
+}
+
+fn as_solution(bound: &[Option<usize>]) -> Solution {
+    let pods = || bound.iter().copied().enumerate();
+    Solution {
+        placements: pods().filter_map(|(pod, node)| Some(Placement { pod, node: node? })).collect(),
+        unschedulable: pods()
+            .filter(|(_, node)| node.is_none())
+            .map(|(pod, _)| Unschedulable { pod, reasons: vec![Reason::NotExplained] })
+            .collect(),
+        ..Solution::default()
+    }
+}
+
 /// Without PROPTEST_CASES and PROPTEST_RNG_SEED in the environment, the same cases each time.
 fn config(cases: u32) -> ProptestConfig {
     let given = |name| std::env::var_os(name).is_some();
@@ -318,6 +369,29 @@ proptest! {
         let solution = solve(&problem, &options);
         let wrong = nodeless_checker::violations(&problem, &solution, &options);
         prop_assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+
+    #[test]
+    fn predicted_bindings_violate_no_filter(
+        world in prop_oneof![related_worlds(true, true), running_worlds()],
+        seed in any::<u64>(),
+    ) {
+        let problem = Problem { node_pools: Vec::new(), ..world.problem() };
+        let bound = predicted(&problem, &world, seed);
+        let solution = as_solution(&bound);
+        let wrong = nodeless_checker::violations(&problem, &solution, &world.options());
+        prop_assert!(wrong.is_empty(), "{wrong:#?}");
+        prop_assert_eq!(&bound, &predicted(&problem, &world, seed), "the same for the same seed");
+    }
+
+    #[test]
+    fn pods_that_are_always_bound_are_bound_in_every_order(world in running_worlds(), seeds in prop::array::uniform4(any::<u64>())) {
+        let problem = Problem { node_pools: Vec::new(), ..world.problem() };
+        if nodes(&problem, &world).always_bound(&problem.pods) {
+            for seed in seeds {
+                prop_assert!(predicted(&problem, &world, seed).iter().all(Option::is_some));
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,192 @@
+//! Whether the pods of a command fit where the kube-scheduler is predicted to bind them.
+//!
+//! A placement of the scheduler is a plan that the kube-scheduler does not know. It binds each pod by its own scores, and if one
+//! of them then fits on no node, another node is launched, most likely equal to the removed one. So a command is accepted only
+//! if its pods fit under [`Bindings`], in several orders.
+
+use super::round::Round;
+use crate::cluster::Cluster;
+use crate::packed::{Mover, Scope};
+use crate::reasons::KeptReason;
+use crate::simulation::{Expected, bound_pods};
+use nodeless_model::{Node, Pod, ResourceIndex, ResourceList};
+use nodeless_scheduling::{BindingNode, Bindings, BoundPods, ExistingNode, Launch, Problem, existing_node};
+use std::collections::HashMap;
+
+/// In how many orders the pods have to fit. A command whose pods do not fit in half of all orders passes with a probability
+/// of 3%, and at its validation a later snapshot is tried again; each order takes work in proportion.
+const ORDERS: u64 = 5;
+
+/// How many pods of accepted commands are bound together with those of the next one, in every order. Beyond that those of
+/// accepted commands are bound first, in one order, so that the work for a command does not grow with their number.
+const MAX_TOGETHER: usize = 64;
+
+/// The predicted bindings of the pods of all commands that were accepted so far.
+pub(super) struct Prediction<'c, 'a> {
+    cluster: &'c Cluster<'a>,
+    expected: &'c Expected<'a>,
+    /// Only once it is needed.
+    nodes: Option<Nodes<'a>>,
+}
+
+struct Nodes<'a> {
+    bindings: Bindings<'a>,
+    by_name: HashMap<String, usize>,
+    /// Pods of accepted commands that are not bound yet.
+    waiting: Vec<Mover<'a>>,
+    /// Pods of accepted commands and their predicted nodes.
+    bound: Vec<(usize, Mover<'a>)>,
+}
+
+impl<'c, 'a> Prediction<'c, 'a> {
+    pub(super) const fn of(cluster: &'c Cluster<'a>, expected: &'c Expected<'a>) -> Self {
+        Self { cluster, expected, nodes: None }
+    }
+}
+
+impl<'c, 'a> Round<'c, 'a, '_> {
+    /// Accepts a command if its pods fit where the kube-scheduler is predicted to bind them, once its replacements have
+    /// joined; together with the pods of the commands that were accepted before.
+    pub(super) fn predict(
+        &mut self,
+        places: &[usize],
+        movers: &[Mover<'a>],
+        launches: &[Launch],
+    ) -> Result<(), KeptReason> {
+        let Some(mut prediction) = self.prediction.take() else { return Ok(()) };
+        let mut nodes =
+            prediction.nodes.take().unwrap_or_else(|| Nodes::of(&prediction, self.packed.resources.clone()));
+        let before = nodes.bindings.work();
+        let outcome = self.predict_on(&mut nodes, places, movers, launches);
+        self.spend(nodes.bindings.work() - before);
+        prediction.nodes = Some(nodes);
+        self.prediction = Some(prediction);
+        outcome
+    }
+
+    fn predict_on(
+        &mut self,
+        nodes: &mut Nodes<'a>,
+        places: &[usize],
+        movers: &[Mover<'a>],
+        launches: &[Launch],
+    ) -> Result<(), KeptReason> {
+        let names = places.iter().map(|place| &self.candidates[*place].one.node.name);
+        let closing: Vec<usize> = names.filter_map(|name| nodes.by_name.get(name)).copied().collect();
+        closing.iter().for_each(|node| nodes.bindings.close(*node));
+        let count = nodes.bindings.len();
+        for launch in launches {
+            let offer = self.node_prices.offers.iter().find(|offer| offer.pool.name == launch.node_pool);
+            let name = format!("replacement-{}", nodes.bindings.len());
+            let daemon_sets = self.packed.problem.daemon_sets;
+            let node = offer.and_then(|offer| BindingNode::of_launch(&name, launch, offer, daemon_sets).ok());
+            if let Some(node) = node {
+                nodes.bindings.add(node);
+            }
+        }
+        match self.bound_queue(nodes, &closing, movers) {
+            Ok(queue) => {
+                nodes.bound.retain(|(node, _)| !closing.contains(node));
+                nodes.waiting = queue;
+                Ok(())
+            }
+            Err(why) => {
+                nodes.bindings.truncate(count);
+                closing.iter().for_each(|node| nodes.bindings.open(*node));
+                Err(why)
+            }
+        }
+    }
+
+    /// The pods that wait when those of a command do too, if all of them fit.
+    fn bound_queue(
+        &mut self,
+        nodes: &mut Nodes<'a>,
+        closing: &[usize],
+        movers: &[Mover<'a>],
+    ) -> Result<Vec<Mover<'a>>, KeptReason> {
+        let moving: Vec<Mover<'a>> = {
+            let again = nodes.bound.iter().filter(|(node, _)| closing.contains(node));
+            again.map(|(_, mover)| *mover).chain(movers.iter().copied()).collect()
+        };
+        let queue = |waiting: &[Mover<'a>]| waiting.iter().chain(&moving).copied().collect::<Vec<_>>();
+        let mut all = queue(&nodes.waiting);
+        if all.is_empty() {
+            return Ok(all);
+        }
+        let scope = |all: &[Mover<'a>], round: &Self| all.iter().map(|mover| round.packed.scope(mover)).max();
+        if scope(&all, self) == Some(Scope::Small) && nodes.bindings.always_bound(&pods(&all)) {
+            return Ok(all);
+        }
+        if nodes.waiting.len() > MAX_TOGETHER {
+            let waiting = std::mem::take(&mut nodes.waiting);
+            let running = self.running(&waiting);
+            let bound = nodes.bindings.bind(&pods(&waiting), running, [0], u64::MAX);
+            for (mover, node) in waiting.into_iter().zip(bound.orders.into_iter().flatten()) {
+                match node {
+                    Some(node) => {
+                        nodes.bindings.place(node, mover.pod);
+                        nodes.bound.push((node, mover));
+                    }
+                    None => nodes.waiting.push(mover),
+                }
+            }
+            all = queue(&nodes.waiting);
+        }
+        self.has_work_left()?;
+        let running = self.running(&all);
+        let left = self.work_left();
+        let found = nodes.bindings.bind(&pods(&all), running, 0..ORDERS, left);
+        match found.unbound() {
+            Some(pod) => Err(KeptReason::PredictedPending { pod: all[pod].pod.key() }),
+            None if found.out_of_work => Err(KeptReason::NotEvaluated),
+            None => Ok(all),
+        }
+    }
+
+    /// The running pods that restrict where these can be bound.
+    fn running(&mut self, movers: &[Mover<'a>]) -> Vec<BoundPods<'a>> {
+        match movers.iter().map(|mover| self.packed.scope(mover)).max() {
+            None | Some(Scope::Small) => Vec::new(),
+            Some(Scope::Related) => self.packed.relevant(movers).0,
+            Some(Scope::Whole) => self.packed.problem.bound_pods.clone(),
+        }
+    }
+}
+
+impl<'a> Nodes<'a> {
+    /// The nodes that the kube-scheduler binds pods to now, whether or not pods are moved there voluntarily: those that joined
+    /// and are neither cordoned nor disrupted. Pods that are expected on them count as bound.
+    fn of(prediction: &Prediction<'_, 'a>, resources: ResourceIndex) -> Self {
+        let cluster = prediction.cluster;
+        let mut known: HashMap<String, &Node> = HashMap::new();
+        let mut existing: Vec<ExistingNode> = Vec::new();
+        let ready = |node: &&crate::ClusterNode<'a>| node.is_initialized() || node.node_pool().is_none();
+        for of in cluster.nodes.iter().filter(|node| !node.is_leaving()).filter(ready) {
+            let Some(node) = of.node else { continue };
+            if let Ok(found) = existing_node(of.node, of.claim, &of.pods, cluster.daemon_sets) {
+                known.insert(found.name.clone(), node);
+                existing.push(found);
+            }
+        }
+        existing.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut problem =
+            Problem { nodes: existing, bound_pods: bound_pods(cluster), facts: cluster.facts, ..Problem::default() };
+        prediction.expected.subtract_expected(&mut problem);
+        let mut running: HashMap<&str, Vec<&'a Pod>> =
+            problem.bound_pods.into_iter().map(|bound| (bound.name, bound.pods)).collect();
+        let mut bindings = Bindings::new(resources, cluster.facts);
+        let mut by_name = HashMap::new();
+        for node in problem.nodes {
+            let allocatable = known.get(&node.name).map_or_else(ResourceList::new, |node| node.allocatable.clone());
+            let pods = running.remove(node.name.as_str()).unwrap_or_default();
+            let name = node.name.clone();
+            by_name.insert(name, bindings.add(BindingNode { node, allocatable, pods }));
+        }
+        Self { bindings, by_name, waiting: Vec::new(), bound: Vec::new() }
+    }
+}
+
+fn pods<'a>(movers: &[Mover<'a>]) -> Vec<&'a Pod> {
+    movers.iter().map(|mover| mover.pod).collect()
+}

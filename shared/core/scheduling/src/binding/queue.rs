@@ -1,0 +1,379 @@
+//! The pods of a queue, and their binding one after another.
+
+use super::affinity::Affinity;
+use super::domains::Domains;
+use super::order::{Choices, queue};
+use super::score::{
+    BALANCED_ALLOCATION, INTER_POD_AFFINITY, Load, NODE_AFFINITY, POD_TOPOLOGY_SPREAD, RESOURCES_FIT, TAINT_TOLERATION,
+    balanced_allocation, least_allocated, normalize, normalize_affinity,
+};
+use super::spread::{Running, Spread};
+use super::{Bindings, NODES_PER_UNIT, Row, required_only};
+use crate::assigning::{self, Eligible};
+use crate::classes::{Class, Classes, Level, Order};
+use crate::constraints::covers;
+use crate::dense;
+use crate::engine::nodes::{self, Node, may_go_to};
+use crate::groups::{Groups, Kind};
+use crate::problem::Problem;
+use crate::topology::{ABSENT, Standing, Standings, Target, Topology};
+use nodeless_model::{Requirement, Requirements, TaintEffect};
+
+/// The work to read a pod of the queue, a running pod that topology constraints count, and a node that pods may be bound to.
+const WORK_PER_POD: usize = 20;
+const WORK_PER_RUNNING_POD: usize = 4;
+const WORK_PER_NODE: usize = 5;
+
+/// `minFeasibleNodesToFind` and `minFeasibleNodesPercentageToFind`.
+const MIN_COMPARED: usize = 100;
+const MIN_COMPARED_PERCENT: usize = 5;
+
+/// Pods that wait for their nodes.
+pub(super) struct Queue<'m, 'p, 'a> {
+    of: &'m Bindings<'a>,
+    problem: &'p Problem<'a>,
+    topology: Topology<'a>,
+    classes: Classes<'a>,
+    /// The class of each pod.
+    class_of: Vec<usize>,
+    facts: Vec<ClassFacts>,
+    /// The nodes that any of the pods may be bound to before the others are, and their place in this list by index.
+    nodes: Vec<Node<'p>>,
+    place_of: Vec<Option<usize>>,
+    /// By place, the domains of all keys.
+    targets: Vec<Target>,
+    domains: Domains<'p>,
+    /// The preferences for pods on nodes, by class, before any pod of the queue is bound.
+    preferences: Vec<(Spread, Affinity)>,
+    work: usize,
+}
+
+/// What is computed once for each class.
+#[derive(Clone, Debug, Default)]
+struct ClassFacts {
+    /// The nodes that the pods may be bound to before others are, ascending.
+    fitting: Vec<usize>,
+    eligible: Eligible,
+    preferred: Vec<(i64, Requirements)>,
+    load: Load,
+}
+
+impl<'m, 'p, 'a> Queue<'m, 'p, 'a> {
+    pub(super) fn new(of: &'m Bindings<'a>, problem: &'p Problem<'a>) -> Self {
+        let topology = Topology::new(problem, Groups::of(problem, false), &mut []);
+        let order = Order { by_priority: false, some_taint_prefers: false };
+        let classes = Classes::of(problem, &required_only(), &of.resources, &topology, order);
+        let mut class_of = vec![0; problem.pods.len()];
+        for (index, class) in classes.list.iter().enumerate() {
+            class.pods.iter().for_each(|pod| class_of[*pod] = index);
+        }
+        let running: usize = problem.bound_pods.iter().map(|node| node.pods.len()).sum();
+        Self {
+            work: problem.pods.len() * WORK_PER_POD + running * WORK_PER_RUNNING_POD,
+            of,
+            problem,
+            topology,
+            classes,
+            class_of,
+            facts: Vec::new(),
+            nodes: Vec::new(),
+            place_of: Vec::new(),
+            targets: Vec::new(),
+            domains: Domains::of_nodes(&problem.nodes),
+            preferences: Vec::new(),
+        }
+    }
+
+    pub(super) fn work(&self) -> u64 {
+        u64::try_from(self.work).unwrap_or(u64::MAX)
+    }
+
+    /// Whether [`Bindings::always_bound`] holds, and the work.
+    pub(super) fn always_bound(mut self, largest: &[i64]) -> (bool, u64) {
+        let pods = self.problem.pods.len();
+        let mut found = true;
+        for class in &self.classes.list {
+            let mut taken = 0_usize;
+            let mut compared = 0;
+            if !class.is_related() {
+                for (node, row) in self.of.rows.iter().enumerate() {
+                    if taken >= pods {
+                        break;
+                    }
+                    compared += 1;
+                    if self.of.closed[node] || !row.has_capacity(&class.requests) {
+                        continue;
+                    }
+                    self.work += 1;
+                    if !may_be_bound(&self.classes, class, self.problem, node) {
+                        continue;
+                    }
+                    let mut left = row.free.clone();
+                    dense::take(&mut left, &class.requests, 1);
+                    let most = u32::try_from(pods).unwrap_or(u32::MAX);
+                    let more = if class.host_ports.is_empty() { dense::times_fitting(largest, &left, most) } else { 0 };
+                    taken = taken.saturating_add(more as usize + 1);
+                }
+            }
+            self.work += compared / NODES_PER_UNIT + 1;
+            if taken < pods {
+                found = false;
+                break;
+            }
+        }
+        let work = self.work();
+        (found, work)
+    }
+
+    /// Computes what binding needs.
+    pub(super) fn prepare(&mut self) {
+        let mut used = vec![false; self.problem.nodes.len()];
+        for index in 0..self.classes.list.len() {
+            let facts = self.class_facts(index);
+            facts.fitting.iter().for_each(|node| used[*node] = true);
+            self.facts.push(facts);
+        }
+        let listed: Vec<usize> = (0..used.len()).filter(|node| used[*node]).collect();
+        self.work += listed.len() * WORK_PER_NODE;
+        self.place_of = vec![None; used.len()];
+        listed.iter().enumerate().for_each(|(place, node)| self.place_of[*node] = Some(place));
+        self.nodes = nodes::at(self.problem, listed.iter().copied(), &self.of.resources, &mut self.topology);
+        self.targets = listed.iter().map(|node| self.target(*node)).collect();
+        self.preferences = self.preferences();
+    }
+
+    fn class_facts(&mut self, index: usize) -> ClassFacts {
+        let class = &self.classes.list[index];
+        let rows = &self.of.rows;
+        let large_enough =
+            (0..rows.len()).filter(|node| !self.of.closed[*node] && rows[*node].has_capacity(&class.requests));
+        let large_enough: Vec<usize> = large_enough.collect();
+        self.work += rows.len() / NODES_PER_UNIT + large_enough.len();
+        let fitting = large_enough.into_iter().filter(|node| may_be_bound(&self.classes, class, self.problem, *node));
+        let preferred = class.example.preferred_node_affinity.iter().filter(|one| !one.preference.is_empty());
+        let preferred =
+            preferred.filter_map(|one| Some((i64::from(one.weight), Requirements::from_terms(&one.preference).ok()?)));
+        let groups = level(class).map_or(&[][..], |level| &level.bounded);
+        let spreads = groups.iter().filter(|group| matches!(self.topology.kind(**group), Kind::Spread { .. }));
+        let counted = |group: &usize| {
+            let present = self.topology.present(*group).iter().enumerate();
+            (*group, present.map(|(domain, present)| domain != ABSENT && *present).collect())
+        };
+        ClassFacts {
+            fitting: fitting.collect(),
+            eligible: spreads.map(counted).collect(),
+            preferred: preferred.collect(),
+            load: Load::of(&class.example.requests),
+        }
+    }
+
+    /// The domains of a node for all keys of topology constraints.
+    fn target(&self, node: usize) -> Target {
+        let labels = &self.problem.nodes[node].requirements;
+        let domain = |(key, name): (usize, &String)| {
+            let value = labels.get(name).and_then(Requirement::single);
+            let place = value
+                .and_then(|value| self.topology.domains[key].binary_search_by(|known| known.as_str().cmp(value)).ok());
+            (key, place.unwrap_or(ABSENT))
+        };
+        self.topology.keys.iter().enumerate().map(domain).collect()
+    }
+
+    /// Binds the pods in the order of a seed.
+    pub(super) fn bind(&mut self, seed: u64) -> Vec<Option<usize>> {
+        let mut choices = Choices::of(seed);
+        let order = queue(&self.problem.pods, seed, &mut choices);
+        let mut state = State {
+            nodes: self.nodes.clone(),
+            rows: self.nodes.iter().map(|node| self.of.rows[node.index].clone()).collect(),
+            preferences: self.preferences.clone(),
+            start: choices.below(self.problem.nodes.len()),
+            recorded: Vec::new(),
+        };
+        let mut bound = vec![None; self.problem.pods.len()];
+        for pod in order {
+            let class = self.class_of[pod];
+            let feasible = self.feasible(class, &mut state);
+            if feasible.is_empty() {
+                continue;
+            }
+            let node = self.best(class, &feasible, &state, &mut choices);
+            self.place(class, node, &mut state);
+            bound[pod] = Some(node);
+        }
+        for (class, place, standings) in state.recorded.into_iter().rev() {
+            let class = &self.classes.list[class];
+            self.topology.forget((&class.selected, &class.required), &standings, &self.targets[place], 1);
+            self.topology.forget_host(&class.selected_hosts, 1);
+        }
+        bound
+    }
+
+    fn preferences(&mut self) -> Vec<(Spread, Affinity)> {
+        let Some(kinds) = &self.of.kinds else { return vec![Default::default(); self.classes.list.len()] };
+        let (classes, domains, work) = (&self.classes, &mut self.domains, &mut self.work);
+        let closed = &self.of.closed[..];
+        let of_class = |class: &Class<'a>| {
+            let required = level(class).into_iter().flat_map(|level| &level.alternatives);
+            let required = required.map(|one| &classes.alternatives[*one]).collect();
+            let running = Running { kinds, nodes: &self.problem.nodes, closed, required };
+            let spread = Spread::of(class, &classes.list, &running, (domains, work));
+            (spread, Affinity::of(class, &classes.list, kinds, &self.problem.facts, (domains, closed, work)))
+        };
+        classes.list.iter().map(of_class).collect()
+    }
+
+    /// The feasible nodes that are compared, as indices.
+    fn feasible(&mut self, class: usize, state: &mut State<'p>) -> Vec<usize> {
+        let fitting = &self.facts[class].fitting;
+        let most = compared(self.problem.nodes.len());
+        let first = fitting.partition_point(|node| *node < state.start);
+        let mut found = Vec::new();
+        for node in fitting[first..].iter().chain(&fitting[..first]) {
+            self.work += 1;
+            if self.is_feasible(class, *node, state) {
+                found.push(*node);
+                if found.len() >= most {
+                    // The next pod is compared with the nodes after this one.
+                    state.start = node + 1;
+                    break;
+                }
+            }
+        }
+        found
+    }
+
+    fn is_feasible(&self, index: usize, node: usize, state: &State<'p>) -> bool {
+        let Some(place) = self.place_of[node] else { return false };
+        let class = &self.classes.list[index];
+        let last = class.levels.len().saturating_sub(1);
+        if state.nodes[place].times(self.problem, (index, class), last, &self.topology, 1) == 0 {
+            return false;
+        }
+        let (Some(level), target) = (level(class), &self.targets[place]) else { return false };
+        let lacks = |(key, domain): &(usize, usize)| *domain == ABSENT && level.needs_label(*key, &self.topology);
+        !target.iter().any(lacks)
+            && assigning::first_against(class, level, target, &self.facts[index].eligible, &self.topology).is_none()
+    }
+
+    /// The node with the highest score.
+    fn best(&mut self, index: usize, feasible: &[usize], state: &State<'p>, choices: &mut Choices) -> usize {
+        self.work += feasible.len();
+        let (facts, class) = (&self.facts[index], &self.classes.list[index]);
+        let (spread, affinity) = &state.preferences[index];
+        let node = |index: &usize| &self.problem.nodes[*index];
+        let row = |index: &usize| self.place_of[*index].map_or(&self.of.rows[*index], |place| &state.rows[place]);
+        let mut totals = vec![0_i64; feasible.len()];
+        for (total, index) in totals.iter_mut().zip(feasible) {
+            let (row, asked) = (row(index), facts.load);
+            let least = least_allocated(row.non_zero.plus(asked.non_zero()), row.allocatable);
+            let balanced = balanced_allocation(asked, row.requested.plus(asked), row.allocatable);
+            *total += RESOURCES_FIT * least + BALANCED_ALLOCATION * balanced;
+        }
+        let mut add = |weight: i64, scores: &[i64]| {
+            totals.iter_mut().zip(scores).for_each(|(total, score)| *total += weight * score);
+        };
+        if feasible.iter().any(|index| row(index).prefers_no_schedule) {
+            let mut repelled: Vec<i64> = feasible.iter().map(|index| repelling(class, node(index))).collect();
+            normalize(&mut repelled, true);
+            add(TAINT_TOLERATION, &repelled);
+        }
+        if !facts.preferred.is_empty() {
+            let meets = |index: &usize, required: &Requirements| covers(&node(index).requirements, required);
+            let weight = |index: &usize| {
+                facts.preferred.iter().filter(|(_, one)| meets(index, one)).map(|(weight, _)| *weight).sum()
+            };
+            let mut preferred: Vec<i64> = feasible.iter().map(weight).collect();
+            normalize(&mut preferred, false);
+            add(NODE_AFFINITY, &preferred);
+        }
+        add(POD_TOPOLOGY_SPREAD, &spread.scores(feasible, &self.domains));
+        let near: Option<Vec<i64>> = feasible.iter().map(|node| affinity.score(*node, &self.domains)).collect();
+        if let Some(mut near) = near {
+            normalize_affinity(&mut near);
+            add(INTER_POD_AFFINITY, &near);
+        }
+        let highest = totals.iter().copied().max().unwrap_or(0);
+        let equal: Vec<usize> = (0..totals.len()).filter(|place| totals[*place] == highest).collect();
+        feasible[equal[choices.below(equal.len())]]
+    }
+
+    /// Binds a pod of a class to a node.
+    fn place(&mut self, index: usize, node: usize, state: &mut State<'p>) {
+        let Some(place) = self.place_of[node] else { return };
+        let class = &self.classes.list[index];
+        let last = class.levels.len().saturating_sub(1);
+        state.nodes[place].put(self.problem, (index, class), last, 1);
+        state.rows[place].add(self.facts[index].load);
+        for (spread, affinity) in &mut state.preferences {
+            spread.bound(index, node, &self.domains);
+            affinity.bound(index, node, &self.domains);
+        }
+        self.work += state.preferences.len();
+        if class.is_related() {
+            let standings = self.standings(index, node);
+            let class = &self.classes.list[index];
+            self.topology.record((&class.selected, &class.required), &standings, &self.targets[place], 1);
+            self.topology.record_host(&class.selected_hosts, 1);
+            state.recorded.push((index, place, standings));
+        }
+    }
+
+    /// Whether pods of a class count on a node for spreads that leave out some nodes.
+    fn standings(&self, index: usize, node: usize) -> Standings {
+        let node = &self.problem.nodes[node];
+        let selected = self.classes.list[index].selected.iter().copied();
+        let particular = selected.filter(|group| self.topology.is_particular(*group));
+        let standing = |group| (group, self.topology.standing(group, &node.requirements, &node.taints, true));
+        particular.map(standing).collect::<Vec<(usize, Standing)>>()
+    }
+}
+
+/// The state while the pods of one order are bound.
+struct State<'p> {
+    nodes: Vec<Node<'p>>,
+    rows: Vec<Row>,
+    preferences: Vec<(Spread, Affinity)>,
+    /// The node at which the next comparison begins.
+    start: usize,
+    /// What was counted for topology constraints: class, place and standings.
+    recorded: Vec<(usize, usize, Standings)>,
+}
+
+/// What is required of nodes.
+fn level<'c>(class: &'c Class<'_>) -> Option<&'c Level> {
+    class.levels.last()
+}
+
+/// Whether the labels and taints of a node admit a class.
+fn may_be_bound(classes: &Classes<'_>, class: &Class<'_>, problem: &Problem<'_>, node: usize) -> bool {
+    let alternatives = level(class).into_iter().flat_map(|level| &level.alternatives);
+    alternatives.into_iter().any(|one| may_go_to(&classes.alternatives[*one], &problem.nodes[node]))
+}
+
+/// How many of the taints `PreferNoSchedule` of a node a class does not tolerate.
+fn repelling(class: &Class<'_>, node: &crate::ExistingNode) -> i64 {
+    let tolerated = |taint| class.example.tolerations.iter().any(|toleration| toleration.tolerates(taint));
+    let prefers = node.taints.iter().filter(|taint| taint.effect == TaintEffect::PreferNoSchedule);
+    i64::try_from(prefers.filter(|taint| !tolerated(taint)).count()).unwrap_or(i64::MAX)
+}
+
+/// `numFeasibleNodesToFind`: after how many feasible nodes no more are compared.
+fn compared(nodes: usize) -> usize {
+    if nodes < MIN_COMPARED {
+        return nodes.max(1);
+    }
+    let percent = 50_usize.saturating_sub(nodes / 125).max(MIN_COMPARED_PERCENT);
+    (nodes * percent / 100).max(MIN_COMPARED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::compared;
+
+    #[test]
+    fn large_clusters_are_compared_in_part() {
+        let of: Vec<usize> = [10, 100, 1000, 5000, 10_000].into_iter().map(compared).collect();
+        assert_eq!(of, [10, 100, 420, 500, 500], "schedule_one.go");
+    }
+}
