@@ -1,4 +1,4 @@
-//! The error of the function when an environment variable is missing. `tests/tests/functions` tests the function itself.
+//! The error of the function when an environment variable is missing. `tests/tests/functions/one_cluster.rs` tests the function itself.
 #![allow(clippy::unwrap_used)]
 
 use nodeless_tests::lambda::Function;

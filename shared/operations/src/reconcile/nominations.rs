@@ -109,12 +109,11 @@ impl Reconciler {
         if !open.is_empty() {
             let waiting = self.write_nominations(&open).await;
             // Nodes without pods to wait for open like others, and nothing is kept up for them.
-            let settled = |name: &str| !waiting.contains(name);
-            states.iter_mut().filter(|(name, state)| **state == Nominations::Written && settled(name)).for_each(
-                |(_, state)| {
+            for (name, state) in &mut states {
+                if *state == Nominations::Written && !waiting.contains(*name) {
                     *state = Nominations::None;
-                },
-            );
+                }
+            }
         }
         let opens = |claim: &&NodeClaim| open.iter().any(|(one, _)| one.name == claim.name);
         let others = mates.iter().filter(opens).map(|claim| claim.name.clone()).collect();

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How long the pods may take, in seconds.
-const AT_MOST: i64 = 3_600;
+const MAX_SECONDS: i64 = 3_600;
 
 fn claims(driver: &Driver) -> Vec<NodeClaim> {
     driver.claims().list().now_or_never().unwrap().unwrap()
@@ -75,7 +75,7 @@ fn run(mix: Mix, count: usize, seed: u64, nominations: bool) {
     let began = driver.world().now();
     let mut planned: BTreeMap<String, NodeClaim> = BTreeMap::new();
     let mut last = None;
-    let limit = began.saturating_add(SignedDuration::from_secs(AT_MOST)).unwrap();
+    let limit = began.saturating_add(SignedDuration::from_secs(MAX_SECONDS)).unwrap();
     let bound = driver
         .advance_until(limit, |driver| {
             let present = claims(driver);
@@ -109,7 +109,7 @@ fn run(mix: Mix, count: usize, seed: u64, nominations: bool) {
         })
         .count();
     let (before, after) = (price(&mut planned.values()), price(&mut all.iter()));
-    let seconds = last.map_or(AT_MOST, |at| at.duration_since(began).as_secs());
+    let seconds = last.map_or(MAX_SECONDS, |at| at.duration_since(began).as_secs());
     println!(
         "{:11} {} nominations {:5} planned ${before:7.2} {:3} nodes, became ${after:7.2} {:3} nodes, ratio {:.3}, where planned {:.2}, {seconds} s{}",
         mix.name(),

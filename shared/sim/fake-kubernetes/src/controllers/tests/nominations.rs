@@ -28,12 +28,12 @@ fn nominate(cluster: &Cluster, pod: &str, node: &str) {
 }
 
 /// A pod of a PriorityClass that never preempts.
-fn gentle(cluster: &Cluster, name: &str) -> Value {
-    let class = json!({ "metadata": { "name": "gentle" }, "value": 0, "preemptionPolicy": "Never" });
+fn never_preempting(cluster: &Cluster, name: &str) -> Value {
+    let class = json!({ "metadata": { "name": "never-preempting" }, "value": 0, "preemptionPolicy": "Never" });
     cluster.create(&PRIORITY_CLASSES, class);
-    let mut gentle = pod(name, "500m");
-    gentle["spec"]["priorityClassName"] = json!("gentle");
-    gentle
+    let mut never_preempting = pod(name, "500m");
+    never_preempting["spec"]["priorityClassName"] = json!("never-preempting");
+    never_preempting
 }
 
 /// The nominated nodes of the pods, in the order of the pods' names.
@@ -43,7 +43,7 @@ fn nominated(cluster: &Cluster) -> Vec<String> {
 }
 
 #[test]
-fn a_pod_goes_to_its_nominated_node_although_another_one_has_more_room() {
+fn a_pod_goes_to_its_nominated_node_although_another_one_has_more_free_capacity() {
     let mut cluster = closed(&["n1", "n2"]);
     cluster.create(&PODS, pod("a", "500m"));
     cluster.create(&PODS, pod("b", "500m"));
@@ -94,7 +94,7 @@ fn a_failed_attempt_clears_the_nomination_and_setting_one_causes_no_attempt() {
 #[test]
 fn a_pod_that_never_preempts_keeps_its_nomination() {
     let mut cluster = closed(&["n1"]);
-    cluster.create(&PODS, gentle(&cluster, "a"));
+    cluster.create(&PODS, never_preempting(&cluster, "a"));
     cluster.run(1);
     nominate(&cluster, "a", "n1");
     cluster.start("n2", &[], vec![Taint::unregistered()]);
@@ -105,7 +105,7 @@ fn a_pod_that_never_preempts_keeps_its_nomination() {
 #[test]
 fn without_any_node_every_nomination_is_cleared() {
     let mut cluster = Cluster::new();
-    cluster.create(&PODS, gentle(&cluster, "a"));
+    cluster.create(&PODS, never_preempting(&cluster, "a"));
     cluster.run(1);
     nominate(&cluster, "a", "n1");
     cluster.patch(&PODS, "a", &json!({ "metadata": { "labels": { "changed": "true" } } }));
