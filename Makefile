@@ -171,9 +171,6 @@ cost: venv dynamodb ## Measure release functions in clusters of several sizes an
 bench: ## Run the benchmarks
 	cargo bench -p nodeless-workloads
 
-.PHONY: bench-compare
-bench-compare: ## Compare complete plans with the last figures
-	set -o pipefail; cargo bench -p nodeless-workloads --bench pipeline | python3 tests/bench/compare.py tests/bench/last.md
 
 .PHONY: bench-plan
 bench-plan: ## Time nodeless plan as a process, on exports of several workloads
@@ -207,7 +204,7 @@ lock-files: ## Check that the lock files are up to date
 
 .PHONY: nightly
 nightly: dynamodb ## Run what takes longer: hundreds of seeds, fuzz targets, shipped features, all deployed tests, control planes, benches
-	$(SUITES) simulate fuzz lint doc shipped test-deployed-nightly test-kubernetes-oldest test-kubernetes bench-compare docs
+	$(SUITES) simulate fuzz lint doc shipped test-deployed-nightly test-kubernetes-oldest test-kubernetes bench docs
 
 .PHONY: test-kubernetes-oldest
 test-kubernetes-oldest:

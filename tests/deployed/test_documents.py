@@ -119,7 +119,7 @@ def test_try_it(reader: Reader, tmp_path: Path, logs: Path) -> None:
     demo, local, kubectl = under(README, "Try it: two commands")
     reader.run(demo)
     # It runs until it is ended, so that kubectl can be used beside it.
-    command = local.text.split(" -- ")[1].split()
+    command = local.text.split()[1:]
     kubeconfig = tmp_path / "kubeconfig"
     with Process("local", [reader.environment["READER_NODELESS"], *command, "--kubeconfig", kubeconfig], logs) as running:
         wait_for("the local world", kubeconfig.exists, 60)

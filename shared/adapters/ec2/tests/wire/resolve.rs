@@ -76,9 +76,8 @@ async fn aliases_lead_to_their_images() {
     let status = resolve(&world, json!({ "amiSelectorTerms": [{ "alias": "al2@latest" }] })).await;
     fails(&status, "AMIsReady", "UnsupportedAlias", "from Kubernetes 1.33 on");
     let windows = |alias: &str| json!({ "amiSelectorTerms": [{ "alias": alias }] });
-    // EKS has images of it from Kubernetes 1.35 on.
     let status = resolve(&world, windows("windows2025@latest")).await;
-    fails(&status, "AMIsReady", "AMINotFound", "Windows_Server-2025-English-Core-EKS_Optimized-1.33");
+    fails(&status, "AMIsReady", "UnsupportedAlias", "from Kubernetes 1.35 on");
     let status = resolve(&world, windows("windows2022@latest")).await;
     assert_eq!(condition(&status, "Ready").status, ConditionStatus::True, "{:?}", status.conditions);
     let keys: Vec<&str> = status.amis[0].requirements.iter().map(|requirement| requirement.key.as_str()).collect();

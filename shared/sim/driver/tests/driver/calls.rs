@@ -97,7 +97,8 @@ fn a_scale_up_of_a_hundred_nodes_reads_and_writes_little_for_each() {
         measured.sum("cloud", |_| true),
         measured.messages
     );
-    assert!(reads <= 100, "{reads} reads of the cluster");
+    // Up to 100 of them are lists of the pods that are not bound, while nominations are kept up.
+    assert!(reads <= 200, "{reads} reads of the cluster");
     // Lifecycle writes each claim twice, when its node joins and when it is ready, and plans write it twice, once pods run there.
     assert!(table <= 600, "{table} calls of the claims table");
     assert!(written <= 900, "{written} writes of the cluster");
