@@ -100,8 +100,9 @@ fn a_scale_up_of_a_hundred_nodes_reads_and_writes_little_for_each() {
     // Up to 100 of them are lists of the pods that are not bound, while nominations are kept up.
     assert!(reads <= 200, "{reads} reads of the cluster");
     // Lifecycle writes each claim twice, when its node joins and when it is ready, and plans write it twice, once pods run there.
-    assert!(table <= 600, "{table} calls of the claims table");
-    assert!(written <= 900, "{written} writes of the cluster");
+    // A node that waits for others of its plan takes a write and a read more.
+    assert!(table <= 700, "{table} calls of the claims table");
+    assert!(written <= 950, "{written} writes of the cluster");
     let ec2 = measured.sum("cloud", |_| true);
     assert!(ec2 <= 120, "{ec2} EC2 calls: one for each instance, which tags it");
 }
