@@ -1,14 +1,13 @@
 //! Nominates nodes for the pods that they were launched for, before the nodes are opened for pods.
 
-use super::view::View;
 use super::{AT_ONCE, Reconciler};
 use crate::log_lines::{Failed, NominationsDenied, PodsNominated};
 use futures::future::{Either, select};
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use nodeless_lifecycle::opening::{self, Nomination, may_nominate, same_plan};
-use nodeless_lifecycle::{Member, Nominations};
-use nodeless_model::{NodeClaim, Phase};
+use nodeless_lifecycle::{Member, Nominations, Seen};
+use nodeless_model::{Node, NodeClaim, Phase};
 use nodeless_ports::{ErrorKind, PortError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -86,14 +85,19 @@ impl Reconciler {
     }
 
     /// Decides which nodes open, and nominates them for their pods. What cannot be nominated is not waited for.
-    pub(super) async fn nominate(&self, claims: &[NodeClaim], mates: &[NodeClaim], view: &View) -> Opened {
+    pub(super) async fn nominate(
+        &self,
+        claims: &[NodeClaim],
+        mates: &[NodeClaim],
+        nodes_of: impl Fn(&NodeClaim) -> Seen<Vec<Node>>,
+    ) -> Opened {
         let now = self.context.now();
         let concerned = claims.iter().any(|claim| may_nominate(claim, now));
         if !self.nominations.is_on(now) || !concerned {
             return Opened::default();
         }
         let all = || claims.iter().chain(mates);
-        let nodes: BTreeMap<&str, _> = all().map(|claim| (claim.name.as_str(), view.nodes_of(claim))).collect();
+        let nodes: BTreeMap<&str, _> = all().map(|claim| (claim.name.as_str(), nodes_of(claim))).collect();
         let node = |claim: &NodeClaim| match nodes.get(claim.name.as_str())?.known()?.as_slice() {
             [node] => Some(node),
             _ => None,

@@ -78,7 +78,7 @@ impl View {
             reconciler.instances(claims.iter().filter(|claim| view.needs_instance(claim))),
             reconciler.pods_of(&draining),
         );
-        view.opened = reconciler.nominate(claims, mates, &view).await;
+        view.opened = reconciler.nominate(claims, mates, |claim| view.nodes_of(claim)).await;
         Ok(view)
     }
 

@@ -2,16 +2,14 @@
 //!
 //! A placement of the scheduler is a plan that the kube-scheduler does not know. It binds each pod by its own scores, and if one
 //! of them then fits on no node, another node is launched, most likely equal to the removed one. So a command is accepted only
-//! if its pods fit under [`Bindings`], in several orders.
+//! if its pods fit under [`nodeless_scheduling::Bindings`], in several orders.
 
+use super::prediction::Nodes;
 use super::round::Round;
-use crate::cluster::Cluster;
 use crate::packed::{Mover, Scope};
 use crate::reasons::KeptReason;
-use crate::simulation::{Expected, bound_pods};
-use nodeless_model::{Node, Pod, ResourceIndex, ResourceList};
-use nodeless_scheduling::{BindingNode, Bindings, BoundPods, ExistingNode, Launch, Problem, existing_node};
-use std::collections::HashMap;
+use nodeless_model::Pod;
+use nodeless_scheduling::{BindingNode, BoundPods, Launch};
 
 /// In how many orders the pods have to fit. A command whose pods do not fit in half of all orders passes with a probability
 /// of 3%, and at its validation a later snapshot is tried again; each order takes work in proportion.
@@ -20,29 +18,6 @@ const ORDERS: u64 = 5;
 /// How many pods of accepted commands are bound together with those of the next one, in every order. Beyond that those of
 /// accepted commands are bound first, in one order, so that the work for a command does not grow with their number.
 const MAX_TOGETHER: usize = 64;
-
-/// The predicted bindings of the pods of all commands that were accepted so far.
-pub(super) struct Prediction<'c, 'a> {
-    cluster: &'c Cluster<'a>,
-    expected: &'c Expected<'a>,
-    /// Only once it is needed.
-    nodes: Option<Nodes<'a>>,
-}
-
-struct Nodes<'a> {
-    bindings: Bindings<'a>,
-    by_name: HashMap<String, usize>,
-    /// Pods of accepted commands that are not bound yet.
-    waiting: Vec<Mover<'a>>,
-    /// Pods of accepted commands and their predicted nodes.
-    bound: Vec<(usize, Mover<'a>)>,
-}
-
-impl<'c, 'a> Prediction<'c, 'a> {
-    pub(super) const fn of(cluster: &'c Cluster<'a>, expected: &'c Expected<'a>) -> Self {
-        Self { cluster, expected, nodes: None }
-    }
-}
 
 impl<'c, 'a> Round<'c, 'a, '_> {
     /// Accepts a command if its pods fit where the kube-scheduler is predicted to bind them, once its replacements have
@@ -151,39 +126,6 @@ impl<'c, 'a> Round<'c, 'a, '_> {
             Some(Scope::Related) => self.packed.relevant(movers).0,
             Some(Scope::Whole) => self.packed.problem.bound_pods.clone(),
         }
-    }
-}
-
-impl<'a> Nodes<'a> {
-    /// The nodes that the kube-scheduler binds pods to now, whether or not pods are moved there voluntarily: those that joined
-    /// and are neither cordoned nor disrupted. Pods that are expected on them count as bound.
-    fn of(prediction: &Prediction<'_, 'a>, resources: ResourceIndex) -> Self {
-        let cluster = prediction.cluster;
-        let mut known: HashMap<String, &Node> = HashMap::new();
-        let mut existing: Vec<ExistingNode> = Vec::new();
-        let ready = |node: &&crate::ClusterNode<'a>| node.is_initialized() || node.node_pool().is_none();
-        for of in cluster.nodes.iter().filter(|node| !node.is_leaving()).filter(ready) {
-            let Some(node) = of.node else { continue };
-            if let Ok(found) = existing_node(of.node, of.claim, &of.pods, cluster.daemon_sets) {
-                known.insert(found.name.clone(), node);
-                existing.push(found);
-            }
-        }
-        existing.sort_by(|a, b| a.name.cmp(&b.name));
-        let mut problem =
-            Problem { nodes: existing, bound_pods: bound_pods(cluster), facts: cluster.facts, ..Problem::default() };
-        prediction.expected.subtract_expected(&mut problem);
-        let mut running: HashMap<&str, Vec<&'a Pod>> =
-            problem.bound_pods.into_iter().map(|bound| (bound.name, bound.pods)).collect();
-        let mut bindings = Bindings::new(resources, cluster.facts);
-        let mut by_name = HashMap::new();
-        for node in problem.nodes {
-            let allocatable = known.get(&node.name).map_or_else(ResourceList::new, |node| node.allocatable.clone());
-            let pods = running.remove(node.name.as_str()).unwrap_or_default();
-            let name = node.name.clone();
-            by_name.insert(name, bindings.add(BindingNode { node, allocatable, pods }));
-        }
-        Self { bindings, by_name, waiting: Vec::new(), bound: Vec::new() }
     }
 }
 

@@ -1,8 +1,8 @@
 //! One evaluation of all candidates: the packed cluster, the prices of new nodes, and what was decided so far.
 
 use super::balanced::Totals;
-use super::binding::Prediction;
 use super::just_launched::JustLaunched;
+use super::prediction::Prediction;
 use super::{Candidate, Found, State};
 use crate::candidates::{self, Eligible, Lookup, consolidatable_from};
 use crate::cluster::{Cluster, ClusterNode, Options};

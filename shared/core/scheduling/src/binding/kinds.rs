@@ -1,6 +1,6 @@
 //! The running pods by their labels, so that each selector is compared with each set of labels once.
 
-use super::affinity::Preference;
+use super::preference::Preference;
 use nodeless_model::{Pod, StringMap};
 use std::collections::HashMap;
 

@@ -23,6 +23,7 @@ mod domains;
 mod kinds;
 mod launched;
 mod order;
+mod preference;
 mod queue;
 mod score;
 mod spread;

@@ -1,0 +1,65 @@
+//! The predicted bindings during one evaluation of all candidates.
+
+use crate::cluster::Cluster;
+use crate::packed::Mover;
+use crate::simulation::{Expected, bound_pods};
+use nodeless_model::{Node, Pod, ResourceIndex, ResourceList};
+use nodeless_scheduling::{BindingNode, Bindings, ExistingNode, Problem, existing_node};
+use std::collections::HashMap;
+
+/// The predicted bindings of the pods of all commands that were accepted so far.
+pub(super) struct Prediction<'c, 'a> {
+    cluster: &'c Cluster<'a>,
+    expected: &'c Expected<'a>,
+    /// Only once it is needed.
+    pub(super) nodes: Option<Nodes<'a>>,
+}
+
+/// The nodes that the kube-scheduler binds pods to.
+pub(super) struct Nodes<'a> {
+    pub(super) bindings: Bindings<'a>,
+    pub(super) by_name: HashMap<String, usize>,
+    /// Pods of accepted commands that are not bound yet.
+    pub(super) waiting: Vec<Mover<'a>>,
+    /// Pods of accepted commands and their predicted nodes.
+    pub(super) bound: Vec<(usize, Mover<'a>)>,
+}
+
+impl<'c, 'a> Prediction<'c, 'a> {
+    pub(super) const fn of(cluster: &'c Cluster<'a>, expected: &'c Expected<'a>) -> Self {
+        Self { cluster, expected, nodes: None }
+    }
+}
+
+impl<'a> Nodes<'a> {
+    /// The nodes that the kube-scheduler binds pods to now, whether or not pods are moved there voluntarily: those that joined
+    /// and are neither cordoned nor disrupted. Pods that are expected on them count as bound.
+    pub(super) fn of(prediction: &Prediction<'_, 'a>, resources: ResourceIndex) -> Self {
+        let cluster = prediction.cluster;
+        let mut known: HashMap<String, &Node> = HashMap::new();
+        let mut existing: Vec<ExistingNode> = Vec::new();
+        let ready = |node: &&crate::ClusterNode<'a>| node.is_initialized() || node.node_pool().is_none();
+        for of in cluster.nodes.iter().filter(|node| !node.is_leaving()).filter(ready) {
+            let Some(node) = of.node else { continue };
+            if let Ok(found) = existing_node(of.node, of.claim, &of.pods, cluster.daemon_sets) {
+                known.insert(found.name.clone(), node);
+                existing.push(found);
+            }
+        }
+        existing.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut problem =
+            Problem { nodes: existing, bound_pods: bound_pods(cluster), facts: cluster.facts, ..Problem::default() };
+        prediction.expected.subtract_expected(&mut problem);
+        let mut running: HashMap<&str, Vec<&'a Pod>> =
+            problem.bound_pods.into_iter().map(|bound| (bound.name, bound.pods)).collect();
+        let mut bindings = Bindings::new(resources, cluster.facts);
+        let mut by_name = HashMap::new();
+        for node in problem.nodes {
+            let allocatable = known.get(&node.name).map_or_else(ResourceList::new, |node| node.allocatable.clone());
+            let pods = running.remove(node.name.as_str()).unwrap_or_default();
+            let name = node.name.clone();
+            by_name.insert(name, bindings.add(BindingNode { node, allocatable, pods }));
+        }
+        Self { bindings, by_name, waiting: Vec::new(), bound: Vec::new() }
+    }
+}

@@ -1,0 +1,26 @@
+//! The terms of a pod's affinity that score nodes.
+
+use nodeless_model::Pod;
+use nodeless_model::pod::PodAffinityTerm;
+
+/// `hardPodAffinityWeight`: required affinity of a running pod is a preference of this weight for pods that it selects.
+const REQUIRED: i64 = 1;
+
+/// A term of a pod and the score of a node for each pod there that it selects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Preference<'a> {
+    pub(super) term: &'a PodAffinityTerm,
+    pub(super) weight: i64,
+    /// Whether it is the pod's own preference; else it is required of its own node and counts only for other pods.
+    pub(super) own: bool,
+}
+
+impl<'a> Preference<'a> {
+    /// All terms of a pod that score nodes.
+    pub(super) fn of(pod: &'a Pod) -> impl Iterator<Item = Self> {
+        let near = pod.preferred_pod_affinity.iter().map(|one| (&one.preference, i64::from(one.weight), true));
+        let away = pod.preferred_pod_anti_affinity.iter().map(|one| (&one.preference, -i64::from(one.weight), true));
+        let required = pod.required_pod_affinity.iter().map(|term| (term, REQUIRED, false));
+        near.chain(away).chain(required).map(|(term, weight, own)| Self { term, weight, own })
+    }
+}
