@@ -39,7 +39,7 @@ fn runs_all_steps_and_ends() {
 fn an_interactive_demo_runs_until_it_is_ended() {
     let folder = Folder::new();
     let mut command = nodeless();
-    command.args(["demo", "--interactive", "--speed", "200"]).current_dir(folder.path());
+    command.args(["demo", "--interactive", "--speed", "20"]).current_dir(folder.path());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     // The view comes first: it shows the steps as they happen.

@@ -1,8 +1,9 @@
 //! Deployments as JSON: what a surge reads of them, and the patches that change them.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use nodeless_model::labels;
-use nodeless_model::surge::{DeploymentChange, OwningDeployment, Raise};
+use nodeless_model::object::PodRef;
+use nodeless_model::surge::{DeploymentChange, OwningDeployment, Raise, ReadyPod};
 use serde_json::{Value, json};
 
 /// The number of the template's version, on a Deployment and on its ReplicaSets.
@@ -23,9 +24,37 @@ pub fn owner(replica_set: &Value) -> Option<&str> {
     owner["name"].as_str()
 }
 
-/// A Deployment as a surge uses it, for a pod of one of its ReplicaSets.
+/// The label selector of a Deployment's pods, as a query parameter writes it; `None` if it has none, which the API server does not
+/// admit.
 #[must_use]
-pub fn owning(deployment: &Value, replica_set: &Value) -> OwningDeployment {
+pub fn selector(deployment: &Value) -> Option<String> {
+    let selector = deployment.pointer("/spec/selector")?;
+    let labels = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
+    let labels = labels.map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
+    let expressions = selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten();
+    let expressions = expressions.map(|expression| {
+        let key = expression["key"].as_str()?;
+        let values = expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let values = values.collect::<Vec<_>>().join(",");
+        Some(match expression["operator"].as_str()? {
+            "In" => format!("{key} in ({values})"),
+            "NotIn" => format!("{key} notin ({values})"),
+            "Exists" => key.to_owned(),
+            "DoesNotExist" => format!("!{key}"),
+            _ => return None,
+        })
+    });
+    let terms: Vec<String> = labels.chain(expressions).collect::<Option<_>>()?;
+    (!terms.is_empty()).then(|| terms.join(","))
+}
+
+/// A Deployment as a surge uses it, for a pod of one of its ReplicaSets. `pods` are those that its selector selects.
+#[must_use]
+pub fn owning<'v>(
+    deployment: &Value,
+    replica_set: &Value,
+    pods: impl IntoIterator<Item = &'v Value>,
+) -> OwningDeployment {
     let number = |pointer: &str| deployment.pointer(pointer).and_then(Value::as_i64);
     let count = |pointer: &str, absent: i64| i32::try_from(number(pointer).unwrap_or(absent)).unwrap_or(i32::MAX);
     let replicas = count("/spec/replicas", 1);
@@ -41,10 +70,38 @@ pub fn owning(deployment: &Value, replica_set: &Value) -> OwningDeployment {
         replicas,
         max_surge,
         max_unavailable,
-        ready: count("/status/readyReplicas", 0),
-        available: count("/status/availableReplicas", 0),
+        min_ready: SignedDuration::from_secs(number("/spec/minReadySeconds").unwrap_or(0)),
+        ready: ready(pods),
         raise: raise(deployment),
     }
+}
+
+/// The ready pods of ReplicaSets among these.
+fn ready<'v>(pods: impl IntoIterator<Item = &'v Value>) -> Vec<ReadyPod> {
+    let mut ready: Vec<ReadyPod> = pods.into_iter().filter_map(ready_pod).collect();
+    ready.sort_by(|one, other| (one.since, &one.pod.name).cmp(&(other.since, &other.pod.name)));
+    ready
+}
+
+fn ready_pod(pod: &Value) -> Option<ReadyPod> {
+    let text = |pointer: &str| pod.pointer(pointer).and_then(Value::as_str);
+    let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array)?;
+    let is_replica = owners.iter().any(|owner| owner["controller"] == true && owner["kind"] == "ReplicaSet");
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array)?;
+    let ready = conditions.iter().find(|condition| condition["type"] == "Ready" && condition["status"] == "True")?;
+    if !is_replica || pod.pointer("/metadata/deletionTimestamp").is_some() {
+        return None;
+    }
+    let part = |pointer: &str| text(pointer).unwrap_or_default().to_owned();
+    Some(ReadyPod {
+        pod: PodRef {
+            namespace: part("/metadata/namespace"),
+            name: part("/metadata/name"),
+            uid: part("/metadata/uid"),
+        },
+        node: text("/spec/nodeName")?.to_owned(),
+        since: ready["lastTransitionTime"].as_str().and_then(|time| time.parse().ok()),
+    })
 }
 
 /// The JSON merge patch for a change, which the API server applies only to this version of the Deployment; `None` if there is
@@ -140,7 +197,7 @@ mod tests {
                 "annotations": { REVISION: "2", "team": "shop" },
             },
             "spec": { "replicas": 1, "template": { "metadata": { "labels": { "app": "web" } } } },
-            "status": { "observedGeneration": 4, "readyReplicas": 1, "availableReplicas": 1 },
+            "status": { "observedGeneration": 4 },
         })
     }
 
@@ -177,16 +234,58 @@ mod tests {
 
     #[test]
     fn reads_what_a_surge_needs() {
-        let read = owning(&deployment(), &set("2"));
+        let read = owning(&deployment(), &set("2"), []);
         assert_eq!((read.name.as_str(), read.observed, read.current), ("web", true, true));
         assert_eq!((read.replicas, read.max_surge, read.max_unavailable), (1, 1, 0), "25% of one, up and down");
-        assert_eq!((read.ready, read.available, read.raise), (1, 1, None));
-        assert!(!owning(&deployment(), &set("1")).current);
+        assert_eq!((read.ready, read.min_ready, read.raise), (Vec::new(), SignedDuration::ZERO, None));
+        assert!(!owning(&deployment(), &set("1"), []).current);
         let mut changed = deployment();
         changed["metadata"]["generation"] = json!(5);
-        assert!(!owning(&changed, &set("2")).observed);
+        changed["spec"]["minReadySeconds"] = json!(30);
+        let read = owning(&changed, &set("2"), []);
+        assert_eq!((read.observed, read.min_ready), (false, SignedDuration::from_secs(30)));
         assert_eq!(owner(&set("1")), Some("web"));
         assert_eq!(owner(&json!({ "metadata": {} })), None);
+    }
+
+    #[test]
+    fn only_ready_pods_of_replica_sets_that_stay_count_and_the_oldest_is_first() {
+        let pod = |name: &str, since: &str| {
+            json!({
+                "metadata": {
+                    "namespace": "default", "name": name, "uid": format!("uid-{name}"),
+                    "ownerReferences": [{ "kind": "ReplicaSet", "name": "web-1", "controller": true }],
+                },
+                "spec": { "nodeName": "node-1" },
+                "status": { "conditions": [{ "type": "Ready", "status": "True", "lastTransitionTime": since }] },
+            })
+        };
+        let mut deleted = pod("deleted", "1970-01-01T00:00:01Z");
+        deleted["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:01:00Z");
+        let mut starting = pod("starting", "1970-01-01T00:00:01Z");
+        starting["status"]["conditions"][0]["status"] = json!("False");
+        let mut alone = pod("alone", "1970-01-01T00:00:01Z");
+        alone["metadata"]["ownerReferences"] = json!([]);
+        let pods = [pod("b", "1970-01-01T00:00:20Z"), deleted, starting, alone, pod("a", "1970-01-01T00:00:10Z")];
+        let read = owning(&deployment(), &set("2"), &pods).ready;
+        let names: Vec<&str> = read.iter().map(|ready| ready.pod.name.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        let expected = PodRef { namespace: "default".into(), name: "a".into(), uid: "uid-a".into() };
+        assert_eq!(read[0], ReadyPod { pod: expected, node: "node-1".into(), since: Some(at(10)) });
+    }
+
+    #[test]
+    fn a_selector_is_written_as_a_query_parameter() {
+        let of = |selector: Value| super::selector(&json!({ "spec": { "selector": selector } }));
+        assert_eq!(of(json!({ "matchLabels": { "app": "web", "tier": "front" } })).unwrap(), "app=web,tier=front");
+        let expressions = json!([
+            { "key": "a", "operator": "In", "values": ["x", "y"] }, { "key": "b", "operator": "NotIn", "values": ["z"] },
+            { "key": "c", "operator": "Exists" }, { "key": "d", "operator": "DoesNotExist" },
+        ]);
+        assert_eq!(of(json!({ "matchExpressions": expressions })).unwrap(), "a in (x,y),b notin (z),c,!d");
+        for none in [json!({}), json!({ "matchExpressions": [{ "key": "a", "operator": "Gt", "values": ["1"] }] })] {
+            assert_eq!(of(none), None);
+        }
     }
 
     #[test]

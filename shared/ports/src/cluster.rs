@@ -92,6 +92,12 @@ pub trait NodesAndPods: Send + Sync {
     /// When the cluster cannot be read.
     async fn nodes_of(&self, provider_id: &str, name_hint: Option<&str>) -> Result<Vec<Node>, PortError>;
 
+    /// The node with this name, if it exists.
+    ///
+    /// # Errors
+    /// When the cluster cannot be read, or the node cannot be decoded.
+    async fn node(&self, name: &str) -> Result<Option<Node>, PortError>;
+
     /// The nodes of these instances.
     ///
     /// # Errors

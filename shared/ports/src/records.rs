@@ -15,6 +15,8 @@ pub enum RecordKind {
     Registrations,
     /// The memory that nodes reported, by image and instance type: one for the cluster.
     ReportedMemory,
+    /// The pods that stay pending although plans place them on nodes that are ready for pods: one for the cluster.
+    WaitingPods,
     /// The zones that the cluster is shifted away from: one for the cluster.
     ZonalShifts,
 }
@@ -27,6 +29,7 @@ impl RecordKind {
             Self::Churn => "churn",
             Self::Registrations => "registrations",
             Self::ReportedMemory => "memory",
+            Self::WaitingPods => "waitingpods",
             Self::ZonalShifts => "zonalshifts",
         }
     }

@@ -38,6 +38,7 @@ impl Objects {
                 "labels": {
                     "karpenter.sh/nodepool": "default", "node.kubernetes.io/instance-type": instance_type,
                     "karpenter.sh/capacity-type": capacity_type, "topology.kubernetes.io/zone": "us-east-1a",
+                    "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true",
                     "kubernetes.io/hostname": name, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"
                 }
             },

@@ -281,6 +281,10 @@ impl NodesAndPods for KubeCluster {
         Ok(found)
     }
 
+    async fn node(&self, name: &str) -> Result<Option<Node>, PortError> {
+        node_classes::get_one::<Nodes>(&self.connection, name).await
+    }
+
     async fn nodes_of_all(&self, sought: &[SoughtNode]) -> Result<FoundNodes, PortError> {
         let (joining, others): (Vec<&SoughtNode>, Vec<&SoughtNode>) = sought.iter().partition(|node| node.joining);
         let FoundNodes { mut nodes, mut invalid, joining_listed } = self.joining_nodes(&joining).await?;

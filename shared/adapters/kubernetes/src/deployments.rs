@@ -2,9 +2,12 @@
 
 use crate::api::{self, PatchKind};
 use crate::connection::Connection;
+use kube::core::Request;
+use kube::core::params::ListParams;
 use nodeless_api::deployment;
 use nodeless_ports::cluster::{DeploymentChange, OwningDeployment};
 use nodeless_ports::{ErrorKind, PortError};
+use serde_json::Value;
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/deployments";
 const REPLICA_SETS: &str = "/apis/apps/v1/replicasets";
@@ -23,7 +26,23 @@ pub(crate) async fn owning(
     let Some(set) = set else { return Ok(None) };
     let Some(owner) = deployment::owner(&set) else { return Ok(None) };
     let found = connection.get("Kubernetes get Deployment", &path(DEPLOYMENTS, namespace, owner)).await?;
-    Ok(found.map(|found| deployment::owning(&found, &set)))
+    let Some(found) = found else { return Ok(None) };
+    let pods = pods_of(connection, namespace, &found).await?;
+    Ok(Some(deployment::owning(&found, &set, pods["items"].as_array().into_iter().flatten())))
+}
+
+/// The list of the pods that a Deployment selects.
+async fn pods_of(connection: &Connection, namespace: &str, found: &Value) -> Result<Value, PortError> {
+    const OPERATION: &str = "Kubernetes list Pod";
+    let invalid = |message: String| PortError::new(ErrorKind::Invalid, OPERATION, message);
+    let selector = deployment::selector(found).ok_or_else(|| {
+        let name = found["metadata"]["name"].as_str().unwrap_or_default();
+        invalid(format!("the selector of Deployment {namespace}/{name} cannot be read"))
+    })?;
+    let params = ListParams::default().labels(&selector);
+    let request = Request::new(api::pods(namespace)).list(&params).map_err(|error| invalid(error.to_string()))?;
+    let text = connection.read(OPERATION, request).await?;
+    Ok(api::decode(OPERATION, &text)?)
 }
 
 /// Changes a Deployment in the version that is read here, and returns whether there was anything to change.

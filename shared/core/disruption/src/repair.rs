@@ -5,6 +5,7 @@ use crate::reasons::zonal_shift;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::Node;
 use nodeless_model::node::NodeCondition;
+use nodeless_scheduling::failed_to_initialize;
 use std::collections::BTreeMap;
 
 /// The toleration duration of a condition.
@@ -31,7 +32,8 @@ const POLICIES: [Policy; 7] = [
 ];
 
 /// No node is repaired while more than this fraction of a NodePool's nodes, rounded up, is unhealthy: then the cause is
-/// elsewhere, and replacing nodes does not help.
+/// elsewhere, and replacing nodes does not help. Nodes that were never initialized are repaired nevertheless, because no pod serves
+/// there.
 const MAX_UNHEALTHY_PERCENT: usize = 20;
 
 /// An unhealthy node.
@@ -100,7 +102,7 @@ fn one(
     } else if let Some((zone, until)) = cluster.shifted(of) {
         // During a zonal shift the cause is known, and not the node.
         Verdict::Blocked(format!("{}: no node there is repaired", zonal_shift(zone, until)))
-    } else if bad > most {
+    } else if bad > most && !failed_to_initialize(node, of.claim, now) {
         Verdict::Blocked(format!(
             "{bad} of {total} nodes of NodePool {} are unhealthy, more than {MAX_UNHEALTHY_PERCENT}%: none is repaired",
             claim.node_pool

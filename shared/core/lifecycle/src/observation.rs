@@ -2,6 +2,7 @@
 
 use crate::group::Owners;
 use crate::opening::Nominations;
+use crate::prospect::Prospect;
 use nodeless_model::object::{MirroredClaim, VolumeAttachment};
 use nodeless_model::surge::OwningDeployment;
 use nodeless_model::{Instance, Node, NodeClaim, Pod, PodDisruptionBudget};
@@ -77,6 +78,8 @@ pub struct SeenGroup {
 pub struct SeenOwners {
     /// The Deployment of each pod, by the pod's uid; `None` if it has none.
     pub deployments: BTreeMap<String, Seen<Option<OwningDeployment>>>,
+    /// The nodes of the other ready pods of these Deployments, by name. Of nodes that are not included, nothing is expected.
+    pub nodes: BTreeMap<String, Seen<Prospect>>,
     /// The PodDisruptionBudgets of the cluster.
     pub budgets: Seen<Vec<PodDisruptionBudget>>,
 }

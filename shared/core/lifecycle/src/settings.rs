@@ -1,5 +1,6 @@
 //! The settings of the lifecycle of claims.
 
+use nodeless_model::claim::REGISTRATION_TIMEOUT;
 use std::time::Duration;
 
 /// Timeouts and names of the steps. The defaults are Karpenter's.
@@ -31,7 +32,7 @@ impl Settings {
         Self {
             cluster_name: cluster_name.into(),
             launch_timeout: Duration::from_mins(5),
-            registration_timeout: Duration::from_mins(15),
+            registration_timeout: REGISTRATION_TIMEOUT,
             unavailable_for: Duration::from_mins(3),
             minimum_drain: Duration::from_secs(5),
             visible_after: Duration::from_mins(2),

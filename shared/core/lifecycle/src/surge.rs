@@ -3,16 +3,20 @@
 //! A pod asks for it with its annotation, and its Deployment decides how it is possible. The Deployment deletes the pod itself: after a
 //! restart as the last step of the rollout, and after a raise when the replicas are lowered, because the pod has the lowest deletion
 //! cost.
+//!
+//! Only pods on nodes that stay count as available elsewhere. Two nodes that drain at the same time record that on their claims before
+//! they read each other's, so at least one of them does not count the other's pods.
 
 use crate::drain::Drain;
 use crate::effect::{Effect, Step};
 use crate::observation::{Observation, Seen, SeenOwners};
+use crate::prospect::Prospect;
 use crate::time::{after, elapsed};
 use jiff::Timestamp;
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::events::{surge_refused, surge_started, surge_timed_out};
 use nodeless_model::object::{ObjectEvent, PodRef};
-use nodeless_model::surge::{DeploymentChange, OwningDeployment, Raise, Surge, SurgeMode, SurgeState};
+use nodeless_model::surge::{DeploymentChange, OwningDeployment, Raise, ReadyPod, Surge, SurgeMode, SurgeState};
 use nodeless_model::{Node, NodeClaim, Pod, PodDisruptionBudget, labels};
 use std::time::Duration;
 
@@ -54,6 +58,30 @@ struct Verdict {
     event: Option<ObjectEvent>,
     /// What could not be read.
     unread: Option<String>,
+}
+
+/// What serves beside a pod.
+enum Elsewhere<'d> {
+    /// A pod on a node that stays.
+    Stays,
+    /// Only pods on nodes that leave, if any: the one that is ready for the shortest time, and whether its node is tainted.
+    Leaves(Option<(&'d ReadyPod, bool)>),
+    /// A node could not be read, for this reason.
+    Unknown(&'d str),
+}
+
+/// What serves beside a pod, of these pods of its Deployment.
+fn elsewhere<'d>(pod: &Pod, ready: impl Iterator<Item = &'d ReadyPod>, seen: &'d SeenOwners) -> Elsewhere<'d> {
+    let (mut last, mut unknown) = (None, None);
+    for other in ready.filter(|other| other.pod.uid != pod.uid && Some(&other.node) != pod.node_name.as_ref()) {
+        match seen.nodes.get(&other.node) {
+            Some(Seen::Known(Prospect::Stays)) => return Elsewhere::Stays,
+            Some(Seen::Known(leaves)) => last = Some((other, *leaves == Prospect::Leaves)),
+            Some(Seen::Unknown(why)) => unknown = Some(why),
+            None => {}
+        }
+    }
+    unknown.map_or(Elsewhere::Leaves(last), |why| Elsewhere::Unknown(why))
 }
 
 /// Whether pods get their successors before this node is drained. Where the node or its instance is broken, nothing is gained by
@@ -154,8 +182,8 @@ fn evaluate(claim: &NodeClaim, pod: &Pod, seen: &SeenOwners, limits: &Limits) ->
         return Verdict { held: true, ..Verdict::default() };
     }
     match before {
-        None => begin(claim, pod, mode, deployment, &seen.budgets, limits),
-        Some(surge) => go_on(claim, pod, surge, deployment, limits),
+        None => begin(claim, pod, mode, deployment, seen, limits),
+        Some(surge) => go_on(claim, pod, surge, deployment, seen, limits),
     }
 }
 
@@ -165,7 +193,7 @@ fn begin(
     pod: &Pod,
     mode: SurgeMode,
     deployment: &OwningDeployment,
-    budgets: &Seen<Vec<PodDisruptionBudget>>,
+    seen: &SeenOwners,
     limits: &Limits,
 ) -> Verdict {
     let surge = Surge {
@@ -176,7 +204,7 @@ fn begin(
         mode,
         started: limits.now,
         replicas: deployment.replicas,
-        available: deployment.available,
+        available: available(deployment, limits.now),
         state: SurgeState::Requested,
     };
     if !deployment.current && !deployment.paused {
@@ -184,14 +212,21 @@ fn begin(
         let surge = Surge { mode: SurgeMode::Restart, state: SurgeState::Underway, ..surge };
         return Verdict { held: true, surge: Some(surge), ..Verdict::default() };
     }
-    let blocked = match budgets {
+    let elsewhere = elsewhere(pod, deployment.ready.iter(), seen);
+    let blocked = match &seen.budgets {
         Seen::Known(budgets) => allow_no_eviction(budgets, pod),
-        Seen::Unknown(why) if deployment.ready > 1 => return waits_to_read("the PodDisruptionBudgets of", pod, why),
+        Seen::Unknown(why) if !matches!(elsewhere, Elsewhere::Leaves(_)) => {
+            return waits_to_read("the PodDisruptionBudgets of", pod, why);
+        }
         Seen::Unknown(_) => false,
     };
-    // An eviction creates the successor of a pod as soon as a surge does, and an interrupted instance waits for neither.
-    if !blocked && (deployment.ready > 1 || limits.interrupted) {
-        return Verdict::default();
+    match elsewhere {
+        _ if blocked => {}
+        // An eviction creates the successor of a pod as soon as a surge does, and an interrupted instance waits for neither.
+        _ if limits.interrupted => return Verdict::default(),
+        Elsewhere::Stays => return Verdict::default(),
+        Elsewhere::Unknown(why) => return waits_to_read("the nodes of pods beside", pod, why),
+        Elsewhere::Leaves(_) => {}
     }
     if let Some(why) = refusal(mode, deployment) {
         return refused(pod, None, &why);
@@ -238,7 +273,14 @@ fn after_raise(claim: &NodeClaim, pod: &Pod, surge: Surge, raise: &Raise, limits
 }
 
 /// A pod for which a surge has begun.
-fn go_on(claim: &NodeClaim, pod: &Pod, surge: &Surge, deployment: &OwningDeployment, limits: &Limits) -> Verdict {
+fn go_on(
+    claim: &NodeClaim,
+    pod: &Pod,
+    surge: &Surge,
+    deployment: &OwningDeployment,
+    seen: &SeenOwners,
+    limits: &Limits,
+) -> Verdict {
     let held = || Verdict { held: true, ..Verdict::default() };
     let to = |state: SurgeState| Some(Surge { state, ..surge.clone() }).filter(|next| next.state != surge.state);
     if !deployment.current {
@@ -255,32 +297,74 @@ fn go_on(claim: &NodeClaim, pod: &Pod, surge: &Surge, deployment: &OwningDeploym
             refused(pod, Some(surge), &format!("the restart of Deployment {} was undone", deployment.name))
         }
         (SurgeMode::Scale, SurgeState::Lowering { .. }, Some(_)) => {
-            Verdict { effect: Some(lower(claim, surge, Some(pod))), ..held() }
+            Verdict { effect: Some(lower(claim, surge, Some(PodRef::from(pod)))), ..held() }
         }
         (SurgeMode::Scale, SurgeState::Lowering { since }, None) => {
             if elapsed(*since, limits.now) < DELETED_WITHIN {
                 return held();
             }
-            let why = format!("Deployment {} kept it when its replicas were lowered", deployment.name);
-            refused(pod, Some(surge), &why)
+            kept(claim, pod, surge, deployment, seen, limits)
         }
         (SurgeMode::Scale, _, Some(raise)) if deployment.replicas < raise.to => lowered_by_others(pod, surge),
-        (SurgeMode::Scale, _, Some(_)) if deployment.available > surge.available => {
-            let lowering = to(SurgeState::Lowering { since: limits.now });
-            Verdict { surge: lowering, effect: Some(lower(claim, surge, Some(pod))), ..held() }
+        (SurgeMode::Scale, _, Some(_)) if available(deployment, limits.now) > surge.available => {
+            match elsewhere(pod, deployment.available(limits.now), seen) {
+                Elsewhere::Stays => {
+                    let lowering = to(SurgeState::Lowering { since: limits.now });
+                    Verdict { surge: lowering, effect: Some(lower(claim, surge, Some(PodRef::from(pod)))), ..held() }
+                }
+                Elsewhere::Unknown(why) => waits_to_read("the nodes of pods beside", pod, why),
+                // The successor is deleted instead, and the next one is scheduled to another node.
+                Elsewhere::Leaves(Some((successor, true))) => {
+                    let effect = lower(claim, surge, Some(successor.pod.clone()));
+                    Verdict { surge: to(SurgeState::Requested), effect: Some(effect), ..held() }
+                }
+                // The next one might be scheduled to the same node, as long as that is not tainted.
+                Elsewhere::Leaves(_) => held(),
+            }
         }
         (SurgeMode::Scale, _, Some(_)) => Verdict { surge: to(SurgeState::Underway), ..held() },
         // Another pod is first.
         (SurgeMode::Scale, SurgeState::Requested, None) if deployment.raise.is_some() => held(),
+        // A successor on a node that leaves is being deleted.
+        (SurgeMode::Scale, SurgeState::Requested, None) if count(deployment.ready.len()) > deployment.replicas => {
+            held()
+        }
         (SurgeMode::Scale, SurgeState::Requested, None) => {
             // The change was not made, perhaps because the replicas had just changed.
-            let (replicas, available) = (deployment.replicas, deployment.available);
+            let (replicas, available) = (deployment.replicas, available(deployment, limits.now));
             let next = Surge { replicas, available, ..surge.clone() };
             let effect = Some(change(claim, &next));
             Verdict { surge: Some(next).filter(|next| next != surge), effect, ..held() }
         }
         (SurgeMode::Scale, _, None) => lowered_by_others(pod, surge),
     }
+}
+
+/// A pod that is still there after the replicas were lowered: its successor was deleted instead, or is gone.
+fn kept(
+    claim: &NodeClaim,
+    pod: &Pod,
+    surge: &Surge,
+    deployment: &OwningDeployment,
+    seen: &SeenOwners,
+    limits: &Limits,
+) -> Verdict {
+    match elsewhere(pod, deployment.ready.iter(), seen) {
+        Elsewhere::Stays => {
+            let why = format!("Deployment {} kept it when its replicas were lowered", deployment.name);
+            refused(pod, Some(surge), &why)
+        }
+        Elsewhere::Unknown(why) => waits_to_read("the nodes of pods beside", pod, why),
+        Elsewhere::Leaves(_) => begin(claim, pod, surge.mode, deployment, seen, limits),
+    }
+}
+
+fn available(deployment: &OwningDeployment, now: Timestamp) -> i32 {
+    count(deployment.available(now).count())
+}
+
+fn count(pods: usize) -> i32 {
+    i32::try_from(pods).unwrap_or(i32::MAX)
 }
 
 fn lowered_by_others(pod: &Pod, surge: &Surge) -> Verdict {
@@ -334,10 +418,10 @@ fn change(claim: &NodeClaim, surge: &Surge) -> Effect {
     Effect::ChangeDeployment { surge: Box::new(surge.clone()), change, delete_first: None }
 }
 
-/// What lowers the replicas again, so that this pod is deleted if it is still there.
-fn lower(claim: &NodeClaim, surge: &Surge, pod: Option<&Pod>) -> Effect {
+/// What lowers the replicas again, so that `delete_first` is deleted if it is still there.
+fn lower(claim: &NodeClaim, surge: &Surge, delete_first: Option<PodRef>) -> Effect {
     let change = DeploymentChange::Lower { claim: claim.name.clone(), pod: surge.pod_uid.clone() };
-    Effect::ChangeDeployment { surge: Box::new(surge.clone()), change, delete_first: pod.map(PodRef::from) }
+    Effect::ChangeDeployment { surge: Box::new(surge.clone()), change, delete_first }
 }
 
 /// The pod is evicted without a successor. Where a surge has begun, it is not attempted again.

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
+/// How long a launched instance may take to join as a node, and a node that has joined may take to become ready, as in Karpenter.
+pub const REGISTRATION_TIMEOUT: Duration = Duration::from_mins(15);
+
 /// The capacity type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

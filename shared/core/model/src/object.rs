@@ -91,7 +91,7 @@ impl NodePatch {
 }
 
 /// A pod to evict or delete.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PodRef {
     /// The namespace.
     pub namespace: String,

@@ -1,5 +1,6 @@
 //! Surges: the successor of a pod is created before the pod's node is drained.
 
+use crate::object::PodRef;
 use crate::{InvalidAnnotation, labels};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -146,6 +147,17 @@ impl Raise {
     }
 }
 
+/// A ready pod of a Deployment that is not being deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadyPod {
+    /// Its namespace, name and uid.
+    pub pod: PodRef,
+    /// The name of its node.
+    pub node: String,
+    /// Since when it is ready.
+    pub since: Option<Timestamp>,
+}
+
 /// A Deployment, as far as the surge for one of its pods uses it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwningDeployment {
@@ -165,12 +177,22 @@ pub struct OwningDeployment {
     pub max_surge: i32,
     /// How many pods below that a rolling update may leave.
     pub max_unavailable: i32,
-    /// The ready replicas.
-    pub ready: i32,
-    /// The replicas that have been ready for `minReadySeconds`.
-    pub available: i32,
+    /// Its `minReadySeconds`.
+    pub min_ready: SignedDuration,
+    /// Its ready pods that are not being deleted. The one that has been ready for the longest time is first.
+    pub ready: Vec<ReadyPod>,
     /// The raise that is in effect, by its annotation.
     pub raise: Option<Raise>,
+}
+
+impl OwningDeployment {
+    /// The pods that have been ready for `minReadySeconds`.
+    pub fn available(&self, now: Timestamp) -> impl Iterator<Item = &ReadyPod> {
+        self.ready.iter().filter(move |pod| {
+            let long_enough = |since| now.duration_since(since) >= self.min_ready;
+            self.min_ready.is_zero() || pod.since.is_some_and(long_enough)
+        })
+    }
 }
 
 /// A change of a Deployment. Repeating it has no further effect.
@@ -202,6 +224,20 @@ mod tests {
         assert_eq!(SurgeMode::parse("scale"), Ok(SurgeMode::Scale));
         let why = SurgeMode::parse("true").unwrap_err().to_string();
         assert!(why.contains("nodeless.sh/surge-before-drain") && why.contains("write restart or scale"), "{why}");
+    }
+
+    #[test]
+    fn a_pod_is_available_after_min_ready_seconds() {
+        let at = |seconds| Timestamp::from_second(seconds).unwrap();
+        let ready = |since: Option<i64>| ReadyPod { since: since.map(at), ..ReadyPod::default() };
+        let mut deployment = OwningDeployment {
+            ready: vec![ready(Some(10)), ready(Some(20)), ready(None)],
+            ..OwningDeployment::default()
+        };
+        assert_eq!(deployment.available(at(20)).count(), 3);
+        deployment.min_ready = SignedDuration::from_secs(5);
+        assert_eq!(deployment.available(at(24)).count(), 1);
+        assert_eq!(deployment.available(at(25)).count(), 2);
     }
 
     #[test]

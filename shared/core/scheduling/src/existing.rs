@@ -2,9 +2,12 @@
 
 use crate::daemons;
 use crate::problem::ExistingNode;
+use jiff::Timestamp;
+use nodeless_model::claim::REGISTRATION_TIMEOUT;
 use nodeless_model::pod::HostPort;
 use nodeless_model::{DaemonSet, Node, NodeClaim, Phase, Pod, Requirements, ResourceList, Taint, labels};
 use std::fmt;
+use std::time::Duration;
 
 /// Why a node takes no pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,6 +94,20 @@ pub fn existing_node(
         host_ports,
         nominated: claim.map(|claim| claim.spec.nominated_pods.clone()).unwrap_or_default(),
     })
+}
+
+/// Whether a managed node was never initialized and has not been ready for the time that a launched instance has to register: it is
+/// not expected to become ready any more, so no pod must be scheduled there.
+#[must_use]
+pub fn failed_to_initialize(node: &Node, claim: Option<&NodeClaim>, now: Timestamp) -> bool {
+    let ready = node.conditions.iter().find(|condition| condition.kind == "Ready");
+    let since = match ready {
+        Some(ready) if ready.status == Some(true) => None,
+        Some(ready) => ready.since.or(node.created),
+        None => node.created,
+    };
+    let timed_out = |since| Duration::try_from(now.duration_since(since)).is_ok_and(|it| it >= REGISTRATION_TIMEOUT);
+    claim.is_some() && !is_initialized(Some(node), claim) && since.is_some_and(timed_out)
 }
 
 fn excluded(node: Option<&Node>, claim: Option<&NodeClaim>) -> Option<Excluded> {

@@ -69,7 +69,7 @@ pub use admission::Admission;
 pub use binding::{BindingNode, Bindings, Bound};
 pub use dependences::{Dependence, dependences};
 pub use engine::{Prepared, solve};
-pub use existing::{Excluded, existing_node};
+pub use existing::{Excluded, existing_node, failed_to_initialize};
 pub use new_nodes::NewNode;
 pub use preferences::{HeldPod, held_preferences};
 pub use problem::{

@@ -7,7 +7,7 @@ use nodeless_model::claim::condition;
 use nodeless_model::{Node, NodeClaim, Phase, Pod};
 use nodeless_ports::ShiftedZone;
 use nodeless_ports::cluster::ClusterView;
-use nodeless_scheduling::{BoundPods, ClusterFacts, Problem, existing_node};
+use nodeless_scheduling::{BoundPods, ClusterFacts, Problem, existing_node, failed_to_initialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How long a registered node may be missing from the snapshot of the cluster. The next heartbeats read it again.
@@ -24,6 +24,8 @@ pub(super) struct ClusterState<'a> {
     pub(super) view: &'a ClusterView,
     pub(super) records: &'a [NodeClaim],
     pub(super) places: Vec<Place<'a>>,
+    /// Pending pods with further requirements, by uid.
+    restricted: BTreeMap<&'a str, &'a Pod>,
     /// The virtual pods of all buffers.
     pub(super) virtual_pods: Vec<&'a Pod>,
     /// The virtual pods, `namespace/name`, for which a command is about to launch nodes.
@@ -68,6 +70,7 @@ impl<'a> ClusterState<'a> {
             view,
             records,
             places,
+            restricted: BTreeMap::new(),
             virtual_pods: Vec::new(),
             awaited: BTreeSet::new(),
             replaced: BTreeSet::new(),
@@ -95,6 +98,11 @@ impl<'a> ClusterState<'a> {
         self
     }
 
+    /// The same, where these are planned instead of the pending pods with the same uids.
+    pub(super) fn with_restricted(self, pods: &'a [Pod]) -> Self {
+        Self { restricted: pods.iter().map(|pod| (pod.uid.as_str(), pod)).collect(), ..self }
+    }
+
     /// The same, where commands are about to drain these claims.
     pub(super) fn with_replaced(self, replaced: BTreeSet<String>) -> Self {
         Self { replaced, ..self }
@@ -110,6 +118,7 @@ impl<'a> ClusterState<'a> {
     pub(super) fn problem(&self, evaluated: &'a [EvaluatedPool], now: Timestamp) -> Problem<'a> {
         let waits = |pod: &&Pod| pod.is_provisionable() && self.volume_fault(pod).is_none();
         let waiting = self.view.pods.iter().filter(waits);
+        let waiting = waiting.map(|pod| self.restricted.get(pod.uid.as_str()).copied().unwrap_or(pod));
         let budget_index = DisruptionBudgetIndex::of(&self.view.disruption_budgets);
         let moving = self.places.iter().filter(|place| self.moves(place)).flat_map(|place| {
             let drain_started = place.claim.and_then(|claim| claim.status.drain_started);
@@ -128,6 +137,7 @@ impl<'a> ClusterState<'a> {
             nodes: self
                 .places
                 .iter()
+                .filter(|place| !place.failed_to_initialize(now))
                 .filter_map(|place| existing_node(place.node, place.claim, &place.pods, &self.view.daemon_sets).ok())
                 .collect(),
             node_pools: evaluated.iter().map(EvaluatedPool::offer).collect(),
@@ -173,6 +183,11 @@ impl<'a> ClusterState<'a> {
 }
 
 impl Place<'_> {
+    /// Whether its node has joined and is not expected to become ready any more.
+    pub(super) fn failed_to_initialize(&self, now: Timestamp) -> bool {
+        self.node.is_some_and(|node| failed_to_initialize(node, self.claim, now))
+    }
+
     fn is_leaving(&self) -> bool {
         self.claim.is_some_and(|claim| claim.phase.is_leaving())
             || (self.claim.is_some() && self.node.is_some_and(|node| node.deletion_timestamp.is_some()))

@@ -22,7 +22,7 @@ use nodeless_model::cluster_limits::annotation_of;
 use nodeless_ports::claims::{LaunchLimits, MAX_TOGETHER};
 use nodeless_ports::plans::{Commit, Committed, Leaving, StoredCommand};
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{ErrorKind, PortError, RecordKind};
+use nodeless_ports::{ErrorKind, PortError, RecordKind, StoredRecord};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -164,7 +164,15 @@ impl Live<'_> {
                 let result = cluster.write_capacity_buffer_status(namespace, name, status).await;
                 self.logged("write the CapacityBuffer's status", result)
             }
-            Action::PutRecord(kind, record) => version(claims.put_record(*kind, record).await),
+            Action::PutRecord(kind, record) => {
+                let result = claims.put_record(*kind, record).await;
+                if *kind == RecordKind::WaitingPods {
+                    // If another process wrote first, or the outcome is unknown, the next plan reads it again.
+                    let written = |version: &u64| StoredRecord { version: *version, ..record.clone() };
+                    self.planner.remember_waiting_pods(result.as_ref().ok().map(written));
+                }
+                version(result)
+            }
             Action::UpdateClaim(claim) => version(claims.update(claim, None).await),
             Action::RetireClaim(claim) => self.retire(claim).await,
             Action::ChangeClaim(claim) => self.change(claim).await,

@@ -40,6 +40,7 @@ mod snapshot;
 mod stages;
 mod unfinished;
 mod voluntary_disruption;
+mod waiting_pods;
 mod without_effects;
 
 use crate::Context;
@@ -55,7 +56,7 @@ use nodeless_model::object::ObjectEvent;
 use nodeless_ports::claims::MAX_TOGETHER;
 use nodeless_ports::cluster::BatchWindow;
 use nodeless_ports::queue::{WAKE_INTERVAL, WakeSource};
-use nodeless_ports::{Cluster, PortError, Queue, State};
+use nodeless_ports::{Cluster, PortError, Queue, State, StoredRecord};
 use nodeless_telemetry::{Metric, Metrics};
 use recent::Recent;
 use serde::{Deserialize, Serialize};
@@ -157,6 +158,8 @@ pub struct Planner {
     recent: Mutex<Recent>,
     /// The nodes that the last decision did not evaluate, as in the table; `None` until read.
     not_yet_evaluated: Mutex<Option<BTreeSet<String>>>,
+    /// The pods that wait although plans place them, as in the table; `None` until read.
+    waiting_pods: Mutex<Option<StoredRecord>>,
     /// Until when the costs of nodes are recorded; `None` if unknown.
     costs_through: Mutex<Option<Timestamp>>,
     /// The number of consecutive failed plans.
@@ -205,7 +208,7 @@ impl Planner {
     ) -> Self {
         let (catalog, offers, recent) = (CatalogCache::default(), OfferCache::default(), Mutex::default());
         let (not_yet_evaluated, awaited, failures) = (Mutex::default(), Mutex::default(), AtomicU32::default());
-        let costs_through = Mutex::default();
+        let (waiting_pods, costs_through) = (Mutex::default(), Mutex::default());
         Self {
             context,
             claims,
@@ -216,6 +219,7 @@ impl Planner {
             offers,
             recent,
             not_yet_evaluated,
+            waiting_pods,
             costs_through,
             failures,
             awaited,
@@ -370,6 +374,16 @@ impl Planner {
     /// Remembers those of the table; nothing if they are unknown.
     fn remember_not_yet_evaluated(&self, nodes: Option<BTreeSet<String>>) {
         *self.not_yet_evaluated.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
+    }
+
+    /// The record of pods that wait, if known.
+    fn known_waiting_pods(&self) -> Option<StoredRecord> {
+        self.waiting_pods.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Remembers that of the table; nothing if it is unknown.
+    fn remember_waiting_pods(&self, record: Option<StoredRecord>) {
+        *self.waiting_pods.lock().unwrap_or_else(PoisonError::into_inner) = record;
     }
 
     /// Whether the costs of nodes are recorded with a plan at this time. The table is asked only then.

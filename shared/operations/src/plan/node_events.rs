@@ -1,9 +1,11 @@
 //! The events about voluntary disruption on Nodes, NodeClaims and NodePools.
 
 use super::pools::EvaluatedPool;
+use jiff::Timestamp;
 use nodeless_disruption::{Command, Kept, KeptEvent, KeptReason, Method};
 use nodeless_model::events::{
-    consolidation_approved, consolidation_candidate, consolidation_rejected, disruption_blocked, unconsolidatable,
+    consolidation_approved, consolidation_candidate, consolidation_rejected, disruption_blocked,
+    initialization_timeout, unconsolidatable,
 };
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::{ConsolidationPolicy, DisruptionReason, DollarsPerHour, Node};
@@ -38,6 +40,13 @@ impl<'a> NodeEvents<'a> {
         let mirror = self.cluster_state.view.node_claims.iter().find(|mirror| mirror.name == **claim);
         let claim = ObjectRef::node_claim(claim, mirror.map_or("", |mirror| mirror.uid.as_str()));
         node.map(ObjectRef::from).into_iter().chain([claim]).collect()
+    }
+
+    /// The events about nodes that are not expected to become ready any more.
+    pub(super) fn failed_to_initialize(&self, now: Timestamp) -> Vec<ObjectEvent> {
+        let failed = self.cluster_state.places.iter().filter(|place| place.failed_to_initialize(now));
+        let names = failed.filter_map(|place| place.node).map(|node| node.name.as_str());
+        names.flat_map(|node| self.objects(node)).map(initialization_timeout).collect()
     }
 
     /// Why nodes stay: `DisruptionBlocked` and `Unconsolidatable`, the first reason of each node.

@@ -12,6 +12,7 @@ use super::stages::command_steps::{ClaimsNow, CommandRun};
 use super::stages::disruption::{Begun, Decided, Deciding, GoingOn, TOGETHER};
 use super::stages::{bookkeeping, costs, disruption, provisioning, static_capacity};
 use super::unfinished;
+use super::waiting_pods::WaitingPods;
 use crate::names::Names;
 use crate::offers::OfferCache;
 use nodeless_model::NodeClaim;
@@ -31,12 +32,19 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
 
     let facts = Facts { snapshot, evaluated: &offered.evaluated, claims: &claims, commands: &snapshot.commands };
     let reserved = buffers::reserve(&snapshot.view);
-    let placed = provisioning::place(facts, &reserved);
+    let waiting = WaitingPods::of(snapshot);
+    let restricted = waiting.as_ref().map(|waiting| waiting.restricted(&snapshot.view, &claims)).unwrap_or_default();
+    let placed = provisioning::place(facts, &reserved, &restricted);
     let launching = placed.launch(facts, &mut names);
     let written = executor.carry_out(&launching.batch).await;
     let launched = launching.done(&placed, facts, &written);
     executor.carry_out(&launched.batch).await;
     outcome.add(launched.outcome);
+    if let Some(waiting) = waiting {
+        let (batch, reported) = waiting.note(&placed, facts);
+        executor.carry_out(&batch).await;
+        outcome.add(reported);
+    }
 
     // Replacements share the limits with what was launched for pods.
     let mut charged = offered.evaluated.clone();

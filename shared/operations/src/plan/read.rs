@@ -14,7 +14,7 @@ use crate::zonal_shift;
 use jiff::Timestamp;
 use nodeless_disruption::spot_interruptions::avoids;
 use nodeless_ports::plans::UnfinishedPlan;
-use nodeless_ports::{PortError, RecordKind};
+use nodeless_ports::{PortError, RecordKind, StoredRecord};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -40,6 +40,7 @@ impl Planner {
             memory,
             unfinished,
             not_yet_evaluated,
+            waiting_pods,
         ) = futures::try_join!(
             claims.list(),
             claims.usage(),
@@ -57,6 +58,7 @@ impl Planner {
             },
             async { Ok(self.unfinished(claims.unfinished_plan().await)) },
             async { Ok(self.not_yet_evaluated().await) },
+            async { Ok(self.waiting_pods().await) },
         )?;
         // Commands are read after claims: if a claim names a command that is missing now, the command has ended.
         let (mut view, commands) = futures::try_join!(self.cluster.view(), claims.commands())?;
@@ -94,6 +96,7 @@ impl Planner {
             commands: Commands::decode(commands),
             churn,
             not_yet_evaluated,
+            waiting_pods,
             unfinished,
             costs_due,
             costs,
@@ -133,6 +136,16 @@ impl Planner {
         }
         let read = self.claims.not_yet_evaluated().await.map_err(Unread::from)?;
         self.remember_not_yet_evaluated(Some(read.clone()));
+        Ok(read)
+    }
+
+    /// The pods that wait although plans place them, or why they cannot be read.
+    async fn waiting_pods(&self) -> Result<StoredRecord, Unread> {
+        if let Some(known) = self.known_waiting_pods() {
+            return Ok(known);
+        }
+        let read = self.claims.record(RecordKind::WaitingPods, "").await.map_err(Unread::from)?.unwrap_or_default();
+        self.remember_waiting_pods(Some(read.clone()));
         Ok(read)
     }
 

@@ -56,6 +56,9 @@ pub struct Snapshot {
     pub churn: Option<Result<Vec<StoredRecord>, Unread>>,
     /// The nodes that the last decision did not evaluate, or why they are unknown.
     pub not_yet_evaluated: Result<BTreeSet<String>, Unread>,
+    /// The pods that wait although plans place them on nodes that are ready for pods, or why they are unknown.
+    #[serde(default = "no_waiting_pods")]
+    pub waiting_pods: Result<StoredRecord, Unread>,
     /// An earlier plan that did not finish.
     pub unfinished: Option<UnfinishedPlan>,
     /// Whether this plan records what nodes cost.
@@ -72,6 +75,11 @@ pub struct Snapshot {
 /// Snapshots that were saved by an earlier version have none.
 const fn no_interruptions() -> Result<Vec<SpotInterruption>, Unread> {
     Ok(Vec::new())
+}
+
+/// Nor these.
+fn no_waiting_pods() -> Result<StoredRecord, Unread> {
+    Ok(StoredRecord::default())
 }
 
 /// What is recorded of the costs of nodes.
@@ -117,6 +125,7 @@ impl Snapshot {
             commands: Commands::default(),
             churn: None,
             not_yet_evaluated: Ok(BTreeSet::new()),
+            waiting_pods: no_waiting_pods(),
             unfinished: None,
             costs_due: false,
             costs: None,

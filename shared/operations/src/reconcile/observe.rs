@@ -3,11 +3,17 @@
 use super::Reconciler;
 use super::view::{ObservedClaim, View};
 use nodeless_lifecycle::group::owned_by;
-use nodeless_lifecycle::{Needs, Observation, Seen, SeenGroup, SeenOwners, asking};
+use nodeless_lifecycle::{Needs, Observation, Prospect, Seen, SeenGroup, SeenOwners, asking, prospect};
+use nodeless_model::surge::OwningDeployment;
 use nodeless_model::{Instance, Node, NodeClaim, Pod};
 use nodeless_ports::PortError;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+
+/// How many nodes are read to find a pod of a Deployment on a node that stays: of the pods that are ready for the longest time, and as
+/// many of those that are ready for the shortest, among which is a successor. If none of them stays, the pod is not evicted without a
+/// successor, so no more need be read.
+const NODES_READ: usize = 8;
 
 impl Reconciler {
     pub(super) async fn observe(&self, claim: &NodeClaim, view: &View, observed: &mut ObservedClaim) -> Observation {
@@ -101,7 +107,41 @@ impl Reconciler {
         if !read.is_empty() {
             seen.budgets = self.cluster.disruption_budgets().await.into();
         }
+        let own: Vec<&str> = pods.iter().filter_map(|pod| pod.node_name.as_deref()).collect();
+        for deployment in read.values().filter_map(|deployment| deployment.known()?.as_ref()) {
+            self.read_prospects(deployment, &own, &mut seen.nodes).await;
+        }
         seen
+    }
+
+    /// Reads what is expected of the nodes of a Deployment's ready pods, up to the first that stays. The nodes of this claim leave.
+    async fn read_prospects(
+        &self,
+        deployment: &OwningDeployment,
+        own: &[&str],
+        seen: &mut BTreeMap<String, Seen<Prospect>>,
+    ) {
+        let nodes = deployment.ready.iter().map(|pod| pod.node.as_str()).filter(|node| !own.contains(node));
+        let nodes: Vec<&str> = nodes.collect();
+        let (oldest, others) = nodes.split_at(nodes.len().min(NODES_READ));
+        for node in oldest.iter().chain(others.iter().rev().take(NODES_READ)) {
+            if !seen.contains_key(*node) {
+                let read = self.prospect(node).await.unwrap_or_else(|error| Seen::Unknown(error.to_string()));
+                seen.insert((*node).to_owned(), read);
+            }
+            if seen.get(*node) == Some(&Seen::Known(Prospect::Stays)) {
+                return;
+            }
+        }
+    }
+
+    async fn prospect(&self, node: &str) -> Result<Seen<Prospect>, PortError> {
+        let node = self.cluster.node(node).await?;
+        let claim = match node.as_ref().and_then(Node::instance_id) {
+            Some(instance) => self.claims.find_by_instance(instance).await?,
+            None => None,
+        };
+        Ok(prospect(node.as_ref(), claim.as_ref()).into())
     }
 }
 

@@ -92,6 +92,26 @@ async fn the_successor_of_a_single_pod_is_ready_before_the_pod_goes() {
 }
 
 #[tokio::test]
+async fn the_nodes_of_all_pods_may_be_drained_together() {
+    for mode in ["restart", "scale"] {
+        let mut harness = running(mode, 2, json!({ "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 0 } })).await;
+        let claims: Vec<String> = harness.records().await.into_iter().map(|claim| claim.name).collect();
+        assert_eq!(claims.len(), 2, "a node for each pod");
+        for claim in &claims {
+            harness.cluster.delete_node_claim(claim);
+            harness.wake_claim(claim).await;
+        }
+        let mut least = usize::MAX;
+        for claim in &claims {
+            least = least.min(gone(&mut harness, claim).await);
+        }
+        assert!(least >= 1, "{mode}: the service is interrupted");
+        harness.minutes(2).await;
+        assert_eq!((ready(&harness), replicas(&harness), harness.records().await.len()), (2, 2, 2), "{mode}");
+    }
+}
+
+#[tokio::test]
 async fn a_budget_that_allows_no_eviction_does_not_hold_up_a_drain() {
     for mode in ["restart", "scale"] {
         let mut harness = running(mode, 1, json!({})).await;

@@ -1,11 +1,11 @@
 //! What a surge reads of Deployments and changes of them.
 
 use super::{World, pod};
-use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, PODS, REPLICA_SETS};
+use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NODES, PODS, REPLICA_SETS};
 use nodeless_model::labels;
 use nodeless_model::surge::{DeploymentChange, Raise};
 use nodeless_ports::cluster::PodRef;
-use nodeless_ports::{ErrorKind, Workloads as _};
+use nodeless_ports::{ErrorKind, NodesAndPods as _, Workloads as _};
 use serde_json::{Value, json};
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
@@ -75,6 +75,29 @@ async fn the_deployment_of_a_replica_set_is_read_and_changed() {
         assert_eq!(deployment(&world)["spec"]["replicas"], 1);
     }
     cluster.change_deployment("default", "gone", &lower).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_ready_pods_that_the_selector_of_a_deployment_selects_are_read_and_their_nodes() {
+    let world = World::installed().await;
+    create(&world);
+    let owner =
+        json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "controller": true, "uid": "s" }]);
+    let ready = json!([{ "type": "Ready", "status": "True", "lastTransitionTime": "2027-01-15T08:00:00Z" }]);
+    for (name, labels) in [("web-1-a", json!({ "app": "web" })), ("other", json!({ "app": "other" }))] {
+        let mut ready_pod = pod(name, Some("node-1"));
+        ready_pod["metadata"]["labels"] = labels;
+        ready_pod["metadata"]["ownerReferences"] = owner.clone();
+        ready_pod["status"] = json!({ "phase": "Running", "conditions": ready });
+        world.create(&PODS, ready_pod);
+    }
+    world.create(&NODES, json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "node-1" } }));
+    let cluster = world.cluster();
+    let read = cluster.owning_deployment("default", "web-1").await.unwrap().unwrap();
+    let ready: Vec<(&str, &str)> = read.ready.iter().map(|one| (one.pod.name.as_str(), one.node.as_str())).collect();
+    assert_eq!(ready, [("web-1-a", "node-1")]);
+    assert_eq!(cluster.node("node-1").await.unwrap().map(|node| node.name), Some("node-1".to_owned()));
+    assert_eq!(cluster.node("node-2").await.unwrap(), None);
 }
 
 #[tokio::test]

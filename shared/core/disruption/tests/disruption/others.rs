@@ -177,6 +177,13 @@ fn nothing_is_repaired_while_too_much_is_unhealthy() {
         panic!("{:?}", verdicts(&world))
     };
     assert_eq!(why, "3 of 6 nodes of NodePool default are unhealthy, more than 20%: none is repaired");
+    // A node that never became ready serves nothing.
+    let place = &mut world.places[1];
+    place.node.labels.remove(labels::INITIALIZED);
+    place.claim.phase = Phase::Registered;
+    let [Verdict::Blocked(_), Verdict::Repair, Verdict::Wait] = &verdicts(&world)[..] else {
+        panic!("{:?}", verdicts(&world))
+    };
 }
 
 #[test]

@@ -1,8 +1,10 @@
 use super::*;
 use crate::group::Owners;
-use crate::{Effect, Needs, Step, begin_termination, step};
+use crate::{Effect, Needs, Prospect, Step, begin_termination, step};
+use jiff::SignedDuration;
 use nodeless_model::claim::TerminationReason;
-use nodeless_model::surge::{DeploymentChange, OwningDeployment, Raise};
+use nodeless_model::object::PodRef;
+use nodeless_model::surge::{DeploymentChange, OwningDeployment, Raise, ReadyPod};
 use proptest::prelude::*;
 
 /// Anything that may be read of something, or not.
@@ -66,8 +68,9 @@ fn any_deployment() -> impl Strategy<Value = OwningDeployment> {
         let claim = if ours { "default-bbbbb" } else { "other" };
         Raise { claim: claim.into(), pod: "uid-a".into(), from: 1, to: 2, at: at(0) }
     }));
-    (prop::collection::vec(any::<bool>(), 5), 0_i32..3, 0_i32..3, raise).prop_map(
-        |(bits, replicas, available, raise)| OwningDeployment {
+    let others = prop::collection::vec(any::<bool>(), 0..3);
+    (prop::collection::vec(any::<bool>(), 5), 0_i32..3, others, raise).prop_map(|(bits, replicas, others, raise)| {
+        OwningDeployment {
             name: "web".into(),
             observed: bits[0] || bits[1],
             current: bits[2],
@@ -76,17 +79,29 @@ fn any_deployment() -> impl Strategy<Value = OwningDeployment> {
             replicas,
             max_surge: 1,
             max_unavailable: 0,
-            ready: available,
-            available,
+            min_ready: SignedDuration::ZERO,
+            ready: std::iter::once("node-1")
+                .chain(others.into_iter().map(|near| if near { "node-1" } else { "node-2" }))
+                .enumerate()
+                .map(|(place, node)| ready_pod(if place == 0 { "uid-a" } else { "uid-z" }, node))
+                .collect(),
             raise,
-        },
-    )
+        }
+    })
+}
+
+fn ready_pod(uid: &str, node: &str) -> ReadyPod {
+    let pod = PodRef { namespace: "default".into(), name: uid.into(), uid: uid.into() };
+    ReadyPod { pod, node: node.into(), since: Some(at(0)) }
 }
 
 fn any_owners() -> impl Strategy<Value = SeenOwners> {
     let deployments = seen(prop::option::weighted(0.9, any_deployment()));
-    (deployments, seen(Just(Vec::new()))).prop_map(|(deployment, budgets)| SeenOwners {
+    let prospects = [Prospect::Stays, Prospect::Leaves, Prospect::LeavesUntainted];
+    let prospect = seen(prop::sample::select(prospects.to_vec()));
+    (deployments, prospect, seen(Just(Vec::new()))).prop_map(|(deployment, prospect, budgets)| SeenOwners {
         deployments: BTreeMap::from([("uid-a".to_owned(), deployment)]),
+        nodes: BTreeMap::from([("node-2".to_owned(), prospect)]),
         budgets,
     })
 }

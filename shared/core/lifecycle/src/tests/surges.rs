@@ -2,9 +2,10 @@
 
 use super::leaving::{closed, draining_with, leaving};
 use super::*;
-use crate::{Effect, Step, asking, begin_termination, step};
+use crate::{Effect, Prospect, Step, asking, begin_termination, prospect, step};
 use nodeless_model::claim::TerminationReason;
-use nodeless_model::surge::{DeploymentChange, OwningDeployment, Raise, Surge, SurgeMode, SurgeState};
+use nodeless_model::object::PodRef;
+use nodeless_model::surge::{DeploymentChange, OwningDeployment, Raise, ReadyPod, Surge, SurgeMode, SurgeState};
 use nodeless_model::{LabelSelector, PodDisruptionBudget};
 
 fn asking_pod(mode: &str) -> Pod {
@@ -25,10 +26,20 @@ fn single() -> OwningDeployment {
         current: true,
         replicas: 1,
         max_surge: 1,
-        ready: 1,
-        available: 1,
+        ready: vec![ready_on("a", "node-1")],
         ..OwningDeployment::default()
     }
+}
+
+fn ready_on(pod: &str, node: &str) -> ReadyPod {
+    let pod = PodRef { namespace: "default".into(), name: pod.into(), uid: format!("uid-{pod}") };
+    ReadyPod { pod, node: node.into(), since: Some(at(0)) }
+}
+
+/// The ready pod of the draining node, and others on these nodes.
+fn beside(nodes: &[&str]) -> Vec<ReadyPod> {
+    let others = nodes.iter().enumerate().map(|(place, node)| ready_on(&format!("other-{place}"), node));
+    std::iter::once(ready_on("a", "node-1")).chain(others).collect()
 }
 
 fn raise(claim: &str, pod: &str) -> Raise {
@@ -48,7 +59,14 @@ fn budget(allowed: i32) -> PodDisruptionBudget {
 
 fn seen(pod: Pod, deployment: OwningDeployment, budgets: Vec<PodDisruptionBudget>) -> Observation {
     let deployments = BTreeMap::from([(pod.uid.clone(), Seen::Known(Some(deployment)))]);
-    let owners = SeenOwners { deployments, budgets: Seen::Known(budgets) };
+    let nodes = [
+        ("stays", Seen::Known(Prospect::Stays)),
+        ("leaves", Seen::Known(Prospect::Leaves)),
+        ("untainted", Seen::Known(Prospect::LeavesUntainted)),
+        ("unread", Seen::Unknown("no answer".into())),
+    ];
+    let nodes = nodes.map(|(name, prospect)| (name.to_owned(), prospect)).into();
+    let owners = SeenOwners { deployments, nodes, budgets: Seen::Known(budgets) };
     Observation { owners, ..draining_with(vec![pod]) }
 }
 
@@ -132,7 +150,7 @@ fn a_rollout_that_replaces_the_pod_already_needs_no_restart() {
 
 #[test]
 fn only_the_last_ready_pod_or_one_without_budget_is_held() {
-    let three = OwningDeployment { replicas: 3, ready: 3, available: 3, ..single() };
+    let three = OwningDeployment { replicas: 3, ready: beside(&["stays", "stays"]), ..single() };
     let begins = |deployment: &OwningDeployment, budgets: Vec<PodDisruptionBudget>, pod: Pod| {
         let first = next(&leaving(Phase::Draining), &seen(pod, deployment.clone(), budgets), 1);
         assert_eq!(evicts(&first), change(&first).is_none(), "{:?}", first.effects);
@@ -145,6 +163,96 @@ fn only_the_last_ready_pod_or_one_without_budget_is_held() {
     assert!(begins(&three, vec![budget(1), budget(1)], pod()), "the API evicts no pod that two budgets select");
     assert!(!begins(&single(), vec![], Pod { ready: Some(false), ..pod() }), "it serves nothing");
     assert!(!begins(&single(), vec![], Pod { annotations: StringMap::new(), ..pod() }));
+}
+
+#[test]
+fn pods_on_nodes_that_leave_do_not_count() {
+    for (mode, restarts) in [("restart", true), ("scale", false)] {
+        let first = |nodes: &[&str]| {
+            let deployment = OwningDeployment { replicas: 2, ready: beside(nodes), ..single() };
+            next(&leaving(Phase::Draining), &seen(asking_pod(mode), deployment, vec![]), 1)
+        };
+        for nodes in [&["leaves"][..], &["untainted"], &["leaves", "node-1", "not read"]] {
+            let step = first(nodes);
+            assert!(!evicts(&step), "{nodes:?}");
+            assert_eq!(matches!(change(&step), Some(DeploymentChange::Restart { .. })), restarts);
+            assert_eq!(matches!(change(&step), Some(DeploymentChange::Raise(_))), !restarts);
+        }
+        assert!(evicts(&first(&["unread", "leaves", "stays"])));
+        let unread = first(&["leaves", "unread"]);
+        assert!(!evicts(&unread) && change(&unread).is_none(), "{:?}", unread.effects);
+        assert!(unread.blocked[0].contains("no answer"), "{:?}", unread.blocked);
+    }
+}
+
+/// Two nodes drain, and one of them is not tainted yet when the successor is scheduled.
+#[test]
+fn a_successor_on_a_node_that_leaves_is_replaced_before_the_pod_goes() {
+    let claim = with_surge(SurgeMode::Scale, SurgeState::Underway);
+    let raised = |nodes: &[&str]| OwningDeployment {
+        replicas: 2,
+        ready: beside(nodes),
+        raise: Some(raise(&claim.name, "uid-a")),
+        ..single()
+    };
+    let step_with = |claim: &NodeClaim, deployment: OwningDeployment, now| {
+        next(claim, &seen(asking_pod("scale"), deployment, vec![]), now)
+    };
+    // As long as pods may be scheduled to the other node, the next successor might be, too.
+    for node in ["untainted", "unread"] {
+        let waits = step_with(&claim, raised(&[node]), 30);
+        assert!(!evicts(&waits) && change(&waits).is_none(), "{:?}", waits.effects);
+    }
+    let replaces = step_with(&claim, raised(&["leaves"]), 40);
+    assert!(!evicts(&replaces) && state(&replaces) == Some(&SurgeState::Requested));
+    let effect = replaces.effects.iter().find(|effect| matches!(effect, Effect::ChangeDeployment { .. }));
+    let Some(Effect::ChangeDeployment { change: made, delete_first, .. }) = effect else { panic!("{replaces:?}") };
+    assert_eq!(*made, DeploymentChange::Lower { claim: claim.name.clone(), pod: "uid-a".into() });
+    assert_eq!(delete_first.as_ref().map(|pod| pod.uid.as_str()), Some("uid-other-0"));
+
+    let deleting = OwningDeployment { ready: beside(&["leaves"]), ..single() };
+    let waits = step_with(&replaces.claim, deleting, 41);
+    assert!(!evicts(&waits) && change(&waits).is_none(), "{:?}", waits.effects);
+    let again = step_with(&replaces.claim, single(), 42);
+    assert!(!evicts(&again) && matches!(change(&again), Some(DeploymentChange::Raise(_))), "{:?}", again.effects);
+    let lowers = step_with(&again.claim, raised(&["stays"]), 80);
+    assert_eq!(state(&lowers), Some(&SurgeState::Lowering { since: at(80) }));
+}
+
+#[test]
+fn a_pod_whose_successor_was_lost_gets_another_one() {
+    let claim = with_surge(SurgeMode::Scale, SurgeState::Lowering { since: at(40) });
+    let observed = seen(asking_pod("scale"), single(), vec![]);
+    let waits = next(&claim, &observed, 60);
+    assert!(!evicts(&waits) && change(&waits).is_none(), "the controllers may delete it yet");
+    let again = next(&claim, &observed, 71);
+    assert!(!evicts(&again) && warning(&again).is_none(), "{:?}", again.events);
+    let expected = Raise { at: at(71), ..raise(&claim.name, "uid-a") };
+    assert_eq!(change(&again), Some(&DeploymentChange::Raise(expected)));
+    assert_eq!(state(&again), Some(&SurgeState::Requested));
+    // The wait for it does not begin again.
+    assert!(evicts(&next(&again.claim, &observed, 601)));
+}
+
+#[test]
+fn what_is_expected_of_a_node_follows_from_its_node_and_claim() {
+    let of = |node: &Node, claim: Option<&NodeClaim>| prospect(Some(node), claim);
+    let (ready, present) = (ready_node(), claim(Phase::Initialized));
+    assert_eq!(of(&ready, Some(&present)), Ok(Prospect::Stays));
+    assert_eq!(of(&Node { labels: StringMap::new(), ..ready.clone() }, None), Ok(Prospect::Stays), "not managed");
+    assert!(of(&ready, None).unwrap_err().contains("node-1"));
+    let mut in_command = present.clone();
+    in_command.status.command = Some("command".into());
+    for taken in [&leaving(Phase::Draining), &in_command] {
+        assert_eq!(of(&ready, Some(taken)), Ok(Prospect::LeavesUntainted));
+        assert_eq!(of(&closed(), Some(taken)), Ok(Prospect::Leaves));
+    }
+    let deleted = Node { deletion_timestamp: Some(at(1)), ..ready.clone() };
+    assert_eq!(of(&deleted, Some(&present)), Ok(Prospect::LeavesUntainted));
+    for node in [Node { unschedulable: true, ..ready.clone() }, Node { conditions: Vec::new(), ..ready }] {
+        assert_eq!(of(&node, Some(&present)), Ok(Prospect::Leaves));
+    }
+    assert_eq!(prospect(None, None), Ok(Prospect::Leaves));
 }
 
 #[test]
@@ -189,7 +297,7 @@ fn a_scaled_deployment_gets_its_replicas_back_and_deletes_the_pod_itself() {
     let waits = next(&first.claim, &seen(asking_pod("scale"), raised.clone(), vec![]), 5);
     assert!(change(&waits).is_none() && !evicts(&waits) && state(&waits) == Some(&SurgeState::Underway));
 
-    let both = OwningDeployment { ready: 2, available: 2, ..raised };
+    let both = OwningDeployment { ready: beside(&["stays"]), ..raised };
     let lowers = next(&waits.claim, &seen(asking_pod("scale"), both.clone(), vec![]), 60);
     assert_eq!(state(&lowers), Some(&SurgeState::Lowering { since: at(60) }));
     let lower = DeploymentChange::Lower { claim: claim.name, pod: "uid-a".into() };
@@ -200,7 +308,7 @@ fn a_scaled_deployment_gets_its_replicas_back_and_deletes_the_pod_itself() {
     let again = next(&lowers.claim, &seen(asking_pod("scale"), both, vec![]), 61);
     assert_eq!(change(&again), Some(&lower), "the process ended before it was lowered");
 
-    let lowered = OwningDeployment { ready: 2, available: 2, ..single() };
+    let lowered = OwningDeployment { ready: beside(&["stays"]), ..single() };
     let deletes = next(&lowers.claim, &seen(asking_pod("scale"), lowered.clone(), vec![]), 62);
     assert!(change(&deletes).is_none() && !evicts(&deletes), "{:?}", deletes.effects);
     let kept = next(&lowers.claim, &seen(asking_pod("scale"), lowered, vec![]), 95);
@@ -235,7 +343,7 @@ fn replicas_that_another_party_lowers_end_the_surge() {
         assert!(matches!(state(&step), Some(SurgeState::Refused { .. })));
     }
     let requested = with_surge(SurgeMode::Scale, SurgeState::Requested);
-    let two = OwningDeployment { replicas: 2, ready: 1, ..single() };
+    let two = OwningDeployment { replicas: 2, ..single() };
     let step = next(&requested, &seen(asking_pod("scale"), two, vec![]), 60);
     let expected = Raise { from: 2, to: 3, ..raise(&claim.name, "uid-a") };
     assert_eq!(change(&step), Some(&DeploymentChange::Raise(expected)), "from the replicas that it has now");
@@ -284,7 +392,8 @@ fn an_unreadable_deployment_holds_the_pod_until_the_end_of_the_wait() {
     let waits = next(&claim, &unread, 10);
     assert!(!evicts(&waits) && waits.blocked[0].contains("no answer"), "{:?}", waits.blocked);
     assert!(evicts(&next(&claim, &unread, 601)));
-    let mut no_budgets = seen(asking_pod("restart"), OwningDeployment { ready: 2, ..single() }, vec![]);
+    let two = OwningDeployment { ready: beside(&["stays"]), ..single() };
+    let mut no_budgets = seen(asking_pod("restart"), two, vec![]);
     no_budgets.owners.budgets = Seen::default();
     assert!(!evicts(&next(&claim, &no_budgets, 10)));
     let none = Seen::Known(None);

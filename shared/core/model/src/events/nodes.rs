@@ -1,6 +1,7 @@
 //! Events on Nodes and NodeClaims about their lifecycle.
 
 use super::{DEDUPE_TIMEOUT_OF_NODES, event, normal, warning};
+use crate::claim::REGISTRATION_TIMEOUT;
 use crate::object::{EventType, ObjectEvent, ObjectRef};
 use jiff::Timestamp;
 
@@ -26,6 +27,16 @@ pub fn launch_timeout(claim: ObjectRef, why: &str) -> ObjectEvent {
 #[must_use]
 pub fn registration_timeout(claim: ObjectRef, why: &str) -> ObjectEvent {
     ended(claim, "RegistrationTimeout", why)
+}
+
+/// On a Node or NodeClaim: it joined and did not become ready in time.
+#[must_use]
+pub fn initialization_timeout(object: ObjectRef) -> ObjectEvent {
+    let message = format!(
+        "It joined, was never initialized, and has not been ready for {} minutes: no pods are planned for it",
+        REGISTRATION_TIMEOUT.as_secs() / 60
+    );
+    warning(object, "InitializationTimeout", message).quiet_for(DEDUPE_TIMEOUT_OF_NODES)
 }
 
 /// On a NodeClaim: it is terminated because of an interruption.

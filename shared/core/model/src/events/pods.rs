@@ -25,6 +25,16 @@ pub fn failed_scheduling(pod: impl Into<ObjectRef>, why: &str) -> ObjectEvent {
     warning(pod, "FailedScheduling", format!("Failed to schedule pod, {why}"))
 }
 
+/// The kube-scheduler did not schedule a pod on the node that it was planned for.
+#[must_use]
+pub fn not_scheduled_as_planned(pod: impl Into<ObjectRef>, node: &str, since: Timestamp) -> ObjectEvent {
+    let message = format!(
+        "Since {since:.0} the pod fits on nodes that are ready for pods, {node} at last, and kube-scheduler has not scheduled it \
+         there: it is planned without them"
+    );
+    warning(pod, "NotScheduledAsPlanned", message)
+}
+
 /// The annotation `karpenter.sh/do-not-disrupt` has a value that is ignored.
 #[must_use]
 pub fn invalid_do_not_disrupt(pod: impl Into<ObjectRef>, message: &str) -> ObjectEvent {

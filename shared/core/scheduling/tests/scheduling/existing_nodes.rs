@@ -3,7 +3,7 @@
 use crate::support::*;
 use nodeless_model::claim::{LaunchedInstance, NodeClaimSpec, NodeClaimStatus};
 use nodeless_model::*;
-use nodeless_scheduling::{ClusterFacts, Excluded, ExistingNode, Problem, existing_node};
+use nodeless_scheduling::{ClusterFacts, Excluded, ExistingNode, Problem, existing_node, failed_to_initialize};
 use std::collections::BTreeMap;
 
 fn node(name: &str, cpu: i64) -> Node {
@@ -56,6 +56,26 @@ fn launched() -> LaunchedInstance {
 
 fn bare(node: &Node) -> ExistingNode {
     existing_node(Some(node), None, &[], &[]).unwrap()
+}
+
+#[test]
+fn a_node_that_was_never_ready_fails_after_the_registration_timeout() {
+    let at = |seconds| jiff::Timestamp::from_second(seconds).unwrap();
+    let ready = |status, since| node::NodeCondition { kind: "Ready".into(), status, since };
+    let joined = Node { created: Some(at(100)), ..ours("a", 4) };
+    let registered = claim("a", Phase::Registered);
+    let fails = |conditions: Vec<node::NodeCondition>, claim: Option<&NodeClaim>, now: i64| {
+        failed_to_initialize(&Node { conditions, ..joined.clone() }, claim, at(now))
+    };
+    for status in [Some(false), None] {
+        assert!(!fails(vec![ready(status, Some(at(200)))], Some(&registered), 200 + 899));
+        assert!(fails(vec![ready(status, Some(at(200)))], Some(&registered), 200 + 900));
+        assert!(fails(vec![ready(status, None)], Some(&registered), 1000), "since it was created");
+    }
+    assert!(!fails(Vec::new(), Some(&registered), 999) && fails(Vec::new(), Some(&registered), 1000));
+    assert!(!fails(vec![ready(Some(true), Some(at(200)))], Some(&registered), 9000), "it waits for a startup taint");
+    assert!(!fails(Vec::new(), Some(&claim("a", Phase::Initialized)), 9000), "it was ready");
+    assert!(!fails(Vec::new(), None, 9000), "nodeless does not manage it");
 }
 
 #[test]

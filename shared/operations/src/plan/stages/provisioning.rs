@@ -10,6 +10,7 @@ use crate::plan::facts::Facts;
 use crate::plan::launch_budgets;
 use crate::plan::launches::{self, PlannedNode};
 use crate::plan::no_compatible_types;
+use crate::plan::node_events::NodeEvents;
 use crate::plan::record;
 use crate::plan::report::Outcome;
 use crate::plan::snapshot::Snapshot;
@@ -48,9 +49,10 @@ fn is_left(refused: &Unschedulable) -> bool {
     refused.reasons.iter().any(|reason| matches!(reason, Reason::OutOfWork))
 }
 
-/// Schedules all pending pods and the virtual pods of buffers.
-pub(in crate::plan) fn place<'a>(facts: Facts<'a>, reserved: &'a [Reserved<'a>]) -> Placed<'a> {
-    let cluster_state = cluster_state(facts, reserved.iter().flat_map(|buffer| &buffer.pods).flatten().collect());
+/// Schedules all pending pods and the virtual pods of buffers. `restricted` are pending pods with further requirements.
+pub(in crate::plan) fn place<'a>(facts: Facts<'a>, reserved: &'a [Reserved<'a>], restricted: &'a [Pod]) -> Placed<'a> {
+    let virtual_pods = reserved.iter().flat_map(|buffer| &buffer.pods).flatten().collect();
+    let cluster_state = cluster_state(facts, virtual_pods).with_restricted(restricted);
     let (problem, solution) = solve(facts, &cluster_state);
     let pods = problem.pods.iter().take_while(|pod| !is_virtual(pod)).count();
     Placed { cluster_state, problem, solution, pods, reserved }
@@ -90,6 +92,26 @@ impl<'a> Placed<'a> {
     /// The pod of this index, if it exists.
     fn pod(&self, index: usize) -> Option<&'a Pod> {
         self.problem.pods.get(index).copied().filter(|_| index < self.pods)
+    }
+
+    /// The pods that wait for a node.
+    pub(in crate::plan) fn pending(&self) -> impl Iterator<Item = &'a Pod> {
+        self.problem.pods.iter().take(self.pods).copied().filter(|pod| pod.node_name.is_none())
+    }
+
+    /// The node that each pod is placed on, by the pod's uid, and whether it is ready for pods.
+    pub(in crate::plan) fn nodes_of_pods(&self) -> BTreeMap<&'a str, (&str, bool)> {
+        let place = |placement: &Placement| {
+            let node = self.problem.nodes.get(placement.node)?;
+            Some((self.pod(placement.pod)?.uid.as_str(), (node.name.as_str(), node.initialized)))
+        };
+        self.solution.placements.iter().filter_map(place).collect()
+    }
+
+    /// The uids of the pods that were left for the next plan.
+    pub(in crate::plan) fn left_pods(&self) -> BTreeSet<&'a str> {
+        let left = self.solution.unschedulable.iter().filter(|refused| is_left(refused));
+        left.filter_map(|refused| Some(self.pod(refused.pod)?.uid.as_str())).collect()
     }
 
     /// The spot offerings that each launch does not use because of interruptions.
@@ -151,6 +173,7 @@ impl Launching {
             placed.solution.placements.iter().filter(|placement| placement.pod < placed.pods).count();
         outcome.report.placements = placements(placed);
         outcome.events = placement_events(placed);
+        outcome.events.extend(NodeEvents::new(&placed.cluster_state).failed_to_initialize(facts.snapshot.now));
         outcome.add(created.outcome);
         if let Err(error) = &facts.snapshot.interruptions {
             let problem = format!("it is unknown which spot offerings were interrupted, so none is avoided: {error}");

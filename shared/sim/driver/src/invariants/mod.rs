@@ -8,6 +8,7 @@ mod commands;
 mod disruption_budgets;
 mod effects;
 mod leftovers;
+mod nodes;
 mod on_demand_minimum;
 mod oracle;
 mod recorded_time;

@@ -1,6 +1,7 @@
 //! The oracle, which checks the invariants after every step.
 
 use super::commands::CommandChecks;
+use super::nodes::Nodes;
 use super::on_demand_minimum::OnDemandChecks;
 use super::recorded_time::RecordedTime;
 use super::surges::SurgeChecks;
@@ -12,7 +13,7 @@ use super::{
 use crate::scenarios::Scenario;
 use crate::{Driver, Outcome};
 use jiff::{SignedDuration, Timestamp};
-use nodeless_fake_kubernetes::resource::{NAMESPACES, NODES, PODS};
+use nodeless_fake_kubernetes::resource::{NAMESPACES, PODS};
 use nodeless_fake_kubernetes::{Change, ChangeKind, ListOptions};
 use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::{NodeClaim, Phase, labels};
@@ -392,14 +393,11 @@ impl Oracle {
     /// Whenever the voluntary disruption of a claim begins, all disruptions with that reason are counted against the budgets, and
     /// its pods are checked for blocking it.
     fn check_voluntary_disruption(&mut self, driver: &Driver, claims: &[NodeClaim], now: Timestamp) {
-        let mut sizes: BTreeMap<&str, usize> = BTreeMap::new();
-        for claim in claims.iter().filter(|claim| claim.status.node_name.is_some()) {
-            *sizes.entry(&claim.node_pool).or_default() += 1;
-        }
-        for (pool, size) in &sizes {
-            let history = self.sizes.entry((*pool).to_owned()).or_default();
+        let nodes = Nodes::read(driver);
+        for (pool, size) in nodes.sizes() {
+            let history = self.sizes.entry(pool.to_owned()).or_default();
             history.retain(|(at, _)| now.duration_since(*at) <= BUDGET_WINDOW);
-            history.push((now, *size));
+            history.push((now, size));
         }
         let leaving: Vec<(&NodeClaim, &'static str)> =
             claims.iter().filter_map(|claim| Some((claim, voluntary_reason(claim)?))).collect();
@@ -425,7 +423,7 @@ impl Oracle {
             if let Some(violation) = self.commands.leaves(claim, now) {
                 wrong.push((violation.invariant, violation.detail));
             }
-            if let Some(what) = do_not_disrupt_on(driver, claim, decided) {
+            if let Some(what) = do_not_disrupt_on(driver, &nodes, claim, decided) {
                 let detail = format!("node of claim {} leaves for {reason}, and {what}", claim.name);
                 wrong.push((DO_NOT_DISRUPT, detail));
             }
@@ -487,19 +485,21 @@ const KNOWN_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
 /// What on a node blocked its disruption at the time of the decision. Drift may disrupt nodes whose pods have a termination grace
 /// period.
-fn do_not_disrupt_on(driver: &Driver, claim: &NodeClaim, decided: Timestamp) -> Option<String> {
-    let name = claim.status.node_name.as_deref()?;
-    let api = driver.world().api();
+fn do_not_disrupt_on(driver: &Driver, nodes: &Nodes, claim: &NodeClaim, decided: Timestamp) -> Option<String> {
     let asks = |object: &Value| object["metadata"]["annotations"][labels::DO_NOT_DISRUPT] == "true";
-    if api.get(&NODES, "", name).is_ok_and(|node| asks(&node)) {
+    if nodes.of(claim).any(asks) {
         return Some("the node has the annotation do-not-disrupt".to_owned());
     }
     let drifted = claim.status.termination.as_ref().is_some_and(|end| end.reason == TerminationReason::Drifted);
     if drifted && claim.spec.termination_grace_period.is_some() {
         return None;
     }
-    let options = ListOptions { fields: format!("spec.nodeName={name}"), ..ListOptions::default() };
-    let pods = api.list(&PODS, &options).map(|list| list.items).unwrap_or_default();
+    let pods_on = |node: &Value| {
+        let fields = format!("spec.nodeName={}", text(node, "/metadata/name"));
+        let list = driver.world().api().list(&PODS, &ListOptions { fields, ..ListOptions::default() });
+        list.map(|list| list.items).unwrap_or_default()
+    };
+    let pods: Vec<_> = nodes.of(claim).flat_map(pods_on).collect();
     let forbids = |pod: &&std::sync::Arc<Value>| {
         let started: Option<Timestamp> = text(pod, "/status/startTime").parse().ok();
         let known = started.is_some_and(|started| decided.duration_since(started) > KNOWN_AFTER);

@@ -1,5 +1,6 @@
 //! The annotation `nodeless.sh/surge-before-drain`, computed from the JSON of pods and Deployments, and from the claims.
 
+use super::nodes::Nodes;
 use super::text;
 use crate::Driver;
 use jiff::{SignedDuration, Timestamp};
@@ -43,7 +44,7 @@ impl SurgeChecks {
         }
         let node = text(pod, "/spec/nodeName");
         let claims = driver.claims().snapshot();
-        let claim = claims.iter().find(|claim| claim.status.node_name.as_deref() == Some(node))?;
+        let claim = Nodes::read(driver).claim_of(node, &claims)?;
         if !waits(claim, now) || !can_surge(api, text(pod, "/metadata/namespace"), &name) {
             return None;
         }

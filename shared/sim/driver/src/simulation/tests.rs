@@ -559,12 +559,18 @@ fn a_cluster_that_never_becomes_quiescent_is_reported() {
 
 #[test]
 fn a_pod_that_waits_without_a_reason_is_reported() {
-    // The kubelets stop answering between joining and being ready. Nodes are repaired only where the feature gate is on, after
-    // half an hour in which nothing happens.
-    for (gates, holds) in [("", false), ("NodeRepair=true", true)] {
-        let yaml = format!("{CALM}featureGates: \"{gates}\"\nactions: [{{ after: 33s, silenceMachines: 1 }}]\n");
+    // Nobody removes the startup taint, so the nodes of the pods never become ready for them.
+    let requirements = "          requirements:";
+    let tainted = CALM.replacen(
+        requirements,
+        &format!("          startupTaints: [{{ key: example.com/agent, effect: NoSchedule }}]\n{requirements}"),
+        1,
+    );
+    // The kubelets stop answering between joining and being ready: other nodes are launched for the pods.
+    let silent = format!("{CALM}actions: [{{ after: 33s, silenceMachines: 1 }}]\n");
+    for (yaml, holds) in [(tainted, false), (silent, true)] {
         let report = Run::new(Scenario::parse(&yaml).unwrap(), 1, Some(1), Arc::new(Null)).unwrap().finish().unwrap();
-        assert_eq!(report.holds(), holds, "{gates}: {:?}", report.violations);
+        assert_eq!(report.holds(), holds, "{yaml}: {:?}", report.violations);
     }
 }
 

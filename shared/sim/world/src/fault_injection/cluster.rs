@@ -129,6 +129,10 @@ impl NodesAndPods for FaultyCluster {
         self.fault_injection.read("cluster nodes of", self.inner.nodes_of(provider_id, name_hint)).await
     }
 
+    async fn node(&self, name: &str) -> Result<Option<Node>, PortError> {
+        self.fault_injection.read("cluster node", self.inner.node(name)).await
+    }
+
     async fn nodes_of_all(&self, sought: &[SoughtNode]) -> Result<FoundNodes, PortError> {
         self.fault_injection.read("cluster nodes of all", self.inner.nodes_of_all(sought)).await
     }

@@ -215,6 +215,7 @@ pub(crate) const fn record_operations(kind: RecordKind) -> (&'static str, &'stat
         RecordKind::Churn => ("claims churn", "claims put churn"),
         RecordKind::Registrations => ("claims registrations", "claims put registrations"),
         RecordKind::ReportedMemory => ("claims reported memory", "claims put reported memory"),
+        RecordKind::WaitingPods => ("claims waiting pods", "claims put waiting pods"),
         RecordKind::ZonalShifts => ("claims zonal shifts", "claims put zonal shifts"),
     }
 }

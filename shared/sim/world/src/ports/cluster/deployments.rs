@@ -1,11 +1,13 @@
 //! The Deployments of pods that get their successors before their node is drained.
 
-use super::objects::{get, patch};
+use super::objects::{get, patch, select_raw};
 use nodeless_api::deployment;
 use nodeless_fake_kubernetes::ApiServer;
-use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, REPLICA_SETS};
+use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, PODS, REPLICA_SETS};
 use nodeless_ports::cluster::{DeploymentChange, OwningDeployment};
 use nodeless_ports::{ErrorKind, PortError};
+use serde_json::Value;
+use std::sync::Arc;
 
 /// The Deployment that owns a ReplicaSet, if both exist.
 pub(super) fn owning(
@@ -17,7 +19,15 @@ pub(super) fn owning(
     let Some(set) = set else { return Ok(None) };
     let Some(owner) = deployment::owner(&set) else { return Ok(None) };
     let found = get(api, "Kubernetes get Deployment", &DEPLOYMENTS, namespace, owner)?;
-    Ok(found.map(|found| deployment::owning(&found, &set)))
+    let Some(found) = found else { return Ok(None) };
+    let pods = pods_of(api, namespace, &found)?;
+    Ok(Some(deployment::owning(&found, &set, pods.iter().map(AsRef::as_ref))))
+}
+
+/// The pods that a Deployment selects.
+fn pods_of(api: &ApiServer, namespace: &str, found: &Value) -> Result<Vec<Arc<Value>>, PortError> {
+    let selector = deployment::selector(found).unwrap_or_default();
+    select_raw(api, &PODS, namespace, &selector)
 }
 
 /// Changes a Deployment, and returns whether there was anything to change.

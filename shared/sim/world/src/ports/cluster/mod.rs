@@ -160,6 +160,12 @@ impl NodesAndPods for MemoryCluster {
         Ok(found)
     }
 
+    async fn node(&self, name: &str) -> Result<Option<Node>, PortError> {
+        let (nodes, invalid) = self.select(&objects::ALL_NODES, "", &format!("metadata.name={name}"))?;
+        refuse_doubt(true, &invalid)?;
+        Ok(nodes.into_iter().next())
+    }
+
     async fn nodes_of_all(&self, sought: &[SoughtNode]) -> Result<FoundNodes, PortError> {
         let ids: BTreeSet<&str> = sought.iter().map(|node| node.provider_id.as_str()).collect();
         let (mut nodes, invalid) = self.read(&objects::ALL_NODES)?;

@@ -1,0 +1,34 @@
+//! Whether a node stays, with the pods on it.
+
+use nodeless_model::{Node, NodeClaim, Taint};
+
+/// What is expected of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prospect {
+    /// It stays.
+    Stays,
+    /// It is drained, or selected for that, and no pod is scheduled to it any more.
+    Leaves,
+    /// It is drained, or selected for that, and lacks the taint: pods may still be scheduled to it.
+    LeavesUntainted,
+}
+
+/// What is expected of a node, given its claim. A node that is cordoned or not ready counts as leaving, because its pods will not serve
+/// for long.
+///
+/// # Errors
+/// Why it is unknown: nodeless manages the node, and its claim was not found.
+pub fn prospect(node: Option<&Node>, claim: Option<&NodeClaim>) -> Result<Prospect, String> {
+    let Some(node) = node else { return Ok(Prospect::Leaves) };
+    if node.has_taint(&Taint::disrupted()) || node.unschedulable || !node.is_ready() {
+        return Ok(Prospect::Leaves);
+    }
+    if node.deletion_timestamp.is_some() {
+        return Ok(Prospect::LeavesUntainted);
+    }
+    match claim {
+        Some(claim) if claim.phase.is_leaving() || claim.status.command.is_some() => Ok(Prospect::LeavesUntainted),
+        None if node.node_pool().is_some() => Err(format!("the NodeClaim of node {} was not found", node.name)),
+        _ => Ok(Prospect::Stays),
+    }
+}

@@ -1,0 +1,102 @@
+//! The Nodes of the cluster and their claims, by the instance. The record of a claim gets the name of its Node later than the Node its
+//! labels, and never if a process ends in between.
+
+use super::text;
+use crate::Driver;
+use nodeless_fake_kubernetes::ListOptions;
+use nodeless_fake_kubernetes::resource::NODES;
+use nodeless_model::{NodeClaim, labels};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The Nodes at one time.
+pub(super) struct Nodes(Vec<Arc<Value>>);
+
+impl Nodes {
+    pub(super) fn read(driver: &Driver) -> Self {
+        Self(driver.world().api().list(&NODES, &ListOptions::default()).map(|list| list.items).unwrap_or_default())
+    }
+
+    /// The Nodes of a claim's instance.
+    pub(super) fn of<'n>(&'n self, claim: &NodeClaim) -> impl Iterator<Item = &'n Value> + use<'n> {
+        let id = claim.provider_id();
+        let nodes = self.0.iter().map(AsRef::as_ref);
+        nodes.filter(move |node| id.as_deref().is_some_and(|id| text(node, "/spec/providerID") == id))
+    }
+
+    /// The claim of the instance of a Node.
+    pub(super) fn claim_of<'c>(&self, node: &str, claims: &'c [NodeClaim]) -> Option<&'c NodeClaim> {
+        claims.iter().find(|claim| self.of(claim).any(|own| text(own, "/metadata/name") == node))
+    }
+
+    /// How many initialized Nodes each NodePool has: the number that percentages of budgets refer to.
+    pub(super) fn sizes(&self) -> BTreeMap<&str, usize> {
+        let mut sizes = BTreeMap::new();
+        let initialized = self.0.iter().filter(|node| node["metadata"]["labels"][labels::INITIALIZED] == "true");
+        for pool in initialized.filter_map(|node| node["metadata"]["labels"][labels::NODE_POOL].as_str()) {
+            *sizes.entry(pool).or_default() += 1;
+        }
+        sizes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+    use nodeless_model::claim::LaunchedInstance;
+    use nodeless_model::{CapacityType, NodeClaimSpec, NodeClaimStatus, Phase};
+    use serde_json::json;
+
+    fn node(name: &str, instance: &str, initialized: bool) -> Arc<Value> {
+        let mut labels = json!({ labels::NODE_POOL: "default" });
+        if initialized {
+            labels[labels::INITIALIZED] = json!("true");
+        }
+        Arc::new(json!({
+            "metadata": { "name": name, "labels": labels },
+            "spec": { "providerID": format!("aws:///us-east-1a/{instance}") },
+        }))
+    }
+
+    /// A claim whose instance is known, and whose record does not have the name of its Node.
+    fn claim(name: &str, instance: &str) -> NodeClaim {
+        let instance = LaunchedInstance {
+            id: instance.into(),
+            instance_type: "m6i.large".into(),
+            zone: "us-east-1a".into(),
+            capacity_type: CapacityType::OnDemand,
+            price: 0.1,
+            image_id: "ami-1".into(),
+            private_dns_name: None,
+            reservation_id: None,
+            subnet_id: None,
+            security_group_ids: Vec::new(),
+            launched: Timestamp::UNIX_EPOCH,
+        };
+        NodeClaim {
+            name: name.into(),
+            uid: name.into(),
+            node_pool: "default".into(),
+            node_class: "default".into(),
+            created: Timestamp::UNIX_EPOCH,
+            version: 1,
+            spec: NodeClaimSpec::default(),
+            phase: Phase::Launched,
+            status: NodeClaimStatus { instance: Some(instance), ..NodeClaimStatus::default() },
+        }
+    }
+
+    #[test]
+    fn nodes_count_when_they_are_initialized_whatever_is_recorded() {
+        let nodes = Nodes(vec![node("node-1", "i-1", true), node("node-2", "i-2", false)]);
+        assert_eq!(nodes.sizes(), BTreeMap::from([("default", 1)]));
+        let claims = [claim("default-a", "i-1"), claim("default-b", "i-3")];
+        let names = |claim| nodes.of(claim).map(|node| text(node, "/metadata/name")).collect::<Vec<_>>();
+        assert_eq!(names(&claims[0]), ["node-1"]);
+        assert!(names(&claims[1]).is_empty());
+        assert_eq!(nodes.claim_of("node-1", &claims).map(|claim| claim.name.as_str()), Some("default-a"));
+        assert_eq!(nodes.claim_of("node-2", &claims), None);
+    }
+}
