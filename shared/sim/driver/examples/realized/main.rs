@@ -1,0 +1,29 @@
+//! What becomes of a plan in the simulated cluster, for the pods of each mix, with and without nominations.
+//!
+//! - `provisioning`: the price and the nodes that were planned, and those that run once no pod is pending; nothing is consolidated.
+//! - `rest`: the launches and evictions until a cluster with consolidation is at rest, and what it costs then.
+//!
+//! `cargo run --release -p nodeless-driver --example realized -- provisioning|rest PODS SEED [MIX]`
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod cluster;
+mod provisioning;
+mod rest;
+
+use nodeless_workloads::Mix;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [what, count, seed, ..] = arguments.as_slice() else { panic!("provisioning|rest PODS SEED [MIX]") };
+    let run = match what.as_str() {
+        "provisioning" => provisioning::run,
+        "rest" => rest::run,
+        other => panic!("{other} is neither provisioning nor rest"),
+    };
+    let (count, seed) = (count.parse().unwrap(), seed.parse().unwrap());
+    for mix in Mix::ALL.into_iter().filter(|mix| arguments.get(3).is_none_or(|name| mix.name() == name)) {
+        for nominations in [false, true] {
+            run(mix, count, seed, nominations);
+        }
+    }
+}
