@@ -22,6 +22,7 @@ pub mod node_pool;
 pub mod object;
 pub mod overlay;
 pub mod pod;
+mod pod_ref;
 pub mod quantity;
 pub mod requirement;
 pub mod resource_index;

@@ -1,6 +1,7 @@
 //! Kubernetes objects other than nodes and pods, as far as they are read or written: NodeClaim objects, patches, Events.
 
 use crate::claim::Condition;
+pub use crate::pod_ref::PodRef;
 use crate::{CapacityType, Node, NodePool, Pod, StringMap, Taint};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -88,17 +89,6 @@ impl NodePatch {
         let missing: Vec<String> = missing.filter(|name| !node.finalizers.contains(name)).cloned().collect();
         node.finalizers.extend(missing);
     }
-}
-
-/// A pod to evict or delete.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct PodRef {
-    /// The namespace.
-    pub namespace: String,
-    /// The name.
-    pub name: String,
-    /// The uid: a later pod with the same name is a different one.
-    pub uid: String,
 }
 
 /// A pod that is bound to no node, as it was read.

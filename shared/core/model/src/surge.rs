@@ -1,6 +1,6 @@
 //! Surges: the successor of a pod is created before the pod's node is drained.
 
-use crate::object::PodRef;
+use crate::pod_ref::PodRef;
 use crate::{InvalidAnnotation, labels};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};

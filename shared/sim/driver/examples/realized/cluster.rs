@@ -80,12 +80,12 @@ pub(crate) fn start(mix: Mix, count: usize, seed: u64, nominations: bool, owner:
         }
     }
     for (number, (of, replicas)) in replicas.into_values().enumerate() {
-        create(&DEPLOYMENTS, deployment(&format!("group-{number}"), of, replicas));
+        create(&DEPLOYMENTS, deployment(&format!("group-{number}"), &of, replicas));
     }
     driver
 }
 
-fn deployment(name: &str, of: Value, replicas: u32) -> Value {
+fn deployment(name: &str, of: &Value, replicas: u32) -> Value {
     let mut template = of["template"].clone();
     if template["metadata"]["labels"].is_null() {
         template["metadata"]["labels"] = json!({});
