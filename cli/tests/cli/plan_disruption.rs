@@ -172,6 +172,9 @@ fn a_drifted_node_has_placements_and_a_static_node_pool_launches_its_replicas() 
         let node = objects.node(name, "m5.2xlarge", "on-demand");
         let provider_id = format!("aws:///us-east-1a/i-{name}");
         node["spec"] = json!({ "providerID": provider_id });
+        if name == "starting" {
+            node["metadata"]["labels"].as_object_mut().unwrap().remove("karpenter.sh/initialized");
+        }
         let labels = node["metadata"]["labels"].clone();
         let drifted = if name == "drifted" { "True" } else { "False" };
         objects.0.push(json!({
@@ -264,6 +267,9 @@ fn conditions_of_karpenters_node_claims_are_used() {
         let node = objects.node(name, "m5.large", "on-demand");
         let provider_id = format!("aws:///us-east-1a/i-{name}");
         node["spec"] = json!({ "providerID": provider_id });
+        if name == "starting" {
+            node["metadata"]["labels"].as_object_mut().unwrap().remove("karpenter.sh/initialized");
+        }
         let labels = node["metadata"]["labels"].clone();
         let last = if name == "busy" { LATEST } else { "2026-01-03T00:00:00Z" };
         objects.0.push(json!({
