@@ -9,7 +9,7 @@ use crate::time::elapsed;
 use jiff::Timestamp;
 use nodeless_model::claim::condition;
 use nodeless_model::object::UnboundPod;
-use nodeless_model::{Node, NodeClaim, Phase, Taint, resources::name};
+use nodeless_model::{Node, NodeClaim, Phase, Taint};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -54,16 +54,12 @@ pub struct Nomination<'a> {
 
 /// Whether a node is closed until its pods are nominated.
 ///
-/// Not if that could prevent what initializes the node: a DaemonSet that removes a startup taint or reports a resource may not tolerate
-/// the taint. And not if the node replaces others: its pods exist only after their drain.
+/// Not if agents remove a startup taint: when they have is not known, and they may not tolerate the taint. And not if the node
+/// replaces others: its pods exist only after their drain. A node whose devices are reported by a DaemonSet that does not tolerate the
+/// taint is held, too: it opens once its kubelet is ready, and is initialized later.
 #[must_use]
 pub fn is_held(claim: &NodeClaim) -> bool {
-    let native = [name::CPU, name::MEMORY, name::PODS, name::EPHEMERAL_STORAGE];
-    let reported_by_kubelet = |resource: &str| native.contains(&resource) || resource.starts_with("hugepages-");
-    !claim.spec.nominated_pods.is_empty()
-        && claim.spec.replaces.is_empty()
-        && claim.spec.startup_taints.is_empty()
-        && claim.spec.requests.iter().all(|(resource, amount)| amount.is_zero() || reported_by_kubelet(resource))
+    !claim.spec.nominated_pods.is_empty() && claim.spec.replaces.is_empty() && claim.spec.startup_taints.is_empty()
 }
 
 /// Whether nominations may have to be written for a claim: its node may join, or has been initialized a moment ago.
@@ -98,7 +94,7 @@ pub fn open<'a>(members: &[Member<'a>], now: Timestamp) -> BTreeMap<&'a str, Nom
         for member in plan {
             let state = match member.claim.phase {
                 Phase::Initialized if may_nominate(member.claim, now) => Nominations::Written,
-                phase if phase >= Phase::Initialized => Nominations::None,
+                phase if phase >= Phase::Initialized || member.is_open() => Nominations::None,
                 _ if complete && member.is_ready() => Nominations::Written,
                 _ => Nominations::Awaited,
             };
@@ -141,6 +137,13 @@ impl Member<'_> {
         let removed = [Taint::joining(), Taint::unregistered()];
         let waits_for = |taint: &Taint| taint.is_ephemeral() && !removed.iter().any(|ours| ours.matches(taint));
         self.node.is_some_and(|node| node.is_ready() && !node.taints.iter().any(waits_for))
+    }
+
+    /// Whether its node is open for pods, although it may lack a device that its pods request.
+    fn is_open(&self) -> bool {
+        let closed = [Taint::joining(), Taint::unregistered()];
+        let is_open = |node: &Node| !closed.iter().any(|taint| node.has_taint(taint));
+        self.claim.phase == Phase::Registered && self.node.is_some_and(is_open)
     }
 
     fn has_waited(&self, now: Timestamp) -> bool {

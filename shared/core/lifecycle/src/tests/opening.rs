@@ -70,8 +70,7 @@ fn a_node_is_not_held_where_that_could_prevent_its_initialization() {
     assert!(!held(|claim| claim.spec.nominated_pods.clear()));
     assert!(!held(|claim| claim.spec.replaces.push("old".into())));
     assert!(!held(|claim| claim.spec.startup_taints.push(Taint::new("cni", TaintEffect::NoExecute))));
-    assert!(!held(|claim| claim.spec.requests.set("nvidia.com/gpu", Quantity::from_units(1))));
-    assert!(held(|claim| claim.spec.requests.set("hugepages-2Mi", Quantity::from_units(1))));
+    assert!(held(|claim| claim.spec.requests.set("nvidia.com/gpu", Quantity::from_units(1))));
 }
 
 #[test]
@@ -138,6 +137,26 @@ fn a_node_is_registered_closed_and_then_opened_and_initialized_by_one_patch() {
     assert_eq!(kept_up.requeue, Some(Duration::from_secs(1)));
     let done = step(&initialized.claim, &seen(&node, Nominations::None), at(34), &settings());
     assert_eq!(done.requeue, None);
+}
+
+#[test]
+fn a_node_whose_devices_are_not_reported_opens_and_is_initialized_later() {
+    let mut claim = planned("a", 0, Phase::Registered, &["p"]);
+    claim.spec.requests.set("nvidia.com/gpu", Quantity::from_units(1));
+    let mut node = Node { taints: vec![Taint::joining()], ..joined() };
+    let state = |claim: &NodeClaim, node: &Node, now| open(&[Member { claim, node: Some(node) }], at(now))["a"];
+    assert_eq!(state(&claim, &node, 0), Nominations::Written);
+    let seen = |node: &Node| {
+        let nominations = Nominations::Written;
+        Observation { nodes: Seen::Known(vec![node.clone()]), nominations, ..all_is_well() }
+    };
+    let opens = step(&claim, &seen(&node), at(0), &settings());
+    let opening = patches(&opens.effects)[0];
+    assert_eq!((&opening.remove_taints[..], opening.labels.is_empty()), (&[Taint::joining()][..], true));
+    opening.apply(&mut node);
+    assert_eq!(state(&claim, &node, 1), Nominations::None, "its pods cannot run there yet");
+    claim.phase = Phase::Initialized;
+    assert_eq!(state(&claim, &node, 1), Nominations::Written);
 }
 
 #[test]
