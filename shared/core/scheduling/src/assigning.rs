@@ -5,10 +5,10 @@
 //! their domains. Pods that do not fit there are assigned elsewhere.
 
 use crate::bin::Unit;
-use crate::classes::{Class, Classes, Level};
+use crate::classes::{CONSTRAINTS_PER_UNIT, Class, Classes, Level};
 use crate::constraints::AlternativeId;
 use crate::groups::{GroupId, Kind};
-use crate::topology::{ABSENT, Domain, Standings, Target, Topology};
+use crate::topology::{ABSENT, Domain, Standings, Target, Topology, domain_in};
 use std::cmp::Ordering;
 
 /// A domain that pods of a class could be assigned to.
@@ -30,7 +30,22 @@ pub(crate) struct DomainCandidate {
     pub(crate) assigned: u32,
 }
 
-/// Every combination of domains of the keys of a level, with the alternatives that remain possible there.
+/// The maximum number of combinations of domains and alternatives for a pod. Spread over zones and over each of 2,000 racks has
+/// 6,000.
+pub(crate) const MAX_COMBINATIONS: usize = 10_000;
+
+/// The number of combinations of domains of the keys of a level, with its alternatives.
+pub(crate) fn combinations(level: &Level, topology: &Topology<'_>) -> usize {
+    let domains = level.keys.iter().map(|key| topology.domains[*key].len() - first_domain(level, *key));
+    domains.fold(level.alternatives.len(), usize::saturating_mul)
+}
+
+fn first_domain(level: &Level, key: usize) -> Domain {
+    if level.needs_label(key) { ABSENT + 1 } else { ABSENT }
+}
+
+/// Every combination of domains of the keys of a level, with the alternatives that remain possible there; none if they are more
+/// than [`MAX_COMBINATIONS`].
 pub(crate) fn targets(
     classes: &mut Classes<'_>,
     index: usize,
@@ -39,10 +54,13 @@ pub(crate) fn targets(
     topology: &Topology<'_>,
 ) -> Vec<(Target, Vec<AlternativeId>)> {
     let Some(level) = classes.list[index].level(level) else { return Vec::new() };
+    let count = combinations(level, topology);
+    if count == 0 || count > MAX_COMBINATIONS {
+        return Vec::new();
+    }
     let mut targets: Vec<Target> = vec![Vec::new()];
     for &key in &level.keys {
-        let first = if level.needs_label(key, topology) { ABSENT + 1 } else { ABSENT };
-        let domains = first..topology.domains[key].len();
+        let domains = first_domain(level, key)..topology.domains[key].len();
         targets = targets
             .into_iter()
             .flat_map(|target| {
@@ -61,13 +79,19 @@ pub(crate) fn targets(
     possible
 }
 
-/// The domain of a key in a target.
+/// The domain of a key in a target, which is in the order of the keys.
 pub(crate) fn domain_of(target: &[(usize, Domain)], key: Option<usize>) -> Domain {
-    target.iter().find(|(one, _)| Some(*one) == key).map_or(ABSENT, |(_, domain)| *domain)
+    key.and_then(|key| domain_in(target, key)).unwrap_or(ABSENT)
 }
 
-/// By spread group, which domains count.
+/// By spread group, which domains count, in the order of the groups.
 pub(crate) type Eligible = Vec<(GroupId, Vec<bool>)>;
+
+/// The domains that count for a spread group; none if it is not among them.
+pub(crate) fn domains_of(eligible: &[(GroupId, Vec<bool>)], group: GroupId) -> &[bool] {
+    let place = eligible.binary_search_by_key(&group, |(one, _)| *one).ok();
+    place.map_or(&[], |place| &eligible[place].1)
+}
 
 /// The first group that excludes a pod from a target, by the current counts.
 pub(crate) fn first_against(
@@ -83,8 +107,8 @@ pub(crate) fn first_against(
         let itself = class.is_selected_by(group);
         match topology.kind(group) {
             Kind::Spread { max_skew, min_domains } => {
-                let known = eligible.iter().find(|(one, _)| *one == group).map_or(&[][..], |(_, domains)| domains);
-                let skew = here() + u32::from(itself) - topology.least(group, known, min_domains).min(here());
+                let least = topology.least(group, domains_of(eligible, group), min_domains);
+                let skew = here() + u32::from(itself) - least.min(here());
                 skew > max_skew
             }
             Kind::Anti => domain != ABSENT && here() > 0,
@@ -117,7 +141,8 @@ pub(crate) fn is_repelled(
     own || first_owned(class, target, topology).is_some()
 }
 
-/// Binds as many of `pending` pods as the counts allow, and counts them. Returns the number of compared domains.
+/// Binds as many of `pending` pods as the counts allow, and counts them. Returns the work: for each compared domain, and for the groups
+/// that were evaluated there.
 pub(crate) fn assign(
     class: &Class<'_>,
     level: &Level,
@@ -126,7 +151,7 @@ pub(crate) fn assign(
     mut pending: u32,
     topology: &mut Topology<'_>,
 ) -> usize {
-    let mut compared = 0;
+    let (mut compared, mut evaluated) = (0, 0);
     // If only affinity counts, one more pod changes nothing.
     let groups = || level.bounded.iter().chain(class.selected.iter().filter(|group| topology.key(**group).is_some()));
     let at_once = groups().all(|group| topology.kind(*group) == Kind::Affinity);
@@ -138,7 +163,12 @@ pub(crate) fn assign(
         };
         let best = (0..candidates.len())
             .filter(|place| open(&candidates[*place]))
-            .filter(|place| first_against(class, level, &candidates[*place].target, eligible, topology).is_none())
+            .filter(|place| {
+                let against = first_against(class, level, &candidates[*place].target, eligible, topology);
+                let first = against.and_then(|group| level.bounded.binary_search(&group).ok());
+                evaluated += first.unwrap_or(level.bounded.len() + class.selected.len());
+                against.is_none()
+            })
             .min_by(|a, b| compare(class, level, &candidates[*a], &candidates[*b], topology));
         let Some(best) = best else { break };
         let candidate = &mut candidates[best];
@@ -154,7 +184,7 @@ pub(crate) fn assign(
         pending -= more;
         topology.record((&class.selected, &class.required), &candidate.standings, &candidate.target, more);
     }
-    compared
+    compared + evaluated / CONSTRAINTS_PER_UNIT
 }
 
 /// Existing nodes come first, then the domain with the fewest counted pods, then the cheapest.

@@ -3,6 +3,7 @@
 use crate::Reason;
 use crate::constraints::{self, Alternative, AlternativeId, LevelSpec};
 use crate::dense::Amounts;
+use crate::excess::{self, Excess};
 use crate::groups::{GroupId, Kind, Owned, Relations};
 use crate::problem::{Options, Problem};
 use crate::topology::{Target, Topology};
@@ -11,6 +12,10 @@ use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::{Pod, ResourceIndex, ResourceList, StringMap, Toleration, resources};
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::rc::Rc;
+
+/// How many constraints are evaluated for one unit of work.
+pub(crate) const CONSTRAINTS_PER_UNIT: usize = 8;
 
 /// Pods that are equal for scheduling.
 #[derive(Debug)]
@@ -31,7 +36,7 @@ pub(crate) struct Class<'a> {
     pub(crate) selected: Vec<GroupId>,
     /// Those of them over the host name.
     pub(crate) selected_hosts: Vec<GroupId>,
-    /// The groups of their required constraints.
+    /// The groups of their required constraints, ascending.
     pub(crate) required: Vec<GroupId>,
 }
 
@@ -46,12 +51,19 @@ pub(crate) struct Level {
     pub(crate) bounded: Vec<GroupId>,
     /// The keys for which pods have to be assigned to a domain: those of `bounded` and of the groups that select them.
     pub(crate) keys: Vec<usize>,
+    /// Those of them that the node must have as labels: spread and affinity need it, anti-affinity does not. Ascending.
+    labels: Vec<usize>,
 }
 
 impl Level {
-    /// Whether the node must have the label: spread and affinity need it, anti-affinity does not.
-    pub(crate) fn needs_label(&self, key: usize, topology: &Topology<'_>) -> bool {
-        self.bounded.iter().any(|group| topology.key(*group) == Some(key) && topology.kind(*group) != Kind::Anti)
+    /// Whether the node must have the label.
+    pub(crate) fn needs_label(&self, key: usize) -> bool {
+        self.labels.binary_search(&key).is_ok()
+    }
+
+    /// The number of its constraints and keys: what one evaluation of it takes work for.
+    pub(crate) fn size(&self) -> usize {
+        self.hosts.len() + self.bounded.len() + self.keys.len()
     }
 }
 
@@ -87,6 +99,11 @@ impl Class<'_> {
         !self.levels.is_empty() && ((first && level < self.levels.len()) || self.is_related())
     }
 
+    /// The work of comparing them with one domain or node, beyond that of pods with few constraints.
+    pub(crate) fn extra_work(&self, level: usize) -> usize {
+        (self.selected.len() + self.level(level).map_or(0, Level::size)) / CONSTRAINTS_PER_UNIT
+    }
+
     /// Whether all of them have to share a node, at a level.
     pub(crate) fn gathers(&self, level: usize, topology: &Topology<'_>) -> bool {
         self.level(level).is_some_and(|level| level.hosts.iter().any(|group| topology.kind(*group) == Kind::Affinity))
@@ -100,6 +117,8 @@ pub(crate) struct Classes<'a> {
     pub(crate) alternatives: Vec<Alternative>,
     /// Whether higher priorities come first.
     pub(crate) by_priority: bool,
+    /// The number of constraints and alternatives of all levels.
+    pub(crate) size: usize,
     ids: HashMap<Alternative, AlternativeId>,
     bound_for: HashMap<(AlternativeId, Target), Option<AlternativeId>>,
 }
@@ -118,6 +137,8 @@ struct Key<'a> {
     volumes: Option<(&'a str, &'a [VolumeClaim])>,
     resource_claims: &'a [String],
     relations: Relations,
+    /// The topology constraints of such a pod are in no group.
+    excess: Option<(Excess, usize)>,
 }
 
 impl<'a> Key<'a> {
@@ -135,6 +156,7 @@ impl<'a> Key<'a> {
             volumes,
             resource_claims: &pod.resource_claims,
             relations,
+            excess: excess::of(pod),
         }
     }
 }
@@ -184,6 +206,7 @@ impl<'a> Classes<'a> {
             list: Vec::with_capacity(keyed.len()),
             alternatives: Vec::new(),
             by_priority: order.by_priority,
+            size: 0,
             ids: HashMap::new(),
             bound_for: HashMap::new(),
         };
@@ -210,13 +233,14 @@ impl<'a> Classes<'a> {
                 selected_hosts: Vec::new(),
                 required: owned.required.clone(),
             };
+            class.required.sort_unstable();
             let over_hosts = |group: &&GroupId| topology.key(**group).is_none();
             class.selected_hosts = class.selected.iter().filter(over_hosts).copied().collect();
             match specs {
                 Ok(specs) => {
                     let free = can_come_last(&class, &specs, owned, &owners, topology);
                     let selected = if free { &[][..] } else { &class.selected[..] };
-                    class.levels = specs.into_iter().map(|spec| classes.level(spec, selected, topology)).collect();
+                    class.levels = classes.levels(specs, selected, topology);
                 }
                 Err(fault) => class.refused = Some(Reason::Pod(fault)),
             }
@@ -225,24 +249,32 @@ impl<'a> Classes<'a> {
         classes
     }
 
-    /// A level of pods that count for these groups in every domain.
-    fn level(&mut self, spec: LevelSpec, selected: &[GroupId], topology: &Topology<'_>) -> Level {
-        let (bounded, hosts): (Vec<GroupId>, Vec<GroupId>) =
-            spec.groups.into_iter().partition(|group| topology.key(*group).is_some());
-        let mut keys: Vec<usize> = bounded.iter().chain(selected).filter_map(|group| topology.key(*group)).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        Level { alternatives: spec.alternatives.into_iter().map(|one| self.id(one)).collect(), hosts, bounded, keys }
+    /// The levels of pods that count for these groups in every domain.
+    fn levels(&mut self, specs: Vec<LevelSpec>, selected: &[GroupId], topology: &Topology<'_>) -> Vec<Level> {
+        let mut levels: Vec<Level> = Vec::with_capacity(specs.len());
+        let mut last: Option<Rc<[Alternative]>> = None;
+        for spec in specs {
+            let shared = last.as_ref().is_some_and(|last| Rc::ptr_eq(last, &spec.alternatives));
+            let alternatives = match levels.last() {
+                Some(level) if shared => level.alternatives.clone(),
+                _ => spec.alternatives.iter().map(|one| self.id(one)).collect(),
+            };
+            let level = level(spec.groups, alternatives, selected, topology);
+            self.size += level.size() + level.alternatives.len();
+            levels.push(level);
+            last = Some(spec.alternatives);
+        }
+        levels
     }
 
     /// Numbers the different alternatives, so that results are computed once for each.
-    fn id(&mut self, alternative: Alternative) -> AlternativeId {
-        if let Some(id) = self.ids.get(&alternative) {
+    fn id(&mut self, alternative: &Alternative) -> AlternativeId {
+        if let Some(id) = self.ids.get(alternative) {
             return *id;
         }
         let id = self.alternatives.len();
         self.alternatives.push(alternative.clone());
-        self.ids.insert(alternative, id);
+        self.ids.insert(alternative.clone(), id);
         id
     }
 
@@ -264,10 +296,29 @@ impl<'a> Classes<'a> {
             tolerations: base.tolerations.clone(),
             minds_prefer_no_schedule: base.minds_prefer_no_schedule,
         });
-        let id = made.map(|made| self.id(made));
+        let id = made.map(|made| self.id(&made));
         self.bound_for.insert(key, id);
         id
     }
+}
+
+/// A level of pods that count for these groups in every domain.
+fn level(
+    groups: Vec<GroupId>,
+    alternatives: Vec<AlternativeId>,
+    selected: &[GroupId],
+    topology: &Topology<'_>,
+) -> Level {
+    let (bounded, hosts): (Vec<GroupId>, Vec<GroupId>) =
+        groups.into_iter().partition(|group| topology.key(*group).is_some());
+    let mut keys: Vec<usize> = bounded.iter().chain(selected).filter_map(|group| topology.key(*group)).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let needs_label = |group: &&GroupId| topology.kind(**group) != Kind::Anti;
+    let mut labels: Vec<usize> = bounded.iter().filter(needs_label).filter_map(|group| topology.key(*group)).collect();
+    labels.sort_unstable();
+    labels.dedup();
+    Level { alternatives, hosts, bounded, keys, labels }
 }
 
 /// Whether pods can be scheduled after all pods that depend on them: then they are assigned to no domain, and are placed where
@@ -285,7 +336,7 @@ fn can_come_last(
     topology: &Topology<'_>,
 ) -> bool {
     let lacks = |key: usize| {
-        let mut alternatives = specs.iter().flat_map(|spec| &spec.alternatives);
+        let mut alternatives = specs.iter().flat_map(|spec| spec.alternatives.iter());
         alternatives.all(|one| one.requirements.get(&topology.keys[key]).is_none())
     };
     let only_counted = |group: &GroupId| match topology.kind(*group) {

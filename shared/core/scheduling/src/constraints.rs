@@ -1,5 +1,6 @@
 //! A pod's constraints on labels and taints, as a list of alternatives from the most to the least preferred.
 
+use crate::excess::{self, Excess};
 use crate::groups::{GroupId, Owned};
 use crate::problem::PreferencePolicy;
 use crate::reason::PodFault;
@@ -7,6 +8,7 @@ use nodeless_model::pod::Weighted;
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::{Pod, Requirements, Taint, TaintEffect, Toleration};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The index of an [`Alternative`] in the table of all alternatives.
 pub(crate) type AlternativeId = usize;
@@ -84,8 +86,8 @@ fn read(term: &[RequirementTerm]) -> Result<Requirements, PodFault> {
 /// One level of a pod's preferences.
 #[derive(Clone, Debug)]
 pub(crate) struct LevelSpec {
-    /// Equally preferred alternatives.
-    pub(crate) alternatives: Vec<Alternative>,
+    /// Equally preferred alternatives; levels that differ only in topology constraints share them.
+    pub(crate) alternatives: Rc<[Alternative]>,
     /// The topology constraints of the level.
     pub(crate) groups: Vec<GroupId>,
 }
@@ -110,27 +112,36 @@ pub(crate) fn levels(
         PreferencePolicy::Ignore => Vec::new(),
     };
     let nothing = Requirements::new();
-    let level = |given_up: &GivenUp, minds_prefer_no_schedule| {
+    let alternatives = |given_up: &GivenUp, minds_prefer_no_schedule| -> Rc<[Alternative]> {
         let preference = preferred.get(given_up.node).unwrap_or(&nothing);
         let alternative = |required: &Requirements| Alternative {
             requirements: required.with(preference),
             tolerations: pod.tolerations.clone(),
             minds_prefer_no_schedule,
         };
+        required.iter().map(alternative).collect()
+    };
+    let level = |given_up: &GivenUp, alternatives: &Rc<[Alternative]>| {
         let soft = owned.affinity[given_up.affinity..].iter().chain(&owned.anti[given_up.anti..]);
         let mut groups: Vec<GroupId> =
             owned.required.iter().chain(soft).chain(&owned.spread[given_up.spread..]).copied().collect();
         groups.sort_unstable();
         groups.dedup();
-        LevelSpec { alternatives: required.iter().map(alternative).collect(), groups }
+        LevelSpec { alternatives: Rc::clone(alternatives), groups }
     };
     let mut given_up = GivenUp::default();
-    let mut levels = vec![level(&given_up, some_taint_prefers)];
+    let mut known = alternatives(&given_up, some_taint_prefers);
+    let mut levels = vec![level(&given_up, &known)];
+    let mut terms = given_up.node;
     while given_up.next(owned, preferred.len()) {
-        levels.push(level(&given_up, some_taint_prefers));
+        if given_up.node != terms {
+            terms = given_up.node;
+            known = alternatives(&given_up, some_taint_prefers);
+        }
+        levels.push(level(&given_up, &known));
     }
     if some_taint_prefers {
-        levels.push(level(&given_up, false));
+        levels.push(level(&given_up, &alternatives(&given_up, false)));
     }
     Ok(levels)
 }
@@ -174,8 +185,11 @@ fn heaviest_first(preferences: &[Weighted<Vec<RequirementTerm>>]) -> Vec<Require
     sorted.into_iter().filter_map(|preference| read(&preference.preference).ok()).collect()
 }
 
-/// Rejects constraints that this engine does not support, instead of ignoring them.
+/// Rejects pods with too many constraints, and constraints that this engine does not support, instead of ignoring them.
 fn refuse_unsupported(pod: &Pod) -> Result<(), PodFault> {
+    if let Some((excess, count)) = excess::of(pod) {
+        return Err(PodFault::TooMany { excess, count });
+    }
     if let Some((resource, _)) = pod.requests.iter().find(|(_, quantity)| quantity.milli() < 0) {
         return Err(PodFault::NegativeRequest { resource: resource.to_owned() });
     }
@@ -204,6 +218,9 @@ fn with_volumes(
         if required.is_empty() {
             let claims = pod.volume_claims.iter().map(|volume| volume.claim_name.clone()).collect();
             return Err(PodFault::VolumesApart { claims });
+        }
+        if required.len() > Excess::VolumeTopologies.limit() {
+            return Err(PodFault::TooMany { excess: Excess::VolumeTopologies, count: required.len() });
         }
     }
     Ok(required)

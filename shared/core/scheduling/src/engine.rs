@@ -8,8 +8,9 @@ mod outcome;
 mod within;
 
 use crate::bin::{Bin, Context, Unit};
-use crate::classes::{Classes, Order};
+use crate::classes::{CONSTRAINTS_PER_UNIT, Classes, Order};
 use crate::constraints::AlternativeId;
+use crate::excess;
 use crate::groups::{GroupId, Groups, Kind};
 use crate::joining;
 use crate::limits;
@@ -105,6 +106,8 @@ impl<'p> Prepared<'p> {
         options: &Options,
     ) -> Self {
         let daemon_requests = daemon_sets.iter().map(|set| &set.template.requests);
+        // Each resource makes all comparisons longer, and pods with too many of them are not placed.
+        let requests = requests.filter(|requests| !excess::has_too_many(requests));
         let resources = ResourceIndex::of(requests.chain(daemon_requests));
         let ordered = pools::order(offers);
         let usable = ordered.into_iter().filter(|offer| pools::unusable(offer.pool).is_none());
@@ -216,7 +219,7 @@ const ONE_BY_ONE: usize = usize::MAX;
 /// How many rounds are spent on the remaining pods, so that the work stays bounded.
 const MAX_SINGLE_ROUNDS: u32 = 64;
 
-/// The work to read a problem: for each pending pod, each running pod and each node.
+/// The work to read a problem, beside its constraints: for each pending pod, each running pod and each node.
 const WORK_PER_POD: usize = 20;
 const WORK_PER_RUNNING_POD: usize = 4;
 const WORK_PER_NODE: usize = 20;
@@ -312,7 +315,11 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         let nodes = nodes::of(input, &resources, &classes, &mut topology);
         let mut work = Work::at_most(max_work);
         let running: usize = input.bound_pods.iter().map(|node| node.pods.len()).sum();
-        let reading = input.pods.len() * WORK_PER_POD + running * WORK_PER_RUNNING_POD + nodes.len() * WORK_PER_NODE;
+        let constraints = classes.size + topology.keys.len() * (nodes.len() + input.bound_pods.len());
+        let reading = input.pods.len() * WORK_PER_POD
+            + running * WORK_PER_RUNNING_POD
+            + nodes.len() * WORK_PER_NODE
+            + constraints / CONSTRAINTS_PER_UNIT;
         work.add_beyond_limit(reading);
         let count = |pods: &[usize]| u32::try_from(pods.len()).unwrap_or(u32::MAX);
         Self {

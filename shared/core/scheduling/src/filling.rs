@@ -441,6 +441,7 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         let most = most.min(self.units[demand.unit].pending - taken).min(class.max_per_node());
         let mut count = dense::times_fitting(&class.requests, &self.scratch.free, most);
         if count > 0 && class.is_related() {
+            self.pool.work.add(class.extra_work(self.context.level));
             count = count.min(filled.bin.hosts.max_added(class, self.context.level, self.topology));
         }
         let kind = filled.bin.shape;

@@ -55,7 +55,7 @@ impl HostCounts {
             self.at(*group).matching += count;
         }
         for group in class.level(level).into_iter().flat_map(|level| &level.hosts) {
-            if class.required.contains(group) {
+            if class.required.binary_search(group).is_ok() {
                 self.at(*group).owners += count;
             } else {
                 self.at(*group).preferring += count;

@@ -25,6 +25,7 @@ pub(crate) fn join(
     for place in 0..unit.alternatives.len() {
         let mut most = unit.pending.min(class.max_per_node());
         if class.is_related() {
+            pool.work.add(class.extra_work(context.level));
             most = most.min(bin.hosts.max_added(class, context.level, topology));
         }
         if most == 0 {

@@ -4,6 +4,7 @@
 //! satisfied preference of a running pod counts as required for its next node. Other preferences stay preferences.
 
 use crate::constraints::covers;
+use crate::excess;
 use crate::groups::{Group, GroupId, Groups, Kind};
 use crate::problem::{BoundPods, ClusterFacts, Problem};
 use crate::topology::counts_node;
@@ -28,13 +29,18 @@ pub struct HeldPod {
 ///
 /// A preference is met if it is a `ScheduleAnyway` spread whose skew the pod's domain keeps, preferred pod affinity
 /// with a counted pod in the domain, preferred pod anti-affinity without one, or a preferred node affinity term that
-/// the node matches. `PreferNoSchedule` taints do not depend on the pod alone and are left out.
+/// the node matches. Pods with too many constraints are left out, because no plan places them. `PreferNoSchedule` taints do not depend on the pod alone and are left out.
 #[must_use]
 pub fn held_preferences(running: &[BoundPods<'_>], facts: ClusterFacts<'_>) -> Vec<HeldPod> {
     let mut with_preferences: Vec<(usize, usize)> = Vec::new();
     let mut problem = Problem { facts, ..Problem::default() };
     for (node, bound) in running.iter().enumerate() {
-        for (place, pod) in bound.pods.iter().enumerate().filter(|(_, pod)| pod.is_active() && has_preferences(pod)) {
+        for (place, pod) in bound
+            .pods
+            .iter()
+            .enumerate()
+            .filter(|(_, pod)| pod.is_active() && has_preferences(pod) && excess::of(pod).is_none())
+        {
             with_preferences.push((node, place));
             problem.pods.push(pod);
         }

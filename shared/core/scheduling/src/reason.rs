@@ -1,5 +1,6 @@
 //! Why a pod is unschedulable.
 
+use crate::excess::Excess;
 use nodeless_model::resources::{format_quantity, name};
 use nodeless_model::{DollarsPerHour, Quantity, Taint};
 use serde::{Serialize, Serializer};
@@ -58,6 +59,21 @@ pub enum PodFault {
     MatchFields,
     /// Its node affinity has only terms without conditions, which match no node.
     EmptyAffinity,
+    /// It has more constraints of a kind than a plan evaluates.
+    TooMany {
+        /// The kind.
+        excess: Excess,
+        /// How many it has.
+        count: usize,
+    },
+    /// Its topology constraints, with those of pods that select it, combine so many domains that one pod would use up the work of
+    /// a plan: more than 10,000, or so many that they take half of [`crate::Options::max_work`].
+    TooManyDomains {
+        /// The labels of nodes whose values are the domains.
+        topology_keys: Vec<String>,
+        /// The number of combinations of their values and the alternatives of its node affinity.
+        combinations: usize,
+    },
     /// Its node selector and node affinity contradict each other, or cannot be read.
     Requirements {
         /// The error.
@@ -251,6 +267,15 @@ impl fmt::Display for PodFault {
             Self::MatchFields => f.write_str("node affinity with matchFields is not supported; use matchExpressions"),
             Self::EmptyAffinity => f.write_str("its required node affinity has no conditions, so it matches no node"),
             Self::Requirements { message } => f.write_str(message),
+            Self::TooMany { excess, count } => {
+                write!(f, "it has {count} {excess}, and a plan evaluates at most {}", excess.limit())
+            }
+            Self::TooManyDomains { topology_keys, combinations } => write!(
+                f,
+                "its topology constraints, and those of pods that select it, have {combinations} combinations of domains of {}, \
+                 which takes too much work for one pod",
+                topology_keys.join(", ")
+            ),
             Self::NegativeRequest { resource } => write!(f, "it requests a negative amount of {resource}"),
         }
     }

@@ -34,6 +34,10 @@ impl PodFault {
             Self::NoDomain { topology_key } => {
                 format!("give nodes label {topology_key}: in a NodePool's template, with the values as a requirement")
             }
+            Self::TooMany { excess, .. } => format!("reduce the {excess} to {} or fewer", excess.limit()),
+            Self::TooManyDomains { .. } => {
+                "use fewer labels, or labels with fewer values, in topology constraints".to_owned()
+            }
             Self::MatchFields | Self::EmptyAffinity => "select nodes with matchExpressions".to_owned(),
             Self::Requirements { .. } => "correct the node selector or the node affinity".to_owned(),
             Self::NegativeRequest { resource } => format!("request {resource} of zero or more"),

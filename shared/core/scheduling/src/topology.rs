@@ -16,7 +16,7 @@ pub(crate) type Domain = usize;
 /// No such label.
 pub(crate) const ABSENT: Domain = 0;
 
-/// For each relevant key, the domain that pods are assigned to.
+/// For each relevant key, the domain that pods are assigned to, in the order of the keys.
 pub(crate) type Target = Vec<(usize, Domain)>;
 
 /// Whether a pod with a target counts for a spread that excludes some nodes.
@@ -41,7 +41,7 @@ impl Standing {
     }
 }
 
-/// Groups for which pods do not simply count. Those that are missing count.
+/// Groups for which pods do not simply count, in their order. Those that are missing count.
 pub(crate) type Standings = Vec<(GroupId, Standing)>;
 
 /// The groups, their domains and their counts.
@@ -76,8 +76,7 @@ impl<'a> Topology<'a> {
             groups.list.iter().map(|group| group.key.as_str()).filter(|key| *key != labels::HOSTNAME).collect();
         let keys: Vec<String> = keys.into_iter().map(str::to_owned).collect();
         let domains: Vec<Vec<String>> = keys.iter().map(|key| values_of(key, problem, pools)).collect();
-        let key_of: Vec<Option<usize>> =
-            groups.list.iter().map(|group| keys.iter().position(|key| *key == group.key)).collect();
+        let key_of: Vec<Option<usize>> = groups.list.iter().map(|group| keys.binary_search(&group.key).ok()).collect();
         let size = |group: usize| key_of[group].map_or(0, |key: usize| domains[key].len());
         let empty: Vec<Vec<u32>> = (0..groups.list.len()).map(|group| vec![0; size(group)]).collect();
         let sites = Sites::of(problem, &keys, &domains);
@@ -176,7 +175,7 @@ impl<'a> Topology<'a> {
     /// Whether the group selects no pod of a domain, or pods of another as well.
     pub(crate) fn matches_beyond(&self, group: GroupId, target: &[(usize, Domain)]) -> bool {
         let Some(key) = self.key_of[group] else { return false };
-        let here = target.iter().find(|(one, _)| *one == key).map_or(ABSENT, |(_, domain)| *domain);
+        let here = domain_in(target, key).unwrap_or(ABSENT);
         let counts = &self.matching[group];
         counts[here] == 0 || counts.iter().enumerate().skip(1).any(|(domain, count)| domain != here && *count > 0)
     }
@@ -243,11 +242,12 @@ impl<'a> Topology<'a> {
         target: &[(usize, Domain)],
         change: impl Fn(&mut u32),
     ) {
-        let domain = |key: Option<usize>| target.iter().find(|(one, _)| Some(*one) == key).map(|(_, domain)| *domain);
+        let domain = |key: Option<usize>| key.and_then(|key| domain_in(target, key));
         self.changes += 1;
         for &group in selected {
             let Some(domain) = domain(self.key_of[group]) else { continue };
-            let standing = standings.iter().find(|(known, _)| *known == group).map(|(_, standing)| *standing);
+            let place = standings.binary_search_by_key(&group, |(known, _)| *known).ok();
+            let standing = place.map(|place| standings[place].1);
             match standing {
                 Some(Standing::Not) => continue,
                 Some(Standing::Perhaps) => change(&mut self.uncertain[group][domain]),
@@ -297,6 +297,11 @@ impl<'a> Topology<'a> {
         }
         domains().map(|(domain, _)| self.matching[group][domain] - self.uncertain[group][domain]).min().unwrap_or(0)
     }
+}
+
+/// The domain of a key in a target; `None` without the key.
+pub(crate) fn domain_in(target: &[(usize, Domain)], key: usize) -> Option<Domain> {
+    target.binary_search_by_key(&key, |(one, _)| *one).ok().map(|place| target[place].1)
 }
 
 /// The names of pods that are being placed, which do not count where they run now.

@@ -52,8 +52,8 @@ pub(crate) fn by_domains(
 fn barrier_kind(group: GroupId, own: bool, eligible: &[(GroupId, Vec<bool>)], topology: &Topology<'_>) -> BarrierKind {
     match topology.kind(group) {
         Kind::Spread { max_skew, min_domains } => {
-            let known = eligible.iter().find(|(one, _)| *one == group);
-            let min_count = known.map_or(0, |(_, known)| topology.least(group, known, min_domains));
+            let known = assigning::domains_of(eligible, group);
+            let min_count = topology.least(group, known, min_domains);
             BarrierKind::Spread { max_skew, min_count }
         }
         Kind::Affinity => BarrierKind::Affinity,
@@ -64,7 +64,7 @@ fn barrier_kind(group: GroupId, own: bool, eligible: &[(GroupId, Vec<bool>)], to
 
 /// A label that the pods' nodes must have and that no node has or can get.
 pub(crate) fn by_absence(level: &Level, topology: &Topology<'_>) -> Option<PodFault> {
-    let without = |key: &&usize| topology.domains[**key].len() <= 1 && level.needs_label(**key, topology);
+    let without = |key: &&usize| topology.domains[**key].len() <= 1 && level.needs_label(**key);
     let key = level.keys.iter().find(without)?;
     Some(PodFault::NoDomain { topology_key: topology.keys[*key].clone() })
 }

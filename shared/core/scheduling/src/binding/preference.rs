@@ -1,5 +1,6 @@
 //! The terms of a pod's affinity that score nodes.
 
+use crate::excess::{self, MAX_CONSTRAINTS};
 use nodeless_model::Pod;
 use nodeless_model::pod::PodAffinityTerm;
 
@@ -16,11 +17,12 @@ pub(super) struct Preference<'a> {
 }
 
 impl<'a> Preference<'a> {
-    /// All terms of a pod that score nodes.
+    /// All terms of a pod that score nodes. Those of pods with too many constraints are left out, so that they take no work.
     pub(super) fn of(pod: &'a Pod) -> impl Iterator<Item = Self> {
         let near = pod.preferred_pod_affinity.iter().map(|one| (&one.preference, i64::from(one.weight), true));
         let away = pod.preferred_pod_anti_affinity.iter().map(|one| (&one.preference, -i64::from(one.weight), true));
         let required = pod.required_pod_affinity.iter().map(|term| (term, REQUIRED, false));
-        near.chain(away).chain(required).map(|(term, weight, own)| Self { term, weight, own })
+        let most = if excess::pod_affinity_terms(pod) > MAX_CONSTRAINTS { 0 } else { MAX_CONSTRAINTS };
+        near.chain(away).chain(required).take(most).map(|(term, weight, own)| Self { term, weight, own })
     }
 }

@@ -214,6 +214,10 @@ impl<'m, 'p, 'a> Queue<'m, 'p, 'a> {
         let (classes, domains, work) = (&self.classes, &mut self.domains, &mut self.work);
         let closed = &self.of.closed[..];
         let of_class = |class: &Class<'a>| {
+            // Its pods fit on no node.
+            if class.refused.is_some() {
+                return Default::default();
+            }
             let required = level(class).into_iter().flat_map(|level| &level.alternatives);
             let required = required.map(|one| &classes.alternatives[*one]).collect();
             let running = Running { kinds, nodes: &self.problem.nodes, closed, required };
@@ -251,7 +255,7 @@ impl<'m, 'p, 'a> Queue<'m, 'p, 'a> {
             return false;
         }
         let (Some(level), target) = (level(class), &self.targets[place]) else { return false };
-        let lacks = |(key, domain): &(usize, usize)| *domain == ABSENT && level.needs_label(*key, &self.topology);
+        let lacks = |(key, domain): &(usize, usize)| *domain == ABSENT && level.needs_label(*key);
         !target.iter().any(lacks)
             && assigning::first_against(class, level, target, &self.facts[index].eligible, &self.topology).is_none()
     }

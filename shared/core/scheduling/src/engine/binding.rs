@@ -1,13 +1,25 @@
 //! Assigns pods to domains before anything is packed.
 
 use super::{Engine, InVain, ONE_BY_ONE, Targets};
+use crate::Reason;
 use crate::assigning::{self, DomainCandidate, Eligible};
 use crate::bin::Unit;
+use crate::classes::CONSTRAINTS_PER_UNIT;
 use crate::constraints::AlternativeId;
 use crate::groups::{GroupId, Kind};
+use crate::reason::PodFault;
 use crate::topology::{ABSENT, Domain, Standing, Standings, Target};
 use crate::{offered_domains, pools};
 use std::rc::Rc;
+
+/// A class that takes a larger part of the work limit before any of its pods is assigned is left out: half of it.
+const MAX_SHARE: u64 = 2;
+
+/// A class with no more targets is never left out for its work: only a very low limit would do that.
+const FEW_TARGETS: usize = 100;
+
+/// For how many times as many groups as elsewhere a unit of work is counted where only numbers are compared.
+const GROUPS_AT_ONCE: usize = 4;
 
 /// The work of computing the targets of a class in a domain.
 const WORK_OF_TARGET: usize = 10;
@@ -68,7 +80,7 @@ impl Engine<'_, '_, '_> {
         let of_class = &self.classes.list[class];
         let bounded = of_class.level(level).into_iter().flat_map(|level| &level.bounded);
         let groups = bounded.chain(&of_class.selected);
-        self.work.add(1);
+        self.work.add(1 + of_class.extra_work(level) / GROUPS_AT_ONCE);
         last.level == level && last.others == self.changes && !self.topology.changed_since(groups, last.counts)
     }
 
@@ -85,6 +97,10 @@ impl Engine<'_, '_, '_> {
     }
 
     pub(super) fn bound_units(&mut self, class: usize, level: usize) -> Vec<Unit> {
+        if self.has_too_many_domains(class) {
+            self.refuse(class, self.classes.list[class].levels.len().saturating_sub(1));
+            return Vec::new();
+        }
         let mut candidates = self.open_candidates(class, level);
         let eligible = self.eligible(class, level);
         self.price_together(class, level, &mut candidates);
@@ -124,6 +140,7 @@ impl Engine<'_, '_, '_> {
                 let of_key = |one: &AlternativeId| self.classes.alternatives[*one].requirements.get(&of_group.key);
                 strict.iter().any(|one| of_key(one).is_none_or(|allowed| allowed.has(value)))
             };
+            self.work.add(domains.len() * strict.len() / CONSTRAINTS_PER_UNIT);
             let present = self.topology.present(group);
             let counts = |domain: usize| present[domain] || (offered[domain] && may_use(&domains[domain]));
             eligible.push((group, (0..domains.len()).map(|domain| domain != ABSENT && counts(domain)).collect()));
@@ -153,10 +170,29 @@ impl Engine<'_, '_, '_> {
         self.candidates_at(class, level, open.into_iter())
     }
 
+    /// Whether the required constraints of a class combine too many domains. A preference that does is never met.
+    fn has_too_many_domains(&self, class: usize) -> bool {
+        let required = self.classes.list[class].levels.last();
+        required.is_some_and(|level| assigning::combinations(level, &self.topology) > assigning::MAX_COMBINATIONS)
+    }
+
+    /// Leaves a class out because of its domains at a level, so that its pods do not use up the work of others.
+    fn refuse(&mut self, class: usize, level: usize) {
+        let class = &mut self.classes.list[class];
+        let Some(of_level) = class.level(level) else { return };
+        let fault = PodFault::TooManyDomains {
+            topology_keys: of_level.keys.iter().map(|key| self.topology.keys[*key].clone()).collect(),
+            combinations: assigning::combinations(of_level, &self.topology),
+        };
+        class.refused = Some(Reason::Pod(fault));
+        class.levels.clear();
+    }
+
     fn targets(&mut self, class: usize, level: usize) -> Targets {
         let Some(of_level) = self.classes.list[class].level(level) else { return Rc::default() };
+        self.work.add(of_level.keys.len() / CONSTRAINTS_PER_UNIT);
         let alternatives = of_level.alternatives.clone();
-        let keys = of_level.keys.iter().map(|&key| (key, of_level.needs_label(key, &self.topology))).collect();
+        let keys = of_level.keys.iter().map(|&key| (key, of_level.needs_label(key))).collect();
         let key = (alternatives, keys);
         if let Some(known) = self.targets.get(&key) {
             return Rc::clone(known);
@@ -173,9 +209,15 @@ impl Engine<'_, '_, '_> {
         level: usize,
         targets: impl ExactSizeIterator<Item = &'t (Target, Vec<AlternativeId>)>,
     ) -> Vec<DomainCandidate> {
-        self.work.add(targets.len() * WORK_OF_TARGET);
+        let before = self.work();
+        let may_be_refused = targets.len() > FEW_TARGETS;
         let mut candidates = Vec::new();
         for (target, alternatives) in targets {
+            if may_be_refused && self.max_work.is_some_and(|max| self.work() - before > max / MAX_SHARE) {
+                self.refuse(class, level);
+                return Vec::new();
+            }
+            self.work.add(WORK_OF_TARGET);
             let worth = self.worth(class, alternatives);
             let fit_on_existing = self.fit_on_existing(class, level, alternatives);
             if worth.is_none() && fit_on_existing == 0 {

@@ -128,8 +128,8 @@ impl Engine<'_, '_, '_> {
                     }
                     Kind::Anti => false,
                     Kind::Spread { max_skew, min_domains } => {
-                        let known = eligible.iter().find(|(one, _)| *one == group);
-                        let least = known.map_or(0, |(_, known)| self.topology.least(group, known, min_domains));
+                        let known = assigning::domains_of(&eligible, group);
+                        let least = self.topology.least(group, known, min_domains);
                         here > least.saturating_add(max_skew)
                     }
                 }
@@ -141,7 +141,7 @@ impl Engine<'_, '_, '_> {
         let domain = |target: &[(usize, Domain)]| assigning::domain_of(target, self.topology.key(group));
         let follow = |class: usize| {
             let class = &self.classes.list[class];
-            class.required.contains(&group) && class.is_selected_by(group)
+            class.required.binary_search(&group).is_ok() && class.is_selected_by(group)
         };
         let here =
             self.outcomes.iter().filter(|((_, class, place), _)| follow(*class) && domain(place) == domain(target));

@@ -80,8 +80,9 @@ impl Engine<'_, '_, '_> {
             self.allow(alternative);
             let allowed = self.allowed[alternative].iter().flat_map(|allowed| allowed.iter());
             let of_class = &self.classes.list[class];
+            let extra = of_class.extra_work(level);
             for (node, _) in self.nodes.iter().zip(allowed).filter(|(_, allowed)| **allowed) {
-                self.work.add(1);
+                self.work.add(1 + extra);
                 fitting += node.times(self.input, (class, of_class), level, &self.topology, pending - fitting);
                 if fitting >= pending {
                     return fitting;
@@ -111,6 +112,7 @@ impl Engine<'_, '_, '_> {
         for &alternative in &unit.alternatives {
             self.allow(alternative);
             let class = &self.classes.list[unit.class];
+            let extra = class.extra_work(level);
             // Nodes that were launched for these pods come first.
             for first in [true, false] {
                 let allowed = self.allowed[alternative].iter().flat_map(|allowed| allowed.iter());
@@ -118,7 +120,7 @@ impl Engine<'_, '_, '_> {
                     if unit.pending == 0 {
                         return;
                     }
-                    self.work.add(1);
+                    self.work.add(1 + extra);
                     let most = if first { node.nominated(unit.class).min(unit.pending) } else { unit.pending };
                     if most == 0 {
                         continue;

@@ -1,6 +1,7 @@
 //! Converts the constraints of pods to groups without duplicates.
 
 use super::{Group, GroupId, Kind, NodeFilter, Owned};
+use crate::excess;
 use crate::problem::Problem;
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread, Weighted};
 use nodeless_model::requirement::RequirementTerm;
@@ -228,7 +229,8 @@ pub(super) fn pending<'a>(
     let mut found: Vec<Owned> = Vec::new();
     let mut last: Option<(Terms<'a>, usize)> = None;
     let mut spec = |pod: &&'a Pod| {
-        let terms = Terms::of(pod, respect)?;
+        // Pods with too many constraints are not placed.
+        let terms = Terms::of(pod, respect).filter(|_| excess::of(pod).is_none())?;
         // Equal pods are mostly adjacent.
         if let Some((known, place)) = &last
             && *known == terms

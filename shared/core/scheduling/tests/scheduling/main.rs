@@ -6,6 +6,7 @@ mod differences;
 mod existing_nodes;
 mod explained;
 mod limits;
+mod many_constraints;
 mod price;
 mod properties;
 mod reservations;
