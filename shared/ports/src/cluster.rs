@@ -70,10 +70,12 @@ pub struct FoundNodes {
 /// Reads the cluster for a plan, and waits for the end of the batch window.
 #[async_trait]
 pub trait PlanningView: Send + Sync {
-    /// Everything that planning reads. An adapter that has read before resumes its watches instead of listing again.
+    /// Everything that planning reads, with every change that was made before this call. An adapter that has read before resumes its
+    /// watches instead of listing again.
     ///
     /// # Errors
-    /// When any part of it cannot be read: in a partial snapshot, pods or nodes would look deleted.
+    /// When any part of it cannot be read, or cannot be read in its current state: in a partial snapshot, pods or nodes would look
+    /// deleted, and from an old one, nodes would be launched again.
     async fn view(&self) -> Result<ClusterView, PortError>;
 
     /// Waits for the end of the batch window, and returns how long it took.

@@ -3,6 +3,10 @@
 //! A kind with few objects is listed each time: one call, and exact. A kind with many objects is updated by a watch that
 //! resumes where the last one ended, so the cost of an idle cluster does not grow with its size. In both cases an object is
 //! decoded again only when its resourceVersion changed.
+//!
+//! An updated store has every change that was made before the update began. A list has them because it is a consistent read. A watch
+//! sends them in the order of their resourceVersions, at any later time, so the store is up to date when it has a change or a
+//! bookmark of at least the current resourceVersion. If the watch does not send one in time, the objects are listed.
 
 use crate::connection::Connection;
 use crate::error::CallError;
@@ -16,16 +20,16 @@ use nodeless_telemetry::Context;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 
 /// Up to this number of objects, a list is one page and cheaper than a watch.
 const FEW: usize = 250;
-/// The API server sends all changes since a resourceVersion immediately. The store is up to date when no change arrives for this
-/// time, twice in a row; once may mean that this process was delayed. Later changes are not lost: the next watch resumes
-/// before them.
-const QUIET: Duration = Duration::from_millis(75);
-/// The wait for the first change is longer, because a busy API server needs time to collect the changes.
-const FIRST: Duration = Duration::from_millis(300);
+/// How long a watch lasts that updates a store, in seconds. The API server sends a bookmark two seconds before the end of a watch, and
+/// looks for such watches about once per second (kube-apiserver, `cacheWatcher.nextBookmarkTime` and `Cacher.dispatchEvents`), so
+/// this is the shortest watch that gets one.
+const WATCH_SECONDS: u32 = 3;
+/// A watch that sends nothing for this time, in which it should have ended, is not waited for.
+const SILENCE: Duration = Duration::from_secs(4);
 /// After this time, a list is faster than reading the changes.
 const CATCH_UP_LIMIT: Duration = Duration::from_secs(10);
 
@@ -65,18 +69,18 @@ impl<K: Kind> Store<K> {
         Self { few, ..Self::new() }
     }
 
-    /// Updates the store.
+    /// Updates the store. It then has every change that was made before this call.
     ///
     /// # Errors
-    /// When the list cannot be read; the store is then unchanged.
+    /// When the list cannot be read; the cached objects are then kept.
     pub(crate) async fn refresh(&mut self, connection: &Connection, context: &Context) -> Result<(), PortError> {
         if let Some(version) = self.version.clone().filter(|_| self.objects.len() > self.few) {
-            let why = match self.catch_up(connection, &version).await {
+            let caught_up = timeout(CATCH_UP_LIMIT, self.catch_up(connection, &version)).await;
+            let too_long = || Err(format!("its changes took more than {} s", CATCH_UP_LIMIT.as_secs()));
+            match caught_up.unwrap_or_else(|_| too_long()) {
                 Ok(()) => return Ok(()),
-                Err(WatchError::Expired) => "its resourceVersion has expired".to_owned(),
-                Err(WatchError::Call(failed)) => failed.error.to_string(),
-            };
-            context.log(&WatchNotResumed { kind: K::NAME, why: &why });
+                Err(why) => context.log(&WatchNotResumed { kind: K::NAME, why: &why }),
+            }
         }
         self.relist(connection).await
     }
@@ -120,28 +124,29 @@ impl<K: Kind> Store<K> {
         }
     }
 
-    async fn catch_up(&mut self, connection: &Connection, version: &str) -> Result<(), WatchError> {
-        let limit = Instant::now() + CATCH_UP_LIMIT;
-        let seconds = u32::try_from(CATCH_UP_LIMIT.as_secs()).unwrap_or(u32::MAX);
-        let mut changes = open::<K>(connection, version, seconds).await?;
-        let mut quiet = 0;
-        let mut timeout = FIRST;
-        while quiet < 2 && Instant::now() < limit {
-            match timeout_at(Instant::now() + timeout, next(&mut changes)).await {
-                Err(_) => {
-                    quiet += 1;
-                    timeout = QUIET;
-                }
-                Ok(None) => break,
-                Ok(Some(change)) => {
-                    quiet = 0;
-                    timeout = QUIET;
-                    self.apply(&change?);
-                }
+    /// Reads the changes since this version until the current one. If that fails, returns why.
+    async fn catch_up(&mut self, connection: &Connection, version: &str) -> Result<(), String> {
+        let operation = format!("Kubernetes list {}", K::NAME);
+        let current = watch::current_version(connection, &operation, K::PATH).await;
+        let current = number(&current.map_err(|failed| failed.error.to_string())?)?;
+        let mut reached = number(version)?;
+        if reached > current {
+            return Err("its resourceVersion is not one of this API server".to_owned());
+        }
+        while reached < current {
+            let before = reached;
+            let mut changes = self.follow(connection, WATCH_SECONDS).await.map_err(explain)?;
+            while reached < current {
+                let change = timeout(SILENCE, next(&mut changes)).await.map_err(|_| "its watch is silent")?;
+                let Some(change) = change else { break };
+                self.apply(&change.map_err(explain)?);
+                reached = self.version.as_deref().map_or(Ok(0), number)?;
+            }
+            if reached <= before {
+                return Err(format!("its watch ended at resourceVersion {reached}, the current one is {current}"));
             }
         }
-        // Changes still arrive at the limit: a list is exact.
-        if Instant::now() >= limit { Err(WatchError::Expired) } else { Ok(()) }
+        Ok(())
     }
 
     /// Starts a watch at the resourceVersion of this store.
@@ -186,6 +191,20 @@ impl<K: Kind> Store<K> {
 /// The next change, or the end of the watch.
 pub(crate) async fn next(changes: &mut Changes) -> Option<Result<Change, WatchError>> {
     futures::StreamExt::next(changes).await
+}
+
+/// A resourceVersion as a number, for comparisons with others of the same kind. Kubernetes documents that they are such numbers since
+/// version 1.35 (KEP-5504); those of API servers with etcd have always been revisions of etcd.
+fn number(version: &str) -> Result<u64, String> {
+    version.parse().map_err(|_| format!("the resourceVersion {version:?} is not a number"))
+}
+
+/// Why a watch cannot continue.
+fn explain(error: WatchError) -> String {
+    match error {
+        WatchError::Expired => "its resourceVersion has expired".to_owned(),
+        WatchError::Call(failed) => failed.error.to_string(),
+    }
 }
 
 async fn open<K: Kind>(connection: &Connection, version: &str, seconds: u32) -> Result<Changes, WatchError> {

@@ -82,6 +82,17 @@ pub(crate) async fn list(
     }
 }
 
+/// The current resourceVersion of a path: that of a list without a resourceVersion, which is a consistent read. It has one object.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) async fn current_version(connection: &Connection, operation: &str, path: &str) -> Result<String, CallError> {
+    let params = ListParams::default().limit(1);
+    let text = connection.read(operation, request(operation, kube::core::Request::new(path).list(&params))?).await?;
+    let page: Page<'_> = crate::api::borrowed(operation, &text)?;
+    Ok(page.metadata.resource_version)
+}
+
 /// One event of a watch.
 #[derive(Debug)]
 pub(crate) enum Change {

@@ -344,6 +344,19 @@ async fn watches_begin_end_and_expire_as_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_watch_ends_with_a_bookmark_of_the_current_revision() {
+    let cluster = Cluster::start(100).await;
+    let start = cluster.server.revision();
+    add_pods(&cluster, &["a"]);
+    let nodes = format!("/api/v1/nodes?watch=true&resourceVersion={start}&timeoutSeconds=3&allowWatchBookmarks=true");
+    let (code, body) = request(&cluster.address, "GET", &nodes, None).await;
+    let events = lines(&body);
+    assert_eq!((code, events.len(), &events[0]["type"]), (200, 1, &json!("BOOKMARK")), "{body}");
+    let revision = cluster.server.revision().to_string();
+    assert_eq!(events[0]["object"]["metadata"]["resourceVersion"], json!(revision));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_watch_with_a_selector_sees_objects_come_and_go() {
     let cluster = Cluster::start(100).await;
     add_pods(&cluster, &["a"]);

@@ -96,10 +96,90 @@ async fn a_cached_view_is_updated_by_a_watch_and_listed_when_the_version_expired
     let world = World::installed().await;
     let (cluster, lines) = world.logging_cluster();
     let reads = follows_changes(&world, &cluster.watching_above(0)).await;
-    assert_eq!(reads, [(1, 0), (0, 1), (1, 1)], "(lists, watches) of each view");
+    // The first list of a view with a watch reads the current resourceVersion.
+    assert_eq!(reads, [(1, 0), (1, 1), (2, 1)], "(lists, watches) of each view");
     let lines = lines.take();
     let of_nodes = lines.iter().filter(|line| line["event"] == "watch-not-resumed" && line["kind"] == "Node");
     assert_eq!(of_nodes.count(), 1, "{lines:?}");
+}
+
+/// The names of the nodes and pods of the next view.
+async fn names_of_view(cluster: &KubeCluster) -> Vec<String> {
+    let view = cluster.view().await.unwrap();
+    view.nodes.into_iter().map(|node| node.name).chain(view.pods.into_iter().map(|pod| pod.name)).collect()
+}
+
+/// A cluster whose view is cached. Since then, a node was created, and a pod created and another one deleted.
+async fn changed_since_the_last_view(world: &World) -> KubeCluster {
+    for name in ["p0", "p1"] {
+        world.create(&PODS, pod(name, None));
+    }
+    world.create(&NODES, node("n0"));
+    let cluster = world.cluster().watching_above(0);
+    assert_eq!(names_of_view(&cluster).await, ["n0", "p0", "p1"]);
+    world.create(&PODS, pod("p2", None));
+    world.server.delete(&PODS, "default", "p1", &now_deleted()).unwrap();
+    world.create(&NODES, node("n1"));
+    world.requests();
+    cluster
+}
+
+#[tokio::test]
+async fn a_view_is_current_although_watches_are_slow() {
+    let world = World::installed().await;
+    let cluster = changed_since_the_last_view(&world).await;
+    world.server.hold_watches(true);
+    let later = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        world.server.hold_watches(false);
+    };
+    let (names, ()) = tokio::join!(names_of_view(&cluster), later);
+    assert_eq!(names, ["n0", "n1", "p0", "p2"]);
+    assert_eq!(node_reads(&world), (1, 1), "the current resourceVersion, and the changes until it");
+}
+
+#[tokio::test]
+async fn a_view_is_current_although_watches_are_silent() {
+    let world = World::installed().await;
+    let cluster = changed_since_the_last_view(&world).await;
+    world.server.hold_watches(true);
+    assert_eq!(names_of_view(&cluster).await, ["n0", "n1", "p0", "p2"]);
+    assert_eq!(node_reads(&world), (2, 1), "the current resourceVersion, no change, and a list");
+}
+
+#[tokio::test]
+async fn a_view_is_current_although_a_watch_ends_without_the_changes() {
+    let world = World::installed().await;
+    let cluster = changed_since_the_last_view(&world).await;
+    // One ends without a change, the other with the bookmark of a server that is behind.
+    let behind = json!({ "type": "BOOKMARK", "object": { "metadata": { "resourceVersion": "1" } } });
+    world.answer("GET /api/v1/pods?&watch=true", [(200, String::new())]);
+    world.answer("GET /api/v1/nodes?&watch=true", [(200, format!("{behind}\n"))]);
+    assert_eq!(names_of_view(&cluster).await, ["n0", "n1", "p0", "p2"]);
+    assert_eq!(node_reads(&world), (2, 1), "the current resourceVersion, no change, and a list");
+}
+
+#[tokio::test]
+async fn a_view_is_listed_when_the_current_version_cannot_be_compared() {
+    let world = World::installed().await;
+    let cluster = changed_since_the_last_view(&world).await;
+    let at = |version: &str| (200, json!({ "metadata": { "resourceVersion": version }, "items": [] }).to_string());
+    // The API server was restored from a backup, or its resourceVersions are not numbers.
+    world.answer("GET /api/v1/nodes?&limit=1", [at("1")]);
+    world.answer("GET /api/v1/pods?&limit=1", [at("a")]);
+    assert_eq!(names_of_view(&cluster).await, ["n0", "n1", "p0", "p2"]);
+    assert_eq!(node_reads(&world), (2, 0), "the current resourceVersion, and a list");
+}
+
+#[tokio::test]
+async fn a_kind_without_changes_is_current_with_a_bookmark() {
+    let world = World::installed().await;
+    let cluster = changed_since_the_last_view(&world).await;
+    assert_eq!(names_of_view(&cluster).await, ["n0", "n1", "p0", "p2"]);
+    node_reads(&world);
+    world.create(&PODS, pod("p3", None));
+    assert_eq!(names_of_view(&cluster).await, ["n0", "n1", "p0", "p2", "p3"]);
+    assert_eq!(node_reads(&world), (1, 1), "the current resourceVersion, and a bookmark of it");
 }
 
 #[tokio::test]

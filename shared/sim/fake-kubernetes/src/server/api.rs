@@ -133,6 +133,7 @@ struct Shared {
     store: Mutex<Store>,
     clock: Clock,
     revisions: watch::Sender<u64>,
+    watches_held: watch::Sender<bool>,
     reviews: Mutex<VecDeque<Call>>,
     reviews_waiting: Notify,
     token: Option<String>,
@@ -167,6 +168,7 @@ impl ApiServer {
             store: Mutex::new(store),
             clock,
             revisions,
+            watches_held: watch::Sender::new(false),
             reviews: Mutex::default(),
             reviews_waiting: Notify::new(),
             token,
@@ -212,6 +214,16 @@ impl ApiServer {
     /// A receiver of every new revision, to wait on in async code.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.shared.revisions.subscribe()
+    }
+
+    /// Holds back everything that watches over HTTP send, or sends it, as an overloaded server does. Lists are not affected.
+    pub fn hold_watches(&self, hold: bool) {
+        self.shared.watches_held.send_replace(hold);
+    }
+
+    /// Whether watches are held back, to wait on in async code.
+    pub(crate) fn watches_held(&self) -> watch::Receiver<bool> {
+        self.shared.watches_held.subscribe()
     }
 
     /// The changes after a revision, oldest first; of one resource, or of all.

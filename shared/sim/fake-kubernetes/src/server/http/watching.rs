@@ -21,6 +21,8 @@ use crate::server::{events, table};
 
 /// How often a client that allows bookmarks gets one if there is no change.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(10);
+/// How long before the end of a watch it gets a bookmark, as from the real server.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// How long a watch without a timeout lasts; the real server takes half an hour to an hour.
 const LONGEST: Duration = Duration::from_secs(3600);
 
@@ -34,6 +36,7 @@ struct Watch {
     bookmarks: bool,
     revision: u64,
     revisions: tokio::sync::watch::Receiver<u64>,
+    held: tokio::sync::watch::Receiver<bool>,
     deadline: Instant,
     next_bookmark: Instant,
     pending: VecDeque<Bytes>,
@@ -48,6 +51,7 @@ pub(super) fn watch(server: &ApiServer, call: &Call, target: &Target) -> Result<
     let initial = initial_events(call, from)?;
     let seconds = call.number("timeoutSeconds")?;
     let now = Instant::now();
+    let deadline = now + seconds.map_or(LONGEST, Duration::from_secs);
     let mut watch = Watch {
         server: server.clone(),
         definition: target.definition.clone(),
@@ -59,8 +63,9 @@ pub(super) fn watch(server: &ApiServer, call: &Call, target: &Target) -> Result<
         revision: from.unwrap_or_default(),
         // Subscribed before the state is read, so that no change is missed.
         revisions: server.subscribe(),
-        deadline: now + seconds.map_or(LONGEST, Duration::from_secs),
-        next_bookmark: now + BOOKMARK_INTERVAL,
+        held: server.watches_held(),
+        deadline,
+        next_bookmark: next_bookmark(now, deadline),
         pending: VecDeque::new(),
         columns_sent: false,
         finished: false,
@@ -76,6 +81,12 @@ pub(super) fn watch(server: &ApiServer, call: &Call, target: &Target) -> Result<
         Some((Ok::<_, std::convert::Infallible>(next), watch))
     });
     Ok(respond::stream(Body::from_stream(stream)))
+}
+
+/// When a watch gets its next bookmark: after the interval, or before its end.
+fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
+    let last = deadline.checked_sub(LAST_BOOKMARK).filter(|last| *last > now);
+    last.map_or(now + BOOKMARK_INTERVAL, |last| last.min(now + BOOKMARK_INTERVAL))
 }
 
 /// Whether the watch begins with the existing objects.
@@ -120,6 +131,8 @@ impl Watch {
 
     async fn next(&mut self) -> Option<Bytes> {
         loop {
+            // The sender belongs to the server, which this watch keeps.
+            let _ = self.held.wait_for(|held| !held).await;
             if let Some(line) = self.pending.pop_front() {
                 return Some(line);
             }
@@ -134,9 +147,10 @@ impl Watch {
             tokio::select! {
                 changed = self.revisions.changed() => self.finished |= changed.is_err(),
                 () = tokio::time::sleep_until(wake) => {
-                    self.finished = Instant::now() >= self.deadline;
-                    self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
-                    if self.bookmarks {
+                    let now = Instant::now();
+                    self.finished = now >= self.deadline;
+                    if self.bookmarks && now >= self.next_bookmark {
+                        self.next_bookmark = next_bookmark(now, self.deadline);
                         let mark = self.bookmark(false);
                         self.pending.push_back(mark);
                     }
