@@ -13,9 +13,12 @@ use nodeless_model::{Node, NodeClaim, Phase, Taint};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How long after its registration a node stays closed for others of its plan. Instances of one plan are launched within seconds of
-/// each other and usually join within 20 seconds of each other. One that takes longer has failed, or is of a kind that starts slowly.
-const CLOSED_AT_MOST: Duration = Duration::from_secs(30);
+/// How long after the last registration of a node of the plan the others are waited for. Instances of one plan are launched within
+/// seconds of each other and usually join within 20 seconds of each other, and a node is ready 10 seconds after its registration.
+const OTHERS_WITHIN: Duration = Duration::from_secs(20);
+/// How long after its registration a node stays closed for others of its plan. One that takes longer has failed, or is of a kind that
+/// starts slowly.
+const CLOSED_AT_MOST: Duration = Duration::from_secs(60);
 /// How long after the initialization of a node nominations that were cleared are written again: longer than the backoff of the
 /// kube-scheduler, which is 10 seconds at most.
 const KEPT_UP: Duration = Duration::from_secs(15);
@@ -78,8 +81,8 @@ pub fn same_plan(one: &NodeClaim, other: &NodeClaim) -> bool {
 
 /// Which of these nodes are open, open now, or stay closed. Of an open node the nominations are kept up.
 ///
-/// The nodes of a plan open together once all of them are ready. Nobody waits for a claim that ends, or for a claim whose node is not
-/// held. A node that has been registered for 30 seconds waits for no other.
+/// The nodes of a plan open together once all of them are ready, or none has registered for 20 seconds. Nobody waits for a claim that
+/// ends, or for a claim whose node is not held. A node that has been registered for 60 seconds waits for no other.
 #[must_use]
 pub fn open<'a>(members: &[Member<'a>], now: Timestamp) -> BTreeMap<&'a str, Nominations> {
     let mut plans: BTreeMap<Timestamp, Vec<Member<'a>>> = BTreeMap::new();
@@ -90,7 +93,8 @@ pub fn open<'a>(members: &[Member<'a>], now: Timestamp) -> BTreeMap<&'a str, Nom
     for plan in plans.values() {
         let joins = |member: &&Member<'a>| member.claim.phase < Phase::Initialized;
         let complete = plan.iter().filter(joins).all(Member::is_ready)
-            || plan.iter().filter(joins).any(|member| member.is_ready() && member.has_waited(now));
+            || plan.iter().all(|member| !member.has_joined() || member.is_registered_for(OTHERS_WITHIN, now))
+            || plan.iter().filter(joins).any(|one| one.is_ready() && one.is_registered_for(CLOSED_AT_MOST, now));
         for member in plan {
             let state = match member.claim.phase {
                 Phase::Initialized if may_nominate(member.claim, now) => Nominations::Written,
@@ -146,9 +150,13 @@ impl Member<'_> {
         self.claim.phase == Phase::Registered && self.node.is_some_and(is_open)
     }
 
-    fn has_waited(&self, now: Timestamp) -> bool {
+    fn has_joined(&self) -> bool {
+        self.node.is_some() || self.claim.phase >= Phase::Registered
+    }
+
+    fn is_registered_for(&self, least: Duration, now: Timestamp) -> bool {
         let registered = self.claim.condition(condition::REGISTERED).filter(|_| self.claim.phase >= Phase::Registered);
-        registered.is_some_and(|since| elapsed(since.last_transition_time, now) >= CLOSED_AT_MOST)
+        registered.is_some_and(|since| elapsed(since.last_transition_time, now) >= least)
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct DomainCandidate {
     pub(crate) together: Option<f64>,
     /// How many pods fit on existing nodes there.
     pub(crate) fit_on_existing: u32,
+    /// How many pods were planned on existing nodes there before.
+    pub(crate) planned_before: u32,
     /// The maximum number of pods to assign to it.
     pub(crate) max: u32,
     /// The number of assigned pods.
@@ -187,7 +189,8 @@ pub(crate) fn assign(
     compared + evaluated / CONSTRAINTS_PER_UNIT
 }
 
-/// Existing nodes come first, then the domain with the fewest counted pods, then the cheapest.
+/// Nodes that were launched for these pods come first, so that plans agree, then other existing nodes, then the domain with the fewest
+/// counted pods, then the cheapest.
 fn compare(
     class: &Class<'_>,
     level: &Level,
@@ -206,8 +209,10 @@ fn compare(
             .sum()
     };
     let price = |candidate: &DomainCandidate| candidate.together.or(candidate.worth).unwrap_or(f64::INFINITY);
-    needs_launch(a)
-        .cmp(&needs_launch(b))
+    let is_new = |candidate: &DomainCandidate| candidate.assigned >= candidate.planned_before;
+    is_new(a)
+        .cmp(&is_new(b))
+        .then_with(|| needs_launch(a).cmp(&needs_launch(b)))
         .then_with(|| load(a).cmp(&load(b)))
         .then_with(|| price(a).total_cmp(&price(b)))
         .then_with(|| a.target.cmp(&b.target))

@@ -171,25 +171,7 @@ impl<'a> Classes<'a> {
         topology: &Topology<'a>,
         order: Order,
     ) -> Self {
-        let mut places: HashMap<Key<'a>, usize> = HashMap::new();
-        let mut members: Vec<Vec<usize>> = Vec::new();
-        let mut last: Option<(Key<'a>, usize)> = None;
-        for (index, pod) in problem.pods.iter().enumerate() {
-            let key = Key::of(pod, topology.groups.relations[index]);
-            // Equal pods are mostly adjacent.
-            if let Some((known, place)) = &last
-                && *known == key
-            {
-                members[*place].push(index);
-                continue;
-            }
-            let place = *places.entry(key.clone()).or_insert_with(|| {
-                members.push(Vec::new());
-                members.len() - 1
-            });
-            members[place].push(index);
-            last = Some((key, place));
-        }
+        let (places, mut members) = grouped(problem, &topology.groups.relations);
         let mut keyed: Vec<(Key<'a>, usize)> = places.into_iter().collect();
         let size = |key: &Key<'_>, name| Reverse(key.requests.get(name));
         keyed.sort_unstable_by(|(a, _), (b, _)| {
@@ -319,6 +301,36 @@ fn level(
     labels.sort_unstable();
     labels.dedup();
     Level { alternatives, hosts, bounded, keys, labels }
+}
+
+/// The pods of a problem that are equal in everything that affects scheduling, the oldest of each group first.
+pub(crate) fn equal_pods(problem: &Problem<'_>, relations: &[Relations]) -> Vec<Vec<usize>> {
+    let (_, members) = grouped(problem, relations);
+    members.into_iter().map(|pods| oldest_first(pods, &problem.pods)).collect()
+}
+
+/// The pods of each key, and the keys with their places in that list.
+fn grouped<'a>(problem: &Problem<'a>, relations: &[Relations]) -> (HashMap<Key<'a>, usize>, Vec<Vec<usize>>) {
+    let mut places: HashMap<Key<'a>, usize> = HashMap::new();
+    let mut members: Vec<Vec<usize>> = Vec::new();
+    let mut last: Option<(Key<'a>, usize)> = None;
+    for (index, pod) in problem.pods.iter().enumerate() {
+        let key = Key::of(pod, relations[index]);
+        // Equal pods are mostly adjacent.
+        if let Some((known, place)) = &last
+            && *known == key
+        {
+            members[*place].push(index);
+            continue;
+        }
+        let place = *places.entry(key.clone()).or_insert_with(|| {
+            members.push(Vec::new());
+            members.len() - 1
+        });
+        members[place].push(index);
+        last = Some((key, place));
+    }
+    (places, members)
 }
 
 /// Whether pods can be scheduled after all pods that depend on them: then they are assigned to no domain, and are placed where

@@ -19,7 +19,8 @@
 //! 6. Reasons are determined only for unschedulable pods (`explain`, `topology_barriers`), and for a launch only on
 //!    request ([`explain_launch`]).
 //!
-//! [`Bindings`] predicts where the kube-scheduler binds pods, which does not know these plans (`binding`).
+//! [`exchange_equal_pods`] assigns equal pods to their places so that the kube-scheduler can bind them in the order of its queue, and so
+//! that plans agree with each other. [`Bindings`] predicts where the kube-scheduler binds pods, which does not know these plans (`binding`).
 //!
 //! The crate `nodeless-checker`, which only tests and benches link, checks solutions without code of the engine.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -35,6 +36,7 @@ mod dense;
 mod dependences;
 mod engine;
 mod excess;
+mod exchange;
 mod existing;
 mod explain;
 mod few_per_node;
@@ -71,6 +73,7 @@ pub use binding::{BindingNode, Bindings, Bound};
 pub use dependences::{Dependence, dependences};
 pub use engine::{Prepared, solve};
 pub use excess::{Excess, MAX_CONDITIONS, MAX_CONSTRAINTS, MAX_VALUES};
+pub use exchange::exchange_equal_pods;
 pub use existing::{Excluded, existing_node, failed_to_initialize};
 pub use new_nodes::NewNode;
 pub use preferences::{HeldPod, held_preferences};

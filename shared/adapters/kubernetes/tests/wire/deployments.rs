@@ -2,6 +2,7 @@
 
 use super::{World, pod};
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NODES, PODS, REPLICA_SETS};
+use nodeless_fake_kubernetes::{PatchOptions, PatchType};
 use nodeless_model::labels;
 use nodeless_model::surge::{DeploymentChange, Raise};
 use nodeless_ports::cluster::PodRef;
@@ -88,8 +89,10 @@ async fn the_ready_pods_that_the_selector_of_a_deployment_selects_are_read_and_t
         let mut ready_pod = pod(name, Some("node-1"));
         ready_pod["metadata"]["labels"] = labels;
         ready_pod["metadata"]["ownerReferences"] = owner.clone();
-        ready_pod["status"] = json!({ "phase": "Running", "conditions": ready });
         world.create(&PODS, ready_pod);
+        let status = json!({ "status": { "phase": "Running", "conditions": ready } });
+        let options = PatchOptions::default();
+        world.server.patch(&PODS, "default", name, Some("status"), PatchType::Merge, &status, &options).unwrap();
     }
     world.create(&NODES, json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "node-1" } }));
     let cluster = world.cluster();

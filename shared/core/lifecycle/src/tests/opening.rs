@@ -46,14 +46,16 @@ fn the_nodes_of_a_plan_open_together() {
     use Nominations::{Awaited, None as Nothing, Written};
     let one = |name: &str, phase, ready| (planned(name, 0, phase, &["p"]), ready);
     let of = |second: (NodeClaim, Option<bool>), now| states(&[one("a", Phase::Registered, Some(true)), second], now);
-    assert_eq!(of(one("b", Phase::Reserved, None), 29), [Awaited, Awaited], "it is not launched yet");
-    assert_eq!(of(one("b", Phase::Launched, None), 29), [Awaited, Awaited], "it has not joined yet");
-    assert_eq!(of(one("b", Phase::Registered, Some(false)), 29), [Awaited, Awaited], "it is not ready yet");
+    assert_eq!(of(one("b", Phase::Reserved, None), 19), [Awaited, Awaited], "it is not launched yet");
+    assert_eq!(of(one("b", Phase::Launched, None), 19), [Awaited, Awaited], "it has not joined yet");
+    assert_eq!(of(one("b", Phase::Registered, Some(false)), 19), [Awaited, Awaited], "it is not ready yet");
     assert_eq!(of(one("b", Phase::Launched, Some(true)), 0), [Written, Written]);
     assert_eq!(of(one("b", Phase::Draining, None), 0), [Written, Nothing], "nobody waits for a claim that failed");
     assert_eq!(of((planned("b", 1, Phase::Launched, &["p"]), None), 0), [Written, Awaited], "of another plan");
     assert_eq!(of((planned("b", 0, Phase::Launched, &[]), None), 0), [Written, Nothing], "for no pod");
-    assert_eq!(of(one("b", Phase::Launched, None), 30), [Written, Awaited], "30 seconds are over");
+    assert_eq!(of(one("b", Phase::Launched, None), 20), [Written, Awaited], "none registered for 20 seconds");
+    assert_eq!(of(one("b", Phase::Launched, Some(false)), 59), [Awaited, Awaited], "it joined a moment ago");
+    assert_eq!(of(one("b", Phase::Launched, Some(false)), 60), [Written, Awaited], "60 seconds are over");
     assert_eq!(of(one("b", Phase::Initialized, Some(true)), 14), [Written, Written], "nominations are kept up");
     assert_eq!(of(one("b", Phase::Initialized, Some(true)), 15), [Written, Nothing]);
 }
@@ -207,7 +209,7 @@ proptest! {
             prop_assert!(opened == 0 || opened == joining.len(), "{states:?}");
             let overdue = joining.iter().any(|((claim, _), _)| {
                 let registered = claim.condition(condition::REGISTERED).filter(|_| claim.phase == Phase::Registered);
-                registered.is_some_and(|since| now - since.last_transition_time.as_second() >= 30)
+                registered.is_some_and(|since| now - since.last_transition_time.as_second() >= 60)
             });
             prop_assert!(!overdue || opened == joining.len(), "{states:?}");
         }

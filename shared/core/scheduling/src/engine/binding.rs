@@ -220,6 +220,7 @@ impl Engine<'_, '_, '_> {
             self.work.add(WORK_OF_TARGET);
             let worth = self.worth(class, alternatives);
             let fit_on_existing = self.fit_on_existing(class, level, alternatives);
+            let planned_before = self.planned_before(class, alternatives);
             if worth.is_none() && fit_on_existing == 0 {
                 continue;
             }
@@ -235,6 +236,7 @@ impl Engine<'_, '_, '_> {
                 worth,
                 together: None,
                 fit_on_existing,
+                planned_before,
                 max: most,
                 assigned: 0,
             });

@@ -92,6 +92,21 @@ impl Engine<'_, '_, '_> {
         fitting
     }
 
+    /// How many pods of a class earlier plans have on existing nodes that satisfy one of these alternatives.
+    pub(super) fn planned_before(&mut self, class: usize, alternatives: &[AlternativeId]) -> u32 {
+        let launched_for = self.nodes.iter().enumerate().filter(|(_, node)| node.nominated(class) > 0);
+        let places: Vec<usize> = launched_for.map(|(place, _)| place).collect();
+        if places.is_empty() {
+            return 0;
+        }
+        self.work.add(places.len());
+        alternatives.iter().for_each(|alternative| self.allow(*alternative));
+        let may_use = |place: &&usize| {
+            alternatives.iter().any(|one| self.allowed[*one].as_ref().is_some_and(|allowed| allowed[**place]))
+        };
+        places.iter().filter(may_use).map(|place| self.nodes[*place].nominated(class)).sum()
+    }
+
     /// Computes the nodes that satisfy an alternative.
     pub(super) fn allow(&mut self, alternative: AlternativeId) {
         if self.allowed.len() <= alternative {

@@ -3,6 +3,7 @@
 
 mod constraints;
 mod differences;
+mod exchange;
 mod existing_nodes;
 mod explained;
 mod limits;

@@ -22,7 +22,7 @@ use nodeless_model::buffer::is_virtual;
 use nodeless_model::claim::Charge;
 use nodeless_model::events::{failed_scheduling, nominated};
 use nodeless_model::object::ObjectEvent;
-use nodeless_scheduling::{Launch, Options, Placement, Problem, Reason, Solution, Unschedulable};
+use nodeless_scheduling::{Launch, Options, Placement, Problem, Reason, Solution, Unschedulable, exchange_equal_pods};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -65,6 +65,7 @@ pub(in crate::plan) fn solve<'a>(facts: Facts<'a>, cluster_state: &ClusterState<
     let under_way: Vec<&Command> = facts.commands.records.iter().map(|record| &record.command).collect();
     let minimums = OnDemandMinimums::of(&problem.node_pools, facts.claims, &under_way);
     minimums.limit(&mut solution.launches, &problem.node_pools);
+    exchange_equal_pods(&problem, &mut solution);
     let recent = facts.snapshot.recent_interruptions(facts.claims);
     recent.choose_others(&mut solution.launches, &problem.node_pools);
     (problem, solution)

@@ -1,4 +1,4 @@
-//! The launches and evictions until a cluster with consolidation is at rest.
+//! The launches and evictions until a cluster with consolidation is quiescent.
 
 use crate::cluster::{Owner, claims, pods, price, start};
 use jiff::SignedDuration;
@@ -7,7 +7,7 @@ use nodeless_workloads::Mix;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A cluster is at rest when no pod and no node has changed for this time.
+/// A cluster is quiescent when no pod and no node has changed for this time.
 const UNCHANGED: SignedDuration = SignedDuration::from_mins(30);
 /// How long it may take.
 const LONGEST: SignedDuration = SignedDuration::from_hours(8);
@@ -56,8 +56,8 @@ pub(crate) fn run(mix: Mix, count: usize, seed: u64, nominations: bool) {
         created.len() - count,
         (created.len() - count) as f64 / count as f64,
         match at_rest {
-            true => format!("at rest after {} s", changed.duration_since(began).as_secs()),
-            false => format!("not at rest after {} hours", LONGEST.as_hours()),
+            true => format!("quiescent after {} s", changed.duration_since(began).as_secs()),
+            false => format!("not quiescent after {} hours", LONGEST.as_hours()),
         },
         if pending == 0 { String::new() } else { format!(", {pending} pods are pending") },
     );
