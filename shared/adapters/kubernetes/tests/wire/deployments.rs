@@ -82,7 +82,10 @@ async fn the_deployment_of_a_replica_set_is_read_and_changed() {
 async fn the_ready_pods_that_the_selector_of_a_deployment_selects_are_read_and_their_nodes() {
     let world = World::installed().await;
     create(&world);
-    let owner = json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "controller": true, "uid": set["metadata"]["uid"] }]);
+    let set = world.server.get(&REPLICA_SETS, "default", "web-1").unwrap();
+    let uid = &set["metadata"]["uid"];
+    let owner =
+        json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "controller": true, "uid": uid }]);
     let ready = json!([{ "type": "Ready", "status": "True", "lastTransitionTime": "2027-01-15T08:00:00Z" }]);
     for (name, labels) in [("web-1-a", json!({ "app": "web" })), ("other", json!({ "app": "other" }))] {
         let mut ready_pod = pod(name, Some("node-1"));
