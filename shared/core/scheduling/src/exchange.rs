@@ -9,6 +9,7 @@ use crate::groups::{GroupId, Groups, Kind};
 use crate::problem::{ExistingNode, Problem};
 use crate::solution::{Placement, Solution};
 use crate::topology::Topology;
+use nodeless_model::buffer::is_virtual;
 use nodeless_model::{Pod, Requirement, labels};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -23,6 +24,10 @@ enum Site {
 /// launched for it, so that a later plan agrees with an earlier one. Of the others, the oldest are on existing nodes; and those with a
 /// required spread are planned, in the order of the queue, for the domain that has the least counted pods by then.
 pub fn exchange_equal_pods(problem: &Problem<'_>, solution: &mut Solution) {
+    let is_known = problem.nodes.iter().any(|node| !node.nominated.is_empty());
+    if problem.pods.len() < 2 || (solution.launches.len() < 2 && !is_known) {
+        return;
+    }
     let topology = Topology::new(problem, Groups::of(problem, true), &mut []);
     let is_spread =
         |group: &&GroupId| topology.key(**group).is_some() && matches!(topology.kind(**group), Kind::Spread { .. });
@@ -30,7 +35,8 @@ pub fn exchange_equal_pods(problem: &Problem<'_>, solution: &mut Solution) {
     let launched_for = launched_for(problem);
     let mut exchanged: BTreeMap<usize, Site> = BTreeMap::new();
     for mut pods in equal_pods(problem, &topology.groups.relations) {
-        pods.retain(|pod| sites.contains_key(pod));
+        // Those of buffers do not exist, and must not take the place of others.
+        pods.retain(|pod| sites.contains_key(pod) && !is_virtual(problem.pods[*pod]));
         let Some(first) = pods.first().filter(|_| pods.len() > 1) else { continue };
         let owned = &topology.groups.owned[topology.groups.relations[*first].owned];
         let spreads: Vec<GroupId> = owned.required.iter().filter(is_spread).copied().collect();
