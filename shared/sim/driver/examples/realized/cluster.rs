@@ -29,6 +29,14 @@ pub(crate) fn claims(driver: &Driver) -> Vec<NodeClaim> {
     driver.claims().list().now_or_never().unwrap().unwrap()
 }
 
+/// Adds the claims of the first plan as they are launched. The claims of a plan were created at the same time.
+pub(crate) fn note_first_plan(planned: &mut BTreeMap<String, NodeClaim>, present: &[NodeClaim]) {
+    let first = planned.values().chain(present).map(|claim| claim.created).min();
+    for claim in present.iter().filter(|claim| Some(claim.created) == first && claim.status.instance.is_some()) {
+        planned.entry(claim.name.clone()).or_insert_with(|| claim.clone());
+    }
+}
+
 pub(crate) fn price<'c>(claims: impl Iterator<Item = &'c NodeClaim>) -> f64 {
     claims.filter_map(|claim| claim.status.instance.as_ref()).map(|instance| instance.price).sum()
 }

@@ -1,6 +1,6 @@
 //! The price and the nodes once no pod is pending.
 
-use crate::cluster::{Owner, claims, pods, price, start};
+use crate::cluster::{Owner, claims, note_first_plan, pods, price, start};
 use jiff::SignedDuration;
 use nodeless_model::NodeClaim;
 use nodeless_workloads::Mix;
@@ -19,10 +19,7 @@ pub(crate) fn run(mix: Mix, count: usize, seed: u64, nominations: bool) {
     let bound = driver
         .advance_until(limit, |driver| {
             let present = claims(driver);
-            let launched = |claim: &&NodeClaim| claim.status.instance.is_some();
-            if planned.is_empty() && !present.is_empty() && present.iter().all(|claim| launched(&claim)) {
-                planned = present.into_iter().map(|claim| (claim.name.clone(), claim)).collect();
-            }
+            note_first_plan(&mut planned, &present);
             let pending = pods(driver).iter().filter(|pod| pod["spec"]["nodeName"].is_null()).count();
             if pending == 0 {
                 last = Some(driver.world().now());

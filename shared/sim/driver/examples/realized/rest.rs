@@ -1,6 +1,6 @@
 //! The launches and evictions until a cluster with consolidation is quiescent.
 
-use crate::cluster::{Owner, claims, pods, price, start};
+use crate::cluster::{Owner, claims, note_first_plan, pods, price, start};
 use jiff::SignedDuration;
 use nodeless_model::NodeClaim;
 use nodeless_workloads::Mix;
@@ -26,9 +26,7 @@ pub(crate) fn run(mix: Mix, count: usize, seed: u64, nominations: bool) {
             let has_instance = |claim: &NodeClaim| claim.status.instance.is_some();
             launched.extend(present.iter().filter(|claim| has_instance(claim)).map(|claim| claim.name.clone()));
             let pods = pods(driver);
-            if planned.is_empty() && !present.is_empty() && present.iter().all(has_instance) {
-                planned = present.iter().map(|claim| (claim.name.clone(), claim.clone())).collect();
-            }
+            note_first_plan(&mut planned, &present);
             let uid = |pod: &Value| pod["metadata"]["uid"].as_str().unwrap().to_owned();
             created.extend(pods.iter().map(|pod| uid(pod)));
             let nodes: Vec<_> = present.iter().map(|claim| (claim.name.clone(), claim.phase)).collect();
