@@ -372,14 +372,17 @@ fn a_reservation_is_used_only_as_often_as_it_has_instances_left() {
 
 #[test]
 fn unschedulable_pods_keep_their_node() {
-    let decide = |change: fn(&mut Pod)| {
+    let decide = |change: &dyn Fn(&mut Pod)| {
         let mut mover = web("mover");
         change(&mut mover);
         goes(&pair(mover))
     };
-    assert!(decide(|_| ()));
-    assert!(!decide(|pod| pod.resource_claims = vec!["gpu".into()]), "Dynamic Resource Allocation");
-    assert!(!decide(|pod| pod.has_match_fields = true), "matchFields");
+    assert!(decide(&|_| ()));
+    assert!(!decide(&|pod| pod.resource_claims = vec!["gpu".into()]), "Dynamic Resource Allocation");
+    assert!(!decide(&|pod| pod.has_match_fields = true), "matchFields");
+    let key = |index: usize| Toleration { key: format!("example.com/{index}"), ..Toleration::default() };
+    assert!(decide(&|pod| pod.tolerations = (0..100).map(key).collect()), "the maximum");
+    assert!(!decide(&|pod| pod.tolerations = (0..101).map(key).collect()), "too many tolerations");
 }
 
 #[test]
