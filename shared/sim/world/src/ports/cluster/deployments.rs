@@ -26,7 +26,8 @@ pub(super) fn owning(
 
 /// The pods that a Deployment selects.
 fn pods_of(api: &ApiServer, namespace: &str, found: &Value) -> Result<Vec<Arc<Value>>, PortError> {
-    let selector = deployment::selector(found).unwrap_or_default();
+    let unreadable = || PortError::new(ErrorKind::Invalid, "Kubernetes list Pod", "the selector cannot be read");
+    let selector = deployment::selector(found).ok_or_else(unreadable)?;
     select_raw(api, &PODS, namespace, &selector)
 }
 
