@@ -81,7 +81,9 @@ pub(crate) struct ChurnReport {
     pub(crate) node_pool: String,
     /// The number of pods that voluntary disruption evicted within the last hour; null if unknown.
     pub(crate) evictions: Option<u32>,
-    /// The number of evictions that are allowed without a lower price; null if the breaker is off.
+    /// The number of those since which no price has fallen; null if unknown.
+    pub(crate) useless: Option<u32>,
+    /// The number of useless evictions that are allowed; null if the breaker is off.
     #[serde(rename = "most")]
     pub(crate) max_evictions: Option<u32>,
     /// Dollars per hour for each unit of load before the first of these evictions; null if there are none.
@@ -283,9 +285,10 @@ impl From<PoolChurn> for ChurnReport {
         Self {
             node_pool: churn.node_pool,
             evictions: Some(hour.evictions),
+            useless: Some(hour.useless),
             max_evictions: churn.max_evictions,
             price_before: (hour.price_before > 0.0).then(|| rounded(hour.price_before)),
-            price_now: rounded(hour.price_now),
+            price_now: rounded(hour.now.price()),
             stopped: churn.stopped,
         }
     }
@@ -294,7 +297,7 @@ impl From<PoolChurn> for ChurnReport {
 impl ChurnReport {
     /// Marks the evictions as unknown.
     pub(crate) fn clear_evictions(&mut self) {
-        (self.evictions, self.price_before) = (None, None);
+        (self.evictions, self.useless, self.price_before) = (None, None, None);
     }
 }
 

@@ -161,7 +161,9 @@ fn churn(out: &mut String, churn: &[ChurnReport]) -> Result {
     for one in shown {
         write!(out, "  NodePool {}: {}", one.node_pool, counted(one.evictions.unwrap_or_default() as usize, "pod"))?;
         match one.max_evictions {
-            Some(max) => write!(out, ", {max} allowed without a lower price")?,
+            Some(max) => {
+                write!(out, ", {} without a lower price of {max} allowed", one.useless.unwrap_or_default())?;
+            }
             None => write!(out, "; its churn breaker is off")?,
         }
         if let Some(before) = one.price_before.filter(|before| *before > 0.0) {

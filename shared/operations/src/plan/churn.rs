@@ -7,7 +7,7 @@ use super::voluntary_disruption::reschedulable;
 use crate::records;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::Command;
-use nodeless_disruption::churn::{self, Churn, Entry, LastHour};
+use nodeless_disruption::churn::{self, Churn, Entry, LastHour, PoolState};
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_model::events::disruption_stopped;
 use nodeless_model::object::ObjectEvent;
@@ -32,7 +32,7 @@ pub struct PoolChurn {
     pub node_pool: String,
     /// What voluntary disruption did to it within the last hour.
     pub last_hour: LastHour,
-    /// How many pods it may evict in an hour without a falling price; `None` if the breaker is disabled.
+    /// How many pods it may evict in an hour without a lower price; `None` if the breaker is disabled.
     pub max_evictions: Option<u32>,
     /// Why disruption has stopped, if it has.
     pub stopped: Option<String>,
@@ -44,10 +44,8 @@ struct Known {
     annotations: StringMap,
     version: u64,
     churn: Churn,
-    /// Its number of nodes after all commands, their price per hour, and the requests of their pods.
-    nodes: u32,
-    dollars: f64,
-    load: f64,
+    /// It after all commands.
+    state: PoolState,
 }
 
 /// A claim with its node.
@@ -56,22 +54,21 @@ struct Occupied {
     node_pool: String,
     /// When its claim was created.
     since: Timestamp,
+    /// Whether it replaces nodes that were disrupted voluntarily.
+    is_replacement: bool,
     /// How many pods have to move when it is removed.
     pods: u32,
     dollars: f64,
 }
 
 impl Known {
-    fn price(&self) -> f64 {
-        churn::price_per_load(self.dollars, self.load)
-    }
-
     fn last_hour(&self, now: Timestamp) -> LastHour {
-        self.churn.last_hour(now, self.nodes, self.price())
+        self.churn.last_hour(now, self.state)
     }
 
     fn note(&mut self, command: &Command, evictions: u32, now: Timestamp) {
-        let entry = Entry { command: command.id.clone(), at: now, evictions, price: self.price() };
+        let (price, dollars) = (self.state.price(), self.state.dollars);
+        let entry = Entry { command: command.id.clone(), at: now, evictions, price, dollars };
         self.churn.note(entry, now);
     }
 }
@@ -151,7 +148,7 @@ impl Breaker {
             let hour = known.last_hour(now);
             PoolChurn {
                 node_pool: name.clone(),
-                max_evictions: churn::threshold(&known.annotations, hour.nodes),
+                max_evictions: churn::threshold(&known.annotations, &hour.now),
                 last_hour: hour,
                 stopped: self.stopped.get(name).cloned(),
             }
@@ -186,6 +183,7 @@ impl Breaker {
             let node = Occupied {
                 node_pool: claim.node_pool.clone(),
                 since: claim.created,
+                is_replacement: !claim.spec.replaces.is_empty(),
                 pods: u32::try_from(moving.len()).unwrap_or(u32::MAX),
                 dollars: dollars(claim),
             };
@@ -201,15 +199,17 @@ impl Breaker {
             }
         }
         for (name, known) in &mut breaker.pools {
-            known.load = churn::load(pods.remove(name.as_str()).unwrap_or_default());
+            let pods = pods.remove(name.as_str()).unwrap_or_default();
+            known.state.pods = u32::try_from(pods.len()).unwrap_or(u32::MAX);
+            known.state.load = churn::load(pods);
         }
         breaker
     }
 
     fn add(&mut self, node_pool: &str, dollars: f64) {
         if let Some(known) = self.pools.get_mut(node_pool) {
-            known.nodes += 1;
-            known.dollars += dollars;
+            known.state.nodes += 1;
+            known.state.dollars += dollars;
         }
     }
 
@@ -236,13 +236,13 @@ impl Breaker {
         }
     }
 
-    /// How many pods a command evicts, by NodePool. The pods of drifted nodes count only if the nodes are young, which means that
-    /// the NodePool replaces its nodes again and again. Otherwise a changed spec requires the evictions, as fast as budgets
+    /// How many pods a command evicts, by NodePool. The pods of drifted nodes count only if the nodes replaced others within
+    /// the last hour, which means that the NodePool replaces its nodes again and again. Otherwise a changed spec requires the evictions, as fast as budgets
     /// allow.
     fn evictions(&self, command: &Command, now: Timestamp) -> BTreeMap<String, u32> {
         let deliberate = |node: &&Occupied| {
             command.reason == DisruptionReason::Drifted
-                && now.duration_since(node.since) >= SignedDuration::from_hours(1)
+                && !(node.is_replacement && now.duration_since(node.since) < SignedDuration::from_hours(1))
         };
         let mut evictions: BTreeMap<String, u32> = BTreeMap::new();
         for node in self.going(command).filter(|node| node.pods > 0 && !deliberate(node)) {
@@ -256,8 +256,8 @@ impl Breaker {
         let going: Vec<Occupied> = self.going(command).cloned().collect();
         for node in going {
             if let Some(known) = self.pools.get_mut(&node.node_pool) {
-                known.nodes = known.nodes.saturating_sub(1);
-                known.dollars -= node.dollars;
+                known.state.nodes = known.state.nodes.saturating_sub(1);
+                known.state.dollars -= node.dollars;
             }
         }
         for replacement in &command.replacements {

@@ -17,6 +17,17 @@ async fn running_cluster(pods: usize, most: &str) -> Harness {
     harness
 }
 
+/// Such a cluster whose nodes have replaced others, and have drifted since.
+async fn drifting_again(pods: usize, most: &str) -> Harness {
+    let mut harness = running_cluster(pods, most).await;
+    drift(&harness);
+    harness.minutes(15).await;
+    assert_eq!((replaced(&harness).await, harness.cloud.launched(), alarms(&harness)), (pods, 2 * pods, 0));
+    let changed = json!({ "changed": "again" });
+    harness.cluster.patch_node_pool(json!({ "spec": { "template": { "metadata": { "annotations": changed } } } }));
+    harness
+}
+
 async fn replaced(harness: &Harness) -> usize {
     let records = harness.records().await;
     records.iter().filter(|claim| has_new_hash(harness, claim)).count()
@@ -35,14 +46,13 @@ fn metered(harness: &Harness) -> bool {
 
 #[tokio::test]
 async fn drift_stops_after_so_many_evictions_and_goes_on_when_the_hour_is_over() {
-    let mut harness = running_cluster(3, "1").await;
-    drift(&harness);
+    let mut harness = drifting_again(3, "1").await;
     for _ in 0..40 {
         harness.minutes(1).await;
         // Whoever plans remembers nothing: what was done is in the table.
         harness.restart();
     }
-    assert_eq!((replaced(&harness).await, harness.cloud.launched()), (2, 5), "the second makes two, more than one");
+    assert_eq!((replaced(&harness).await, harness.cloud.launched()), (2, 8), "the second makes two, more than one");
     assert!(harness.claims.commands().await.unwrap().is_empty());
     let report = harness.planner().run().await.unwrap();
     let why = "evicted 2 pods within an hour, more than 1, and its nodes cost no less";
@@ -56,19 +66,16 @@ async fn drift_stops_after_so_many_evictions_and_goes_on_when_the_hour_is_over()
 
 #[tokio::test]
 async fn replacing_what_was_changed_on_purpose_is_no_churn() {
-    let mut harness = running_cluster(3, "1").await;
+    let mut harness = drifting_again(3, "1").await;
     let later = harness.clock.time().checked_add(std::time::Duration::from_secs(3600)).unwrap();
     harness.clock.advance_to(later);
-    harness.minutes(1).await;
-    drift(&harness);
     harness.minutes(20).await;
     assert_eq!((replaced(&harness).await, alarms(&harness)), (3, 0));
 }
 
 #[tokio::test]
 async fn a_breaker_of_zero_is_none() {
-    let mut harness = running_cluster(3, "0").await;
-    drift(&harness);
+    let mut harness = drifting_again(3, "0").await;
     harness.minutes(20).await;
     assert_eq!((replaced(&harness).await, alarms(&harness)), (3, 0));
 }
@@ -85,11 +92,10 @@ async fn a_falling_price_justifies_evictions() {
 
 #[tokio::test]
 async fn nothing_is_disrupted_while_past_disruption_is_unknown() {
-    let mut harness = running_cluster(1, "1").await;
-    drift(&harness);
+    let mut harness = drifting_again(1, "1").await;
     harness.faults.fail("claims churn", ErrorKind::Unavailable);
     harness.minutes(3).await;
-    assert_eq!(harness.cloud.launched(), 1);
+    assert_eq!(harness.cloud.launched(), 2);
     let report = harness.planner().run().await.unwrap();
     assert!(
         report.problems[0].contains("the number of pods evicted within the last hour cannot be read"),
@@ -105,7 +111,7 @@ async fn nothing_is_disrupted_while_past_disruption_is_unknown() {
     };
     harness.claims.put_record(RecordKind::Churn, &damaged).await.unwrap();
     harness.minutes(3).await;
-    assert_eq!(harness.cloud.launched(), 1);
+    assert_eq!(harness.cloud.launched(), 2);
     let report = harness.planner().run().await.unwrap();
     assert!(report.problems[0].contains("churn#default"), "{:?}", report.problems);
     // One that cannot be noted is not carried out.
@@ -113,10 +119,10 @@ async fn nothing_is_disrupted_while_past_disruption_is_unknown() {
     harness.claims.put_record(RecordKind::Churn, &whole).await.unwrap();
     harness.faults.fail("claims put churn", ErrorKind::Throttled);
     harness.minutes(3).await;
-    assert_eq!(harness.cloud.launched(), 1);
+    assert_eq!(harness.cloud.launched(), 2);
     harness.faults.end_outages();
     harness.minutes(8).await;
-    assert_eq!((replaced(&harness).await, harness.cloud.launched()), (1, 2));
+    assert_eq!((replaced(&harness).await, harness.cloud.launched()), (1, 3));
     // It is noted once, however often it was tried.
     let [stored] = &harness.claims.records(RecordKind::Churn).await.unwrap()[..] else { panic!("one") };
     let noted: churn::Churn = serde_json::from_str(&stored.encoded).unwrap();
