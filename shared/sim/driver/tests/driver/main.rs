@@ -14,3 +14,7 @@ mod spot;
 mod support;
 mod webhook;
 mod zonal_shift;
+
+/// An eighth to a quarter of a seed's time is allocation with the allocator of the system.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
