@@ -40,14 +40,17 @@ const ALIVE_OR_ENDING: [&str; 5] = ["pending", "running", "stopping", "stopped",
 /// seconds, more when EC2 has to try many offerings.
 const FLEET_TIME: Duration = Duration::from_secs(45);
 
+/// The day on which a launch template was last marked as used. It is locked while the template is created.
+type LastUsed = Arc<tokio::sync::Mutex<Option<String>>>;
+
 /// EC2, for the lifecycle of a claim.
 #[derive(Clone, Debug)]
 pub struct Ec2Cloud {
     client: Client,
     cluster: ClusterDetails,
     context: Context,
-    /// Names of existing launch templates, with the day on which each was last marked as used.
-    known_templates: Arc<Mutex<BTreeMap<String, String>>>,
+    /// Launch templates by name, with the day on which each was last marked as used; `None` before it is known to exist.
+    known_templates: Arc<Mutex<BTreeMap<String, LastUsed>>>,
     addresses: Addresses,
 }
 
@@ -85,8 +88,12 @@ impl Ec2Cloud {
     async fn ensure_template(&self, name: &str, spec: &TemplateSpec) -> Result<(), PortError> {
         const OPERATION: &str = "EC2 CreateLaunchTemplate";
         let today = self.context.now().strftime("%Y-%m-%d").to_string();
-        let known = self.known_templates.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
-        if known.as_deref() == Some(today.as_str()) {
+        let known = Arc::clone(
+            self.known_templates.lock().unwrap_or_else(PoisonError::into_inner).entry(name.to_owned()).or_default(),
+        );
+        // Launches that use the same template at once wait for one call: each call is a token of a small bucket.
+        let mut last_used = known.lock().await;
+        if last_used.as_deref() == Some(today.as_str()) {
             return Ok(());
         }
         let mut tags = spec.tags.clone();
@@ -107,7 +114,7 @@ impl Ec2Cloud {
             }
             Err(error) => return Err(error),
         }
-        self.known_templates.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), today);
+        *last_used = Some(today);
         Ok(())
     }
 

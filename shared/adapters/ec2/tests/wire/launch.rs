@@ -177,6 +177,18 @@ async fn a_template_is_created_once_for_its_contents() {
 }
 
 #[tokio::test]
+async fn launches_at_once_create_their_template_once() {
+    let world = World::new().await;
+    let class = world.resolved(json!({})).await;
+    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
+    let (cloud, first, second) = (world.cloud(), claim("group-1", 1), claim("group-2", 1));
+    let (one, other) =
+        tokio::join!(launch(&cloud, &first, &class, &candidates), launch(&cloud, &second, &class, &candidates));
+    assert_eq!((one.unwrap().instances.len(), other.unwrap().instances.len()), (1, 1));
+    assert_eq!(world.calls("ec2:CreateLaunchTemplate"), 1);
+}
+
+#[tokio::test]
 async fn a_template_that_was_deleted_is_made_again() {
     let world = World::new().await;
     let class = world.resolved(json!({})).await;

@@ -19,6 +19,7 @@ use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{Cloud, ErrorKind, PortError, Refusal};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const LAST_USED_TAG: &str = "nodeless.sh/last-used";
 const TEMPLATE_PREFIX: &str = "nodeless/";
@@ -28,6 +29,8 @@ const TEMPLATE_PREFIX: &str = "nodeless/";
 pub struct MemoryCloud {
     ec2: Ec2,
     cluster: ClusterDetails,
+    /// The names of launch templates that exist, with the day on which each was last marked as used.
+    known_templates: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 /// Maps an error of EC2 to an error of the port.
@@ -53,7 +56,7 @@ fn tagged(kind: &str, map: &StringMap) -> TagSpecification {
 impl MemoryCloud {
     /// EC2 for the nodes of this cluster.
     pub fn new(ec2: Ec2, cluster: impl Into<String>) -> Self {
-        Self { ec2, cluster: details(cluster, "") }
+        Self { ec2, cluster: details(cluster, ""), known_templates: Arc::default() }
     }
 
     /// All instances of the account, including those that are not listed yet.
@@ -61,7 +64,11 @@ impl MemoryCloud {
         self.ec2.instances().into_iter().map(model).collect()
     }
 
-    /// Creates the launch template of a variant unless it exists, and returns its name.
+    fn known_templates(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.known_templates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Creates the launch template of a variant unless it is known to exist, and returns its name.
     fn template(&self, request: &LaunchRequest<'_>, variant: &Variant, spot: bool) -> Result<String, PortError> {
         const OPERATION: &str = "EC2 CreateLaunchTemplate";
         let invalid = |why: String| PortError::new(ErrorKind::Invalid, OPERATION, why);
@@ -71,6 +78,9 @@ impl MemoryCloud {
             serde_json::from_value(launch_template_data(&spec)).map_err(|error| invalid(error.to_string()))?;
         let name = spec.name();
         let today = self.ec2.now().strftime("%Y-%m-%d").to_string();
+        if self.known_templates().get(&name) == Some(&today) {
+            return Ok(name);
+        }
         let mut own = spec.tags;
         own.insert(LAST_USED_TAG.to_owned(), today.clone());
         let create = CreateLaunchTemplate {
@@ -87,12 +97,13 @@ impl MemoryCloud {
                 let (found, _) = found.map_err(|error| failed("EC2 DescribeLaunchTemplates", &error))?;
                 let stale = |it: &&fake_aws::LaunchTemplate| it.tags.get(LAST_USED_TAG) != Some(&today);
                 if let Some(template) = found.first().filter(stale) {
-                    let mark = StringMap::from([(LAST_USED_TAG.to_owned(), today)]);
+                    let mark = StringMap::from([(LAST_USED_TAG.to_owned(), today.clone())]);
                     self.change_tags(&template.id, &mark)?;
                 }
             }
             Err(error) => return Err(failed(OPERATION, &error)),
         }
+        self.known_templates().insert(name.clone(), today);
         Ok(name)
     }
 
@@ -170,7 +181,14 @@ impl Cloud for MemoryCloud {
         let plan = fleet::plan(request.node_class, request.claim, request.candidates)
             .map_err(|error| PortError::new(ErrorKind::Invalid, OPERATION, error.to_string()))?;
         let call = self.fleet(&request, &plan, &self.templates(&request, &plan)?)?;
-        match self.ec2.create_fleet(&call) {
+        let mut answer = self.ec2.create_fleet(&call);
+        if answer.as_ref().is_err_and(|error| error.code.starts_with("InvalidLaunchTemplate")) {
+            // A known template was deleted: create it again, once.
+            self.known_templates().clear();
+            self.templates(&request, &plan)?;
+            answer = self.ec2.create_fleet(&call);
+        }
+        match answer {
             Ok(answer) => Ok(outcome(&self.ec2, &answer, &plan)),
             Err(error) => plan.rejected(&error.code, &error.message).ok_or_else(|| failed(OPERATION, &error)),
         }
@@ -187,10 +205,16 @@ impl Cloud for MemoryCloud {
         };
         let fleet = self.fleet(&request, &plan, &templates)?;
         let fleet = CreateFleet { dry_run: true, client_token: None, ..fleet };
-        if let Err(error) = self.ec2.create_fleet(&fleet)
-            && let Some(refused) = refusal(Call::CreateFleet, failed("EC2 CreateFleet", &error))?
-        {
-            return Ok(Some(refused));
+        if let Err(error) = self.ec2.create_fleet(&fleet) {
+            let failed = failed("EC2 CreateFleet", &error);
+            if error.code.starts_with("InvalidLaunchTemplate") {
+                // A known template was deleted; the next attempt creates it again.
+                self.known_templates().clear();
+                return Err(PortError { kind: ErrorKind::Unavailable, ..failed });
+            }
+            if let Some(refused) = refusal(Call::CreateFleet, failed)? {
+                return Ok(Some(refused));
+            }
         }
         let tags = instance_tags(&self.cluster, request.claim, &request.node_class.spec.tags);
         let mut refused = None;
