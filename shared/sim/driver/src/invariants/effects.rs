@@ -1,15 +1,21 @@
 //! Checks effects when they happen: evictions, deletions of pods and terminations of instances, against PodDisruptionBudgets,
-//! whose healthy pods are counted here.
+//! whose healthy pods are counted here, and the order of drains.
 
-use super::{DO_NOT_DISRUPT, POD_DISRUPTION_BUDGETS as PDB_INVARIANT, Violation, condition, text};
+use super::{
+    DO_NOT_DISRUPT, DRAIN_ORDER, MINIMUM_DRAIN, POD_DISRUPTION_BUDGETS as PDB_INVARIANT, VOLUMES, Violation, condition,
+    drains, text,
+};
 use jiff::Timestamp;
-use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NODES, POD_DISRUPTION_BUDGETS, PODS, STATEFUL_SETS};
+use nodeless_fake_kubernetes::resource::{
+    DEPLOYMENTS, NODES, PERSISTENT_VOLUME_CLAIMS, POD_DISRUPTION_BUDGETS, PODS, STATEFUL_SETS, VOLUME_ATTACHMENTS,
+};
 use nodeless_fake_kubernetes::{ApiServer, ListOptions, Resource};
-use nodeless_model::{NodeClaim, claim::TerminationReason, labels};
+use nodeless_model::claim::{Termination, TerminationReason};
+use nodeless_model::{NodeClaim, labels};
 use nodeless_world::fault_injection::{Effect, Observer};
 use nodeless_world::memory::MemoryClaims;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The observations so far.
@@ -63,7 +69,11 @@ impl EffectChecks {
     }
 
     fn violated(&self, at: Timestamp, detail: String) {
-        self.observed().violations.push(Violation { at, invariant: PDB_INVARIANT, detail });
+        self.report(at, PDB_INVARIANT, detail);
+    }
+
+    fn report(&self, at: Timestamp, invariant: &'static str, detail: String) {
+        self.observed().violations.push(Violation { at, invariant, detail });
     }
 
     fn list(&self, resource: &Resource, options: &ListOptions) -> Vec<Arc<Value>> {
@@ -82,12 +92,16 @@ impl EffectChecks {
         let reason = reason.map_or("unknown", |end| end.reason.as_str());
         *self.observed().evictions.entry(reason.to_owned()).or_default() += 1;
         if pod.as_deref().is_some_and(|pod| pod["metadata"]["annotations"][labels::DO_NOT_DISRUPT] == "true") {
-            let detail = format!("pod {} was evicted", effect.subject);
-            self.observed().violations.push(Violation { at: effect.at, invariant: DO_NOT_DISRUPT, detail });
+            self.report(effect.at, DO_NOT_DISRUPT, format!("pod {} was evicted", effect.subject));
         }
         // A pod that was being deleted already does not count: the API evicts it regardless of its budget. If the kubelet does
         // not respond, the pod may seem to exist for a long time.
         let before = self.observed().about.take();
+        if let Some(pod) = &before
+            && let Some(detail) = drains::before_its_turn(pod, &self.pods_on(text(pod, "/spec/nodeName")), effect.at)
+        {
+            self.report(effect.at, DRAIN_ORDER, detail);
+        }
         let Some(pod) = before.filter(|pod| is_ready(pod) && !is_leaving(pod)) else { return };
         for budget in self.budgets_of(&pod) {
             let (healthy, desired) = self.healthy_and_desired(&budget);
@@ -130,12 +144,16 @@ impl EffectChecks {
             let timed_out = end.as_ref().is_some_and(|end| end.deadline.is_some_and(|deadline| deadline <= effect.at));
             // An instance that EC2 or a user terminated before does not count.
             let gone = end.as_ref().is_some_and(|end| end.reason == TerminationReason::InstanceMissing);
-            if timed_out || gone {
+            if gone {
                 continue;
             }
-            let name = text(&node, "/metadata/name");
-            let options = ListOptions { fields: format!("spec.nodeName={name}"), ..ListOptions::default() };
-            for pod in self.list(&PODS, &options) {
+            if let Some(end) = end.filter(|_| drains::is_registered(&node, effect.at)) {
+                self.drained(id, &node, &end, effect.at);
+            }
+            if timed_out {
+                continue;
+            }
+            for pod in self.pods_on(text(&node, "/metadata/name")) {
                 if is_ready(&pod) && !is_leaving(&pod) && !tolerates_all(&pod) && !self.budgets_of(&pod).is_empty() {
                     self.violated(
                         effect.at,
@@ -148,6 +166,38 @@ impl EffectChecks {
                 }
             }
         }
+    }
+
+    /// The instance of a registered node whose claim is terminated.
+    fn drained(&self, id: &str, node: &Value, end: &Termination, at: Timestamp) {
+        if let Some(lasted) = drains::too_short(end, at) {
+            self.report(at, MINIMUM_DRAIN, format!("instance {id} was terminated after a drain of {lasted:#}"));
+        }
+        let name = text(node, "/metadata/name");
+        let attachments = self.list(&VOLUME_ATTACHMENTS, &ListOptions::default());
+        let left = drains::left_attached(name, &attachments, &self.mounted_on(name));
+        if !left.is_empty() && end.deadline.is_none_or(|deadline| deadline > at) {
+            self.report(at, VOLUMES, format!("instance {id} was terminated while {left:?} were attached"));
+        }
+    }
+
+    /// The PersistentVolumes of the pods on a node.
+    fn mounted_on(&self, node: &str) -> BTreeSet<String> {
+        let mut volumes = BTreeSet::new();
+        for pod in self.pods_on(node) {
+            let mounts = pod.pointer("/spec/volumes").and_then(Value::as_array).into_iter().flatten();
+            for claim in mounts.map(|mount| text(mount, "/persistentVolumeClaim/claimName")).filter(|it| !it.is_empty())
+            {
+                let claim = self.api.get(&PERSISTENT_VOLUME_CLAIMS, text(&pod, "/metadata/namespace"), claim);
+                volumes.extend(claim.ok().map(|claim| text(&claim, "/spec/volumeName").to_owned()));
+            }
+        }
+        volumes
+    }
+
+    fn pods_on(&self, node: &str) -> Vec<Arc<Value>> {
+        let fields = format!("spec.nodeName={node}");
+        self.list(&PODS, &ListOptions { fields, ..ListOptions::default() })
     }
 
     fn pod(&self, key: &str) -> Option<Arc<Value>> {

@@ -1,18 +1,20 @@
 //! The oracle, which checks the invariants after every step.
 
 use super::commands::CommandChecks;
+use super::lifetimes::{InterruptionChecks, expired};
 use super::nodes::Nodes;
 use super::on_demand_minimum::OnDemandChecks;
 use super::recorded_time::RecordedTime;
 use super::surges::SurgeChecks;
 use super::{
-    AMI_CANARY, CLUSTER_LIMITS, DISRUPTION_BUDGETS, DO_NOT_DISRUPT, EXPLAINED, LIMITS, MAINTENANCE, NO_ORPHANS,
-    ON_DEMAND_MINIMUM, ONE_INSTANCE, PODS_RUN, RECORDED_TIME, SURGES, Violation, ami_canary, condition as condition_of,
-    disruption_budgets, text,
+    AMI_CANARY, CLUSTER_LIMITS, DISRUPTION_BUDGETS, DO_NOT_DISRUPT, EXPIRY, EXPLAINED, INTERRUPTIONS, LIMITS,
+    MAINTENANCE, METADATA, NO_ORPHANS, ON_DEMAND_MINIMUM, ONE_INSTANCE, PODS_RUN, RECORDED_TIME, SURGES, Violation,
+    ami_canary, condition as condition_of, disruption_budgets, metadata, text,
 };
 use crate::scenarios::Scenario;
 use crate::{Driver, Outcome};
 use jiff::{SignedDuration, Timestamp};
+use nodeless_fake_aws::TypeFacts;
 use nodeless_fake_kubernetes::resource::{NAMESPACES, PODS};
 use nodeless_fake_kubernetes::{Change, ChangeKind, ListOptions};
 use nodeless_model::claim::{TerminationReason, condition};
@@ -32,6 +34,10 @@ const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(45);
 const WAIT_PER_FAILURE: SignedDuration = SignedDuration::from_mins(16);
 /// For how long the maximum number of nodes of a NodePool counts for its budgets: a plan uses the state at its start.
 const BUDGET_WINDOW: SignedDuration = SignedDuration::from_mins(5);
+
+/// The minimum fraction of a type's memory that counts against a limit: EC2 and the system use about 7.5%, and simulated nodes
+/// report up to 1.5% less than that.
+const MIN_MEMORY_SHARE: f64 = 0.925 * 0.985;
 
 /// A pod without a node.
 #[derive(Debug)]
@@ -54,8 +60,22 @@ struct Pending {
 #[derive(Clone, Copy, Debug, Default)]
 struct Running {
     cpus: f64,
+    /// Bytes.
+    memory: f64,
+    gpus: f64,
     nodes: f64,
     dollars: f64,
+}
+
+impl Running {
+    #[expect(clippy::cast_precision_loss, reason = "numbers of CPUs, GPUs and MiB are small")]
+    fn add(&mut self, kind: &TypeFacts) {
+        self.cpus += kind.vcpus() as f64;
+        self.memory += kind.memory_mib() as f64 * f64::from(1 << 20) * MIN_MEMORY_SHARE;
+        let gpus = kind.description.pointer("/GpuInfo/Gpus").and_then(Value::as_array);
+        let nvidia = gpus.into_iter().flatten().filter(|gpu| gpu["Manufacturer"] == "NVIDIA");
+        self.gpus += nvidia.filter_map(|gpu| gpu["Count"].as_f64()).sum::<f64>();
+    }
 }
 
 /// Checks a world from outside.
@@ -80,6 +100,8 @@ pub(crate) struct Oracle {
     commands: CommandChecks,
     on_demand: OnDemandChecks,
     surges: SurgeChecks,
+    /// `None` if calls fail or messages are lost: then EC2 may end a spot instance before nodeless can act on its warning.
+    interruptions: Option<InterruptionChecks>,
     /// The pods that claims were created for. The reports of plans are checked a little later, when such a claim may be deleted
     /// again.
     nominated: BTreeMap<String, Vec<String>>,
@@ -106,6 +128,7 @@ impl Oracle {
             commands: CommandChecks::default(),
             on_demand: OnDemandChecks::default(),
             surges: SurgeChecks::default(),
+            interruptions: scenario.is_reliable().then(InterruptionChecks::default),
             nominated: BTreeMap::new(),
             looked: driver.world().now(),
             recorded_time: RecordedTime::default(),
@@ -158,9 +181,20 @@ impl Oracle {
             }
             self.violations.extend(self.commands.check(&driver.claims().commands_now(), &claims, now));
             self.check_instances(driver, &claims, now);
-            self.recorded_time.observe(&claims, &driver.world().ec2().instances(), now);
             self.check_voluntary_disruption(driver, &claims, now);
+            self.check_lifetimes(driver, &claims, now);
         }
+    }
+
+    /// When claims and their instances ended or should have, and what their Nodes have of them.
+    fn check_lifetimes(&mut self, driver: &Driver, claims: &[NodeClaim], now: Timestamp) {
+        let instances = driver.world().ec2().instances();
+        self.recorded_time.observe(claims, &instances, now);
+        expired(claims, now).into_iter().for_each(|detail| self.violated(now, EXPIRY, detail));
+        let unhandled = self.interruptions.as_mut().map(|checks| checks.check(claims, &instances)).unwrap_or_default();
+        unhandled.into_iter().for_each(|detail| self.violated(now, INTERRUPTIONS, detail));
+        let differences = metadata::differences(&Nodes::read(driver), claims);
+        differences.into_iter().for_each(|detail| self.violated(now, METADATA, detail));
     }
 
     fn pool_changed(&mut self, change: &Change) {
@@ -309,15 +343,15 @@ impl Oracle {
             let Some(pool) = instance.tags.get(labels::NODE_POOL).filter(|_| instance.state.is_alive()) else {
                 continue;
             };
-            let cpus = facts.types.get(&instance.offering.instance_type).map_or(0, |facts| facts.vcpus());
+            let kind = facts.types.get(&instance.offering.instance_type);
             let owner =
                 claims.iter().find(|claim| Some(claim.name.as_str()) == owners.get(instance.id.as_str()).copied());
             let counted = owner.is_none_or(|claim| !leaves_involuntarily(claim));
             let entry = running.entry(pool.clone()).or_default();
-            #[expect(clippy::cast_precision_loss, reason = "numbers of CPUs are small")]
-            let cpus = cpus as f64;
+            if let Some(kind) = kind.filter(|_| counted) {
+                entry.add(kind);
+            }
             if counted {
-                entry.cpus += cpus;
                 entry.nodes += 1.0;
                 entry.dollars += instance.price;
             }
@@ -345,8 +379,8 @@ impl Oracle {
         self.check_cluster_limits(driver, &running, now);
     }
 
-    /// What runs in EC2 for a NodePool, less what is terminated forcefully, against its limits of cpu, nodes and dollars per
-    /// hour.
+    /// What runs in EC2 for a NodePool, less what is terminated forcefully, against its limits of cpu, memory, GPUs, nodes and
+    /// dollars per hour.
     fn check_limits(&mut self, running: &BTreeMap<String, Running>, now: Timestamp) {
         let mut passed = Vec::new();
         for (pool, running) in running {
@@ -354,11 +388,13 @@ impl Oracle {
             let limits = &object["spec"]["limits"];
             let annotated = &object["metadata"]["annotations"]["nodeless.sh/dollars-per-hour"];
             let number = |value: &Value| match value {
-                Value::String(text) => text.parse::<f64>().ok(),
+                Value::String(text) => text.parse::<f64>().ok().or_else(|| bytes(text)),
                 other => other.as_f64(),
             };
             for (what, used, limit) in [
                 ("CPUs", running.cpus, &limits["cpu"]),
+                ("bytes of memory", running.memory, &limits["memory"]),
+                ("GPUs", running.gpus, &limits["nvidia.com/gpu"]),
                 ("nodes", running.nodes, &limits["nodes"]),
                 ("dollars per hour", running.dollars, &limits["nodeless.sh/dollars-per-hour"]),
                 ("dollars per hour", running.dollars, annotated),
@@ -459,6 +495,13 @@ impl Oracle {
         let pods = pods.map(|list| list.items).unwrap_or_default();
         (self.pending.len(), pods.iter().filter(|pod| text(pod, "/status/phase") == "Running").count())
     }
+}
+
+/// A quantity with a binary suffix, such as `160Gi`.
+fn bytes(text: &str) -> Option<f64> {
+    let units = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40)];
+    let (number, power) = units.iter().find_map(|(unit, power)| Some((text.strip_suffix(unit)?, *power)))?;
+    Some(number.parse::<f64>().ok()? * 2_f64.powi(power))
 }
 
 /// Whether a node is disrupted involuntarily: its NodePool may have another one from then on.

@@ -457,6 +457,15 @@ impl Scenario {
         }
     }
 
+    /// Whether every call succeeds and every message arrives in time.
+    pub(crate) fn is_reliable(&self) -> bool {
+        let fails = |action: &TimedAction| matches!(action.action, Action::Outage(_));
+        let faults = &self.faults;
+        faults.calls.rates() == CallRates::default().rates()
+            && faults.outages_per_hour <= 0.0
+            && !self.actions.iter().any(fails)
+    }
+
     /// The names of the built-in scenarios.
     pub fn built_in_names() -> impl Iterator<Item = &'static str> {
         BUILT_IN.into_iter().map(|(name, _)| name)

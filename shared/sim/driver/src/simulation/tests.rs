@@ -4,11 +4,11 @@ use super::*;
 use crate::Outcome;
 use futures::FutureExt as _;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
-use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NAMESPACES, NODES, PODS};
-use nodeless_fake_kubernetes::{DeleteOptions, ListOptions, PatchOptions, PatchType, Resource};
+use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NAMESPACES, NODES, PODS, VOLUME_ATTACHMENTS};
+use nodeless_fake_kubernetes::{CreateOptions, DeleteOptions, ListOptions, PatchOptions, PatchType, Resource};
 use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::{TerminationReason, condition};
-use nodeless_model::{CapacityType, ConditionStatus, NodeClaim, Phase, labels};
+use nodeless_model::{CapacityType, ConditionStatus, NodeClaim, Phase, Taint, TaintEffect, labels};
 use nodeless_operations::PlanReport;
 use nodeless_operations::plan::encode_command;
 use nodeless_ports::costs::StoredCosts;
@@ -60,10 +60,17 @@ objects:
 
 /// Three nodes with a pod each, five minutes old, without a violation.
 fn calm() -> Run {
-    let mut run = Run::new(Scenario::parse(CALM).unwrap(), 1, None, Arc::new(Null)).unwrap();
+    let run = started(CALM);
+    assert_eq!(claims(&run).len(), 3);
+    run
+}
+
+/// A scenario after five minutes without a violation.
+fn started(yaml: &str) -> Run {
+    let mut run = Run::new(Scenario::parse(yaml).unwrap(), 1, None, Arc::new(Null)).unwrap();
     let until = after(run.scenario.start, SignedDuration::from_mins(5));
     run.advance(until, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
-    assert_eq!((claims(&run).len(), run.report.violations.len()), (3, 0), "{:?}", run.report.violations);
+    assert_eq!(run.report.violations, []);
     assert!(claims(&run).iter().all(|claim| claim.phase == Phase::Initialized));
     run
 }
@@ -128,6 +135,7 @@ fn a_launch_group_may_not_have_more_instances_than_members() {
 fn what_ec2_runs_may_not_pass_a_limit() {
     for (limits, annotation) in [
         (json!({ "cpu": "5" }), Value::Null),
+        (json!({ "memory": "20Gi" }), Value::Null),
         (json!({ "nodes": "2" }), Value::Null),
         (json!({}), json!({ "nodeless.sh/dollars-per-hour": "0.2" })),
         (json!({ "nodeless.sh/dollars-per-hour": "0.2" }), Value::Null),
@@ -139,6 +147,30 @@ fn what_ec2_runs_may_not_pass_a_limit() {
         claim.status.last_pod_event = Some(run.driver.world().now());
         write(&run, &claim);
         assert_eq!(broken(&mut run), only("the limits of NodePools hold"), "{change}");
+    }
+}
+
+#[test]
+fn three_nodes_of_eight_gibibytes_are_within_a_limit_of_twenty_four() {
+    let mut run = calm();
+    patch(&run, &NODE_POOLS, "", "general", &json!({ "spec": { "limits": { "memory": "24Gi" } } }));
+    let mut claim = claims(&run).remove(0);
+    claim.status.last_pod_event = Some(run.driver.world().now());
+    write(&run, &claim);
+    assert_eq!(broken(&mut run), BTreeSet::new());
+}
+
+#[test]
+fn what_ec2_runs_may_not_pass_a_limit_of_gpus() {
+    let mut run = started(&CALM.replace("[m6i]", "[g4dn]").replace("[large]", "[xlarge]"));
+    let gpus = claims(&run).len();
+    for (limit, expected) in [(gpus, BTreeSet::new()), (gpus - 1, only("the limits of NodePools hold"))] {
+        let limits = json!({ "nvidia.com/gpu": limit.to_string() });
+        patch(&run, &NODE_POOLS, "", "general", &json!({ "spec": { "limits": limits } }));
+        let mut claim = claims(&run).remove(0);
+        claim.status.last_pod_event = Some(run.driver.world().now());
+        write(&run, &claim);
+        assert_eq!(broken(&mut run), expected, "{limit} of {gpus}");
     }
 }
 
@@ -403,6 +435,102 @@ fn no_pod_may_be_evicted_deleted_or_cut_off_against_its_budget() {
     let id = claims(&run)[0].status.instance.as_ref().unwrap().id.clone();
     run.effects.after(&effect(&run, "cloud terminate", id));
     assert_eq!(broken(&mut run), only(BUDGET), "the end of its machine");
+}
+
+#[test]
+fn no_pod_may_be_evicted_before_those_of_earlier_groups() {
+    let mut run = calm();
+    let ordinary = pods(&run).remove(0);
+    let critical = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "dns" }, "spec": {
+        "nodeName": ordinary["spec"]["nodeName"], "priorityClassName": "system-cluster-critical",
+        "containers": [{ "name": "dns", "image": "registry.k8s.io/pause:3.9" }],
+    } });
+    actions::apply(&run.driver, &critical).unwrap();
+    let later = after(run.driver.world().now(), SignedDuration::from_mins(2));
+    run.driver.world_mut().advance_to(later).unwrap();
+    evict(&run, &ordinary, || ());
+    assert_eq!(broken(&mut run), BTreeSet::new());
+    let critical = run.driver.world().api().get(&PODS, "default", "dns").unwrap();
+    evict(&run, &critical, || ());
+    assert_eq!(broken(&mut run), only("pods are evicted in the order of their groups"));
+}
+
+/// Violations when the instance of a claim is terminated after a drain of this duration, with or without a volume attached to it.
+fn after_a_drain_of(seconds: i64, attached: bool) -> BTreeSet<&'static str> {
+    let mut run = calm();
+    let mut claim = claims(&run).remove(0);
+    leave(&run, &mut claim, TerminationReason::Empty);
+    let later = after(run.driver.world().now(), SignedDuration::from_secs(seconds));
+    run.driver.world_mut().advance_to(later).unwrap();
+    if attached {
+        let source = json!({ "persistentVolumeName": "data" });
+        let spec = json!({ "attacher": "ebs.csi.aws.com", "nodeName": claim.status.node_name, "source": source });
+        let object = json!({ "metadata": { "name": "csi-data" }, "spec": spec });
+        run.driver.world().api().create(&VOLUME_ATTACHMENTS, object, &CreateOptions::default()).unwrap();
+    }
+    run.effects.after(&effect(&run, "cloud terminate", claim.status.instance.unwrap().id));
+    let mut broken = broken(&mut run);
+    // Its pod was not evicted.
+    broken.remove("no pod is evicted against its PodDisruptionBudget");
+    broken
+}
+
+#[test]
+fn no_instance_may_be_terminated_before_endpoints_are_removed_and_volumes_are_detached() {
+    assert_eq!(after_a_drain_of(5, false), BTreeSet::new());
+    assert_eq!(after_a_drain_of(4, false), only("a drain lasts five seconds at least"));
+    assert_eq!(after_a_drain_of(5, true), only("volumes are detached before an instance is terminated"));
+}
+
+#[test]
+fn no_node_may_outlive_its_expire_after() {
+    let mut run = calm();
+    let mut claim = claims(&run).remove(0);
+    claim.spec.expire_after = Some(std::time::Duration::from_mins(5));
+    write(&run, &claim);
+    for (minutes, expected) in [(9, BTreeSet::new()), (2, only("a node does not outlive its expireAfter"))] {
+        let later = after(run.driver.world().now(), SignedDuration::from_mins(minutes));
+        run.driver.world_mut().advance_to(later).unwrap();
+        assert_eq!(broken(&mut run), expected, "{minutes} minutes later");
+    }
+}
+
+#[test]
+fn the_node_of_an_interrupted_spot_instance_may_not_run_to_its_end() {
+    let yaml = CALM.replace("[on-demand]", "[spot]");
+    let invariant = "the node of a spot instance is drained when EC2 announces its interruption";
+    for (handled, unreliable) in [(true, false), (false, false), (false, true)] {
+        let faults = if unreliable { "faults: { calls: { lost: 0.001 } }\n" } else { "" };
+        let mut run = started(&format!("{yaml}{faults}"));
+        let id = claims(&run).remove(0).status.instance.unwrap().id;
+        run.driver.world().ec2().interrupt_spot(&id).unwrap();
+        let later = after(run.driver.world().now(), SignedDuration::from_secs(121));
+        if handled {
+            run.advance(later, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+            run.oracle.violations.append(&mut run.report.violations);
+        } else {
+            run.driver.world_mut().advance_to(later).unwrap();
+        }
+        let expected = if handled || unreliable { BTreeSet::new() } else { only(invariant) };
+        assert_eq!(broken(&mut run), expected, "handled: {handled}, unreliable: {unreliable}");
+    }
+}
+
+#[test]
+fn a_node_may_not_lack_what_its_claim_has() {
+    let changes: [fn(&mut NodeClaim); 3] = [
+        |claim| drop(claim.spec.labels.insert("example.com/team".to_owned(), "a".to_owned())),
+        |claim| drop(claim.spec.annotations.insert("example.com/owner".to_owned(), "b".to_owned())),
+        |claim| claim.spec.taints.push(Taint::new("example.com/role", TaintEffect::NoSchedule)),
+    ];
+    for (index, change) in changes.into_iter().enumerate() {
+        let mut run = calm();
+        let mut claim = claims(&run).remove(0);
+        change(&mut claim);
+        write(&run, &claim);
+        let expected = only("a Node has the labels, annotations and taints of its claim");
+        assert_eq!(broken(&mut run), expected, "change {index}");
+    }
 }
 
 /// Violations while an unschedulable pod is pending and plans report this.

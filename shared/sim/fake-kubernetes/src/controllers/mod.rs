@@ -3,6 +3,7 @@
 //! Each is level-triggered: a step compares the actual with the desired state, and applies the difference. A step without changes
 //! since the last one, and with nothing due, costs one comparison of numbers.
 
+mod attach_detach;
 mod cron_job;
 mod daemon_set;
 mod deployment;
@@ -21,6 +22,7 @@ mod taint_eviction;
 mod tests;
 mod workload;
 
+pub use attach_detach::AttachDetachController;
 pub use cron_job::CronJobController;
 pub use daemon_set::DaemonSetController;
 pub use deployment::DeploymentController;
@@ -76,12 +78,14 @@ pub struct Controllers {
     pub node_lifecycle: NodeLifecycleController,
     /// Deletes pods from nodes with NoExecute taints.
     pub taint_eviction: TaintEvictionController,
+    /// Attaches volumes to the nodes of their pods, and detaches them.
+    pub attach_detach: AttachDetachController,
     /// Updates the status of PodDisruptionBudgets.
     pub disruption: DisruptionController,
 }
 
 impl Controllers {
-    fn all(&mut self) -> [&mut dyn Controller; 11] {
+    fn all(&mut self) -> [&mut dyn Controller; 12] {
         [
             &mut self.kubelets,
             &mut self.node_lifecycle,
@@ -93,6 +97,7 @@ impl Controllers {
             &mut self.cron_jobs,
             &mut self.jobs,
             &mut self.scheduler,
+            &mut self.attach_detach,
             &mut self.disruption,
         ]
     }

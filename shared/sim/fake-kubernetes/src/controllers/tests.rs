@@ -5,7 +5,7 @@ mod nominations;
 use super::{Controllers, Machine};
 use crate::server::resource::{
     CRON_JOBS, DAEMON_SETS, DEPLOYMENTS, EVENTS, JOBS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES,
-    POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, STATEFUL_SETS, STORAGE_CLASSES,
+    POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, STATEFUL_SETS, STORAGE_CLASSES, VOLUME_ATTACHMENTS,
 };
 use crate::server::{ApiServer, CreateOptions, DeleteOptions, ListOptions, Options, PatchOptions, PatchType, Resource};
 use jiff::{SignedDuration, Timestamp};
@@ -314,9 +314,22 @@ fn a_volume_is_made_where_its_first_pod_goes_and_ties_the_next_one_to_that_zone(
     assert_eq!(claim["spec"]["volumeName"], volume[0]["metadata"]["name"]);
     let zone = "/spec/nodeAffinity/required/nodeSelectorTerms/0/matchExpressions/0/values/0";
     assert_eq!(volume[0].pointer(zone), Some(&json!("b")));
+    let attached = |cluster: &Cluster| {
+        let attachments = cluster.list(&VOLUME_ATTACHMENTS);
+        let of =
+            |it: &Arc<Value>| (it["spec"]["nodeName"].clone(), it["spec"]["source"]["persistentVolumeName"].clone());
+        attachments.iter().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(attached(&cluster), [(json!("n2"), volume[0]["metadata"]["name"].clone())]);
+    assert_eq!(cluster.list(&VOLUME_ATTACHMENTS)[0]["status"]["attached"], true);
 
     cluster.patch(&NODES, "n2", &json!({ "spec": { "unschedulable": true } }));
-    cluster.api.delete(&PODS, "default", "db-0", &crate::DeleteOptions::default()).unwrap();
+    let now = crate::DeleteOptions { grace_period_seconds: Some(0), ..crate::DeleteOptions::default() };
+    cluster.api.delete(&PODS, "default", "db-0", &now).unwrap();
+    cluster.run(7);
+    assert_eq!(attached(&cluster).len(), 1, "detaching takes some seconds");
+    cluster.run(1);
+    assert_eq!(attached(&cluster), []);
     cluster.run(60);
     let message = "0/2 nodes are available: 1 node(s) had volume node affinity conflict, 1 node(s) were unschedulable.";
     assert_eq!(why(&cluster), message);

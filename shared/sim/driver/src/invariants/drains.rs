@@ -1,0 +1,83 @@
+//! The order of a drain, computed from the JSON of pods, Nodes and VolumeAttachments: groups of pods in turn, endpoints removed and
+//! volumes detached before the instance is terminated.
+
+use super::text;
+use jiff::{SignedDuration, Timestamp};
+use nodeless_model::claim::Termination;
+use nodeless_model::labels;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The minimum duration of a drain in Karpenter.
+const SHORTEST: SignedDuration = SignedDuration::from_secs(5);
+/// How long an object exists that each step must take into account.
+const KNOWN_AFTER: SignedDuration = SignedDuration::from_mins(1);
+/// How long after the end of its grace period a drain still waits for a pod.
+const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
+
+/// A pod of an earlier group on the node of a pod that was evicted, if there is one. Karpenter's groups, in order: pods that are not
+/// critical, those of them that belong to DaemonSets, critical pods, those that belong to DaemonSets.
+pub(super) fn before_its_turn(evicted: &Value, on_node: &[Arc<Value>], now: Timestamp) -> Option<String> {
+    let earlier = |pod: &&Arc<Value>| {
+        let started: Option<Timestamp> = text(pod, "/status/startTime").parse().ok();
+        let known = started.is_some_and(|started| now.duration_since(started) > KNOWN_AFTER);
+        known && holds_drain(pod, now) && group(pod) < group(evicted)
+    };
+    on_node.iter().find(earlier).map(|pod| {
+        let key = |pod: &Value| format!("{}/{}", text(pod, "/metadata/namespace"), text(pod, "/metadata/name"));
+        format!("pod {} was evicted before {}, which belongs to an earlier group", key(evicted), key(pod))
+    })
+}
+
+/// Whether a pod is critical, and whether it belongs to a DaemonSet.
+fn group(pod: &Value) -> (bool, bool) {
+    let class = text(pod, "/spec/priorityClassName");
+    (matches!(class, "system-cluster-critical" | "system-node-critical"), has_owner(pod, "DaemonSet"))
+}
+
+fn has_owner(pod: &Value, kind: &str) -> bool {
+    let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    owners.into_iter().flatten().any(|owner| owner["kind"] == kind)
+}
+
+/// Whether a drain waits for a pod: not for one that has ended, that is static, that tolerates the taint of drains, or whose
+/// deletion is overdue.
+fn holds_drain(pod: &Value, now: Timestamp) -> bool {
+    let ended = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed");
+    let deletion: Option<Timestamp> = text(pod, "/metadata/deletionTimestamp").parse().ok();
+    let stuck = deletion.is_some_and(|end| now.duration_since(end) > STUCK_AFTER);
+    !ended && !stuck && !has_owner(pod, "Node") && !tolerates_disruption(pod)
+}
+
+fn tolerates_disruption(pod: &Value) -> bool {
+    let tolerations = pod.pointer("/spec/tolerations").and_then(Value::as_array);
+    tolerations.into_iter().flatten().any(|it| {
+        let exists = it["operator"] == "Exists";
+        let key = text(it, "/key");
+        let matches = key == labels::DISRUPTED_TAINT && (exists || text(it, "/value").is_empty());
+        let effect = text(it, "/effect");
+        (matches || (key.is_empty() && exists)) && (effect.is_empty() || effect == "NoSchedule")
+    })
+}
+
+/// Whether pods may have been scheduled to a Node, and each step knows it.
+pub(super) fn is_registered(node: &Value, now: Timestamp) -> bool {
+    let created: Option<Timestamp> = text(node, "/metadata/creationTimestamp").parse().ok();
+    let registered = node["metadata"]["labels"][labels::REGISTERED] == "true";
+    registered && created.is_some_and(|created| now.duration_since(created) > KNOWN_AFTER)
+}
+
+/// How long the drain of an instance that is terminated has lasted, if that is too short: load balancers and kube-proxy need some
+/// time to remove the endpoints of the last pods.
+pub(super) fn too_short(end: &Termination, now: Timestamp) -> Option<SignedDuration> {
+    let lasted = now.duration_since(end.requested);
+    (lasted < SHORTEST).then_some(lasted)
+}
+
+/// The volumes that are attached to a node although no pod on it mounts them any more.
+pub(super) fn left_attached(node: &str, attachments: &[Arc<Value>], mounted: &BTreeSet<String>) -> Vec<String> {
+    let here = attachments.iter().filter(|it| text(it, "/spec/nodeName") == node);
+    let volumes = here.map(|it| text(it, "/spec/source/persistentVolumeName").to_owned());
+    volumes.filter(|volume| !mounted.contains(volume)).collect()
+}

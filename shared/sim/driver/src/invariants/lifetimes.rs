@@ -1,0 +1,69 @@
+//! When nodes leave that may not stay: those that reached their `expireAfter`, and those of spot instances that EC2 interrupts.
+
+use jiff::{SignedDuration, Timestamp};
+use nodeless_fake_aws::Instance;
+use nodeless_model::{NodeClaim, Phase};
+use std::collections::BTreeSet;
+
+/// How much later than its `expireAfter` a claim may begin its termination: the sweep of each minute notices it, and an outage of a
+/// service that the sweep needs lasts three minutes.
+const EXPIRES_WITHIN: SignedDuration = SignedDuration::from_mins(10);
+/// From the warning of EC2 to the end of a spot instance.
+const WARNING: SignedDuration = SignedDuration::from_mins(2);
+/// How long after the warning the drain begins at the latest, and how long an instance must have run at the time of the warning for
+/// its claim to be known.
+const HANDLED_WITHIN: SignedDuration = SignedDuration::from_secs(30);
+/// EC2's code for the state of a spot instance that it interrupted.
+const INTERRUPTED: &str = "Server.SpotInstanceTermination";
+
+/// Claims that are older than their `expireAfter` allows.
+pub(super) fn expired(claims: &[NodeClaim], now: Timestamp) -> Vec<String> {
+    let overdue = |claim: &&NodeClaim| {
+        let limit = claim.spec.expire_after.and_then(|limit| SignedDuration::try_from(limit).ok());
+        let age = now.duration_since(claim.created);
+        claim.phase < Phase::Draining && limit.is_some_and(|limit| age > limit.saturating_add(EXPIRES_WITHIN))
+    };
+    let detail = |claim: &NodeClaim| {
+        let age = now.duration_since(claim.created);
+        format!("claim {} is {age:#} old, and its expireAfter is {:?}", claim.name, claim.spec.expire_after)
+    };
+    claims.iter().filter(overdue).map(detail).collect()
+}
+
+/// The spot instances whose interruption was observed.
+#[derive(Debug, Default)]
+pub(super) struct InterruptionChecks {
+    ended: BTreeSet<String>,
+}
+
+impl InterruptionChecks {
+    /// Spot instances that EC2 has ended since the last call, and whose nodes were not drained soon after the warning.
+    pub(super) fn check(&mut self, claims: &[NodeClaim], instances: &[Instance]) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for instance in instances {
+            let interrupted = instance.state_reason.as_ref().is_some_and(|(code, _)| code == INTERRUPTED);
+            let Some(stopped) = instance.stopped.filter(|_| interrupted) else { continue };
+            if !self.ended.insert(instance.id.clone()) {
+                continue;
+            }
+            let warned = stopped - WARNING;
+            let own = |claim: &&NodeClaim| claim.status.instance.as_ref().is_some_and(|own| own.id == instance.id);
+            let Some(claim) = claims.iter().find(own) else { continue };
+            let known = warned.duration_since(instance.launched) > HANDLED_WITHIN;
+            if known && !drained_by(claim, warned + HANDLED_WITHIN) {
+                wrong.push(format!(
+                    "EC2 announced at {warned} that it interrupts instance {}, and claim {} was not drained",
+                    instance.id, claim.name
+                ));
+            }
+        }
+        wrong
+    }
+}
+
+/// Whether the drain of a claim had begun at a time. A claim without a node has nothing to drain.
+fn drained_by(claim: &NodeClaim, at: Timestamp) -> bool {
+    let requested = claim.status.termination.as_ref().is_some_and(|end| end.requested <= at);
+    let began = claim.status.drain_started.is_some_and(|started| started <= at);
+    requested && (began || claim.status.node_name.is_none())
+}
