@@ -1,6 +1,7 @@
 //! The cluster and its claims combined: which claim belongs to which node, and which pods need a node.
 
 use super::pools::EvaluatedPool;
+use super::promised::promised;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::DisruptionBudgetIndex;
 use nodeless_model::claim::condition;
@@ -26,6 +27,8 @@ pub(super) struct ClusterState<'a> {
     pub(super) places: Vec<Place<'a>>,
     /// Pending pods with further requirements, by uid.
     restricted: BTreeMap<&'a str, &'a Pod>,
+    /// Pending pods that are about to be bound, by the node that was launched for them. They are not planned again.
+    pub(super) promised: BTreeMap<&'a str, Vec<&'a Pod>>,
     /// The virtual pods of all buffers.
     pub(super) virtual_pods: Vec<&'a Pod>,
     /// The virtual pods, `namespace/name`, for which a command is about to launch nodes.
@@ -71,6 +74,7 @@ impl<'a> ClusterState<'a> {
             records,
             places,
             restricted: BTreeMap::new(),
+            promised: BTreeMap::new(),
             virtual_pods: Vec::new(),
             awaited: BTreeSet::new(),
             replaced: BTreeSet::new(),
@@ -103,6 +107,30 @@ impl<'a> ClusterState<'a> {
         Self { restricted: pods.iter().map(|pod| (pod.uid.as_str(), pod)).collect(), ..self }
     }
 
+    /// The same, where pending pods count on the nodes that are about to open for them, unless they have further requirements.
+    pub(super) fn with_promised(self, now: Timestamp) -> Self {
+        let waits = |pod: &&Pod| self.waits(pod) && !self.restricted.contains_key(pod.uid.as_str());
+        let pending: HashMap<String, &Pod> = self.view.pods.iter().filter(waits).map(|pod| (pod.key(), pod)).collect();
+        if pending.is_empty() {
+            return self;
+        }
+        let stays = |place: &&Place<'_>| !self.moves(place) && !place.failed_to_initialize(now);
+        let places: Vec<&Place<'_>> = self.places.iter().filter(stays).collect();
+        let promised = promised(&places, pending, &self.view.daemon_sets, now);
+        Self { promised, ..self }
+    }
+
+    /// Whether a pod needs a node and can get one.
+    fn waits(&self, pod: &Pod) -> bool {
+        pod.is_provisionable() && self.volume_fault(pod).is_none()
+    }
+
+    /// The pods on a node, those that are about to be bound to it included.
+    fn pods_on(&self, place: &Place<'a>) -> Vec<&'a Pod> {
+        let promised = place.node.and_then(|node| self.promised.get(node.name.as_str()));
+        place.pods.iter().chain(promised.into_iter().flatten()).copied().collect()
+    }
+
     /// The same, where commands are about to drain these claims.
     pub(super) fn with_replaced(self, replaced: BTreeSet<String>) -> Self {
         Self { replaced, ..self }
@@ -116,8 +144,8 @@ impl<'a> ClusterState<'a> {
     /// The scheduling problem: pending pods, pods that have to leave their node, and after them the virtual pods of buffers.
     /// Pending pods with a volume that cannot be used are left out: see [`faulty`](Self::faulty).
     pub(super) fn problem(&self, evaluated: &'a [EvaluatedPool], now: Timestamp) -> Problem<'a> {
-        let waits = |pod: &&Pod| pod.is_provisionable() && self.volume_fault(pod).is_none();
-        let waiting = self.view.pods.iter().filter(waits);
+        let promised: BTreeSet<&str> = self.promised.values().flatten().map(|pod| pod.uid.as_str()).collect();
+        let waiting = self.view.pods.iter().filter(|pod| self.waits(pod) && !promised.contains(pod.uid.as_str()));
         let waiting = waiting.map(|pod| self.restricted.get(pod.uid.as_str()).copied().unwrap_or(pod));
         let budget_index = DisruptionBudgetIndex::of(&self.view.disruption_budgets);
         let moving = self.places.iter().filter(|place| self.moves(place)).flat_map(|place| {
@@ -138,7 +166,9 @@ impl<'a> ClusterState<'a> {
                 .places
                 .iter()
                 .filter(|place| !place.failed_to_initialize(now))
-                .filter_map(|place| existing_node(place.node, place.claim, &place.pods, &self.view.daemon_sets).ok())
+                .filter_map(|place| {
+                    existing_node(place.node, place.claim, &self.pods_on(place), &self.view.daemon_sets).ok()
+                })
                 .collect(),
             node_pools: evaluated.iter().map(EvaluatedPool::offer).collect(),
             daemon_sets: &self.view.daemon_sets,
@@ -165,10 +195,10 @@ impl<'a> ClusterState<'a> {
         place.is_leaving() || place.claim.is_some_and(|claim| self.replaced.contains(&claim.name))
     }
 
-    /// The running pods, by node, for topology constraints.
+    /// The pods that run or are about to be bound, by node, for topology constraints.
     fn bound_pods(&self) -> Vec<BoundPods<'a>> {
-        let nodes = self.places.iter().filter_map(|place| Some((place.node?, &place.pods)));
-        nodes.map(|(node, pods)| BoundPods::on(node, pods.clone())).collect()
+        let nodes = self.places.iter().filter_map(|place| Some((place.node?, self.pods_on(place))));
+        nodes.map(|(node, pods)| BoundPods::on(node, pods)).collect()
     }
 
     /// The volumes and namespaces of the snapshot.

@@ -30,6 +30,7 @@ mod overlays;
 mod own_nominations;
 mod pipeline;
 mod pools;
+mod promised;
 mod read;
 mod recent;
 mod record;

@@ -120,6 +120,11 @@ impl WaitingPods {
                 next.insert(pod.uid.clone(), after);
             }
         }
+        for pod in placed.cluster_state.promised.values().flatten() {
+            if let Some(known) = self.pods.remove(&pod.uid).filter(|known| known.times > 0) {
+                next.insert(pod.uid.clone(), Waiting { since: None, ..known });
+            }
+        }
         let mut actions = Vec::new();
         if next != self.before
             && let Ok(encoded) = serde_json::to_string(&next)

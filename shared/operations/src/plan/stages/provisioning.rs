@@ -11,6 +11,7 @@ use crate::plan::launch_budgets;
 use crate::plan::launches::{self, PlannedNode};
 use crate::plan::no_compatible_types;
 use crate::plan::node_events::NodeEvents;
+use crate::plan::promised::BOUND_WITHIN;
 use crate::plan::record;
 use crate::plan::report::Outcome;
 use crate::plan::snapshot::Snapshot;
@@ -52,7 +53,8 @@ fn is_left(refused: &Unschedulable) -> bool {
 /// Schedules all pending pods and the virtual pods of buffers. `restricted` are pending pods with further requirements.
 pub(in crate::plan) fn place<'a>(facts: Facts<'a>, reserved: &'a [Reserved<'a>], restricted: &'a [Pod]) -> Placed<'a> {
     let virtual_pods = reserved.iter().flat_map(|buffer| &buffer.pods).flatten().collect();
-    let cluster_state = cluster_state(facts, virtual_pods).with_restricted(restricted);
+    let cluster_state =
+        cluster_state(facts, virtual_pods).with_restricted(restricted).with_promised(facts.snapshot.now);
     let (problem, solution) = solve(facts, &cluster_state);
     let pods = problem.pods.iter().take_while(|pod| !is_virtual(pod)).count();
     Placed { cluster_state, problem, solution, pods, reserved }
@@ -169,9 +171,13 @@ impl Launching {
     pub(in crate::plan) fn done(self, placed: &Placed<'_>, facts: Facts<'_>, written: &[Written]) -> Launched {
         let created = launches::created(self.groups, written);
         let mut outcome = Outcome::default();
-        outcome.report.pods = placed.pods;
+        let promised = placed.cluster_state.promised.values().map(Vec::len).sum::<usize>();
+        outcome.report.pods = placed.pods + promised;
         outcome.report.placed =
-            placed.solution.placements.iter().filter(|placement| placement.pod < placed.pods).count();
+            promised + placed.solution.placements.iter().filter(|placement| placement.pod < placed.pods).count();
+        if promised > 0 {
+            outcome.report.wait_at_most(BOUND_WITHIN.unsigned_abs());
+        }
         outcome.report.placements = placements(placed);
         outcome.events = placement_events(placed);
         outcome.events.extend(NodeEvents::new(&placed.cluster_state).failed_to_initialize(facts.snapshot.now));
@@ -266,7 +272,9 @@ fn placements(placed: &Placed<'_>) -> Vec<(String, String)> {
     let place = |placement: &Placement| {
         Some((placed.pod(placement.pod)?.key(), placed.problem.nodes.get(placement.node)?.name.clone()))
     };
-    placed.solution.placements.iter().filter_map(place).collect()
+    let promised = placed.cluster_state.promised.iter();
+    let promised = promised.flat_map(|(node, pods)| pods.iter().map(|pod| (pod.key(), (*node).to_owned())));
+    placed.solution.placements.iter().filter_map(place).chain(promised).collect()
 }
 
 /// The events on pods about where they are expected to run: as in Karpenter on a node, a claim, or the node of a claim.
