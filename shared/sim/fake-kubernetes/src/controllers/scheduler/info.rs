@@ -18,6 +18,8 @@ pub(in crate::controllers) struct NodeInfo {
     pub(super) unschedulable: bool,
     pub(super) allocatable: ResourceList,
     pub(super) requested: ResourceList,
+    /// What the pods request by [`spec::Pod::scored_requests`].
+    pub(super) scored: ResourceList,
     pub(super) ports: Vec<Port>,
     pub(super) pods: Vec<Arc<PodInfo>>,
     /// The pods that are not bound and have this node as their `status.nominatedNodeName`.
@@ -37,6 +39,8 @@ pub(in crate::controllers) struct PodInfo {
     pub(super) never_preempts: bool,
     pub(super) nominated_node: Option<String>,
     pub(super) requests: ResourceList,
+    /// The requests by [`spec::Pod::scored_requests`].
+    pub(super) scored_requests: ResourceList,
     pub(super) host_ports: Vec<Port>,
     pub(super) volume_claims: Vec<String>,
     pub(super) has_resource_claims: bool,
@@ -83,6 +87,7 @@ impl NodeInfo {
             unschedulable: node.spec.unschedulable,
             allocatable: node.status.allocatable,
             requested: ResourceList::new(),
+            scored: ResourceList::new(),
             ports: Vec::new(),
             pods: Vec::new(),
             nominated: Vec::new(),
@@ -92,6 +97,7 @@ impl NodeInfo {
     /// Adds a pod.
     pub(super) fn add(&mut self, pod: Arc<PodInfo>) {
         self.requested.add(&pod.requests);
+        self.scored.add(&pod.scored_requests);
         self.ports.extend(pod.host_ports.iter().cloned());
         self.pods.push(pod);
     }
@@ -101,6 +107,7 @@ impl NodeInfo {
         for pod in pods.iter().rev() {
             self.pods.pop();
             self.requested.subtract(&pod.requests);
+            self.scored.subtract(&pod.scored_requests);
             self.ports.truncate(self.ports.len() - pod.host_ports.len());
         }
     }
@@ -145,6 +152,7 @@ impl PodInfo {
         let preferred = preferred.iter().map(|it| (it["weight"].as_i64().unwrap_or(1), Term::new(&it["preference"])));
         let preferred = preferred.collect();
         let (requests, host_ports, volume_claims) = (read.requests(), read.host_ports(), read.volume_claims());
+        let scored_requests = read.scored_requests();
         let has_resource_claims = read.has_resource_claims();
         let Affinity { pod_affinity, pod_anti_affinity } = read.spec.affinity.unwrap_or_default();
         Some(Self {
@@ -157,6 +165,7 @@ impl PodInfo {
             never_preempts: read.spec.preemption_policy.as_deref() == Some("Never"),
             nominated_node: Some(read.status.nominated_node_name).filter(|node| !node.is_empty()),
             requests,
+            scored_requests,
             host_ports,
             volume_claims,
             has_resource_claims,

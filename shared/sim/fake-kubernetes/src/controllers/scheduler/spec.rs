@@ -213,14 +213,27 @@ impl Pod {
     /// container with the sidecars before it if they are higher; pod-level requests instead if there are any; its overhead; and
     /// one of `pods`.
     pub(super) fn requests(&self) -> ResourceList {
+        self.requests_with(&ResourceList::new())
+    }
+
+    /// The requests that kube-scheduler's `NodeResourcesLeastAllocated` counts: those of [`Self::requests`], with 100m cpu and 200Mi
+    /// memory for a container that requests none (`DefaultMilliCPURequest` and `DefaultMemoryRequest` of kube-scheduler).
+    pub(super) fn scored_requests(&self) -> ResourceList {
+        let mut missing = ResourceList::new();
+        missing.set("cpu", Quantity::from_milli(100));
+        missing.set("memory", Quantity::from_units(200 << 20));
+        self.requests_with(&missing)
+    }
+
+    fn requests_with(&self, missing: &ResourceList) -> ResourceList {
         let mut sum = ResourceList::new();
         for container in &self.spec.containers {
-            sum.add(&self.requests_of(container, &self.status.container_statuses));
+            sum.add(&self.requests_of(container, &self.status.container_statuses, missing));
         }
         let mut sidecars = ResourceList::new();
         let mut peak = ResourceList::new();
         for container in &self.spec.init_containers {
-            let own = self.requests_of(container, &self.status.init_container_statuses);
+            let own = self.requests_of(container, &self.status.init_container_statuses, missing);
             let mut at_once = sidecars.clone();
             at_once.add(&own);
             peak.max_with(&at_once);
@@ -245,8 +258,9 @@ impl Pod {
 
     /// The requests of a container; during a resize, the maximum of the desired, allocated and actual requests. A resize that is
     /// infeasible for the node does not count.
-    fn requests_of(&self, container: &Container, statuses: &[ContainerStatus]) -> ResourceList {
-        let asked = container.resources.or_limits();
+    fn requests_of(&self, container: &Container, statuses: &[ContainerStatus], missing: &ResourceList) -> ResourceList {
+        let mut asked = container.resources.or_limits();
+        set_missing(&mut asked, missing);
         let Some(status) = statuses.iter().find(|status| status.name == container.name) else { return asked };
         let mut requests = status.allocated_resources.clone();
         if let Some(in_force) = &status.resources {
@@ -270,12 +284,17 @@ impl Resources {
     /// The requests, defaulting to the limits.
     fn or_limits(&self) -> ResourceList {
         let mut requests = self.requests.clone();
-        for (name, limit) in self.limits.iter() {
-            if !requests.contains(name) {
-                requests.set(name, limit);
-            }
-        }
+        set_missing(&mut requests, &self.limits);
         requests
+    }
+}
+
+/// Adds the quantities of resources that a list does not have.
+fn set_missing(list: &mut ResourceList, others: &ResourceList) {
+    for (name, quantity) in others.iter() {
+        if !list.contains(name) {
+            list.set(name, quantity);
+        }
     }
 }
 
@@ -338,6 +357,14 @@ mod tests {
         assert_eq!(cpu(&whole), 4_250, "requests of the pod replace those of its containers");
         assert_eq!(read(&whole).requests().get("memory").units(), 1 << 30);
         assert_eq!(read(&whole).requests().get("pods").units(), 1);
+    }
+
+    #[test]
+    fn a_container_without_requests_is_scored_with_defaults() {
+        let pod = read(&json!({ "spec": { "containers": [container("1"), { "name": "d" }] } }));
+        assert_eq!(pod.scored_requests().get("cpu").milli(), 1_100);
+        assert_eq!(pod.scored_requests().get("memory").units(), 400 << 20);
+        assert_eq!(pod.requests().get("memory").units(), 0, "only scores count the defaults");
     }
 
     #[test]
