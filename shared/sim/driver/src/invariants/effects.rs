@@ -28,7 +28,7 @@ pub(crate) struct Observed {
     pub(crate) forced: u64,
     /// The latest effects on the cluster and the account, without those that changed nothing.
     pub(crate) effects: Vec<Effect>,
-    /// The pod that is about to be evicted, before the eviction.
+    /// The pod that is about to be evicted or deleted, before that: a StatefulSet's next pod has the same name.
     about: Option<Arc<Value>>,
 }
 
@@ -117,7 +117,13 @@ impl EffectChecks {
 
     fn deleted(&self, effect: &Effect) {
         self.observed().forced += 1;
-        let Some(pod) = self.pod(&effect.subject) else { return };
+        let before = self.observed().about.take();
+        let Some(pod) = before.filter(|_| effect.accepted) else { return };
+        // A deletion of a pod that had been replaced already has no effect.
+        let same = |now: &Arc<Value>| text(now, "/metadata/uid") == text(&pod, "/metadata/uid") && !is_leaving(now);
+        if self.pod(&effect.subject).as_ref().is_some_and(same) {
+            return;
+        }
         let allowed =
             self.claim_of(&pod).is_some_and(|claim| claim.status.termination.is_some_and(|end| end.deadline.is_some()));
         if !allowed && !self.budgets_of(&pod).is_empty() {
@@ -241,7 +247,7 @@ impl EffectChecks {
 
 impl Observer for EffectChecks {
     fn before(&self, operation: &'static str, subject: &str) {
-        if operation == "cluster evict" {
+        if matches!(operation, "cluster evict" | "cluster delete pod") {
             let pod = self.pod(subject);
             self.observed().about = pod;
         }

@@ -428,7 +428,13 @@ fn no_pod_may_be_evicted_deleted_or_cut_off_against_its_budget() {
     assert_eq!(broken(&mut run), only(BUDGET), "an eviction");
 
     let mut run = calm();
-    run.effects.after(&effect(&run, "cluster delete pod", key(&pods(&run)[0])));
+    let pod = pods(&run).remove(0);
+    run.effects.before("cluster delete pod", &key(&pod));
+    run.effects.after(&effect(&run, "cluster delete pod", key(&pod)));
+    assert_eq!(broken(&mut run), BTreeSet::new(), "a deletion without effect, since the pod is another one");
+    run.effects.before("cluster delete pod", &key(&pod));
+    run.driver.world().api().delete(&PODS, "default", pod["metadata"]["name"].as_str().unwrap(), &options).unwrap();
+    run.effects.after(&effect(&run, "cluster delete pod", key(&pod)));
     assert_eq!(broken(&mut run), only(BUDGET), "a deletion");
 
     let mut run = calm();

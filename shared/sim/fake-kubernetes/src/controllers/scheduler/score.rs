@@ -53,7 +53,7 @@ fn least_allocated(pod: &PodInfo, node: &NodeInfo) -> i64 {
     parts.iter().sum::<i64>().checked_div(i64::try_from(parts.len()).unwrap_or(0)).unwrap_or(0)
 }
 
-/// The score of `NodeResourcesBalancedAllocation` since Kubernetes 1.34: how much the pod changes the balance between the used shares of
+/// The score of `NodeResourcesBalancedAllocation` of Kubernetes 1.36: how much the pod changes the balance between the used shares of
 /// cpu and memory. A pod that requests neither has no score.
 fn balanced_allocation(pod: &PodInfo, node: &NodeInfo) -> i64 {
     if ["cpu", "memory"].iter().all(|name| pod.requests.get(name).milli() == 0) {
