@@ -168,6 +168,7 @@ const DETAILS: &str = "
     });
     return [box, ...details]";
 const NODES: &str = "return [...document.querySelectorAll('button.node strong')].map((it) => it.textContent)";
+const SQUARES: &str = "return document.querySelectorAll('button.node .pods i').length";
 const FOCUSED: &str = "const it = document.activeElement; return it.dataset.name || it.id || it.textContent";
 
 fn strings(value: &Value) -> BTreeSet<String> {
@@ -181,8 +182,7 @@ fn the_page_shows_the_cluster_at_each_width_in_light_and_dark() {
     let web = Web::start(&world);
     let Some(kubectl) = with_pods(&world) else { return };
     browser.open(&format!("http://{}/", web.address));
-    let squares = "return document.querySelectorAll('button.node .pods i').length";
-    wait_for("a square for each pod", || browser.script(squares) == 5);
+    wait_for("a square for each pod", || browser.script(SQUARES) == 5);
     let nodes: BTreeSet<String> = kubectl.names("nodes").into_iter().collect();
     assert_eq!(strings(&browser.script(NODES)), nodes);
     let mut backgrounds = BTreeSet::new();
@@ -212,7 +212,7 @@ fn the_page_shows_the_cluster_at_each_width_in_light_and_dark() {
     assert!(text(2).contains("instancem5.large spot us-east-1a") && text(2).contains("price$0.0400/h"), "{texts}");
     // It moves as it happens, without a reload.
     kubectl.run(&["scale", "deployment", "inflate", "--replicas=2"]);
-    wait_for("the squares to go", || browser.script(squares) == 2);
+    wait_for("the squares to go", || browser.script(SQUARES) == 2);
     assert!(browser.text("return document.getElementById('events').textContent").contains("Nominated"));
 }
 
@@ -224,7 +224,7 @@ fn the_page_is_used_by_keyboard_alone() {
     let Some(kubectl) = with_pods(&world) else { return };
     let node = kubectl.names("nodes").remove(0);
     browser.open(&format!("http://{}/", web.address));
-    wait_for("the node", || browser.script(NODES).as_array().is_some_and(|all| !all.is_empty()));
+    wait_for("a square for each pod", || browser.script(SQUARES) == 5);
     browser.keys(&["Tab"]);
     assert_eq!(browser.text(FOCUSED), "Skip to the nodes");
     browser.keys(&["Enter"]);

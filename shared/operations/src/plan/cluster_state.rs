@@ -1,5 +1,6 @@
 //! The cluster and its claims combined: which claim belongs to which node, and which pods need a node.
 
+use super::place::Place;
 use super::pools::EvaluatedPool;
 use super::promised::promised;
 use jiff::{SignedDuration, Timestamp};
@@ -13,13 +14,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How long a registered node may be missing from the snapshot of the cluster. The next heartbeats read it again.
 const BEHIND: SignedDuration = SignedDuration::from_mins(2);
-
-/// A node, its claim, or both, and the pods that are bound to it.
-pub(super) struct Place<'a> {
-    pub(super) node: Option<&'a Node>,
-    pub(super) claim: Option<&'a NodeClaim>,
-    pub(super) pods: Vec<&'a Pod>,
-}
 
 pub(super) struct ClusterState<'a> {
     pub(super) view: &'a ClusterView,

@@ -1,7 +1,8 @@
 //! What the nodes of a cluster cost, and how much of them pods request.
 
-use super::cluster_state::{ClusterState, Place};
+use super::cluster_state::ClusterState;
 use super::dry_run::DryRun;
+use super::place::Place;
 use nodeless_catalog::Catalog;
 use nodeless_model::ResourceList;
 

@@ -2,12 +2,12 @@
 
 use super::action::Written;
 use super::churn::{Breaker, PoolChurn};
-use super::cluster_state::Place;
 use super::command_records::Commands;
 use super::dry_run::DryRun;
 use super::facts::Facts;
 use super::node_events::NodeEvents;
 use super::pipeline;
+use super::place::Place;
 use super::pools::{self, EvaluatedPool};
 use super::snapshot::Snapshot;
 use super::stages::disruption::{Deciding, confirm};

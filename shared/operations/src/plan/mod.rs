@@ -29,6 +29,7 @@ mod node_events;
 mod overlays;
 mod own_nominations;
 mod pipeline;
+mod place;
 mod pools;
 mod promised;
 mod read;

@@ -27,7 +27,7 @@ pub(super) struct NodeEvents<'a> {
 
 impl<'a> NodeEvents<'a> {
     pub(super) fn new(cluster_state: &'a ClusterState<'a>) -> Self {
-        let of = |place: &super::cluster_state::Place<'a>| {
+        let of = |place: &super::place::Place<'a>| {
             let claim = place.claim?;
             let node = place.node;
             Some((node.map_or(claim.name.as_str(), |node| node.name.as_str()), (claim.name.as_str(), node)))

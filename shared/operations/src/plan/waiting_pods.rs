@@ -2,8 +2,9 @@
 //! they are planned again without the nodes that they did not go to.
 
 use super::action::{Action, Batch, Stage};
-use super::cluster_state::{ClusterState, Place};
+use super::cluster_state::ClusterState;
 use super::facts::Facts;
+use super::place::Place;
 use super::report::Outcome;
 use super::snapshot::Snapshot;
 use super::stages::provisioning::Placed;
