@@ -19,6 +19,9 @@ pub(super) struct Refused {
     pub(super) clears_nomination: bool,
 }
 
+/// The number of nodes by reason against them.
+type Reasons = BTreeMap<String, usize>;
+
 /// The cluster during one round of scheduling.
 #[derive(Debug)]
 pub(super) struct Cluster {
@@ -58,10 +61,20 @@ impl Cluster {
         if let Some(index) = nominated.filter(|index| self.against(pod, *index, &spreads, mounts).is_empty()) {
             return Ok(index);
         }
-        let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+        let (fitting, reasons) = self.fitting(pod, &spreads, mounts);
+        score::best(self, pod, &fitting).ok_or_else(|| {
+            let mut parts: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+            parts.sort();
+            format!("0/{} nodes are available: {}.", self.nodes.len(), parts.join(", "))
+        })
+    }
+
+    /// The indices of the feasible nodes, and for how many nodes there is each reason.
+    fn fitting(&mut self, pod: &PodInfo, spreads: &[Spread<'_>], mounts: &[Mount<'_>]) -> (Vec<usize>, Reasons) {
+        let mut reasons = Reasons::new();
         let mut fitting = Vec::new();
         for index in 0..self.nodes.len() {
-            let against = self.against(pod, index, &spreads, mounts);
+            let against = self.against(pod, index, spreads, mounts);
             if against.is_empty() {
                 fitting.push(index);
             }
@@ -69,11 +82,7 @@ impl Cluster {
                 *reasons.entry(reason).or_default() += 1;
             }
         }
-        score::best(self, pod, &fitting, &spreads).ok_or_else(|| {
-            let mut parts: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-            parts.sort();
-            format!("0/{} nodes are available: {}.", self.nodes.len(), parts.join(", "))
-        })
+        (fitting, reasons)
     }
 
     /// Creates the volumes of a pod that wait for its node.
