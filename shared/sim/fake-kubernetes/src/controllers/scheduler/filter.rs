@@ -43,6 +43,19 @@ impl Cluster {
         self.feasible(pod).map_err(|message| Refused { message, clears_nomination: !pod.never_preempts })
     }
 
+    /// The score of each feasible node by its name, without regard to nominations.
+    pub(super) fn scores(&mut self, pod: &PodInfo) -> BTreeMap<String, i64> {
+        let storage = std::mem::take(&mut self.storage);
+        let scores = storage.mounts(pod).map(|mounts| {
+            let spreads = topology::spreads(self, pod);
+            let (fitting, _) = self.fitting(pod, &spreads, &mounts);
+            let names = fitting.iter().map(|index| self.nodes[*index].name.clone());
+            names.zip(score::scores(self, pod, &fitting)).collect()
+        });
+        self.storage = storage;
+        scores.unwrap_or_default()
+    }
+
     fn feasible(&mut self, pod: &PodInfo) -> Result<usize, String> {
         let refused = |what: String| format!("0/{} nodes are available: {what}.", self.nodes.len());
         if pod.has_resource_claims {

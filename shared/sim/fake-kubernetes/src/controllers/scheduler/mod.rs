@@ -105,6 +105,18 @@ impl Controller for Scheduler {
     }
 }
 
+/// The score of each node that is feasible for a pod that waits, by the node's name. Empty if there is none, or if the pod does not wait.
+///
+/// # Errors
+/// An object that the API server cannot read.
+pub fn node_scores(api: &ApiServer, namespace: &str, name: &str) -> Result<BTreeMap<String, i64>, Status> {
+    let pods = all(api, &PODS)?;
+    let pending = pending(api, &pods)?;
+    let pod = pending.iter().find(|(info, _)| info.namespace == namespace && info.name == name);
+    let Some((pod, _)) = pod else { return Ok(BTreeMap::new()) };
+    Ok(cluster(api, &pods)?.scores(pod))
+}
+
 /// Whether a change may let a pending pod be placed: not what only the status of a pending pod or of a node reports.
 fn causes_attempts(change: &Change) -> bool {
     let Some(previous) = &change.previous else { return true };
