@@ -51,6 +51,22 @@ def command() -> Path:
     return Path(given) if given else build("nodeless")["nodeless"]
 
 
+def example(package: str, name: str) -> Path:
+    """An example of a package, which cargo builds; from NODELESS_BINARIES if that is set, where the Rust tests leave it too."""
+    given = os.environ.get("NODELESS_BINARIES")
+    if given:
+        path = Path(given).resolve() / "examples" / name
+        if not path.is_file():
+            raise RuntimeError(f"NODELESS_BINARIES={given} does not contain examples/{name}")
+        return path
+    command = ["cargo", "build", "--locked", "--profile", profile(), "--message-format=json-render-diagnostics", "--package", package, "--example", name]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} failed; its messages are above")
+    built = (json.loads(line) for line in done.stdout.splitlines())
+    return next(Path(m["executable"]) for m in built if m.get("executable") and m["target"]["name"] == name)
+
+
 def function_zips(destination: Path) -> Path:
     """A directory with NAME/bootstrap.zip for each function; NODELESS_ARTIFACTS is the path of an existing one."""
     given = os.environ.get("NODELESS_ARTIFACTS")

@@ -31,7 +31,7 @@ pub use job::JobController;
 pub use kubelet::{Kubelets, Machine};
 pub use node_lifecycle::NodeLifecycleController;
 pub use replica_set::ReplicaSetController;
-pub use scheduler::Scheduler;
+pub use scheduler::{Scheduler, node_scores};
 pub use stateful_set::StatefulSetController;
 pub use taint_eviction::TaintEvictionController;
 

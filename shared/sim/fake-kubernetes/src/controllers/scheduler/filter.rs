@@ -19,6 +19,9 @@ pub(super) struct Refused {
     pub(super) clears_nomination: bool,
 }
 
+/// The number of nodes by reason against them.
+type Reasons = BTreeMap<String, usize>;
+
 /// The cluster during one round of scheduling.
 #[derive(Debug)]
 pub(super) struct Cluster {
@@ -40,6 +43,19 @@ impl Cluster {
         self.feasible(pod).map_err(|message| Refused { message, clears_nomination: !pod.never_preempts })
     }
 
+    /// The score of each feasible node by its name, without regard to nominations.
+    pub(super) fn scores(&mut self, pod: &PodInfo) -> BTreeMap<String, i64> {
+        let storage = std::mem::take(&mut self.storage);
+        let scores = storage.mounts(pod).map(|mounts| {
+            let spreads = topology::spreads(self, pod);
+            let (fitting, _) = self.fitting(pod, &spreads, &mounts);
+            let names = fitting.iter().map(|index| self.nodes[*index].name.clone());
+            names.zip(score::scores(self, pod, &fitting)).collect()
+        });
+        self.storage = storage;
+        scores.unwrap_or_default()
+    }
+
     fn feasible(&mut self, pod: &PodInfo) -> Result<usize, String> {
         let refused = |what: String| format!("0/{} nodes are available: {what}.", self.nodes.len());
         if pod.has_resource_claims {
@@ -58,10 +74,20 @@ impl Cluster {
         if let Some(index) = nominated.filter(|index| self.against(pod, *index, &spreads, mounts).is_empty()) {
             return Ok(index);
         }
-        let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+        let (fitting, reasons) = self.fitting(pod, &spreads, mounts);
+        score::best(self, pod, &fitting).ok_or_else(|| {
+            let mut parts: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+            parts.sort();
+            format!("0/{} nodes are available: {}.", self.nodes.len(), parts.join(", "))
+        })
+    }
+
+    /// The indices of the feasible nodes, and for how many nodes there is each reason.
+    fn fitting(&mut self, pod: &PodInfo, spreads: &[Spread<'_>], mounts: &[Mount<'_>]) -> (Vec<usize>, Reasons) {
+        let mut reasons = Reasons::new();
         let mut fitting = Vec::new();
         for index in 0..self.nodes.len() {
-            let against = self.against(pod, index, &spreads, mounts);
+            let against = self.against(pod, index, spreads, mounts);
             if against.is_empty() {
                 fitting.push(index);
             }
@@ -69,11 +95,7 @@ impl Cluster {
                 *reasons.entry(reason).or_default() += 1;
             }
         }
-        score::best(self, pod, &fitting, &spreads).ok_or_else(|| {
-            let mut parts: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-            parts.sort();
-            format!("0/{} nodes are available: {}.", self.nodes.len(), parts.join(", "))
-        })
+        (fitting, reasons)
     }
 
     /// Creates the volumes of a pod that wait for its node.

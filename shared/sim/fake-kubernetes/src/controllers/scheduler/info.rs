@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use nodeless_model::{ResourceList, StringMap, Taint, TaintEffect, Toleration};
 use serde::Deserialize as _;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A node and its pods.
@@ -17,6 +18,8 @@ pub(in crate::controllers) struct NodeInfo {
     pub(super) taints: Vec<Taint>,
     pub(super) unschedulable: bool,
     pub(super) allocatable: ResourceList,
+    /// The sizes of its images in bytes, by name.
+    pub(super) images: BTreeMap<String, i64>,
     pub(super) requested: ResourceList,
     /// What the pods request by [`spec::Pod::scored_requests`].
     pub(super) scored: ResourceList,
@@ -47,6 +50,8 @@ pub(in crate::controllers) struct PodInfo {
     pub(super) tolerations: Vec<Toleration>,
     node_selector: StringMap,
     pub(super) topology_spread: Vec<TopologySpread>,
+    /// The constraints by which nodes are scored if the pod has none; only for pods that wait.
+    pub(super) default_spread: Vec<TopologySpread>,
     /// Required terms of pod affinity.
     pub(super) attracted: Vec<PodTerm>,
     /// Required terms of pod anti-affinity.
@@ -54,6 +59,12 @@ pub(in crate::controllers) struct PodInfo {
     /// One of these has to match; `None` if the pod has no terms.
     terms: Option<Vec<Term>>,
     pub(super) preferred: Vec<(i64, Term)>,
+    /// Preferred terms of pod affinity with their weights, and of pod anti-affinity with negative weights.
+    pub(super) preferred_pods: Vec<(i64, PodTerm)>,
+    /// The images of its containers and volumes, with a tag or digest.
+    pub(super) images: Vec<String>,
+    /// The number of its containers and init containers.
+    pub(super) containers: usize,
 }
 
 /// All of its parts have to match.
@@ -85,6 +96,7 @@ impl NodeInfo {
             labels: node.metadata.labels,
             taints: node.spec.taints,
             unschedulable: node.spec.unschedulable,
+            images: node.status.images.iter().flat_map(|image| image.sizes()).collect(),
             allocatable: node.status.allocatable,
             requested: ResourceList::new(),
             scored: ResourceList::new(),
@@ -154,7 +166,11 @@ impl PodInfo {
         let (requests, host_ports, volume_claims) = (read.requests(), read.host_ports(), read.volume_claims());
         let scored_requests = read.scored_requests();
         let has_resource_claims = read.has_resource_claims();
+        let (images, containers) = (read.images(), read.containers());
         let Affinity { pod_affinity, pod_anti_affinity } = read.spec.affinity.unwrap_or_default();
+        let (near, apart) = (pod_affinity.unwrap_or_default(), pod_anti_affinity.unwrap_or_default());
+        let preferred_near = near.preferred.into_iter().map(|it| (it.weight, it.pod_affinity_term));
+        let preferred_apart = apart.preferred.into_iter().map(|it| (-it.weight, it.pod_affinity_term));
         Some(Self {
             namespace: read.metadata.namespace,
             name: read.metadata.name,
@@ -172,8 +188,12 @@ impl PodInfo {
             tolerations: read.spec.tolerations,
             node_selector: read.spec.node_selector,
             topology_spread: read.spec.topology_spread_constraints,
-            attracted: pod_affinity.unwrap_or_default().required,
-            repelled: pod_anti_affinity.unwrap_or_default().required,
+            default_spread: Vec::new(),
+            attracted: near.required,
+            repelled: apart.required,
+            preferred_pods: preferred_near.chain(preferred_apart).collect(),
+            images,
+            containers,
             terms,
             preferred,
         })

@@ -4,8 +4,10 @@
 //! priority are placed. A failed attempt clears the field, as that of kube-scheduler does without pods to preempt. Setting the field
 //! does not cause an attempt; clearing it does.
 //!
-//! Preferred pod affinity, preemption and the limits of CSI drivers are not simulated.
+//! Preemption and the limits of CSI drivers are not simulated, and neither is that kube-scheduler compares only a part of the nodes of a
+//! cluster of more than 100 nodes.
 
+mod default_spread;
 mod filter;
 mod info;
 mod score;
@@ -24,6 +26,7 @@ use crate::server::resource::{
     NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, Resource, STORAGE_CLASSES,
 };
 use crate::server::{ApiServer, Change, ChangeKind, Status};
+use default_spread::Defaults;
 use filter::{Cluster, Refused};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -36,6 +39,9 @@ const WATCHED: &[Resource] = &[PODS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT
 const NAME: &str = "default-scheduler";
 /// After how many seconds an unschedulable pod is tried and reported again, as kube-scheduler does.
 const REPORTED_AGAIN: i64 = 300;
+
+/// A pod that waits, as it is compared and as it is stored.
+type Waiting<'a> = (Arc<PodInfo>, &'a Arc<Value>);
 
 /// Binds pods to nodes.
 #[derive(Debug)]
@@ -57,11 +63,7 @@ impl Controller for Scheduler {
             return Ok(());
         }
         let pods = all(api, &PODS)?;
-        let mut pending: Vec<(Arc<PodInfo>, &Arc<Value>)> = pods
-            .iter()
-            .filter(|pod| awaits_scheduling(pod))
-            .filter_map(|pod| Some((Arc::new(PodInfo::new(pod)?), pod)))
-            .collect();
+        let mut pending = pending(api, &pods)?;
         if pending.is_empty() {
             self.reported.clear();
             return Ok(());
@@ -103,6 +105,18 @@ impl Controller for Scheduler {
     }
 }
 
+/// The score of each node that is feasible for a pod that waits, by the node's name. Empty if there is none, or if the pod does not wait.
+///
+/// # Errors
+/// An object that the API server cannot read.
+pub fn node_scores(api: &ApiServer, namespace: &str, name: &str) -> Result<BTreeMap<String, i64>, Status> {
+    let pods = all(api, &PODS)?;
+    let pending = pending(api, &pods)?;
+    let pod = pending.iter().find(|(info, _)| info.namespace == namespace && info.name == name);
+    let Some((pod, _)) = pod else { return Ok(BTreeMap::new()) };
+    Ok(cluster(api, &pods)?.scores(pod))
+}
+
 /// Whether a change may let a pending pod be placed: not what only the status of a pending pod or of a node reports.
 fn causes_attempts(change: &Change) -> bool {
     let Some(previous) = &change.previous else { return true };
@@ -129,6 +143,20 @@ fn awaits_scheduling(pod: &Value) -> bool {
         && pod.at("/metadata/deletionTimestamp").is_none()
         && list(pod, "/spec/schedulingGates").is_empty()
         && matches!(text(pod, "/spec/schedulerName"), "" | NAME)
+}
+
+/// The pods that wait.
+fn pending<'a>(api: &ApiServer, pods: &'a [Arc<Value>]) -> Result<Vec<Waiting<'a>>, Status> {
+    let defaults = Defaults::read(api)?;
+    let mut pending = Vec::new();
+    for pod in pods.iter().filter(|pod| awaits_scheduling(pod)) {
+        let Some(mut info) = PodInfo::new(pod) else { continue };
+        if info.topology_spread.is_empty() {
+            info.default_spread = defaults.of(pod)?;
+        }
+        pending.push((Arc::new(info), pod));
+    }
+    Ok(pending)
 }
 
 fn cluster(api: &ApiServer, pods: &[Arc<Value>]) -> Result<Cluster, Status> {

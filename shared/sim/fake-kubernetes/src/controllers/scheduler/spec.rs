@@ -56,6 +56,16 @@ pub(super) struct Affinity {
 pub(super) struct PodTerms {
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
     pub(super) required: Vec<PodTerm>,
+    #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution")]
+    pub(super) preferred: Vec<WeightedPodTerm>,
+}
+
+/// A preferred term of pod affinity or anti-affinity.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct WeightedPodTerm {
+    pub(super) weight: i64,
+    pub(super) pod_affinity_term: PodTerm,
 }
 
 /// A term of pod affinity or anti-affinity.
@@ -104,6 +114,7 @@ pub(super) enum NodeInclusionPolicy {
 #[serde(rename_all = "camelCase", default)]
 struct Container {
     name: String,
+    image: String,
     resources: Resources,
     ports: Vec<Port>,
     restart_policy: Option<String>,
@@ -132,6 +143,13 @@ struct Volume {
     name: String,
     persistent_volume_claim: Option<VolumeClaim>,
     ephemeral: Option<serde::de::IgnoredAny>,
+    image: Option<ImageVolume>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ImageVolume {
+    reference: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -202,6 +220,21 @@ impl Pod {
             (None, None) => None,
         };
         self.spec.volumes.iter().filter_map(claim).collect()
+    }
+
+    /// The images of its containers and volumes, with the tag `latest` if they have none.
+    pub(super) fn images(&self) -> Vec<String> {
+        let containers = self.spec.init_containers.iter().chain(&self.spec.containers).map(|it| &it.image);
+        let volumes = self.spec.volumes.iter().filter_map(|volume| volume.image.as_ref()).map(|it| &it.reference);
+        let tagged = |image: &String| {
+            if image.rfind(':') <= image.rfind('/') { format!("{image}:latest") } else { image.clone() }
+        };
+        containers.chain(volumes).map(tagged).collect()
+    }
+
+    /// The number of its containers and init containers.
+    pub(super) fn containers(&self) -> usize {
+        self.spec.init_containers.len() + self.spec.containers.len()
     }
 
     /// Whether the pod has claims of dynamic resource allocation.
@@ -319,6 +352,22 @@ pub(super) struct NodeSpec {
 #[serde(default)]
 pub(super) struct NodeStatus {
     pub(super) allocatable: ResourceList,
+    pub(super) images: Vec<Image>,
+}
+
+/// An image on a node.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Image {
+    names: Vec<String>,
+    size_bytes: i64,
+}
+
+impl Image {
+    /// Its size by each of its names.
+    pub(super) fn sizes(&self) -> impl Iterator<Item = (String, i64)> {
+        self.names.iter().map(|name| (name.clone(), self.size_bytes))
+    }
 }
 
 /// The taints of a node that evict pods.

@@ -4,7 +4,6 @@ use super::filter::Cluster;
 use super::info::{NodeInfo, PodInfo};
 use super::spec::{NodeInclusionPolicy, PodTerm, TopologySpread, WhenUnsatisfiable};
 use nodeless_model::LabelSelector;
-use nodeless_model::selector::{LabelExpression, LabelOperator};
 use std::collections::BTreeMap;
 
 /// A spread constraint of a pod, counted over the cluster.
@@ -16,18 +15,19 @@ pub(super) struct Spread<'a> {
     own: i64,
 }
 
-/// A selector with the labels of the pod itself added.
-fn selector(base: Option<&LabelSelector>, pod: &PodInfo, same: &[String], other: &[String]) -> Option<LabelSelector> {
-    let mut selector = base?.clone();
-    for (keys, operator) in [(same, LabelOperator::In), (other, LabelOperator::NotIn)] {
-        for key in keys {
-            if let Some(value) = pod.labels.get(key) {
-                let expression = LabelExpression { key: key.clone(), operator, values: vec![value.clone()] };
-                selector.match_expressions.push(expression);
-            }
-        }
-    }
-    Some(selector)
+/// Whether a selector matches another pod, and that pod has the values of the pod itself for the keys of the first list, and not those
+/// for the keys of the second.
+fn selects(
+    selector: Option<&LabelSelector>,
+    pod: &PodInfo,
+    same: &[String],
+    different: &[String],
+    other: &PodInfo,
+) -> bool {
+    let equal = |key: &String, value: &String| other.labels.get(key) == Some(value);
+    selector.is_some_and(|selector| selector.matches(&other.labels))
+        && same.iter().all(|key| pod.labels.get(key).is_none_or(|value| equal(key, value)))
+        && different.iter().all(|key| pod.labels.get(key).is_none_or(|value| !equal(key, value)))
 }
 
 /// Counts all spread constraints of a pod.
@@ -36,40 +36,50 @@ pub(super) fn spreads<'a>(cluster: &Cluster, pod: &'a PodInfo) -> Vec<Spread<'a>
 }
 
 fn count<'a>(cluster: &Cluster, pod: &PodInfo, constraint: &'a TopologySpread) -> Spread<'a> {
-    let selector = selector(constraint.label_selector.as_ref(), pod, &constraint.match_label_keys, &[]);
-    let matches = |other: &PodInfo| {
-        selector.as_ref().is_some_and(|it| it.matches(&other.labels)) && other.namespace == pod.namespace
-    };
     let keys: Vec<&String> = pod.topology_spread.iter().filter(|it| it.is_hard()).map(|it| &it.topology_key).collect();
     let mut domains: BTreeMap<String, i64> = BTreeMap::new();
     for node in &cluster.nodes {
-        let counts = keys.iter().all(|key| node.labels.contains_key(*key))
-            && (!constraint.honors_affinity() || pod.selects(node))
-            && (!constraint.honors_taints() || node.first_untolerated(pod, false).is_none());
+        let counts = keys.iter().all(|key| node.labels.contains_key(*key)) && constraint.includes(pod, node);
         let Some(domain) = node.labels.get(&constraint.topology_key).filter(|_| counts) else { continue };
-        let here = node.pods.iter().filter(|other| !other.is_terminating && matches(other)).count();
-        *domains.entry(domain.clone()).or_default() += i64::try_from(here).unwrap_or(i64::MAX);
+        *domains.entry(domain.clone()).or_default() += constraint.matching_pods(pod, node);
     }
-    Spread { constraint, domains, own: i64::from(matches(pod)) }
+    Spread { constraint, domains, own: i64::from(constraint.matches(pod, pod)) }
 }
 
 impl TopologySpread {
-    fn is_hard(&self) -> bool {
+    pub(super) fn is_hard(&self) -> bool {
         self.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule
     }
 
-    fn honors_affinity(&self) -> bool {
-        self.node_affinity_policy.unwrap_or(NodeInclusionPolicy::Honor) == NodeInclusionPolicy::Honor
+    /// Whether the pods of a node count, by the policies for node affinity and taints.
+    pub(super) fn includes(&self, pod: &PodInfo, node: &NodeInfo) -> bool {
+        let honors =
+            |policy: Option<NodeInclusionPolicy>, default| policy.unwrap_or(default) == NodeInclusionPolicy::Honor;
+        (!honors(self.node_affinity_policy, NodeInclusionPolicy::Honor) || pod.selects(node))
+            && (!honors(self.node_taints_policy, NodeInclusionPolicy::Ignore)
+                || node.first_untolerated(pod, false).is_none())
     }
 
-    fn honors_taints(&self) -> bool {
-        self.node_taints_policy.unwrap_or(NodeInclusionPolicy::Ignore) == NodeInclusionPolicy::Honor
+    fn matches(&self, pod: &PodInfo, other: &PodInfo) -> bool {
+        other.namespace == pod.namespace
+            && selects(self.label_selector.as_ref(), pod, &self.match_label_keys, &[], other)
+    }
+
+    /// The number of matching pods of a node. An empty selector counts none, although it matches all (`countPodsMatchSelector`).
+    pub(super) fn matching_pods(&self, pod: &PodInfo, node: &NodeInfo) -> i64 {
+        let no_keys = !self.match_label_keys.iter().any(|key| pod.labels.contains_key(key));
+        let is_empty = |it: &LabelSelector| it.match_labels.is_empty() && it.match_expressions.is_empty();
+        if no_keys && self.label_selector.as_ref().is_none_or(is_empty) {
+            return 0;
+        }
+        let matching = node.pods.iter().filter(|other| !other.is_terminating && self.matches(pod, other));
+        i64::try_from(matching.count()).unwrap_or(i64::MAX)
     }
 }
 
 impl Spread<'_> {
     /// The number of matching pods in a node's domain.
-    pub(super) fn neighbours(&self, node: &NodeInfo) -> i64 {
+    fn neighbours(&self, node: &NodeInfo) -> i64 {
         let domain = node.labels.get(&self.constraint.topology_key);
         domain.and_then(|domain| self.domains.get(domain)).copied().unwrap_or(0)
     }
@@ -135,7 +145,7 @@ fn neighbours<'a>(cluster: &'a Cluster, node: &'a NodeInfo, key: &'a str) -> imp
 }
 
 /// Whether a term of one pod matches another.
-fn meant(cluster: &Cluster, pod: &PodInfo, term: &PodTerm, other: &PodInfo) -> bool {
+pub(super) fn meant(cluster: &Cluster, pod: &PodInfo, term: &PodTerm, other: &PodInfo) -> bool {
     let everywhere = term.namespaces.is_empty() && term.namespace_selector.is_none();
     let in_namespace = if everywhere {
         other.namespace == pod.namespace
@@ -145,7 +155,5 @@ fn meant(cluster: &Cluster, pod: &PodInfo, term: &PodTerm, other: &PodInfo) -> b
         });
         selected || term.namespaces.contains(&other.namespace)
     };
-    in_namespace
-        && selector(term.label_selector.as_ref(), pod, &term.match_label_keys, &term.mismatch_label_keys)
-            .is_some_and(|selector| selector.matches(&other.labels))
+    in_namespace && selects(term.label_selector.as_ref(), pod, &term.match_label_keys, &term.mismatch_label_keys, other)
 }
