@@ -21,35 +21,32 @@ impl Feed {
     /// Whether something changed since the last run, or is due. Everything up to now counts as processed afterwards, so list only
     /// after this call.
     pub(super) fn look(&mut self, api: &ApiServer, now: Timestamp) -> Result<bool, Status> {
-        self.look_for(api, now, |_| true)
-    }
-
-    /// The same; of the changes to its resources, only those that matter count.
-    pub(super) fn look_for(
-        &mut self,
-        api: &ApiServer,
-        now: Timestamp,
-        matters: impl Fn(&Change) -> bool,
-    ) -> Result<bool, Status> {
-        let current = api.revision();
-        let changed = match self.revision {
-            Some(seen) if seen == current => false,
-            Some(seen) => match api.watch_since(None, seen) {
-                Ok(changes) => {
-                    changes.iter().any(|change| self.resources.contains(&change.resource) && matters(change))
-                }
-                // The history does not contain the revision any more.
-                Err(expired) if expired.code == 410 => true,
-                Err(error) => return Err(error),
-            },
-            None => true,
-        };
-        self.revision = Some(current);
+        let changed = self.changes(api)?.is_none_or(|changes| !changes.is_empty());
         let due = self.due.is_some_and(|due| due <= now);
         if changed || due {
             self.due = None;
         }
         Ok(changed || due)
+    }
+
+    /// The changes to its resources since the last call. `None` if they are not known: at the first call, or if the history of the API
+    /// server does not contain all of them. They count as processed, so list only after this call.
+    pub(super) fn changes(&mut self, api: &ApiServer) -> Result<Option<Vec<Change>>, Status> {
+        let current = api.revision();
+        let changes = match self.revision {
+            Some(seen) if seen == current => Some(Vec::new()),
+            Some(seen) => match api.watch_since(None, seen) {
+                Ok(mut changes) => {
+                    changes.retain(|change| self.resources.contains(&change.resource));
+                    Some(changes)
+                }
+                Err(expired) if expired.code == 410 => None,
+                Err(error) => return Err(error),
+            },
+            None => None,
+        };
+        self.revision = Some(current);
+        Ok(changes)
     }
 
     /// Schedules a run at this time at the latest.

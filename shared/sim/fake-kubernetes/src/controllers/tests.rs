@@ -1,6 +1,7 @@
 //! The controllers together, on a clock that the tests advance.
 
 mod nominations;
+mod queue;
 mod scores;
 
 use super::{Controllers, Machine};

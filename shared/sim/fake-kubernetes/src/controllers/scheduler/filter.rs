@@ -1,12 +1,13 @@
 //! Which nodes are feasible for a pod, and why others are not.
 
 use super::info::{NodeInfo, PodInfo};
+use super::queue::Plugin;
 use super::score;
 use super::topology::{self, Spread};
 use super::volumes::{Mount, Storage};
 use crate::server::{ApiServer, Status};
 use nodeless_model::{StringMap, Taint, TaintEffect};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Why a pod was placed on no node.
@@ -14,13 +15,35 @@ use std::sync::Arc;
 pub(super) struct Refused {
     /// The reason, as kube-scheduler words it.
     pub(super) message: String,
+    /// The plugins that rejected it for some node. Empty without any node.
+    pub(super) rejected_by: BTreeSet<Plugin>,
     /// Whether the attempt clears the pod's `status.nominatedNodeName`, as kube-scheduler does unless it finds pods to preempt: at once
     /// if there are no nodes, and otherwise by the plugin for preemption, which does nothing for a pod that never preempts.
     pub(super) clears_nomination: bool,
 }
 
-/// The number of nodes by reason against them.
-type Reasons = BTreeMap<String, usize>;
+/// Why a node is not feasible.
+struct Rejection {
+    plugin: Plugin,
+    reasons: Vec<String>,
+}
+
+impl Rejection {
+    fn new(plugin: Plugin, reason: &str) -> Self {
+        Self { plugin, reasons: vec![reason.to_owned()] }
+    }
+}
+
+/// Why nodes are not feasible.
+#[derive(Default)]
+struct Diagnosis {
+    /// The number of nodes by reason against them.
+    reasons: BTreeMap<String, usize>,
+    rejected_by: BTreeSet<Plugin>,
+}
+
+/// Why there is no node for a pod: the reasons against the nodes, as kube-scheduler words them, and the plugins.
+type Unschedulable = (String, BTreeSet<Plugin>);
 
 /// The cluster during one round of scheduling.
 #[derive(Debug)]
@@ -38,9 +61,14 @@ impl Cluster {
     pub(super) fn place(&mut self, pod: &PodInfo) -> Result<usize, Refused> {
         if self.nodes.is_empty() {
             let message = "no nodes available to schedule pods".to_owned();
-            return Err(Refused { message, clears_nomination: true });
+            return Err(Refused { message, rejected_by: BTreeSet::new(), clears_nomination: true });
         }
-        self.feasible(pod).map_err(|message| Refused { message, clears_nomination: !pod.never_preempts })
+        let nodes = self.nodes.len();
+        self.feasible(pod).map_err(|(reasons, rejected_by)| Refused {
+            message: format!("0/{nodes} nodes are available: {reasons}."),
+            rejected_by,
+            clears_nomination: !pod.never_preempts,
+        })
     }
 
     /// The score of each feasible node by its name, without regard to nominations.
@@ -56,46 +84,47 @@ impl Cluster {
         scores.unwrap_or_default()
     }
 
-    fn feasible(&mut self, pod: &PodInfo) -> Result<usize, String> {
-        let refused = |what: String| format!("0/{} nodes are available: {what}.", self.nodes.len());
+    fn feasible(&mut self, pod: &PodInfo) -> Result<usize, Unschedulable> {
         if pod.has_resource_claims {
-            return Err(refused("resource claims are not supported by this simulated scheduler".to_owned()));
+            let message = "resource claims are not supported by this simulated scheduler".to_owned();
+            return Err((message, BTreeSet::from([Plugin::DynamicResources])));
         }
         let storage = std::mem::take(&mut self.storage);
-        let mounts = storage.mounts(pod);
-        let found = mounts.map_err(refused).and_then(|mounts| self.find(pod, &mounts));
+        let mounts = storage.mounts(pod).map_err(|message| (message, BTreeSet::from([Plugin::VolumeBinding])));
+        let found = mounts.and_then(|mounts| self.find(pod, &mounts));
         self.storage = storage;
         found
     }
 
-    fn find(&mut self, pod: &PodInfo, mounts: &[Mount<'_>]) -> Result<usize, String> {
+    fn find(&mut self, pod: &PodInfo, mounts: &[Mount<'_>]) -> Result<usize, Unschedulable> {
         let spreads = topology::spreads(self, pod);
         let nominated = self.nodes.iter().position(|node| pod.nominated_node.as_ref() == Some(&node.name));
-        if let Some(index) = nominated.filter(|index| self.against(pod, *index, &spreads, mounts).is_empty()) {
+        if let Some(index) = nominated.filter(|index| self.against(pod, *index, &spreads, mounts).is_none()) {
             return Ok(index);
         }
-        let (fitting, reasons) = self.fitting(pod, &spreads, mounts);
+        let (fitting, Diagnosis { reasons, rejected_by }) = self.fitting(pod, &spreads, mounts);
         score::best(self, pod, &fitting).ok_or_else(|| {
             let mut parts: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
             parts.sort();
-            format!("0/{} nodes are available: {}.", self.nodes.len(), parts.join(", "))
+            (parts.join(", "), rejected_by)
         })
     }
 
-    /// The indices of the feasible nodes, and for how many nodes there is each reason.
-    fn fitting(&mut self, pod: &PodInfo, spreads: &[Spread<'_>], mounts: &[Mount<'_>]) -> (Vec<usize>, Reasons) {
-        let mut reasons = Reasons::new();
+    /// The indices of the feasible nodes, and why the others are not.
+    fn fitting(&mut self, pod: &PodInfo, spreads: &[Spread<'_>], mounts: &[Mount<'_>]) -> (Vec<usize>, Diagnosis) {
+        let mut diagnosis = Diagnosis::default();
         let mut fitting = Vec::new();
         for index in 0..self.nodes.len() {
-            let against = self.against(pod, index, spreads, mounts);
-            if against.is_empty() {
+            let Some(against) = self.against(pod, index, spreads, mounts) else {
                 fitting.push(index);
-            }
-            for reason in against {
-                *reasons.entry(reason).or_default() += 1;
+                continue;
+            };
+            diagnosis.rejected_by.insert(against.plugin);
+            for reason in against.reasons {
+                *diagnosis.reasons.entry(reason).or_default() += 1;
             }
         }
-        (fitting, reasons)
+        (fitting, diagnosis)
     }
 
     /// Creates the volumes of a pod that wait for its node.
@@ -121,51 +150,69 @@ impl Cluster {
 
     /// Why a node is not feasible for the pod: the reasons of the first filter that rejects it. As in kube-scheduler, it has to be
     /// feasible both with the pods that are nominated for it and without them.
-    fn against(&mut self, pod: &PodInfo, index: usize, spreads: &[Spread<'_>], mounts: &[Mount<'_>]) -> Vec<String> {
+    fn against(
+        &mut self,
+        pod: &PodInfo,
+        index: usize,
+        spreads: &[Spread<'_>],
+        mounts: &[Mount<'_>],
+    ) -> Option<Rejection> {
         let nominated = self.nodes[index].nominated_before(pod);
         if !nominated.is_empty() {
             nominated.iter().for_each(|other| self.nodes[index].add(other.clone()));
             let counted = topology::spreads(self, pod);
             let against = self.filter(pod, &self.nodes[index], &counted, mounts);
             self.nodes[index].remove_last(&nominated);
-            if !against.is_empty() {
+            if against.is_some() {
                 return against;
             }
         }
         self.filter(pod, &self.nodes[index], spreads, mounts)
     }
 
-    fn filter(&self, pod: &PodInfo, node: &NodeInfo, spreads: &[Spread<'_>], mounts: &[Mount<'_>]) -> Vec<String> {
-        let one = |reason: &str| vec![reason.to_owned()];
-        let cordoned = Taint::new("node.kubernetes.io/unschedulable", TaintEffect::NoSchedule);
-        if node.unschedulable && !pod.tolerates(&cordoned) {
-            return one("node(s) were unschedulable");
+    fn filter(
+        &self,
+        pod: &PodInfo,
+        node: &NodeInfo,
+        spreads: &[Spread<'_>],
+        mounts: &[Mount<'_>],
+    ) -> Option<Rejection> {
+        let by = |plugin, reason: &str| Some(Rejection::new(plugin, reason));
+        if node.unschedulable && !tolerates_cordon(pod) {
+            return by(Plugin::NodeUnschedulable, "node(s) were unschedulable");
         }
         if let Some(taint) = node.first_untolerated(pod, false) {
-            return vec![format!("node(s) had untolerated taint {{{}: {}}}", taint.key, taint.value)];
+            let reason = format!("node(s) had untolerated taint {{{}: {}}}", taint.key, taint.value);
+            return by(Plugin::TaintToleration, &reason);
         }
         if !pod.selects(node) {
-            return one("node(s) didn't match Pod's node affinity/selector");
+            return by(Plugin::NodeAffinity, "node(s) didn't match Pod's node affinity/selector");
         }
         if pod.host_ports.iter().any(|port| node.ports.iter().any(|taken| port.conflicts_with(taken))) {
-            return one("node(s) didn't have free ports for the requested pod ports");
+            return by(Plugin::NodePorts, "node(s) didn't have free ports for the requested pod ports");
         }
-        let short = insufficient(pod, node);
-        if !short.is_empty() {
-            return short;
+        let reasons = insufficient(pod, node);
+        if !reasons.is_empty() {
+            return Some(Rejection { plugin: Plugin::NodeResourcesFit, reasons });
         }
         if let Some(reason) = topology::against_spread(node, spreads) {
-            return one(reason);
+            return by(Plugin::PodTopologySpread, reason);
         }
         if let Some(reason) = topology::against_affinity(self, pod, node) {
-            return one(reason);
+            return by(Plugin::InterPodAffinity, reason);
         }
-        mounts.iter().find_map(|mount| mount.against(node)).map(one).unwrap_or_default()
+        let reason = mounts.iter().find_map(|mount| mount.against(node))?;
+        by(Plugin::VolumeBinding, reason)
     }
 }
 
+/// Whether a pod tolerates that a node is cordoned.
+pub(super) fn tolerates_cordon(pod: &PodInfo) -> bool {
+    pod.tolerates(&Taint::new("node.kubernetes.io/unschedulable", TaintEffect::NoSchedule))
+}
+
 /// The resources that are insufficient on the node.
-fn insufficient(pod: &PodInfo, node: &NodeInfo) -> Vec<String> {
+pub(super) fn insufficient(pod: &PodInfo, node: &NodeInfo) -> Vec<String> {
     let mut short = Vec::new();
     for (name, asked) in pod.requests.iter() {
         if asked.is_zero() || asked + node.requested.get(name) <= node.allocatable.get(name) {

@@ -1,15 +1,21 @@
 //! The kube-scheduler: pods by priority, each on the best feasible node, or a reason for each node that is not feasible.
 //!
+//! Attempts are made in the order and at the times of its queue ([`queue`]): a new pod at once, and a pod that was rejected when a change
+//! may help it ([`hints`]) or after five minutes. Of the changes to the pod itself, those of its labels, tolerations and requests may help
+//! it, if the plugins that rejected it use them.
+//!
 //! A pod with a `status.nominatedNodeName` is placed on that node if it is feasible, and its requests count there when pods of no higher
 //! priority are placed. A failed attempt clears the field, as that of kube-scheduler does without pods to preempt. Setting the field
-//! does not cause an attempt; clearing it does.
+//! causes no attempt. Changing or clearing it counts as the deletion of a pod from the node, for the pod itself too.
 //!
 //! Preemption and the limits of CSI drivers are not simulated, and neither is that kube-scheduler compares only a part of the nodes of a
 //! cluster of more than 100 nodes.
 
 mod default_spread;
 mod filter;
+mod hints;
 mod info;
+mod queue;
 mod score;
 mod spec;
 mod topology;
@@ -25,83 +31,83 @@ use crate::server::path::Path as _;
 use crate::server::resource::{
     NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, Resource, STORAGE_CLASSES,
 };
-use crate::server::{ApiServer, Change, ChangeKind, Status};
+use crate::server::{ApiServer, Change, Status};
 use default_spread::Defaults;
 use filter::{Cluster, Refused};
+use hints::Event;
 use jiff::Timestamp;
+use queue::{MAX_UNSCHEDULABLE, Queue, QueuedPod};
 use serde_json::Value;
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use volumes::Storage;
 
 const WATCHED: &[Resource] = &[PODS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES];
 const NAME: &str = "default-scheduler";
-/// After how many seconds an unschedulable pod is tried and reported again, as kube-scheduler does.
-const REPORTED_AGAIN: i64 = 300;
 
 /// A pod that waits, as it is compared and as it is stored.
 type Waiting<'a> = (Arc<PodInfo>, &'a Arc<Value>);
+/// The pods that wait, by uid.
+type Pending<'a> = BTreeMap<&'a str, Waiting<'a>>;
 
 /// Binds pods to nodes.
 #[derive(Debug)]
 pub struct Scheduler {
     feed: Feed,
+    queue: Queue,
     /// The message that was last reported for a pod, by uid, and when.
     reported: BTreeMap<String, (String, Timestamp)>,
 }
 
 impl Default for Scheduler {
     fn default() -> Self {
-        Self { feed: Feed::new(WATCHED), reported: BTreeMap::new() }
+        Self { feed: Feed::new(WATCHED), queue: Queue::default(), reported: BTreeMap::new() }
     }
 }
 
 impl Controller for Scheduler {
     fn step(&mut self, api: &ApiServer, now: Timestamp) -> Result<(), Status> {
-        if !self.feed.look_for(api, now, causes_attempts)? {
+        let changes = self.feed.changes(api)?;
+        let due = self.queue.next_due().is_some_and(|due| due <= now);
+        if !due && changes.as_ref().is_some_and(Vec::is_empty) {
             return Ok(());
         }
         let pods = all(api, &PODS)?;
-        let mut pending = pending(api, &pods)?;
-        if pending.is_empty() {
-            self.reported.clear();
+        let pending = pending(api, &pods)?;
+        self.enqueue(&pending, changes.as_deref(), now);
+        let attempts = self.queue.take(now);
+        if attempts.is_empty() {
             return Ok(());
         }
-        pending.sort_by_cached_key(|(info, _)| {
-            (Reverse(info.priority), info.created, info.namespace.clone(), info.name.clone())
-        });
         let mut cluster = cluster(api, &pods)?;
         for node in &mut cluster.nodes {
-            let here = pending.iter().filter(|(info, _)| info.nominated_node.as_ref() == Some(&node.name));
+            let here = pending.values().filter(|(info, _)| info.nominated_node.as_ref() == Some(&node.name));
             node.nominated = here.map(|(info, _)| info.clone()).collect();
         }
-        let mut waiting = BTreeMap::new();
-        for (info, pod) in pending {
-            match cluster.place(&info) {
+        for (uid, queued) in attempts {
+            let Some((info, pod)) = pending.get(uid.as_str()) else { continue };
+            match cluster.place(info) {
                 Ok(index) => {
                     if !info.volume_claims.is_empty() {
-                        cluster.provision(api, &info, index)?;
+                        cluster.provision(api, info, index)?;
                     }
                     self.bind(api, pod, &cluster.nodes[index].name, now)?;
-                    cluster.add(index, info);
+                    cluster.add(index, info.clone());
                 }
                 Err(refused) => {
-                    let last = self.refuse(api, pod, &refused, now)?;
+                    self.refuse(api, pod, &refused, now)?;
                     if refused.clears_nomination {
-                        cluster.forget_nomination(&info);
+                        cluster.forget_nomination(info);
                     }
-                    self.feed.wake_at(after(last, REPORTED_AGAIN));
-                    waiting.insert(uid(pod).to_owned(), (refused.message, last));
+                    self.queue.failed(uid, queued, refused.rejected_by, now);
                 }
             }
         }
-        self.reported = waiting;
         Ok(())
     }
 
     fn next_wakeup(&self) -> Option<Timestamp> {
-        self.feed.due()
+        self.queue.next_due()
     }
 }
 
@@ -112,28 +118,9 @@ impl Controller for Scheduler {
 pub fn node_scores(api: &ApiServer, namespace: &str, name: &str) -> Result<BTreeMap<String, i64>, Status> {
     let pods = all(api, &PODS)?;
     let pending = pending(api, &pods)?;
-    let pod = pending.iter().find(|(info, _)| info.namespace == namespace && info.name == name);
+    let pod = pending.values().find(|(info, _)| info.namespace == namespace && info.name == name);
     let Some((pod, _)) = pod else { return Ok(BTreeMap::new()) };
     Ok(cluster(api, &pods)?.scores(pod))
-}
-
-/// Whether a change may let a pending pod be placed: not what only the status of a pending pod or of a node reports.
-fn causes_attempts(change: &Change) -> bool {
-    let Some(previous) = &change.previous else { return true };
-    let differs = |field: &str| change.object.at(field) != previous.at(field);
-    if change.resource == NODES {
-        let fields = ["/metadata/labels", "/metadata/deletionTimestamp", "/spec", "/status/allocatable"];
-        return change.kind == ChangeKind::Deleted || fields.into_iter().any(differs);
-    }
-    let pending = |pod: &Value| text(pod, "/spec/nodeName").is_empty();
-    if change.resource != PODS || !pending(&change.object) {
-        return true;
-    }
-    let nominated = text(previous, "/status/nominatedNodeName");
-    let loses_nomination = !nominated.is_empty() && nominated != text(&change.object, "/status/nominatedNodeName");
-    ["/metadata/labels", "/spec", "/status/phase"].into_iter().any(differs)
-        || loses_nomination
-        || (change.kind == ChangeKind::Deleted && !nominated.is_empty())
 }
 
 /// Whether this scheduler is responsible for a pod.
@@ -146,15 +133,18 @@ fn awaits_scheduling(pod: &Value) -> bool {
 }
 
 /// The pods that wait.
-fn pending<'a>(api: &ApiServer, pods: &'a [Arc<Value>]) -> Result<Vec<Waiting<'a>>, Status> {
+fn pending<'a>(api: &ApiServer, pods: &'a [Arc<Value>]) -> Result<Pending<'a>, Status> {
+    let mut pending = Pending::new();
+    if !pods.iter().any(|pod| awaits_scheduling(pod)) {
+        return Ok(pending);
+    }
     let defaults = Defaults::read(api)?;
-    let mut pending = Vec::new();
     for pod in pods.iter().filter(|pod| awaits_scheduling(pod)) {
         let Some(mut info) = PodInfo::new(pod) else { continue };
         if info.topology_spread.is_empty() {
             info.default_spread = defaults.of(pod)?;
         }
-        pending.push((Arc::new(info), pod));
+        pending.insert(uid(pod), (Arc::new(info), pod));
     }
     Ok(pending)
 }
@@ -185,6 +175,27 @@ fn cluster(api: &ApiServer, pods: &[Arc<Value>]) -> Result<Cluster, Status> {
 }
 
 impl Scheduler {
+    /// Brings the queue to the pods that wait now, and requeues those for which the changes since the last step may matter; all of them
+    /// if the changes are not known.
+    fn enqueue(&mut self, pending: &Pending<'_>, changes: Option<&[Change]>, now: Timestamp) {
+        self.queue.retain(|uid| pending.contains_key(uid));
+        if !self.queue.is_empty() {
+            let events: Option<Vec<Event>> = changes.map(|changes| changes.iter().flat_map(hints::events).collect());
+            self.queue.requeue(now, |uid, rejected_by| {
+                let Some((pod, _)) = pending.get(uid) else { return false };
+                let may_help = |event: &Event| rejected_by.iter().any(|plugin| event.may_help(*plugin, pod));
+                events.as_ref().is_none_or(|events| events.iter().any(may_help))
+            });
+        }
+        for (uid, (pod, _)) in pending {
+            if !self.queue.contains(uid) {
+                let added = pod.created.unwrap_or(now);
+                self.queue.add(uid, QueuedPod::new(&pod.namespace, &pod.name, pod.priority, added));
+            }
+        }
+        self.reported.retain(|uid, _| pending.contains_key(uid.as_str()));
+    }
+
     fn bind(&self, api: &ApiServer, pod: &Value, node: &str, now: Timestamp) -> Result<(), Status> {
         let (namespace, name) = (super::object::namespace(pod), super::object::name(pod));
         lenient(api.bind(namespace, name, node))?;
@@ -193,8 +204,8 @@ impl Scheduler {
         publish(api, pod, &event, now)
     }
 
-    /// Writes why a pod is unschedulable to its condition, and as an event if that is new. Returns when it was last reported.
-    fn refuse(&self, api: &ApiServer, pod: &Value, refused: &Refused, now: Timestamp) -> Result<Timestamp, Status> {
+    /// Writes why a pod is unschedulable to its condition, and as an event if that is new or was not reported for five minutes.
+    fn refuse(&mut self, api: &ApiServer, pod: &Value, refused: &Refused, now: Timestamp) -> Result<(), Status> {
         let message = refused.message.as_str();
         let mut status = pod["status"].clone();
         let mut conditions = list(pod, "/status/conditions").to_vec();
@@ -207,13 +218,13 @@ impl Scheduler {
         }
         // The condition is written first, because readers that the event wakes read it.
         write_status(api, &PODS, pod, status)?;
-        let before =
-            self.reported.get(uid(pod)).filter(|(last, at)| last == message && after(*at, REPORTED_AGAIN) > now);
-        if let Some((_, at)) = before {
-            return Ok(*at);
+        let reported = self.reported.get(uid(pod));
+        if reported.is_some_and(|(last, at)| last == message && after(*at, MAX_UNSCHEDULABLE) > now) {
+            return Ok(());
         }
         let event = NewEvent { component: NAME, kind: "Warning", reason: "FailedScheduling", message };
         publish(api, pod, &event, now)?;
-        Ok(now)
+        self.reported.insert(uid(pod).to_owned(), (refused.message.clone(), now));
+        Ok(())
     }
 }

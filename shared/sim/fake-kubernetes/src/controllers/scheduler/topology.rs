@@ -3,7 +3,7 @@
 use super::filter::Cluster;
 use super::info::{NodeInfo, PodInfo};
 use super::spec::{NodeInclusionPolicy, PodTerm, TopologySpread, WhenUnsatisfiable};
-use nodeless_model::LabelSelector;
+use nodeless_model::{LabelSelector, StringMap};
 use std::collections::BTreeMap;
 
 /// A spread constraint of a pod, counted over the cluster.
@@ -51,16 +51,20 @@ impl TopologySpread {
         self.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule
     }
 
-    /// Whether the pods of a node count, by the policies for node affinity and taints.
-    pub(super) fn includes(&self, pod: &PodInfo, node: &NodeInfo) -> bool {
-        let honors =
-            |policy: Option<NodeInclusionPolicy>, default| policy.unwrap_or(default) == NodeInclusionPolicy::Honor;
-        (!honors(self.node_affinity_policy, NodeInclusionPolicy::Honor) || pod.selects(node))
-            && (!honors(self.node_taints_policy, NodeInclusionPolicy::Ignore)
-                || node.first_untolerated(pod, false).is_none())
+    /// Whether the pods of nodes with taints that the pod does not tolerate are left out.
+    pub(super) fn honors_taints(&self) -> bool {
+        self.node_taints_policy == Some(NodeInclusionPolicy::Honor)
     }
 
-    fn matches(&self, pod: &PodInfo, other: &PodInfo) -> bool {
+    /// Whether the pods of a node count, by the policies for node affinity and taints.
+    pub(super) fn includes(&self, pod: &PodInfo, node: &NodeInfo) -> bool {
+        let honors_affinity = self.node_affinity_policy != Some(NodeInclusionPolicy::Ignore);
+        (!honors_affinity || pod.selects(node))
+            && (!self.honors_taints() || node.first_untolerated(pod, false).is_none())
+    }
+
+    /// Whether it counts another pod.
+    pub(super) fn matches(&self, pod: &PodInfo, other: &PodInfo) -> bool {
         other.namespace == pod.namespace
             && selects(self.label_selector.as_ref(), pod, &self.match_label_keys, &[], other)
     }
@@ -146,14 +150,17 @@ fn neighbours<'a>(cluster: &'a Cluster, node: &'a NodeInfo, key: &'a str) -> imp
 
 /// Whether a term of one pod matches another.
 pub(super) fn meant(cluster: &Cluster, pod: &PodInfo, term: &PodTerm, other: &PodInfo) -> bool {
+    meant_in(cluster.namespaces.get(&other.namespace), pod, term, other)
+}
+
+/// The same, with the labels of the other pod's namespace, if it exists.
+pub(super) fn meant_in(namespace: Option<&StringMap>, pod: &PodInfo, term: &PodTerm, other: &PodInfo) -> bool {
     let everywhere = term.namespaces.is_empty() && term.namespace_selector.is_none();
     let in_namespace = if everywhere {
         other.namespace == pod.namespace
     } else {
-        let selected = term.namespace_selector.as_ref().is_some_and(|selector| {
-            cluster.namespaces.get(&other.namespace).is_some_and(|labels| selector.matches(labels))
-        });
-        selected || term.namespaces.contains(&other.namespace)
+        let selects = |selector: &LabelSelector| namespace.is_some_and(|labels| selector.matches(labels));
+        term.namespace_selector.as_ref().is_some_and(selects) || term.namespaces.contains(&other.namespace)
     };
     in_namespace && selects(term.label_selector.as_ref(), pod, &term.match_label_keys, &term.mismatch_label_keys, other)
 }

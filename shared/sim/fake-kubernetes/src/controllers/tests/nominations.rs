@@ -81,12 +81,13 @@ fn the_requests_of_nominated_pods_count_for_pods_of_no_higher_priority() {
 #[test]
 fn a_failed_attempt_clears_the_nomination_and_setting_one_causes_no_attempt() {
     let mut cluster = closed(&["n1"]);
-    cluster.create(&PODS, pod("a", "500m"));
+    cluster.create(&PODS, pod("a", "3"));
     cluster.run(1);
     nominate(&cluster, "a", "n1");
-    cluster.run(1);
-    assert_eq!(nominated(&cluster), ["n1"], "nothing has changed for the pod");
     cluster.start("n2", &[], vec![Taint::unregistered()]);
+    cluster.run(5);
+    assert_eq!(nominated(&cluster), ["n1"], "nothing has changed for the pod");
+    open(&cluster, "n1");
     cluster.run(1);
     assert_eq!((nominated(&cluster), cluster.placed()), (vec![String::new()], vec![String::new()]));
 }
@@ -94,11 +95,15 @@ fn a_failed_attempt_clears_the_nomination_and_setting_one_causes_no_attempt() {
 #[test]
 fn a_pod_that_never_preempts_keeps_its_nomination() {
     let mut cluster = closed(&["n1"]);
-    cluster.create(&PODS, never_preempting(&cluster, "a"));
+    let mut pod = never_preempting(&cluster, "a");
+    pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("3");
+    cluster.create(&PODS, pod);
     cluster.run(1);
     nominate(&cluster, "a", "n1");
-    cluster.start("n2", &[], vec![Taint::unregistered()]);
+    open(&cluster, "n1");
     cluster.run(1);
+    let message = cluster.get(&PODS, "a")["status"]["conditions"][0]["message"].clone();
+    assert_eq!(message, "0/1 nodes are available: 1 Insufficient cpu.");
     assert_eq!(nominated(&cluster), ["n1"]);
 }
 
@@ -108,7 +113,7 @@ fn without_any_node_every_nomination_is_cleared() {
     cluster.create(&PODS, never_preempting(&cluster, "a"));
     cluster.run(1);
     nominate(&cluster, "a", "n1");
-    cluster.patch(&PODS, "a", &json!({ "metadata": { "labels": { "changed": "true" } } }));
+    // The second attempt is made when the backoff of the first one ends.
     cluster.run(1);
     assert_eq!(nominated(&cluster), [""]);
 }
