@@ -4,6 +4,9 @@
 //! Left out, because nothing here depends on them: CSINode, CSIDriver, CSIStorageCapacity and VolumeAttachment objects, device classes
 //! and resource claims, and the pods that a ReadWriteOncePod volume waits for. The volume plugins count as VolumeBinding, whose events
 //! include those of VolumeZone.
+//!
+//! A DaemonSet's pod is compared with all nodes, where kube-scheduler filters only the node that its affinity names. So more plugins may
+//! count as having rejected it, which only causes additional attempts.
 
 #[cfg(test)]
 mod tests;

@@ -31,12 +31,12 @@ fn sums<'a>(cluster: &'a Cluster, pod: &'a PodInfo) -> BTreeMap<(&'a str, &'a st
             }
         };
         for other in &node.pods {
-            let wanted = pod.preferred_pods.iter().filter(|(_, term)| meant(cluster, pod, term, other));
-            wanted.for_each(|(weight, term)| add(term, *weight));
+            let preferred = pod.preferred_pods.iter().filter(|(_, term)| meant(cluster, pod, term, other));
+            preferred.for_each(|(weight, term)| add(term, *weight));
             let required = other.attracted.iter().filter(|term| meant(cluster, other, term, pod));
             required.for_each(|term| add(term, REQUIRED));
-            let wanting = other.preferred_pods.iter().filter(|(_, term)| meant(cluster, other, term, pod));
-            wanting.for_each(|(weight, term)| add(term, *weight));
+            let preferring = other.preferred_pods.iter().filter(|(_, term)| meant(cluster, other, term, pod));
+            preferring.for_each(|(weight, term)| add(term, *weight));
         }
     }
     sums

@@ -5,8 +5,8 @@ use crate::controllers::scheduler::filter::Cluster;
 use crate::controllers::scheduler::info::{NodeInfo, PodInfo};
 
 /// The sum of sizes in bytes up to which the score is 0, and the sum for each container from which it is 100.
-const LEAST: i64 = 23 << 20;
-const MOST: i64 = 1000 << 20;
+const MIN_BYTES: i64 = 23 << 20;
+const MAX_BYTES: i64 = 1000 << 20;
 
 /// The scores of these nodes.
 pub(super) fn scores(cluster: &Cluster, pod: &PodInfo, nodes: &[&NodeInfo]) -> Vec<i64> {
@@ -15,11 +15,11 @@ pub(super) fn scores(cluster: &Cluster, pod: &PodInfo, nodes: &[&NodeInfo]) -> V
         having as f64 / cluster.nodes.len() as f64
     };
     let spreads: Vec<(&String, f64)> = pod.images.iter().map(|image| (image, spread(image))).collect();
-    let most = MOST * i64::try_from(pod.containers).unwrap_or(i64::MAX / MOST);
+    let max = MAX_BYTES * i64::try_from(pod.containers).unwrap_or(i64::MAX / MAX_BYTES);
     let score = |node: &NodeInfo| {
         let size = |(image, spread): &(&String, f64)| Some((*node.images.get(*image)? as f64 * spread) as i64);
         let sum: i64 = spreads.iter().filter_map(size).sum();
-        if most <= LEAST { 0 } else { MAX * (sum.clamp(LEAST, most) - LEAST) / (most - LEAST) }
+        if max <= MIN_BYTES { 0 } else { MAX * (sum.clamp(MIN_BYTES, max) - MIN_BYTES) / (max - MIN_BYTES) }
     };
     nodes.iter().map(|node| score(node)).collect()
 }
