@@ -5,7 +5,7 @@
 //! these workloads are then not consolidated for 15 minutes, and for twice as long each time it happens again, up to 8 hours.
 
 use jiff::{SignedDuration, Timestamp};
-use nodeless_model::{CapacityType, NodeClaim, Workload};
+use nodeless_model::{CapacityType, NodeClaim, Pod, Workload};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -40,6 +40,12 @@ impl NodeShape {
         let instance = claim.status.instance.as_ref()?;
         Some(Self { instance_type: instance.instance_type.clone(), capacity_type: instance.capacity_type })
     }
+}
+
+/// The workloads of the pods that need another node when theirs is removed.
+#[must_use]
+pub fn workloads<'p>(pods: impl IntoIterator<Item = &'p Pod>) -> BTreeSet<Workload> {
+    pods.into_iter().filter(|pod| pod.is_reschedulable()).filter_map(Pod::workload).collect()
 }
 
 /// The nodes of one NodePool that a command removes.
