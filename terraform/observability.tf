@@ -30,6 +30,7 @@ locals {
       OrphansCollected  = "Sum"
       ChurnStopped      = "Maximum"
       AmiCanariesFailed = "Maximum"
+      NodesHeldBack     = "Maximum"
     }
     Latency = {
       PlanDurationMilliseconds        = "p90"

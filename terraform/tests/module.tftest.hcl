@@ -568,7 +568,7 @@ run "metrics_and_alarms" {
   assert {
     condition = output.metric_names == sort([
       "PlansMade", "PlansUnfinished", "PlanDurationMilliseconds", "PendingPods", "UnschedulablePods", "WebhookCalls", "ClaimsCreated", "NodesLaunched", "LaunchFailures",
-      "InsufficientCapacity", "NodesRegistered", "NodesInitialized", "NodesTerminated", "Evictions", "ChurnStopped", "AmiCanariesFailed", "NodeCount", "HourlySpendDollars", "ClusterLimitUsedPercent",
+      "InsufficientCapacity", "NodesRegistered", "NodesInitialized", "NodesTerminated", "Evictions", "ChurnStopped", "AmiCanariesFailed", "NodesHeldBack", "NodeCount", "HourlySpendDollars", "ClusterLimitUsedPercent",
       "BudgetsExceeded",
       "Interruptions", "Heartbeat", "OrphansCollected", "ReconcileErrors", "CatalogAgeSeconds", "LaunchLatencyMilliseconds",
       "RegistrationLatencyMilliseconds",

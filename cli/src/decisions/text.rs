@@ -1,9 +1,10 @@
 //! Decision records as text.
 
-use super::{Command, Decision, Detail, Launch, TypeName};
+use super::{Command, Decision, Detail, Launch, Removal, TypeName};
 use crate::plan::disruption_text::{moved, offered, saving};
 use crate::plan::text_parts::{SHOWN, shortened};
 use crate::plural::counted;
+use nodeless_model::DollarsPerHour;
 use std::collections::BTreeMap;
 use std::fmt::{Result, Write as _};
 
@@ -29,6 +30,9 @@ fn write(out: &mut String, decision: &Decision) -> Result {
     for launch in &detail.launches {
         launch_of(out, launch)?;
     }
+    if let Some(removal) = &detail.removal {
+        removal_of(out, removal)?;
+    }
     pods(out, detail)?;
     kept(out, detail)?;
     let names: Vec<&str> = detail.claims.iter().map(String::as_str).collect();
@@ -52,7 +56,12 @@ fn write(out: &mut String, decision: &Decision) -> Result {
 
 fn command_of(out: &mut String, command: &Command) -> Result {
     let score = command.score.map_or(String::new(), |score| format!(", score {score:.2}"));
-    writeln!(out, "  {} ({}): {}{score}", command.method, command.reason, saving(command.savings_per_hour))?;
+    let predicted = saving(command.savings_per_hour);
+    let saved = match command.realized_savings_per_hour {
+        Some(realized) => format!("{} ({predicted} predicted)", saving(realized)),
+        None => predicted,
+    };
+    writeln!(out, "  {} ({}): {saved}{score}", command.method, command.reason)?;
     for node in &command.nodes {
         writeln!(out, "     disrupt  {node}")?;
     }
@@ -68,6 +77,15 @@ fn command_of(out: &mut String, command: &Command) -> Result {
         "     evict    {}\n",
         moved(command.evictions, command.replacements.len(), to_new, &command.placements)
     )
+}
+
+fn removal_of(out: &mut String, removal: &Removal) -> Result {
+    let (realized, predicted) = (saving(removal.realized_savings_per_hour), saving(removal.predicted_savings_per_hour));
+    writeln!(out, "  command {}: {realized}, {predicted} predicted", removal.command)?;
+    for launch in &removal.launches {
+        writeln!(out, "     launched {} for {}", launch.node_claim, DollarsPerHour(launch.price_per_hour))?;
+    }
+    writeln!(out)
 }
 
 fn replacement(out: &mut String, launch: &Launch) -> Result {

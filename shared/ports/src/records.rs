@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RecordKind {
-    /// What voluntary disruption did to a NodePool within the last hour.
+    /// What voluntary disruption did to a NodePool within the last hour, and which of its nodes consolidation leaves alone for a time.
     Churn,
     /// The results of the last launches of a NodePool.
     Registrations,

@@ -27,8 +27,6 @@ fn convert(pod: &slim::Pod) -> Result<model::Pod, FieldError> {
     let anti_affinity = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
     let mut owners = metadata.owner_references.iter().flatten();
     let owner = owners.clone().find(|owner| owner.controller == Some(true)).or_else(|| owners.next());
-    let annotations = metadata.annotations.as_ref();
-    let asks_for_surge = annotations.is_some_and(|all| all.contains_key(model::labels::SURGE_BEFORE_DRAIN));
     let condition = |kind: &str| pod.status.conditions.iter().find(|condition| condition.type_ == kind);
     Ok(model::Pod {
         namespace: metadata.namespace.clone().unwrap_or_default(),
@@ -39,7 +37,7 @@ fn convert(pod: &slim::Pod) -> Result<model::Pod, FieldError> {
         created: metadata.creation_timestamp.as_ref().map(|time| time.0),
         deletion_timestamp: metadata.deletion_timestamp.as_ref().map(|time| time.0),
         owner_kind: owner.map(|owner| owner.kind.clone()),
-        replica_set: owner.filter(|owner| owner.kind == "ReplicaSet" && asks_for_surge).map(|owner| owner.name.clone()),
+        owner_name: owner.map(|owner| owner.name.clone()),
         node_name: spec.node_name.clone().filter(|name| !name.is_empty()),
         nominated_node_name: pod.status.nominated_node_name.clone().filter(|name| !name.is_empty()),
         phase: phase(pod.status.phase.as_deref())?,

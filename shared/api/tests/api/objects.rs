@@ -243,6 +243,7 @@ fn a_pod_becomes_the_models() {
     assert_eq!(pod.requests.get("pods"), model::Quantity::from_units(1));
     assert!(pod.is_provisionable());
     assert_eq!(pod.owner_kind.as_deref(), Some("ReplicaSet"));
+    assert_eq!(pod.owner_name.as_deref(), Some("front"));
     assert_eq!(pod.host_ports[0].port, 8080);
     let claims: Vec<_> = pod.volume_claims.iter().map(|claim| (claim.claim_name.as_str(), claim.ephemeral)).collect();
     assert_eq!(claims, [("data", false), ("front-1-scratch", true)]);

@@ -1,6 +1,7 @@
 //! Which nodes may be disrupted voluntarily.
 
 use crate::cluster::{Cluster, ClusterNode};
+use crate::held_back::{HeldBack, NodeShape, workloads};
 use crate::output::{Candidate, Command, Method, Replacement};
 use crate::pods::DisruptionBudgetIndex;
 use crate::reasons::KeptReason;
@@ -26,6 +27,8 @@ pub(crate) struct Eligible<'c, 'a> {
     pub(crate) offer: &'c PoolOffer<'a>,
     /// Its price in dollars per hour; zero if unknown.
     pub(crate) price: f64,
+    /// The nodes of its NodePool that consolidation leaves alone, if there are any.
+    pub(crate) held_back: Option<&'c HeldBack>,
 }
 
 impl Eligible<'_, '_> {
@@ -50,6 +53,12 @@ impl Eligible<'_, '_> {
 
     pub(crate) fn is_static(&self) -> bool {
         self.offer.pool.replicas.is_some()
+    }
+
+    /// Why it is not consolidated, if the removal of such a node led to a launch.
+    fn held_back(&self, now: Timestamp) -> Option<KeptReason> {
+        let hold = self.held_back?.held(&NodeShape::of(self.claim)?, &workloads(self.of.pods.iter().copied()), now)?;
+        Some(KeptReason::HeldBack { workloads: hold.workloads.clone(), until: hold.until })
     }
 }
 
@@ -126,7 +135,8 @@ impl<'c, 'a> Lookup<'c, 'a> {
         if let Some(until) = nominated_until(claim).filter(|until| *until > now) {
             return Err(KeptReason::Nominated { until });
         }
-        Ok(Eligible { of, node, claim, offer, price: self.price(claim) })
+        let held_back = self.cluster.held_back.get(&claim.node_pool);
+        Ok(Eligible { of, node, claim, offer, price: self.price(claim), held_back })
     }
 }
 
@@ -162,7 +172,8 @@ pub(crate) fn reasons_to_stay(
     };
     let needed = || expected.reason_to_keep(&one.node.name);
     let blocked = || budget_index.first_blocking(&one.of.pods, now);
-    let looks: [&dyn Fn() -> Option<KeptReason>; 4] = [&of_pool, &needed, &blocked, &recent];
+    let held_back = || one.held_back(now).filter(|_| !pods::is_empty(&one.of.pods));
+    let looks: [&dyn Fn() -> Option<KeptReason>; 5] = [&of_pool, &needed, &blocked, &recent, &held_back];
     let reasons = looks.iter().filter_map(|look| look());
     reasons.take(if all { looks.len() } else { 1 }).collect()
 }

@@ -1,5 +1,6 @@
 //! The churn breaker: voluntary disruption of a NodePool stops when it evicts many pods without a lower price.
 
+use crate::held_back::HeldBack;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::{InvalidAnnotation, Pod, StringMap, resources};
 use serde::{Deserialize, Serialize};
@@ -56,6 +57,9 @@ const MAX_ENTRIES: usize = 200;
 pub struct Churn {
     /// One for each command that evicted pods.
     pub entries: Vec<Entry>,
+    /// The removals of consolidation, and the nodes that it leaves alone because of the launches that these led to.
+    #[serde(default)]
+    pub held_back: HeldBack,
 }
 
 /// The effect of one command on a NodePool.
@@ -117,7 +121,8 @@ impl Churn {
     /// When it expires.
     #[must_use]
     pub fn expires(&self) -> Option<Timestamp> {
-        self.entries.iter().filter_map(|entry| entry.at.checked_add(WINDOW).ok()).max()
+        let entries = self.entries.iter().filter_map(|entry| entry.at.checked_add(WINDOW).ok());
+        entries.chain(self.held_back.expires()).max()
     }
 }
 
@@ -221,7 +226,7 @@ mod tests {
     }
 
     fn stops(rounds: &[Entry], now: PoolState) -> Option<String> {
-        let churn = Churn { entries: rounds.to_vec() };
+        let churn = Churn { entries: rounds.to_vec(), ..Churn::default() };
         let latest = rounds.last().map_or(at(0), |round| round.at);
         stopped("default", &StringMap::new(), &churn.last_hour(latest, now))
     }

@@ -25,6 +25,7 @@ mod drift_replacement;
 mod drift_simulation;
 mod emptiness;
 pub mod expiration;
+pub mod held_back;
 mod launch_types;
 pub mod maintenance;
 #[cfg(feature = "test-support")]

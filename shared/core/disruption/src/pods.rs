@@ -203,7 +203,8 @@ mod tests {
         Pod {
             namespace: "shop".into(),
             name: "cart".into(),
-            replica_set: replica_set.map(Into::into),
+            owner_kind: replica_set.map(|_| "ReplicaSet".into()),
+            owner_name: replica_set.map(Into::into),
             annotations: surge
                 .map(|mode| (labels::SURGE_BEFORE_DRAIN.to_owned(), mode.to_owned()))
                 .into_iter()

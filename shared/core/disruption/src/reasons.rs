@@ -3,9 +3,9 @@
 use crate::drift_reason::Drift;
 use jiff::Timestamp;
 use nodeless_model::duration::format_go_duration;
-use nodeless_model::{DisruptionReason, DollarsPerHour};
+use nodeless_model::{DisruptionReason, DollarsPerHour, Workload};
 use serde::{Serialize, Serializer};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -80,6 +80,13 @@ pub enum KeptReason {
         /// The NodePool's `consolidateAfter`.
         consolidate_after: Duration,
         /// The end of that time.
+        until: Timestamp,
+    },
+    /// The removal of such a node led to a launch.
+    HeldBack {
+        /// The workloads for whose pods the node was launched.
+        workloads: BTreeSet<Workload>,
+        /// Until when such nodes are not consolidated.
         until: Timestamp,
     },
     /// It runs pods, and the NodePool consolidates empty nodes only.
@@ -299,6 +306,12 @@ impl fmt::Display for KeptReason {
                 "its pods changed less than consolidateAfter ({}) ago; it can be consolidated from {until:.0}",
                 format_go_duration(*consolidate_after)
             ),
+            Self::HeldBack { workloads, until } => write!(
+                f,
+                "consolidation removed such a node, and another was launched for pods of {}; nodes of this instance type \
+                 with these pods are not consolidated until {until:.0}",
+                listed(workloads)
+            ),
             Self::NotEmptyPolicy { pods } => {
                 write!(f, "it runs {pods}, and consolidationPolicy is WhenEmpty", pods = Pods(*pods))
             }
@@ -417,6 +430,7 @@ impl KeptReason {
                 | Self::Static(_)
                 | Self::ConsolidationNever
                 | Self::TooRecent { .. }
+                | Self::HeldBack { .. }
                 | Self::NotEmptyPolicy { .. }
                 | Self::Paused { .. }
                 | Self::MaintenanceWindow(_)
@@ -445,6 +459,7 @@ impl KeptReason {
             | Self::AmiCanary { .. }
             | Self::DriftBlocked { .. } => Some(KeptEvent::DisruptionBlocked),
             Self::ConsolidationNever
+            | Self::HeldBack { .. }
             | Self::NotEmptyPolicy { .. }
             | Self::PriceUnknown(_)
             | Self::DoesNotFit(_)
@@ -503,6 +518,7 @@ impl KeptReason {
             Self::SeveralPodDisruptionBudgets { .. } => "several PodDisruptionBudgets cover a pod",
             Self::ConsolidationNever => "consolidateAfter is Never",
             Self::TooRecent { .. } => "their pods changed less than consolidateAfter ago",
+            Self::HeldBack { .. } => "the removal of such a node led to a launch",
             Self::NotEmptyPolicy { .. } => "not empty, and consolidationPolicy is WhenEmpty",
             Self::Paused { .. } => "disruption is paused",
             Self::MaintenanceWindow(_) => "no maintenance window is open",
@@ -543,6 +559,16 @@ impl KeptReason {
 pub(crate) fn zonal_shift(zone: &str, until: Timestamp) -> String {
     let end = if until == Timestamp::MAX { String::new() } else { format!(" until {until}") };
     format!("a zonal shift away from {zone} is in effect{end}")
+}
+
+/// The maximum number of workloads that a message names.
+const MAX_WORKLOADS: usize = 3;
+
+fn listed(workloads: &BTreeSet<Workload>) -> String {
+    let mut named: Vec<String> = workloads.iter().take(MAX_WORKLOADS).map(Workload::to_string).collect();
+    let more = workloads.len().saturating_sub(MAX_WORKLOADS);
+    named.extend((more > 0).then(|| format!("{more} more")));
+    named.join(", ")
 }
 
 /// A number of pods, for a message.

@@ -168,7 +168,7 @@ fn evaluate(claim: &NodeClaim, pod: &Pod, seen: &SeenOwners, limits: &Limits) ->
         // It serves nothing, so nothing is interrupted.
         return Verdict::default();
     }
-    if pod.replica_set.is_none() {
+    if pod.replica_set().is_none() {
         let kind = pod.owner_kind.as_deref().unwrap_or("nothing");
         return refused(pod, None, &format!("only pods of Deployments can have two at a time, and {kind} owns it"));
     }

@@ -49,7 +49,7 @@ pub use money::{Dollars, DollarsPerHour};
 pub use node::Node;
 pub use node_pool::{Budget, ConsolidationPolicy, Disruption, DisruptionReason, NodePool, NodeTemplate};
 pub use overlay::{NodeOverlay, PriceChange};
-pub use pod::Pod;
+pub use pod::{Pod, Workload};
 pub use quantity::{ParseQuantityError, Quantity};
 pub use requirement::{Operator, Requirement, RequirementError, Requirements};
 pub use resource_index::ResourceIndex;

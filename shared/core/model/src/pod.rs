@@ -6,6 +6,12 @@ use crate::surge::SurgeMode;
 use crate::{InvalidAnnotation, LabelSelector, ResourceList, StringMap, Taint, Toleration, labels};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The kind of the objects that control the pods of Deployments.
+const REPLICA_SET: &str = "ReplicaSet";
+/// The label that the Deployment controller sets on ReplicaSets and their pods: the suffix of the ReplicaSet's name.
+const POD_TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// How long after its grace period a pod counts as stuck, because it has no kubelet any more that would end it.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
@@ -36,10 +42,9 @@ pub struct Pod {
     pub deletion_timestamp: Option<Timestamp>,
     /// The kind of the controlling owner, such as `ReplicaSet`, `DaemonSet`, `Node`.
     pub owner_kind: Option<String>,
-    /// The name of the ReplicaSet that controls it, if the annotation `nodeless.sh/surge-before-drain` asks for a surge; of other
-    /// pods it is not needed.
+    /// The name of the controlling owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replica_set: Option<String>,
+    pub owner_name: Option<String>,
     /// The node that it is bound to.
     pub node_name: Option<String>,
     /// The node whose pods are preempted for it.
@@ -88,6 +93,24 @@ pub struct Pod {
     pub volume_claims: Vec<VolumeClaim>,
     /// Dynamic resource claims, by name; not supported.
     pub resource_claims: Vec<String>,
+}
+
+/// A workload: the object that creates its pods, and creates them again after they were evicted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Workload {
+    /// The namespace.
+    pub namespace: String,
+    /// The kind, such as `Deployment` or `StatefulSet`.
+    pub kind: String,
+    /// The name.
+    pub name: String,
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}/{}", self.kind, self.namespace, self.name)
+    }
 }
 
 /// The phase of a pod.
@@ -236,6 +259,22 @@ impl Pod {
         !self.is_terminal() && !self.is_terminating()
     }
 
+    /// The name of the ReplicaSet that controls it, if one does.
+    #[must_use]
+    pub fn replica_set(&self) -> Option<&str> {
+        self.owner_name.as_deref().filter(|_| self.owner_kind.as_deref() == Some(REPLICA_SET))
+    }
+
+    /// The workload that it is part of: its controlling owner, or the Deployment of its ReplicaSet. `None` without an owner.
+    #[must_use]
+    pub fn workload(&self) -> Option<Workload> {
+        let (kind, name) = (self.owner_kind.as_deref()?, self.owner_name.as_deref()?);
+        let hash = self.labels.get(POD_TEMPLATE_HASH).filter(|_| kind == REPLICA_SET);
+        let deployment = hash.and_then(|hash| name.strip_suffix(hash.as_str())?.strip_suffix('-'));
+        let (kind, name) = deployment.map_or((kind, name), |deployment| ("Deployment", deployment));
+        Some(Workload { namespace: self.namespace.clone(), kind: kind.to_owned(), name: name.to_owned() })
+    }
+
     /// Whether a DaemonSet keeps it on its node.
     #[must_use]
     pub fn is_owned_by_daemon_set(&self) -> bool {
@@ -342,7 +381,7 @@ impl Pod {
     /// Whether its successor is created first, as far as the pod itself shows: its Deployment may not permit it.
     #[must_use]
     pub fn is_surged(&self) -> bool {
-        self.replica_set.is_some() && matches!(self.surge_mode(), Some(Ok(_)))
+        self.replica_set().is_some() && matches!(self.surge_mode(), Some(Ok(_)))
     }
 
     /// Whether the cluster itself depends on it.
@@ -356,6 +395,30 @@ impl Pod {
 mod tests {
     use super::*;
     use crate::taint::TolerationOperator;
+
+    #[test]
+    fn all_replica_sets_of_a_deployment_are_one_workload() {
+        let owned = |kind: Option<&str>, name: &str, hash: Option<&str>| Pod {
+            namespace: "shop".into(),
+            owner_kind: kind.map(Into::into),
+            owner_name: Some(name.into()),
+            labels: hash.map(|hash| (POD_TEMPLATE_HASH.to_owned(), hash.to_owned())).into_iter().collect(),
+            ..Pod::default()
+        };
+        let shown = |pod: &Pod| pod.workload().map(|workload| workload.to_string());
+        for (kind, name, hash, workload) in [
+            (Some("ReplicaSet"), "cart-7d4b9", Some("7d4b9"), Some("Deployment shop/cart")),
+            (Some("ReplicaSet"), "cart-65fc8", Some("65fc8"), Some("Deployment shop/cart")),
+            (Some("ReplicaSet"), "cart-7d4b9", None, Some("ReplicaSet shop/cart-7d4b9")),
+            (Some("ReplicaSet"), "cart", Some("7d4b9"), Some("ReplicaSet shop/cart")),
+            (Some("StatefulSet"), "queue-1", Some("1"), Some("StatefulSet shop/queue-1")),
+            (None, "cart", None, None),
+        ] {
+            assert_eq!(shown(&owned(kind, name, hash)).as_deref(), workload, "{kind:?} {name} {hash:?}");
+        }
+        assert_eq!(owned(Some("ReplicaSet"), "cart-1", None).replica_set(), Some("cart-1"));
+        assert_eq!(owned(Some("StatefulSet"), "cart-1", None).replica_set(), None);
+    }
 
     #[test]
     fn a_drain_does_not_wait_for_pods_that_stay() {

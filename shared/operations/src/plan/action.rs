@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus};
 use nodeless_bill::PoolNow;
 use nodeless_disruption::command::CommandRecord;
-use nodeless_model::NodeClaim;
+use nodeless_model::{EndedNode, NodeClaim};
 use nodeless_ports::claims::LaunchLimits;
 use nodeless_ports::costs::{StoredCosts, StoredHour};
 use nodeless_ports::decisions::Decision;
@@ -49,6 +49,8 @@ pub enum Action {
     ReadWork,
     /// Read what voluntary disruption did within the last hour.
     ReadChurn,
+    /// Read which instances have ended since a time.
+    ReadEnded(Timestamp),
     /// Write which nodes a decision did not evaluate, and until when to keep that.
     PutNotYetEvaluated(BTreeSet<String>, Timestamp),
     /// Read what is recorded of the costs of nodes, and which instances have ended since.
@@ -166,6 +168,8 @@ pub enum Written {
     Work(u64),
     /// What was read.
     Churn(Vec<StoredRecord>),
+    /// What was read.
+    Ended(Vec<EndedNode>),
     /// What was read.
     Costs(Box<RecordedCosts>),
     /// It failed. A retry may succeed.

@@ -9,11 +9,12 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::Command;
 use nodeless_disruption::churn::{self, Churn, Entry, LastHour, PoolState};
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
+use nodeless_disruption::held_back::{HeldBack, MovedWorkloads, NodeShape, Removal, workloads};
 use nodeless_model::events::disruption_stopped;
 use nodeless_model::object::ObjectEvent;
-use nodeless_model::{DisruptionReason, NodeClaim, Pod, StringMap};
+use nodeless_model::{DisruptionReason, NodeClaim, Pod, StringMap, Workload};
 use nodeless_ports::{RecordKind, StoredRecord};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What voluntary disruption did to each NodePool within the last hour, and which NodePools stop because of it.
 #[derive(Default)]
@@ -66,10 +67,13 @@ impl Known {
         self.churn.last_hour(now, self.state)
     }
 
-    fn note(&mut self, command: &Command, evictions: u32, now: Timestamp) {
+    fn note(&mut self, command: &Command, evictions: u32, removal: Option<Removal>, now: Timestamp) {
         let (price, dollars) = (self.state.price(), self.state.dollars);
         let entry = Entry { command: command.id.clone(), at: now, evictions, price, dollars };
         self.churn.note(entry, now);
+        if let Some(removal) = removal {
+            self.churn.held_back.note_removal(removal, now);
+        }
     }
 }
 
@@ -106,11 +110,17 @@ impl Breaker {
     ///
     /// # Errors
     /// If they cannot be encoded. The command has to wait then.
-    pub(super) fn due(&mut self, command: &Command, now: Timestamp) -> Result<Vec<Due>, String> {
+    pub(super) fn due(
+        &mut self,
+        command: &Command,
+        cluster_state: &ClusterState<'_>,
+        now: Timestamp,
+    ) -> Result<Vec<Due>, String> {
         let mut due = Vec::new();
         for (pool, evictions) in self.evictions(command, now) {
+            let removal = self.removal(command, &pool, cluster_state, now);
             let Some(known) = self.pools.get_mut(&pool) else { continue };
-            known.note(command, evictions, now);
+            known.note(command, evictions, removal, now);
             let expires = known.churn.expires().unwrap_or(now);
             let record = records::encode(&pool, known.version, &known.churn, Some(expires));
             due.push(Due { record: record.map_err(|error| error.to_string())? });
@@ -132,6 +142,12 @@ impl Breaker {
         }
         self.count(command);
         self.evaluate(now);
+    }
+
+    /// The NodePools with nodes that consolidation leaves alone: for [`nodeless_disruption::Cluster::held_back`].
+    pub(super) fn held_back(&self, now: Timestamp) -> BTreeMap<String, HeldBack> {
+        let held = self.pools.iter().filter(|(_, known)| known.churn.held_back.in_effect(now).next().is_some());
+        held.map(|(pool, known)| (pool.clone(), known.churn.held_back.clone())).collect()
     }
 
     /// The log lines about NodePools where voluntary disruption has stopped.
@@ -249,6 +265,44 @@ impl Breaker {
             *evictions.entry(node.node_pool.clone()).or_default() += node.pods;
         }
         evictions
+    }
+
+    /// The nodes of a NodePool that a command removes to lower the price; `None` if it has another reason.
+    fn removal(
+        &self,
+        command: &Command,
+        pool: &str,
+        cluster_state: &ClusterState<'_>,
+        now: Timestamp,
+    ) -> Option<Removal> {
+        if !command.method.is_consolidation() {
+            return None;
+        }
+        let concerned: BTreeSet<&str> = command.candidates.iter().map(|one| one.node_claim.as_str()).collect();
+        let mut node_claims = BTreeSet::new();
+        let mut moved: BTreeMap<NodeShape, BTreeSet<Workload>> = BTreeMap::new();
+        for place in &cluster_state.places {
+            let Some(claim) = place.claim else { continue };
+            if claim.node_pool != pool || !concerned.contains(claim.name.as_str()) {
+                continue;
+            }
+            node_claims.insert(claim.name.clone());
+            if let Some(shape) = NodeShape::of(claim) {
+                moved.entry(shape).or_default().extend(workloads(place.pods.iter().copied()));
+            }
+        }
+        // A command may remove nodes of several NodePools: the savings are divided by the price of these.
+        let all: f64 = self.going(command).map(|node| node.dollars).sum();
+        let own: f64 = self.going(command).filter(|node| node.node_pool == pool).map(|node| node.dollars).sum();
+        let share = if all > 0.0 { own / all } else { 0.0 };
+        Some(Removal {
+            command: command.id.clone(),
+            at: now,
+            node_claims,
+            moved: moved.into_iter().map(|(shape, workloads)| MovedWorkloads { shape, workloads }).collect(),
+            predicted: command.savings_per_hour * share,
+            launches: Vec::new(),
+        })
     }
 
     /// Counts what a command changes in the NodePools.

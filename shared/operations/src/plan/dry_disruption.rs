@@ -2,6 +2,7 @@
 
 use super::action::Written;
 use super::churn::{Breaker, PoolChurn};
+use super::cluster_state::ClusterState;
 use super::command_records::Commands;
 use super::dry_run::DryRun;
 use super::facts::Facts;
@@ -215,7 +216,8 @@ impl Rounds {
             found.events.extend(decision.events);
         }
         let any = !decision.commands.is_empty();
-        let mut turn = Turn { facts, breaker, churn: &mut self.churn, names: &mut self.names, stays: Vec::new() };
+        let (churn, names) = (&mut self.churn, &mut self.names);
+        let mut turn = Turn { facts, cluster_state: &cluster_state, breaker, churn, names, stays: Vec::new() };
         let mut confirmed = Vec::new();
         for command in decision.commands {
             match turn.carry_out(&command) {
@@ -241,6 +243,7 @@ impl Rounds {
 /// The assumed execution of the commands of one decision, one after another.
 struct Turn<'a> {
     facts: Facts<'a>,
+    cluster_state: &'a ClusterState<'a>,
     breaker: Breaker,
     churn: &'a mut Vec<StoredRecord>,
     names: &'a mut Names,
@@ -262,7 +265,8 @@ impl Turn<'_> {
         }
         let now = self.facts.snapshot.now;
         let record = confirm(&CommandRecord::propose(command.clone()), command.clone(), self.facts, self.names)?;
-        let due: Vec<StoredRecord> = self.breaker.due(command, now)?.into_iter().map(|due| due.record).collect();
+        let due = self.breaker.due(command, self.cluster_state, now)?;
+        let due: Vec<StoredRecord> = due.into_iter().map(|due| due.record).collect();
         let written: Vec<Written> = due.iter().map(|one| Written::Version(one.version + 1)).collect();
         self.breaker.carried_out(command, due.iter().map(|one| one.node_pool.as_str()).zip(&written), now);
         self.churn.retain(|old| due.iter().all(|new| new.node_pool != old.node_pool));

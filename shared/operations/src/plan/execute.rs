@@ -185,6 +185,10 @@ impl Live<'_> {
                 Ok(stored) => Written::Churn(stored),
                 Err(error) => Written::Failed(error.to_string()),
             },
+            Action::ReadEnded(since) => match claims.ended_nodes(*since).await {
+                Ok(ended) => Written::Ended(ended),
+                Err(error) => Written::Failed(error.to_string()),
+            },
             Action::ReadCosts => self.read_costs().await,
             Action::PutCosts(open, hours) => {
                 let result = claims.put_costs(open, hours).await;

@@ -7,6 +7,7 @@
 mod action;
 mod beyond_limits;
 mod buffers;
+mod caused_launches;
 mod churn;
 mod claim_updates;
 mod cluster_limits;
@@ -355,6 +356,9 @@ impl Planner {
         }
         if outcome.failed_canaries > 0 {
             metrics.count(Metric::AmiCanariesFailed, outcome.failed_canaries);
+        }
+        if outcome.held_back > 0 {
+            metrics.count(Metric::NodesHeldBack, outcome.held_back);
         }
         if outcome.over_budget > 0 {
             metrics.count(Metric::BudgetsExceeded, outcome.over_budget);

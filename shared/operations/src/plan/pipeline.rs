@@ -3,6 +3,7 @@
 
 use super::action::{Action, Batch, Stage, Written};
 use super::buffers;
+use super::caused_launches;
 use super::execute::Execute;
 use super::facts::Facts;
 use super::pools::{self, Offered};
@@ -15,6 +16,7 @@ use super::unfinished;
 use super::waiting_pods::WaitingPods;
 use crate::names::Names;
 use crate::offers::OfferCache;
+use nodeless_disruption::held_back::LaunchForPods;
 use nodeless_model::NodeClaim;
 use nodeless_ports::StoredRecord;
 
@@ -40,6 +42,7 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
     let launched = launching.done(&placed, facts, &written);
     executor.carry_out(&launched.batch).await;
     outcome.add(launched.outcome);
+    let churn = note_launches(&launched.for_pods, facts, executor, &mut outcome).await;
     if let Some(waiting) = waiting {
         let (batch, reported) = waiting.note(&placed, facts);
         executor.carry_out(&batch).await;
@@ -59,7 +62,7 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
             outcome.add(go_on(going_on, facts, &mut names, executor).await);
         }
         Begun::Decided(deciding) => {
-            let decided = decide(*deciding, executor).await;
+            let decided = decide(*deciding, churn, executor).await;
             let written = executor.carry_out(&decided.batch).await;
             let going_on = decided.go_on(&written);
             outcome.add(go_on(going_on, facts, &mut names, executor).await);
@@ -70,6 +73,26 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
         record_costs(snapshot, executor, &mut outcome).await;
     }
     outcome
+}
+
+/// Notes which launches earlier removals led to. The recent disruption is read for that only if there are launches; it is returned if it
+/// is known after the writes.
+async fn note_launches(
+    launches: &[(String, LaunchForPods)],
+    facts: Facts<'_>,
+    executor: &dyn Execute,
+    outcome: &mut Outcome,
+) -> Option<Vec<StoredRecord>> {
+    if launches.is_empty() {
+        return None;
+    }
+    let read = executor.carry_out(&caused_launches::read(facts)).await;
+    let noting = caused_launches::note(launches, facts, &read);
+    let written = executor.carry_out(&noting.batch).await;
+    let noted = noting.done(facts, &written);
+    executor.carry_out(&noted.batch).await;
+    outcome.add(noted.outcome);
+    noted.churn
 }
 
 /// Records what nodes cost. Nothing depends on it: what fails, a later plan makes up for.
@@ -131,10 +154,13 @@ async fn work(snapshot: &Snapshot, executor: &dyn Execute) -> u64 {
     if let Some(Written::Work(work)) = read.first() { *work } else { 0 }
 }
 
-/// The result of a decision. What was done within the last hour is read only if it matters.
-async fn decide<'a>(deciding: Deciding<'a>, executor: &dyn Execute) -> Decided<'a> {
+/// The result of a decision. What was done within the last hour is read only if it matters and is not known yet.
+async fn decide<'a>(deciding: Deciding<'a>, known: Option<Vec<StoredRecord>>, executor: &dyn Execute) -> Decided<'a> {
     if !deciding.needs_churn() {
         return deciding.decided(None);
+    }
+    if let Some(known) = known {
+        return deciding.decided(Some(Ok(&known)));
     }
     let read = executor.carry_out(&Batch::each(Stage::Disruption, vec![Action::ReadChurn])).await;
     let churn: Result<&[StoredRecord], &str> = match read.first() {

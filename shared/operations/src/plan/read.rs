@@ -1,5 +1,6 @@
 //! Reads the snapshot of a plan.
 
+use super::caused_launches;
 use super::command_records::Commands;
 use super::execute::PlanRevision;
 use super::own_nominations;
@@ -68,9 +69,12 @@ impl Planner {
         let interruptions =
             if avoided { claims.interruptions(now).await.map_err(Unread::from) } else { Ok(Vec::new()) };
         // If a snapshot is kept, all of it must be read before the plan begins.
-        let churn = match self.settings.keep_snapshots {
-            Some(_) => Some(claims.records(RecordKind::Churn).await.map_err(Unread::from)),
-            None => None,
+        let (churn, recently_ended) = match self.settings.keep_snapshots {
+            Some(_) => (
+                Some(claims.records(RecordKind::Churn).await.map_err(Unread::from)),
+                Some(claims.ended_nodes(caused_launches::since(now)).await.map_err(Unread::from)),
+            ),
+            None => (None, None),
         };
         let costs_due = self.costs_due(now);
         let costs = match self.settings.keep_snapshots {
@@ -95,6 +99,7 @@ impl Planner {
             reported_memory: memory,
             commands: Commands::decode(commands),
             churn,
+            recently_ended,
             not_yet_evaluated,
             waiting_pods,
             unfinished,

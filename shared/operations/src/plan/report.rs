@@ -50,6 +50,8 @@ pub struct Outcome {
     pub stopped: usize,
     /// In how many NodePools the first node with a new AMI fails, so that no other is replaced by one.
     pub failed_canaries: usize,
+    /// How many nodes are not consolidated because the removal of such a node led to a launch.
+    pub held_back: usize,
     /// How many budgets nodes exceed, or will at the present pace.
     pub over_budget: usize,
     /// Whether an earlier plan did not finish, so that this one skipped optional work.
@@ -59,7 +61,7 @@ pub struct Outcome {
 impl Outcome {
     /// Adds the outcome of the next part.
     pub(super) fn add(&mut self, other: Self) {
-        let Self { report, events, stopped, failed_canaries, over_budget, reduced } = other;
+        let Self { report, events, stopped, failed_canaries, held_back, over_budget, reduced } = other;
         let own = &mut self.report;
         own.pods += report.pods;
         own.placed += report.placed;
@@ -76,6 +78,7 @@ impl Outcome {
         self.events.extend(events);
         self.stopped += stopped;
         self.failed_canaries += failed_canaries;
+        self.held_back += held_back;
         self.over_budget += over_budget;
         self.reduced |= reduced;
     }

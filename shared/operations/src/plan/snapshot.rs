@@ -54,6 +54,9 @@ pub struct Snapshot {
     /// What voluntary disruption did within the last hour, or why it is unknown. `None` until it is read, which happens only if
     /// something is to be disrupted.
     pub churn: Option<Result<Vec<StoredRecord>, Unread>>,
+    /// The instances that ended recently, or why they are unknown. `None` until they are read, which happens only if nodes are launched.
+    #[serde(default)]
+    pub recently_ended: Option<Result<Vec<EndedNode>, Unread>>,
     /// The nodes that the last decision did not evaluate, or why they are unknown.
     pub not_yet_evaluated: Result<BTreeSet<String>, Unread>,
     /// The pods that wait although plans place them on nodes that are ready for pods, or why they are unknown.
@@ -124,6 +127,7 @@ impl Snapshot {
             reported_memory: Ok(StoredRecord::default()),
             commands: Commands::default(),
             churn: None,
+            recently_ended: None,
             not_yet_evaluated: Ok(BTreeSet::new()),
             waiting_pods: no_waiting_pods(),
             unfinished: None,

@@ -96,8 +96,8 @@ impl Reconciler {
         let mut read: BTreeMap<(&str, &str), Seen<_>> = BTreeMap::new();
         let mut seen = SeenOwners::default();
         for pod in asking(claim, pods) {
-            let Some(set) = &pod.replica_set else { continue };
-            let key = (pod.namespace.as_str(), set.as_str());
+            let Some(set) = pod.replica_set() else { continue };
+            let key = (pod.namespace.as_str(), set);
             let deployment = match read.entry(key) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(new) => new.insert(self.cluster.owning_deployment(key.0, key.1).await.into()),

@@ -13,6 +13,7 @@ mod drift;
 mod dry_runs;
 mod events;
 mod graceful_expiration;
+mod held_back;
 mod interruption;
 mod launch_groups;
 mod lifecycle;

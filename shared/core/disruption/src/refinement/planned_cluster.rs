@@ -90,7 +90,14 @@ impl<'p, 'a> PlannedCluster<'p, 'a> {
             let reserved =
                 claim.status.instance.as_ref().is_some_and(|one| one.capacity_type == CapacityType::Reserved);
             let all_move = of.pods.iter().all(|pod: &&Pod| pod.is_reschedulable());
-            (price > 0.0 && all_move && !reserved).then_some(Eligible { of, node, claim, offer, price })
+            (price > 0.0 && all_move && !reserved).then_some(Eligible {
+                of,
+                node,
+                claim,
+                offer,
+                price,
+                held_back: None,
+            })
         };
         let fixed = |launch: &Launch| launch.pods.iter().any(|pod| self.pinned.dependence(*pod) == Dependence::Other);
         let movable = cluster.nodes.iter().zip(&solution.launches).filter(|(_, launch)| !fixed(launch));

@@ -48,7 +48,8 @@ fn any_pod() -> impl Strategy<Value = Pod> {
             one.ready = Some(ready);
             if let Some(mode) = mode {
                 one.annotations.insert(labels::SURGE_BEFORE_DRAIN.into(), mode.into());
-                one.replica_set = Some("web-1".into());
+                one.owner_kind = Some("ReplicaSet".into());
+                one.owner_name = Some("web-1".into());
             }
             one.priority_class_name = critical.then(|| "system-node-critical".into());
             if daemon {

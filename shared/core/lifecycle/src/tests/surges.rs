@@ -11,7 +11,8 @@ use nodeless_model::{LabelSelector, PodDisruptionBudget};
 fn asking_pod(mode: &str) -> Pod {
     Pod {
         annotations: StringMap::from([(labels::SURGE_BEFORE_DRAIN.into(), mode.into())]),
-        replica_set: Some("web-1".into()),
+        owner_kind: Some("ReplicaSet".into()),
+        owner_name: Some("web-1".into()),
         labels: StringMap::from([("app".into(), "web".into())]),
         ready: Some(true),
         ..pod("a")
@@ -274,7 +275,7 @@ fn what_cannot_bring_a_successor_first_is_refused_with_the_reason() {
     let first = next(&leaving(Phase::Draining), &seen(asking_pod("scale"), recreate, vec![]), 1);
     assert!(matches!(change(&first), Some(DeploymentChange::Raise(_))), "the template does not change");
 
-    let stateful = Pod { replica_set: None, owner_kind: Some("StatefulSet".into()), ..asking_pod("restart") };
+    let stateful = Pod { owner_kind: Some("StatefulSet".into()), ..asking_pod("restart") };
     let first = next(&leaving(Phase::Draining), &draining_with(vec![stateful.clone()]), 1);
     assert!(evicts(&first) && warning(&first).unwrap().contains("StatefulSet"), "{:?}", first.events);
     let invalid = asking_pod("true");

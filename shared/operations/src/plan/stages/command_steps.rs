@@ -284,7 +284,7 @@ impl CommandRun {
         actions.extend(put(record));
         let command = &record.command;
         let subjects = command.candidates.iter().map(|candidate| candidate.node_claim.clone()).collect();
-        let summary = format!("{}; saves {}", record.summary(), DollarsPerHour(command.savings_per_hour));
+        let summary = format!("{}; predicted savings {}", record.summary(), DollarsPerHour(command.savings_per_hour));
         let made: Vec<&str> = record.replacements.iter().map(|claim| claim.name.as_str()).collect();
         let detail = carried_out(command, &made, None);
         actions.push(decision("disruption", subjects, summary, detail, now.now));

@@ -13,7 +13,7 @@ use crate::plan::report::Outcome;
 use crate::plan::voluntary_disruption::{doubt, input, next_change};
 use jiff::Timestamp;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
-use nodeless_disruption::{Cluster, Command, Decision, Options, decide, revalidate};
+use nodeless_disruption::{Cluster, Command, Decision, KeptReason, Options, decide, revalidate};
 use nodeless_model::NodeClaim;
 use nodeless_ports::StoredRecord;
 use std::collections::BTreeSet;
@@ -113,13 +113,14 @@ impl<'a> Deciding<'a> {
     }
 
     /// The same, given the disruption of the last hour, if it matters: nothing is decided for a NodePool where disruption has
-    /// stopped.
+    /// stopped, and nodes are not consolidated whose like were removed in vain.
     pub(in crate::plan) fn given(self, churn: Option<Result<&[StoredRecord], &str>>) -> (Self, Breaker) {
         let Self { facts, cluster_state, options, mut cluster, mut decision } = self;
         let (records, now) = (&facts.commands.records, facts.snapshot.now);
         let breaker =
             churn.map(|churn| Breaker::of(cluster_state, facts.evaluated, records, churn, now)).unwrap_or_default();
-        if !breaker.stopped.is_empty() {
+        cluster.held_back = breaker.held_back(now);
+        if !breaker.stopped.is_empty() || !cluster.held_back.is_empty() {
             cluster.stopped.clone_from(&breaker.stopped);
             decision = decide(&cluster, now, &options);
         }
@@ -163,6 +164,8 @@ fn report(decision: &Decision, facts: Facts<'_>, cluster_state: &ClusterState<'_
         outcome.report.wait_at_most(wait);
     }
     outcome.failed_canaries = decision.failed_canaries.len();
+    let is_held = |why: &KeptReason| matches!(why, KeptReason::HeldBack { .. });
+    outcome.held_back = decision.kept.iter().filter(|kept| kept.reasons.iter().any(is_held)).count();
     outcome.events.extend(decision.events.iter().cloned());
     outcome.events.extend(NodeEvents::new(cluster_state).kept(&decision.kept));
     outcome
@@ -282,12 +285,13 @@ impl<'a> GoingOn<'a> {
         let commands = &self.facts.commands.records;
         let mut fresh = input(self.cluster_state, self.facts.evaluated, commands, Some(&record.command.id));
         fresh.stopped.clone_from(&self.now.breaker.stopped);
+        fresh.held_back = self.now.breaker.held_back(now);
         let confirmed = match revalidate(&record.command, &fresh, now, &self.options) {
             Some(again) => confirm(record, again, self.facts, names),
             None => Err("it is no longer valid".to_owned()),
         };
         Some(match confirmed {
-            Ok(confirmed) => match self.now.breaker.due(&confirmed.command, now) {
+            Ok(confirmed) => match self.now.breaker.due(&confirmed.command, self.cluster_state, now) {
                 Ok(due) => CommandRun::carry_out(confirmed, due),
                 Err(why) => CommandRun::wait(record.clone(), why),
             },

@@ -16,13 +16,14 @@ use crate::plan::record;
 use crate::plan::report::Outcome;
 use crate::plan::snapshot::Snapshot;
 use crate::zonal_shift;
+use nodeless_disruption::held_back::{LaunchForPods, workloads};
 use nodeless_disruption::spot_interruptions::LeftOut;
 use nodeless_disruption::{Command, OnDemandMinimums};
-use nodeless_model::Pod;
 use nodeless_model::buffer::is_virtual;
 use nodeless_model::claim::Charge;
 use nodeless_model::events::{failed_scheduling, nominated};
 use nodeless_model::object::ObjectEvent;
+use nodeless_model::{NodeClaim, Pod};
 use nodeless_scheduling::{Launch, Options, Placement, Problem, Reason, Solution, Unschedulable, exchange_equal_pods};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -86,7 +87,7 @@ pub(in crate::plan) fn cluster_state<'a>(facts: Facts<'a>, virtual_pods: Vec<&'a
 /// Claims to write for pods.
 pub(in crate::plan) struct Launching {
     pub(in crate::plan) batch: Batch,
-    groups: Vec<Vec<nodeless_model::NodeClaim>>,
+    groups: Vec<Vec<NodeClaim>>,
     /// The pods whose nodes wait for a launch budget, each with the reason.
     held: Vec<(Vec<usize>, String)>,
 }
@@ -163,6 +164,8 @@ pub(in crate::plan) struct Launched {
     pub(in crate::plan) batch: Batch,
     /// What the written claims use of the limits, each with its NodePool.
     pub(in crate::plan) charges: Vec<(String, Charge)>,
+    /// The written claims that are for pods, each with its NodePool.
+    pub(in crate::plan) for_pods: Vec<(String, LaunchForPods)>,
     pub(in crate::plan) outcome: Outcome,
 }
 
@@ -209,8 +212,9 @@ impl Launching {
             // Real pods take the capacity of a buffer without an event.
             outcome.report.wait_at_most(BUFFERS_AGAIN);
         }
+        let for_pods = for_pods(&created.claims, placed);
         let charges = created.claims.into_iter().map(|claim| (claim.node_pool, claim.spec.charge)).collect();
-        Launched { batch: Batch::each(Stage::Provisioning, actions), charges, outcome }
+        Launched { batch: Batch::each(Stage::Provisioning, actions), charges, for_pods, outcome }
     }
 }
 
@@ -241,7 +245,7 @@ fn fitting(placed: &Placed<'_>) -> BTreeSet<String> {
 }
 
 /// The events on pods for which claims were created.
-fn nominations(created: &[nodeless_model::NodeClaim], placed: &Placed<'_>) -> Vec<ObjectEvent> {
+fn nominations(created: &[NodeClaim], placed: &Placed<'_>) -> Vec<ObjectEvent> {
     let by_pod: BTreeMap<&str, &str> = created
         .iter()
         .flat_map(|claim| claim.spec.nominated_pods.iter().map(|pod| (pod.as_str(), claim.name.as_str())))
@@ -252,6 +256,22 @@ fn nominations(created: &[nodeless_model::NodeClaim], placed: &Placed<'_>) -> Ve
         Some(nominated(*pod, &format!("nodeclaim/{claim}")))
     };
     pods.filter_map(event).collect()
+}
+
+/// The created claims that are for pods of workloads, each with its NodePool and the price of its launch.
+fn for_pods(created: &[NodeClaim], placed: &Placed<'_>) -> Vec<(String, LaunchForPods)> {
+    let mut launches: BTreeMap<String, &Launch> = BTreeMap::new();
+    for launch in &placed.solution.launches {
+        launches.extend(launch.pods.iter().filter_map(|pod| Some((placed.pod(*pod)?.key(), launch))));
+    }
+    let of = |claim: &NodeClaim| {
+        let launch = launches.get(claim.spec.nominated_pods.first()?)?;
+        let workloads = workloads(launch.pods.iter().filter_map(|pod| placed.pod(*pod)));
+        let price = launch.offering.price;
+        let launched = LaunchForPods { node_claim: claim.name.clone(), price, workloads };
+        (!launched.workloads.is_empty()).then(|| (claim.node_pool.clone(), launched))
+    };
+    created.iter().filter_map(of).collect()
 }
 
 /// Reports on pods why their nodes wait for a launch budget, and requests the next plan soon.
