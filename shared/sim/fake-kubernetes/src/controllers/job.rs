@@ -1,10 +1,13 @@
 //! Jobs: pods that terminate.
+//!
+//! Each pod has the finalizer `batch.kubernetes.io/job-tracking` until it is counted in the status of its Job, so a pod that is deleted
+//! after it has ended counts. A pod that is deleted before it has succeeded counts as failed.
 
 use super::Controller;
 use super::feed::Feed;
 use super::object::{
-    after, all, delete, int, is_active, is_deleting, is_true, list, seconds, set_condition, text, time, uid,
-    write_status,
+    after, all, controller_uid, delete, int, is_active, is_deleting, is_true, list, seconds, set_condition, text, time,
+    uid, update, write_status,
 };
 use super::workload::{OwnedPods, create_pods, is_ready};
 use crate::server::path::Path as _;
@@ -12,8 +15,10 @@ use crate::server::resource::{JOBS, PODS, Resource};
 use crate::server::{ApiServer, DeleteOptions, Propagation, Status};
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+const TRACKED: &str = "batch.kubernetes.io/job-tracking";
 const WATCHED: &[Resource] = &[JOBS, PODS];
 
 /// Runs Jobs to completion. Indexed Jobs run like other Jobs: their pods get no index.
@@ -34,9 +39,7 @@ impl Controller for JobController {
             return Ok(());
         }
         let jobs = all(api, &JOBS)?;
-        if jobs.is_empty() {
-            return Ok(());
-        }
+        release_orphans(api, &jobs)?;
         let pods = OwnedPods::read(api)?;
         for job in jobs {
             let next = reconcile(api, &job, pods.of(uid(&job)), now)?;
@@ -52,10 +55,17 @@ impl Controller for JobController {
 
 fn reconcile(api: &ApiServer, job: &Value, pods: &[Arc<Value>], now: Timestamp) -> Result<Option<Timestamp>, Status> {
     if is_true(job, "Complete") || is_true(job, "Failed") {
+        pods.iter().filter(|pod| is_tracked(pod)).try_for_each(|pod| release(api, pod))?;
         return forget(api, job, now);
     }
-    let count = |phase: &str| pods.iter().filter(|pod| text(pod, "/status/phase") == phase).count();
-    let (succeeded, failed) = (count("Succeeded"), count("Failed"));
+    let ended = |pod: &&Arc<Value>| is_tracked(pod) && !is_active(pod);
+    let (succeeded, failed): (Vec<_>, Vec<_>) =
+        pods.iter().filter(ended).partition(|pod| text(pod, "/status/phase") == "Succeeded");
+    let counted = |field: &str| {
+        int(job, &format!("/status/{field}")).and_then(|count| usize::try_from(count).ok()).unwrap_or_default()
+    };
+    let uncounted: Vec<&Arc<Value>> = succeeded.iter().chain(&failed).copied().collect();
+    let (succeeded, failed) = (counted("succeeded") + succeeded.len(), counted("failed") + failed.len());
     let active: Vec<&Arc<Value>> = pods.iter().filter(|pod| is_active(pod)).collect();
     let ready = active.iter().filter(|pod| is_ready(pod)).count();
     let number = |field: &str| int(job, &format!("/spec/{field}")).and_then(|count| usize::try_from(count).ok());
@@ -96,13 +106,44 @@ fn reconcile(api: &ApiServer, job: &Value, pods: &[Arc<Value>], now: Timestamp) 
             None if succeeded > 0 => active.len(),
             None => parallelism,
         };
-        create_pods(api, job, parallelism.min(left).saturating_sub(active.len()))?;
+        create_pods(api, &tracking(job), parallelism.min(left).saturating_sub(active.len()))?;
     }
     if !conditions.is_empty() {
         status["conditions"] = Value::Array(conditions);
     }
     write_status(api, &JOBS, job, status)?;
+    uncounted.into_iter().try_for_each(|pod| release(api, pod))?;
     Ok(deadline.filter(|deadline| *deadline > now))
+}
+
+/// The Job with the finalizer in its template.
+fn tracking(job: &Value) -> Value {
+    let mut job = job.clone();
+    let template = &mut job["spec"]["template"];
+    let mut finalizers = list(template, "/metadata/finalizers").to_vec();
+    finalizers.push(json!(TRACKED));
+    template["metadata"]["finalizers"] = Value::Array(finalizers);
+    job
+}
+
+fn is_tracked(pod: &Value) -> bool {
+    list(pod, "/metadata/finalizers").iter().any(|finalizer| finalizer == TRACKED)
+}
+
+/// Removes the finalizer from a pod.
+fn release(api: &ApiServer, pod: &Value) -> Result<(), Status> {
+    let mut pod = pod.clone();
+    let mut finalizers = list(&pod, "/metadata/finalizers").to_vec();
+    finalizers.retain(|finalizer| finalizer != TRACKED);
+    pod["metadata"]["finalizers"] = Value::Array(finalizers);
+    update(api, &PODS, pod)
+}
+
+/// Removes the finalizer from pods whose Job is gone.
+fn release_orphans(api: &ApiServer, jobs: &[Arc<Value>]) -> Result<(), Status> {
+    let known: BTreeSet<&str> = jobs.iter().map(|job| uid(job)).collect();
+    let owned = |pod: &Value| known.contains(controller_uid(pod));
+    all(api, &PODS)?.iter().filter(|pod| is_tracked(pod) && !owned(pod)).try_for_each(|pod| release(api, pod))
 }
 
 fn remove(api: &ApiServer, pods: &[&Arc<Value>]) -> Result<(), Status> {

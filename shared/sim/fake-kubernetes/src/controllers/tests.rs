@@ -386,24 +386,56 @@ fn a_daemon_set_has_pods_only_on_nodes_of_its_affinity() {
     assert_eq!(cluster.placed(), ["n1"]);
 }
 
+fn job(sleep: &str) -> Value {
+    let mut template = spec("100m");
+    template["restartPolicy"] = json!("Never");
+    template["containers"][0]["command"] = json!(["sh", "-c", sleep]);
+    json!({ "metadata": { "name": "once" }, "spec": {
+        "completions": 3, "parallelism": 2, "template": { "spec": template },
+    } })
+}
+
 #[test]
 fn a_job_completes() {
     let mut cluster = Cluster::with_nodes(&["n1"]);
-    let mut template = spec("100m");
-    template["restartPolicy"] = json!("Never");
-    template["containers"][0]["command"] = json!(["sh", "-c", "sleep 20"]);
-    cluster.create(
-        &JOBS,
-        json!({ "metadata": { "name": "once" }, "spec": {
-        "completions": 3, "parallelism": 2, "template": { "spec": template },
-    } }),
-    );
+    cluster.create(&JOBS, job("sleep 20"));
     cluster.run(5);
     assert_eq!(cluster.running(), 2);
     cluster.run(60);
     let job = cluster.get(&JOBS, "once");
     assert_eq!((&job["status"]["succeeded"], &job["status"]["active"]), (&json!(3), &json!(0)));
     assert!(super::object::is_true(&job, "Complete"));
+}
+
+#[test]
+fn pods_of_a_job_count_when_they_are_deleted() {
+    let mut cluster = Cluster::with_nodes(&["n1"]);
+    cluster.create(&JOBS, job("sleep 20"));
+    cluster.run(10);
+    let counts = |cluster: &Cluster| {
+        let status = cluster.get(&JOBS, "once")["status"].clone();
+        (status["succeeded"].clone(), status["failed"].clone(), status["active"].clone())
+    };
+    let delete = |cluster: &Cluster, resource: &Resource, name: &str| {
+        cluster.api.delete(resource, "default", name, &DeleteOptions::default()).unwrap();
+    };
+    let in_phase = |cluster: &Cluster, phase: &str| -> Vec<String> {
+        let pods = cluster.list(&PODS).into_iter().filter(|pod| pod["status"]["phase"] == phase);
+        pods.map(|pod| super::object::name(&pod).to_owned()).collect()
+    };
+    delete(&cluster, &PODS, &in_phase(&cluster, "Running")[0]);
+    cluster.run(5);
+    assert_eq!(counts(&cluster), (json!(0), json!(1), json!(2)), "a pod that was running has failed");
+    cluster.run(15);
+    let succeeded = in_phase(&cluster, "Succeeded");
+    assert_eq!(succeeded.len(), 1);
+    delete(&cluster, &PODS, &succeeded[0]);
+    cluster.run(50);
+    assert_eq!(counts(&cluster), (json!(3), json!(1), json!(0)), "a pod that had succeeded still counts");
+    assert_eq!(in_phase(&cluster, "Succeeded").len(), 2);
+    delete(&cluster, &JOBS, "once");
+    cluster.run(5);
+    assert!(cluster.list(&PODS).is_empty(), "the pods of a deleted Job are deleted");
 }
 
 fn cron_job(schedule: &str, policy: &str, command: &str) -> Value {
