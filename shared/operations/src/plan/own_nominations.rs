@@ -1,15 +1,18 @@
-//! Nominations that lifecycle wrote: a pod with one waits for the node that was launched for it, and is planned like other pods.
+//! Nominations that prevent no launch: those of lifecycle, of which a pod waits for the node that was launched for it, and those of
+//! nodes that do not exist any more. Pods with them are planned like other pods.
 
 use nodeless_model::NodeClaim;
 use nodeless_ports::cluster::ClusterView;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Removes the nominated nodes of pods for which these nodes were launched. Other nominations stay: for those pods, the kube-scheduler
-/// preempts others.
+/// Removes the nominated nodes of pods for which these nodes were launched, and nominated nodes that do not exist: the kube-scheduler
+/// keeps those until its next attempt at the pod, and the deletion of a node causes none. Other nominations stay: for those pods, the
+/// kube-scheduler preempts others.
 pub(super) fn disregard(view: &mut ClusterView, claims: &[NodeClaim]) {
     if view.pods.iter().all(|pod| pod.nominated_node_name.is_none()) {
         return;
     }
+    let nodes: BTreeSet<&str> = view.nodes.iter().map(|node| node.name.as_str()).collect();
     let names: BTreeMap<&str, &str> =
         view.nodes.iter().filter_map(|node| Some((node.provider_id.as_deref()?, node.name.as_str()))).collect();
     let mut planned: BTreeSet<(&str, &str)> = BTreeSet::new();
@@ -19,7 +22,9 @@ pub(super) fn disregard(view: &mut ClusterView, claims: &[NodeClaim]) {
         planned.extend(claim.spec.nominated_pods.iter().map(|pod| (node, pod.as_str())));
     }
     for pod in &mut view.pods {
-        if pod.nominated_node_name.as_deref().is_some_and(|node| planned.contains(&(node, pod.key().as_str()))) {
+        let key = pod.key();
+        let preempts = |node: &str| nodes.contains(node) && !planned.contains(&(node, key.as_str()));
+        if !pod.nominated_node_name.as_deref().is_some_and(preempts) {
             pod.nominated_node_name = None;
         }
     }
@@ -61,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn only_nominations_for_the_node_that_was_launched_for_a_pod_are_disregarded() {
+    fn nominations_of_missing_nodes_and_of_those_that_were_launched_for_a_pod_are_disregarded() {
         let pod = |name: &str, node: &str| Pod {
             namespace: "default".into(),
             name: name.into(),
@@ -74,14 +79,6 @@ mod tests {
         let mut view = ClusterView { nodes: vec![node], pods, ..ClusterView::default() };
         disregard(&mut view, std::slice::from_ref(&claim));
         let left = |view: &ClusterView| view.pods.iter().map(|pod| pod.nominated_node_name.clone()).collect::<Vec<_>>();
-        assert_eq!(left(&view), [None, Some("n2".to_owned()), Some("n1".to_owned())]);
-        view.pods[0].nominated_node_name = Some("n1".into());
-        view.nodes.clear();
-        disregard(&mut view, std::slice::from_ref(&claim));
-        assert_eq!(view.pods[0].nominated_node_name.as_deref(), Some("n1"), "the node has not joined");
-        let mut registered = claim;
-        registered.status.node_name = Some("n1".into());
-        disregard(&mut view, &[registered]);
-        assert_eq!(view.pods[0].nominated_node_name, None);
+        assert_eq!(left(&view), [None, None, Some("n1".to_owned())], "n2 does not exist");
     }
 }
