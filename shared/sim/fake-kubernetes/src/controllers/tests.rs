@@ -175,6 +175,36 @@ fn an_unschedulable_pod_gets_one_event_with_the_reason() {
 }
 
 #[test]
+fn pods_on_a_node_that_is_being_deleted_count_for_spread_constraints() {
+    let mut cluster = Cluster::with_nodes(&["n1", "n2", "n3"]);
+    for (node, zone) in [("n1", "a"), ("n2", "b"), ("n3", "a")] {
+        cluster.patch(
+            &NODES,
+            node,
+            &json!({ "metadata": { "labels": { "zone": zone }, "finalizers": ["test/stay"] } }),
+        );
+    }
+    let on = |name: &str, node: Option<&str>| {
+        let mut pod = pod(name, "100m");
+        pod["spec"]["nodeName"] = json!(node);
+        pod["spec"]["topologySpreadConstraints"] = json!([{
+            "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": { "matchLabels": { "app": "web" } },
+        }]);
+        pod
+    };
+    cluster.create(&PODS, on("p1", Some("n1")));
+    cluster.create(&PODS, on("p2", Some("n2")));
+    for node in ["n1", "n3"] {
+        cluster.patch(&NODES, node, &json!({ "spec": { "unschedulable": true } }));
+    }
+    cluster.api.delete(&NODES, "", "n1", &DeleteOptions::default()).unwrap();
+    cluster.create(&PODS, on("p3", None));
+    cluster.run(5);
+    assert_eq!(cluster.placed(), ["n1", "n2", "n2"]);
+}
+
+#[test]
 fn priority_comes_first() {
     let mut cluster = Cluster::with_nodes(&["n1"]);
     cluster.create(&PODS, pod("a", "1500m"));

@@ -150,11 +150,8 @@ fn pending<'a>(api: &ApiServer, pods: &'a [Arc<Value>]) -> Result<Pending<'a>, S
 }
 
 fn cluster(api: &ApiServer, pods: &[Arc<Value>]) -> Result<Cluster, Status> {
-    let mut nodes: Vec<NodeInfo> = all(api, &NODES)?
-        .iter()
-        .filter(|node| node.at("/metadata/deletionTimestamp").is_none())
-        .filter_map(|node| NodeInfo::new(node))
-        .collect();
+    // As in kube-scheduler, a node that is being deleted counts until it is gone.
+    let mut nodes: Vec<NodeInfo> = all(api, &NODES)?.iter().filter_map(|node| NodeInfo::new(node)).collect();
     let mut namespaces = BTreeMap::new();
     for namespace in all(api, &NAMESPACES)? {
         let labels = namespace.at("/metadata/labels").cloned().unwrap_or_default();
