@@ -27,9 +27,9 @@ use std::sync::Arc;
 /// The interval of the figures.
 const SAMPLE: SignedDuration = SignedDuration::from_mins(5);
 /// Within which time after the last action the cluster must have been quiescent for [`QUIESCENT_FOR`].
-const QUIESCENT_WITHIN: SignedDuration = SignedDuration::from_mins(95);
+const QUIESCENT_WITHIN: SignedDuration = SignedDuration::from_mins(150);
 /// How long it must stay quiescent.
-const QUIESCENT_FOR: SignedDuration = SignedDuration::from_mins(20);
+const QUIESCENT_FOR: SignedDuration = SignedDuration::from_hours(1);
 /// Objects of these kinds do not change in a quiescent cluster.
 const QUIESCENT_KINDS: [&str; 5] = ["NodePool", "EC2NodeClass", "NodeClaim", "Node", "Pod"];
 /// The run ends after this number of violations: further ones mostly follow from them.
