@@ -62,6 +62,7 @@ mod tests {
         let at = |second| Timestamp::from_second(second).unwrap();
         assert!(set_consistent(&mut claim, &node(1000), at(1)));
         assert!(!set_consistent(&mut claim, &node(1000), at(2)));
+        assert!(set_consistent(&mut claim, &node(900), at(2)), "the message changes with what is missing");
         assert!(set_consistent(&mut claim, &node(2000), at(3)));
         assert!(claim.has_condition(condition::CONSISTENT_STATE_FOUND));
     }

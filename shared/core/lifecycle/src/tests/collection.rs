@@ -70,7 +70,8 @@ fn a_node_that_was_recognised_is_never_terminated_but_adopted() {
     node.name = "node-2".into();
     node.provider_id = Some("aws:///us-east-1a/i-2".into());
     node.annotations.insert(labels::NODE_POOL_HASH.into(), "123".into());
-    node.taints = vec![Taint::new("team", nodeless_model::TaintEffect::NoSchedule), Taint::disrupted()];
+    let own = Taint::new("team", nodeless_model::TaintEffect::NoSchedule);
+    node.taints = vec![own.clone(), Taint::disrupted()];
     all.nodes.push(node);
     let result = found(&all, 0);
     let [claim] = adopted(&result)[..] else { panic!("{result:?}") };
@@ -78,7 +79,7 @@ fn a_node_that_was_recognised_is_never_terminated_but_adopted() {
     assert_eq!((claim.node_pool.as_str(), claim.node_class.as_str()), ("default", "default"));
     assert_eq!(claim.status.instance.as_ref().unwrap().id, "i-2");
     assert_eq!(claim.spec.annotations[labels::NODE_POOL_HASH], "123", "or it would look drifted");
-    assert_eq!(claim.spec.taints.len(), 1, "the taint of a disruption is not copied to the spec");
+    assert_eq!(claim.spec.taints, [own], "the taint of a disruption is not copied to the spec");
     assert_eq!(claim.spec.expire_after, None);
     assert!(claim.has_condition(condition::READY));
     assert_eq!(found(&all, 0), result, "the same each time");
