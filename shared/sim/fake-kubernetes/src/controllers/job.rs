@@ -40,6 +40,9 @@ impl Controller for JobController {
         }
         let jobs = all(api, &JOBS)?;
         release_orphans(api, &jobs)?;
+        if jobs.is_empty() {
+            return Ok(());
+        }
         let pods = OwnedPods::read(api)?;
         for job in jobs {
             let next = reconcile(api, &job, pods.of(uid(&job)), now)?;
