@@ -6,7 +6,7 @@ use nodeless_ports::cluster::ClusterView;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Removes the nominated nodes of pods for which these nodes were launched, and nominated nodes that do not exist: the kube-scheduler
-/// keeps those until its next attempt at the pod, and the deletion of a node causes none. Other nominations stay: for those pods, the
+/// keeps those until its next attempt at the pod, and the deletion of a node may cause none. Other nominations stay: for those pods, the
 /// kube-scheduler preempts others.
 pub(super) fn disregard(view: &mut ClusterView, claims: &[NodeClaim]) {
     if view.pods.iter().all(|pod| pod.nominated_node_name.is_none()) {
@@ -80,5 +80,13 @@ mod tests {
         disregard(&mut view, std::slice::from_ref(&claim));
         let left = |view: &ClusterView| view.pods.iter().map(|pod| pod.nominated_node_name.clone()).collect::<Vec<_>>();
         assert_eq!(left(&view), [None, None, Some("n1".to_owned())], "n2 does not exist");
+        view.nodes[0].provider_id = None;
+        view.pods[0].nominated_node_name = Some("n1".into());
+        disregard(&mut view, std::slice::from_ref(&claim));
+        assert_eq!(left(&view)[0].as_deref(), Some("n1"), "no claim is known to be that of n1");
+        let mut registered = claim;
+        registered.status.node_name = Some("n1".into());
+        disregard(&mut view, &[registered]);
+        assert_eq!(left(&view)[0], None);
     }
 }

@@ -1,4 +1,4 @@
-//! Consolidation leaves nodes alone whose like it removed in vain.
+//! Nodes are not consolidated for a time if the removal of such a node led to a launch.
 
 use crate::common::{Harness, pod};
 use nodeless_disruption::churn::Churn;

@@ -113,7 +113,7 @@ impl<'a> Deciding<'a> {
     }
 
     /// The same, given the disruption of the last hour, if it matters: nothing is decided for a NodePool where disruption has
-    /// stopped, and nodes are not consolidated whose like were removed in vain.
+    /// stopped, and nodes that are held back are not consolidated.
     pub(in crate::plan) fn given(self, churn: Option<Result<&[StoredRecord], &str>>) -> (Self, Breaker) {
         let Self { facts, cluster_state, options, mut cluster, mut decision } = self;
         let (records, now) = (&facts.commands.records, facts.snapshot.now);
