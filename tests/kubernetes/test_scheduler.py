@@ -16,7 +16,7 @@ import pytest
 
 from clusters import SEEDS, Cluster, random_cluster
 from tools import artifacts
-from tools.control_plane.server import ControlPlane
+from tools.control_plane.server import ControlPlane, path_of
 from tools.processes import wait_for
 
 # The simulated scheduler has the scores of this version; NodeResourcesBalancedAllocation of 1.33 has another formula.
@@ -88,23 +88,11 @@ def namespaces(plane: ControlPlane) -> list[str]:
 def play(plane: ControlPlane, cluster: Cluster) -> list[dict[str, Any]]:
     """Creates the objects and then the pods, each after the scheduler has decided about the one before."""
     for item in cluster.objects:
-        create(plane, item)
+        plane.create(item)
     for namespace in namespaces(plane):
         # Pods are refused until it exists.
         wait_for(f"the service account of {namespace}", lambda namespace=namespace: exists(plane, f"/api/v1/namespaces/{namespace}/serviceaccounts/default"), 60)
     return [decided(plane, pod) for pod in cluster.pods]
-
-
-def create(plane: ControlPlane, item: dict[str, Any]) -> dict[str, Any]:
-    answer = plane.client.call("POST", path_of(item), item)
-    assert answer.status == 201, answer.body
-    return answer.body
-
-
-def path_of(item: dict[str, Any]) -> str:
-    group = "/api/v1" if item["apiVersion"] == "v1" else f"/apis/{item['apiVersion']}"
-    namespace = item["metadata"].get("namespace")
-    return f"{group}{f'/namespaces/{namespace}' if namespace else ''}/{item['kind'].lower()}s"
 
 
 def exists(plane: ControlPlane, path: str) -> bool:
@@ -113,7 +101,7 @@ def exists(plane: ControlPlane, path: str) -> bool:
 
 def decided(plane: ControlPlane, pod: dict[str, Any]) -> dict[str, Any]:
     """A pod and the node to which the scheduler binds it. A pod without a feasible node is deleted again."""
-    path = f"{path_of(pod)}/{create(plane, pod)['metadata']['name']}"
+    path = f"{path_of(pod)}/{plane.create(pod)['metadata']['name']}"
 
     def decision() -> dict[str, Any] | None:
         found = plane.client.call("GET", path).body

@@ -39,6 +39,13 @@ NAMESPACED = ("pods", "events", "persistentvolumeclaims", "deployments", "daemon
 AUDIT_POLICY = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}], "omitStages": ["RequestReceived"]}
 
 
+def path_of(item: dict[str, Any]) -> str:
+    """The API path of the kind of an object, in its namespace."""
+    group = "/api/v1" if item["apiVersion"] == "v1" else f"/apis/{item['apiVersion']}"
+    namespace = item["metadata"].get("namespace")
+    return f"{group}{f'/namespaces/{namespace}' if namespace else ''}/{item['kind'].lower()}s"
+
+
 class Unanswered(AssertionError):
     """The API server did not respond, which must not look like a deleted object."""
 
@@ -124,6 +131,12 @@ class ControlPlane:
         """Applies objects, server-side."""
         for item in objects:
             self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(item))
+
+    def create(self, item: dict[str, Any]) -> dict[str, Any]:
+        """Creates an object with one call, and returns it. kubectl takes a third of a second for each."""
+        answer = self.client.call("POST", path_of(item), item)
+        assert answer.status == 201, answer.body
+        return answer.body
 
     def items(self, resource: str, selector: str = "") -> list[dict[str, Any]]:
         """Objects of a kind, in all namespaces; none while the kind is not served."""
