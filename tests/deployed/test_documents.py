@@ -25,7 +25,7 @@ from tools.world import World
 CLUSTER = "nodeless"
 EXAMPLE = "terraform/examples/complete"
 README, MODULE, EXAMPLES, MOVING = "README.md", "terraform/README.md", f"{EXAMPLE}/README.md", "docs/moving.md"
-START, PLAN, DISRUPTION = "docs/start.md", "docs/plan.md", "docs/disruption.md"
+START, PLAN, DISRUPTION, MAINTENANCE = "docs/start.md", "docs/plan.md", "docs/reference/disruption.md", "docs/maintenance.md"
 # The definitions that the installer applies. Cluster Autoscaler uses the last one, too.
 SHARED_DEFINITION = "capacitybuffers.autoscaling.x-k8s.io"
 INSTALLED = (
@@ -45,7 +45,7 @@ RUN_BY = {
     (PLAN, "`nodeless plan`"): "test_deploy_operate_and_remove",
     (PLAN, "Disruption"): "test_deploy_operate_and_remove",
     (PLAN, "Replay a plan"): "test_move_back_and_remove_by_hand",
-    (DISRUPTION, "Maintenance windows"): "test_try_it",
+    (MAINTENANCE, "The whole cluster"): "test_try_it",
     (DISRUPTION, "Records of decisions"): "test_deploy_operate_and_remove",
     (MOVING, "Migrate back to Karpenter"): "test_move_back_and_remove_by_hand",
     (MOVING, "Remove everything"): "test_move_back_and_remove_by_hand",
@@ -59,7 +59,7 @@ def under(file: str, heading: str) -> list[Block]:
 
 
 def test_every_block_is_run() -> None:
-    for file in (README, MODULE, EXAMPLES, MOVING, START, PLAN, DISRUPTION):
+    for file in (README, MODULE, EXAMPLES, MOVING, START, PLAN, DISRUPTION, MAINTENANCE):
         for block in blocks(file):
             runner = RUN_BY.get((file, block.heading))
             assert runner in globals(), f"{file}, {block.heading!r}: no test runs\n{block.text}"
@@ -140,7 +140,7 @@ def test_try_it(reader: Reader, tmp_path: Path, logs: Path) -> None:
             assert "default/web-0" in reader.run(block)
         # Without a terminal it prints the cluster once if it is asked to.
         assert "NodePool default" in reader.shell(f"{view.text.strip()} --once\n")
-        (windows,) = under(DISRUPTION, "Maintenance windows")
+        (windows,) = under(MAINTENANCE, "The whole cluster")
         reader.run(windows)
         assert "maintenance" in reader.shell(f"{view.text.strip()} --once --plain\n").lower()
         assert running.ended() is None
@@ -210,7 +210,7 @@ def test_deploy_operate_and_remove(deployed_here: Ministack, world: World, reade
 
 
 def look_into(reader: Reader, world: World) -> None:
-    """What docs/plan.md and docs/disruption.md show: plans of the live cluster and of an export, and the decisions in the table."""
+    """What docs/plan.md and docs/reference/disruption.md show: plans of the live cluster and of an export, and the decisions in the table."""
     node = world.items("nodes")[0]["metadata"]["name"]
     pod = world.items("pods", "-l", "app=inflate")[0]["metadata"]["name"]
     names = {"TABLE": f"nodeless-{CLUSTER}", '"CLUSTER"': f'"{CLUSTER}"', "ip-10-0-0-4.ec2.internal": node, "default/web-0": f"default/{pod}"}
