@@ -25,7 +25,8 @@ from tools.world import World
 CLUSTER = "nodeless"
 EXAMPLE = "terraform/examples/complete"
 README, MODULE, EXAMPLES, MOVING = "README.md", "terraform/README.md", f"{EXAMPLE}/README.md", "docs/moving.md"
-START, PLAN, DISRUPTION, MAINTENANCE = "docs/start.md", "docs/plan.md", "docs/reference/disruption.md", "docs/maintenance.md"
+START, PLAN, MAINTENANCE = "docs/start.md", "docs/plan.md", "docs/maintenance.md"
+PLAN_REFERENCE, DISRUPTION = "docs/reference/plan.md", "docs/reference/disruption.md"
 # The definitions that the installer applies. Cluster Autoscaler uses the last one, too.
 SHARED_DEFINITION = "capacitybuffers.autoscaling.x-k8s.io"
 INSTALLED = (
@@ -43,8 +44,8 @@ RUN_BY = {
     (MODULE, "Operate"): "test_deploy_operate_and_remove",
     (EXAMPLES, "A whole cluster with nodeless"): "test_deploy_operate_and_remove",
     (PLAN, "`nodeless plan`"): "test_deploy_operate_and_remove",
-    (PLAN, "Disruption"): "test_deploy_operate_and_remove",
-    (PLAN, "Replay a plan"): "test_move_back_and_remove_by_hand",
+    (PLAN_REFERENCE, "The churn breaker"): "test_deploy_operate_and_remove",
+    (PLAN_REFERENCE, "Replay a plan"): "test_move_back_and_remove_by_hand",
     (MAINTENANCE, "The whole cluster"): "test_try_it",
     (DISRUPTION, "Records of decisions"): "test_deploy_operate_and_remove",
     (MOVING, "Migrate back to Karpenter"): "test_move_back_and_remove_by_hand",
@@ -59,7 +60,7 @@ def under(file: str, heading: str) -> list[Block]:
 
 
 def test_every_block_is_run() -> None:
-    for file in (README, MODULE, EXAMPLES, MOVING, START, PLAN, DISRUPTION, MAINTENANCE):
+    for file in (README, MODULE, EXAMPLES, MOVING, START, PLAN, MAINTENANCE, PLAN_REFERENCE, DISRUPTION):
         for block in blocks(file):
             runner = RUN_BY.get((file, block.heading))
             assert runner in globals(), f"{file}, {block.heading!r}: no test runs\n{block.text}"
@@ -210,7 +211,7 @@ def test_deploy_operate_and_remove(deployed_here: Ministack, world: World, reade
 
 
 def look_into(reader: Reader, world: World) -> None:
-    """What docs/plan.md and docs/reference/disruption.md show: plans of the live cluster and of an export, and the decisions in the table."""
+    """The commands of docs/plan.md and its reference and that of disruption: plans of the live cluster and of an export, and the decisions in the table."""
     node = world.items("nodes")[0]["metadata"]["name"]
     pod = world.items("pods", "-l", "app=inflate")[0]["metadata"]["name"]
     names = {"TABLE": f"nodeless-{CLUSTER}", '"CLUSTER"': f'"{CLUSTER}"', "ip-10-0-0-4.ec2.internal": node, "default/web-0": f"default/{pod}"}
@@ -222,7 +223,7 @@ def look_into(reader: Reader, world: World) -> None:
 
     assert node in run(PLAN, "`nodeless plan`")
     assert "provisioning" in run(DISRUPTION, "Records of decisions"), "the launch that the pods needed was written down"
-    run(PLAN, "Disruption")
+    run(PLAN_REFERENCE, "The churn breaker")
 
 
 def replaced(text: str, names: dict[str, str]) -> str:
@@ -267,7 +268,7 @@ def test_move_back_and_remove_by_hand(deployed_here: Ministack, world: World, re
     wait_for("initialized claims", lambda: all_initialized(world), 180, every=1)
     before = {i["InstanceId"]: sorted((t["Key"], t["Value"]) for t in i["Tags"]) for i in world.instances()}
 
-    (again,) = under(PLAN, "Replay a plan")
+    (again,) = under(PLAN_REFERENCE, "Replay a plan")
     names = {"TABLE": f"nodeless-{CLUSTER}", '"CLUSTER"': f'"{CLUSTER}"', "snapshot#2026-01-31T18:0": "snapshot#"}
     assert "default" in reader.shell(replaced(again.text, names), "root"), "a plan that was kept is made again"
 
