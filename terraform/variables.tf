@@ -113,7 +113,7 @@ variable "functions" {
 }
 
 variable "shared_functions" {
-  description = "The functions planner, lifecycle, interruption and catalog of another instance of this module, as its output shared_functions: they then serve this cluster too, and this module creates everything but those functions and the table. Clusters that share functions should have the same administrators (docs/security.md). null (default) creates the functions."
+  description = "The functions planner, lifecycle, interruption and catalog of another instance of this module, as its output shared_functions: they then serve this cluster too, and this module creates everything but those functions and the table. Clusters that share functions should have the same administrators (docs/reference/security.md). null (default) creates the functions."
   type = object({
     cluster            = string
     account            = string
@@ -314,7 +314,7 @@ variable "zonal_shift_enabled" {
 }
 
 variable "nominations_enabled" {
-  description = "Nominate the nodes that a plan launched for their pods (status.nominatedNodeName), so that the kube-scheduler binds the pods where they were planned. Nodes of a plan stay closed by the taint nodeless.sh/joining until all of them have joined, for 30 seconds at most. The installer then grants lifecycle the right to patch pods/status; docs/security.md explains what that allows."
+  description = "Nominate the nodes that a plan launched for their pods (status.nominatedNodeName), so that the kube-scheduler binds the pods where they were planned. Nodes of a plan stay closed by the taint nodeless.sh/joining until all of them have joined, for 30 seconds at most. The installer then grants lifecycle the right to patch pods/status; docs/reference/security.md explains what that allows."
   type        = bool
   default     = true
   nullable    = false

@@ -32,7 +32,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Observation:
-    """What was seen of an assumption of docs/aws.md; `holds` is None where it could not be tried."""
+    """What was seen of an assumption of docs/reference/aws.md; `holds` is None where it could not be tried."""
 
     holds: bool | None
     seen: str

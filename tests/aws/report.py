@@ -14,7 +14,7 @@ from . import cost
 from .hour import Hour, Observation
 from .untried import UNTRIED
 
-TABLE = ROOT / "docs/aws.md"
+TABLE = ROOT / "docs/reference/aws.md"
 # What must not be read by others, and what stands in its place.
 SECRETS = [
     (re.compile(r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b"), "KEY"),
@@ -43,7 +43,7 @@ def redacted(text: str, account: str | None = None, environment: Mapping[str, st
 
 
 def assumptions(table: Path = TABLE) -> dict[str, str]:
-    """The assumptions of docs/aws.md: their ids, and what they state."""
+    """The assumptions of docs/reference/aws.md: their ids, and what they state."""
     rows = re.findall(r"^\| `([a-z0-9-]+)` \| (.*?) \|", table.read_text(), re.M)
     return dict(rows)
 
@@ -98,7 +98,7 @@ def lines(hour: Hour) -> list[str]:
         *cost_lines(hour),
         "## Assumptions about AWS",
         "",
-        "Those of docs/aws.md.",
+        "Those of docs/reference/aws.md.",
         "",
         "| assumption | verdict | seen, or why not |",
         "|---|---|---|",

@@ -1,6 +1,6 @@
 """What an attacker with a function's role could do to others, put to the policies that Terraform renders.
 
-docs/security.md states the same in words, and what IAM does not prevent: `test_what_iam_does_not_prevent` keeps that true.
+docs/reference/security.md states the same in words, and what IAM does not prevent: `test_what_iam_does_not_prevent` keeps that true.
 """
 
 from __future__ import annotations
@@ -435,7 +435,7 @@ OF_FEW: dict[str, tuple[set[str], list[Request]]] = {
     "read the state": ({"planner", "lifecycle", "interruption", "catalog"}, query(CLUSTER)),
 }
 
-# What docs/security.md admits: allowed, because IAM has no way to report it, or because a user may mean it.
+# What docs/reference/security.md admits: allowed, because IAM has no way to report it, or because a user may mean it.
 NOT_HELD_BACK: dict[str, tuple[str, list[Request]]] = {
     "launch into any subnet, with any security group and image": (
         "lifecycle",
@@ -467,7 +467,7 @@ REGISTRATION_ATTACKS = {
     f"{operation} of a registration": item(operation, REGISTRY) for operation in ("GetItem", "PutItem", "UpdateItem", "DeleteItem")
 }
 
-# What docs/security.md admits of functions that two clusters share, and what is denied to functions of their own.
+# What docs/reference/security.md admits of functions that two clusters share, and what is denied to functions of their own.
 BETWEEN_SIBLINGS: dict[str, tuple[str, list[Request]]] = {
     "launch a node of ours with the sibling's node role": (
         "lifecycle",
@@ -558,7 +558,7 @@ def test_the_same_on_what_is_ours_is_allowed(rendered: dict[str, Policy], name: 
 @pytest.mark.parametrize("name", NOT_HELD_BACK)
 def test_what_iam_does_not_prevent(rendered: dict[str, Policy], name: str) -> None:
     function, questions = NOT_HELD_BACK[name]
-    assert not rendered[function].denied(questions), "IAM holds this back now: take it out of docs/security.md"
+    assert not rendered[function].denied(questions), "IAM holds this back now: take it out of docs/reference/security.md"
 
 
 def test_functions_that_clusters_share_attack_no_other_cluster(both: Rendered) -> None:
@@ -591,7 +591,7 @@ def test_no_policy_for_shared_functions_can_be_weakened_unnoticed(both: Rendered
 @pytest.mark.parametrize("name", BETWEEN_SIBLINGS)
 def test_what_iam_does_not_prevent_between_clusters_that_share_functions(both: Rendered, name: str) -> None:
     function, questions = BETWEEN_SIBLINGS[name]
-    assert not both.both_clusters[function].denied(questions), "IAM holds this back now: take it out of docs/security.md"
+    assert not both.both_clusters[function].denied(questions), "IAM holds this back now: take it out of docs/reference/security.md"
     assert both.outside[function].denied(questions), "functions of its own must not do this"
 
 
@@ -606,4 +606,4 @@ def test_the_documentation_lists_only_actions_that_are_allowed(rendered: dict[st
     assert set(rendered) == set(FUNCTIONS)
     for function, actions in documented_as_unused().items():
         stale = actions - rendered[function].allowed_actions()
-        assert not stale, f"docs/security.md explains rights that {function} does not have"
+        assert not stale, f"docs/reference/security.md explains rights that {function} does not have"

@@ -1,4 +1,4 @@
-"""The commands of the documents, run word for word: README.md, terraform/README.md, the example's README and docs/moving.md.
+"""The commands of the documents, run word for word: README.md, terraform/README.md, the example's README, and those of docs/ below.
 
 tests/tools/documents.py defines the replacements of the commands that cannot run here.
 """
@@ -25,7 +25,8 @@ from tools.world import World
 CLUSTER = "nodeless"
 EXAMPLE = "terraform/examples/complete"
 README, MODULE, EXAMPLES, MOVING = "README.md", "terraform/README.md", f"{EXAMPLE}/README.md", "docs/moving.md"
-PLAN, DISRUPTION = "docs/plan.md", "docs/disruption.md"
+START, PLAN, MAINTENANCE = "docs/start.md", "docs/plan.md", "docs/maintenance.md"
+PLAN_REFERENCE, DISRUPTION = "docs/reference/plan.md", "docs/reference/disruption.md"
 # The definitions that the installer applies. Cluster Autoscaler uses the last one, too.
 SHARED_DEFINITION = "capacitybuffers.autoscaling.x-k8s.io"
 INSTALLED = (
@@ -33,18 +34,19 @@ INSTALLED = (
 )  # fmt: skip
 # Which test runs the blocks under a heading. A block that is not here fails test_every_block_is_run.
 RUN_BY = {
-    (README, "Try it: two commands"): "test_try_it",
-    (README, "Look at what EC2 offers"): "test_the_catalog_of_an_account",
-    (README, "Simulate hours in seconds"): "test_try_it",
-    (README, "Plan without changing anything"): "test_try_it",
-    (README, "Look at it"): "test_try_it",
+    (README, "Two commands"): "test_try_it",
+    (START, "1. Watch a Deployment scale"): "test_try_it",
+    (START, "2. Use a simulated cluster with kubectl"): "test_try_it",
+    (START, "3. Plan for your own cluster"): "test_try_it",
+    (START, "4. Simulate hours in seconds"): "test_try_it",
+    (PLAN, "Instance types and prices of your account"): "test_the_catalog_of_an_account",
     (README, "Deploy"): "test_deploy_operate_and_remove",
     (MODULE, "Operate"): "test_deploy_operate_and_remove",
     (EXAMPLES, "A whole cluster with nodeless"): "test_deploy_operate_and_remove",
     (PLAN, "`nodeless plan`"): "test_deploy_operate_and_remove",
-    (PLAN, "Disruption"): "test_deploy_operate_and_remove",
-    (PLAN, "Replay a plan"): "test_move_back_and_remove_by_hand",
-    (DISRUPTION, "Maintenance windows"): "test_try_it",
+    (PLAN_REFERENCE, "The churn breaker"): "test_deploy_operate_and_remove",
+    (PLAN_REFERENCE, "Replay a plan"): "test_move_back_and_remove_by_hand",
+    (MAINTENANCE, "The whole cluster"): "test_try_it",
     (DISRUPTION, "Records of decisions"): "test_deploy_operate_and_remove",
     (MOVING, "Migrate back to Karpenter"): "test_move_back_and_remove_by_hand",
     (MOVING, "Remove everything"): "test_move_back_and_remove_by_hand",
@@ -58,7 +60,7 @@ def under(file: str, heading: str) -> list[Block]:
 
 
 def test_every_block_is_run() -> None:
-    for file in (README, MODULE, EXAMPLES, MOVING, PLAN, DISRUPTION):
+    for file in (README, MODULE, EXAMPLES, MOVING, START, PLAN, MAINTENANCE, PLAN_REFERENCE, DISRUPTION):
         for block in blocks(file):
             runner = RUN_BY.get((file, block.heading))
             assert runner in globals(), f"{file}, {block.heading!r}: no test runs\n{block.text}"
@@ -116,8 +118,12 @@ def deployed_here(mirror: Path, world: World, reader: Reader, zips: Path, logs: 
 
 
 def test_try_it(reader: Reader, tmp_path: Path, logs: Path) -> None:
-    demo, local, kubectl = under(README, "Try it: two commands")
+    (demo,) = under(START, "1. Watch a Deployment scale")
     reader.run(demo)
+    again, tests = under(README, "Two commands")
+    local, pods, interruption, view, removal = under(START, "2. Use a simulated cluster with kubectl")
+    assert again.text == local.text
+    subprocess.run([*tests.text.split(), "--dry-run"], cwd=ROOT, check=True, capture_output=True)
     # It runs until it is ended, so that kubectl can be used beside it.
     command = local.text.split()[1:]
     kubeconfig = tmp_path / "kubeconfig"
@@ -126,27 +132,26 @@ def test_try_it(reader: Reader, tmp_path: Path, logs: Path) -> None:
         reader.environment["KUBECONFIG"] = str(kubeconfig)
         wait_for("its API server", lambda: subprocess.run(["kubectl", "get", "--raw", "/version"], env=reader.environment, capture_output=True, check=False).returncode == 0, 60)
         # The reader looks at nodes before harming one, and so do we.
-        *first, annotate, last = kubectl.text.splitlines()
-        reader.shell("\n".join(first) + "\n")
+        reader.run(pods)
         wait_for("a node", lambda: reader.shell("kubectl get nodes -o name\n").strip(), 60)
-        reader.shell(f"{annotate}\n{last}\n")
+        reader.run(interruption)
+        reader.run(removal)
         reader.shell("kubectl run web-0 --image=registry.k8s.io/pause\n")  # the pod that the text asks about
-        for block in under(README, "Plan without changing anything"):
+        for block in under(START, "3. Plan for your own cluster"):
             assert "default/web-0" in reader.run(block)
         # Without a terminal it prints the cluster once if it is asked to.
-        (view,) = under(README, "Look at it")
         assert "NodePool default" in reader.shell(f"{view.text.strip()} --once\n")
-        (windows,) = under(DISRUPTION, "Maintenance windows")
+        (windows,) = under(MAINTENANCE, "The whole cluster")
         reader.run(windows)
         assert "maintenance" in reader.shell(f"{view.text.strip()} --once --plain\n").lower()
         assert running.ended() is None
-    for block in under(README, "Simulate hours in seconds"):
+    for block in under(START, "4. Simulate hours in seconds"):
         reader.run(block)
 
 
 def test_the_catalog_of_an_account(reader: Reader, world: World) -> None:
     reader.environment |= world.endpoints()
-    (block,) = under(README, "Look at what EC2 offers")
+    (block,) = under(PLAN, "Instance types and prices of your account")
     reader.run(block)
     exported = json.loads((reader.checkout / "catalog.json").read_text())
     assert exported, "the catalog that was exported is empty"
@@ -206,7 +211,7 @@ def test_deploy_operate_and_remove(deployed_here: Ministack, world: World, reade
 
 
 def look_into(reader: Reader, world: World) -> None:
-    """What docs/plan.md and docs/disruption.md show: plans of the live cluster and of an export, and the decisions in the table."""
+    """The commands of docs/plan.md and its reference and that of disruption: plans of the live cluster and of an export, and the decisions in the table."""
     node = world.items("nodes")[0]["metadata"]["name"]
     pod = world.items("pods", "-l", "app=inflate")[0]["metadata"]["name"]
     names = {"TABLE": f"nodeless-{CLUSTER}", '"CLUSTER"': f'"{CLUSTER}"', "ip-10-0-0-4.ec2.internal": node, "default/web-0": f"default/{pod}"}
@@ -218,7 +223,7 @@ def look_into(reader: Reader, world: World) -> None:
 
     assert node in run(PLAN, "`nodeless plan`")
     assert "provisioning" in run(DISRUPTION, "Records of decisions"), "the launch that the pods needed was written down"
-    run(PLAN, "Disruption")
+    run(PLAN_REFERENCE, "The churn breaker")
 
 
 def replaced(text: str, names: dict[str, str]) -> str:
@@ -263,7 +268,7 @@ def test_move_back_and_remove_by_hand(deployed_here: Ministack, world: World, re
     wait_for("initialized claims", lambda: all_initialized(world), 180, every=1)
     before = {i["InstanceId"]: sorted((t["Key"], t["Value"]) for t in i["Tags"]) for i in world.instances()}
 
-    (again,) = under(PLAN, "Replay a plan")
+    (again,) = under(PLAN_REFERENCE, "Replay a plan")
     names = {"TABLE": f"nodeless-{CLUSTER}", '"CLUSTER"': f'"{CLUSTER}"', "snapshot#2026-01-31T18:0": "snapshot#"}
     assert "default" in reader.shell(replaced(again.text, names), "root"), "a plan that was kept is made again"
 

@@ -53,11 +53,11 @@ def test_every_step_is_done_and_nothing_is_left(place: Emulated, logs: Path) -> 
     unfinished = [(step.name, step.outcome, step.seen[-3:]) for step in hour.steps if step.outcome != "done"]
     assert not hour.failed and not unfinished, f"steps that are not done: {unfinished}"
     assert not hour.left and not remains(place)[0]
-    # What was seen is about AWS's own assumptions, each of which docs/aws.md has.
+    # What was seen is about AWS's own assumptions, each of which docs/reference/aws.md has.
     assert set(hour.observations) <= set(report.assumptions())
     assert "| confirmed |" not in text, "an emulator confirms nothing about AWS"
     assert "| `events-spot-warning` | not tried | emulators prove nothing about AWS; here: " in text
-    # What the simulation does differently from AWS, docs/aws.md states; and what it enforces, a probe has seen.
+    # What the simulation does differently from AWS, docs/reference/aws.md states; and what it enforces, a probe has seen.
     simulation = {row.name: row.simulation for row in assumptions.rows((ROOT / assumptions.TABLE).read_text())}
     other = {name for name, seen in hour.observations.items() if any(o.holds is False for o in seen)}
     assert not {name for name in other if "more generous" not in simulation[name] and "absent" not in simulation[name]}, observed(hour, other)

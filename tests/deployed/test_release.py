@@ -45,7 +45,7 @@ def test_a_deployment_package_holds_an_executable_bootstrap() -> None:
 
 
 def test_the_released_command_can_read_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """README and docs use `catalog export`, `decisions --cluster` and `report --cluster` of a released binary."""
+    """The documentation uses `catalog export`, `decisions --cluster` and `report --cluster` of a released binary."""
     commands: list[tuple[str, ...]] = []
     monkeypatch.setattr(release, "run", lambda *command, **_variables: commands.append(command) or "")
     for name in release.FUNCTIONS:

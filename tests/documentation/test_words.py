@@ -54,7 +54,7 @@ PHRASES = {
 ALLOWED = {
     ("cli/src/local/faults.rs", "mishap"),  # the deprecated annotation
     ("docs/disruption.md", "gentle"),  # the deprecated annotation
-    ("docs/disruption.md", "prescribed"),  # the kind of stored records
+    ("docs/reference/disruption.md", "prescribed"),  # the kind of stored records
     ("docs/reference/labels.md", "gentle"),
     ("docs/reference/labels.md", "mishap"),
     ("docs/simulate.md", "storm"),  # the deprecated names of scenarios

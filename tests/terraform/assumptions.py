@@ -1,4 +1,4 @@
-"""Checks docs/aws.md without AWS: each row has existing files, a status, and an address if it is documented; and everything that
+"""Checks docs/reference/aws.md without AWS: each row has existing files, a status, and an address if it is documented; and everything that
 tests/aws observes has a row.
 """
 
@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from aws import untried  # noqa: E402
 from tools.terraform import ROOT  # noqa: E402
 
-TABLE = "docs/aws.md"
+TABLE = "docs/reference/aws.md"
 HEADER = ["id", "claim", "relied on in", "status", "source", "simulation"]
 STATUSES = ("documented", "inferred", "unknown")
 SIMULATIONS = ("enforced", "stricter", "more generous", "absent")

@@ -1,8 +1,8 @@
 //! Request throttling: the token buckets that EC2 and the Price List have for an account and a region.
 //!
 //! Each action has a bucket of requests. RunInstances and TerminateInstances also have a bucket of instances, from which a fleet
-//! draws too. Sizes are those of <https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html> as far as `docs/aws.md`
-//! confirms them, and of <https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-pelong.html>.
+//! draws too. Sizes are those of <https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html> as far as
+//! `docs/reference/aws.md` confirms them, and of <https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-pelong.html>.
 
 use std::collections::BTreeMap;
 
