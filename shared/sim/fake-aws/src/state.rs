@@ -152,6 +152,11 @@ impl Ec2 {
         self.lock().account.clone()
     }
 
+    /// Reads the account in its current state.
+    pub fn with_account<T>(&self, read: impl FnOnce(&Account) -> T) -> T {
+        read(&self.lock().account)
+    }
+
     /// The facts about the account's region.
     pub fn facts(&self) -> Arc<RegionFacts> {
         self.lock().account.facts.clone()

@@ -11,6 +11,7 @@ mod effects;
 mod leftovers;
 mod lifetimes;
 mod metadata;
+mod node_pools;
 mod nodes;
 mod on_demand_minimum;
 mod oracle;
@@ -42,6 +43,8 @@ pub(crate) const VOLUMES: &str = "volumes are detached before an instance is ter
 pub(crate) const EXPIRY: &str = "a node does not outlive its expireAfter";
 pub(crate) const INTERRUPTIONS: &str = "the node of a spot instance is drained when EC2 announces its interruption";
 pub(crate) const METADATA: &str = "a Node has the labels, annotations and taints of its claim";
+pub(crate) const UNUSABLE_NODE_POOLS: &str = "no claim is created for an unusable NodePool";
+pub(crate) const DELETED_NODE_POOLS: &str = "the nodes of a deleted NodePool are terminated";
 pub(crate) const SURGES: &str = "a pod that asks for its successor first is not the last that goes";
 pub(crate) const EXPLAINED: &str = "each pending pod has a claim or a reason within two plans";
 pub(crate) const PODS_RUN: &str = "a pod that can be placed runs";

@@ -2,14 +2,15 @@
 
 use super::commands::CommandChecks;
 use super::lifetimes::{InterruptionChecks, expired};
+use super::node_pools::NodePoolChecks;
 use super::nodes::Nodes;
 use super::on_demand_minimum::OnDemandChecks;
 use super::recorded_time::RecordedTime;
 use super::surges::SurgeChecks;
 use super::{
-    AMI_CANARY, CLUSTER_LIMITS, DISRUPTION_BUDGETS, DO_NOT_DISRUPT, EXPIRY, EXPLAINED, INTERRUPTIONS, LIMITS,
-    MAINTENANCE, METADATA, NO_ORPHANS, ON_DEMAND_MINIMUM, ONE_INSTANCE, PODS_RUN, RECORDED_TIME, SURGES, Violation,
-    ami_canary, condition as condition_of, disruption_budgets, metadata, text,
+    AMI_CANARY, CLUSTER_LIMITS, DELETED_NODE_POOLS, DISRUPTION_BUDGETS, DO_NOT_DISRUPT, EXPIRY, EXPLAINED,
+    INTERRUPTIONS, LIMITS, MAINTENANCE, METADATA, NO_ORPHANS, ON_DEMAND_MINIMUM, ONE_INSTANCE, PODS_RUN, RECORDED_TIME,
+    SURGES, UNUSABLE_NODE_POOLS, Violation, ami_canary, condition as condition_of, disruption_budgets, metadata, text,
 };
 use crate::scenarios::Scenario;
 use crate::{Driver, Outcome};
@@ -96,6 +97,7 @@ pub(crate) struct Oracle {
     /// Number of nodes by NodePool over the last minutes.
     sizes: BTreeMap<String, Vec<(Timestamp, usize)>>,
     pools: BTreeMap<String, Value>,
+    node_pools: NodePoolChecks,
     launched: BTreeSet<String>,
     commands: CommandChecks,
     on_demand: OnDemandChecks,
@@ -124,6 +126,7 @@ impl Oracle {
             leaving: BTreeSet::new(),
             sizes: BTreeMap::new(),
             pools: pools.map(|pool| (text(pool, "/metadata/name").to_owned(), pool.clone())).collect(),
+            node_pools: NodePoolChecks::default(),
             launched: BTreeSet::new(),
             commands: CommandChecks::default(),
             on_demand: OnDemandChecks::default(),
@@ -165,10 +168,12 @@ impl Oracle {
                     self.violated(now, SURGES, detail);
                 }
             }
-            changes
-                .iter()
-                .filter(|change| change.resource.kind == "NodePool")
-                .for_each(|change| self.pool_changed(change));
+            for change in &changes {
+                self.node_pools.changed(change, now);
+                if change.resource.kind == "NodePool" {
+                    self.pool_changed(change);
+                }
+            }
         }
         let revision = driver.claims().revision();
         let due = now.duration_since(self.looked) >= SignedDuration::from_secs(30);
@@ -183,6 +188,7 @@ impl Oracle {
             self.check_instances(driver, &claims, now);
             self.check_voluntary_disruption(driver, &claims, now);
             self.check_lifetimes(driver, &claims, now);
+            self.check_node_pools(driver, &claims, now);
         }
     }
 
@@ -195,6 +201,14 @@ impl Oracle {
         unhandled.into_iter().for_each(|detail| self.violated(now, INTERRUPTIONS, detail));
         let differences = metadata::differences(&Nodes::read(driver), claims);
         differences.into_iter().for_each(|detail| self.violated(now, METADATA, detail));
+    }
+
+    fn check_node_pools(&mut self, driver: &Driver, claims: &[NodeClaim], now: Timestamp) {
+        let unusable =
+            driver.world().ec2().with_account(|account| self.node_pools.created_for_unusable(claims, account));
+        unusable.into_iter().for_each(|detail| self.violated(now, UNUSABLE_NODE_POOLS, detail));
+        let stay = self.node_pools.outlive_their_pool(claims, now);
+        stay.into_iter().for_each(|detail| self.violated(now, DELETED_NODE_POOLS, detail));
     }
 
     fn pool_changed(&mut self, change: &Change) {

@@ -1,5 +1,6 @@
 //! Executes the actions of a scenario.
 
+use super::edits::{self, Edit};
 use super::timeline::{Entry, after};
 use super::{Action, BadMachines, Named, Scenario, ScenarioError, Shortage};
 use crate::Driver;
@@ -13,27 +14,67 @@ use nodeless_world::random::Random;
 use nodeless_world::resources;
 use serde_json::{Value, json};
 
-/// Shortages and zonal shifts that are in effect.
+/// What ends at a time.
+#[derive(Debug)]
+pub(super) enum End {
+    Shortage(OfferingPattern),
+    ZonalShift(String),
+    Edit(Edit),
+}
+
+/// Faults that are in effect, with the times at which they end.
 #[derive(Debug, Default)]
 pub(crate) struct ActiveFaults {
-    shortages: Vec<(Timestamp, OfferingPattern)>,
-    zonal_shifts: Vec<(Timestamp, String)>,
+    ends: Vec<(Timestamp, End)>,
 }
 
 impl ActiveFaults {
-    /// When the next shortage ends. Zonal shifts expire in ARC.
+    pub(super) fn add(&mut self, until: Timestamp, end: End) {
+        self.ends.push((until, end));
+    }
+
+    /// When the next fault ends.
     pub(crate) fn next_end(&self) -> Option<Timestamp> {
-        self.shortages.iter().map(|(at, _)| *at).min()
+        self.ends.iter().map(|(at, _)| *at).min()
     }
 
     /// Ends what is due, or everything with `all`.
-    pub(crate) fn end(&mut self, driver: &mut Driver, now: Timestamp, all: bool) {
-        for (_, zone) in self.zonal_shifts.extract_if(.., |(until, _)| all || *until <= now) {
-            driver.world_mut().cancel_zonal_shift(&zone);
+    ///
+    /// # Errors
+    /// When the API server refuses an object that a user corrects or creates again.
+    pub(crate) fn end(&mut self, driver: &mut Driver, now: Timestamp, all: bool) -> Result<(), ScenarioError> {
+        let due: Vec<End> = self.ends.extract_if(.., |(until, _)| all || *until <= now).map(|(_, end)| end).collect();
+        for end in due {
+            match end {
+                End::ZonalShift(zone) => drop(driver.world_mut().cancel_zonal_shift(&zone)),
+                End::Shortage(pattern) => driver.world().ec2().restore(pattern),
+                End::Edit(edit) => edit.revert(driver)?,
+            }
         }
-        for (_, pattern) in self.shortages.extract_if(.., |(until, _)| all || *until <= now) {
-            driver.world().ec2().restore(pattern);
+        Ok(())
+    }
+
+    /// Creates or changes an object. One that a user deleted, and is to create again, is created before.
+    fn apply(&mut self, driver: &Driver, object: &Value) -> Result<(), ScenarioError> {
+        let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
+        let deleted = |end: &End| match end {
+            End::Edit(edit @ Edit::Deleted(_)) => edit.concerns(text("/kind"), text("/metadata/name")),
+            _ => false,
+        };
+        for (_, end) in self.ends.extract_if(.., |(_, end)| deleted(end)) {
+            if let End::Edit(edit) = end {
+                edit.revert(driver)?;
+            }
         }
+        apply(driver, object)
+    }
+
+    /// The edits of users that are in effect.
+    pub(super) fn edits(&self) -> impl Iterator<Item = &Edit> {
+        self.ends.iter().filter_map(|(_, end)| match end {
+            End::Edit(edit) => Some(edit),
+            End::Shortage(_) | End::ZonalShift(_) => None,
+        })
     }
 }
 
@@ -70,7 +111,7 @@ pub(crate) fn resource(kind: &str) -> Result<Resource, ScenarioError> {
     })
 }
 
-fn refused(what: &str, status: &Status) -> ScenarioError {
+pub(super) fn refused(what: &str, status: &Status) -> ScenarioError {
     ScenarioError::Value { field: what.to_owned(), why: format!("the API server refused it: {status}") }
 }
 
@@ -160,7 +201,7 @@ fn perform(
     let ec2 = driver.world().ec2().clone();
     match action {
         Action::Apply(object) => {
-            apply(driver, object)?;
+            active.apply(driver, object)?;
             let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
             Ok(format!("{} {} is applied", text("/kind"), text("/metadata/name")))
         }
@@ -208,13 +249,15 @@ fn perform(
             ec2.change_account(|account| account.add_eks_images(&version, now));
             Ok("a new EKS image is published".to_owned())
         }
+        Action::Misconfigure(misconfigure) => edits::misconfigure(driver, misconfigure, random, active),
+        Action::RecreateNodePools(recreate) => edits::recreate(driver, recreate, random, active),
         Action::Shortage(shortage) => {
             let pattern = pattern(shortage)?;
             match shortage.left {
                 0 => ec2.exhaust(pattern.clone()),
                 left => ec2.run_short(pattern.clone(), left),
             }
-            active.shortages.push((after(now, shortage.lasts), pattern));
+            active.add(after(now, shortage.lasts), End::Shortage(pattern));
             let some = |text: &Option<String>| text.clone().unwrap_or_else(|| "any".to_owned());
             let (kind, zone, bought) =
                 (some(&shortage.instance_type), some(&shortage.zone), some(&shortage.capacity_type));
@@ -227,7 +270,7 @@ fn perform(
                 let why = format!("there is no zone {}; use one of zones", shift.zone);
                 return Err(ScenarioError::Value { field: "zonalShift".to_owned(), why });
             }
-            active.zonal_shifts.push((until, shift.zone.clone()));
+            active.add(until, End::ZonalShift(shift.zone.clone()));
             Ok(format!("the cluster is shifted away from {} for {:#}", shift.zone, shift.lasts))
         }
         Action::Outage(outage) => {
@@ -289,7 +332,7 @@ fn delete_some(driver: &Driver, kind: &str, count: u32, random: &mut Random) -> 
     format!("{kind} deleted by a person: {}", listed(&deleted))
 }
 
-fn some_of(mut from: Vec<String>, count: u32, random: &mut Random) -> Vec<String> {
+pub(super) fn some_of<T>(mut from: Vec<T>, count: u32, random: &mut Random) -> Vec<T> {
     let mut chosen = Vec::new();
     while chosen.len() < usize::try_from(count).unwrap_or(usize::MAX) && !from.is_empty() {
         let at = usize::try_from(random.below(u64::try_from(from.len()).unwrap_or(1))).unwrap_or(0);
@@ -298,7 +341,7 @@ fn some_of(mut from: Vec<String>, count: u32, random: &mut Random) -> Vec<String
     chosen
 }
 
-fn listed(names: &[String]) -> String {
+pub(super) fn listed(names: &[String]) -> String {
     if names.is_empty() { "none, because there is none".to_owned() } else { names.join(", ") }
 }
 

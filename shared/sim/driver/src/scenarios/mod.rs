@@ -2,6 +2,7 @@
 
 pub(crate) mod actions;
 pub(crate) mod durations;
+mod edits;
 mod timeline;
 
 pub(crate) use timeline::{Timeline, after};
@@ -211,6 +212,10 @@ pub enum Action {
     ImpairMachines(u32),
     /// A new EKS image is published, so that nodes drift.
     NewImages(u32),
+    /// A user makes a NodePool or an EC2NodeClass unusable, and corrects it later.
+    Misconfigure(Misconfigure),
+    /// A user deletes NodePools, and creates them again later.
+    RecreateNodePools(Recreate),
     /// EC2 lacks capacity of offerings for a time.
     Shortage(Shortage),
     /// The cluster is shifted away from a zone for a time.
@@ -250,6 +255,44 @@ pub struct Shortage {
     /// How many machines these offerings still provide in total.
     #[serde(default)]
     pub left: u64,
+    /// The duration.
+    #[serde(rename = "for", deserialize_with = "durations::one")]
+    pub lasts: SignedDuration,
+}
+
+/// A wrong edit of a NodePool or an EC2NodeClass, chosen at random, for a time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Misconfigure {
+    /// What is wrong.
+    pub fault: Misconfiguration,
+    /// The duration.
+    #[serde(rename = "for", deserialize_with = "durations::one")]
+    pub lasts: SignedDuration,
+}
+
+/// What is wrong with a NodePool or an EC2NodeClass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Misconfiguration {
+    /// A NodePool requires an instance type that does not exist.
+    UnknownInstanceType,
+    /// A NodePool has a requirement that no instance type satisfies.
+    NoInstanceType,
+    /// The subnet selector of an EC2NodeClass matches nothing.
+    NoSubnets,
+    /// The security group selector of an EC2NodeClass matches nothing.
+    NoSecurityGroups,
+    /// The AMI selector of an EC2NodeClass matches nothing.
+    NoAmis,
+}
+
+/// NodePools, chosen at random, that do not exist for a time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Recreate {
+    /// The number of NodePools.
+    pub count: u32,
     /// The duration.
     #[serde(rename = "for", deserialize_with = "durations::one")]
     pub lasts: SignedDuration,
@@ -311,6 +354,10 @@ pub struct FaultRates {
     pub deleted_claims_per_hour: f64,
     /// Nodes per hour that a user deletes.
     pub deleted_nodes_per_hour: f64,
+    /// Edits per hour that make a NodePool or an EC2NodeClass unusable, for some minutes each.
+    pub misconfigurations_per_hour: f64,
+    /// NodePools per hour that a user deletes, and creates again after some minutes.
+    pub recreated_node_pools_per_hour: f64,
     /// New images per day.
     pub new_images_per_day: f64,
     /// Faults of calls and messages.

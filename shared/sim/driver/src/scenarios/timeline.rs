@@ -1,6 +1,9 @@
 //! The timeline of a run: drawn from the seed before the run begins, so that nothing in the run changes it.
 
-use super::{Action, BadMachines, Outage, Scale, Scenario, ScenarioError, Shortage, durations};
+use super::{
+    Action, BadMachines, Misconfiguration, Misconfigure, Outage, Recreate, Scale, Scenario, ScenarioError, Shortage,
+    durations,
+};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_world::random::Random;
 use std::collections::BTreeMap;
@@ -119,7 +122,7 @@ impl Timeline {
 
     fn add_faults(&mut self, scenario: &Scenario, seed: u64, hours: u32) {
         let faults = &scenario.faults;
-        let rates: [(&str, f64, Draw); 11] = [
+        let rates: [(&str, f64, Draw); 13] = [
             ("spot", faults.spot_interruptions_per_hour, |_, _| Action::InterruptSpot(1)),
             ("rebalance", faults.rebalances_per_hour, |_, _| Action::RebalanceSpot(1)),
             ("shortage", faults.shortages_per_hour, shortage),
@@ -130,6 +133,8 @@ impl Timeline {
             ("bad machine", faults.bad_machines_per_hour, bad_machines),
             ("claim", faults.deleted_claims_per_hour, |_, _| Action::DeleteNodeClaims(1)),
             ("node", faults.deleted_nodes_per_hour, |_, _| Action::DeleteNodes(1)),
+            ("misconfiguration", faults.misconfigurations_per_hour, misconfigure),
+            ("recreated node pool", faults.recreated_node_pools_per_hour, recreate),
             ("image", faults.new_images_per_day / 24.0, |_, _| Action::NewImages(1)),
         ];
         for (purpose, per_hour, action) in rates {
@@ -163,7 +168,7 @@ fn shortage(scenario: &Scenario, random: &mut Random) -> Action {
         _ => None,
     };
     let zone = random.pick(&scenario.zones).cloned();
-    let lasts = SignedDuration::from_secs(i64::try_from(120 + random.below(900)).unwrap_or(120));
+    let lasts = some_minutes(random);
     // No machine, or one or two more: then a launch of several gets fewer than it requested.
     let left = u64::try_from(lasts.as_secs() % 3).unwrap_or(0);
     match random.below(3) {
@@ -192,6 +197,27 @@ fn bad_machines(_: &Scenario, random: &mut Random) -> Action {
         fault: random.pick(&FAULTS).copied().unwrap_or("neverJoins").to_owned(),
         count: 1,
     })
+}
+
+fn misconfigure(_: &Scenario, random: &mut Random) -> Action {
+    const FAULTS: [Misconfiguration; 5] = [
+        Misconfiguration::UnknownInstanceType,
+        Misconfiguration::NoInstanceType,
+        Misconfiguration::NoSubnets,
+        Misconfiguration::NoSecurityGroups,
+        Misconfiguration::NoAmis,
+    ];
+    let fault = random.pick(&FAULTS).copied().unwrap_or(Misconfiguration::UnknownInstanceType);
+    Action::Misconfigure(Misconfigure { fault, lasts: some_minutes(random) })
+}
+
+fn recreate(_: &Scenario, random: &mut Random) -> Action {
+    Action::RecreateNodePools(Recreate { count: 1, lasts: some_minutes(random) })
+}
+
+/// Two to seventeen minutes.
+fn some_minutes(random: &mut Random) -> SignedDuration {
+    SignedDuration::from_secs(i64::try_from(120 + random.below(900)).unwrap_or(120))
 }
 
 fn value(field: &str, why: &str) -> ScenarioError {

@@ -194,7 +194,7 @@ impl Run {
                 let what = actions::carry_out(&mut self.driver, &entry, &mut self.random, &mut self.active)?;
                 self.report.note(now, what);
             }
-            self.active.end(&mut self.driver, now, false);
+            self.active.end(&mut self.driver, now, false)?;
             let sample = after(self.sampled, SAMPLE);
             if sample <= now {
                 self.sample();
@@ -233,7 +233,7 @@ impl Run {
     /// Stops all faults and actions, and checks that the cluster becomes quiescent, and stays so.
     fn become_quiescent(&mut self, end: Timestamp, observe: Observer<'_>) -> Result<(), SimulationError> {
         self.timeline = Timeline::default();
-        self.active.end(&mut self.driver, end, true);
+        self.active.end(&mut self.driver, end, true)?;
         self.fault_injection.set_rates(Rates::default());
         self.fault_injection.end_outages();
         self.report.note(end, "faults and actions stop".to_owned());
@@ -351,5 +351,7 @@ fn node_class(driver: &Driver) -> Value {
     })
 }
 
+#[cfg(test)]
+mod action_tests;
 #[cfg(test)]
 mod tests;

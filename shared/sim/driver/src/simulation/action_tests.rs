@@ -1,0 +1,123 @@
+//! Each action has its effect, and what it breaks is repaired when it ends.
+
+use super::tests::{CALM, broken, calm, claims, only, patch, pods, write};
+use super::*;
+use nodeless_fake_kubernetes::DeleteOptions;
+use nodeless_fake_kubernetes::resource::DEPLOYMENTS;
+use nodeless_model::NodeClaim;
+use nodeless_telemetry::Null;
+use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
+use serde_json::Value;
+
+/// A run of the calm scenario with this action after six minutes.
+fn with(action: &str) -> Run {
+    let yaml = format!("{CALM}actions: [{{ after: 6m, {action} }}]\n");
+    let mut run = Run::new(Scenario::parse(&yaml).unwrap(), 1, None, Arc::new(Null)).unwrap();
+    minutes(&mut run, 5);
+    assert_eq!(claims(&run).len(), 3);
+    run
+}
+
+/// Advances to this many minutes after the start.
+fn minutes(run: &mut Run, minutes: i64) {
+    let until = after(run.scenario.start, SignedDuration::from_mins(minutes));
+    run.advance(until, &mut |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!(run.report.violations, []);
+}
+
+fn scale(run: &Run, replicas: u32) {
+    patch(run, &DEPLOYMENTS, "default", "web", &json!({ "spec": { "replicas": replicas } }));
+}
+
+fn pending(run: &Run) -> usize {
+    pods(run).iter().filter(|pod| pod["spec"]["nodeName"].is_null()).count()
+}
+
+fn spec(run: &Run, resource: &nodeless_fake_kubernetes::Resource, name: &str) -> Value {
+    run.driver.world().api().get(resource, "", name).unwrap()["spec"].clone()
+}
+
+fn names(run: &Run) -> Vec<String> {
+    claims(run).into_iter().map(|claim| claim.name).collect()
+}
+
+#[test]
+fn nothing_is_launched_for_what_is_misconfigured_until_it_is_corrected() {
+    for fault in ["unknownInstanceType", "noInstanceType", "noSubnets", "noSecurityGroups", "noAmis"] {
+        let mut run = with(&format!("misconfigure: {{ fault: {fault}, for: 10m }}"));
+        let specs = |run: &Run| (spec(run, &NODE_POOLS, "general"), spec(run, &NODE_CLASSES, "default"));
+        let (before, kept) = (specs(&run), names(&run));
+        minutes(&mut run, 8);
+        assert_ne!(specs(&run), before, "{fault}");
+        scale(&run, 4);
+        minutes(&mut run, 15);
+        assert_eq!((pending(&run), names(&run)), (1, kept), "{fault}");
+        minutes(&mut run, 25);
+        assert_eq!(specs(&run), before, "{fault}");
+        assert_eq!((pending(&run), claims(&run).len()), (0, 4), "{fault}");
+    }
+}
+
+#[test]
+fn the_nodes_of_a_deleted_node_pool_leave_and_others_come_with_it() {
+    let mut run = with("recreateNodePools: { count: 1, for: 10m }");
+    let before = names(&run);
+    minutes(&mut run, 15);
+    assert!(run.driver.world().api().get(&NODE_POOLS, "", "general").is_err());
+    // The PodDisruptionBudget allows the eviction of one pod, and nothing is launched for it.
+    assert!(pending(&run) > 0 && names(&run).iter().all(|name| before.contains(name)));
+    assert!(claims(&run).iter().all(|claim| claim.phase.is_leaving()));
+    minutes(&mut run, 40);
+    assert_eq!((pending(&run), claims(&run).len()), (0, 3));
+    assert!(names(&run).iter().all(|name| !before.contains(name)));
+}
+
+#[test]
+fn a_node_pool_that_is_changed_while_it_is_deleted_is_created_before() {
+    let change =
+        "apply: { apiVersion: karpenter.sh/v1, kind: NodePool, metadata: { name: general }, spec: { weight: 7 } }";
+    let yaml = format!(
+        "{CALM}actions: [{{ after: 6m, recreateNodePools: {{ count: 1, for: 10m }} }}, {{ after: 9m, {change} }}]\n"
+    );
+    let mut run = Run::new(Scenario::parse(&yaml).unwrap(), 1, None, Arc::new(Null)).unwrap();
+    minutes(&mut run, 8);
+    assert!(run.driver.world().api().get(&NODE_POOLS, "", "general").is_err());
+    minutes(&mut run, 10);
+    assert_eq!(spec(&run, &NODE_POOLS, "general")["weight"], 7);
+    minutes(&mut run, 40);
+    assert_eq!((pending(&run), claims(&run).len()), (0, 3));
+}
+
+#[test]
+fn a_claim_that_is_created_for_an_unusable_node_pool_is_reported() {
+    for (resource, name, spec) in [
+        (
+            &NODE_POOLS,
+            "general",
+            json!({ "template": { "spec": { "requirements": [
+                { "key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m6i.tiny"] },
+            ] } } }),
+        ),
+        (&NODE_CLASSES, "default", json!({ "subnetSelectorTerms": [{ "tags": { "team": "none" } }] })),
+    ] {
+        let mut run = calm();
+        patch(&run, &NODE_POOLS, "", "general", &json!({ "spec": { "weight": 1 } }));
+        patch(&run, resource, "", name, &json!({ "spec": spec }));
+        assert_eq!(broken(&mut run), std::collections::BTreeSet::new());
+        let later = after(run.driver.world().now(), SignedDuration::from_mins(3));
+        run.driver.world_mut().advance_to(later).unwrap();
+        let late = NodeClaim { created: later, ..claims(&run).remove(0) };
+        write(&run, &late);
+        assert_eq!(broken(&mut run), only("no claim is created for an unusable NodePool"), "{name}");
+    }
+}
+
+#[test]
+fn a_claim_that_outlives_its_node_pool_is_reported() {
+    let mut run = calm();
+    run.driver.world().api().delete(&NODE_POOLS, "", "general", &DeleteOptions::default()).unwrap();
+    assert_eq!(broken(&mut run), std::collections::BTreeSet::new());
+    let later = after(run.driver.world().now(), SignedDuration::from_mins(11));
+    run.driver.world_mut().advance_to(later).unwrap();
+    assert!(broken(&mut run).contains("the nodes of a deleted NodePool are terminated"));
+}
