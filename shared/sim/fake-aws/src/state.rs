@@ -218,6 +218,11 @@ impl Ec2 {
         self.lock().faults.stand(api, None);
     }
 
+    /// Whether calls of an EC2 API are unauthorized because of [`Ec2::deny`].
+    pub fn denies(&self, api: &str) -> bool {
+        self.lock().faults.stands(api)
+    }
+
     /// Injects a fault into the next `times` machines of these offerings.
     pub fn spoil_launches(&self, pattern: impl Into<OfferingPattern>, fault: LaunchFault, times: u32) {
         self.lock().faults.spoil_launches(pattern.into(), fault, times);

@@ -370,8 +370,10 @@ impl Oracle {
                 entry.dollars += instance.price;
             }
             if !owners.contains_key(instance.id.as_str()) {
-                // EC2 is not called for a zone that is shifted away from.
-                let waits = driver.world().is_shifted(&instance.offering.zone);
+                // EC2 is not called for a zone that is shifted away from, and does nothing that it does not authorize.
+                let denied = |api: &&str| driver.world().ec2().denies(api);
+                let waits = driver.world().is_shifted(&instance.offering.zone)
+                    || ["DescribeInstances", "TerminateInstances"].iter().any(denied);
                 let since = self.unowned.get(&instance.id).copied().filter(|_| !waits).unwrap_or(now);
                 if now.duration_since(since) > UNOWNED {
                     let detail = format!("instance {} has no claim since {since}", instance.id);

@@ -2,11 +2,11 @@
 
 use super::edits::{self, Edit};
 use super::timeline::{Entry, after};
-use super::{Action, BadMachines, Named, Scenario, ScenarioError, Shortage};
+use super::{Action, BadMachines, Named, Quota, Scenario, ScenarioError, Shortage};
 use crate::Driver;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_fake_aws::requests::TerminateInstances;
-use nodeless_fake_aws::{CapacityType, Instance, InstanceState, LaunchFault, OfferingPattern};
+use nodeless_fake_aws::{CapacityType, Instance, InstanceState, LaunchFault, OfferingPattern, QuotaFamily};
 use nodeless_fake_kubernetes::resource as known;
 use nodeless_fake_kubernetes::{CreateOptions, DeleteOptions, ListOptions, PatchOptions, PatchType, Resource, Status};
 use nodeless_ports::ErrorKind;
@@ -14,12 +14,28 @@ use nodeless_world::random::Random;
 use nodeless_world::resources;
 use serde_json::{Value, json};
 
+/// The APIs of EC2 that nodeless calls for instances.
+pub(super) const DENIABLE: [&str; 9] = [
+    "CreateFleet",
+    "CreateLaunchTemplate",
+    "CreateTags",
+    "DeleteLaunchTemplate",
+    "DescribeInstanceStatus",
+    "DescribeInstances",
+    "DescribeLaunchTemplates",
+    "RunInstances",
+    "TerminateInstances",
+];
+
 /// What ends at a time.
 #[derive(Debug)]
 pub(super) enum End {
     Shortage(OfferingPattern),
     ZonalShift(String),
     Edit(Edit),
+    Denial(String),
+    /// A capacity type, and its quota of vCPUs.
+    Quota(CapacityType, u64),
 }
 
 /// Faults that are in effect, with the times at which they end.
@@ -48,6 +64,19 @@ impl ActiveFaults {
             match end {
                 End::ZonalShift(zone) => drop(driver.world_mut().cancel_zonal_shift(&zone)),
                 End::Shortage(pattern) => driver.world().ec2().restore(pattern),
+                End::Denial(api) => {
+                    let others = self.ends.iter().any(|(_, end)| matches!(end, End::Denial(other) if *other == api));
+                    if !others {
+                        driver.world().ec2().allow(&api);
+                    }
+                }
+                End::Quota(capacity_type, _) => {
+                    let mut others = self.ends.iter().filter_map(|(_, end)| match end {
+                        End::Quota(other, vcpus) if *other == capacity_type => Some(*vcpus),
+                        _ => None,
+                    });
+                    set_quota(driver, capacity_type, others.next_back());
+                }
                 End::Edit(edit) => edit.revert(driver)?,
             }
         }
@@ -73,7 +102,7 @@ impl ActiveFaults {
     pub(super) fn edits(&self) -> impl Iterator<Item = &Edit> {
         self.ends.iter().filter_map(|(_, end)| match end {
             End::Edit(edit) => Some(edit),
-            End::Shortage(_) | End::ZonalShift(_) => None,
+            _ => None,
         })
     }
 }
@@ -279,6 +308,22 @@ fn perform(
             }
             Ok(format!("{} fails for {:#}", outage.of, outage.lasts))
         }
+        Action::Denial(denial) => {
+            let Some(api) = DENIABLE.into_iter().find(|api| *api == denial.api) else {
+                let why = format!("{} is not called; use one of {}", denial.api, DENIABLE.join(", "));
+                return Err(ScenarioError::Value { field: "denial".to_owned(), why });
+            };
+            ec2.deny(api);
+            active.add(after(now, denial.lasts), End::Denial(api.to_owned()));
+            Ok(format!("EC2 does not authorize {api} for {:#}", denial.lasts))
+        }
+        Action::Quota(quota) => {
+            let capacity_type = capacity_type("quota", &quota.capacity_type)?;
+            set_quota(driver, capacity_type, Some(quota.vcpus));
+            active.add(after(now, quota.lasts), End::Quota(capacity_type, quota.vcpus));
+            let Quota { capacity_type, vcpus, lasts } = quota;
+            Ok(format!("the quota of {capacity_type} instances is {vcpus} vCPUs for {lasts:#}"))
+        }
         Action::BadMachines(bad) => {
             ec2.spoil_launches(OfferingPattern::default(), launch_fault(bad)?, bad.count);
             let machines = if bad.count == 1 { "machine".to_owned() } else { format!("{} machines", bad.count) };
@@ -300,18 +345,31 @@ fn launch_fault(bad: &BadMachines) -> Result<LaunchFault, ScenarioError> {
 }
 
 fn pattern(shortage: &Shortage) -> Result<OfferingPattern, ScenarioError> {
-    let capacity_type = match shortage.capacity_type.as_deref() {
-        None => None,
-        Some("spot") => Some(CapacityType::Spot),
-        Some("on-demand") => Some(CapacityType::OnDemand),
-        Some(other) => {
-            return Err(ScenarioError::Value {
-                field: "shortage".to_owned(),
-                why: format!("{other} is no capacity type; use spot or on-demand"),
-            });
-        }
-    };
+    let capacity_type = shortage.capacity_type.as_deref().map(|name| capacity_type("shortage", name)).transpose()?;
     Ok(OfferingPattern { instance_type: shortage.instance_type.clone(), zone: shortage.zone.clone(), capacity_type })
+}
+
+fn capacity_type(field: &str, name: &str) -> Result<CapacityType, ScenarioError> {
+    match name {
+        "spot" => Ok(CapacityType::Spot),
+        "on-demand" => Ok(CapacityType::OnDemand),
+        other => Err(ScenarioError::Value {
+            field: field.to_owned(),
+            why: format!("{other} is no capacity type; use spot or on-demand"),
+        }),
+    }
+}
+
+fn standard(capacity_type: CapacityType) -> (CapacityType, QuotaFamily) {
+    (capacity_type, QuotaFamily::Standard)
+}
+
+/// Sets or removes the quota of the Standard families.
+fn set_quota(driver: &Driver, capacity_type: CapacityType, vcpus: Option<u64>) {
+    driver.world().ec2().change_account(|account| match vcpus {
+        Some(vcpus) => drop(account.vcpu_quotas.insert(standard(capacity_type), vcpus)),
+        None => drop(account.vcpu_quotas.remove(&standard(capacity_type))),
+    });
 }
 
 /// Running instances, in the order of their ids.

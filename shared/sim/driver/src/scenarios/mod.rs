@@ -222,6 +222,10 @@ pub enum Action {
     ZonalShift(ZonalShift),
     /// A service fails for a time.
     Outage(Outage),
+    /// Calls of an EC2 API are not authorized for a time.
+    Denial(Denial),
+    /// The account has a quota of vCPUs for a time.
+    Quota(Quota),
     /// The next instances do not become nodes.
     BadMachines(BadMachines),
 }
@@ -320,6 +324,30 @@ pub struct Outage {
     pub lasts: SignedDuration,
 }
 
+/// Calls that EC2 answers with `UnauthorizedOperation` for a time, as after a wrong change of an IAM policy.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Denial {
+    /// The API, such as `CreateFleet`.
+    pub api: String,
+    /// The duration.
+    #[serde(rename = "for", deserialize_with = "durations::one")]
+    pub lasts: SignedDuration,
+}
+
+/// A quota of the account for instances of the Standard families (A, C, D, H, I, M, R, T and Z) for a time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Quota {
+    /// `spot` or `on-demand`.
+    pub capacity_type: String,
+    /// The number of vCPUs.
+    pub vcpus: u64,
+    /// The duration.
+    #[serde(rename = "for", deserialize_with = "durations::one")]
+    pub lasts: SignedDuration,
+}
+
 /// The fault of the next machines.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -342,6 +370,10 @@ pub struct FaultRates {
     pub shortages_per_hour: f64,
     /// Outages of an API per hour, for some minutes each.
     pub outages_per_hour: f64,
+    /// Denials of an EC2 API per hour, for some minutes each.
+    pub denials_per_hour: f64,
+    /// Low quotas of vCPUs per hour, for some minutes each.
+    pub quotas_per_hour: f64,
     /// Machines per hour that stop without warning.
     pub machine_failures_per_hour: f64,
     /// Machines per hour that stop responding while EC2 still runs them.
@@ -506,10 +538,11 @@ impl Scenario {
 
     /// Whether every call succeeds and every message arrives in time.
     pub(crate) fn is_reliable(&self) -> bool {
-        let fails = |action: &TimedAction| matches!(action.action, Action::Outage(_));
+        let fails = |action: &TimedAction| matches!(action.action, Action::Outage(_) | Action::Denial(_));
         let faults = &self.faults;
         faults.calls.rates() == CallRates::default().rates()
             && faults.outages_per_hour <= 0.0
+            && faults.denials_per_hour <= 0.0
             && !self.actions.iter().any(fails)
     }
 

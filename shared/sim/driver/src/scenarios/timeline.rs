@@ -1,8 +1,9 @@
 //! The timeline of a run: drawn from the seed before the run begins, so that nothing in the run changes it.
 
+use super::actions::DENIABLE;
 use super::{
-    Action, BadMachines, Misconfiguration, Misconfigure, Outage, Recreate, Scale, Scenario, ScenarioError, Shortage,
-    durations,
+    Action, BadMachines, Denial, Misconfiguration, Misconfigure, Outage, Quota, Recreate, Scale, Scenario,
+    ScenarioError, Shortage, durations,
 };
 use jiff::{SignedDuration, Timestamp};
 use nodeless_world::random::Random;
@@ -122,11 +123,13 @@ impl Timeline {
 
     fn add_faults(&mut self, scenario: &Scenario, seed: u64, hours: u32) {
         let faults = &scenario.faults;
-        let rates: [(&str, f64, Draw); 13] = [
+        let rates: [(&str, f64, Draw); 15] = [
             ("spot", faults.spot_interruptions_per_hour, |_, _| Action::InterruptSpot(1)),
             ("rebalance", faults.rebalances_per_hour, |_, _| Action::RebalanceSpot(1)),
             ("shortage", faults.shortages_per_hour, shortage),
             ("outage", faults.outages_per_hour, outage),
+            ("denial", faults.denials_per_hour, denial),
+            ("quota", faults.quotas_per_hour, quota),
             ("machine", faults.machine_failures_per_hour, |_, _| Action::KillMachines(1)),
             ("silent machine", faults.silent_machines_per_hour, |_, _| Action::SilenceMachines(1)),
             ("impaired machine", faults.impaired_machines_per_hour, |_, _| Action::ImpairMachines(1)),
@@ -189,6 +192,17 @@ fn outage(_: &Scenario, random: &mut Random) -> Action {
     let of = random.pick(&SERVICES).copied().unwrap_or("cloud").to_owned();
     let lasts = SignedDuration::from_secs(i64::try_from(20 + random.below(160)).unwrap_or(20));
     Action::Outage(Outage { of, lasts })
+}
+
+fn denial(_: &Scenario, random: &mut Random) -> Action {
+    let api = random.pick(&DENIABLE).copied().unwrap_or("CreateFleet").to_owned();
+    let lasts = SignedDuration::from_secs(i64::try_from(30 + random.below(240)).unwrap_or(30));
+    Action::Denial(Denial { api, lasts })
+}
+
+fn quota(_: &Scenario, random: &mut Random) -> Action {
+    let capacity_type = random.pick(&["spot", "on-demand"]).copied().unwrap_or("spot").to_owned();
+    Action::Quota(Quota { capacity_type, vcpus: random.below(12), lasts: some_minutes(random) })
 }
 
 fn bad_machines(_: &Scenario, random: &mut Random) -> Action {

@@ -121,3 +121,39 @@ fn a_claim_that_outlives_its_node_pool_is_reported() {
     run.driver.world_mut().advance_to(later).unwrap();
     assert!(broken(&mut run).contains("the nodes of a deleted NodePool are terminated"));
 }
+
+#[test]
+fn nothing_is_launched_while_ec2_does_not_authorize_it() {
+    let mut run = with("denial: { api: CreateFleet, for: 10m }");
+    let kept = names(&run);
+    minutes(&mut run, 7);
+    scale(&run, 4);
+    minutes(&mut run, 14);
+    assert_eq!(pending(&run), 1);
+    let ec2 = run.driver.world().ec2();
+    let denied = ec2.calls().into_iter().filter(|call| call.error.as_deref() == Some("UnauthorizedOperation"));
+    assert!(ec2.denies("CreateFleet") && denied.count() > 0);
+    minutes(&mut run, 40);
+    assert!(!run.driver.world().ec2().denies("CreateFleet"));
+    assert_eq!((pending(&run), claims(&run).len()), (0, 4));
+    assert!(kept.iter().all(|name| names(&run).contains(name)));
+}
+
+#[test]
+fn an_api_that_is_not_called_cannot_be_denied() {
+    let yaml = format!("{CALM}actions: [{{ after: 1m, denial: {{ api: StopInstances, for: 1m }} }}]\n");
+    let error = Run::new(Scenario::parse(&yaml).unwrap(), 1, None, Arc::new(Null)).unwrap().finish().unwrap_err();
+    assert!(error.to_string().contains("StopInstances is not called; use one of CreateFleet, "), "{error}");
+}
+
+#[test]
+fn nothing_is_launched_beyond_a_quota() {
+    let mut run = with("quota: { capacityType: on-demand, vcpus: 6, for: 10m }");
+    minutes(&mut run, 7);
+    scale(&run, 4);
+    minutes(&mut run, 14);
+    assert_eq!((pending(&run), run.driver.world().ec2().launched()), (1, 3));
+    minutes(&mut run, 30);
+    assert_eq!((pending(&run), run.driver.world().ec2().launched()), (0, 4));
+    assert!(run.driver.world().ec2().account().vcpu_quotas.is_empty());
+}
