@@ -251,6 +251,13 @@ impl Ec2 {
         self.fail_check(instance_id, |instance| &mut instance.system_impaired_since)
     }
 
+    /// Both status checks of an instance pass again.
+    pub fn pass_checks(&self, instance_id: &str) {
+        self.change_instance(instance_id, |instance| {
+            (instance.impaired_since, instance.system_impaired_since) = (None, None);
+        });
+    }
+
     fn fail_check(&self, instance_id: &str, check: impl Fn(&mut Instance) -> &mut Option<Timestamp>) -> bool {
         let mut state = self.lock();
         let now = state.now;

@@ -34,6 +34,7 @@ pub(super) enum End {
     ZonalShift(String),
     Edit(Edit),
     Denial(String),
+    ZoneFailure(String),
     /// A capacity type, and its quota of vCPUs.
     Quota(CapacityType, u64),
 }
@@ -64,6 +65,12 @@ impl ActiveFaults {
             match end {
                 End::ZonalShift(zone) => drop(driver.world_mut().cancel_zonal_shift(&zone)),
                 End::Shortage(pattern) => driver.world().ec2().restore(pattern),
+                End::ZoneFailure(zone) => {
+                    let others = |end: &End| matches!(end, End::ZoneFailure(other) if *other == zone);
+                    if !self.ends.iter().any(|(_, end)| others(end)) {
+                        driver.world_mut().recover_zone(&zone);
+                    }
+                }
                 End::Denial(api) => {
                     let others = self.ends.iter().any(|(_, end)| matches!(end, End::Denial(other) if *other == api));
                     if !others {
@@ -307,6 +314,15 @@ fn perform(
                 fault_injection.fail_until(&outage.of, after(now, outage.lasts), ErrorKind::Unavailable);
             }
             Ok(format!("{} fails for {:#}", outage.of, outage.lasts))
+        }
+        Action::ZoneFailure(failure) => {
+            if !driver.world().catalog().zones.iter().any(|zone| zone.name == failure.zone) {
+                let why = format!("there is no zone {}; use one of zones", failure.zone);
+                return Err(ScenarioError::Value { field: "zoneFailure".to_owned(), why });
+            }
+            driver.world_mut().fail_zone(&failure.zone);
+            active.add(after(now, failure.lasts), End::ZoneFailure(failure.zone.clone()));
+            Ok(format!("zone {} fails for {:#}", failure.zone, failure.lasts))
         }
         Action::Denial(denial) => {
             let Some(api) = DENIABLE.into_iter().find(|api| *api == denial.api) else {

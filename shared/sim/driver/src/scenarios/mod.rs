@@ -219,9 +219,11 @@ pub enum Action {
     /// EC2 lacks capacity of offerings for a time.
     Shortage(Shortage),
     /// The cluster is shifted away from a zone for a time.
-    ZonalShift(ZonalShift),
+    ZonalShift(OneZone),
     /// A service fails for a time.
     Outage(Outage),
+    /// A zone fails as a whole for a time.
+    ZoneFailure(OneZone),
     /// Calls of an EC2 API are not authorized for a time.
     Denial(Denial),
     /// The account has a quota of vCPUs for a time.
@@ -302,10 +304,10 @@ pub struct Recreate {
     pub lasts: SignedDuration,
 }
 
-/// A zonal shift of the cluster away from a zone for a time.
+/// A zone for a time.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ZonalShift {
+pub struct OneZone {
     /// The name of the zone.
     pub zone: String,
     /// The duration.
@@ -374,6 +376,8 @@ pub struct FaultRates {
     pub denials_per_hour: f64,
     /// Low quotas of vCPUs per hour, for some minutes each.
     pub quotas_per_hour: f64,
+    /// Failures of a zone per hour, for some minutes each.
+    pub zone_failures_per_hour: f64,
     /// Machines per hour that stop without warning.
     pub machine_failures_per_hour: f64,
     /// Machines per hour that stop responding while EC2 still runs them.

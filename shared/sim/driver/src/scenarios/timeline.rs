@@ -2,7 +2,7 @@
 
 use super::actions::DENIABLE;
 use super::{
-    Action, BadMachines, Denial, Misconfiguration, Misconfigure, Outage, Quota, Recreate, Scale, Scenario,
+    Action, BadMachines, Denial, Misconfiguration, Misconfigure, OneZone, Outage, Quota, Recreate, Scale, Scenario,
     ScenarioError, Shortage, durations,
 };
 use jiff::{SignedDuration, Timestamp};
@@ -123,13 +123,14 @@ impl Timeline {
 
     fn add_faults(&mut self, scenario: &Scenario, seed: u64, hours: u32) {
         let faults = &scenario.faults;
-        let rates: [(&str, f64, Draw); 15] = [
+        let rates: [(&str, f64, Draw); 16] = [
             ("spot", faults.spot_interruptions_per_hour, |_, _| Action::InterruptSpot(1)),
             ("rebalance", faults.rebalances_per_hour, |_, _| Action::RebalanceSpot(1)),
             ("shortage", faults.shortages_per_hour, shortage),
             ("outage", faults.outages_per_hour, outage),
             ("denial", faults.denials_per_hour, denial),
             ("quota", faults.quotas_per_hour, quota),
+            ("zone", faults.zone_failures_per_hour, zone_failure),
             ("machine", faults.machine_failures_per_hour, |_, _| Action::KillMachines(1)),
             ("silent machine", faults.silent_machines_per_hour, |_, _| Action::SilenceMachines(1)),
             ("impaired machine", faults.impaired_machines_per_hour, |_, _| Action::ImpairMachines(1)),
@@ -203,6 +204,11 @@ fn denial(_: &Scenario, random: &mut Random) -> Action {
 fn quota(_: &Scenario, random: &mut Random) -> Action {
     let capacity_type = random.pick(&["spot", "on-demand"]).copied().unwrap_or("spot").to_owned();
     Action::Quota(Quota { capacity_type, vcpus: random.below(12), lasts: some_minutes(random) })
+}
+
+fn zone_failure(scenario: &Scenario, random: &mut Random) -> Action {
+    let zone = random.pick(&scenario.zones).cloned().unwrap_or_default();
+    Action::ZoneFailure(OneZone { zone, lasts: some_minutes(random) })
 }
 
 fn bad_machines(_: &Scenario, random: &mut Random) -> Action {

@@ -2,8 +2,8 @@
 
 use super::tests::{CALM, broken, calm, claims, only, patch, pods, write};
 use super::*;
-use nodeless_fake_kubernetes::DeleteOptions;
-use nodeless_fake_kubernetes::resource::DEPLOYMENTS;
+use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NODES};
+use nodeless_fake_kubernetes::{DeleteOptions, ListOptions};
 use nodeless_model::NodeClaim;
 use nodeless_telemetry::Null;
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
@@ -15,6 +15,15 @@ fn with(action: &str) -> Run {
     let mut run = Run::new(Scenario::parse(&yaml).unwrap(), 1, None, Arc::new(Null)).unwrap();
     minutes(&mut run, 5);
     assert_eq!(claims(&run).len(), 3);
+    run
+}
+
+/// The calm scenario in two zones, with this action after six minutes. Instances are launched in the first.
+fn in_two_zones(action: &str) -> Run {
+    let yaml = CALM.replace("zones: [us-east-1a]", "zones: [us-east-1a, us-east-1b]");
+    let yaml = format!("{yaml}actions: [{{ after: 6m, {action} }}]\n");
+    let mut run = Run::new(Scenario::parse(&yaml).unwrap(), 1, None, Arc::new(Null)).unwrap();
+    minutes(&mut run, 5);
     run
 }
 
@@ -156,4 +165,53 @@ fn nothing_is_launched_beyond_a_quota() {
     minutes(&mut run, 30);
     assert_eq!((pending(&run), run.driver.world().ec2().launched()), (0, 4));
     assert!(run.driver.world().ec2().account().vcpu_quotas.is_empty());
+}
+
+/// The names of the ready Nodes in a zone.
+fn ready_in(run: &Run, zone: &str) -> Vec<String> {
+    let list = run.driver.world().api().list(&NODES, &ListOptions::default()).unwrap().items;
+    let ready = |node: &Value| {
+        let conditions = node["status"]["conditions"].as_array().unwrap();
+        conditions.iter().any(|it| it["type"] == "Ready" && it["status"] == "True")
+    };
+    let here =
+        list.iter().filter(|node| node["metadata"]["labels"]["topology.kubernetes.io/zone"] == zone && ready(node));
+    here.map(|node| node["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn zone_of_claims(run: &Run) -> String {
+    claims(run)[0].status.instance.as_ref().unwrap().zone.clone()
+}
+
+#[test]
+fn the_pods_of_a_failed_zone_run_in_another_one() {
+    let zone = zone_of_claims(&in_two_zones("rebalanceSpot: 1"));
+    let mut run = in_two_zones(&format!("zoneFailure: {{ zone: {zone}, for: 40m }}"));
+    let before = claims(&run).iter().filter(|claim| claim.status.instance.as_ref().unwrap().zone == zone).count();
+    assert!(before > 0);
+    minutes(&mut run, 8);
+    let instances = run.driver.world().ec2().instances();
+    let here: Vec<_> = instances.into_iter().filter(|instance| instance.offering.zone == zone).collect();
+    assert!(here.iter().all(|it| it.impaired_since.is_some() && it.system_impaired_since.is_some()));
+    assert_eq!(ready_in(&run, &zone), Vec::<String>::new());
+    minutes(&mut run, 40);
+    assert_eq!((pending(&run), ready_in(&run, &zone).len()), (0, 0));
+    assert!(claims(&run).iter().all(|claim| claim.status.instance.as_ref().unwrap().zone != zone));
+}
+
+#[test]
+fn the_nodes_of_a_zone_that_recovers_soon_are_ready_again_with_their_pods() {
+    let zone = zone_of_claims(&in_two_zones("rebalanceSpot: 1"));
+    let mut run = in_two_zones(&format!("zoneFailure: {{ zone: {zone}, for: 90s }}"));
+    let (before, kept) = (ready_in(&run, &zone), names(&run));
+    minutes(&mut run, 7);
+    assert_eq!(ready_in(&run, &zone), Vec::<String>::new());
+    minutes(&mut run, 20);
+    assert_eq!((ready_in(&run, &zone), names(&run)), (before, kept));
+    let unready = |pod: &&Arc<Value>| {
+        pod["status"]["conditions"].as_array().unwrap().iter().any(|it| it["type"] == "Ready" && it["status"] != "True")
+    };
+    assert_eq!(pods(&run).iter().filter(unready).count(), 0);
+    let instances = run.driver.world().ec2().instances();
+    assert!(instances.iter().all(|it| it.impaired_since.is_none() && it.system_impaired_since.is_none()));
 }

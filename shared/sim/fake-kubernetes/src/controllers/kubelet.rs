@@ -248,6 +248,10 @@ fn run(api: &ApiServer, pod: &Value, node_ready: bool, now: Timestamp) -> Result
             Ok(run_length(pod).map(|length| after(now, length)))
         }
         "Running" => {
+            // The node lifecycle controller marks the pods of a kubelet that does not report.
+            if node_ready && !has_ended(pod) && !is_true(pod, "Ready") {
+                write_status(api, &PODS, pod, ready_again(pod, now))?;
+            }
             let Some(length) = run_length(pod) else { return Ok(None) };
             let end = after(time(pod, "/status/startTime").unwrap_or(now), length);
             if end > now {
@@ -290,6 +294,14 @@ fn running(pod: &Value, now: Timestamp) -> Value {
     status["podIPs"] = json!([{ "ip": address }]);
     let state = json!({ "running": { "startedAt": seconds(now) } });
     status["containerStatuses"] = container_statuses(pod, &state, true);
+    status
+}
+
+fn ready_again(pod: &Value, now: Timestamp) -> Value {
+    let mut status = pod["status"].clone();
+    let mut conditions = list(pod, "/status/conditions").to_vec();
+    set_condition(&mut conditions, "Ready", "True", "", "", now);
+    status["conditions"] = Value::Array(conditions);
     status
 }
 

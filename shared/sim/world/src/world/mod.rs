@@ -8,6 +8,7 @@ mod join;
 mod memory;
 mod user_data;
 mod zonal_shift;
+mod zone_failure;
 
 pub use clock::WorldClock;
 pub use join::JoinTiming;
@@ -22,8 +23,9 @@ use nodeless_fake_kubernetes::controllers::Controllers;
 use nodeless_fake_kubernetes::resource::CUSTOM_RESOURCE_DEFINITIONS;
 use nodeless_fake_kubernetes::{ApiServer, CreateOptions, Options, Status};
 use serde_json::Value;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};
+use zone_failure::ZoneFailure;
 
 /// The configuration of a [`World`].
 #[derive(Clone, Debug)]
@@ -111,6 +113,7 @@ pub struct World {
     zonal_shifts: MemoryZonalShifts,
     /// The nodes that EKS cordoned because of a zonal shift away from their zone.
     cordoned: BTreeSet<String>,
+    failed_zones: BTreeMap<String, ZoneFailure>,
 }
 
 impl World {
@@ -151,6 +154,7 @@ impl World {
             events: VecDeque::new(),
             zonal_shifts: MemoryZonalShifts::default(),
             cordoned: BTreeSet::new(),
+            failed_zones: BTreeMap::new(),
         };
         world.converge()?;
         Ok(world)
@@ -261,6 +265,7 @@ impl World {
     /// Applies the effect of an EC2 event to the cluster.
     fn take(&mut self, event: &Ec2Event, now: Timestamp) {
         match event {
+            Ec2Event::InstanceRunning { instance } if self.starts_in_failed_zone(instance) => {}
             Ec2Event::InstanceRunning { instance } => {
                 let machine = join::machine(instance, &self.catalog, &self.options, now);
                 machine.into_iter().for_each(|machine| self.controllers.kubelets.start(machine));
