@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// The minimum duration of a drain in Karpenter.
 const SHORTEST: SignedDuration = SignedDuration::from_secs(5);
 /// How long an object exists that each step must take into account.
-const KNOWN_AFTER: SignedDuration = SignedDuration::from_mins(1);
+pub(super) const KNOWN_AFTER: SignedDuration = SignedDuration::from_mins(1);
 /// How long after the end of its grace period a drain still waits for a pod.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
 

@@ -354,14 +354,20 @@ impl Oracle {
                 *groups.entry(group.clone()).or_default() += 1;
             }
             self.launched.insert(instance.id.clone());
-            let Some(pool) = instance.tags.get(labels::NODE_POOL).filter(|_| instance.state.is_alive()) else {
+            if !instance.state.is_alive() {
                 continue;
-            };
+            }
+            let pool = instance.tags.get(labels::NODE_POOL);
+            // A user may have removed the tags of an instance that was recorded on a claim.
+            if pool.is_none() && !self.machines.contains_key(&instance.id) {
+                continue;
+            }
             let kind = facts.types.get(&instance.offering.instance_type);
             let owner =
                 claims.iter().find(|claim| Some(claim.name.as_str()) == owners.get(instance.id.as_str()).copied());
             let counted = owner.is_none_or(|claim| !leaves_involuntarily(claim));
-            let entry = running.entry(pool.clone()).or_default();
+            let owner_pool = owner.map(|claim| &claim.node_pool);
+            let entry = running.entry(pool.or(owner_pool).cloned().unwrap_or_default()).or_default();
             if let Some(kind) = kind.filter(|_| counted) {
                 entry.add(kind);
             }

@@ -5,10 +5,11 @@ use super::timeline::{Entry, after};
 use super::{Action, BadMachines, Named, Quota, Scenario, ScenarioError, Shortage};
 use crate::Driver;
 use jiff::{SignedDuration, Timestamp};
-use nodeless_fake_aws::requests::TerminateInstances;
+use nodeless_fake_aws::requests::{ChangeTags, Tag, TerminateInstances};
 use nodeless_fake_aws::{CapacityType, Instance, InstanceState, LaunchFault, OfferingPattern, QuotaFamily};
 use nodeless_fake_kubernetes::resource as known;
 use nodeless_fake_kubernetes::{CreateOptions, DeleteOptions, ListOptions, PatchOptions, PatchType, Resource, Status};
+use nodeless_model::labels;
 use nodeless_ports::ErrorKind;
 use nodeless_world::random::Random;
 use nodeless_world::resources;
@@ -26,6 +27,10 @@ pub(super) const DENIABLE: [&str; 9] = [
     "RunInstances",
     "TerminateInstances",
 ];
+
+/// The tags by which nodeless finds its instances.
+const FOUND_BY: [&str; 4] =
+    [labels::CLUSTER_NAME_TAG, labels::NODE_POOL, labels::EC2_NODE_CLASS, labels::LAUNCH_GROUP_TAG];
 
 /// What ends at a time.
 #[derive(Debug)]
@@ -279,6 +284,18 @@ fn perform(
             let chosen = some_of(ids(driver, |_| true), *count, random);
             let impaired: Vec<String> = chosen.into_iter().filter(|id| ec2.impair(id)).collect();
             Ok(format!("{} fail their status checks", listed(&impaired)))
+        }
+        Action::UntagMachines(count) => {
+            // Without a record nor tags, an instance is one of somebody else.
+            let recorded = |it: &Instance| driver.claims().of_instance(&it.id).is_some();
+            let chosen = some_of(ids(driver, recorded), *count, random);
+            let tags = FOUND_BY.map(|key| Tag { key: key.to_owned(), value: None }).to_vec();
+            let request = ChangeTags { resources: chosen.clone(), tags, dry_run: false };
+            if !chosen.is_empty() {
+                // Instances that EC2 does not describe yet cannot be selected.
+                let _unknown = ec2.delete_tags(&request);
+            }
+            Ok(format!("a person removes the tags of {}", listed(&chosen)))
         }
         Action::NewImages(_) => {
             let version = driver.world().options().version.clone();

@@ -210,6 +210,8 @@ pub enum Action {
     SilenceMachines(u32),
     /// The EC2 status checks of this number of machines, chosen at random, fail from then on.
     ImpairMachines(u32),
+    /// A user removes the tags by which nodeless finds its instances from this number of instances, chosen at random.
+    UntagMachines(u32),
     /// A new EKS image is published, so that nodes drift.
     NewImages(u32),
     /// A user makes a NodePool or an EC2NodeClass unusable, and corrects it later.
@@ -384,6 +386,8 @@ pub struct FaultRates {
     pub silent_machines_per_hour: f64,
     /// Machines per hour that begin to fail their EC2 status check.
     pub impaired_machines_per_hour: f64,
+    /// Instances per hour from which a user removes tags.
+    pub untagged_machines_per_hour: f64,
     /// Launches per hour whose machine does not become a node.
     pub bad_machines_per_hour: f64,
     /// NodeClaims per hour that a user deletes.

@@ -123,7 +123,7 @@ impl Timeline {
 
     fn add_faults(&mut self, scenario: &Scenario, seed: u64, hours: u32) {
         let faults = &scenario.faults;
-        let rates: [(&str, f64, Draw); 16] = [
+        let rates: [(&str, f64, Draw); 17] = [
             ("spot", faults.spot_interruptions_per_hour, |_, _| Action::InterruptSpot(1)),
             ("rebalance", faults.rebalances_per_hour, |_, _| Action::RebalanceSpot(1)),
             ("shortage", faults.shortages_per_hour, shortage),
@@ -134,6 +134,7 @@ impl Timeline {
             ("machine", faults.machine_failures_per_hour, |_, _| Action::KillMachines(1)),
             ("silent machine", faults.silent_machines_per_hour, |_, _| Action::SilenceMachines(1)),
             ("impaired machine", faults.impaired_machines_per_hour, |_, _| Action::ImpairMachines(1)),
+            ("untagged machine", faults.untagged_machines_per_hour, |_, _| Action::UntagMachines(1)),
             ("bad machine", faults.bad_machines_per_hour, bad_machines),
             ("claim", faults.deleted_claims_per_hour, |_, _| Action::DeleteNodeClaims(1)),
             ("node", faults.deleted_nodes_per_hour, |_, _| Action::DeleteNodes(1)),

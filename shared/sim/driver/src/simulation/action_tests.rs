@@ -2,12 +2,19 @@
 
 use super::tests::{CALM, broken, calm, claims, only, patch, pods, write};
 use super::*;
+use futures::FutureExt as _;
+use nodeless_fake_aws::requests::TerminateInstances;
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NODES};
 use nodeless_fake_kubernetes::{DeleteOptions, ListOptions};
+use nodeless_lifecycle::begin_termination;
 use nodeless_model::NodeClaim;
+use nodeless_model::claim::TerminationReason;
+use nodeless_ports::Claims as _;
 use nodeless_telemetry::Null;
-use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
+use nodeless_world::fault_injection::{Effect, Observer as _};
+use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// A run of the calm scenario with this action after six minutes.
 fn with(action: &str) -> Run {
@@ -112,7 +119,7 @@ fn a_claim_that_is_created_for_an_unusable_node_pool_is_reported() {
         let mut run = calm();
         patch(&run, &NODE_POOLS, "", "general", &json!({ "spec": { "weight": 1 } }));
         patch(&run, resource, "", name, &json!({ "spec": spec }));
-        assert_eq!(broken(&mut run), std::collections::BTreeSet::new());
+        assert_eq!(broken(&mut run), BTreeSet::new());
         let later = after(run.driver.world().now(), SignedDuration::from_mins(3));
         run.driver.world_mut().advance_to(later).unwrap();
         let late = NodeClaim { created: later, ..claims(&run).remove(0) };
@@ -125,7 +132,7 @@ fn a_claim_that_is_created_for_an_unusable_node_pool_is_reported() {
 fn a_claim_that_outlives_its_node_pool_is_reported() {
     let mut run = calm();
     run.driver.world().api().delete(&NODE_POOLS, "", "general", &DeleteOptions::default()).unwrap();
-    assert_eq!(broken(&mut run), std::collections::BTreeSet::new());
+    assert_eq!(broken(&mut run), BTreeSet::new());
     let later = after(run.driver.world().now(), SignedDuration::from_mins(11));
     run.driver.world_mut().advance_to(later).unwrap();
     assert!(broken(&mut run).contains("the nodes of a deleted NodePool are terminated"));
@@ -214,4 +221,64 @@ fn the_nodes_of_a_zone_that_recovers_soon_are_ready_again_with_their_pods() {
     assert_eq!(pods(&run).iter().filter(unready).count(), 0);
     let instances = run.driver.world().ec2().instances();
     assert!(instances.iter().all(|it| it.impaired_since.is_none() && it.system_impaired_since.is_none()));
+}
+
+#[test]
+fn an_instance_without_tags_keeps_its_ready_node_and_is_terminated_with_its_claim() {
+    let mut run = with("untagMachines: 3");
+    let kept = names(&run);
+    minutes(&mut run, 20);
+    let instances = run.driver.world().ec2().instances();
+    assert!(instances.iter().all(|it| !it.tags.contains_key("karpenter.sh/nodepool")), "{instances:?}");
+    assert_eq!(names(&run), kept);
+    for name in &kept {
+        run.driver.world().api().delete(&NODE_CLAIMS, "", name, &DeleteOptions::default()).unwrap();
+    }
+    minutes(&mut run, 40);
+    let instances = run.driver.world().ec2().instances();
+    let alive: Vec<_> = instances.iter().filter(|it| it.state.is_alive()).collect();
+    assert!(alive.len() == 3 && alive.iter().all(|it| it.tags.contains_key("karpenter.sh/nodepool")), "{alive:?}");
+}
+
+#[test]
+fn an_instance_without_tags_whose_node_is_lost_is_terminated() {
+    let mut run = with("untagMachines: 3");
+    minutes(&mut run, 7);
+    let instances = run.driver.world().ec2().instances();
+    assert!(instances.iter().all(|instance| run.driver.world_mut().silence(&instance.id)));
+    minutes(&mut run, 20);
+    let after_loss = run.driver.world().ec2().instances();
+    let alive = after_loss.iter().filter(|it| it.state.is_alive());
+    assert_eq!(alive.filter(|it| instances.iter().any(|old| old.id == it.id)).count(), 0);
+    assert_eq!((pending(&run), claims(&run).len()), (0, 3));
+}
+
+#[test]
+fn an_instance_without_tags_that_outlives_its_claim_is_reported() {
+    let mut run = with("untagMachines: 3");
+    minutes(&mut run, 7);
+    let claim = claims(&run).remove(0);
+    run.driver.claims().delete(&claim).now_or_never().unwrap().unwrap();
+    assert_eq!(broken(&mut run), BTreeSet::new());
+    let later = after(run.driver.world().now(), SignedDuration::from_mins(11));
+    run.driver.world_mut().advance_to(later).unwrap();
+    assert!(broken(&mut run).contains("no instance is without a claim for more than ten minutes"));
+}
+
+#[test]
+fn a_running_instance_that_is_terminated_as_missing_is_reported() {
+    for (ends_before, wrong) in [(false, true), (true, false)] {
+        let mut run = calm();
+        let mut claim = claims(&run).remove(0);
+        let now = run.driver.world().now();
+        begin_termination(&mut claim, TerminationReason::InstanceMissing, "of a test", now);
+        write(&run, &claim);
+        let id = claim.status.instance.unwrap().id;
+        let request = TerminateInstances { instance_ids: vec![id.clone()], dry_run: false };
+        run.driver.world().ec2().terminate_instances(&request).unwrap();
+        let at = if ends_before { after(now, SignedDuration::from_secs(1)) } else { now };
+        run.effects.after(&Effect { at, operation: "cloud terminate", subject: id, accepted: true });
+        let reported = broken(&mut run).contains("no running instance with a ready node is terminated as missing");
+        assert_eq!(reported, wrong);
+    }
 }

@@ -119,7 +119,11 @@ impl Run {
             why: error.to_string(),
         })?;
         let driver = Driver::with_fault_injection(world, Schedule::default(), sink, fault_injection.clone(), gates);
-        let effects = Arc::new(EffectChecks::new(driver.world().api().clone(), driver.claims().clone()));
+        let effects = Arc::new(EffectChecks::new(
+            driver.world().api().clone(),
+            driver.claims().clone(),
+            driver.world().ec2().clone(),
+        ));
         fault_injection.set_observer(effects.clone());
         actions::check(&driver, &scenario)?;
         if lacks_default_class(&scenario.objects) {
