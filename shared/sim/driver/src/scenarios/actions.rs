@@ -2,7 +2,7 @@
 
 use super::edits::{self, Edit};
 use super::timeline::{Entry, after};
-use super::{Action, BadMachines, Named, Quota, Scenario, ScenarioError, Shortage};
+use super::{Action, BadMachines, ChangePrices, Named, Quota, Scenario, ScenarioError, Shortage};
 use crate::Driver;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_fake_aws::requests::{ChangeTags, Tag, TerminateInstances};
@@ -14,6 +14,7 @@ use nodeless_ports::ErrorKind;
 use nodeless_world::random::Random;
 use nodeless_world::resources;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// The APIs of EC2 that nodeless calls for instances.
 pub(super) const DENIABLE: [&str; 9] = [
@@ -297,6 +298,7 @@ fn perform(
             }
             Ok(format!("a person removes the tags of {}", listed(&chosen)))
         }
+        Action::ChangePrices(change) => change_prices(driver, change, random),
         Action::NewImages(_) => {
             let version = driver.world().options().version.clone();
             ec2.change_account(|account| account.add_eks_images(&version, now));
@@ -363,6 +365,24 @@ fn perform(
             Ok(format!("the next {machines}: {}", bad.fault))
         }
     }
+}
+
+/// Running instances keep the price of their launch.
+fn change_prices(driver: &Driver, change: &ChangePrices, random: &mut Random) -> Result<String, ScenarioError> {
+    let spot = capacity_type("changePrices", &change.capacity_type)? == CapacityType::Spot;
+    if !(0.0..1.0).contains(&change.share) {
+        let why = format!("share is {}; it is at least 0 and below 1", change.share);
+        return Err(ScenarioError::Value { field: "changePrices".to_owned(), why });
+    }
+    driver.world().ec2().change_account(|account| {
+        for kind in Arc::make_mut(&mut account.facts).types.values_mut() {
+            let prices = kind.spot_prices.values_mut().filter(|_| spot);
+            for price in prices.chain(kind.on_demand_price.as_mut().filter(|_| !spot)) {
+                *price *= 1.0 + change.share * (2.0 * random.fraction() - 1.0);
+            }
+        }
+    });
+    Ok(format!("prices of {} change by up to {:.0}%", change.capacity_type, change.share * 100.0))
 }
 
 fn launch_fault(bad: &BadMachines) -> Result<LaunchFault, ScenarioError> {

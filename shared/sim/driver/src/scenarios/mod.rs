@@ -212,6 +212,8 @@ pub enum Action {
     ImpairMachines(u32),
     /// A user removes the tags by which nodeless finds its instances from this number of instances, chosen at random.
     UntagMachines(u32),
+    /// The prices of EC2 change.
+    ChangePrices(ChangePrices),
     /// A new EKS image is published, so that nodes drift.
     NewImages(u32),
     /// A user makes a NodePool or an EC2NodeClass unusable, and corrects it later.
@@ -352,6 +354,16 @@ pub struct Quota {
     pub lasts: SignedDuration,
 }
 
+/// A change of every price of a capacity type.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ChangePrices {
+    /// `spot` or `on-demand`.
+    pub capacity_type: String,
+    /// By which fraction each price may increase or decrease at random, from 0 to below 1.
+    pub share: f64,
+}
+
 /// The fault of the next machines.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -398,6 +410,10 @@ pub struct FaultRates {
     pub misconfigurations_per_hour: f64,
     /// NodePools per hour that a user deletes, and creates again after some minutes.
     pub recreated_node_pools_per_hour: f64,
+    /// Changes of all spot prices per hour.
+    pub spot_price_changes_per_hour: f64,
+    /// Changes of all on-demand prices per day.
+    pub on_demand_price_changes_per_day: f64,
     /// New images per day.
     pub new_images_per_day: f64,
     /// Faults of calls and messages.
@@ -552,6 +568,14 @@ impl Scenario {
             && faults.outages_per_hour <= 0.0
             && faults.denials_per_hour <= 0.0
             && !self.actions.iter().any(fails)
+    }
+
+    /// Whether prices change.
+    pub(crate) fn changes_prices(&self) -> bool {
+        let changes = |action: &TimedAction| matches!(action.action, Action::ChangePrices(_));
+        self.faults.spot_price_changes_per_hour > 0.0
+            || self.faults.on_demand_price_changes_per_day > 0.0
+            || self.actions.iter().any(changes)
     }
 
     /// The names of the built-in scenarios.

@@ -9,7 +9,7 @@ use nodeless_fake_kubernetes::{DeleteOptions, ListOptions};
 use nodeless_lifecycle::begin_termination;
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::TerminationReason;
-use nodeless_ports::Claims as _;
+use nodeless_ports::{Claims as _, StoredCatalog as _};
 use nodeless_telemetry::Null;
 use nodeless_world::fault_injection::{Effect, Observer as _};
 use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};
@@ -280,5 +280,27 @@ fn a_running_instance_that_is_terminated_as_missing_is_reported() {
         run.effects.after(&Effect { at, operation: "cloud terminate", subject: id, accepted: true });
         let reported = broken(&mut run).contains("no running instance with a ready node is terminated as missing");
         assert_eq!(reported, wrong);
+    }
+}
+
+/// The prices of the catalog that the functions read, of a type in the first zone: on demand and spot.
+fn known_prices(run: &Run) -> (f64, f64) {
+    let stored = run.driver.claims().catalog().now_or_never().unwrap().unwrap();
+    let catalog = nodeless_catalog::Catalog::decode(&stored.unwrap().1).unwrap();
+    let kind = catalog.get("m6i.large").unwrap();
+    (kind.on_demand_price.unwrap().dollars(), kind.offers[0].spot_price.unwrap().dollars())
+}
+
+#[test]
+fn changed_prices_are_known_after_the_next_refresh() {
+    for (capacity_type, changes) in [("spot", (false, true)), ("on-demand", (true, false))] {
+        let mut run = with(&format!("changePrices: {{ capacityType: {capacity_type}, share: 0.5 }}"));
+        let before = known_prices(&run);
+        let price = |run: &Run, spot| run.driver.world().ec2().facts().price("m6i.large", "us-east-1a", spot).unwrap();
+        minutes(&mut run, 13);
+        let now = known_prices(&run);
+        assert_eq!((now.0 != before.0, now.1 != before.1), changes, "{capacity_type}");
+        assert!((now.0 - price(&run, false)).abs() < 1e-6 && (now.1 - price(&run, true)).abs() < 1e-6);
+        assert!(now.1 > before.1 * 0.5 && now.1 < before.1 * 1.5 && now.0 > before.0 * 0.5 && now.0 < before.0 * 1.5);
     }
 }
