@@ -1,14 +1,14 @@
 //! The oracle, which checks the invariants after every step.
 
 use super::commands::CommandChecks;
-use super::lifetimes::{InterruptionChecks, expired};
+use super::lifetimes::{InterruptionChecks, drain_too_long, expired};
 use super::node_pools::NodePoolChecks;
 use super::nodes::Nodes;
 use super::on_demand_minimum::OnDemandChecks;
 use super::recorded_time::RecordedTime;
 use super::surges::SurgeChecks;
 use super::{
-    AMI_CANARY, CLUSTER_LIMITS, DELETED_NODE_POOLS, DISRUPTION_BUDGETS, DO_NOT_DISRUPT, EXPIRY, EXPLAINED,
+    AMI_CANARY, CLUSTER_LIMITS, DELETED_NODE_POOLS, DISRUPTION_BUDGETS, DO_NOT_DISRUPT, DRAINS_END, EXPIRY, EXPLAINED,
     INTERRUPTIONS, LIMITS, MAINTENANCE, METADATA, NO_ORPHANS, ON_DEMAND_MINIMUM, ONE_INSTANCE, PODS_RUN, RECORDED_TIME,
     SURGES, UNUSABLE_NODE_POOLS, Violation, ami_canary, condition as condition_of, disruption_budgets, metadata, text,
 };
@@ -200,6 +200,7 @@ impl Oracle {
         let instances = driver.world().ec2().instances();
         self.recorded_time.observe(claims, &instances, now);
         expired(claims, now).into_iter().for_each(|detail| self.violated(now, EXPIRY, detail));
+        drain_too_long(claims, now).into_iter().for_each(|detail| self.violated(now, DRAINS_END, detail));
         let unhandled = self.interruptions.as_mut().map(|checks| checks.check(claims, &instances)).unwrap_or_default();
         unhandled.into_iter().for_each(|detail| self.violated(now, INTERRUPTIONS, detail));
         let differences = metadata::differences(&Nodes::read(driver), claims);

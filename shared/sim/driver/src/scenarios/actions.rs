@@ -41,6 +41,8 @@ pub(super) enum End {
     Edit(Edit),
     Denial(String),
     ZoneFailure(String),
+    UnreadyPods(Vec<String>),
+    HangingPods(Vec<String>),
     /// A capacity type, and its quota of vCPUs.
     Quota(CapacityType, u64),
 }
@@ -77,6 +79,8 @@ impl ActiveFaults {
                         driver.world_mut().recover_zone(&zone);
                     }
                 }
+                End::UnreadyPods(pods) => pods.iter().for_each(|pod| driver.world_mut().set_pod_ready(pod, true)),
+                End::HangingPods(pods) => pods.iter().for_each(|pod| driver.world_mut().set_pod_stops(pod, true)),
                 End::Denial(api) => {
                     let others = self.ends.iter().any(|(_, end)| matches!(end, End::Denial(other) if *other == api));
                     if !others {
@@ -298,6 +302,18 @@ fn perform(
             }
             Ok(format!("a person removes the tags of {}", listed(&chosen)))
         }
+        Action::UnreadyPods(some) => {
+            let (uids, names) = running_pods(driver, some.count, random);
+            uids.iter().for_each(|pod| driver.world_mut().set_pod_ready(pod, false));
+            active.add(after(now, some.lasts), End::UnreadyPods(uids));
+            Ok(format!("the readiness probes fail for {:#} of {}", some.lasts, listed(&names)))
+        }
+        Action::HangingPods(some) => {
+            let (uids, names) = running_pods(driver, some.count, random);
+            uids.iter().for_each(|pod| driver.world_mut().set_pod_stops(pod, false));
+            active.add(after(now, some.lasts), End::HangingPods(uids));
+            Ok(format!("the containers do not stop for {:#} of {}", some.lasts, listed(&names)))
+        }
         Action::ChangePrices(change) => change_prices(driver, change, random),
         Action::NewImages(_) => {
             let version = driver.world().options().version.clone();
@@ -423,6 +439,16 @@ fn set_quota(driver: &Driver, capacity_type: CapacityType, vcpus: Option<u64>) {
         Some(vcpus) => drop(account.vcpu_quotas.insert(standard(capacity_type), vcpus)),
         None => drop(account.vcpu_quotas.remove(&standard(capacity_type))),
     });
+}
+
+/// The uids and the names of running pods, chosen at random.
+fn running_pods(driver: &Driver, count: u32, random: &mut Random) -> (Vec<String>, Vec<String>) {
+    let list = driver.world().api().list(&known::PODS, &ListOptions::default());
+    let mut pods = list.map(|list| list.items).unwrap_or_default();
+    pods.retain(|pod| pod["status"]["phase"] == "Running");
+    let field = |pod: &Value, name: &str| pod["metadata"][name].as_str().unwrap_or_default().to_owned();
+    let chosen = some_of(pods, count, random);
+    chosen.iter().map(|pod| (field(pod, "uid"), field(pod, "name"))).unzip()
 }
 
 /// Running instances, in the order of their ids.

@@ -214,6 +214,10 @@ pub enum Action {
     UntagMachines(u32),
     /// The prices of EC2 change.
     ChangePrices(ChangePrices),
+    /// The readiness probes of running pods fail for a time.
+    UnreadyPods(SomePods),
+    /// Pods do not stop when they are deleted, for a time.
+    HangingPods(SomePods),
     /// A new EKS image is published, so that nodes drift.
     NewImages(u32),
     /// A user makes a NodePool or an EC2NodeClass unusable, and corrects it later.
@@ -354,6 +358,17 @@ pub struct Quota {
     pub lasts: SignedDuration,
 }
 
+/// Running pods, chosen at random, for a time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SomePods {
+    /// The number of pods.
+    pub count: u32,
+    /// The duration.
+    #[serde(rename = "for", deserialize_with = "durations::one")]
+    pub lasts: SignedDuration,
+}
+
 /// A change of every price of a capacity type.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -410,6 +425,10 @@ pub struct FaultRates {
     pub misconfigurations_per_hour: f64,
     /// NodePools per hour that a user deletes, and creates again after some minutes.
     pub recreated_node_pools_per_hour: f64,
+    /// Pods per hour whose readiness probes fail, for some minutes each.
+    pub unready_pods_per_hour: f64,
+    /// Pods per hour that do not stop, for some minutes each.
+    pub hanging_pods_per_hour: f64,
     /// Changes of all spot prices per hour.
     pub spot_price_changes_per_hour: f64,
     /// Changes of all on-demand prices per day.

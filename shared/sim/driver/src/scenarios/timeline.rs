@@ -3,7 +3,7 @@
 use super::actions::DENIABLE;
 use super::{
     Action, BadMachines, ChangePrices, Denial, Misconfiguration, Misconfigure, OneZone, Outage, Quota, Recreate, Scale,
-    Scenario, ScenarioError, Shortage, durations,
+    Scenario, ScenarioError, Shortage, SomePods, durations,
 };
 use jiff::{SignedDuration, Timestamp};
 use nodeless_world::random::Random;
@@ -123,7 +123,7 @@ impl Timeline {
 
     fn add_faults(&mut self, scenario: &Scenario, seed: u64, hours: u32) {
         let faults = &scenario.faults;
-        let rates: [(&str, f64, Draw); 19] = [
+        let rates: [(&str, f64, Draw); 21] = [
             ("spot", faults.spot_interruptions_per_hour, |_, _| Action::InterruptSpot(1)),
             ("rebalance", faults.rebalances_per_hour, |_, _| Action::RebalanceSpot(1)),
             ("shortage", faults.shortages_per_hour, shortage),
@@ -140,6 +140,8 @@ impl Timeline {
             ("node", faults.deleted_nodes_per_hour, |_, _| Action::DeleteNodes(1)),
             ("misconfiguration", faults.misconfigurations_per_hour, misconfigure),
             ("recreated node pool", faults.recreated_node_pools_per_hour, recreate),
+            ("unready pod", faults.unready_pods_per_hour, |_, random| Action::UnreadyPods(a_pod(random))),
+            ("hanging pod", faults.hanging_pods_per_hour, |_, random| Action::HangingPods(a_pod(random))),
             ("spot prices", faults.spot_price_changes_per_hour, |_, _| change_prices("spot")),
             ("prices", faults.on_demand_price_changes_per_day / 24.0, |_, _| change_prices("on-demand")),
             ("image", faults.new_images_per_day / 24.0, |_, _| Action::NewImages(1)),
@@ -216,6 +218,10 @@ fn zone_failure(scenario: &Scenario, random: &mut Random) -> Action {
 
 fn change_prices(capacity_type: &str) -> Action {
     Action::ChangePrices(ChangePrices { capacity_type: capacity_type.to_owned(), share: 0.3 })
+}
+
+fn a_pod(random: &mut Random) -> SomePods {
+    SomePods { count: 1, lasts: some_minutes(random) }
 }
 
 fn bad_machines(_: &Scenario, random: &mut Random) -> Action {

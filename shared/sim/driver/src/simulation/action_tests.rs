@@ -4,11 +4,11 @@ use super::tests::{CALM, broken, calm, claims, only, patch, pods, write};
 use super::*;
 use futures::FutureExt as _;
 use nodeless_fake_aws::requests::TerminateInstances;
-use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NODES};
+use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, EVENTS, NODES};
 use nodeless_fake_kubernetes::{DeleteOptions, ListOptions};
 use nodeless_lifecycle::begin_termination;
-use nodeless_model::NodeClaim;
 use nodeless_model::claim::TerminationReason;
+use nodeless_model::{NodeClaim, Phase};
 use nodeless_ports::{Claims as _, StoredCatalog as _};
 use nodeless_telemetry::Null;
 use nodeless_world::fault_injection::{Effect, Observer as _};
@@ -303,4 +303,74 @@ fn changed_prices_are_known_after_the_next_refresh() {
         assert!((now.0 - price(&run, false)).abs() < 1e-6 && (now.1 - price(&run, true)).abs() < 1e-6);
         assert!(now.1 > before.1 * 0.5 && now.1 < before.1 * 1.5 && now.0 > before.0 * 0.5 && now.0 < before.0 * 1.5);
     }
+}
+
+fn delete_first_claim(run: &Run) -> NodeClaim {
+    let claim = claims(run).remove(0);
+    run.driver.world().api().delete(&NODE_CLAIMS, "", &claim.name, &DeleteOptions::default()).unwrap();
+    claim
+}
+
+fn phase(run: &Run, claim: &NodeClaim) -> Option<Phase> {
+    claims(run).into_iter().find(|other| other.name == claim.name).map(|other| other.phase)
+}
+
+/// Whether an Event has this reason.
+fn is_reported(run: &Run, reason: &str) -> bool {
+    let events = run.driver.world().api().list(&EVENTS, &ListOptions::default()).unwrap().items;
+    events.iter().any(|event| event["reason"] == reason)
+}
+
+#[test]
+fn a_drain_waits_for_the_budget_of_pods_that_are_not_ready_and_reports_it() {
+    let mut run = with("unreadyPods: { count: 3, for: 24m }");
+    minutes(&mut run, 7);
+    let claim = delete_first_claim(&run);
+    minutes(&mut run, 29);
+    assert_eq!(phase(&run, &claim), Some(Phase::Draining));
+    assert!(is_reported(&run, "FailedDraining"));
+    minutes(&mut run, 35);
+    assert_eq!((phase(&run, &claim), pending(&run)), (None, 0));
+}
+
+#[test]
+fn a_drain_ends_by_the_termination_grace_period_whatever_pods_do() {
+    for action in ["unreadyPods", "hangingPods"] {
+        let of_class = "nodeClassRef: { group: karpenter.k8s.aws, kind: EC2NodeClass, name: default }";
+        let yaml = CALM.replace(of_class, &format!("{of_class}\n          terminationGracePeriod: 5m"));
+        let yaml = format!("{yaml}actions: [{{ after: 6m, {action}: {{ count: 3, for: 50m }} }}]\n");
+        let mut run = Run::new(Scenario::parse(&yaml).unwrap(), 1, None, Arc::new(Null)).unwrap();
+        minutes(&mut run, 7);
+        let claim = delete_first_claim(&run);
+        minutes(&mut run, 15);
+        assert_eq!(phase(&run, &claim), None, "{action}");
+        minutes(&mut run, 25);
+        assert_eq!((pending(&run), claims(&run).len()), (0, 3), "{action}");
+    }
+}
+
+#[test]
+fn a_drain_does_not_wait_longer_for_a_pod_that_hangs_than_karpenter() {
+    let mut run = with("hangingPods: { count: 3, for: 50m }");
+    minutes(&mut run, 7);
+    let claim = delete_first_claim(&run);
+    minutes(&mut run, 8);
+    let stays = pods(&run).into_iter().find(|pod| pod["metadata"]["deletionTimestamp"].is_string());
+    assert!(stays.is_some() && phase(&run, &claim) == Some(Phase::Draining));
+    // The pod's grace period of 30 seconds, and a minute.
+    minutes(&mut run, 12);
+    assert_eq!(phase(&run, &claim), None);
+}
+
+#[test]
+fn a_drain_beyond_its_termination_grace_period_is_reported() {
+    let mut run = calm();
+    let mut claim = claims(&run).remove(0);
+    claim.spec.termination_grace_period = Some(std::time::Duration::from_secs(60));
+    let now = run.driver.world().now();
+    begin_termination(&mut claim, TerminationReason::Deleted, "of a test", now);
+    write(&run, &claim);
+    assert_eq!(broken(&mut run), BTreeSet::new());
+    run.driver.world_mut().advance_to(after(now, SignedDuration::from_mins(12))).unwrap();
+    assert!(broken(&mut run).contains("a drain ends by the terminationGracePeriod"));
 }

@@ -250,6 +250,18 @@ impl World {
         answered
     }
 
+    /// The readiness probes of a pod, by its uid, fail or succeed from now on.
+    pub fn set_pod_ready(&mut self, pod: &str, ready: bool) {
+        let now = self.now();
+        self.controllers.kubelets.set_ready(pod, ready, now);
+    }
+
+    /// The containers of a pod, by its uid, stop when they are asked to from now on, or do not.
+    pub fn set_pod_stops(&mut self, pod: &str, stops: bool) {
+        let now = self.now();
+        self.controllers.kubelets.set_stops(pod, stops, now);
+    }
+
     /// The machine of a running instance that has not joined the cluster joins now. Returns whether there is such an instance.
     pub fn join_late(&mut self, instance_id: &str) -> bool {
         let now = self.now();
