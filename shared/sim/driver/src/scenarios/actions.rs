@@ -41,6 +41,7 @@ pub(super) enum End {
     Edit(Edit),
     Denial(String),
     ZoneFailure(String),
+    SlowDetachments(SignedDuration),
     UnreadyPods(Vec<String>),
     HangingPods(Vec<String>),
     /// A capacity type, and its quota of vCPUs.
@@ -81,6 +82,13 @@ impl ActiveFaults {
                 }
                 End::UnreadyPods(pods) => pods.iter().for_each(|pod| driver.world_mut().set_pod_ready(pod, true)),
                 End::HangingPods(pods) => pods.iter().for_each(|pod| driver.world_mut().set_pod_stops(pod, true)),
+                End::SlowDetachments(_) => {
+                    let mut others = self.ends.iter().filter_map(|(_, end)| match end {
+                        End::SlowDetachments(take) => Some(*take),
+                        _ => None,
+                    });
+                    driver.world_mut().set_detachment(others.next_back());
+                }
                 End::Denial(api) => {
                     let others = self.ends.iter().any(|(_, end)| matches!(end, End::Denial(other) if *other == api));
                     if !others {
@@ -313,6 +321,11 @@ fn perform(
             uids.iter().for_each(|pod| driver.world_mut().set_pod_stops(pod, false));
             active.add(after(now, some.lasts), End::HangingPods(uids));
             Ok(format!("the containers do not stop for {:#} of {}", some.lasts, listed(&names)))
+        }
+        Action::SlowDetachments(slow) => {
+            driver.world_mut().set_detachment(Some(slow.take));
+            active.add(after(now, slow.lasts), End::SlowDetachments(slow.take));
+            Ok(format!("volumes take {:#} to detach for {:#}", slow.take, slow.lasts))
         }
         Action::ChangePrices(change) => change_prices(driver, change, random),
         Action::NewImages(_) => {

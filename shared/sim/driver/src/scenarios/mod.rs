@@ -218,6 +218,8 @@ pub enum Action {
     UnreadyPods(SomePods),
     /// Pods do not stop when they are deleted, for a time.
     HangingPods(SomePods),
+    /// Volumes take longer to detach, for a time.
+    SlowDetachments(SlowDetachments),
     /// A new EKS image is published, so that nodes drift.
     NewImages(u32),
     /// A user makes a NodePool or an EC2NodeClass unusable, and corrects it later.
@@ -369,6 +371,18 @@ pub struct SomePods {
     pub lasts: SignedDuration,
 }
 
+/// How long volumes take to detach, for a time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SlowDetachments {
+    /// How long a volume stays attached after its last pod.
+    #[serde(deserialize_with = "durations::one")]
+    pub take: SignedDuration,
+    /// The duration.
+    #[serde(rename = "for", deserialize_with = "durations::one")]
+    pub lasts: SignedDuration,
+}
+
 /// A change of every price of a capacity type.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -429,6 +443,8 @@ pub struct FaultRates {
     pub unready_pods_per_hour: f64,
     /// Pods per hour that do not stop, for some minutes each.
     pub hanging_pods_per_hour: f64,
+    /// Times per hour in which volumes take minutes to detach, for some minutes each.
+    pub slow_detachments_per_hour: f64,
     /// Changes of all spot prices per hour.
     pub spot_price_changes_per_hour: f64,
     /// Changes of all on-demand prices per day.

@@ -3,7 +3,7 @@
 use super::actions::DENIABLE;
 use super::{
     Action, BadMachines, ChangePrices, Denial, Misconfiguration, Misconfigure, OneZone, Outage, Quota, Recreate, Scale,
-    Scenario, ScenarioError, Shortage, SomePods, durations,
+    Scenario, ScenarioError, Shortage, SlowDetachments, SomePods, durations,
 };
 use jiff::{SignedDuration, Timestamp};
 use nodeless_world::random::Random;
@@ -123,7 +123,7 @@ impl Timeline {
 
     fn add_faults(&mut self, scenario: &Scenario, seed: u64, hours: u32) {
         let faults = &scenario.faults;
-        let rates: [(&str, f64, Draw); 21] = [
+        let rates: [(&str, f64, Draw); 22] = [
             ("spot", faults.spot_interruptions_per_hour, |_, _| Action::InterruptSpot(1)),
             ("rebalance", faults.rebalances_per_hour, |_, _| Action::RebalanceSpot(1)),
             ("shortage", faults.shortages_per_hour, shortage),
@@ -142,6 +142,7 @@ impl Timeline {
             ("recreated node pool", faults.recreated_node_pools_per_hour, recreate),
             ("unready pod", faults.unready_pods_per_hour, |_, random| Action::UnreadyPods(a_pod(random))),
             ("hanging pod", faults.hanging_pods_per_hour, |_, random| Action::HangingPods(a_pod(random))),
+            ("detachments", faults.slow_detachments_per_hour, slow_detachments),
             ("spot prices", faults.spot_price_changes_per_hour, |_, _| change_prices("spot")),
             ("prices", faults.on_demand_price_changes_per_day / 24.0, |_, _| change_prices("on-demand")),
             ("image", faults.new_images_per_day / 24.0, |_, _| Action::NewImages(1)),
@@ -222,6 +223,11 @@ fn change_prices(capacity_type: &str) -> Action {
 
 fn a_pod(random: &mut Random) -> SomePods {
     SomePods { count: 1, lasts: some_minutes(random) }
+}
+
+fn slow_detachments(_: &Scenario, random: &mut Random) -> Action {
+    let take = SignedDuration::from_secs(i64::try_from(60 + random.below(360)).unwrap_or(60));
+    Action::SlowDetachments(SlowDetachments { take, lasts: some_minutes(random) })
 }
 
 fn bad_machines(_: &Scenario, random: &mut Random) -> Action {

@@ -4,7 +4,7 @@ use super::tests::{CALM, broken, calm, claims, only, patch, pods, write};
 use super::*;
 use futures::FutureExt as _;
 use nodeless_fake_aws::requests::TerminateInstances;
-use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, EVENTS, NODES};
+use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, EVENTS, NODES, VOLUME_ATTACHMENTS};
 use nodeless_fake_kubernetes::{DeleteOptions, ListOptions};
 use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::TerminationReason;
@@ -373,4 +373,47 @@ fn a_drain_beyond_its_termination_grace_period_is_reported() {
     assert_eq!(broken(&mut run), BTreeSet::new());
     run.driver.world_mut().advance_to(after(now, SignedDuration::from_mins(12))).unwrap();
     assert!(broken(&mut run).contains("a drain ends by the terminationGracePeriod"));
+}
+
+#[test]
+fn an_instance_is_terminated_when_its_volumes_are_detached_however_slowly() {
+    let volume = r#"
+  - apiVersion: storage.k8s.io/v1
+    kind: StorageClass
+    metadata: { name: disks }
+    provisioner: ebs.csi.aws.com
+    volumeBindingMode: WaitForFirstConsumer
+  - apiVersion: apps/v1
+    kind: StatefulSet
+    metadata: { name: db }
+    spec:
+      replicas: 1
+      serviceName: db
+      selector: { matchLabels: { app: db } }
+      template:
+        metadata: { labels: { app: db } }
+        spec:
+          containers:
+            - name: db
+              image: registry.k8s.io/pause:3.9
+              resources: { requests: { cpu: 1500m, memory: 1Gi } }
+      volumeClaimTemplates:
+        - metadata: { name: data }
+          spec: { storageClassName: disks, accessModes: [ReadWriteOnce], resources: { requests: { storage: 10Gi } } }
+"#;
+    let yaml = format!("{CALM}{}actions: [{{ after: 6m, slowDetachments: {{ take: 5m, for: 30m }} }}]\n", &volume[1..]);
+    let mut run = Run::new(Scenario::parse(&yaml).unwrap(), 1, None, Arc::new(Null)).unwrap();
+    minutes(&mut run, 7);
+    let attached = |run: &Run| {
+        let list = run.driver.world().api().list(&VOLUME_ATTACHMENTS, &ListOptions::default()).unwrap().items;
+        list.iter().map(|it| it["spec"]["nodeName"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let node = attached(&run).remove(0);
+    let claim = claims(&run).into_iter().find(|claim| claim.status.node_name.as_ref() == Some(&node)).unwrap();
+    run.driver.world().api().delete(&NODE_CLAIMS, "", &claim.name, &DeleteOptions::default()).unwrap();
+    minutes(&mut run, 11);
+    assert!(attached(&run).contains(&node) && phase(&run, &claim) == Some(Phase::Draining));
+    minutes(&mut run, 16);
+    assert!(!attached(&run).contains(&node));
+    assert_eq!((phase(&run, &claim), pending(&run)), (None, 0));
 }

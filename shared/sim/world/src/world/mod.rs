@@ -15,7 +15,7 @@ pub use join::JoinTiming;
 pub use memory::RealMemory;
 
 use crate::memory::MemoryZonalShifts;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use nodeless_catalog::facts::RegionError;
 use nodeless_catalog::{Catalog, Facts};
 use nodeless_fake_aws::{Account, Ec2, Ec2Event, Instance, InstanceState, RegionFacts};
@@ -260,6 +260,12 @@ impl World {
     pub fn set_pod_stops(&mut self, pod: &str, stops: bool) {
         let now = self.now();
         self.controllers.kubelets.set_stops(pod, stops, now);
+    }
+
+    /// From now on volumes stay attached for this long after their last pod; `None` for the default of eight seconds.
+    pub fn set_detachment(&mut self, takes: Option<SignedDuration>) {
+        let now = self.now();
+        self.controllers.attach_detach.set_detaches_after(takes.map(|takes| takes.as_secs()), now);
     }
 
     /// The machine of a running instance that has not joined the cluster joins now. Returns whether there is such an instance.
