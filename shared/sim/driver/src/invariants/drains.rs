@@ -69,10 +69,10 @@ pub(super) fn is_registered(node: &Value, now: Timestamp) -> bool {
 }
 
 /// How long the drain of an instance that is terminated has lasted, if that is too short: load balancers and kube-proxy need some
-/// time to remove the endpoints of the last pods.
-pub(super) fn too_short(end: &Termination, now: Timestamp) -> Option<SignedDuration> {
+/// time to remove the endpoints of the last pods. The process that terminates it may have a clock that is fast by `skew`.
+pub(super) fn too_short(end: &Termination, now: Timestamp, skew: SignedDuration) -> Option<SignedDuration> {
     let lasted = now.duration_since(end.requested);
-    (lasted < SHORTEST).then_some(lasted)
+    (lasted.saturating_add(skew) < SHORTEST).then_some(lasted)
 }
 
 /// The volumes that are attached to a node although no pod on it mounts them any more.

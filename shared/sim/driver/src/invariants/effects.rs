@@ -5,7 +5,7 @@ use super::{
     DO_NOT_DISRUPT, DRAIN_ORDER, MINIMUM_DRAIN, MISSING, POD_DISRUPTION_BUDGETS as PDB_INVARIANT, VOLUMES, Violation,
     condition, drains, text,
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use nodeless_fake_aws::Ec2;
 use nodeless_fake_kubernetes::resource::{
     DEPLOYMENTS, NODES, PERSISTENT_VOLUME_CLAIMS, POD_DISRUPTION_BUDGETS, PODS, STATEFUL_SETS, VOLUME_ATTACHMENTS,
@@ -38,6 +38,8 @@ pub(crate) struct EffectChecks {
     api: ApiServer,
     claims: MemoryClaims,
     ec2: Ec2,
+    /// By how much the clocks of processes may differ from the time.
+    skew: SignedDuration,
     observed: Mutex<Observed>,
 }
 
@@ -62,8 +64,8 @@ const WITHOUT_EFFECT: [&str; 12] = [
 const KEPT: usize = 10_000;
 
 impl EffectChecks {
-    pub(crate) fn new(api: ApiServer, claims: MemoryClaims, ec2: Ec2) -> Self {
-        Self { api, claims, ec2, observed: Mutex::default() }
+    pub(crate) fn new(api: ApiServer, claims: MemoryClaims, ec2: Ec2, skew: SignedDuration) -> Self {
+        Self { api, claims, ec2, skew, observed: Mutex::default() }
     }
 
     pub(crate) fn observed(&self) -> MutexGuard<'_, Observed> {
@@ -189,7 +191,7 @@ impl EffectChecks {
 
     /// The instance of a registered node whose claim is terminated.
     fn drained(&self, id: &str, node: &Value, end: &Termination, at: Timestamp) {
-        if let Some(lasted) = drains::too_short(end, at) {
+        if let Some(lasted) = drains::too_short(end, at, self.skew) {
             self.report(at, MINIMUM_DRAIN, format!("instance {id} was terminated after a drain of {lasted:#}"));
         }
         let name = text(node, "/metadata/name");

@@ -477,6 +477,8 @@ pub struct CallRates {
     #[serde(deserialize_with = "durations::one")]
     pub latest: SignedDuration,
     pub doubled: f64,
+    #[serde(deserialize_with = "durations::one")]
+    pub skew: SignedDuration,
 }
 
 impl Default for CallRates {
@@ -496,6 +498,7 @@ impl Default for CallRates {
             late: 0.0,
             latest: SignedDuration::from_secs(30),
             doubled: 0.0,
+            skew: SignedDuration::ZERO,
         }
     }
 }
@@ -518,6 +521,7 @@ impl CallRates {
             late: self.late,
             latest: unsigned(self.latest),
             doubled: self.doubled,
+            skew: unsigned(self.skew),
         }
     }
 }

@@ -123,6 +123,7 @@ impl Run {
             driver.world().api().clone(),
             driver.claims().clone(),
             driver.world().ec2().clone(),
+            scenario.faults.calls.skew,
         ));
         fault_injection.set_observer(effects.clone());
         actions::check(&driver, &scenario)?;
