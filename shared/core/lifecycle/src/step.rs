@@ -88,7 +88,7 @@ fn reason_to_leave(
     if let Some(node) = seen.nodes.known().into_iter().flatten().find(|node| node.deletion_timestamp.is_some()) {
         return Some((Deleted, format!("the Node {} was deleted", node.name)));
     }
-    if seen.node_pool_exists == Seen::Known(false) && goes_with_its_pool(seen) {
+    if seen.node_pool_exists == Seen::Known(false) && goes_with_its_pool(claim, seen) {
         return Some((NodePoolDeleted, format!("the NodePool {} was deleted", claim.node_pool)));
     }
     if let Some(limit) = claim.spec.expire_after
@@ -117,10 +117,11 @@ fn reason_to_leave(
     }
 }
 
-/// Whether the claim is deleted with its NodePool, its owner. After `kubectl delete nodepool --cascade=orphan` it is not.
-fn goes_with_its_pool(seen: &Observation) -> bool {
+/// Whether the claim is deleted with its NodePool, its owner. After `kubectl delete nodepool --cascade=orphan` it is not, unless its
+/// node has not joined: the NodeClaim object may have no owner because the NodePool was deleted before the object was created.
+fn goes_with_its_pool(claim: &NodeClaim, seen: &Observation) -> bool {
     match &seen.mirror {
-        Seen::Known(Some(mirror)) => mirror.owner.is_some(),
+        Seen::Known(Some(mirror)) => mirror.owner.is_some() || claim.phase < Phase::Registered,
         Seen::Known(None) => true,
         Seen::Unknown(_) => false,
     }

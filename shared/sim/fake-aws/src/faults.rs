@@ -96,6 +96,10 @@ impl Faults {
         }
     }
 
+    pub(super) fn stands(&self, api: &str) -> bool {
+        self.standing.contains_key(api)
+    }
+
     /// The error of a call to `api` that is injected before the call is handled.
     pub(super) fn next(&mut self, api: &str) -> Option<Ec2Error> {
         let scripted = self.scripted.get_mut(api).and_then(VecDeque::pop_front);

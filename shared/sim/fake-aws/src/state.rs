@@ -152,6 +152,11 @@ impl Ec2 {
         self.lock().account.clone()
     }
 
+    /// Reads the account in its current state.
+    pub fn with_account<T>(&self, read: impl FnOnce(&Account) -> T) -> T {
+        read(&self.lock().account)
+    }
+
     /// The facts about the account's region.
     pub fn facts(&self) -> Arc<RegionFacts> {
         self.lock().account.facts.clone()
@@ -213,6 +218,11 @@ impl Ec2 {
         self.lock().faults.stand(api, None);
     }
 
+    /// Whether calls of an EC2 API are unauthorized because of [`Ec2::deny`].
+    pub fn denies(&self, api: &str) -> bool {
+        self.lock().faults.stands(api)
+    }
+
     /// Injects a fault into the next `times` machines of these offerings.
     pub fn spoil_launches(&self, pattern: impl Into<OfferingPattern>, fault: LaunchFault, times: u32) {
         self.lock().faults.spoil_launches(pattern.into(), fault, times);
@@ -239,6 +249,13 @@ impl Ec2 {
     /// The system status check of a running instance fails from now on. Returns whether it passed before.
     pub fn impair_system(&self, instance_id: &str) -> bool {
         self.fail_check(instance_id, |instance| &mut instance.system_impaired_since)
+    }
+
+    /// Both status checks of an instance pass again.
+    pub fn pass_checks(&self, instance_id: &str) {
+        self.change_instance(instance_id, |instance| {
+            (instance.impaired_since, instance.system_impaired_since) = (None, None);
+        });
     }
 
     fn fail_check(&self, instance_id: &str, check: impl Fn(&mut Instance) -> &mut Option<Timestamp>) -> bool {

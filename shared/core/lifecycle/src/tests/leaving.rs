@@ -71,6 +71,22 @@ fn reasons_to_leave() {
 }
 
 #[test]
+fn a_claim_whose_node_has_not_joined_goes_with_its_pool_also_if_its_object_was_created_later() {
+    let orphan = MirroredClaim { owner: None, ..mirror() };
+    let seen = Observation {
+        node_pool_exists: Seen::Known(false),
+        mirror: Seen::Known(Some(orphan)),
+        nodes: Seen::Known(Vec::new()),
+        ..all_is_well()
+    };
+    for (phase, leaves) in [(Phase::Launched, true), (Phase::Registered, false), (Phase::Initialized, false)] {
+        let next = step(&claim(phase), &seen, at(1), &settings());
+        let reason = next.claim.status.termination.map(|end| end.reason);
+        assert_eq!(reason, leaves.then_some(TerminationReason::NodePoolDeleted), "{phase:?}");
+    }
+}
+
+#[test]
 fn the_first_reason_stands_and_a_deadline_only_comes_nearer() {
     let mut claim = claim(Phase::Initialized);
     claim.spec.termination_grace_period = Some(minutes(60));

@@ -76,7 +76,7 @@ impl Functions {
         world: &World,
         claims: MemoryClaims,
         queue: MemoryQueue,
-        sink: Arc<dyn Sink>,
+        sink: &Arc<dyn Sink>,
         fault_injection: Option<&FaultInjection>,
         gates: FeatureGates,
     ) -> Self {
@@ -106,18 +106,26 @@ impl Functions {
                 Arc::new(FaultyZonalShifts { inner: arc, fault_injection }) as Arc<dyn ZonalShifts>,
             ),
         };
-        let context = Context { cluster_name: name.clone(), clock: Arc::new(world.clock().clone()), sink };
-        let settings = Settings::new(name);
+        // Each function has its own processes.
+        let context = || Context {
+            cluster_name: name.clone(),
+            clock: match fault_injection {
+                Some(fault_injection) => fault_injection.clock_of_process(),
+                None => Arc::new(world.clock().clone()),
+            },
+            sink: sink.clone(),
+        };
+        let settings = Settings::new(name.clone());
         Self {
             planner: Planner::new(
-                context.clone(),
+                context(),
                 claims.clone(),
                 queue.clone(),
                 cluster.clone(),
                 PlanSettings { gates, zonal_shift: options.zonal_shift, ..PlanSettings::default() },
             ),
             reconciler: Reconciler {
-                context: context.clone(),
+                context: context(),
                 claims: claims.clone(),
                 queue: queue.clone(),
                 cluster: cluster.clone(),
@@ -130,7 +138,7 @@ impl Functions {
                 min_values_strict: true,
             },
             sweeper: Sweeper {
-                context: context.clone(),
+                context: context(),
                 claims: claims.clone(),
                 queue: queue.clone(),
                 cluster: cluster.clone(),
@@ -140,7 +148,7 @@ impl Functions {
                 zonal_shifts: options.zonal_shift.then_some(arc),
             },
             validator: Validator {
-                context: context.clone(),
+                context: context(),
                 claims: claims.clone(),
                 queue: queue.clone(),
                 cluster: cluster.clone(),
@@ -149,7 +157,7 @@ impl Functions {
                 dry_runs: true,
             },
             refresher: Refresher {
-                context: context.clone(),
+                context: context(),
                 claims: claims.clone(),
                 queue: queue.clone(),
                 cluster: cluster.clone(),
@@ -158,7 +166,7 @@ impl Functions {
                 capacity: CapacitySettings::default(),
                 dry_runs: true,
             },
-            interrupter: Interrupter { context, claims, queue, cluster },
+            interrupter: Interrupter { context: context(), claims, queue, cluster },
         }
     }
 

@@ -137,8 +137,7 @@ impl Driver {
     ) -> Self {
         let claims = MemoryClaims::default();
         let queue = MemoryQueue::new(Arc::new(world.clock().clone()));
-        let functions =
-            Functions::new(&world, claims.clone(), queue.clone(), sink.clone(), fault_injection.as_ref(), gates);
+        let functions = Functions::new(&world, claims.clone(), queue.clone(), &sink, fault_injection.as_ref(), gates);
         let now = world.now();
         Self {
             seen: world.api().revision(),
@@ -375,9 +374,9 @@ impl Driver {
 
     /// Later processes start with empty memory. Running processes keep theirs.
     fn forget(&mut self) {
-        let (claims, queue, sink) = (self.claims.clone(), self.queue.clone(), self.sink.clone());
+        let (claims, queue) = (self.claims.clone(), self.queue.clone());
         self.functions =
-            Arc::new(Functions::new(&self.world, claims, queue, sink, self.fault_injection.as_ref(), self.gates));
+            Arc::new(Functions::new(&self.world, claims, queue, &self.sink, self.fault_injection.as_ref(), self.gates));
     }
 
     /// Polls the operations until all of them wait. Returns whether any ended.

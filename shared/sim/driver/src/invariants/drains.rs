@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// The minimum duration of a drain in Karpenter.
 const SHORTEST: SignedDuration = SignedDuration::from_secs(5);
 /// How long an object exists that each step must take into account.
-const KNOWN_AFTER: SignedDuration = SignedDuration::from_mins(1);
+pub(super) const KNOWN_AFTER: SignedDuration = SignedDuration::from_mins(1);
 /// How long after the end of its grace period a drain still waits for a pod.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
@@ -69,10 +69,10 @@ pub(super) fn is_registered(node: &Value, now: Timestamp) -> bool {
 }
 
 /// How long the drain of an instance that is terminated has lasted, if that is too short: load balancers and kube-proxy need some
-/// time to remove the endpoints of the last pods.
-pub(super) fn too_short(end: &Termination, now: Timestamp) -> Option<SignedDuration> {
+/// time to remove the endpoints of the last pods. The process that terminates it may have a clock that is fast by `skew`.
+pub(super) fn too_short(end: &Termination, now: Timestamp, skew: SignedDuration) -> Option<SignedDuration> {
     let lasted = now.duration_since(end.requested);
-    (lasted < SHORTEST).then_some(lasted)
+    (lasted.saturating_add(skew) < SHORTEST).then_some(lasted)
 }
 
 /// The volumes that are attached to a node although no pod on it mounts them any more.

@@ -2,10 +2,11 @@
 //! whose healthy pods are counted here, and the order of drains.
 
 use super::{
-    DO_NOT_DISRUPT, DRAIN_ORDER, MINIMUM_DRAIN, POD_DISRUPTION_BUDGETS as PDB_INVARIANT, VOLUMES, Violation, condition,
-    drains, text,
+    DO_NOT_DISRUPT, DRAIN_ORDER, MINIMUM_DRAIN, MISSING, POD_DISRUPTION_BUDGETS as PDB_INVARIANT, VOLUMES, Violation,
+    condition, drains, text,
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use nodeless_fake_aws::Ec2;
 use nodeless_fake_kubernetes::resource::{
     DEPLOYMENTS, NODES, PERSISTENT_VOLUME_CLAIMS, POD_DISRUPTION_BUDGETS, PODS, STATEFUL_SETS, VOLUME_ATTACHMENTS,
 };
@@ -36,6 +37,9 @@ pub(crate) struct Observed {
 pub(crate) struct EffectChecks {
     api: ApiServer,
     claims: MemoryClaims,
+    ec2: Ec2,
+    /// By how much the clocks of processes may differ from the time.
+    skew: SignedDuration,
     observed: Mutex<Observed>,
 }
 
@@ -60,8 +64,8 @@ const WITHOUT_EFFECT: [&str; 12] = [
 const KEPT: usize = 10_000;
 
 impl EffectChecks {
-    pub(crate) fn new(api: ApiServer, claims: MemoryClaims) -> Self {
-        Self { api, claims, observed: Mutex::default() }
+    pub(crate) fn new(api: ApiServer, claims: MemoryClaims, ec2: Ec2, skew: SignedDuration) -> Self {
+        Self { api, claims, ec2, skew, observed: Mutex::default() }
     }
 
     pub(crate) fn observed(&self) -> MutexGuard<'_, Observed> {
@@ -149,8 +153,8 @@ impl EffectChecks {
             let end = claim.and_then(|claim| claim.status.termination);
             let timed_out = end.as_ref().is_some_and(|end| end.deadline.is_some_and(|deadline| deadline <= effect.at));
             // An instance that EC2 or a user terminated before does not count.
-            let gone = end.as_ref().is_some_and(|end| end.reason == TerminationReason::InstanceMissing);
-            if gone {
+            if let Some(end) = end.as_ref().filter(|end| end.reason == TerminationReason::InstanceMissing) {
+                self.missing(id, &node, end, effect.at);
                 continue;
             }
             if let Some(end) = end.filter(|_| drains::is_registered(&node, effect.at)) {
@@ -174,9 +178,20 @@ impl EffectChecks {
         }
     }
 
+    /// An instance with a ready node is terminated because EC2 did not list it: it must have ended before, or its node was not ready
+    /// when that was decided.
+    fn missing(&self, id: &str, node: &Value, end: &Termination, at: Timestamp) {
+        let ran = self.ec2.instances().iter().any(|instance| instance.id == id && instance.stopped == Some(at));
+        let ready = condition(node, "Ready").and_then(|it| it["lastTransitionTime"].as_str()?.parse().ok());
+        let known = ready.is_some_and(|since: Timestamp| end.requested.duration_since(since) > drains::KNOWN_AFTER);
+        if ran && known {
+            self.report(at, MISSING, format!("instance {id} ran, and was terminated because it was not listed"));
+        }
+    }
+
     /// The instance of a registered node whose claim is terminated.
     fn drained(&self, id: &str, node: &Value, end: &Termination, at: Timestamp) {
-        if let Some(lasted) = drains::too_short(end, at) {
+        if let Some(lasted) = drains::too_short(end, at, self.skew) {
             self.report(at, MINIMUM_DRAIN, format!("instance {id} was terminated after a drain of {lasted:#}"));
         }
         let name = text(node, "/metadata/name");

@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 /// How much later than its `expireAfter` a claim may begin its termination: the sweep of each minute notices it, and an outage of a
 /// service that the sweep needs lasts three minutes.
 const EXPIRES_WITHIN: SignedDuration = SignedDuration::from_mins(10);
+/// How much later than the end of its `terminationGracePeriod` a drain may end, for the same reasons.
+const ENDS_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 /// From the warning of EC2 to the end of a spot instance.
 const WARNING: SignedDuration = SignedDuration::from_mins(2);
 /// How long after the warning the drain begins at the latest, and how long an instance must have run at the time of the warning for
@@ -28,6 +30,17 @@ pub(super) fn expired(claims: &[NodeClaim], now: Timestamp) -> Vec<String> {
         format!("claim {} is {age:#} old, and its expireAfter is {:?}", claim.name, claim.spec.expire_after)
     };
     claims.iter().filter(overdue).map(detail).collect()
+}
+
+/// Claims that drain longer than their `terminationGracePeriod` allows.
+pub(super) fn drain_too_long(claims: &[NodeClaim], now: Timestamp) -> Vec<String> {
+    let draining = claims.iter().filter(|claim| claim.phase == Phase::Draining);
+    let overdue = draining.filter_map(|claim| {
+        let deadline = claim.status.termination.as_ref()?.deadline?;
+        let late = now.duration_since(deadline) > ENDS_WITHIN;
+        late.then(|| format!("claim {} still drains, and was to end its drain at {deadline}", claim.name))
+    });
+    overdue.collect()
 }
 
 /// The spot instances whose interruption was observed.

@@ -1,15 +1,16 @@
 //! The oracle, which checks the invariants after every step.
 
 use super::commands::CommandChecks;
-use super::lifetimes::{InterruptionChecks, expired};
+use super::lifetimes::{InterruptionChecks, drain_too_long, expired};
+use super::node_pools::NodePoolChecks;
 use super::nodes::Nodes;
 use super::on_demand_minimum::OnDemandChecks;
 use super::recorded_time::RecordedTime;
 use super::surges::SurgeChecks;
 use super::{
-    AMI_CANARY, CLUSTER_LIMITS, DISRUPTION_BUDGETS, DO_NOT_DISRUPT, EXPIRY, EXPLAINED, INTERRUPTIONS, LIMITS,
-    MAINTENANCE, METADATA, NO_ORPHANS, ON_DEMAND_MINIMUM, ONE_INSTANCE, PODS_RUN, RECORDED_TIME, SURGES, Violation,
-    ami_canary, condition as condition_of, disruption_budgets, metadata, text,
+    AMI_CANARY, CLUSTER_LIMITS, DELETED_NODE_POOLS, DISRUPTION_BUDGETS, DO_NOT_DISRUPT, DRAINS_END, EXPIRY, EXPLAINED,
+    INTERRUPTIONS, LIMITS, MAINTENANCE, METADATA, NO_ORPHANS, ON_DEMAND_MINIMUM, ONE_INSTANCE, PODS_RUN, RECORDED_TIME,
+    SURGES, UNUSABLE_NODE_POOLS, Violation, ami_canary, condition as condition_of, disruption_budgets, metadata, text,
 };
 use crate::scenarios::Scenario;
 use crate::{Driver, Outcome};
@@ -96,6 +97,7 @@ pub(crate) struct Oracle {
     /// Number of nodes by NodePool over the last minutes.
     sizes: BTreeMap<String, Vec<(Timestamp, usize)>>,
     pools: BTreeMap<String, Value>,
+    node_pools: NodePoolChecks,
     launched: BTreeSet<String>,
     commands: CommandChecks,
     on_demand: OnDemandChecks,
@@ -107,6 +109,8 @@ pub(crate) struct Oracle {
     nominated: BTreeMap<String, Vec<String>>,
     looked: Timestamp,
     recorded_time: RecordedTime,
+    /// Whether limits of dollars per hour are checked: nodeless learns of new prices later, so a launch may cost more than it assumed.
+    checks_dollars: bool,
     pub(crate) violations: Vec<Violation>,
 }
 
@@ -124,6 +128,7 @@ impl Oracle {
             leaving: BTreeSet::new(),
             sizes: BTreeMap::new(),
             pools: pools.map(|pool| (text(pool, "/metadata/name").to_owned(), pool.clone())).collect(),
+            node_pools: NodePoolChecks::default(),
             launched: BTreeSet::new(),
             commands: CommandChecks::default(),
             on_demand: OnDemandChecks::default(),
@@ -132,6 +137,7 @@ impl Oracle {
             nominated: BTreeMap::new(),
             looked: driver.world().now(),
             recorded_time: RecordedTime::default(),
+            checks_dollars: !scenario.changes_prices(),
             violations: Vec::new(),
         }
     }
@@ -165,10 +171,12 @@ impl Oracle {
                     self.violated(now, SURGES, detail);
                 }
             }
-            changes
-                .iter()
-                .filter(|change| change.resource.kind == "NodePool")
-                .for_each(|change| self.pool_changed(change));
+            for change in &changes {
+                self.node_pools.changed(change, now);
+                if change.resource.kind == "NodePool" {
+                    self.pool_changed(change);
+                }
+            }
         }
         let revision = driver.claims().revision();
         let due = now.duration_since(self.looked) >= SignedDuration::from_secs(30);
@@ -183,6 +191,7 @@ impl Oracle {
             self.check_instances(driver, &claims, now);
             self.check_voluntary_disruption(driver, &claims, now);
             self.check_lifetimes(driver, &claims, now);
+            self.check_node_pools(driver, &claims, now);
         }
     }
 
@@ -191,10 +200,19 @@ impl Oracle {
         let instances = driver.world().ec2().instances();
         self.recorded_time.observe(claims, &instances, now);
         expired(claims, now).into_iter().for_each(|detail| self.violated(now, EXPIRY, detail));
+        drain_too_long(claims, now).into_iter().for_each(|detail| self.violated(now, DRAINS_END, detail));
         let unhandled = self.interruptions.as_mut().map(|checks| checks.check(claims, &instances)).unwrap_or_default();
         unhandled.into_iter().for_each(|detail| self.violated(now, INTERRUPTIONS, detail));
         let differences = metadata::differences(&Nodes::read(driver), claims);
         differences.into_iter().for_each(|detail| self.violated(now, METADATA, detail));
+    }
+
+    fn check_node_pools(&mut self, driver: &Driver, claims: &[NodeClaim], now: Timestamp) {
+        let unusable =
+            driver.world().ec2().with_account(|account| self.node_pools.created_for_unusable(claims, account));
+        unusable.into_iter().for_each(|detail| self.violated(now, UNUSABLE_NODE_POOLS, detail));
+        let stay = self.node_pools.outlive_their_pool(claims, now);
+        stay.into_iter().for_each(|detail| self.violated(now, DELETED_NODE_POOLS, detail));
     }
 
     fn pool_changed(&mut self, change: &Change) {
@@ -340,24 +358,32 @@ impl Oracle {
                 *groups.entry(group.clone()).or_default() += 1;
             }
             self.launched.insert(instance.id.clone());
-            let Some(pool) = instance.tags.get(labels::NODE_POOL).filter(|_| instance.state.is_alive()) else {
+            if !instance.state.is_alive() {
                 continue;
-            };
+            }
+            let pool = instance.tags.get(labels::NODE_POOL);
+            // A user may have removed the tags of an instance that was recorded on a claim.
+            if pool.is_none() && !self.machines.contains_key(&instance.id) {
+                continue;
+            }
             let kind = facts.types.get(&instance.offering.instance_type);
             let owner =
                 claims.iter().find(|claim| Some(claim.name.as_str()) == owners.get(instance.id.as_str()).copied());
             let counted = owner.is_none_or(|claim| !leaves_involuntarily(claim));
-            let entry = running.entry(pool.clone()).or_default();
+            let owner_pool = owner.map(|claim| &claim.node_pool);
+            let entry = running.entry(pool.or(owner_pool).cloned().unwrap_or_default()).or_default();
             if let Some(kind) = kind.filter(|_| counted) {
                 entry.add(kind);
             }
             if counted {
                 entry.nodes += 1.0;
-                entry.dollars += instance.price;
+                entry.dollars += if self.checks_dollars { instance.price } else { 0.0 };
             }
             if !owners.contains_key(instance.id.as_str()) {
-                // EC2 is not called for a zone that is shifted away from.
-                let waits = driver.world().is_shifted(&instance.offering.zone);
+                // EC2 is not called for a zone that is shifted away from, and does nothing that it does not authorize.
+                let denied = |api: &&str| driver.world().ec2().denies(api);
+                let waits = driver.world().is_shifted(&instance.offering.zone)
+                    || ["DescribeInstances", "TerminateInstances"].iter().any(denied);
                 let since = self.unowned.get(&instance.id).copied().filter(|_| !waits).unwrap_or(now);
                 if now.duration_since(since) > UNOWNED {
                     let detail = format!("instance {} has no claim since {since}", instance.id);

@@ -1,39 +1,134 @@
 //! Executes the actions of a scenario.
 
+use super::edits::{self, Edit};
 use super::timeline::{Entry, after};
-use super::{Action, BadMachines, Named, Scenario, ScenarioError, Shortage};
+use super::{Action, BadMachines, ChangePrices, Named, Quota, Scenario, ScenarioError, Shortage};
 use crate::Driver;
 use jiff::{SignedDuration, Timestamp};
-use nodeless_fake_aws::requests::TerminateInstances;
-use nodeless_fake_aws::{CapacityType, Instance, InstanceState, LaunchFault, OfferingPattern};
+use nodeless_fake_aws::requests::{ChangeTags, Tag, TerminateInstances};
+use nodeless_fake_aws::{CapacityType, Instance, InstanceState, LaunchFault, OfferingPattern, QuotaFamily};
 use nodeless_fake_kubernetes::resource as known;
 use nodeless_fake_kubernetes::{CreateOptions, DeleteOptions, ListOptions, PatchOptions, PatchType, Resource, Status};
+use nodeless_model::labels;
 use nodeless_ports::ErrorKind;
 use nodeless_world::random::Random;
 use nodeless_world::resources;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
-/// Shortages and zonal shifts that are in effect.
+/// The APIs of EC2 that nodeless calls for instances.
+pub(super) const DENIABLE: [&str; 9] = [
+    "CreateFleet",
+    "CreateLaunchTemplate",
+    "CreateTags",
+    "DeleteLaunchTemplate",
+    "DescribeInstanceStatus",
+    "DescribeInstances",
+    "DescribeLaunchTemplates",
+    "RunInstances",
+    "TerminateInstances",
+];
+
+/// The tags by which nodeless finds its instances.
+const FOUND_BY: [&str; 4] =
+    [labels::CLUSTER_NAME_TAG, labels::NODE_POOL, labels::EC2_NODE_CLASS, labels::LAUNCH_GROUP_TAG];
+
+/// What ends at a time.
+#[derive(Debug)]
+pub(super) enum End {
+    Shortage(OfferingPattern),
+    ZonalShift(String),
+    Edit(Edit),
+    Denial(String),
+    ZoneFailure(String),
+    SlowDetachments(SignedDuration),
+    UnreadyPods(Vec<String>),
+    HangingPods(Vec<String>),
+    /// A capacity type, and its quota of vCPUs.
+    Quota(CapacityType, u64),
+}
+
+/// Faults that are in effect, with the times at which they end.
 #[derive(Debug, Default)]
 pub(crate) struct ActiveFaults {
-    shortages: Vec<(Timestamp, OfferingPattern)>,
-    zonal_shifts: Vec<(Timestamp, String)>,
+    ends: Vec<(Timestamp, End)>,
 }
 
 impl ActiveFaults {
-    /// When the next shortage ends. Zonal shifts expire in ARC.
+    pub(super) fn add(&mut self, until: Timestamp, end: End) {
+        self.ends.push((until, end));
+    }
+
+    /// When the next fault ends.
     pub(crate) fn next_end(&self) -> Option<Timestamp> {
-        self.shortages.iter().map(|(at, _)| *at).min()
+        self.ends.iter().map(|(at, _)| *at).min()
     }
 
     /// Ends what is due, or everything with `all`.
-    pub(crate) fn end(&mut self, driver: &mut Driver, now: Timestamp, all: bool) {
-        for (_, zone) in self.zonal_shifts.extract_if(.., |(until, _)| all || *until <= now) {
-            driver.world_mut().cancel_zonal_shift(&zone);
+    ///
+    /// # Errors
+    /// When the API server refuses an object that a user corrects or creates again.
+    pub(crate) fn end(&mut self, driver: &mut Driver, now: Timestamp, all: bool) -> Result<(), ScenarioError> {
+        let due: Vec<End> = self.ends.extract_if(.., |(until, _)| all || *until <= now).map(|(_, end)| end).collect();
+        for end in due {
+            match end {
+                End::ZonalShift(zone) => drop(driver.world_mut().cancel_zonal_shift(&zone)),
+                End::Shortage(pattern) => driver.world().ec2().restore(pattern),
+                End::ZoneFailure(zone) => {
+                    let others = |end: &End| matches!(end, End::ZoneFailure(other) if *other == zone);
+                    if !self.ends.iter().any(|(_, end)| others(end)) {
+                        driver.world_mut().recover_zone(&zone);
+                    }
+                }
+                End::UnreadyPods(pods) => pods.iter().for_each(|pod| driver.world_mut().set_pod_ready(pod, true)),
+                End::HangingPods(pods) => pods.iter().for_each(|pod| driver.world_mut().set_pod_stops(pod, true)),
+                End::SlowDetachments(_) => {
+                    let mut others = self.ends.iter().filter_map(|(_, end)| match end {
+                        End::SlowDetachments(take) => Some(*take),
+                        _ => None,
+                    });
+                    driver.world_mut().set_detachment(others.next_back());
+                }
+                End::Denial(api) => {
+                    let others = self.ends.iter().any(|(_, end)| matches!(end, End::Denial(other) if *other == api));
+                    if !others {
+                        driver.world().ec2().allow(&api);
+                    }
+                }
+                End::Quota(capacity_type, _) => {
+                    let mut others = self.ends.iter().filter_map(|(_, end)| match end {
+                        End::Quota(other, vcpus) if *other == capacity_type => Some(*vcpus),
+                        _ => None,
+                    });
+                    set_quota(driver, capacity_type, others.next_back());
+                }
+                End::Edit(edit) => edit.revert(driver)?,
+            }
         }
-        for (_, pattern) in self.shortages.extract_if(.., |(until, _)| all || *until <= now) {
-            driver.world().ec2().restore(pattern);
+        Ok(())
+    }
+
+    /// Creates or changes an object. One that a user deleted, and is to create again, is created before.
+    fn apply(&mut self, driver: &Driver, object: &Value) -> Result<(), ScenarioError> {
+        let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
+        let deleted = |end: &End| match end {
+            End::Edit(edit @ Edit::Deleted(_)) => edit.concerns(text("/kind"), text("/metadata/name")),
+            _ => false,
+        };
+        for (_, end) in self.ends.extract_if(.., |(_, end)| deleted(end)) {
+            if let End::Edit(edit) = end {
+                edit.revert(driver)?;
+            }
         }
+        apply(driver, object)
+    }
+
+    /// The edits of users that are in effect.
+    pub(super) fn edits(&self) -> impl Iterator<Item = &Edit> {
+        self.ends.iter().filter_map(|(_, end)| match end {
+            End::Edit(edit) => Some(edit),
+            _ => None,
+        })
     }
 }
 
@@ -70,7 +165,7 @@ pub(crate) fn resource(kind: &str) -> Result<Resource, ScenarioError> {
     })
 }
 
-fn refused(what: &str, status: &Status) -> ScenarioError {
+pub(super) fn refused(what: &str, status: &Status) -> ScenarioError {
     ScenarioError::Value { field: what.to_owned(), why: format!("the API server refused it: {status}") }
 }
 
@@ -160,7 +255,7 @@ fn perform(
     let ec2 = driver.world().ec2().clone();
     match action {
         Action::Apply(object) => {
-            apply(driver, object)?;
+            active.apply(driver, object)?;
             let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
             Ok(format!("{} {} is applied", text("/kind"), text("/metadata/name")))
         }
@@ -203,18 +298,50 @@ fn perform(
             let impaired: Vec<String> = chosen.into_iter().filter(|id| ec2.impair(id)).collect();
             Ok(format!("{} fail their status checks", listed(&impaired)))
         }
+        Action::UntagMachines(count) => {
+            // Without a record nor tags, an instance is one of somebody else.
+            let recorded = |it: &Instance| driver.claims().of_instance(&it.id).is_some();
+            let chosen = some_of(ids(driver, recorded), *count, random);
+            let tags = FOUND_BY.map(|key| Tag { key: key.to_owned(), value: None }).to_vec();
+            let request = ChangeTags { resources: chosen.clone(), tags, dry_run: false };
+            if !chosen.is_empty() {
+                // Instances that EC2 does not describe yet cannot be selected.
+                let _unknown = ec2.delete_tags(&request);
+            }
+            Ok(format!("a person removes the tags of {}", listed(&chosen)))
+        }
+        Action::UnreadyPods(some) => {
+            let (uids, names) = running_pods(driver, some.count, random);
+            uids.iter().for_each(|pod| driver.world_mut().set_pod_ready(pod, false));
+            active.add(after(now, some.lasts), End::UnreadyPods(uids));
+            Ok(format!("the readiness probes fail for {:#} of {}", some.lasts, listed(&names)))
+        }
+        Action::HangingPods(some) => {
+            let (uids, names) = running_pods(driver, some.count, random);
+            uids.iter().for_each(|pod| driver.world_mut().set_pod_stops(pod, false));
+            active.add(after(now, some.lasts), End::HangingPods(uids));
+            Ok(format!("the containers do not stop for {:#} of {}", some.lasts, listed(&names)))
+        }
+        Action::SlowDetachments(slow) => {
+            driver.world_mut().set_detachment(Some(slow.take));
+            active.add(after(now, slow.lasts), End::SlowDetachments(slow.take));
+            Ok(format!("volumes take {:#} to detach for {:#}", slow.take, slow.lasts))
+        }
+        Action::ChangePrices(change) => change_prices(driver, change, random),
         Action::NewImages(_) => {
             let version = driver.world().options().version.clone();
             ec2.change_account(|account| account.add_eks_images(&version, now));
             Ok("a new EKS image is published".to_owned())
         }
+        Action::Misconfigure(misconfigure) => edits::misconfigure(driver, misconfigure, random, active),
+        Action::RecreateNodePools(recreate) => edits::recreate(driver, recreate, random, active),
         Action::Shortage(shortage) => {
             let pattern = pattern(shortage)?;
             match shortage.left {
                 0 => ec2.exhaust(pattern.clone()),
                 left => ec2.run_short(pattern.clone(), left),
             }
-            active.shortages.push((after(now, shortage.lasts), pattern));
+            active.add(after(now, shortage.lasts), End::Shortage(pattern));
             let some = |text: &Option<String>| text.clone().unwrap_or_else(|| "any".to_owned());
             let (kind, zone, bought) =
                 (some(&shortage.instance_type), some(&shortage.zone), some(&shortage.capacity_type));
@@ -227,7 +354,7 @@ fn perform(
                 let why = format!("there is no zone {}; use one of zones", shift.zone);
                 return Err(ScenarioError::Value { field: "zonalShift".to_owned(), why });
             }
-            active.zonal_shifts.push((until, shift.zone.clone()));
+            active.add(until, End::ZonalShift(shift.zone.clone()));
             Ok(format!("the cluster is shifted away from {} for {:#}", shift.zone, shift.lasts))
         }
         Action::Outage(outage) => {
@@ -236,12 +363,55 @@ fn perform(
             }
             Ok(format!("{} fails for {:#}", outage.of, outage.lasts))
         }
+        Action::ZoneFailure(failure) => {
+            if !driver.world().catalog().zones.iter().any(|zone| zone.name == failure.zone) {
+                let why = format!("there is no zone {}; use one of zones", failure.zone);
+                return Err(ScenarioError::Value { field: "zoneFailure".to_owned(), why });
+            }
+            driver.world_mut().fail_zone(&failure.zone);
+            active.add(after(now, failure.lasts), End::ZoneFailure(failure.zone.clone()));
+            Ok(format!("zone {} fails for {:#}", failure.zone, failure.lasts))
+        }
+        Action::Denial(denial) => {
+            let Some(api) = DENIABLE.into_iter().find(|api| *api == denial.api) else {
+                let why = format!("{} is not called; use one of {}", denial.api, DENIABLE.join(", "));
+                return Err(ScenarioError::Value { field: "denial".to_owned(), why });
+            };
+            ec2.deny(api);
+            active.add(after(now, denial.lasts), End::Denial(api.to_owned()));
+            Ok(format!("EC2 does not authorize {api} for {:#}", denial.lasts))
+        }
+        Action::Quota(quota) => {
+            let capacity_type = capacity_type("quota", &quota.capacity_type)?;
+            set_quota(driver, capacity_type, Some(quota.vcpus));
+            active.add(after(now, quota.lasts), End::Quota(capacity_type, quota.vcpus));
+            let Quota { capacity_type, vcpus, lasts } = quota;
+            Ok(format!("the quota of {capacity_type} instances is {vcpus} vCPUs for {lasts:#}"))
+        }
         Action::BadMachines(bad) => {
             ec2.spoil_launches(OfferingPattern::default(), launch_fault(bad)?, bad.count);
             let machines = if bad.count == 1 { "machine".to_owned() } else { format!("{} machines", bad.count) };
             Ok(format!("the next {machines}: {}", bad.fault))
         }
     }
+}
+
+/// Running instances keep the price of their launch.
+fn change_prices(driver: &Driver, change: &ChangePrices, random: &mut Random) -> Result<String, ScenarioError> {
+    let spot = capacity_type("changePrices", &change.capacity_type)? == CapacityType::Spot;
+    if !(0.0..1.0).contains(&change.share) {
+        let why = format!("share is {}; it is at least 0 and below 1", change.share);
+        return Err(ScenarioError::Value { field: "changePrices".to_owned(), why });
+    }
+    driver.world().ec2().change_account(|account| {
+        for kind in Arc::make_mut(&mut account.facts).types.values_mut() {
+            let prices = kind.spot_prices.values_mut().filter(|_| spot);
+            for price in prices.chain(kind.on_demand_price.as_mut().filter(|_| !spot)) {
+                *price *= 1.0 + change.share * (2.0 * random.fraction() - 1.0);
+            }
+        }
+    });
+    Ok(format!("prices of {} change by up to {:.0}%", change.capacity_type, change.share * 100.0))
 }
 
 fn launch_fault(bad: &BadMachines) -> Result<LaunchFault, ScenarioError> {
@@ -257,18 +427,41 @@ fn launch_fault(bad: &BadMachines) -> Result<LaunchFault, ScenarioError> {
 }
 
 fn pattern(shortage: &Shortage) -> Result<OfferingPattern, ScenarioError> {
-    let capacity_type = match shortage.capacity_type.as_deref() {
-        None => None,
-        Some("spot") => Some(CapacityType::Spot),
-        Some("on-demand") => Some(CapacityType::OnDemand),
-        Some(other) => {
-            return Err(ScenarioError::Value {
-                field: "shortage".to_owned(),
-                why: format!("{other} is no capacity type; use spot or on-demand"),
-            });
-        }
-    };
+    let capacity_type = shortage.capacity_type.as_deref().map(|name| capacity_type("shortage", name)).transpose()?;
     Ok(OfferingPattern { instance_type: shortage.instance_type.clone(), zone: shortage.zone.clone(), capacity_type })
+}
+
+fn capacity_type(field: &str, name: &str) -> Result<CapacityType, ScenarioError> {
+    match name {
+        "spot" => Ok(CapacityType::Spot),
+        "on-demand" => Ok(CapacityType::OnDemand),
+        other => Err(ScenarioError::Value {
+            field: field.to_owned(),
+            why: format!("{other} is no capacity type; use spot or on-demand"),
+        }),
+    }
+}
+
+fn standard(capacity_type: CapacityType) -> (CapacityType, QuotaFamily) {
+    (capacity_type, QuotaFamily::Standard)
+}
+
+/// Sets or removes the quota of the Standard families.
+fn set_quota(driver: &Driver, capacity_type: CapacityType, vcpus: Option<u64>) {
+    driver.world().ec2().change_account(|account| match vcpus {
+        Some(vcpus) => drop(account.vcpu_quotas.insert(standard(capacity_type), vcpus)),
+        None => drop(account.vcpu_quotas.remove(&standard(capacity_type))),
+    });
+}
+
+/// The uids and the names of running pods, chosen at random.
+fn running_pods(driver: &Driver, count: u32, random: &mut Random) -> (Vec<String>, Vec<String>) {
+    let list = driver.world().api().list(&known::PODS, &ListOptions::default());
+    let mut pods = list.map(|list| list.items).unwrap_or_default();
+    pods.retain(|pod| pod["status"]["phase"] == "Running");
+    let field = |pod: &Value, name: &str| pod["metadata"][name].as_str().unwrap_or_default().to_owned();
+    let chosen = some_of(pods, count, random);
+    chosen.iter().map(|pod| (field(pod, "uid"), field(pod, "name"))).unzip()
 }
 
 /// Running instances, in the order of their ids.
@@ -289,7 +482,7 @@ fn delete_some(driver: &Driver, kind: &str, count: u32, random: &mut Random) -> 
     format!("{kind} deleted by a person: {}", listed(&deleted))
 }
 
-fn some_of(mut from: Vec<String>, count: u32, random: &mut Random) -> Vec<String> {
+pub(super) fn some_of<T>(mut from: Vec<T>, count: u32, random: &mut Random) -> Vec<T> {
     let mut chosen = Vec::new();
     while chosen.len() < usize::try_from(count).unwrap_or(usize::MAX) && !from.is_empty() {
         let at = usize::try_from(random.below(u64::try_from(from.len()).unwrap_or(1))).unwrap_or(0);
@@ -298,7 +491,7 @@ fn some_of(mut from: Vec<String>, count: u32, random: &mut Random) -> Vec<String
     chosen
 }
 
-fn listed(names: &[String]) -> String {
+pub(super) fn listed(names: &[String]) -> String {
     if names.is_empty() { "none, because there is none".to_owned() } else { names.join(", ") }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod actions;
 pub(crate) mod durations;
+mod edits;
 mod timeline;
 
 pub(crate) use timeline::{Timeline, after};
@@ -209,14 +210,34 @@ pub enum Action {
     SilenceMachines(u32),
     /// The EC2 status checks of this number of machines, chosen at random, fail from then on.
     ImpairMachines(u32),
+    /// A user removes the tags by which nodeless finds its instances from this number of instances, chosen at random.
+    UntagMachines(u32),
+    /// The prices of EC2 change.
+    ChangePrices(ChangePrices),
+    /// The readiness probes of running pods fail for a time.
+    UnreadyPods(SomePods),
+    /// Pods do not stop when they are deleted, for a time.
+    HangingPods(SomePods),
+    /// Volumes take longer to detach, for a time.
+    SlowDetachments(SlowDetachments),
     /// A new EKS image is published, so that nodes drift.
     NewImages(u32),
+    /// A user makes a NodePool or an EC2NodeClass unusable, and corrects it later.
+    Misconfigure(Misconfigure),
+    /// A user deletes NodePools, and creates them again later.
+    RecreateNodePools(Recreate),
     /// EC2 lacks capacity of offerings for a time.
     Shortage(Shortage),
     /// The cluster is shifted away from a zone for a time.
-    ZonalShift(ZonalShift),
+    ZonalShift(OneZone),
     /// A service fails for a time.
     Outage(Outage),
+    /// A zone fails as a whole for a time.
+    ZoneFailure(OneZone),
+    /// Calls of an EC2 API are not authorized for a time.
+    Denial(Denial),
+    /// The account has a quota of vCPUs for a time.
+    Quota(Quota),
     /// The next instances do not become nodes.
     BadMachines(BadMachines),
 }
@@ -255,10 +276,48 @@ pub struct Shortage {
     pub lasts: SignedDuration,
 }
 
-/// A zonal shift of the cluster away from a zone for a time.
+/// A wrong edit of a NodePool or an EC2NodeClass, chosen at random, for a time.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ZonalShift {
+pub struct Misconfigure {
+    /// What is wrong.
+    pub fault: Misconfiguration,
+    /// The duration.
+    #[serde(rename = "for", deserialize_with = "durations::one")]
+    pub lasts: SignedDuration,
+}
+
+/// What is wrong with a NodePool or an EC2NodeClass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Misconfiguration {
+    /// A NodePool requires an instance type that does not exist.
+    UnknownInstanceType,
+    /// A NodePool has a requirement that no instance type satisfies.
+    NoInstanceType,
+    /// The subnet selector of an EC2NodeClass matches nothing.
+    NoSubnets,
+    /// The security group selector of an EC2NodeClass matches nothing.
+    NoSecurityGroups,
+    /// The AMI selector of an EC2NodeClass matches nothing.
+    NoAmis,
+}
+
+/// NodePools, chosen at random, that do not exist for a time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Recreate {
+    /// The number of NodePools.
+    pub count: u32,
+    /// The duration.
+    #[serde(rename = "for", deserialize_with = "durations::one")]
+    pub lasts: SignedDuration,
+}
+
+/// A zone for a time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OneZone {
     /// The name of the zone.
     pub zone: String,
     /// The duration.
@@ -275,6 +334,63 @@ pub struct Outage {
     /// The duration.
     #[serde(rename = "for", deserialize_with = "durations::one")]
     pub lasts: SignedDuration,
+}
+
+/// Calls that EC2 answers with `UnauthorizedOperation` for a time, as after a wrong change of an IAM policy.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Denial {
+    /// The API, such as `CreateFleet`.
+    pub api: String,
+    /// The duration.
+    #[serde(rename = "for", deserialize_with = "durations::one")]
+    pub lasts: SignedDuration,
+}
+
+/// A quota of the account for instances of the Standard families (A, C, D, H, I, M, R, T and Z) for a time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Quota {
+    /// `spot` or `on-demand`.
+    pub capacity_type: String,
+    /// The number of vCPUs.
+    pub vcpus: u64,
+    /// The duration.
+    #[serde(rename = "for", deserialize_with = "durations::one")]
+    pub lasts: SignedDuration,
+}
+
+/// Running pods, chosen at random, for a time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SomePods {
+    /// The number of pods.
+    pub count: u32,
+    /// The duration.
+    #[serde(rename = "for", deserialize_with = "durations::one")]
+    pub lasts: SignedDuration,
+}
+
+/// How long volumes take to detach, for a time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SlowDetachments {
+    /// How long a volume stays attached after its last pod.
+    #[serde(deserialize_with = "durations::one")]
+    pub take: SignedDuration,
+    /// The duration.
+    #[serde(rename = "for", deserialize_with = "durations::one")]
+    pub lasts: SignedDuration,
+}
+
+/// A change of every price of a capacity type.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ChangePrices {
+    /// `spot` or `on-demand`.
+    pub capacity_type: String,
+    /// By which fraction each price may increase or decrease at random, from 0 to below 1.
+    pub share: f64,
 }
 
 /// The fault of the next machines.
@@ -299,18 +415,40 @@ pub struct FaultRates {
     pub shortages_per_hour: f64,
     /// Outages of an API per hour, for some minutes each.
     pub outages_per_hour: f64,
+    /// Denials of an EC2 API per hour, for some minutes each.
+    pub denials_per_hour: f64,
+    /// Low quotas of vCPUs per hour, for some minutes each.
+    pub quotas_per_hour: f64,
+    /// Failures of a zone per hour, for some minutes each.
+    pub zone_failures_per_hour: f64,
     /// Machines per hour that stop without warning.
     pub machine_failures_per_hour: f64,
     /// Machines per hour that stop responding while EC2 still runs them.
     pub silent_machines_per_hour: f64,
     /// Machines per hour that begin to fail their EC2 status check.
     pub impaired_machines_per_hour: f64,
+    /// Instances per hour from which a user removes tags.
+    pub untagged_machines_per_hour: f64,
     /// Launches per hour whose machine does not become a node.
     pub bad_machines_per_hour: f64,
     /// NodeClaims per hour that a user deletes.
     pub deleted_claims_per_hour: f64,
     /// Nodes per hour that a user deletes.
     pub deleted_nodes_per_hour: f64,
+    /// Edits per hour that make a NodePool or an EC2NodeClass unusable, for some minutes each.
+    pub misconfigurations_per_hour: f64,
+    /// NodePools per hour that a user deletes, and creates again after some minutes.
+    pub recreated_node_pools_per_hour: f64,
+    /// Pods per hour whose readiness probes fail, for some minutes each.
+    pub unready_pods_per_hour: f64,
+    /// Pods per hour that do not stop, for some minutes each.
+    pub hanging_pods_per_hour: f64,
+    /// Times per hour in which volumes take minutes to detach, for some minutes each.
+    pub slow_detachments_per_hour: f64,
+    /// Changes of all spot prices per hour.
+    pub spot_price_changes_per_hour: f64,
+    /// Changes of all on-demand prices per day.
+    pub on_demand_price_changes_per_day: f64,
     /// New images per day.
     pub new_images_per_day: f64,
     /// Faults of calls and messages.
@@ -339,6 +477,8 @@ pub struct CallRates {
     #[serde(deserialize_with = "durations::one")]
     pub latest: SignedDuration,
     pub doubled: f64,
+    #[serde(deserialize_with = "durations::one")]
+    pub skew: SignedDuration,
 }
 
 impl Default for CallRates {
@@ -358,6 +498,7 @@ impl Default for CallRates {
             late: 0.0,
             latest: SignedDuration::from_secs(30),
             doubled: 0.0,
+            skew: SignedDuration::ZERO,
         }
     }
 }
@@ -380,6 +521,7 @@ impl CallRates {
             late: self.late,
             latest: unsigned(self.latest),
             doubled: self.doubled,
+            skew: unsigned(self.skew),
         }
     }
 }
@@ -459,11 +601,20 @@ impl Scenario {
 
     /// Whether every call succeeds and every message arrives in time.
     pub(crate) fn is_reliable(&self) -> bool {
-        let fails = |action: &TimedAction| matches!(action.action, Action::Outage(_));
+        let fails = |action: &TimedAction| matches!(action.action, Action::Outage(_) | Action::Denial(_));
         let faults = &self.faults;
         faults.calls.rates() == CallRates::default().rates()
             && faults.outages_per_hour <= 0.0
+            && faults.denials_per_hour <= 0.0
             && !self.actions.iter().any(fails)
+    }
+
+    /// Whether prices change.
+    pub(crate) fn changes_prices(&self) -> bool {
+        let changes = |action: &TimedAction| matches!(action.action, Action::ChangePrices(_));
+        self.faults.spot_price_changes_per_hour > 0.0
+            || self.faults.on_demand_price_changes_per_day > 0.0
+            || self.actions.iter().any(changes)
     }
 
     /// The names of the built-in scenarios.

@@ -1,6 +1,10 @@
 //! The timeline of a run: drawn from the seed before the run begins, so that nothing in the run changes it.
 
-use super::{Action, BadMachines, Outage, Scale, Scenario, ScenarioError, Shortage, durations};
+use super::actions::DENIABLE;
+use super::{
+    Action, BadMachines, ChangePrices, Denial, Misconfiguration, Misconfigure, OneZone, Outage, Quota, Recreate, Scale,
+    Scenario, ScenarioError, Shortage, SlowDetachments, SomePods, durations,
+};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_world::random::Random;
 use std::collections::BTreeMap;
@@ -119,17 +123,28 @@ impl Timeline {
 
     fn add_faults(&mut self, scenario: &Scenario, seed: u64, hours: u32) {
         let faults = &scenario.faults;
-        let rates: [(&str, f64, Draw); 11] = [
+        let rates: [(&str, f64, Draw); 22] = [
             ("spot", faults.spot_interruptions_per_hour, |_, _| Action::InterruptSpot(1)),
             ("rebalance", faults.rebalances_per_hour, |_, _| Action::RebalanceSpot(1)),
             ("shortage", faults.shortages_per_hour, shortage),
             ("outage", faults.outages_per_hour, outage),
+            ("denial", faults.denials_per_hour, denial),
+            ("quota", faults.quotas_per_hour, quota),
+            ("zone", faults.zone_failures_per_hour, zone_failure),
             ("machine", faults.machine_failures_per_hour, |_, _| Action::KillMachines(1)),
             ("silent machine", faults.silent_machines_per_hour, |_, _| Action::SilenceMachines(1)),
             ("impaired machine", faults.impaired_machines_per_hour, |_, _| Action::ImpairMachines(1)),
+            ("untagged machine", faults.untagged_machines_per_hour, |_, _| Action::UntagMachines(1)),
             ("bad machine", faults.bad_machines_per_hour, bad_machines),
             ("claim", faults.deleted_claims_per_hour, |_, _| Action::DeleteNodeClaims(1)),
             ("node", faults.deleted_nodes_per_hour, |_, _| Action::DeleteNodes(1)),
+            ("misconfiguration", faults.misconfigurations_per_hour, misconfigure),
+            ("recreated node pool", faults.recreated_node_pools_per_hour, recreate),
+            ("unready pod", faults.unready_pods_per_hour, |_, random| Action::UnreadyPods(a_pod(random))),
+            ("hanging pod", faults.hanging_pods_per_hour, |_, random| Action::HangingPods(a_pod(random))),
+            ("detachments", faults.slow_detachments_per_hour, slow_detachments),
+            ("spot prices", faults.spot_price_changes_per_hour, |_, _| change_prices("spot")),
+            ("prices", faults.on_demand_price_changes_per_day / 24.0, |_, _| change_prices("on-demand")),
             ("image", faults.new_images_per_day / 24.0, |_, _| Action::NewImages(1)),
         ];
         for (purpose, per_hour, action) in rates {
@@ -163,7 +178,7 @@ fn shortage(scenario: &Scenario, random: &mut Random) -> Action {
         _ => None,
     };
     let zone = random.pick(&scenario.zones).cloned();
-    let lasts = SignedDuration::from_secs(i64::try_from(120 + random.below(900)).unwrap_or(120));
+    let lasts = some_minutes(random);
     // No machine, or one or two more: then a launch of several gets fewer than it requested.
     let left = u64::try_from(lasts.as_secs() % 3).unwrap_or(0);
     match random.below(3) {
@@ -186,12 +201,62 @@ fn outage(_: &Scenario, random: &mut Random) -> Action {
     Action::Outage(Outage { of, lasts })
 }
 
+fn denial(_: &Scenario, random: &mut Random) -> Action {
+    let api = random.pick(&DENIABLE).copied().unwrap_or("CreateFleet").to_owned();
+    let lasts = SignedDuration::from_secs(i64::try_from(30 + random.below(240)).unwrap_or(30));
+    Action::Denial(Denial { api, lasts })
+}
+
+fn quota(_: &Scenario, random: &mut Random) -> Action {
+    let capacity_type = random.pick(&["spot", "on-demand"]).copied().unwrap_or("spot").to_owned();
+    Action::Quota(Quota { capacity_type, vcpus: random.below(12), lasts: some_minutes(random) })
+}
+
+fn zone_failure(scenario: &Scenario, random: &mut Random) -> Action {
+    let zone = random.pick(&scenario.zones).cloned().unwrap_or_default();
+    Action::ZoneFailure(OneZone { zone, lasts: some_minutes(random) })
+}
+
+fn change_prices(capacity_type: &str) -> Action {
+    Action::ChangePrices(ChangePrices { capacity_type: capacity_type.to_owned(), share: 0.3 })
+}
+
+fn a_pod(random: &mut Random) -> SomePods {
+    SomePods { count: 1, lasts: some_minutes(random) }
+}
+
+fn slow_detachments(_: &Scenario, random: &mut Random) -> Action {
+    let take = SignedDuration::from_secs(i64::try_from(60 + random.below(360)).unwrap_or(60));
+    Action::SlowDetachments(SlowDetachments { take, lasts: some_minutes(random) })
+}
+
 fn bad_machines(_: &Scenario, random: &mut Random) -> Action {
     const FAULTS: [&str; 3] = ["neverStarts", "neverJoins", "failsToStart"];
     Action::BadMachines(BadMachines {
         fault: random.pick(&FAULTS).copied().unwrap_or("neverJoins").to_owned(),
         count: 1,
     })
+}
+
+fn misconfigure(_: &Scenario, random: &mut Random) -> Action {
+    const FAULTS: [Misconfiguration; 5] = [
+        Misconfiguration::UnknownInstanceType,
+        Misconfiguration::NoInstanceType,
+        Misconfiguration::NoSubnets,
+        Misconfiguration::NoSecurityGroups,
+        Misconfiguration::NoAmis,
+    ];
+    let fault = random.pick(&FAULTS).copied().unwrap_or(Misconfiguration::UnknownInstanceType);
+    Action::Misconfigure(Misconfigure { fault, lasts: some_minutes(random) })
+}
+
+fn recreate(_: &Scenario, random: &mut Random) -> Action {
+    Action::RecreateNodePools(Recreate { count: 1, lasts: some_minutes(random) })
+}
+
+/// Two to seventeen minutes.
+fn some_minutes(random: &mut Random) -> SignedDuration {
+    SignedDuration::from_secs(i64::try_from(120 + random.below(900)).unwrap_or(120))
 }
 
 fn value(field: &str, why: &str) -> ScenarioError {

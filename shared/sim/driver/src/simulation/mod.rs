@@ -119,7 +119,12 @@ impl Run {
             why: error.to_string(),
         })?;
         let driver = Driver::with_fault_injection(world, Schedule::default(), sink, fault_injection.clone(), gates);
-        let effects = Arc::new(EffectChecks::new(driver.world().api().clone(), driver.claims().clone()));
+        let effects = Arc::new(EffectChecks::new(
+            driver.world().api().clone(),
+            driver.claims().clone(),
+            driver.world().ec2().clone(),
+            scenario.faults.calls.skew,
+        ));
         fault_injection.set_observer(effects.clone());
         actions::check(&driver, &scenario)?;
         if lacks_default_class(&scenario.objects) {
@@ -194,7 +199,7 @@ impl Run {
                 let what = actions::carry_out(&mut self.driver, &entry, &mut self.random, &mut self.active)?;
                 self.report.note(now, what);
             }
-            self.active.end(&mut self.driver, now, false);
+            self.active.end(&mut self.driver, now, false)?;
             let sample = after(self.sampled, SAMPLE);
             if sample <= now {
                 self.sample();
@@ -233,7 +238,7 @@ impl Run {
     /// Stops all faults and actions, and checks that the cluster becomes quiescent, and stays so.
     fn become_quiescent(&mut self, end: Timestamp, observe: Observer<'_>) -> Result<(), SimulationError> {
         self.timeline = Timeline::default();
-        self.active.end(&mut self.driver, end, true);
+        self.active.end(&mut self.driver, end, true)?;
         self.fault_injection.set_rates(Rates::default());
         self.fault_injection.end_outages();
         self.report.note(end, "faults and actions stop".to_owned());
@@ -351,5 +356,7 @@ fn node_class(driver: &Driver) -> Value {
     })
 }
 
+#[cfg(test)]
+mod action_tests;
 #[cfg(test)]
 mod tests;

@@ -18,7 +18,7 @@ use nodeless_world::fault_injection::{Effect, Observer as _};
 use nodeless_world::resources::{NODE_CLAIMS, NODE_POOLS};
 use std::collections::BTreeSet;
 
-const CALM: &str = r#"
+pub(super) const CALM: &str = r#"
 name: calm
 hours: 1
 zones: [us-east-1a]
@@ -59,14 +59,14 @@ objects:
 "#;
 
 /// Three nodes with a pod each, five minutes old, without a violation.
-fn calm() -> Run {
+pub(super) fn calm() -> Run {
     let run = started(CALM);
     assert_eq!(claims(&run).len(), 3);
     run
 }
 
 /// A scenario after five minutes without a violation.
-fn started(yaml: &str) -> Run {
+pub(super) fn started(yaml: &str) -> Run {
     let mut run = Run::new(Scenario::parse(yaml).unwrap(), 1, None, Arc::new(Null)).unwrap();
     let until = after(run.scenario.start, SignedDuration::from_mins(5));
     run.advance(until, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
@@ -75,31 +75,31 @@ fn started(yaml: &str) -> Run {
     run
 }
 
-fn claims(run: &Run) -> Vec<NodeClaim> {
+pub(super) fn claims(run: &Run) -> Vec<NodeClaim> {
     run.driver.claims().snapshot()
 }
 
-fn write(run: &Run, claim: &NodeClaim) {
+pub(super) fn write(run: &Run, claim: &NodeClaim) {
     run.driver.claims().update(claim, None).now_or_never().unwrap().unwrap();
 }
 
 /// Checks the world, and returns the violated invariants with the first detail.
-fn broken(run: &mut Run) -> BTreeSet<&'static str> {
+pub(super) fn broken(run: &mut Run) -> BTreeSet<&'static str> {
     run.oracle.check(&run.driver);
     let seen = run.effects.observed();
     run.oracle.violations.iter().chain(&seen.violations).map(|violation| violation.invariant).collect()
 }
 
-fn only(invariant: &'static str) -> BTreeSet<&'static str> {
+pub(super) fn only(invariant: &'static str) -> BTreeSet<&'static str> {
     BTreeSet::from([invariant])
 }
 
-fn patch(run: &Run, resource: &Resource, namespace: &str, name: &str, patch: &Value) {
+pub(super) fn patch(run: &Run, resource: &Resource, namespace: &str, name: &str, patch: &Value) {
     let api = run.driver.world().api();
     api.patch(resource, namespace, name, None, PatchType::Merge, patch, &PatchOptions::default()).unwrap();
 }
 
-fn pods(run: &Run) -> Vec<Arc<Value>> {
+pub(super) fn pods(run: &Run) -> Vec<Arc<Value>> {
     run.driver.world().api().list(&PODS, &ListOptions::default()).unwrap().items
 }
 

@@ -239,14 +239,8 @@ fn a_new_image_on_which_pods_fail_stops_with_the_first_node() {
     let node = claims.iter().find(is_new).unwrap().status.node_name.clone().unwrap();
     let pods = list(&driver, &PODS);
     let pod = pods.iter().find(|pod| pod["spec"]["nodeName"] == *node).unwrap();
-    let mut conditions = pod["status"]["conditions"].clone();
-    for condition in conditions.as_array_mut().unwrap().iter_mut().filter(|it| it["type"] == "Ready") {
-        condition["status"] = json!("False");
-    }
-    let (name, options) = (pod["metadata"]["name"].as_str().unwrap(), PatchOptions::default());
-    let patch = json!({ "status": { "conditions": conditions } });
-    let api = driver.world().api().clone();
-    api.patch(&PODS, "default", name, Some("status"), PatchType::Merge, &patch, &options).unwrap();
+    let (name, uid) = (pod["metadata"]["name"].as_str().unwrap(), pod["metadata"]["uid"].as_str().unwrap());
+    driver.world_mut().set_pod_ready(uid, false);
     wait(&mut driver, 900, "the event", |driver| !failures(driver).is_empty());
     let message = failures(&driver).remove(0);
     assert!(message.contains(&format!("pod default/{name} is not ready on {node}")), "{message}");

@@ -5,7 +5,7 @@ use futures::FutureExt as _;
 use jiff::SignedDuration;
 use nodeless_disruption::command::CommandPhase;
 use nodeless_driver::Driver;
-use nodeless_driver::scenarios::{Action, Scenario, TimedAction, ZonalShift};
+use nodeless_driver::scenarios::{Action, OneZone, Scenario, TimedAction};
 use nodeless_driver::simulation::Run;
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, EVENTS, NODES, PODS};
 use nodeless_fake_kubernetes::{PatchOptions, PatchType};
@@ -134,7 +134,7 @@ fn a_shift_is_no_business_of_those_who_did_not_ask() {
 fn nothing_is_lost_when_all_else_goes_wrong_during_shifts() {
     let shift = |after, zone: &str, lasts| TimedAction {
         after: SignedDuration::from_mins(after),
-        action: Action::ZonalShift(ZonalShift { zone: zone.to_owned(), lasts: SignedDuration::from_mins(lasts) }),
+        action: Action::ZonalShift(OneZone { zone: zone.to_owned(), lasts: SignedDuration::from_mins(lasts) }),
     };
     for seed in 0..2 {
         let mut scenario = Scenario::built_in("faults-all-features").unwrap();

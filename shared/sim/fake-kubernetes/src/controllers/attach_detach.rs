@@ -27,11 +27,21 @@ pub struct AttachDetachController {
     feed: Feed,
     /// Since when no pod uses a volume on its node, by the uid of the VolumeAttachment.
     unused: BTreeMap<String, Timestamp>,
+    /// How many seconds a volume stays attached after its last pod.
+    detaches_after: i64,
 }
 
 impl Default for AttachDetachController {
     fn default() -> Self {
-        Self { feed: Feed::new(WATCHED), unused: BTreeMap::new() }
+        Self { feed: Feed::new(WATCHED), unused: BTreeMap::new(), detaches_after: DETACHES_AFTER }
+    }
+}
+
+impl AttachDetachController {
+    /// From now on volumes stay attached for this many seconds after their last pod; `None` for the default of eight.
+    pub fn set_detaches_after(&mut self, seconds: Option<i64>, now: Timestamp) {
+        self.detaches_after = seconds.unwrap_or(DETACHES_AFTER);
+        self.feed.wake_at(now);
     }
 }
 
@@ -53,7 +63,7 @@ impl Controller for AttachDetachController {
                 continue;
             }
             let since = self.unused.get(uid(attachment)).copied().unwrap_or(now);
-            let due = after(since, DETACHES_AFTER);
+            let due = after(since, self.detaches_after);
             if due <= now {
                 delete(api, &VOLUME_ATTACHMENTS, attachment, None)?;
             } else {

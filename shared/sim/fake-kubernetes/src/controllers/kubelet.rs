@@ -12,7 +12,7 @@ use crate::server::{ApiServer, PatchOptions, PatchType, Status};
 use jiff::Timestamp;
 use nodeless_model::{ResourceList, StringMap, Taint, TaintEffect, labels};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const WATCHED: &[Resource] = &[NODES, PODS];
 /// From the binding of a pod until its containers run, in seconds.
@@ -63,11 +63,19 @@ struct Kubelet {
 pub struct Kubelets {
     feed: Feed,
     machines: BTreeMap<String, Kubelet>,
+    faults: PodFaults,
+}
+
+/// The uids of pods with a fault.
+#[derive(Debug, Default)]
+struct PodFaults {
+    unready: BTreeSet<String>,
+    hanging: BTreeSet<String>,
 }
 
 impl Default for Kubelets {
     fn default() -> Self {
-        Self { feed: Feed::new(WATCHED), machines: BTreeMap::new() }
+        Self { feed: Feed::new(WATCHED), machines: BTreeMap::new(), faults: PodFaults::default() }
     }
 }
 
@@ -82,6 +90,27 @@ impl Kubelets {
     /// machine existed.
     pub fn stop(&mut self, name: &str) -> bool {
         self.machines.remove(name).is_some()
+    }
+
+    /// The readiness probes of a pod, by its uid, fail or succeed from now on.
+    pub fn set_ready(&mut self, pod: &str, ready: bool, now: Timestamp) {
+        if ready {
+            self.faults.unready.remove(pod);
+        } else {
+            self.faults.unready.insert(pod.to_owned());
+        }
+        self.feed.wake_at(now);
+    }
+
+    /// From now on the containers of a pod, by its uid, do not stop, or stop again. A pod that does not stop is only removed by a
+    /// deletion without a grace period.
+    pub fn set_stops(&mut self, pod: &str, stops: bool, now: Timestamp) {
+        if stops {
+            self.faults.hanging.remove(pod);
+        } else {
+            self.faults.hanging.insert(pod.to_owned());
+        }
+        self.feed.wake_at(now);
     }
 }
 
@@ -100,7 +129,7 @@ impl Controller for Kubelets {
         }
         for pod in all(api, &PODS)? {
             let Some(ready) = ready.get(text(&pod, "/spec/nodeName")) else { continue };
-            if let Some(next) = run(api, &pod, *ready, now)? {
+            if let Some(next) = run(api, &pod, *ready, &self.faults, now)? {
                 self.feed.wake_at(next);
             }
         }
@@ -220,7 +249,16 @@ fn conditions(node: &Value, ready: bool, now: Timestamp) -> Value {
 }
 
 /// Starts, completes or stops a pod when it is due. Returns when it is due next.
-fn run(api: &ApiServer, pod: &Value, node_ready: bool, now: Timestamp) -> Result<Option<Timestamp>, Status> {
+fn run(
+    api: &ApiServer,
+    pod: &Value,
+    node_ready: bool,
+    faults: &PodFaults,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, Status> {
+    if is_deleting(pod) && faults.hanging.contains(uid(pod)) {
+        return Ok(None);
+    }
     if is_deleting(pod) {
         let grace = int(pod, "/metadata/deletionGracePeriodSeconds").unwrap_or(0);
         let asked = after(time(pod, "/metadata/deletionTimestamp").unwrap_or(now), -grace);
@@ -248,6 +286,11 @@ fn run(api: &ApiServer, pod: &Value, node_ready: bool, now: Timestamp) -> Result
             Ok(run_length(pod).map(|length| after(now, length)))
         }
         "Running" => {
+            // The node lifecycle controller marks the pods of a kubelet that does not report.
+            let passes = !faults.unready.contains(uid(pod));
+            if node_ready && passes != is_true(pod, "Ready") {
+                write_status(api, &PODS, pod, with_readiness(pod, passes, now))?;
+            }
             let Some(length) = run_length(pod) else { return Ok(None) };
             let end = after(time(pod, "/status/startTime").unwrap_or(now), length);
             if end > now {
@@ -290,6 +333,19 @@ fn running(pod: &Value, now: Timestamp) -> Value {
     status["podIPs"] = json!([{ "ip": address }]);
     let state = json!({ "running": { "startedAt": seconds(now) } });
     status["containerStatuses"] = container_statuses(pod, &state, true);
+    status
+}
+
+fn with_readiness(pod: &Value, ready: bool, now: Timestamp) -> Value {
+    let mut status = pod["status"].clone();
+    let mut conditions = list(pod, "/status/conditions").to_vec();
+    let (value, reason) = if ready { ("True", "") } else { ("False", "ContainersNotReady") };
+    for kind in ["Ready", "ContainersReady"] {
+        set_condition(&mut conditions, kind, value, reason, "", now);
+    }
+    status["conditions"] = Value::Array(conditions);
+    let state = json!({ "running": { "startedAt": status["startTime"] } });
+    status["containerStatuses"] = container_statuses(pod, &state, ready);
     status
 }
 

@@ -51,6 +51,11 @@ impl NodeLifecycleController {
         self.feed.wake_at(after(now, GRACE));
     }
 
+    /// The kubelet of a machine reports again.
+    pub fn machine_started(&mut self, name: &str) {
+        self.silent.remove(name);
+    }
+
     /// An instance is terminated: its node is deleted once it is not ready, as the AWS cloud provider does.
     pub fn instance_terminated(&mut self, provider_id: &str, now: Timestamp) {
         self.terminated.insert(provider_id.to_owned());

@@ -8,6 +8,7 @@
 //! All random numbers come from one seed in the order of the calls, so that a run is reproducible.
 
 mod claims;
+mod clock;
 mod cloud;
 mod cluster;
 mod queue;
@@ -61,6 +62,8 @@ pub struct Rates {
     pub latest: Duration,
     /// A message is delivered twice.
     pub doubled: f64,
+    /// The maximum difference between the clock of a process and the time.
+    pub skew: Duration,
 }
 
 /// An effect of a function on the cluster, the account or the table.

@@ -193,3 +193,17 @@ fn each_kind_of_a_view_may_lag_by_itself_and_none_for_longer_than_allowed() {
     let view = cluster.view().now_or_never().unwrap().unwrap();
     assert_eq!((view.nodes.len(), view.pods.len()), (60, 60));
 }
+
+#[test]
+fn the_clocks_of_processes_differ_from_the_time_by_at_most_the_skew() {
+    let start: Timestamp = "2026-03-02T00:00:00Z".parse().unwrap();
+    let of = |skew| {
+        let fault_injection = FaultInjection::new(WorldClock::new(start), 7, Rates { skew, ..Rates::default() });
+        let clocks = (0..200).map(|_| fault_injection.clock_of_process());
+        clocks.map(|clock| clock.now().duration_since(start).as_millis()).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(of(Duration::ZERO), BTreeSet::from([0]));
+    let drawn = of(Duration::from_millis(500));
+    assert!(*drawn.first().unwrap() >= -500 && *drawn.last().unwrap() <= 500, "{drawn:?}");
+    assert!(*drawn.first().unwrap() < -400 && *drawn.last().unwrap() > 400, "{drawn:?}");
+}

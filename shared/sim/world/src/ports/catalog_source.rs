@@ -5,9 +5,9 @@ use super::{details, resolve};
 use async_trait::async_trait;
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
 use nodeless_catalog::Catalog;
-use nodeless_catalog::stored::NamedPlacementGroup;
-use nodeless_fake_aws::Ec2;
+use nodeless_catalog::stored::{NamedPlacementGroup, Price};
 use nodeless_fake_aws::requests::{Describe, Filter};
+use nodeless_fake_aws::{Ec2, RegionFacts};
 use nodeless_launch::ClusterDetails;
 use nodeless_model::labels;
 use nodeless_ports::{CatalogSource, PortError};
@@ -28,11 +28,28 @@ impl MemoryCatalogSource {
     }
 }
 
+/// The current prices of the region.
+fn set_prices(catalog: &mut Catalog, facts: &RegionFacts) {
+    let zones: Vec<String> = catalog.zones.iter().map(|zone| zone.name.clone()).collect();
+    for kind in &mut catalog.types {
+        let Some(prices) = facts.types.get(&kind.facts.name) else { continue };
+        kind.on_demand_price = prices.on_demand_price.and_then(Price::from_dollars);
+        for offer in &mut kind.offers {
+            let price = zones.get(usize::from(offer.zone)).and_then(|zone| prices.spot_prices.get(zone));
+            // Types that are not sold as spot have a synthetic price in the catalog, and none in the region.
+            if let Some(price) = price {
+                offer.spot_price = Price::from_dollars(*price);
+            }
+        }
+    }
+}
+
 #[async_trait]
 impl CatalogSource for MemoryCatalogSource {
     async fn catalog(&self, _previous: Option<&Catalog>) -> Result<Catalog, PortError> {
         let mut catalog = self.catalog.as_ref().clone();
         let (account, now) = (self.ec2.account(), self.ec2.now());
+        set_prices(&mut catalog, &account.facts);
         let active = account.capacity_reservations.iter().filter(|reservation| reservation.state(now) == "active");
         catalog.reservations = active.map(|reservation| (reservation.id.clone(), reservation.available)).collect();
         let groups = account.placement_groups.iter().map(|group| NamedPlacementGroup {

@@ -8,13 +8,14 @@ mod join;
 mod memory;
 mod user_data;
 mod zonal_shift;
+mod zone_failure;
 
 pub use clock::WorldClock;
 pub use join::JoinTiming;
 pub use memory::RealMemory;
 
 use crate::memory::MemoryZonalShifts;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use nodeless_catalog::facts::RegionError;
 use nodeless_catalog::{Catalog, Facts};
 use nodeless_fake_aws::{Account, Ec2, Ec2Event, Instance, InstanceState, RegionFacts};
@@ -22,8 +23,9 @@ use nodeless_fake_kubernetes::controllers::Controllers;
 use nodeless_fake_kubernetes::resource::CUSTOM_RESOURCE_DEFINITIONS;
 use nodeless_fake_kubernetes::{ApiServer, CreateOptions, Options, Status};
 use serde_json::Value;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};
+use zone_failure::ZoneFailure;
 
 /// The configuration of a [`World`].
 #[derive(Clone, Debug)]
@@ -111,6 +113,7 @@ pub struct World {
     zonal_shifts: MemoryZonalShifts,
     /// The nodes that EKS cordoned because of a zonal shift away from their zone.
     cordoned: BTreeSet<String>,
+    failed_zones: BTreeMap<String, ZoneFailure>,
 }
 
 impl World {
@@ -151,6 +154,7 @@ impl World {
             events: VecDeque::new(),
             zonal_shifts: MemoryZonalShifts::default(),
             cordoned: BTreeSet::new(),
+            failed_zones: BTreeMap::new(),
         };
         world.converge()?;
         Ok(world)
@@ -246,6 +250,24 @@ impl World {
         answered
     }
 
+    /// The readiness probes of a pod, by its uid, fail or succeed from now on.
+    pub fn set_pod_ready(&mut self, pod: &str, ready: bool) {
+        let now = self.now();
+        self.controllers.kubelets.set_ready(pod, ready, now);
+    }
+
+    /// The containers of a pod, by its uid, stop when they are asked to from now on, or do not.
+    pub fn set_pod_stops(&mut self, pod: &str, stops: bool) {
+        let now = self.now();
+        self.controllers.kubelets.set_stops(pod, stops, now);
+    }
+
+    /// From now on volumes stay attached for this long after their last pod; `None` for the default of eight seconds.
+    pub fn set_detachment(&mut self, takes: Option<SignedDuration>) {
+        let now = self.now();
+        self.controllers.attach_detach.set_detaches_after(takes.map(|takes| takes.as_secs()), now);
+    }
+
     /// The machine of a running instance that has not joined the cluster joins now. Returns whether there is such an instance.
     pub fn join_late(&mut self, instance_id: &str) -> bool {
         let now = self.now();
@@ -261,6 +283,7 @@ impl World {
     /// Applies the effect of an EC2 event to the cluster.
     fn take(&mut self, event: &Ec2Event, now: Timestamp) {
         match event {
+            Ec2Event::InstanceRunning { instance } if self.starts_in_failed_zone(instance) => {}
             Ec2Event::InstanceRunning { instance } => {
                 let machine = join::machine(instance, &self.catalog, &self.options, now);
                 machine.into_iter().for_each(|machine| self.controllers.kubelets.start(machine));
