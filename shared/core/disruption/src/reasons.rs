@@ -1,6 +1,6 @@
 //! The reasons for which nodes stay, and their messages.
 
-use crate::drift_reason::Drift;
+use crate::drift::reason::Drift;
 use jiff::Timestamp;
 use nodeless_model::duration::format_go_duration;
 use nodeless_model::{DisruptionReason, DollarsPerHour, Workload};

@@ -1,16 +1,17 @@
 //! Replaces drifted nodes.
 
-use crate::ami_canary::Canaries;
 use crate::candidates::Eligible;
 use crate::cluster::{Cluster, Options};
-use crate::disruption_budgets::Budgets;
-use crate::drift_detection::{drift, drifted_condition};
-use crate::drift_reason::{Drift, DriftReason};
-use crate::drift_simulation::DriftSimulation;
+use crate::drift::ami_canary::Canaries;
+use crate::drift::detection::{drift, drifted_condition};
+use crate::drift::reason::{Drift, DriftReason};
+use crate::drift::simulation::DriftSimulation;
+use crate::forceful::{expiration, rebalance};
 use crate::output::Command;
+use crate::pods;
 use crate::pods::DisruptionBudgetIndex;
+use crate::policy::budgets::Budgets;
 use crate::reasons::KeptReason;
-use crate::{expiration, pods, rebalance};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::claim::condition;
 use nodeless_model::{DisruptionReason, NodeClaim};

@@ -1,15 +1,16 @@
 //! Replaces drifted nodes of static NodePools one for one, regardless of their pods.
 
-use crate::ami_canary::Canaries;
 use crate::candidates::{self, Eligible};
 use crate::cluster::{Cluster, Options};
-use crate::disruption_budgets::Budgets;
-use crate::drift_reason::Drift;
-use crate::drift_simulation::pools_in_transition;
+use crate::drift::ami_canary::Canaries;
+use crate::drift::reason::Drift;
+use crate::drift::replacement;
+use crate::drift::simulation::pools_in_transition;
 use crate::output::{Command, Method, Replacement};
 use crate::pods::DisruptionBudgetIndex;
+use crate::policy::budgets::Budgets;
 use crate::reasons::KeptReason;
-use crate::{drift_replacement, static_capacity};
+use crate::static_capacity;
 use jiff::Timestamp;
 use nodeless_model::DisruptionReason;
 use nodeless_scheduling::PoolOffer;
@@ -43,7 +44,7 @@ pub(crate) fn find(
             } else {
                 canaries
                     .check(one, drift)
-                    .and_then(|()| drift_replacement::unless_blocked(one, budget_index, now))
+                    .and_then(|()| replacement::unless_blocked(one, budget_index, now))
                     .and_then(|()| budgets.take(name, DisruptionReason::Drifted))
             };
             match outcome {

@@ -2,7 +2,7 @@
 
 use crate::cluster::Cluster;
 use crate::output::Candidate;
-use crate::{pause, windows};
+use crate::policy::{pause, windows};
 use jiff::Timestamp;
 use nodeless_model::{NodePool, labels};
 

@@ -3,13 +3,13 @@
 
 use crate::candidates::{self, Eligible};
 use crate::cluster::{Cluster, Options};
-use crate::drift_reason::Drift;
-use crate::node_prices::Reserved;
-use crate::on_demand_minimum::OnDemandMinimums;
+use crate::drift::reason::Drift;
 use crate::output::{Command, Method, PodPlacement, Replacement};
 use crate::pods;
 use crate::pods::DisruptionBudgetIndex;
+use crate::policy::on_demand_minimum::OnDemandMinimums;
 use crate::reasons::KeptReason;
+use crate::simulation::node_prices::Reserved;
 use crate::simulation::{self, Expected};
 use jiff::Timestamp;
 use nodeless_model::buffer::is_virtual;

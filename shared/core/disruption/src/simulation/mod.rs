@@ -1,4 +1,10 @@
-//! The cluster as a scheduling problem.
+//! The cluster as a scheduling problem: whether the pods of nodes fit elsewhere, and what new nodes for them cost.
+
+pub(crate) mod buffers;
+pub(crate) mod launch_types;
+pub(crate) mod node_prices;
+pub(crate) mod packed;
+pub(crate) mod preferences;
 
 use crate::cluster::{Cluster, ClusterNode, Options};
 use crate::pods::{self, DisruptionBudgetIndex};

@@ -5,8 +5,8 @@
 
 use crate::candidates::{Eligible, initialized_since};
 use crate::cluster::{Cluster, ClusterNode};
-use crate::drift_detection::selected_image;
-use crate::drift_reason::{Drift, DriftReason};
+use crate::drift::detection::selected_image;
+use crate::drift::reason::{Drift, DriftReason};
 use crate::pods::{Workload, workload};
 use crate::reasons::KeptReason;
 use jiff::{SignedDuration, Timestamp};

@@ -1,7 +1,7 @@
 //! Lower bounds for the price of new nodes, to evaluate many loads quickly. [`nodeless_scheduling::solve`] decides.
 
 use crate::meter;
-use crate::packed::{Classes, fits};
+use crate::simulation::packed::{Classes, fits};
 use nodeless_model::{
     CapacityType, InstanceType, Offering, Requirement, Requirements, ResourceIndex, labels, resources,
 };

@@ -4,9 +4,9 @@
 //! Nothing is launched or removed only to reach it.
 
 use crate::cluster::Cluster;
-use crate::launch_types::{allows, on_demand};
 use crate::output::Command;
 use crate::reasons::KeptReason;
+use crate::simulation::launch_types::{allows, on_demand};
 use nodeless_model::events::below_min_on_demand;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{CapacityType, InstanceType, InvalidAnnotation, NodeClaim, NodePool, labels, resources};

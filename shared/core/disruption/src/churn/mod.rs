@@ -1,6 +1,8 @@
 //! The churn breaker: voluntary disruption of a NodePool stops when it evicts many pods without a lower price.
 
-use crate::held_back::HeldBack;
+pub mod held_back;
+
+use crate::churn::held_back::HeldBack;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::{InvalidAnnotation, Pod, StringMap, resources};
 use serde::{Deserialize, Serialize};

@@ -35,10 +35,10 @@ pub enum DriftReason {
     PlacementGroupDrift,
     /// Its condition `Drifted` is true, and the comparison finds no drift: see [`crate::Options::trust_conditions`].
     ConditionTrue,
-    /// It expires soon, and its NodePool is configured for graceful expiration ([`crate::expiration::GRACEFUL_BEFORE`]). This is
+    /// It expires soon, and its NodePool is configured for graceful expiration ([`crate::forceful::expiration::GRACEFUL_BEFORE`]). This is
     /// not a drift, but handled as one.
     ExpiresSoon,
-    /// EC2 recommends a rebalance, and its NodePool is configured to replace such nodes ([`crate::rebalance::RECOMMENDATIONS`]).
+    /// EC2 recommends a rebalance, and its NodePool is configured to replace such nodes ([`crate::forceful::rebalance::RECOMMENDATIONS`]).
     /// This is not a drift, but handled as one.
     RebalanceRecommended,
 }

@@ -1,8 +1,8 @@
 //! Maintenance windows of the cluster: voluntary disruption only at certain times.
 
 use crate::cluster::Cluster;
+use crate::policy::windows;
 use crate::reasons::KeptReason;
-use crate::windows;
 use jiff::Timestamp;
 use nodeless_model::StringMap;
 
