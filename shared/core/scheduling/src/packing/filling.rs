@@ -4,11 +4,11 @@
 //! takes the pods that match its free capacity best, the largest that fits first: so its resources run out together, and small
 //! pods fill the gaps.
 
-use crate::bin::{Bin, Context, Unit};
 use crate::classes::{Class, Classes};
 use crate::constraints::AlternativeId;
+use crate::constraints::groups::GroupId;
 use crate::dense;
-use crate::groups::GroupId;
+use crate::packing::bin::{Bin, Context, Unit};
 use crate::pools::{BASE, Pool, SetId};
 use crate::topology::Topology;
 use nodeless_model::pod::HostPort;
@@ -26,7 +26,7 @@ pub(crate) struct Demand {
     pub(crate) worth: f64,
     /// The size of one pod: its worth at prices that are the same for all.
     pub(crate) size: f64,
-    /// Of how many portions it is a part: more of them mean that fewer types hold it ([`crate::portions`]).
+    /// Of how many portions it is a part: more of them mean that fewer types hold it ([`crate::packing::portions`]).
     pub(crate) portions: usize,
 }
 

@@ -4,9 +4,9 @@
 //! replaces the two. Full nodes are not merged, however cheap one large node for all of them would be, because its failure would
 //! affect more pods.
 
-use crate::bin::{Bin, Context, NODE, holding, min_share};
 use crate::dense;
 use crate::dense::dominant_share;
+use crate::packing::bin::{Bin, Context, NODE, holding, min_share};
 use crate::pools::Pool;
 use crate::topology::Topology;
 

@@ -1,6 +1,6 @@
 //! Prices and capacity of new nodes, for comparing many loads quickly; [`Prepared::solve`] decides.
 
-use crate::admission::Admission;
+use crate::constraints::admission::Admission;
 use crate::engine::Prepared;
 use crate::pools::{BASE, Pool};
 use crate::work::Work;

@@ -1,6 +1,6 @@
 //! Changes that make a pod schedulable. Not every reason has a known remedy.
 
-use crate::reason::{Barrier, BarrierKind, Cause, LimitScope, PodFault, Reason};
+use crate::problem::reason::{Barrier, BarrierKind, Cause, LimitScope, PodFault, Reason};
 use nodeless_model::DollarsPerHour;
 use nodeless_model::cluster_limits::{MAX_DOLLARS_PER_HOUR, annotation_of};
 use nodeless_model::money::quantity_of;

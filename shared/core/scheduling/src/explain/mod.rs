@@ -1,13 +1,17 @@
 //! Why a class of pods is unschedulable. Computed only for unschedulable pods.
 
+pub(crate) mod remedy;
+pub(crate) mod ruled_out;
+pub(crate) mod topology_barriers;
+
 use crate::classes::{Class, Classes};
 use crate::constraints::Alternative;
 use crate::constraints::AlternativeId;
 use crate::dense;
-use crate::limits::Limit;
+use crate::pools::limits::Limit;
 use crate::pools::{self, Choice, Pool, PoolType};
+use crate::problem::reason::{Cause, LimitScope, PodFault, Reason};
 use crate::problem::{MinValuesPolicy, Options, Problem};
-use crate::reason::{Cause, LimitScope, PodFault, Reason};
 use nodeless_model::{Quantity, ResourceIndex, labels};
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! The pods of a single node by group over the host name.
 
 use crate::classes::Class;
-use crate::groups::{GroupId, Kind};
+use crate::constraints::groups::{GroupId, Kind};
 use crate::topology::Topology;
 
 /// The pods of a node by the groups over the host name, in their order.

@@ -1,9 +1,9 @@
 //! The minimum number of nodes that topology constraints require, regardless of the price.
 
-use crate::bin::{Context, Unit};
 use crate::classes::Class;
-use crate::filling::Demand;
-use crate::groups::{GroupId, Kind};
+use crate::constraints::groups::{GroupId, Kind};
+use crate::packing::bin::{Context, Unit};
+use crate::packing::filling::Demand;
 use crate::topology::Topology;
 use std::collections::HashMap;
 

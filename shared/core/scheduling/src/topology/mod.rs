@@ -1,10 +1,13 @@
 //! The number of pods of each group in each domain, during a plan.
 //!
 //! Domains of every key except the host name are counted here; the pods of a single node are counted with the node
-//! ([`crate::hosts`]).
+//! ([`crate::packing::hosts`]).
 
+pub(crate) mod dependences;
+pub(crate) mod offered_domains;
+
+use crate::constraints::groups::{GroupId, Groups, Kind, NodeFilter};
 use crate::constraints::{covers, first_repelling};
-use crate::groups::{GroupId, Groups, Kind, NodeFilter};
 use crate::pools::Pool;
 use crate::problem::{BoundPods, Problem};
 use nodeless_model::{Pod, Requirement, Requirements, Taint, labels};

@@ -1,7 +1,7 @@
 //! The remaining limits of a NodePool and of the cluster during a plan.
 
+use crate::problem::reason::LimitScope;
 use crate::problem::{ClusterUsage, PoolOffer};
-use crate::reason::LimitScope;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{Quantity, ResourceList, resources};
 use std::cell::RefCell;

@@ -1,9 +1,13 @@
-//! A pod's constraints on labels and taints, as a list of alternatives from the most to the least preferred.
+//! A pod's constraints: on labels and taints as a list of alternatives, from the most to the least preferred, and on topology as groups.
 
-use crate::excess::{self, Excess};
-use crate::groups::{GroupId, Owned};
+pub(crate) mod admission;
+pub(crate) mod daemons;
+pub(crate) mod groups;
+
 use crate::problem::PreferencePolicy;
-use crate::reason::PodFault;
+use crate::problem::excess::{self, Excess};
+use crate::problem::reason::PodFault;
+use groups::{GroupId, Owned};
 use nodeless_model::pod::Weighted;
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::{Pod, Requirements, Taint, TaintEffect, Toleration};

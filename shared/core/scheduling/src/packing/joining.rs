@@ -1,8 +1,8 @@
 //! Adds pods to new nodes that are launched anyway.
 
-use crate::bin::{Bin, Context, Unit, holding};
 use crate::constraints::AlternativeId;
 use crate::dense;
+use crate::packing::bin::{Bin, Context, Unit, holding};
 use crate::pools::{Pool, SetId};
 use crate::topology::Topology;
 

@@ -2,7 +2,7 @@
 //!
 //! With one price for a GPU, a pod with one GPU is worth as much on a machine with four as on one with a single GPU, although only
 //! the pods with two or four need the large machine. The same holds for a pod with one GPU and more memory than the cheapest
-//! machines with a GPU have. So the linear program of [`crate::resource_prices`] has another row for each list of types that hold
+//! machines with a GPU have. So the linear program of [`crate::packing::resource_prices`] has another row for each list of types that hold
 //! some of these pods: the amount that pods request which no other type holds, of which only the types of the list have any. Its
 //! price is what these types cost beyond the others. Without such rows, their cpu and memory, which other pods use, would be
 //! priced as if they were bought in addition.

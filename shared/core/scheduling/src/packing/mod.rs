@@ -2,21 +2,32 @@
 //!
 //! Karpenter fills a node while any instance type still fits, and so launches large and expensive nodes with unused resources.
 //! Here each new node gets the instance type that costs least for the value of its pods, by resource prices that follow from the
-//! prices of nodes ([`crate::resource_prices`], [`crate::shape_ranking`]), and is filled so that its resources run out together
-//! ([`crate::filling`]).
+//! prices of nodes ([`resource_prices`], [`shape_ranking`]), and is filled so that its resources run out together
+//! ([`filling`]).
 
-use crate::bin::{Bin, Context, NODE, Unit, holding, min_share};
+pub(crate) mod assigning;
+pub(crate) mod bin;
+pub(crate) mod few_per_node;
+pub(crate) mod filling;
+pub(crate) mod hosts;
+pub(crate) mod joining;
+pub(crate) mod merging;
+pub(crate) mod minimum_nodes;
+pub(crate) mod portions;
+pub(crate) mod resource_prices;
+pub(crate) mod shape_ranking;
+
 use crate::classes::{Class, Classes};
 use crate::dense;
-use crate::few_per_node::{FewPerNode, PendingSizes, Urgent};
-use crate::filling::{Demand, Filled, Filler, PendingDemand, Scratch};
-use crate::hosts::HostCounts;
-use crate::merging;
-use crate::minimum_nodes::Forced;
 use crate::pools::{BASE, FLEXIBLE, MIN_SAVING_OF_FEW_TYPES, Pool, SetId};
 use crate::problem::MinValuesPolicy;
-use crate::shape_ranking::{Try, valued};
 use crate::topology::Topology;
+use bin::{Bin, Context, NODE, Unit, holding, min_share};
+use few_per_node::{FewPerNode, PendingSizes, Urgent};
+use filling::{Demand, Filled, Filler, PendingDemand, Scratch};
+use hosts::HostCounts;
+use minimum_nodes::Forced;
+use shape_ranking::{Try, valued};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet, VecDeque};
 

@@ -1,8 +1,8 @@
 //! Converts the constraints of pods to groups without duplicates.
 
 use super::{Group, GroupId, Kind, NodeFilter, Owned};
-use crate::excess;
 use crate::problem::Problem;
+use crate::problem::excess;
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread, Weighted};
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::selector::{LabelExpression, LabelOperator};

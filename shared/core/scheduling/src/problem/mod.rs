@@ -1,4 +1,9 @@
-//! The input of a plan.
+//! The input and the output of a plan.
+
+pub(crate) mod excess;
+pub(crate) mod reason;
+pub(crate) mod solution;
+pub(crate) mod volumes;
 
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;

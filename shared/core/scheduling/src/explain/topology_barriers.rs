@@ -1,10 +1,10 @@
 //! Which topology constraints exclude pods. Determined only for unschedulable pods.
 
-use crate::assigning::{self, DomainCandidate};
 use crate::classes::{Class, Level};
 use crate::constraints::AlternativeId;
-use crate::groups::{GroupId, Kind};
-use crate::reason::{Barrier, BarrierKind, PodFault};
+use crate::constraints::groups::{GroupId, Kind};
+use crate::packing::assigning::{self, DomainCandidate};
+use crate::problem::reason::{Barrier, BarrierKind, PodFault};
 use crate::topology::{ABSENT, Topology};
 
 /// The alternatives that topology allows by the final counts; or what excludes the pods everywhere.

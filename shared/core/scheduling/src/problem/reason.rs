@@ -1,6 +1,6 @@
 //! Why a pod is unschedulable.
 
-use crate::excess::Excess;
+use crate::problem::excess::Excess;
 use nodeless_model::resources::{format_quantity, name};
 use nodeless_model::{DollarsPerHour, Quantity, Taint};
 use serde::{Serialize, Serializer};

@@ -1,15 +1,16 @@
 //! A launch of one node for given pods.
 
-use crate::bin::{Bin, holding, min_share};
 use crate::classes::{Classes, Order};
+use crate::constraints::groups::Groups;
 use crate::engine::Prepared;
-use crate::groups::Groups;
+use crate::launch;
+use crate::packing::bin::{Bin, holding, min_share};
 use crate::pools::Pool;
+use crate::pools::limits;
+use crate::problem::solution::Launch;
 use crate::problem::{Options, PoolOffer, PreferencePolicy, Problem};
-use crate::solution::Launch;
 use crate::topology::Topology;
 use crate::work::Work;
-use crate::{launch, limits};
 use nodeless_model::{Requirements, ResourceIndex};
 
 impl Prepared<'_> {

@@ -4,10 +4,10 @@
 //! kube-scheduler would schedule them, by the counts alone. Nodes are filled afterwards, with classes of pods that also share
 //! their domains. Pods that do not fit there are assigned elsewhere.
 
-use crate::bin::Unit;
 use crate::classes::{CONSTRAINTS_PER_UNIT, Class, Classes, Level};
 use crate::constraints::AlternativeId;
-use crate::groups::{GroupId, Kind};
+use crate::constraints::groups::{GroupId, Kind};
+use crate::packing::bin::Unit;
 use crate::topology::{ABSENT, Domain, Standings, Target, Topology, domain_in};
 use std::cmp::Ordering;
 

@@ -3,8 +3,8 @@
 use crate::classes::{Class, Classes};
 use crate::constraints::AlternativeId;
 use crate::dense::{self, Amounts};
-use crate::hosts::HostCounts;
-use crate::limits::{Limits, Share};
+use crate::packing::hosts::HostCounts;
+use crate::pools::limits::{Limits, Share};
 use crate::pools::{Choice, Pool, SetId};
 use crate::problem::Options;
 use crate::topology::{Target, Topology};

@@ -4,8 +4,8 @@
 //! such a group are left to the end, each of them needs a node, and nothing else is left to fill it. So a node first takes the
 //! pods of the groups that need most of the nodes that are still to be opened.
 
-use crate::bin::Unit;
-use crate::filling::Demand;
+use crate::packing::bin::Unit;
+use crate::packing::filling::Demand;
 use crate::pools::BASE;
 use std::cmp::Reverse;
 

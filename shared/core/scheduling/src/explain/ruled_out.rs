@@ -1,10 +1,10 @@
 //! Which instance types a launch chose from, and why cheaper ones were ruled out. Determined only on request.
 
-use crate::admission::new_node_requirements;
+use crate::constraints::admission::new_node_requirements;
+use crate::constraints::daemons;
 use crate::constraints::required_alternatives;
-use crate::daemons;
+use crate::problem::solution::{Launch, PricedType};
 use crate::problem::{PoolOffer, Problem};
-use crate::solution::{Launch, PricedType};
 use nodeless_model::resources::format_quantity;
 use nodeless_model::{CapacityType, InstanceType, Pod, Quantity, Requirements, ResourceList, labels};
 use serde::{Serialize, Serializer};

@@ -1,18 +1,20 @@
 //! NodePools prepared for planning: their launchable instance types for requirements.
 
+pub(crate) mod limits;
+pub(crate) mod reservations;
 mod types;
 
-use crate::admission::new_node_requirements;
+use crate::constraints::admission::new_node_requirements;
 use crate::constraints::{Alternative, AlternativeId};
 use crate::dense::{self, Amounts};
-use crate::limits::{self, Limits, Share, Shared};
+use crate::problem::reason::Cause;
 use crate::problem::{Options, PoolOffer};
-use crate::reason::Cause;
-use crate::reservations::Reservations;
 use crate::work::Work;
+use limits::{Limits, Share, Shared};
 use nodeless_model::{
     CapacityType, DaemonSet, InstanceType, NodePool, Offering, Requirement, Requirements, ResourceIndex, labels,
 };
+use reservations::Reservations;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;

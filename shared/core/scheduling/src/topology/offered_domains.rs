@@ -5,7 +5,7 @@
 //! With `nodeTaintsPolicy: Ignore`, the default, a NodePool whose taints the pod does not tolerate offers domains too.
 
 use crate::constraints::first_repelling;
-use crate::groups::{Group, NodeFilter};
+use crate::constraints::groups::{Group, NodeFilter};
 use crate::pools::Pool;
 use crate::topology::ABSENT;
 use nodeless_model::{Requirement, Requirements, labels};

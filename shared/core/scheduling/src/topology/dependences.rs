@@ -1,6 +1,6 @@
 //! How much other pods depend on where a pod is scheduled.
 
-use crate::groups::{Groups, Kind};
+use crate::constraints::groups::{Groups, Kind};
 use crate::problem::{Options, PreferencePolicy, Problem};
 use nodeless_model::labels;
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ pub fn dependences(problem: &Problem<'_>, options: &Options) -> Vec<Dependence> 
     let mut known = HashMap::new();
     let strongest =
         |ids: &mut dyn Iterator<Item = &usize>| ids.map(|id| of_group[*id]).max().unwrap_or(Dependence::None);
-    let of_pod = |relations: &crate::groups::Relations| {
+    let of_pod = |relations: &crate::constraints::groups::Relations| {
         *known.entry(*relations).or_insert_with(|| {
             let owned = strongest(&mut groups.owned[relations.owned].iter());
             owned.max(strongest(&mut groups.selected[relations.selected].iter()))

@@ -4,14 +4,14 @@
 //! pod, or one with two GPUs), it also pays a premium: the smallest such difference. So the price of a shape for the value of its
 //! pods has a lower bound, and shapes whose bound is not better than the best result need not be filled.
 
-use crate::bin::{Context, NODE, Unit};
 use crate::dense;
 use crate::dense::dominant_share;
-use crate::filling::Demand;
-use crate::minimum_nodes::Forced;
+use crate::packing::bin::{Context, NODE, Unit};
+use crate::packing::filling::Demand;
+use crate::packing::minimum_nodes::Forced;
+use crate::packing::portions::Portions;
+use crate::packing::resource_prices::{self, Column, Values};
 use crate::pools::{BASE, Choice, Pool, SetId};
-use crate::portions::Portions;
-use crate::resource_prices::{self, Column, Values};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
