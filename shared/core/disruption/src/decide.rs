@@ -3,13 +3,13 @@
 use crate::candidates::{Eligible, Lookup, reasons_to_stay};
 use crate::cluster::{Cluster, Options};
 use crate::drift::ami_canary::Canaries;
-use crate::drift::reason::Drift;
 use crate::drift::simulation::DriftSimulation;
 use crate::output::{Command, Decision, Kept, Method};
 use crate::pods::DisruptionBudgetIndex;
 use crate::policy::budgets::Budgets;
 use crate::policy::on_demand_minimum::OnDemandMinimums;
 use crate::reasons::KeptReason;
+use crate::reasons::drift::Drift;
 use crate::simulation::Expected;
 use crate::simulation::{buffers, preferences};
 use crate::{consolidation, drift, emptiness, misconfiguration, pods};

@@ -51,7 +51,6 @@ pub use decide::{decide, revalidate};
 pub use details::{BudgetStatus, NodeDetails, PodDetails, node_details};
 pub use drift::ami_canary::{AMI_CANARY, ami_canary};
 pub use drift::detection::drift;
-pub use drift::reason::{Drift, DriftReason};
 pub use forceful::expiration::{Expired, expired};
 pub use forceful::{expiration, rebalance, repair, spot_interruptions};
 pub use output::{
@@ -60,6 +59,7 @@ pub use output::{
 pub use pods::DisruptionBudgetIndex;
 pub use policy::on_demand_minimum::{MIN_ON_DEMAND, OnDemandMinimum, OnDemandMinimums, on_demand_minimum};
 pub use policy::{maintenance, pause, schedules};
+pub use reasons::drift::{Drift, DriftReason};
 pub use reasons::{DoesNotFit, KeptEvent, KeptReason};
 pub use refinement::plan;
 pub use static_capacity::{StaticChange, static_changes};

@@ -6,9 +6,9 @@
 use crate::candidates::{Eligible, initialized_since};
 use crate::cluster::{Cluster, ClusterNode};
 use crate::drift::detection::selected_image;
-use crate::drift::reason::{Drift, DriftReason};
 use crate::pods::{Workload, workload};
 use crate::reasons::KeptReason;
+use crate::reasons::drift::{Drift, DriftReason};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::duration::parse_go_duration;
 use nodeless_model::events::ami_canary_failed;

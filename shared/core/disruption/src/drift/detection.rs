@@ -1,7 +1,7 @@
 //! Whether a node still matches its NodePool and EC2NodeClass.
 
 use crate::cluster::{ClassImage, NodeClassFacts};
-use crate::drift::reason::{Drift, DriftReason};
+use crate::reasons::drift::{Drift, DriftReason};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::claim::condition;
 use nodeless_model::{CapacityType, InstanceType, NodeClaim, Requirement, Requirements, StringMap, labels};

@@ -2,7 +2,6 @@
 
 pub(crate) mod ami_canary;
 pub(crate) mod detection;
-pub(crate) mod reason;
 pub(crate) mod replacement;
 pub(crate) mod simulation;
 pub(crate) mod static_nodes;

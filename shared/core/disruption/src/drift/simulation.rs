@@ -3,12 +3,12 @@
 
 use crate::candidates::{self, Eligible};
 use crate::cluster::{Cluster, Options};
-use crate::drift::reason::Drift;
 use crate::output::{Command, Method, PodPlacement, Replacement};
 use crate::pods;
 use crate::pods::DisruptionBudgetIndex;
 use crate::policy::on_demand_minimum::OnDemandMinimums;
 use crate::reasons::KeptReason;
+use crate::reasons::drift::Drift;
 use crate::simulation::node_prices::Reserved;
 use crate::simulation::{self, Expected};
 use jiff::Timestamp;

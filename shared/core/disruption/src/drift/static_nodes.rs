@@ -3,13 +3,13 @@
 use crate::candidates::{self, Eligible};
 use crate::cluster::{Cluster, Options};
 use crate::drift::ami_canary::Canaries;
-use crate::drift::reason::Drift;
 use crate::drift::replacement;
 use crate::drift::simulation::pools_in_transition;
 use crate::output::{Command, Method, Replacement};
 use crate::pods::DisruptionBudgetIndex;
 use crate::policy::budgets::Budgets;
 use crate::reasons::KeptReason;
+use crate::reasons::drift::Drift;
 use crate::static_capacity;
 use jiff::Timestamp;
 use nodeless_model::DisruptionReason;

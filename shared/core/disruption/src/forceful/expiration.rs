@@ -1,6 +1,6 @@
 //! Expiration: claims that have reached the age at which they are replaced forcefully.
 
-use crate::drift::reason::{Drift, DriftReason};
+use crate::reasons::drift::{Drift, DriftReason};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::duration::{format_go_duration, parse_go_duration};
 use nodeless_model::{InvalidAnnotation, NodeClaim, NodePool, StringMap};

@@ -1,6 +1,6 @@
 //! Rebalance recommendations: spot instances at an elevated risk of interruption.
 
-use crate::drift::reason::{Drift, DriftReason};
+use crate::reasons::drift::{Drift, DriftReason};
 use nodeless_model::claim::condition;
 use nodeless_model::{InvalidAnnotation, NodeClaim, NodePool, StringMap};
 

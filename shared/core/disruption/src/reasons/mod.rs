@@ -1,6 +1,8 @@
-//! The reasons for which nodes stay, and their messages.
+//! The reasons for which nodes stay or have drifted, and their messages.
 
-use crate::drift::reason::Drift;
+pub(crate) mod drift;
+
+use drift::Drift;
 use jiff::Timestamp;
 use nodeless_model::duration::format_go_duration;
 use nodeless_model::{DisruptionReason, DollarsPerHour, Workload};
