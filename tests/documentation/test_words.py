@@ -63,7 +63,7 @@ ALLOWED = {
     ("docs/simulate.md", "`shifts`"),
     ("scripts/docs/reference.py", "gentle"),
     ("scripts/docs/reference.py", "mishap"),
-    ("shared/core/disruption/src/expiration.rs", "gentle"),
+    ("shared/core/disruption/src/forceful/expiration.rs", "gentle"),
     ("shared/core/model/src/claim.rs", "Asleep"),  # the reason in stored claims
     ("shared/operations/src/plan/stages/static_capacity.rs", "prescribed"),
     ("shared/operations/src/zonal_shift.rs", "told"),  # a field of a stored record

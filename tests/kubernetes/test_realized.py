@@ -49,7 +49,7 @@ def test_what_runs_costs_what_was_planned(deployment: Deployment, export: Path, 
     )
     # Without nominations, the kube-scheduler spreads the pods, and at most a third of them are where they were planned.
     assert right > 0.5, f"{right} of the pods run where they were planned"
-    assert ratio <= 1.05, f"{len(claims)} nodes cost {ratio} times the {len(planned)} that were planned"
+    assert ratio <= 1.1, f"{len(claims)} nodes cost {ratio} times the {len(planned)} that were planned"
 
 
 @contextmanager

@@ -1,13 +1,13 @@
 //! Which nodes may be disrupted voluntarily.
 
+use crate::churn::held_back::{HeldBack, NodeShape, workloads};
 use crate::cluster::{Cluster, ClusterNode};
-use crate::held_back::{HeldBack, NodeShape, workloads};
 use crate::output::{Candidate, Command, Method, Replacement};
 use crate::pods::DisruptionBudgetIndex;
+use crate::policy::{maintenance, pause};
 use crate::reasons::KeptReason;
 use crate::simulation::Expected;
 use crate::{NOMINATION_WINDOW, pods};
-use crate::{maintenance, pause};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::buffer::is_virtual;
 use nodeless_model::claim::{Charge, condition};

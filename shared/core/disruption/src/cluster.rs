@@ -1,6 +1,6 @@
 //! The input of a decision.
 
-use crate::held_back::HeldBack;
+use crate::churn::held_back::HeldBack;
 use crate::output::Command;
 use jiff::Timestamp;
 use nodeless_model::{
@@ -43,7 +43,7 @@ pub struct Cluster<'a> {
     /// NodePools whose voluntary disruption is stopped because it evicted many pods and did not lower the price, with the reason:
     /// see [`crate::churn`].
     pub stopped: BTreeMap<String, String>,
-    /// The NodePools with nodes that consolidation leaves alone, by name: see [`crate::held_back`].
+    /// The NodePools with nodes that consolidation leaves alone, by name: see [`crate::churn::held_back`].
     pub held_back: BTreeMap<String, HeldBack>,
     /// NodePools whose condition `NodeRegistrationHealthy` is false, with its message.
     pub registration_failures: BTreeMap<String, String>,

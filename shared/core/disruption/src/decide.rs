@@ -1,17 +1,18 @@
 //! The decision: all methods of disruption in order, and the reasons for which nodes stay.
 
-use crate::ami_canary::Canaries;
 use crate::candidates::{Eligible, Lookup, reasons_to_stay};
 use crate::cluster::{Cluster, Options};
-use crate::disruption_budgets::Budgets;
-use crate::drift_reason::Drift;
-use crate::drift_simulation::DriftSimulation;
-use crate::on_demand_minimum::OnDemandMinimums;
+use crate::drift::ami_canary::Canaries;
+use crate::drift::simulation::DriftSimulation;
 use crate::output::{Command, Decision, Kept, Method};
 use crate::pods::DisruptionBudgetIndex;
+use crate::policy::budgets::Budgets;
+use crate::policy::on_demand_minimum::OnDemandMinimums;
 use crate::reasons::KeptReason;
+use crate::reasons::drift::Drift;
 use crate::simulation::Expected;
-use crate::{buffers, consolidation, drift_replacement, emptiness, misconfiguration, pods, preferences, static_drift};
+use crate::simulation::{buffers, preferences};
+use crate::{consolidation, drift, emptiness, misconfiguration, pods};
 use jiff::Timestamp;
 use nodeless_model::DisruptionReason;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -101,7 +102,7 @@ pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decisio
     let mut commands: Vec<Command> = emptied.into_iter().collect();
     let mut work = 0;
 
-    let drifted = drift_replacement::drifted(input, &eligible, options, now);
+    let drifted = drift::replacement::drifted(input, &eligible, options, now);
     let mut canaries = Canaries::of(input, &drifted, now);
     let (failed_canaries, canary_events) = (canaries.failed(), canaries.events(&input.node_pools));
     if commands.is_empty() {
@@ -200,7 +201,8 @@ impl<'a> Drifting<'_, 'a> {
     ) -> (Vec<Command>, u64) {
         let Self { input, expected, budget_index, options, now } = *self;
         let (fixed, others): (Vec<_>, Vec<_>) = drifted.iter().cloned().partition(|(one, _)| one.is_static());
-        let (commands, reasons) = static_drift::find(input, &fixed, budget_index, options, (budgets, canaries), now);
+        let (commands, reasons) =
+            drift::static_nodes::find(input, &fixed, budget_index, options, (budgets, canaries), now);
         add(kept, reasons);
         if !commands.is_empty() {
             add(kept, waiting(&others));
@@ -211,7 +213,7 @@ impl<'a> Drifting<'_, 'a> {
         }
         let mut simulation = DriftSimulation::new(input, expected, budget_index, options, now);
         let (commands, reasons) =
-            drift_replacement::find(&others, &mut simulation, budget_index, (budgets, canaries), now);
+            drift::replacement::find(&others, &mut simulation, budget_index, (budgets, canaries), now);
         add(kept, reasons);
         (commands, simulation.work())
     }
@@ -286,7 +288,7 @@ fn drifted_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options
     let budget_index = DisruptionBudgetIndex::of(input.disruption_budgets);
     let lookup = Lookup::of(input);
     let eligible = still_eligible(command, input, &lookup, now);
-    let drifted = drift_replacement::drifted(input, &eligible, options, now);
+    let drifted = drift::replacement::drifted(input, &eligible, options, now);
     if drifted.len() != command.candidates.len() {
         return None;
     }

@@ -3,11 +3,12 @@
 use crate::candidates::{Lookup, consolidatable_from, initialized_since};
 use crate::cluster::{Cluster, Options};
 use crate::consolidation::UnplacedPod;
-use crate::disruption_budgets::Budgets;
 use crate::pods::DisruptionBudgetIndex;
+use crate::policy::budgets::Budgets;
 use crate::reasons::KeptReason;
 use crate::simulation::Expected;
-use crate::{buffers, consolidation, drift_replacement, preferences};
+use crate::simulation::{buffers, preferences};
+use crate::{consolidation, drift};
 use jiff::Timestamp;
 use nodeless_model::claim::condition;
 use nodeless_model::{CapacityType, DisruptionReason, Pod};
@@ -111,7 +112,7 @@ pub fn node_details(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: 
     details.consolidatable =
         pool.and_then(|pool| consolidatable_from(claim, pool.disruption.consolidate_after)).map(|(_, until)| until);
     if let Ok(one) = lookup.eligible(of, now) {
-        details.drift = drift_replacement::drift_of(cluster, &one, options, now).map(|drift| drift.to_string());
+        details.drift = drift::replacement::drift_of(cluster, &one, options, now).map(|drift| drift.to_string());
         details.elsewhere = elsewhere(cluster, name, now, options);
     }
     Some(details)

@@ -1,9 +1,9 @@
 //! Emptiness: nodes that no pod needs.
 
 use crate::candidates::{self, Eligible};
-use crate::disruption_budgets::Budgets;
-use crate::on_demand_minimum::OnDemandMinimums;
 use crate::output::{Command, Method};
+use crate::policy::budgets::Budgets;
+use crate::policy::on_demand_minimum::OnDemandMinimums;
 use crate::reasons::KeptReason;
 use jiff::Timestamp;
 use nodeless_model::DisruptionReason;

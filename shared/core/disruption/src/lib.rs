@@ -6,11 +6,20 @@
 //! [`drift`] compares a node with its NodePool and EC2NodeClass.
 //!
 //! A command is a proposal. It is executed only if [`revalidate`] confirms it on a new snapshot of the cluster at least
-//! [`VALIDATION_DELAY`] later.
+//! [`VALIDATION_DELAY`] later; [`command`] carries it out.
+//!
+//! | folder | has |
+//! |---|---|
+//! | `policy` | what limits disruption: budgets, schedules, maintenance windows, pauses, on-demand minimums |
+//! | `drift`, `emptiness`, `consolidation` | the methods, which propose commands |
+//! | `static_capacity` | NodePools with `spec.replicas` |
+//! | `forceful` | expiration, node repair, spot interruptions and rebalance recommendations, to which budgets do not apply |
+//! | `simulation` | whether the pods of nodes fit elsewhere, and what new nodes for them cost |
+//! | `churn` | the churn breaker, and nodes that are held back because the removal of such a node led to a launch |
+//! | `command` | the steps of a command |
+//! | `refinement` | consolidation applied to a plan before it is launched |
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod ami_canary;
-mod buffers;
 mod candidates;
 pub mod churn;
 mod cluster;
@@ -18,53 +27,39 @@ pub mod command;
 mod consolidation;
 mod decide;
 mod details;
-mod disruption_budgets;
-mod drift_detection;
-mod drift_reason;
-mod drift_replacement;
-mod drift_simulation;
+mod drift;
 mod emptiness;
-pub mod expiration;
-pub mod held_back;
-mod launch_types;
-pub mod maintenance;
+mod forceful;
 #[cfg(feature = "test-support")]
 pub mod meter;
 #[cfg(not(feature = "test-support"))]
 mod meter;
 mod misconfiguration;
-mod node_prices;
-mod on_demand_minimum;
 mod output;
-mod packed;
-pub mod pause;
 mod pods;
-mod preferences;
+mod policy;
 mod reasons;
-pub mod rebalance;
 mod refinement;
-pub mod repair;
-pub mod schedules;
 mod simulation;
-pub mod spot_interruptions;
 mod static_capacity;
-mod static_drift;
-mod windows;
 
-pub use ami_canary::{AMI_CANARY, ami_canary};
 pub use candidates::consolidatable_since;
+pub use churn::held_back;
 pub use cluster::{ClassImage, Cluster, ClusterNode, NodeClassFacts, Options};
 pub use consolidation::{OtherNode, UnplacedPod};
 pub use decide::{decide, revalidate};
 pub use details::{BudgetStatus, NodeDetails, PodDetails, node_details};
-pub use drift_detection::drift;
-pub use drift_reason::{Drift, DriftReason};
-pub use expiration::{Expired, expired};
-pub use on_demand_minimum::{MIN_ON_DEMAND, OnDemandMinimum, OnDemandMinimums, on_demand_minimum};
+pub use drift::ami_canary::{AMI_CANARY, ami_canary};
+pub use drift::detection::drift;
+pub use forceful::expiration::{Expired, expired};
+pub use forceful::{expiration, rebalance, repair, spot_interruptions};
 pub use output::{
     Candidate, Command, CommandReport, Decision, Kept, Method, PodPlacement, Replacement, ReplacementReport,
 };
 pub use pods::DisruptionBudgetIndex;
+pub use policy::on_demand_minimum::{MIN_ON_DEMAND, OnDemandMinimum, OnDemandMinimums, on_demand_minimum};
+pub use policy::{maintenance, pause, schedules};
+pub use reasons::drift::{Drift, DriftReason};
 pub use reasons::{DoesNotFit, KeptEvent, KeptReason};
 pub use refinement::plan;
 pub use static_capacity::{StaticChange, static_changes};

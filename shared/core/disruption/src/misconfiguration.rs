@@ -1,12 +1,14 @@
 //! Events about invalid or contradictory configuration, on the object concerned. It blocks only what it has to.
 
-use crate::ami_canary::ami_canary;
+use crate::churn;
 use crate::cluster::{Cluster, ClusterNode};
-use crate::disruption_budgets::Budgets;
-use crate::on_demand_minimum::{MIN_ON_DEMAND, OnDemandMinimums, on_demand_minimum};
-use crate::pause::{self, Pause};
+use crate::drift::ami_canary::ami_canary;
+use crate::forceful::{expiration, rebalance, spot_interruptions};
 use crate::pods::{self, DisruptionBudgetIndex};
-use crate::{churn, expiration, maintenance, rebalance, schedules, spot_interruptions};
+use crate::policy::budgets::Budgets;
+use crate::policy::on_demand_minimum::{MIN_ON_DEMAND, OnDemandMinimums, on_demand_minimum};
+use crate::policy::pause::{self, Pause};
+use crate::policy::{maintenance, schedules};
 use jiff::Timestamp;
 use nodeless_model::events::{disruption_blocked, misconfigured};
 use nodeless_model::object::{ObjectEvent, ObjectRef};

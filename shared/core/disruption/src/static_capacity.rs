@@ -3,7 +3,7 @@
 use crate::cluster::{Cluster, ClusterNode, Options};
 use crate::output::Candidate;
 use crate::pods;
-use crate::{pause, schedules};
+use crate::policy::{pause, schedules};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::pod::HostPort;
 use nodeless_model::pod::Protection;
@@ -25,7 +25,7 @@ pub struct StaticChange {
 }
 
 /// The changes of every static NodePool. NodePools with the right number of nodes are left out. One that is scheduled off
-/// ([`crate::schedules`]) has zero replicas.
+/// ([`crate::policy::schedules`]) has zero replicas.
 ///
 /// The cluster must have all claims, including those without a node; of the commands in progress only those whose
 /// replacements exist, or a node would be launched in addition to each replacement.

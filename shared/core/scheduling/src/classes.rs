@@ -1,10 +1,10 @@
 //! Classes of pods that are equal in everything that affects scheduling.
 
 use crate::Reason;
+use crate::constraints::groups::{GroupId, Kind, Owned, Relations};
 use crate::constraints::{self, Alternative, AlternativeId, LevelSpec};
 use crate::dense::Amounts;
-use crate::excess::{self, Excess};
-use crate::groups::{GroupId, Kind, Owned, Relations};
+use crate::problem::excess::{self, Excess};
 use crate::problem::{Options, Problem};
 use crate::topology::{Target, Topology};
 use nodeless_model::pod::{HostPort, VolumeClaim, Weighted};

@@ -5,9 +5,9 @@
 //! several equal pods is where makes no difference to the plan.
 
 use crate::classes::equal_pods;
-use crate::groups::{GroupId, Groups, Kind};
+use crate::constraints::groups::{GroupId, Groups, Kind};
+use crate::problem::solution::{Placement, Solution};
 use crate::problem::{ExistingNode, Problem};
-use crate::solution::{Placement, Solution};
 use crate::topology::Topology;
 use nodeless_model::buffer::is_virtual;
 use nodeless_model::{Pod, Requirement, labels};

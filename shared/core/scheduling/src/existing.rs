@@ -1,6 +1,6 @@
 //! Existing nodes and launching claims as nodes for pods.
 
-use crate::daemons;
+use crate::constraints::daemons;
 use crate::problem::ExistingNode;
 use jiff::Timestamp;
 use nodeless_model::claim::REGISTRATION_TIMEOUT;

@@ -1,11 +1,11 @@
 //! Converts a filled node to a launch: its possible instance types, and its usage of the limits.
 
-use crate::bin::{Bin, standing_in};
-use crate::limits::Share;
+use crate::packing::bin::{Bin, standing_in};
+use crate::pools::limits::Share;
+use crate::pools::reservations;
 use crate::pools::{Choice, Pool};
+use crate::problem::solution::{ChosenOffering, Launch, PricedType};
 use crate::problem::{MinValuesPolicy, Options};
-use crate::reservations;
-use crate::solution::{ChosenOffering, Launch, PricedType};
 use nodeless_model::claim::Charge;
 use nodeless_model::{
     CapacityType, Offering, Quantity, Requirement, Requirements, ResourceIndex, ResourceList, labels, resources,

@@ -6,18 +6,17 @@
 //! 1. Pods that are equal in everything that affects scheduling form a class (`classes`); all decisions are made for
 //!    classes.
 //! 2. The requirements of a class for labels and taints are a list of alternatives, from the most to the least
-//!    preferred (`constraints`), tried one after another.
-//! 3. Pods that topology constraints count (`groups`, `topology`) are assigned to domains by the counts, before
-//!    anything is packed (`assigning`); the pods of one node are counted with the node (`hosts`). Pods that do not fit
-//!    are taken back, and a plan that relied on them is made again (`engine`). Existing nodes are filled first.
-//! 4. Then each NodePool in the order of its weight packs the remaining pods (`packing`): resources get prices by what
-//!    nodes cost (`resource_prices`, `shape_ranking`), every new node gets the instance type that costs least for the
+//!    preferred, tried one after another; its topology constraints are groups (`constraints`).
+//! 3. Pods that topology constraints count (`topology`) are assigned to domains by the counts, before anything is packed
+//!    (`packing/assigning`); the pods of one node are counted with the node (`packing/hosts`). Pods that do not fit are taken
+//!    back, and a plan that relied on them is made again (`engine`). Existing nodes are filled first (`existing`).
+//! 4. Then each NodePool in the order of its weight (`pools`) packs the remaining pods (`packing`): resources get prices by
+//!    what nodes cost (`resource_prices`, `shape_ranking`), every new node gets the instance type that costs least for the
 //!    value of its pods, filled so that its resources run out together (`filling`), with the pods first that need most of
 //!    the remaining nodes (`few_per_node`), and no larger than topology lets pods share (`minimum_nodes`); nodes that are
 //!    not full are merged where that costs nothing (`merging`).
 //! 5. Each new node becomes a launch with every instance type that may replace the chosen one (`launch`).
-//! 6. Reasons are determined only for unschedulable pods (`explain`, `topology_barriers`), and for a launch only on
-//!    request ([`explain_launch`]).
+//! 6. Reasons are determined only for unschedulable pods (`explain`), and for a launch only on request ([`explain_launch`]).
 //!
 //! [`exchange_equal_pods`] assigns equal pods to their places so that the kube-scheduler can bind them in the order of its queue, and so
 //! that plans agree with each other. [`Bindings`] predicts where the kube-scheduler binds pods, which does not know these plans (`binding`).
@@ -25,62 +24,35 @@
 //! The crate `nodeless-checker`, which only tests and benches link, checks solutions without code of the engine.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod admission;
-mod assigning;
-mod bin;
 mod binding;
 mod classes;
 mod constraints;
-mod daemons;
 mod dense;
-mod dependences;
 mod engine;
-mod excess;
 mod exchange;
 mod existing;
 mod explain;
-mod few_per_node;
-mod filling;
-mod groups;
-mod hosts;
-mod joining;
 mod launch;
-mod limits;
-mod merging;
-mod minimum_nodes;
-mod new_nodes;
-mod offered_domains;
-mod one_node_launch;
 mod packing;
 mod pools;
-mod portions;
 mod preferences;
 mod problem;
-mod reason;
-mod remedy;
-mod reservations;
-mod resource_prices;
-mod ruled_out;
-mod shape_ranking;
-mod solution;
 mod topology;
-mod topology_barriers;
-mod volumes;
 mod work;
 
-pub use admission::Admission;
 pub use binding::{BindingNode, Bindings, Bound};
-pub use dependences::{Dependence, dependences};
+pub use constraints::admission::Admission;
+pub use engine::new_nodes::NewNode;
 pub use engine::{Prepared, solve};
-pub use excess::{Excess, MAX_CONDITIONS, MAX_CONSTRAINTS, MAX_VALUES};
 pub use exchange::exchange_equal_pods;
 pub use existing::{Excluded, existing_node, failed_to_initialize};
-pub use new_nodes::NewNode;
+pub use explain::ruled_out::{LaunchExplanation, RuledOut, RuledOutCause, explain_launch};
 pub use preferences::{HeldPod, held_preferences};
+pub use problem::excess::{Excess, MAX_CONDITIONS, MAX_CONSTRAINTS, MAX_VALUES};
+pub use problem::reason::{Barrier, BarrierKind, Cause, LimitScope, PodFault, Reason};
+pub use problem::solution::{ChosenOffering, Launch, Placement, PricedType, Solution, Unschedulable};
 pub use problem::{
     BoundPods, ClusterFacts, ClusterUsage, ExistingNode, MinValuesPolicy, Options, PoolOffer, PreferencePolicy,
     Problem, UnknownPolicy,
 };
-pub use reason::{Barrier, BarrierKind, Cause, LimitScope, PodFault, Reason};
-pub use ruled_out::{LaunchExplanation, RuledOut, RuledOutCause, explain_launch};
-pub use solution::{ChosenOffering, Launch, Placement, PricedType, Solution, Unschedulable};
+pub use topology::dependences::{Dependence, dependences};

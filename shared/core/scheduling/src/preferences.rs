@@ -4,8 +4,8 @@
 //! satisfied preference of a running pod counts as required for its next node. Other preferences stay preferences.
 
 use crate::constraints::covers;
-use crate::excess;
-use crate::groups::{Group, GroupId, Groups, Kind};
+use crate::constraints::groups::{Group, GroupId, Groups, Kind};
+use crate::problem::excess;
 use crate::problem::{BoundPods, ClusterFacts, Problem};
 use crate::topology::counts_node;
 use nodeless_model::pod::Weighted;

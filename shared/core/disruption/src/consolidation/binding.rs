@@ -6,8 +6,8 @@
 
 use super::prediction::Nodes;
 use super::round::Round;
-use crate::packed::{Mover, Scope};
 use crate::reasons::KeptReason;
+use crate::simulation::packed::{Mover, Scope};
 use nodeless_model::Pod;
 use nodeless_scheduling::{BindingNode, BoundPods, Launch};
 

@@ -5,9 +5,9 @@ use super::replacement::ROUNDING;
 use super::round::Round;
 use super::single::accept;
 use super::trial::{Verdict, agrees};
-use crate::disruption_budgets::Budgets;
-use crate::packed::{Mover, Scope};
+use crate::policy::budgets::Budgets;
 use crate::reasons::KeptReason;
+use crate::simulation::packed::{Mover, Scope};
 use nodeless_model::{CapacityType, DisruptionReason};
 use std::collections::BTreeMap;
 

@@ -8,8 +8,8 @@
 
 use super::round::Round;
 use super::trial::Verdict;
-use crate::packed::Mover;
 use crate::reasons::KeptReason;
+use crate::simulation::packed::Mover;
 use nodeless_model::pod::TopologySpread;
 use nodeless_model::{Pod, labels};
 use std::collections::BTreeMap;

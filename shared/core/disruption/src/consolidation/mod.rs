@@ -30,11 +30,11 @@ pub(crate) use validation::still_right;
 
 use crate::candidates::{Eligible, Lookup};
 use crate::cluster::{Cluster, Options};
-use crate::disruption_budgets::Budgets;
 use crate::output::Command;
-use crate::packed::{Mover, Scope};
+use crate::policy::budgets::Budgets;
 use crate::reasons::KeptReason;
 use crate::simulation::Expected;
+use crate::simulation::packed::{Mover, Scope};
 use jiff::Timestamp;
 use nodeless_model::{CapacityType, DisruptionReason};
 use nodeless_scheduling::{Launch, Prepared, Problem};

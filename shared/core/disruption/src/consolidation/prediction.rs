@@ -1,7 +1,7 @@
 //! The predicted bindings during one evaluation of all candidates.
 
 use crate::cluster::Cluster;
-use crate::packed::Mover;
+use crate::simulation::packed::Mover;
 use crate::simulation::{Expected, bound_pods};
 use nodeless_model::{Node, Pod, ResourceIndex, ResourceList};
 use nodeless_scheduling::{BindingNode, Bindings, ExistingNode, Problem, existing_node};

@@ -2,8 +2,8 @@
 
 use super::round::Round;
 use super::trial::Verdict;
-use crate::packed::Mover;
 use crate::reasons::KeptReason;
+use crate::simulation::packed::Mover;
 use nodeless_model::{Pod, Taint, TaintEffect};
 
 impl Round<'_, '_, '_> {

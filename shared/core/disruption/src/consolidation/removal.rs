@@ -3,9 +3,9 @@
 use super::State;
 use super::round::Round;
 use super::trial::agrees;
-use crate::disruption_budgets::Budgets;
-use crate::packed::{Mover, Moves, Scope};
+use crate::policy::budgets::Budgets;
 use crate::reasons::{DoesNotFit, KeptReason};
+use crate::simulation::packed::{Mover, Moves, Scope};
 use nodeless_model::DisruptionReason;
 
 /// Removes one node after another, as long as its pods fit on the others.

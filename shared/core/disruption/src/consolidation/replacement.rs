@@ -1,9 +1,9 @@
 //! The replacements of nodes: only launches that are cheaper, whichever offering EC2 chooses.
 
 use super::Candidate;
-use crate::launch_types::{allows, cheapest_first, first_short, rebuilt};
-use crate::node_prices::worst_price;
 use crate::reasons::KeptReason;
+use crate::simulation::launch_types::{allows, cheapest_first, first_short, rebuilt};
+use crate::simulation::node_prices::worst_price;
 use nodeless_model::{CapacityType, InstanceType, Requirement, labels};
 use nodeless_scheduling::{Launch, PoolOffer};
 

@@ -4,9 +4,9 @@ use super::replacement;
 use super::round::Round;
 use super::trial::{Verdict, admissions, agrees};
 use super::{State, removal};
-use crate::disruption_budgets::Budgets;
-use crate::packed::{Mover, Moves, Scope};
+use crate::policy::budgets::Budgets;
 use crate::reasons::KeptReason;
+use crate::simulation::packed::{Mover, Moves, Scope};
 use nodeless_model::{CapacityType, DisruptionReason};
 use nodeless_scheduling::Launch;
 

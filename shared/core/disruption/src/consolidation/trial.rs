@@ -2,8 +2,8 @@
 
 use super::round::Round;
 use crate::output::Replacement;
-use crate::packed::{Mover, Moves, Scope};
 use crate::reasons::KeptReason;
+use crate::simulation::packed::{Mover, Moves, Scope};
 use nodeless_model::Pod;
 use nodeless_scheduling::{Launch, PoolOffer, Problem, Reason, Solution, Unschedulable};
 use std::collections::{BTreeSet, HashMap};

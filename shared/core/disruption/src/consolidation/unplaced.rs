@@ -3,9 +3,9 @@
 use super::round::{Round, prepared, takes_pods};
 use crate::candidates::{Eligible, Lookup, consolidatable_from};
 use crate::cluster::{Cluster, ClusterNode, Options};
-use crate::packed::Obstacle;
 use crate::reasons::zonal_shift;
 use crate::simulation::Expected;
+use crate::simulation::packed::Obstacle;
 use jiff::Timestamp;
 use nodeless_model::resources::format_quantity;
 use nodeless_model::{NillableDuration, Quantity};

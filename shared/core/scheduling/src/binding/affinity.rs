@@ -5,7 +5,7 @@ use super::domains::Domains;
 use super::kinds::Kinds;
 use super::preference::Preference;
 use crate::classes::Class;
-use crate::groups::Group;
+use crate::constraints::groups::Group;
 use crate::problem::ClusterFacts;
 use nodeless_model::Pod;
 

@@ -3,7 +3,7 @@
 use super::BindingNode;
 use crate::existing::{Excluded, existing_node};
 use crate::problem::PoolOffer;
-use crate::solution::Launch;
+use crate::problem::solution::Launch;
 use nodeless_model::{DaemonSet, InstanceType, Node, ResourceList, StringMap, labels};
 
 impl BindingNode<'_> {

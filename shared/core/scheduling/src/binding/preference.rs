@@ -1,6 +1,6 @@
 //! The terms of a pod's affinity that score nodes.
 
-use crate::excess::{self, MAX_CONSTRAINTS};
+use crate::problem::excess::{self, MAX_CONSTRAINTS};
 use nodeless_model::Pod;
 use nodeless_model::pod::PodAffinityTerm;
 

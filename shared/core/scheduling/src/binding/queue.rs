@@ -9,12 +9,12 @@ use super::score::{
 };
 use super::spread::{Running, Spread};
 use super::{Bindings, NODES_PER_UNIT, Row, required_only};
-use crate::assigning::{self, Eligible};
 use crate::classes::{Class, Classes, Level, Order};
 use crate::constraints::covers;
+use crate::constraints::groups::{Groups, Kind};
 use crate::dense;
 use crate::engine::nodes::{self, Node, may_go_to};
-use crate::groups::{Groups, Kind};
+use crate::packing::assigning::{self, Eligible};
 use crate::problem::Problem;
 use crate::topology::{ABSENT, Standing, Standings, Target, Topology};
 use nodeless_model::{Requirement, Requirements, TaintEffect};

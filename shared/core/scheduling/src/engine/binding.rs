@@ -2,14 +2,15 @@
 
 use super::{Engine, InVain, ONE_BY_ONE, Targets};
 use crate::Reason;
-use crate::assigning::{self, DomainCandidate, Eligible};
-use crate::bin::Unit;
 use crate::classes::CONSTRAINTS_PER_UNIT;
 use crate::constraints::AlternativeId;
-use crate::groups::{GroupId, Kind};
-use crate::reason::PodFault;
+use crate::constraints::groups::{GroupId, Kind};
+use crate::packing::assigning::{self, DomainCandidate, Eligible};
+use crate::packing::bin::Unit;
+use crate::pools;
+use crate::problem::reason::PodFault;
+use crate::topology::offered_domains;
 use crate::topology::{ABSENT, Domain, Standing, Standings, Target};
-use crate::{offered_domains, pools};
 use std::rc::Rc;
 
 /// A class that takes a larger part of the work limit before any of its pods is assigned is left out: half of it.

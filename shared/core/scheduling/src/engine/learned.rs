@@ -2,8 +2,8 @@
 
 use super::attempts::Stage;
 use super::{Binding, Engine, ONE_BY_ONE};
-use crate::assigning;
-use crate::groups::{GroupId, Kind};
+use crate::constraints::groups::{GroupId, Kind};
+use crate::packing::assigning;
 use crate::topology::{Domain, Target};
 use std::collections::{BTreeSet, HashMap, HashSet};
 

@@ -1,16 +1,16 @@
 //! Existing nodes during packing.
 
 use super::Engine;
-use crate::bin::Unit;
 use crate::classes::{Class, Classes};
 use crate::constraints;
 use crate::constraints::AlternativeId;
 use crate::dense::{self, Amounts};
-use crate::hosts::HostCounts;
+use crate::packing::bin::Unit;
+use crate::packing::hosts::HostCounts;
 use crate::problem::ExistingNode;
 use crate::problem::Problem;
+use crate::problem::volumes::AttachedVolumes;
 use crate::topology::{self, Topology};
-use crate::volumes::AttachedVolumes;
 use nodeless_model::pod::HostPort;
 use nodeless_model::{Pod, ResourceIndex, ResourceList};
 use std::cmp::Reverse;

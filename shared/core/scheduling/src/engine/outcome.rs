@@ -2,11 +2,12 @@
 
 use super::Engine;
 use super::attempts::Stage;
-use crate::bin::Bin;
 use crate::explain::Launchable;
+use crate::explain::{self, topology_barriers};
+use crate::packing::bin::Bin;
 use crate::pools::Pool;
-use crate::solution::{Placement, Solution, Unschedulable};
-use crate::{Reason, explain, launch, topology_barriers};
+use crate::problem::solution::{Placement, Solution, Unschedulable};
+use crate::{Reason, launch};
 use std::cell::RefCell;
 
 impl<'q> Engine<'_, '_, 'q> {

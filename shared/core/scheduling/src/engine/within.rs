@@ -2,7 +2,7 @@
 
 use super::Prepared;
 use crate::problem::Problem;
-use crate::solution::Solution;
+use crate::problem::solution::Solution;
 
 impl Prepared<'_> {
     /// As [`Self::solve`], with [`crate::Options::max_work`] at most `max_work`.

@@ -1,6 +1,6 @@
 //! The instance types of a NodePool, prepared for planning.
 
-use crate::daemons;
+use crate::constraints::daemons;
 use crate::dense::{self, Amounts};
 use crate::problem::{Options, PoolOffer};
 use nodeless_model::pod::HostPort;

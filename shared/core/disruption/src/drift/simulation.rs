@@ -1,0 +1,334 @@
+//! Where the pods of drifted nodes fit when these nodes are removed one after another, and what has to be launched for the other
+//! pods.
+
+use crate::candidates::{self, Eligible};
+use crate::cluster::{Cluster, Options};
+use crate::output::{Command, Method, PodPlacement, Replacement};
+use crate::pods;
+use crate::pods::DisruptionBudgetIndex;
+use crate::policy::on_demand_minimum::OnDemandMinimums;
+use crate::reasons::KeptReason;
+use crate::reasons::drift::Drift;
+use crate::simulation::node_prices::Reserved;
+use crate::simulation::{self, Expected};
+use jiff::Timestamp;
+use nodeless_model::buffer::is_virtual;
+use nodeless_model::{DisruptionReason, Pod};
+use nodeless_scheduling::{Cause, ExistingNode, Launch, LimitScope, PoolOffer, Prepared, Problem, Reason};
+use std::collections::{BTreeSet, HashSet};
+
+/// The cluster without the nodes that were removed so far, with their pods on the target nodes.
+///
+/// Pods that are terminating on other nodes, and pending pods, use capacity where they are expected: a new node is empty until
+/// the pods arrive that it was launched for.
+pub(crate) struct DriftSimulation<'c, 'a> {
+    expected: &'c Expected<'a>,
+    budget_index: &'c DisruptionBudgetIndex<'a>,
+    now: Timestamp,
+    problem: Problem<'a>,
+    reserved: Reserved,
+    minimums: OnDemandMinimums,
+    /// Nodes that pods of removed nodes move to.
+    receiving: BTreeSet<String>,
+    /// The pending pods that fit on no node: they would use the part of the limits that a removed node releases.
+    unplaced: Vec<&'a Pod>,
+    /// The NodePools with nodes that are terminating or joining; none of their nodes is drained first, so that pods get
+    /// a new node before the next ones lose theirs.
+    pools_in_transition: BTreeSet<String>,
+    /// Whose limits kept the last unschedulable pod out of a NodePool, if any did; those of the cluster if both did.
+    limited: Option<LimitScope>,
+    /// The NodePools of the removed nodes.
+    left: BTreeSet<String>,
+    prepared: Prepared<'c>,
+    /// The work so far and its limit, in the units of [`nodeless_scheduling::Solution::work`].
+    work: u64,
+    max_work: u64,
+}
+
+/// The work for a node or a pod in a problem, in the same units.
+const WORK_PER_ITEM: u64 = 4;
+
+/// Where the pods of a node move.
+struct Moves {
+    /// Pods by their place in the problem, and nodes by name.
+    placed: Vec<(usize, String)>,
+    launches: Vec<Launch>,
+}
+
+impl<'c, 'a> DriftSimulation<'c, 'a> {
+    pub(crate) fn new(
+        cluster: &'c Cluster<'a>,
+        expected: &'c Expected<'a>,
+        budget_index: &'c DisruptionBudgetIndex<'a>,
+        options: &'c Options,
+        now: Timestamp,
+    ) -> Self {
+        let mut problem = simulation::problem(cluster, |_| true);
+        expected.subtract_expected(&mut problem);
+        let pods = cluster.nodes.iter().flat_map(|node| &node.pods).chain(&cluster.pending_pods);
+        let requests = pods.map(|pod| &pod.requests);
+        Self {
+            prepared: Prepared::new(&cluster.node_pools, cluster.daemon_sets, requests, &options.scheduling),
+            expected,
+            budget_index,
+            now,
+            problem,
+            reserved: Reserved::default(),
+            minimums: OnDemandMinimums::of_cluster(cluster),
+            receiving: BTreeSet::new(),
+            unplaced: expected.unplaced(cluster),
+            pools_in_transition: pools_in_transition(cluster),
+            limited: None,
+            left: BTreeSet::new(),
+            work: 0,
+            max_work: options.max_work / 2,
+        }
+    }
+
+    /// The work so far.
+    pub(crate) const fn work(&self) -> u64 {
+        self.work
+    }
+
+    /// Whether pods of a removed node move to this one.
+    pub(crate) fn receives(&self, node: &str) -> bool {
+        self.receiving.contains(node)
+    }
+
+    /// Removes a node, or returns why it has to stay.
+    pub(crate) fn leave(&mut self, one: &Eligible<'_, 'a>, drift: &Drift) -> Result<Command, KeptReason> {
+        let (own, real, of_node) = self.moving(one);
+        self.limited = None;
+        let place = self.problem.nodes.iter().position(|node| node.name == one.of.name());
+        let gone = place.map(|place| (place, self.problem.nodes.remove(place)));
+        self.problem.pods = own;
+        let moves = match self.moves(of_node, drift) {
+            // As in Karpenter, buffers do not keep a drifted node; the next plan launches their capacity again.
+            Err(KeptReason::DriftBlocked { .. }) if real < of_node => self.moves(real, drift),
+            other => other,
+        };
+        let moves = match moves {
+            Ok(moves) if self.reserved.overdraws(&self.problem.node_pools, moves.launches.iter()) => {
+                Err(KeptReason::DriftWaits(drift.clone()))
+            }
+            other => other,
+        };
+        // Replacements that can be launched only after the node is gone, and their price.
+        let (moves, later) = match moves {
+            Err(why @ KeptReason::DriftBlocked { .. }) if self.limited.is_some() => {
+                match self.once_it_has_gone(one, real, drift) {
+                    Some(Ok((moves, price))) => (Ok(moves), Some(price)),
+                    Some(Err(waits)) => (Err(waits), None),
+                    None => (Err(why), None),
+                }
+            }
+            other => (other, None),
+        };
+        let moves = moves.and_then(|moves| match later {
+            // The limits allow no other node beside it.
+            Some(_) => self.limited_to_minimum(&[one.claim.name.as_str()], moves),
+            None => self.with_minimum(one, moves, of_node, drift),
+        });
+        match moves {
+            Ok(moves) => {
+                let command = self.done(one, moves);
+                let savings_per_hour = command.savings_per_hour - later.unwrap_or_default();
+                Ok(Command { drains_first: later.is_some(), savings_per_hour, ..command })
+            }
+            Err(why) => {
+                if let Some((place, node)) = gone {
+                    self.problem.nodes.insert(place, node);
+                }
+                Err(why)
+            }
+        }
+    }
+
+    /// Launches that keep the NodePool's minimum on demand. If the pods would move to existing nodes, and the minimum needs the
+    /// node, its pods get a new node instead.
+    fn with_minimum(
+        &mut self,
+        one: &Eligible<'_, 'a>,
+        moves: Moves,
+        of_node: usize,
+        drift: &Drift,
+    ) -> Result<Moves, KeptReason> {
+        let going = [one.claim.name.as_str()];
+        let why = match self.limited_to_minimum(&going, moves) {
+            Ok(moves) => return Ok(moves),
+            Err(why) => why,
+        };
+        if of_node == 0 {
+            return Err(why);
+        }
+        let all = std::mem::take(&mut self.problem.nodes);
+        let alone = self.ask(of_node, drift);
+        self.problem.nodes = all;
+        let alone = alone.and_then(|moves| self.limited_to_minimum(&going, moves));
+        alone.ok().filter(|moves| !self.reserved.overdraws(&self.problem.node_pools, moves.launches.iter())).ok_or(why)
+    }
+
+    fn limited_to_minimum(&self, going: &[&str], mut moves: Moves) -> Result<Moves, KeptReason> {
+        let offers = &self.problem.node_pools;
+        self.minimums.limit_replacements(going, &mut moves.launches, offers);
+        self.minimums.check(going, moves.launches.iter(), offers)?;
+        Ok(moves)
+    }
+
+    /// Where the pods of a node move once its instance is gone, if only its share of the limits prevents
+    /// that before. The node may then be drained first, and its pods are pending until their next node is ready. `None`
+    /// where other reasons prevent it too; an error while another node of the NodePool is replaced like that. Where limits of the
+    /// cluster prevent it, the same holds for the nodes of all NodePools: each could use what this one releases.
+    fn once_it_has_gone(
+        &mut self,
+        one: &Eligible<'_, 'a>,
+        of_node: usize,
+        drift: &Drift,
+    ) -> Option<Result<(Moves, f64), KeptReason>> {
+        let name = &one.claim.node_pool;
+        let of_cluster = self.limited == Some(LimitScope::Cluster);
+        let holds = |pools: &BTreeSet<String>| if of_cluster { !pools.is_empty() } else { pools.contains(name) };
+        if holds(&self.pools_in_transition) {
+            return None;
+        }
+        let follows = holds(&self.left);
+        self.problem.node_pools.iter().find(|offer| offer.pool.name == *name)?;
+        let offers = self.problem.node_pools.clone();
+        PoolOffer::release(&mut self.problem.node_pools, name, &one.counted());
+        let waiting = self.problem.pods.len();
+        // Pending pods may use the released limits first; then nothing is gained.
+        let unplaced =
+            self.unplaced.iter().filter(|pod| !self.problem.pods.iter().any(|own| std::ptr::eq(*own, **pod)));
+        let unplaced: Vec<&Pod> = unplaced.copied().collect();
+        self.problem.pods.extend(unplaced);
+        let moves = self.moves(of_node, drift);
+        self.problem.pods.truncate(waiting);
+        self.problem.node_pools = offers;
+        let moves = moves.ok().filter(|moves| !moves.launches.is_empty())?;
+        if follows || self.reserved.overdraws(&self.problem.node_pools, moves.launches.iter()) {
+            return Some(Err(KeptReason::DriftWaits(drift.clone())));
+        }
+        // Its next node is launched by the plan that finds its pods pending.
+        let price = moves.launches.iter().map(|launch| launch.offering.price).sum();
+        Some(Ok((Moves { launches: Vec::new(), ..moves }, price)))
+    }
+
+    /// The pods that need another node when a node is removed, then the virtual pods of buffers, and then pending pods
+    /// that may stay pending; with the number of the first, and of the first two together. A pod that stays until it is
+    /// deleted by force is left out: it is unknown when that will be.
+    fn moving(&self, one: &Eligible<'_, 'a>) -> (Vec<&'a Pod>, usize, usize) {
+        let by_name = |a: &&Pod, b: &&Pod| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name));
+        let (coming, mut waiting) = self.expected.coming_to(one.of.name());
+        let own = pods::reschedulable(&one.of.pods).filter(|pod| !self.budget_index.holds(pod, None, self.now));
+        let (mut virtual_pods, mut moving): (Vec<&Pod>, Vec<&Pod>) = own.chain(coming).partition(|pod| is_virtual(pod));
+        moving.sort_by(by_name);
+        virtual_pods.sort_by(by_name);
+        waiting.sort_by(by_name);
+        let real = moving.len();
+        moving.append(&mut virtual_pods);
+        let count = moving.len();
+        moving.append(&mut waiting);
+        (moving, real, count)
+    }
+
+    /// Where the first `of_node` pods of the problem move.
+    fn moves(&mut self, of_node: usize, drift: &Drift) -> Result<Moves, KeptReason> {
+        if of_node == 0 {
+            return Ok(Moves::none());
+        }
+        let unready = |node: &ExistingNode| node.node_claim.is_some() && !node.initialized;
+        let moves = self.ask(of_node, drift)?;
+        let names: HashSet<&str> =
+            self.problem.nodes.iter().filter(|node| unready(node)).map(|node| node.name.as_str()).collect();
+        let Some((pod, node)) = moves.placed.iter().find(|(_, node)| names.contains(node.as_str())) else {
+            return Ok(moves);
+        };
+        let why =
+            blocked(drift, self.problem.pods[*pod], format!("it would go to {node}, which is not initialized yet"));
+        // That node may never join. Nodes that are ready, and new nodes, serve as well.
+        let all = std::mem::take(&mut self.problem.nodes);
+        self.problem.nodes = all.iter().filter(|node| !unready(node)).cloned().collect();
+        let without = self.ask(of_node, drift);
+        self.problem.nodes = all;
+        without.map_err(|_| why)
+    }
+
+    fn ask(&mut self, of_node: usize, drift: &Drift) -> Result<Moves, KeptReason> {
+        let work: usize =
+            self.problem.nodes.len() + self.problem.bound_pods.iter().map(|on| on.pods.len()).sum::<usize>();
+        let work = u64::try_from(work + self.problem.pods.len()).unwrap_or(u64::MAX).saturating_mul(WORK_PER_ITEM);
+        if self.work >= self.max_work {
+            return Err(KeptReason::NotEvaluated);
+        }
+        let solution = self.prepared.solve(&self.problem);
+        self.work = self.work.saturating_add(work).saturating_add(solution.work);
+        if let Some(stuck) = solution.unschedulable.iter().find(|stuck| stuck.pod < of_node) {
+            let of_cluster = self.problem.node_pools.iter().any(|offer| offer.cluster.is_some());
+            self.limited = stuck.reasons.iter().filter_map(|reason| limit_of(reason, of_cluster)).max();
+            let why: Vec<String> = stuck.reasons.iter().map(ToString::to_string).collect();
+            return Err(blocked(drift, self.problem.pods[stuck.pod], why.join("; ")));
+        }
+        let placed = solution.placements.iter().filter(|to| to.pod < of_node);
+        let placed = placed.map(|to| (to.pod, self.problem.nodes[to.node].name.clone())).collect();
+        let launches = solution.launches.into_iter().filter(|launch| launch.pods.iter().any(|pod| *pod < of_node));
+        Ok(Moves { placed, launches: launches.collect() })
+    }
+
+    /// Creates the command. From here on its node is removed, and its pods are on their new nodes.
+    fn done(&mut self, one: &Eligible<'_, 'a>, moves: Moves) -> Command {
+        let own = std::mem::take(&mut self.problem.pods);
+        self.left.insert(one.claim.node_pool.clone());
+        self.minimums.apply(&[one.claim.name.as_str()], moves.launches.iter(), &self.problem.node_pools);
+        self.reserved.charge(&mut self.problem.node_pools, moves.launches.iter());
+        let mut placements = Vec::with_capacity(moves.placed.len());
+        for (pod, name) in moves.placed {
+            let pod = own[pod];
+            placements.push(PodPlacement { pod: pod.key(), node: name.clone() });
+            if let Some(node) = self.problem.nodes.iter_mut().find(|node| node.name == name) {
+                node.available.subtract(&pod.requests);
+                node.host_ports.extend(pod.host_ports.iter().cloned());
+            }
+            for bound in &mut self.problem.bound_pods {
+                bound.pods.retain(|there| !std::ptr::eq(*there, pod));
+                if bound.name == name {
+                    bound.pods.push(pod);
+                }
+            }
+            self.receiving.insert(name);
+        }
+        placements.sort();
+        let replacement = |mut launch: Launch| {
+            let pods = std::mem::take(&mut launch.pods);
+            Replacement { launch, pods: pods.into_iter().map(|pod| own[pod].key()).collect() }
+        };
+        let replacements = moves.launches.into_iter().map(replacement).collect();
+        let command = candidates::command(Method::Drift, DisruptionReason::Drifted, &[*one], replacements, self.now);
+        Command { placements, ..command }
+    }
+}
+
+impl Moves {
+    const fn none() -> Self {
+        Self { placed: Vec::new(), launches: Vec::new() }
+    }
+}
+
+/// Whose limit a reason is, if it is one. `of_cluster` is whether the cluster has limits.
+fn limit_of(reason: &Reason, of_cluster: bool) -> Option<LimitScope> {
+    match reason {
+        Reason::NodePool { cause: Cause::Limit { scope, .. } | Cause::DollarLimit { scope, .. }, .. } => Some(*scope),
+        Reason::NodePool { cause: Cause::Limits, .. } if of_cluster => Some(LimitScope::Cluster),
+        Reason::NodePool { cause: Cause::Limits, .. } => Some(LimitScope::NodePool),
+        _ => None,
+    }
+}
+
+/// The NodePools with a node that is terminating or joining.
+pub(crate) fn pools_in_transition(cluster: &Cluster<'_>) -> BTreeSet<String> {
+    let moving = cluster.nodes.iter().filter(|node| node.is_leaving() || !node.is_initialized());
+    moving.filter_map(|node| node.node_pool()).map(str::to_owned).collect()
+}
+
+fn blocked(drift: &Drift, pod: &Pod, why: String) -> KeptReason {
+    KeptReason::DriftBlocked { drift: drift.clone(), pod: pod.key(), why }
+}

@@ -1,0 +1,102 @@
+//! Replaces drifted nodes of static NodePools one for one, regardless of their pods.
+
+use crate::candidates::{self, Eligible};
+use crate::cluster::{Cluster, Options};
+use crate::drift::ami_canary::Canaries;
+use crate::drift::replacement;
+use crate::drift::simulation::pools_in_transition;
+use crate::output::{Command, Method, Replacement};
+use crate::pods::DisruptionBudgetIndex;
+use crate::policy::budgets::Budgets;
+use crate::reasons::KeptReason;
+use crate::reasons::drift::Drift;
+use crate::static_capacity;
+use jiff::Timestamp;
+use nodeless_model::DisruptionReason;
+use nodeless_scheduling::PoolOffer;
+use std::collections::BTreeMap;
+
+/// A command for each drifted node that the budgets and limits allow, and why each other one stays.
+pub(crate) fn find(
+    cluster: &Cluster<'_>,
+    fixed: &[(&Eligible<'_, '_>, Drift)],
+    budget_index: &DisruptionBudgetIndex<'_>,
+    options: &Options,
+    (budgets, canaries): (&mut Budgets, &mut Canaries),
+    now: Timestamp,
+) -> (Vec<Command>, Vec<(String, KeptReason)>) {
+    let mut by_pool: BTreeMap<&str, Vec<&(&Eligible<'_, '_>, Drift)>> = BTreeMap::new();
+    for one in fixed {
+        by_pool.entry(&one.0.offer.pool.name).or_default().push(one);
+    }
+    let (mut commands, mut kept) = (Vec::new(), Vec::new());
+    // The limits of the cluster also count the replacements of the preceding NodePools.
+    let mut offers = cluster.node_pools.clone();
+    for (name, drifted) in by_pool {
+        let Some(offer) = offers.iter().find(|offer| offer.pool.name == name) else { continue };
+        let nodes = static_capacity::present(cluster, name).count();
+        let replicas = offer.pool.replicas.unwrap_or(0);
+        let mut going = Vec::new();
+        for (one, drift) in &drifted {
+            let surplus = i64::try_from(nodes).unwrap_or(i64::MAX) > replicas;
+            let outcome = if surplus {
+                Err(KeptReason::StaticSurplus { node_pool: name.to_owned(), nodes, replicas })
+            } else {
+                canaries
+                    .check(one, drift)
+                    .and_then(|()| replacement::unless_blocked(one, budget_index, now))
+                    .and_then(|()| budgets.take(name, DisruptionReason::Drifted))
+            };
+            match outcome {
+                Ok(()) => {
+                    canaries.replaced(one);
+                    going.push(*one);
+                }
+                Err(why) => kept.push((one.node.name.clone(), why)),
+            }
+        }
+        let (launches, fewer) = static_capacity::launches(offer, cluster.daemon_sets, going.len(), options);
+        let moving = pools_in_transition(cluster);
+        let mut in_turn = launches.is_empty() && !moving.contains(name);
+        if in_turn && is_limited_by_cluster(offer, cluster, options) {
+            // Any other node could use what this one releases.
+            in_turn = moving.is_empty() && commands.is_empty();
+        }
+        launches.iter().for_each(|launch| PoolOffer::charge(&mut offers, name, &launch.charge));
+        let mut launches = launches.into_iter();
+        let command = |one, replacements| {
+            candidates::command(Method::StaticDrift, DisruptionReason::Drifted, &[one], replacements, now)
+        };
+        for one in going {
+            match launches.next() {
+                Some(launch) => commands.push(command(*one, vec![Replacement { launch, pods: Vec::new() }])),
+                None if in_turn && fits_limits_once_gone(one, cluster, options) => {
+                    // One at a time: the replacement is launched when the number of nodes is evaluated next.
+                    in_turn = false;
+                    commands.push(Command { drains_first: true, ..command(*one, Vec::new()) });
+                }
+                None => kept.push((
+                    one.node.name.clone(),
+                    KeptReason::NoReplacementNow { node_pool: name.to_owned(), why: fewer.clone() },
+                )),
+            }
+        }
+    }
+    (commands, kept)
+}
+
+/// Whether the limits of a node's NodePool allow another node once this one is gone.
+fn fits_limits_once_gone(one: &Eligible<'_, '_>, cluster: &Cluster<'_>, options: &Options) -> bool {
+    let mut offers = [one.offer.clone()];
+    PoolOffer::release(&mut offers, &one.offer.pool.name, &one.counted());
+    offers.iter().any(|offer| launches_one(offer, cluster, options))
+}
+
+/// Whether only the limits of the cluster allow no other node of a NodePool.
+fn is_limited_by_cluster(offer: &PoolOffer<'_>, cluster: &Cluster<'_>, options: &Options) -> bool {
+    offer.cluster.is_some() && launches_one(&PoolOffer { cluster: None, ..offer.clone() }, cluster, options)
+}
+
+fn launches_one(offer: &PoolOffer<'_>, cluster: &Cluster<'_>, options: &Options) -> bool {
+    !static_capacity::launches(offer, cluster.daemon_sets, 1, options).0.is_empty()
+}

@@ -1,0 +1,8 @@
+//! What users set to limit voluntary disruption, and whether a node may be disrupted now.
+
+pub(crate) mod budgets;
+pub mod maintenance;
+pub(crate) mod on_demand_minimum;
+pub mod pause;
+pub mod schedules;
+pub(crate) mod windows;

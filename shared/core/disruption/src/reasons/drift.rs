@@ -1,0 +1,76 @@
+//! The kinds of drift, with Karpenter's reasons.
+
+use serde::Serialize;
+use std::fmt;
+
+/// The drift of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drift {
+    /// The reason of the claim's condition `Drifted`.
+    pub reason: DriftReason,
+    /// The message.
+    pub message: String,
+}
+
+/// The kinds of drift, by Karpenter's reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum DriftReason {
+    /// The NodePool's template changed.
+    NodePoolDrifted,
+    /// The node's labels do not meet the NodePool's requirements any more.
+    RequirementsDrifted,
+    /// The instance type or its offering is no longer available.
+    InstanceTypeNotFound,
+    /// The EC2NodeClass's static fields changed.
+    NodeClassDrift,
+    /// The AMI is no longer one of the EC2NodeClass for such nodes.
+    AMIDrift,
+    /// The security groups are no longer those of the EC2NodeClass.
+    SecurityGroupDrift,
+    /// The subnet is no longer one of the EC2NodeClass.
+    SubnetDrift,
+    /// The capacity reservation is no longer one of the EC2NodeClass.
+    CapacityReservationDrift,
+    /// The EC2NodeClass's placement group is a different one now.
+    PlacementGroupDrift,
+    /// Its condition `Drifted` is true, and the comparison finds no drift: see [`crate::Options::trust_conditions`].
+    ConditionTrue,
+    /// It expires soon, and its NodePool is configured for graceful expiration ([`crate::forceful::expiration::GRACEFUL_BEFORE`]). This is
+    /// not a drift, but handled as one.
+    ExpiresSoon,
+    /// EC2 recommends a rebalance, and its NodePool is configured to replace such nodes ([`crate::forceful::rebalance::RECOMMENDATIONS`]).
+    /// This is not a drift, but handled as one.
+    RebalanceRecommended,
+}
+
+impl DriftReason {
+    /// The name in conditions.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NodePoolDrifted => "NodePoolDrifted",
+            Self::RequirementsDrifted => "RequirementsDrifted",
+            Self::InstanceTypeNotFound => "InstanceTypeNotFound",
+            Self::NodeClassDrift => "NodeClassDrift",
+            Self::AMIDrift => "AMIDrift",
+            Self::SecurityGroupDrift => "SecurityGroupDrift",
+            Self::SubnetDrift => "SubnetDrift",
+            Self::CapacityReservationDrift => "CapacityReservationDrift",
+            Self::PlacementGroupDrift => "PlacementGroupDrift",
+            Self::ConditionTrue => "Drifted",
+            Self::ExpiresSoon => "ExpiresSoon",
+            Self::RebalanceRecommended => "RebalanceRecommended",
+        }
+    }
+}
+
+impl fmt::Display for Drift {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.reason {
+            DriftReason::ExpiresSoon | DriftReason::RebalanceRecommended | DriftReason::ConditionTrue => {
+                f.write_str(&self.message)
+            }
+            reason => write!(f, "it drifted ({}): {}", reason.as_str(), self.message),
+        }
+    }
+}

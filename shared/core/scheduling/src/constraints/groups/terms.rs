@@ -1,0 +1,253 @@
+//! Converts the constraints of pods to groups without duplicates.
+
+use super::{Group, GroupId, Kind, NodeFilter, Owned};
+use crate::problem::Problem;
+use crate::problem::excess;
+use nodeless_model::pod::{PodAffinityTerm, TopologySpread, Weighted};
+use nodeless_model::requirement::RequirementTerm;
+use nodeless_model::selector::{LabelExpression, LabelOperator};
+use nodeless_model::{LabelSelector, Pod, StringMap, Toleration, labels};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
+
+/// The properties of a pod that determine its groups.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Terms<'a> {
+    namespace: &'a str,
+    /// If a term refers to them by key.
+    labels: Option<&'a StringMap>,
+    affinity: &'a [PodAffinityTerm],
+    anti: &'a [PodAffinityTerm],
+    preferred: &'a [Weighted<PodAffinityTerm>],
+    preferred_anti: &'a [Weighted<PodAffinityTerm>],
+    spread: &'a [TopologySpread],
+    /// If a spread may count only nodes that match the pod.
+    node: Option<NodeTerms<'a>>,
+}
+
+/// The node constraints of a pod: node selector, node affinity and tolerations.
+type NodeTerms<'a> = (&'a StringMap, &'a [Vec<RequirementTerm>], &'a [Toleration]);
+
+impl<'a> Terms<'a> {
+    fn of(pod: &'a Pod, respect: bool) -> Option<Self> {
+        let (preferred, preferred_anti) = if respect {
+            (&pod.preferred_pod_affinity[..], &pod.preferred_pod_anti_affinity[..])
+        } else {
+            (&[][..], &[][..])
+        };
+        let terms = Self {
+            namespace: &pod.namespace,
+            labels: None,
+            affinity: &pod.required_pod_affinity,
+            anti: &pod.required_pod_anti_affinity,
+            preferred,
+            preferred_anti,
+            spread: &pod.topology_spread,
+            node: None,
+        };
+        terms.complete(pod)
+    }
+
+    pub(super) fn of_bound(pod: &'a Pod) -> Option<Self> {
+        let terms = Self {
+            namespace: &pod.namespace,
+            labels: None,
+            affinity: &[],
+            anti: &pod.required_pod_anti_affinity,
+            preferred: &[],
+            preferred_anti: &[],
+            spread: &[],
+            node: None,
+        };
+        terms.complete(pod)
+    }
+
+    fn complete(mut self, pod: &'a Pod) -> Option<Self> {
+        let mut near = self.near();
+        let by_key = near.any(|term| !term.match_label_keys.is_empty() || !term.mismatch_label_keys.is_empty())
+            || self.spread.iter().any(|spread| !spread.match_label_keys.is_empty());
+        drop(near);
+        if self.near().next().is_none() && self.spread.is_empty() {
+            return None;
+        }
+        self.labels = by_key.then_some(&pod.labels);
+        self.node = (!self.spread.is_empty()).then_some((
+            &pod.node_selector,
+            &pod.required_node_affinity[..],
+            &pod.tolerations[..],
+        ));
+        Some(self)
+    }
+
+    fn near(&self) -> impl Iterator<Item = &'a PodAffinityTerm> + use<'a> {
+        let preferred = self.preferred.iter().chain(self.preferred_anti).map(|weighted| &weighted.preference);
+        self.affinity.iter().chain(self.anti).chain(preferred)
+    }
+
+    /// The groups of these constraints, as places in the table.
+    pub(super) fn owned(&self, respect: bool, table: &mut Table<'a>) -> Owned {
+        let mut owned = Owned::default();
+        owned.required.extend(self.affinity.iter().map(|term| table.near(Kind::Affinity, self, term)));
+        owned.required.extend(self.anti.iter().map(|term| table.near(Kind::Anti, self, term)));
+        owned.affinity.extend(heaviest(self.preferred).map(|term| table.near(Kind::Affinity, self, term)));
+        owned.anti.extend(heaviest(self.preferred_anti).map(|term| table.near(Kind::Anti, self, term)));
+        for spread in self.spread {
+            if spread.hard {
+                owned.required.push(table.place(self.spread_group(spread)));
+            } else if respect {
+                owned.spread.push(table.place(self.spread_group(spread)));
+            }
+        }
+        owned
+    }
+
+    fn near_group(&self, kind: Kind, term: &PodAffinityTerm) -> Group {
+        near_group(kind, term, self.namespace, self.labels)
+    }
+
+    fn spread_group(&self, spread: &TopologySpread) -> Group {
+        let mut filter = NodeFilter::default();
+        if let Some((selector, terms, tolerations)) = self.node {
+            if spread.honor_node_affinity {
+                filter.node_selector = selector.clone();
+                filter.terms = terms.to_vec();
+            }
+            filter.tolerations = spread.honor_node_taints.then(|| tolerations.to_vec());
+        }
+        let at_least_one = |number: i32| u32::try_from(number).unwrap_or(1).max(1);
+        Group {
+            kind: Kind::Spread {
+                max_skew: at_least_one(spread.max_skew),
+                min_domains: at_least_one(spread.min_domains.unwrap_or(1)),
+            },
+            key: labels::normalize(&spread.topology_key).to_owned(),
+            namespaces: BTreeSet::from([self.namespace.to_owned()]),
+            namespace_selector: None,
+            selector: selector(spread.selector.as_ref(), self.labels, &spread.match_label_keys, &[]),
+            filter,
+        }
+    }
+}
+
+/// The group of an affinity term of a pod in this namespace with these labels.
+pub(super) fn near_group(kind: Kind, term: &PodAffinityTerm, namespace: &str, labels: Option<&StringMap>) -> Group {
+    let mut namespaces: BTreeSet<String> = term.namespaces.iter().cloned().collect();
+    if in_own_namespace(term) {
+        namespaces.insert(namespace.to_owned());
+    }
+    Group {
+        kind,
+        key: labels::normalize(&term.topology_key).to_owned(),
+        namespaces,
+        namespace_selector: term.namespace_selector.clone(),
+        selector: selector(term.selector.as_ref(), labels, &term.match_label_keys, &term.mismatch_label_keys),
+        filter: NodeFilter::default(),
+    }
+}
+
+/// The selector with the conditions that follow from the pod's own labels.
+fn selector(
+    base: Option<&LabelSelector>,
+    labels: Option<&StringMap>,
+    same: &[String],
+    other: &[String],
+) -> Option<LabelSelector> {
+    let mut selector = base?.clone();
+    let own = |key: &String| labels?.get(key);
+    for (key, operator) in
+        same.iter().map(|key| (key, LabelOperator::In)).chain(other.iter().map(|key| (key, LabelOperator::NotIn)))
+    {
+        if let Some(value) = own(key) {
+            let expression = LabelExpression { key: key.clone(), operator, values: vec![value.clone()] };
+            // From Kubernetes 1.34 on the API server has added it already.
+            if !selector.match_expressions.contains(&expression) {
+                selector.match_expressions.push(expression);
+            }
+        }
+    }
+    Some(selector)
+}
+
+/// The terms, the heaviest first.
+fn heaviest(list: &[Weighted<PodAffinityTerm>]) -> impl Iterator<Item = &PodAffinityTerm> {
+    let mut sorted: Vec<&Weighted<PodAffinityTerm>> = list.iter().collect();
+    sorted.sort_by_key(|weighted| Reverse(weighted.weight));
+    sorted.into_iter().map(|weighted| &weighted.preference)
+}
+
+/// The groups without duplicates, in the order in which they are found.
+#[derive(Default)]
+pub(super) struct Table<'a> {
+    pub(super) list: Vec<Group>,
+    places: HashMap<Group, usize>,
+    /// The places of affinity terms that were seen before, so that each becomes a group once.
+    near: HashMap<NearKey<'a>, usize>,
+}
+
+/// What the group of an affinity term follows from: the term, the namespace where the term names none, and the pod's labels
+/// where the term refers to them by key.
+type NearKey<'a> = (Kind, &'a PodAffinityTerm, Option<&'a str>, Option<&'a StringMap>);
+
+impl<'a> Table<'a> {
+    fn near(&mut self, kind: Kind, of: &Terms<'a>, term: &'a PodAffinityTerm) -> usize {
+        let by_key = !term.match_label_keys.is_empty() || !term.mismatch_label_keys.is_empty();
+        let key = (kind, term, in_own_namespace(term).then_some(of.namespace), of.labels.filter(|_| by_key));
+        if let Some(known) = self.near.get(&key) {
+            return *known;
+        }
+        let place = self.place(of.near_group(kind, term));
+        self.near.insert(key, place);
+        place
+    }
+
+    fn place(&mut self, group: Group) -> usize {
+        if let Some(known) = self.places.get(&group) {
+            return *known;
+        }
+        self.list.push(group.clone());
+        self.places.insert(group, self.list.len() - 1);
+        self.list.len() - 1
+    }
+
+    /// The groups in their order, and by place in this table the place there.
+    pub(super) fn sorted(self) -> (Vec<Group>, Vec<GroupId>) {
+        let mut ordered: Vec<(usize, Group)> = self.list.into_iter().enumerate().collect();
+        ordered.sort_unstable_by(|(_, a), (_, b)| a.cmp(b));
+        let mut ids = vec![0; ordered.len()];
+        ordered.iter().enumerate().for_each(|(id, (place, _))| ids[*place] = id);
+        (ordered.into_iter().map(|(_, group)| group).collect(), ids)
+    }
+}
+
+/// The sets of groups that pending pods own, without duplicates, and the set of each pod.
+pub(super) fn pending<'a>(
+    problem: &Problem<'a>,
+    respect: bool,
+    table: &mut Table<'a>,
+) -> (Vec<Owned>, Vec<Option<usize>>) {
+    let mut specs: HashMap<Terms<'a>, usize> = HashMap::new();
+    let mut found: Vec<Owned> = Vec::new();
+    let mut last: Option<(Terms<'a>, usize)> = None;
+    let mut spec = |pod: &&'a Pod| {
+        // Pods with too many constraints are not placed.
+        let terms = Terms::of(pod, respect).filter(|_| excess::of(pod).is_none())?;
+        // Equal pods are mostly adjacent.
+        if let Some((known, place)) = &last
+            && *known == terms
+        {
+            return Some(*place);
+        }
+        let place = *specs.entry(terms.clone()).or_insert_with_key(|terms| {
+            found.push(terms.owned(respect, table));
+            found.len() - 1
+        });
+        last = Some((terms, place));
+        Some(place)
+    };
+    let spec_of = problem.pods.iter().map(&mut spec).collect();
+    (found, spec_of)
+}
+
+fn in_own_namespace(term: &PodAffinityTerm) -> bool {
+    term.namespaces.is_empty() && term.namespace_selector.is_none()
+}

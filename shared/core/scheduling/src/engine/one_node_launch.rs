@@ -1,0 +1,70 @@
+//! A launch of one node for given pods.
+
+use crate::classes::{Classes, Order};
+use crate::constraints::groups::Groups;
+use crate::engine::Prepared;
+use crate::launch;
+use crate::packing::bin::{Bin, holding, min_share};
+use crate::pools::Pool;
+use crate::pools::limits;
+use crate::problem::solution::Launch;
+use crate::problem::{Options, PoolOffer, PreferencePolicy, Problem};
+use crate::topology::Topology;
+use crate::work::Work;
+use nodeless_model::{Requirements, ResourceIndex};
+
+impl Prepared<'_> {
+    /// The launch of one new node of a NodePool for all pods of a problem, within these requirements; `None` where no
+    /// instance type has capacity for all of them within what `offer` leaves of its limits. Adds its work to `work`.
+    ///
+    /// For changing an existing plan: preferences and topology constraints are not evaluated, since they were when each
+    /// pod was placed, and capacity reservations are not used.
+    #[must_use]
+    pub fn launch_together(
+        &mut self,
+        problem: &Problem<'_>,
+        offer: &PoolOffer<'_>,
+        within: &Requirements,
+        work: &mut u64,
+    ) -> Option<Launch> {
+        let options = Options { preferences: PreferencePolicy::Ignore, ..self.options };
+        let pool = self.pools.iter_mut().find(|pool| pool.pool.name == offer.pool.name)?;
+        pool.reset(offer, &limits::shared(offer.cluster.as_ref()), Work::default());
+        let launch = together(pool, problem, within, &self.resources, &options);
+        *work = work.saturating_add(pool.work.done);
+        launch
+    }
+}
+
+fn together(
+    pool: &mut Pool<'_>,
+    problem: &Problem<'_>,
+    within: &Requirements,
+    resources: &ResourceIndex,
+    options: &Options,
+) -> Option<Launch> {
+    let topology = Topology::new(problem, Groups::of(problem, false), &mut []);
+    let order = Order { by_priority: false, some_taint_prefers: false };
+    let classes = Classes::of(problem, options, resources, &topology, order);
+    if !pool.reservations.is_empty() {
+        pool.reservations.close();
+        pool.reprice();
+    }
+    let mut bin = Bin::empty(pool.narrowed(within)?, 0, pool.limits.nothing(), resources.len());
+    let mut pods = Vec::with_capacity(problem.pods.len());
+    for (index, class) in classes.list.iter().enumerate() {
+        let count = u32::try_from(class.pods.len()).ok()?;
+        if count > class.max_per_node() || !class.ports_free(&bin.ports) {
+            return None;
+        }
+        let alternatives = &class.levels.last()?.alternatives;
+        bin.set = alternatives.iter().find_map(|id| pool.admit(bin.set, *id, &classes.alternatives))?;
+        bin.add(index, class, 0, count);
+        pods.extend(&class.pods);
+    }
+    let choice = holding(pool, &bin).find(|choice| pool.limits.allowed(&choice.share, 1) > 0)?.clone();
+    bin.shape = choice.kind;
+    bin.share = min_share(pool, &pool.limits, &bin, &choice.share)?;
+    pool.limits.charge(&bin.share, 1);
+    launch::launches(pool, &[bin], vec![pods], 0, resources, options).pop()
+}

@@ -1,0 +1,253 @@
+//! Why a class of pods is unschedulable. Computed only for unschedulable pods.
+
+pub(crate) mod remedy;
+pub(crate) mod ruled_out;
+pub(crate) mod topology_barriers;
+
+use crate::classes::{Class, Classes};
+use crate::constraints::Alternative;
+use crate::constraints::AlternativeId;
+use crate::dense;
+use crate::pools::limits::Limit;
+use crate::pools::{self, Choice, Pool, PoolType};
+use crate::problem::reason::{Cause, LimitScope, PodFault, Reason};
+use crate::problem::{MinValuesPolicy, Options, Problem};
+use nodeless_model::{Quantity, ResourceIndex, labels};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Why a class is unschedulable.
+pub(crate) struct Explanation {
+    /// The error of the pods, or one reason for each NodePool in the order in which they are tried.
+    pub(crate) reasons: Vec<Reason>,
+    /// Whether a limit is among the reasons.
+    pub(crate) limited: bool,
+    /// Whether some NodePool could launch a node for one of the pods.
+    pub(crate) unexplained: bool,
+}
+
+impl Explanation {
+    pub(crate) fn of_pod(fault: PodFault) -> Self {
+        Self { reasons: vec![Reason::Pod(fault)], limited: false, unexplained: false }
+    }
+}
+
+/// The launchable instance types of NodePools for alternatives, without regard to requests: by NodePool and alternative.
+pub(crate) type Launchable = HashMap<(usize, AlternativeId), Rc<Launched>>;
+
+/// The launchable instance types of a NodePool for an alternative.
+pub(crate) struct Launched {
+    /// The matching instance types, as indices into the NodePool's.
+    types: Vec<usize>,
+    /// Those of them that are available now.
+    choices: Vec<Choice>,
+}
+
+/// The input of explanations. The pools' limits have to be as they were when the last node was packed.
+pub(crate) struct Explainer<'e, 'a, 'p> {
+    pub(crate) input: &'e Problem<'a>,
+    pub(crate) pools: &'e [Pool<'p>],
+    pub(crate) classes: &'e Classes<'a>,
+    pub(crate) resources: &'e ResourceIndex,
+    pub(crate) options: &'e Options,
+    pub(crate) launchable: &'e RefCell<Launchable>,
+}
+
+impl Explainer<'_, '_, '_> {
+    /// Explains why pods of a class are unschedulable, given the remaining alternatives.
+    pub(crate) fn explain(&self, class: &Class<'_>, alternatives: &[AlternativeId]) -> Explanation {
+        let plain = |reason| Explanation { reasons: vec![reason], limited: false, unexplained: false };
+        if let Some(refused) = &class.refused {
+            return plain(refused.clone());
+        }
+        if self.input.node_pools.is_empty() {
+            return plain(Reason::NoNodePools);
+        }
+        let mut all = Explanation { reasons: Vec::new(), limited: false, unexplained: false };
+        for offer in pools::order(&self.input.node_pools) {
+            let cause = pools::unusable(offer.pool).unwrap_or_else(|| {
+                let place = self.pools.iter().position(|pool| pool.pool.name == offer.pool.name);
+                place.map_or(Cause::NoInstanceTypes, |place| self.last_cause(place, class, alternatives))
+            });
+            all.limited |= matches!(cause, Cause::Limit { .. } | Cause::DollarLimit { .. } | Cause::Limits);
+            all.unexplained |= matches!(cause, Cause::Limits);
+            all.reasons.push(Reason::NodePool { node_pool: offer.pool.name.clone(), cause });
+        }
+        all
+    }
+
+    /// Of the causes of the alternatives without preferences, the one with the most progress.
+    fn last_cause(&self, place: usize, class: &Class<'_>, alternatives: &[AlternativeId]) -> Cause {
+        let pool = &self.pools[place];
+        let examined = alternatives.iter().map(|&id| {
+            let alternative = &self.classes.alternatives[id];
+            let launched = || {
+                let mut launchable = self.launchable.borrow_mut();
+                Rc::clone(launchable.entry((place, id)).or_insert_with(|| Rc::new(Launched::of(pool, alternative))))
+            };
+            Examination { pool, class, alternative, resources: self.resources, options: self.options }.cause(launched)
+        });
+        // The first of equal ones; `max_by_key` would return the last.
+        examined
+            .reduce(|furthest, other| if stage(&other) > stage(&furthest) { other } else { furthest })
+            .unwrap_or(Cause::NoInstanceTypes)
+    }
+}
+
+/// The progress of an alternative before the cause stopped it.
+const fn stage(cause: &Cause) -> u8 {
+    match cause {
+        Cause::NotReady { .. } | Cause::Deleting | Cause::Static | Cause::NoInstanceTypes => 0,
+        Cause::Taint(_) => 1,
+        Cause::UndefinedLabel { .. } | Cause::Label { .. } => 2,
+        Cause::NoTypeMatches { .. } => 3,
+        Cause::ResourceNotOffered { .. } | Cause::TooLarge { .. } | Cause::NoTypeFits => 4,
+        Cause::HostPort { .. } => 5,
+        Cause::NoOffering { .. } => 6,
+        Cause::MinValues { .. } => 7,
+        Cause::Limit { .. } | Cause::DollarLimit { .. } | Cause::Limits => 8,
+    }
+}
+
+/// One alternative of a class against one NodePool.
+struct Examination<'e, 'a> {
+    pool: &'e Pool<'a>,
+    class: &'e Class<'a>,
+    alternative: &'e Alternative,
+    resources: &'e ResourceIndex,
+    options: &'e Options,
+}
+
+impl Launched {
+    fn of(pool: &Pool<'_>, alternative: &Alternative) -> Self {
+        let merged = pool.requirements.with(&alternative.requirements);
+        // The NodePool's types satisfy its own requirements.
+        let changed = merged.other_than(&pool.requirements);
+        let matching = pool.types.iter().enumerate().filter(|(_, kind)| changed.intersects(&kind.kind.requirements));
+        let types: Vec<usize> = matching.map(|(place, _)| place).collect();
+        let priced = || types.iter().filter_map(|place| pool.choice(*place, &pool.types[*place], &merged)).collect();
+        let choices = pool.known(&merged).map_or_else(priced, |set| {
+            let mut choices = set.offer.choices.clone();
+            choices.sort_unstable_by_key(|choice| choice.kind);
+            choices
+        });
+        Self { types, choices }
+    }
+}
+
+impl Examination<'_, '_> {
+    fn cause(&self, launched: impl Fn() -> Rc<Launched>) -> Cause {
+        if self.pool.types.is_empty() {
+            return Cause::NoInstanceTypes;
+        }
+        if let Some(taint) = self.alternative.first_repelling(&self.pool.pool.template.taints) {
+            return Cause::Taint(taint.clone());
+        }
+        if let Some(cause) = self.label() {
+            return cause;
+        }
+        let launched = launched();
+        let types: Vec<&PoolType<'_>> = launched.types.iter().map(|place| &self.pool.types[*place]).collect();
+        if types.is_empty() {
+            return Cause::NoTypeMatches { required: self.alternative.requirements.to_string() };
+        }
+        let fitting: Vec<&PoolType<'_>> =
+            types.iter().copied().filter(|kind| dense::fits(&self.class.requests, &kind.allocatable)).collect();
+        if fitting.is_empty() {
+            return self.resource(&types);
+        }
+        let free = |kind: &&&PoolType<'_>| self.class.ports_free(&kind.daemon_ports);
+        let Some(_) = fitting.iter().find(free) else { return self.port(&fitting) };
+        let choices: Vec<&Choice> = self.choices(&launched);
+        if choices.is_empty() {
+            let instance_types = fitting.iter().filter(free).map(|kind| kind.kind.name.clone()).collect();
+            return Cause::NoOffering { instance_types };
+        }
+        if self.options.min_values == MinValuesPolicy::Strict
+            && let Some((key, required, found)) =
+                self.pool.first_short(&choices.iter().map(|choice| choice.kind).collect::<Vec<_>>())
+        {
+            return Cause::MinValues { key: key.to_owned(), required, found };
+        }
+        self.limit(&choices)
+    }
+
+    fn label(&self) -> Option<Cause> {
+        let requirements = &self.alternative.requirements;
+        let key = self.pool.requirements.first_incompatible(requirements, labels::is_well_known)?;
+        let required = requirements.get(key).map(ToString::to_string).unwrap_or_default();
+        Some(match self.pool.requirements.get(key) {
+            None => Cause::UndefinedLabel { key: key.to_owned(), required },
+            Some(allowed) => Cause::Label { key: key.to_owned(), required, allowed: allowed.to_string() },
+        })
+    }
+
+    fn resource(&self, types: &[&PoolType<'_>]) -> Cause {
+        for (place, asked) in self.class.requests.iter().enumerate().filter(|(_, asked)| **asked > 0) {
+            let resource = self.resources.name(place);
+            if !self.pool.types.iter().any(|kind| kind.kind.capacity.get(resource).milli() > 0) {
+                return Cause::ResourceNotOffered { resource: resource.to_owned() };
+            }
+            let largest = types.iter().map(|kind| kind.allocatable[place]).max().unwrap_or(0);
+            if largest < *asked {
+                return Cause::TooLarge {
+                    resource: resource.to_owned(),
+                    requested: Quantity::from_milli(*asked),
+                    largest: Quantity::from_milli(largest.max(0)),
+                };
+            }
+        }
+        Cause::NoTypeFits
+    }
+
+    fn port(&self, fitting: &[&PoolType<'_>]) -> Cause {
+        let taken = |kind: &PoolType<'_>| {
+            let conflicts = |port: &&nodeless_model::pod::HostPort| {
+                kind.daemon_ports.iter().any(|other| port.conflicts_with(other))
+            };
+            self.class.host_ports.iter().find(conflicts).map(|port| port.port)
+        };
+        Cause::HostPort { port: fitting.iter().find_map(|kind| taken(kind)).unwrap_or_default() }
+    }
+
+    /// What could be launched for one pod, ignoring limits.
+    fn choices<'l>(&self, launched: &'l Launched) -> Vec<&'l Choice> {
+        let holds = |choice: &&Choice| {
+            let kind = &self.pool.types[choice.kind];
+            dense::fits(&self.class.requests, &kind.allocatable) && self.class.ports_free(&kind.daemon_ports)
+        };
+        launched.choices.iter().filter(holds).collect()
+    }
+
+    fn limit(&self, choices: &[&Choice]) -> Cause {
+        let limits = &self.pool.limits;
+        for (place, (scope, limit)) in limits.resources().into_iter().enumerate() {
+            let smallest = choices.iter().map(|choice| choice.share.resources[place]).min().unwrap_or(0);
+            if limit.used.saturating_add(smallest) > limit.limit {
+                return self.reached(scope, &limit, smallest);
+            }
+        }
+        for (scope, limit, used) in limits.dollars() {
+            let least = choices.iter().map(|choice| choice.share.dollars).fold(f64::INFINITY, f64::min);
+            if used + least > limit {
+                return Cause::DollarLimit { scope, limit, used, min_charge: least };
+            }
+        }
+        Cause::Limits
+    }
+
+    fn reached(&self, scope: LimitScope, limit: &Limit, smallest_node: i64) -> Cause {
+        Cause::Limit {
+            scope,
+            resource: limit.name.clone(),
+            limit: Quantity::from_milli(limit.limit),
+            used: Quantity::from_milli(limit.used),
+            requested: match limit.name.as_str() {
+                nodeless_model::resources::name::NODES => Quantity::from_units(1),
+                name => self.class.example.requests.get(name),
+            },
+            smallest_node: Quantity::from_milli(smallest_node),
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Which instance types a launch chose from, and why cheaper ones were ruled out. Determined only on request.
+
+use crate::constraints::admission::new_node_requirements;
+use crate::constraints::daemons;
+use crate::constraints::required_alternatives;
+use crate::problem::solution::{Launch, PricedType};
+use crate::problem::{PoolOffer, Problem};
+use nodeless_model::resources::format_quantity;
+use nodeless_model::{CapacityType, InstanceType, Pod, Quantity, Requirements, ResourceList, labels};
+use serde::{Serialize, Serializer};
+use std::fmt;
+
+/// The explanation of a launch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LaunchExplanation {
+    /// The NodePool.
+    pub node_pool: String,
+    /// The pods, as `namespace/name`.
+    pub pods: Vec<String>,
+    /// The total requests of the pods, without DaemonSets.
+    pub requests: ResourceList,
+    /// The instance types that may be launched, the cheapest first.
+    pub instance_types: Vec<PricedType>,
+    /// Every cheaper instance type than the chosen one, and why it may not be launched; the cheapest first.
+    pub ruled_out: Vec<RuledOut>,
+}
+
+/// A cheaper instance type that may not be launched.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RuledOut {
+    /// The name.
+    pub name: String,
+    /// The price of the cheapest offering that the NodePool admits, available or not, in dollars per hour; of any offering if it
+    /// admits none.
+    #[serde(rename = "pricePerHour")]
+    pub price: f64,
+    /// The first cause that rules it out.
+    #[serde(rename = "reason")]
+    pub cause: RuledOutCause,
+}
+
+/// What rules an instance type out for a launch.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RuledOutCause {
+    /// The NodePool does not admit it.
+    NodePool {
+        /// The label's key.
+        key: String,
+        /// What the NodePool allows.
+        allowed: String,
+    },
+    /// A pod does not admit it.
+    Pod {
+        /// `namespace/name`.
+        pod: String,
+        /// What the pod requires.
+        required: String,
+    },
+    /// The pods of the node do not admit it: by preferences, volumes or topology constraints.
+    Plan {
+        /// The label's key.
+        key: String,
+        /// The required value of the node's label.
+        required: String,
+    },
+    /// It has no offering in the remaining zones and capacity types.
+    NotOffered {
+        /// The remaining zones.
+        zones: String,
+        /// The remaining capacity types.
+        capacity_types: String,
+    },
+    /// Its offerings are not available now.
+    Unavailable {
+        /// The zones and capacity types.
+        offerings: Vec<(String, CapacityType)>,
+    },
+    /// It has insufficient resources.
+    TooSmall {
+        /// The resource.
+        resource: String,
+        /// The requests of the pods.
+        needed: Quantity,
+        /// Its capacity less the requests of DaemonSets.
+        left: Quantity,
+    },
+    /// A DaemonSet takes a host port there that a pod needs.
+    HostPort {
+        /// The port.
+        port: i32,
+    },
+    /// It would use more of a limit than the plan charged for this launch.
+    Limit {
+        /// The resource, or `dollars per hour`.
+        limit: String,
+    },
+    /// It is large enough, but its savings would be in capacity that other launches of the plan use, or the node got its shape
+    /// for pods that were added to it later.
+    Unused,
+}
+
+impl fmt::Display for RuledOutCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NodePool { key, allowed } => write!(f, "the NodePool requires {key} {allowed}"),
+            Self::Pod { pod, required } => write!(f, "pod {pod} requires {required}"),
+            Self::Plan { key, required } => write!(f, "the pods together need {key} {required}"),
+            Self::NotOffered { zones, capacity_types } => {
+                write!(f, "it is not sold with zone {zones} and capacity type {capacity_types}")
+            }
+            Self::Unavailable { offerings } => {
+                let each = offerings.iter().map(|(zone, capacity)| format!("{} in {zone}", capacity.as_str()));
+                write!(f, "it is unavailable now: {}", each.collect::<Vec<_>>().join(", "))
+            }
+            Self::TooSmall { resource, needed, left } => write!(
+                f,
+                "it leaves {resource} {} for pods, and these need {}",
+                format_quantity(resource, *left),
+                format_quantity(resource, *needed)
+            ),
+            Self::HostPort { port } => write!(f, "a DaemonSet takes host port {port} there"),
+            Self::Limit { limit } => write!(f, "it would take more of limit {limit} than there is for this node"),
+            Self::Unused => f.write_str(
+                "it fits, but the plan uses this cheaper capacity, or this node's free capacity, for other pods",
+            ),
+        }
+    }
+}
+
+impl Serialize for RuledOutCause {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Explains a launch of a solution: its possible instance types by price, and for every cheaper one what rules it out. `None` if
+/// the problem does not have the NodePool of the launch.
+#[must_use]
+pub fn explain_launch(problem: &Problem<'_>, launch: &Launch) -> Option<LaunchExplanation> {
+    let offer = problem.node_pools.iter().find(|offer| offer.pool.name == launch.node_pool)?;
+    let pods: Vec<&Pod> = launch.pods.iter().filter_map(|pod| problem.pods.get(*pod).copied()).collect();
+    let mut requests = ResourceList::new();
+    pods.iter().for_each(|pod| requests.add(&pod.requests));
+    let evaluation = Evaluation {
+        problem,
+        offer,
+        launch,
+        pods: &pods,
+        requests: &requests,
+        node_pool: new_node_requirements(offer.pool),
+    };
+    let listed = |kind: &&InstanceType| launch.instance_types.iter().any(|listed| listed.name == kind.name);
+    let mut ruled_out: Vec<RuledOut> = offer
+        .instance_types
+        .iter()
+        .filter(|kind| !listed(kind))
+        .filter_map(|kind| Some((kind, evaluation.price(kind)?)))
+        .filter(|(_, price)| *price < launch.offering.price)
+        .map(|(kind, price)| RuledOut { name: kind.name.clone(), price, cause: evaluation.cause(kind) })
+        .collect();
+    ruled_out.sort_by(|a, b| a.price.total_cmp(&b.price).then_with(|| a.name.cmp(&b.name)));
+    Some(LaunchExplanation {
+        node_pool: launch.node_pool.clone(),
+        pods: pods.iter().map(|pod| pod.key()).collect(),
+        requests,
+        instance_types: launch.instance_types.clone(),
+        ruled_out,
+    })
+}
+
+struct Evaluation<'j, 'a> {
+    problem: &'j Problem<'a>,
+    offer: &'j PoolOffer<'a>,
+    launch: &'j Launch,
+    pods: &'j [&'a Pod],
+    requests: &'j ResourceList,
+    node_pool: Requirements,
+}
+
+impl Evaluation<'_, '_> {
+    fn price(&self, kind: &InstanceType) -> Option<f64> {
+        let admitted = kind.offerings.iter().filter(|offering| offering.meets(&self.node_pool));
+        let cheapest = admitted.map(|offering| offering.price).min_by(f64::total_cmp);
+        cheapest.or_else(|| kind.offerings.iter().map(|offering| offering.price).min_by(f64::total_cmp))
+    }
+
+    fn cause(&self, kind: &InstanceType) -> RuledOutCause {
+        let labels = self.by_labels(kind).or_else(|| self.by_offerings(kind));
+        labels.or_else(|| self.by_capacity(kind)).or_else(|| self.by_limits(kind)).unwrap_or(RuledOutCause::Unused)
+    }
+
+    fn by_labels(&self, kind: &InstanceType) -> Option<RuledOutCause> {
+        let against = |required: &Requirements| {
+            let key = kind.requirements.first_incompatible(required, |_| true)?;
+            Some((key.to_owned(), required.get(key).map(ToString::to_string).unwrap_or_default()))
+        };
+        if let Some((key, allowed)) = against(&self.node_pool) {
+            return Some(RuledOutCause::NodePool { key, allowed });
+        }
+        let node = self.node_pool.with(&kind.requirements);
+        for pod in self.pods {
+            let terms = required_alternatives(pod).unwrap_or_default();
+            if !terms.iter().any(|term| node.intersects(term)) {
+                let required = terms.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ");
+                return Some(RuledOutCause::Pod { pod: pod.key(), required });
+            }
+        }
+        let mut planned = self.launch.requirements.clone();
+        planned.remove(labels::INSTANCE_TYPE);
+        for (key, required) in planned.iter().filter(|(key, _)| ![labels::ZONE, labels::CAPACITY_TYPE].contains(key)) {
+            let single = Requirements::from([(key, required.clone())]);
+            if !kind.requirements.intersects(&single) {
+                return Some(RuledOutCause::Plan { key: key.to_owned(), required: required.to_string() });
+            }
+        }
+        None
+    }
+
+    fn by_offerings(&self, kind: &InstanceType) -> Option<RuledOutCause> {
+        let required = &self.launch.requirements;
+        let sold: Vec<_> = kind.offerings.iter().filter(|offering| offering.meets(required)).collect();
+        if sold.is_empty() {
+            let text = |key| required.get(key).map(ToString::to_string).unwrap_or_default();
+            let (zones, capacity_types) = (text(labels::ZONE), text(labels::CAPACITY_TYPE));
+            return Some(RuledOutCause::NotOffered { zones, capacity_types });
+        }
+        if sold.iter().any(|offering| offering.available) {
+            return None;
+        }
+        let offerings = sold.iter().map(|offering| (offering.zone.clone(), offering.capacity_type)).collect();
+        Some(RuledOutCause::Unavailable { offerings })
+    }
+
+    fn by_capacity(&self, kind: &InstanceType) -> Option<RuledOutCause> {
+        let node = self.node_pool.with(&kind.requirements);
+        let taints = &self.offer.pool.template.taints;
+        let on_board = self.problem.daemon_sets.iter().map(|set| &set.template).filter(|template| {
+            daemons::runs_on_template(template, &self.node_pool, taints) && daemons::may_run_on(template, &node)
+        });
+        let mut left = kind.allocatable();
+        let mut ports = Vec::new();
+        for template in on_board {
+            left.subtract(&template.requests);
+            ports.extend(&template.host_ports);
+        }
+        if let Some((resource, needed)) = self.requests.iter().find(|(name, asked)| *asked > left.get(name)) {
+            let left = left.get(resource).max(Quantity::ZERO);
+            return Some(RuledOutCause::TooSmall { resource: resource.to_owned(), needed, left });
+        }
+        let own = self.pods.iter().flat_map(|pod| &pod.host_ports);
+        let taken = own.into_iter().find(|port| ports.iter().any(|other| port.conflicts_with(other)));
+        taken.map(|port| RuledOutCause::HostPort { port: port.port })
+    }
+
+    fn by_limits(&self, kind: &InstanceType) -> Option<RuledOutCause> {
+        let charged = &self.launch.charge;
+        let of_cluster = self.offer.cluster.as_ref().map(|cluster| &cluster.limits);
+        let limited = |name: &str| {
+            self.offer.pool.limits.contains(name) || of_cluster.is_some_and(|limits| limits.resources.contains(name))
+        };
+        let over = kind.capacity.iter().find(|(name, has)| limited(name) && *has > charged.resources.get(name));
+        if let Some((name, _)) = over {
+            return Some(RuledOutCause::Limit { limit: name.to_owned() });
+        }
+        let dearest = kind.available_offerings(&self.launch.requirements).map(|one| one.price).fold(0.0, f64::max);
+        let limited = self.offer.pool.limit_dollars_per_hour.is_some()
+            || of_cluster.is_some_and(|limits| limits.dollars_per_hour.is_some());
+        (limited && dearest > charged.dollars_per_hour)
+            .then(|| RuledOutCause::Limit { limit: "dollars per hour".to_owned() })
+    }
+}

@@ -1,0 +1,480 @@
+//! Fills a single node so that its resources are used up.
+//!
+//! Pending pods are sorted by their dominant resource, in proportion to resource prices, and among equal ones by size. A node
+//! takes the pods that match its free capacity best, the largest that fits first: so its resources run out together, and small
+//! pods fill the gaps.
+
+use crate::classes::{Class, Classes};
+use crate::constraints::AlternativeId;
+use crate::constraints::groups::GroupId;
+use crate::dense;
+use crate::packing::bin::{Bin, Context, Unit};
+use crate::pools::{BASE, Pool, SetId};
+use crate::topology::Topology;
+use nodeless_model::pod::HostPort;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// The demand of a unit for this NodePool.
+pub(crate) struct Demand {
+    pub(crate) unit: usize,
+    pub(crate) class: usize,
+    pub(crate) alternative: AlternativeId,
+    /// The set of a node for this class alone.
+    pub(crate) set: SetId,
+    /// The worth of one pod, in dollars per hour.
+    pub(crate) worth: f64,
+    /// The size of one pod: its worth at prices that are the same for all.
+    pub(crate) size: f64,
+    /// Of how many portions it is a part: more of them mean that fewer types hold it ([`crate::packing::portions`]).
+    pub(crate) portions: usize,
+}
+
+/// The number of steps for a factor of two in the fraction of a resource in a pod's size.
+const STEPS: f64 = 2.0;
+
+/// With more pairs of a pod class and a bucket than this, steps are twice as coarse: for each pod that is placed on a
+/// node, all buckets are compared.
+const MAX_CLASS_BUCKET_PAIRS: usize = 200_000;
+
+/// Smaller fractions of a resource are ignored.
+const MIN_RESOURCE_SHARE: f64 = 0.02;
+
+/// With at most this number of sets, the pods of each set are arranged separately.
+const MAX_SEPARATE_SETS: usize = 32;
+
+/// At most this fraction of the free capacity is filled with equal pods at once, so that its proportions are compared again.
+const PART: u32 = 4;
+
+/// The demands with pending pods, arranged for the innermost loop.
+#[derive(Default)]
+pub(crate) struct PendingDemand {
+    /// By bucket, the largest first.
+    items: Vec<Item>,
+    /// The requests of a pod of each item, one after another.
+    asked: Vec<i64>,
+    /// The minimum request of any pod of the bucket from each item on.
+    minimums: Vec<i64>,
+    width: usize,
+    buckets: Vec<Bucket>,
+    /// The total requests of a bucket's pods, for a pod with a worth of one: bucket after bucket.
+    mixes: Vec<f64>,
+    /// The price of a resource in sizes.
+    values: Vec<f64>,
+    signatures: usize,
+    /// How many of them the items have.
+    signatures_left: usize,
+    /// Lists of host ports by their numbers, each as a class that has it; `None` where no item has it.
+    ports: Vec<Option<usize>>,
+    /// How many items are used up.
+    gone: usize,
+}
+
+struct Item {
+    demand: usize,
+    unit: usize,
+    size: f64,
+    /// Which groups over the host name matter, and which alternative: items with the same number are excluded from a node
+    /// together.
+    signature: usize,
+    alternative: AlternativeId,
+    /// The number of its list of host ports.
+    ports: usize,
+}
+
+/// Items that request resources in about the same proportions.
+struct Bucket {
+    /// Lower comes first, whatever the proportions.
+    rank: usize,
+    from: usize,
+    to: usize,
+}
+
+impl PendingDemand {
+    /// Arranges the pending pods. `resource_prices` has the value of each resource.
+    pub(crate) fn of(demands: &[Demand], context: Context<'_, '_>, units: &[Unit], values: Vec<f64>) -> Self {
+        let fine = Self::in_steps(demands, context, units, values.clone(), STEPS);
+        if fine.buckets.len() * fine.items.len() <= MAX_CLASS_BUCKET_PAIRS {
+            return fine;
+        }
+        Self::in_steps(demands, context, units, values, STEPS / 2.0)
+    }
+
+    fn in_steps(demands: &[Demand], context: Context<'_, '_>, units: &[Unit], values: Vec<f64>, steps: f64) -> Self {
+        let classes = context.classes;
+        let mut signatures: HashMap<(&[GroupId], &[GroupId], AlternativeId), usize> = HashMap::new();
+        let mut port_lists: HashMap<&[HostPort], usize> = HashMap::new();
+        let mut ports: Vec<Option<usize>> = Vec::new();
+        let mut buckets: BTreeMap<(Reverse<i32>, SetId, Vec<i32>), Vec<Item>> = BTreeMap::new();
+        let sets: HashSet<SetId> = demands.iter().map(|demand| demand.set).collect();
+        for (place, demand) in demands.iter().enumerate().filter(|(_, demand)| units[demand.unit].pending > 0) {
+            let class = &classes.list[demand.class];
+            let level = class.level(context.level).map_or(&[][..], |level| &level.hosts[..]);
+            let next = signatures.len();
+            let signature = *signatures.entry((&class.selected_hosts, level, demand.alternative)).or_insert(next);
+            let rank = if classes.by_priority { class.example.priority } else { 0 };
+            let set = if sets.len() <= MAX_SEPARATE_SETS { demand.set } else { BASE };
+            let key = (Reverse(rank), set, proportions(demand, &class.requests, &values, steps));
+            let ports = *port_lists.entry(class.host_ports).or_insert_with(|| {
+                ports.push(Some(demand.class));
+                ports.len() - 1
+            });
+            let (unit, size, alternative) = (demand.unit, demand.size, demand.alternative);
+            let item = Item { demand: place, unit, size, signature, alternative, ports };
+            buckets.entry(key).or_default().push(item);
+        }
+        let mut pending_demand = Self { values, signatures: signatures.len(), ports, ..Self::default() };
+        let mut ranks: Vec<Reverse<i32>> = buckets.keys().map(|(rank, _, _)| *rank).collect();
+        ranks.dedup();
+        for ((rank, _, _), mut items) in buckets {
+            items.sort_by(|a, b| b.size.total_cmp(&a.size).then(a.demand.cmp(&b.demand)));
+            let from = pending_demand.items.len();
+            let rank = ranks.binary_search(&rank).unwrap_or_default();
+            pending_demand.items.append(&mut items);
+            pending_demand.buckets.push(Bucket { rank, from, to: pending_demand.items.len() });
+        }
+        pending_demand.lay_out(demands, classes);
+        pending_demand
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+    fn lay_out(&mut self, demands: &[Demand], classes: &Classes<'_>) {
+        self.asked.clear();
+        for item in &self.items {
+            let requests = &classes.list[demands[item.demand].class].requests;
+            self.width = requests.len();
+            self.asked.extend_from_slice(requests);
+        }
+        let mut kept = vec![false; self.signatures];
+        self.items.iter().for_each(|item| kept[item.signature] = true);
+        self.signatures_left = kept.iter().filter(|kept| **kept).count();
+        let mut ports = vec![None; self.ports.len()];
+        self.items.iter().for_each(|item| ports[item.ports] = self.ports[item.ports]);
+        self.ports = ports;
+        self.minimums.clone_from(&self.asked);
+        self.mixes.clear();
+        let mut sum = vec![0; self.width];
+        for bucket in &self.buckets {
+            for place in (bucket.from * self.width..(bucket.to * self.width).saturating_sub(self.width)).rev() {
+                self.minimums[place] = self.minimums[place].min(self.minimums[place + self.width]);
+            }
+            sum.fill(0);
+            let mut worth = 0.0;
+            for place in bucket.from..bucket.to {
+                worth += demands[self.items[place].demand].worth;
+                dense::add(&mut sum, &self.asked[place * self.width..(place + 1) * self.width], 1);
+            }
+            self.mixes.extend(sum.iter().map(|sum| *sum as f64 / worth.max(f64::MIN_POSITIVE)));
+        }
+    }
+
+    /// Removes entries without pending pods once they are half of all.
+    pub(crate) fn tidy(&mut self, demands: &[Demand], classes: &Classes<'_>, units: &[Unit], used_up: usize) {
+        self.gone += used_up;
+        if self.gone * 2 < self.items.len() {
+            return;
+        }
+        let items = std::mem::take(&mut self.items);
+        let mut items = items.into_iter().enumerate().peekable();
+        for bucket in &mut self.buckets {
+            let from = self.items.len();
+            while let Some((_, item)) = items.next_if(|(place, _)| *place < bucket.to) {
+                if units[item.unit].pending > 0 {
+                    self.items.push(item);
+                }
+            }
+            (bucket.from, bucket.to) = (from, self.items.len());
+        }
+        self.buckets.retain(|bucket| bucket.from < bucket.to);
+        self.gone = 0;
+        self.lay_out(demands, classes);
+    }
+
+    fn asked(&self, place: usize) -> &[i64] {
+        &self.asked[place * self.width..(place + 1) * self.width]
+    }
+
+    /// Whether no pod of the bucket from an item on can fit.
+    fn is_over(&self, place: usize, free: &[i64]) -> bool {
+        !dense::fits(&self.minimums[place * self.width..(place + 1) * self.width], free)
+    }
+
+    /// The size of these amounts.
+    #[expect(clippy::cast_precision_loss, reason = "a value")]
+    pub(crate) fn size(&self, amounts: &[i64]) -> f64 {
+        amounts.iter().zip(&self.values).map(|(amount, value)| *amount as f64 * value).sum()
+    }
+}
+
+/// The fraction of each resource in the worth, on a coarse logarithmic scale.
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a coarse scale")]
+fn proportions(demand: &Demand, requests: &[i64], values: &[f64], steps: f64) -> Vec<i32> {
+    let share = |(asked, value): (&i64, &f64)| {
+        let share = *asked as f64 * value / demand.worth.max(f64::MIN_POSITIVE);
+        (share.max(MIN_RESOURCE_SHARE).log2() * steps).round() as i32
+    };
+    requests.iter().zip(values).map(share).collect()
+}
+
+/// A node during filling, and its purpose.
+pub(crate) struct Filled {
+    pub(crate) bin: Bin,
+    pub(crate) price: f64,
+    pub(crate) worth: f64,
+    /// The units of its contents, in their order.
+    pub(crate) units: Vec<usize>,
+    /// Whether its capacity type is spot and few types are large enough.
+    pub(crate) inflexible: bool,
+}
+
+/// Buffers that are reused.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    free: Vec<i64>,
+    /// By bucket, the next item to evaluate.
+    cursors: Vec<usize>,
+    /// The buckets with items left, in their order.
+    open: Vec<usize>,
+    /// The free capacity, each resource as a share of the node's.
+    part_of_free: Vec<f64>,
+    /// By signature, whether its pods are excluded from the node.
+    kept_out: Vec<bool>,
+    /// By alternative, whether the node admits none of its pods, which cannot change later.
+    refused: Vec<bool>,
+    /// By list of host ports, whether one of them is used on the node.
+    ports_taken: Vec<bool>,
+    /// How many signatures and how many lists of host ports are not excluded.
+    signatures_open: usize,
+    ports_open: usize,
+    /// Whether pods were left out because they would raise the node's price.
+    makes_dearer: bool,
+}
+
+/// Differences of prices are rounded.
+const ROUNDING: f64 = 1e-9;
+
+/// The number of buckets that are compared in a unit of work.
+const COMPARED_AT_ONCE: usize = 8;
+
+/// The input of filling a node.
+pub(crate) struct Filler<'f, 'a, 'c, 't> {
+    pub(crate) pool: &'f mut Pool<'a>,
+    pub(crate) context: Context<'f, 'c>,
+    pub(crate) demands: &'f [Demand],
+    pub(crate) pending_demand: &'f PendingDemand,
+    pub(crate) units: &'f [Unit],
+    pub(crate) topology: &'f Topology<'t>,
+    pub(crate) scratch: &'f mut Scratch,
+    /// Demands of which the node takes pods before others.
+    pub(crate) urgent: &'f [usize],
+}
+
+impl<'c> Filler<'_, '_, 'c, '_> {
+    fn class(&self, index: usize) -> &Class<'c> {
+        &self.context.classes.list[index]
+    }
+
+    /// Fills a node of this type: first the anchor, then urgent pods, then others that match the free capacity. `None` when the
+    /// anchor does not fit, or the limits do not allow such a node.
+    pub(crate) fn fill(&mut self, anchor: usize, kind: usize) -> Option<Filled> {
+        let first = &self.demands[anchor];
+        let choice = self.pool.set(first.set).choice(kind)?;
+        if self.pool.limits.allowed(&choice.share, 1) == 0 {
+            return None;
+        }
+        self.scratch.free.clear();
+        // A pod that needs more than what enough other types have gets a node of fewer types.
+        let whole = &self.pool.types[kind].allocatable;
+        let usable = self.pool.set(first.set).offer.usable(choice, whole);
+        let holds = dense::fits(&self.class(first.class).requests, usable);
+        self.scratch.free.extend_from_slice(if holds { usable } else { whole });
+        let mut filled = Filled {
+            price: choice.price,
+            worth: 0.0,
+            units: Vec::new(),
+            inflexible: false,
+            bin: Bin::empty(first.set, kind, choice.share.clone(), self.scratch.free.len()),
+        };
+        let gathers = self.class(first.class).gathers(self.context.level, self.topology);
+        let most = if gathers || self.pending_demand.items.len() == 1 { u32::MAX } else { 1 };
+        if self.put(&mut filled, first, most, true) == 0 {
+            return None;
+        }
+        self.pool.work.add(self.urgent.len());
+        for place in self.urgent {
+            self.put(&mut filled, &self.demands[*place], u32::MAX, false);
+        }
+        self.scratch.kept_out.clear();
+        self.scratch.kept_out.resize(self.pending_demand.signatures, false);
+        self.scratch.refused.clear();
+        self.scratch.refused.resize(self.context.classes.alternatives.len(), false);
+        self.scratch.signatures_open = self.pending_demand.signatures_left;
+        self.scratch.ports_open = self.pending_demand.ports.iter().flatten().count();
+        self.scratch.ports_taken.clear();
+        self.scratch.ports_taken.resize(self.pending_demand.ports.len(), false);
+        self.take_ports(&filled.bin, filled.bin.ports.len());
+        self.scratch.makes_dearer = false;
+        self.sweep(&mut filled, false);
+        // Pods that raise the node's price use only capacity that others leave.
+        if self.scratch.makes_dearer {
+            self.sweep(&mut filled, true);
+        }
+        Some(filled)
+    }
+
+    fn sweep(&mut self, filled: &mut Filled, last: bool) {
+        self.scratch.cursors.clear();
+        self.scratch.cursors.extend(self.pending_demand.buckets.iter().map(|bucket| bucket.from));
+        self.scratch.open.clear();
+        self.scratch.open.extend(0..self.pending_demand.buckets.len());
+        // Once all remaining items are excluded, none of them has to be evaluated.
+        while self.scratch.signatures_open > 0
+            && self.scratch.ports_open > 0
+            && let Some(bucket) = self.nearest()
+        {
+            self.take_from(bucket, filled, last);
+        }
+    }
+
+    /// Excludes the pods that need one of the last `count` ports of a node.
+    fn take_ports(&mut self, bin: &Bin, count: usize) {
+        let new = &bin.ports[bin.ports.len() - count..];
+        if new.is_empty() {
+            return;
+        }
+        for (number, class) in self.pending_demand.ports.iter().enumerate() {
+            let taken = class.is_some_and(|class| !self.context.classes.list[class].ports_free(new));
+            if taken && !self.scratch.ports_taken[number] {
+                self.scratch.ports_taken[number] = true;
+                self.scratch.ports_open -= 1;
+            }
+        }
+    }
+
+    /// The bucket whose pods match the free capacity best: of those with the highest priority, the one whose pods use
+    /// it up with the highest value. Among equals the first.
+    #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+    fn nearest(&mut self) -> Option<usize> {
+        let (scratch, pending_demand) = (&mut *self.scratch, self.pending_demand);
+        self.pool.work.add(scratch.open.len() / COMPARED_AT_ONCE + 1);
+        scratch.open.retain(|bucket| scratch.cursors[*bucket] < pending_demand.buckets[*bucket].to);
+        let first = *scratch.open.first()?;
+        let rank = pending_demand.buckets[first].rank;
+        scratch.part_of_free.clear();
+        scratch.part_of_free.extend(scratch.free.iter().map(|free| 1.0 / (*free).max(1) as f64));
+        let (mut best, mut least) = (first, f64::INFINITY);
+        // Buckets are in the order of their rank.
+        for &bucket in scratch.open.iter().take_while(|bucket| pending_demand.buckets[**bucket].rank == rank) {
+            let mix = &pending_demand.mixes[bucket * pending_demand.width..(bucket + 1) * pending_demand.width];
+            let used =
+                mix.iter().zip(&scratch.part_of_free).fold(0.0, |most: f64, (asked, part)| most.max(asked * part));
+            if used < least {
+                (best, least) = (bucket, used);
+            }
+        }
+        Some(best)
+    }
+
+    /// Takes the next pods of a bucket that fit, if there are any.
+    fn take_from(&mut self, bucket: usize, filled: &mut Filled, last: bool) {
+        let to = self.pending_demand.buckets[bucket].to;
+        let mut place = self.scratch.cursors[bucket];
+        let left = self.pending_demand.size(&self.scratch.free) * (1.0 + 1e-9);
+        place += self.pending_demand.items[place..to].partition_point(|item| item.size > left);
+        while place < to {
+            if self.pending_demand.is_over(place, &self.scratch.free) {
+                place = to;
+                break;
+            }
+            let item = &self.pending_demand.items[place];
+            if self.units[item.unit].pending > 0
+                && !self.is_kept_out(item)
+                && dense::fits(self.pending_demand.asked(place), &self.scratch.free)
+            {
+                let demand = &self.demands[item.demand];
+                let only = self.pending_demand.buckets.len() == 1;
+                let most = dense::times_fitting(self.pending_demand.asked(place), &self.scratch.free, u32::MAX);
+                let most = if only { most } else { most.div_ceil(PART) };
+                let ports = filled.bin.ports.len();
+                if self.put(filled, demand, most, last) > 0 {
+                    self.take_ports(&filled.bin, filled.bin.ports.len() - ports);
+                    break;
+                }
+                let class = self.class(demand.class);
+                let hosts = &filled.bin.hosts;
+                let crowded = class.is_related() && hosts.max_added(class, self.context.level, self.topology) == 0;
+                let alternatives = &self.context.classes.alternatives;
+                if self.pool.admit(filled.bin.set, demand.alternative, alternatives).is_none() {
+                    self.scratch.refused[demand.alternative] = true;
+                }
+                if crowded || self.scratch.refused[demand.alternative] {
+                    self.keep_out(item.signature);
+                }
+            }
+            place += 1;
+        }
+        self.pool.work.add(place - self.scratch.cursors[bucket] + 1);
+        self.scratch.cursors[bucket] = place;
+    }
+
+    /// Whether none of the pods of an item may be on the node.
+    fn is_kept_out(&mut self, item: &Item) -> bool {
+        if self.scratch.refused[item.alternative] {
+            self.keep_out(item.signature);
+        }
+        self.scratch.kept_out[item.signature] || self.scratch.ports_taken[item.ports]
+    }
+
+    fn keep_out(&mut self, signature: usize) {
+        if !self.scratch.kept_out[signature] {
+            self.scratch.kept_out[signature] = true;
+            self.scratch.signatures_open -= 1;
+        }
+    }
+
+    /// Adds as many pods of a class to the node as fit, unless that narrows the node to a price that exceeds the gain. Returns
+    /// the number.
+    fn put(&mut self, filled: &mut Filled, demand: &Demand, most: u32, last: bool) -> u32 {
+        let class = &self.context.classes.list[demand.class];
+        let present = filled.units.iter().position(|unit| *unit == demand.unit);
+        let taken = present.map_or(0, |place| filled.bin.contents[place].1);
+        let most = most.min(self.units[demand.unit].pending - taken).min(class.max_per_node());
+        let mut count = dense::times_fitting(&class.requests, &self.scratch.free, most);
+        if count > 0 && class.is_related() {
+            self.pool.work.add(class.extra_work(self.context.level));
+            count = count.min(filled.bin.hosts.max_added(class, self.context.level, self.topology));
+        }
+        let kind = filled.bin.shape;
+        if count == 0 || !class.ports_free(&filled.bin.ports) || !class.ports_free(&self.pool.types[kind].daemon_ports)
+        {
+            return 0;
+        }
+        let alternatives = &self.context.classes.alternatives;
+        let Some(set) = self.pool.admit(filled.bin.set, demand.alternative, alternatives) else { return 0 };
+        let worth = demand.worth * f64::from(count);
+        if set != filled.bin.set {
+            let Some(choice) = self.pool.set(set).choice(kind) else { return 0 };
+            let first = filled.bin.contents.is_empty();
+            let within_limits = first || self.pool.limits.allowed(&choice.share, 1) > 0;
+            // Before the last pod, others would pay for the same capacity.
+            let gain = if last { worth } else { worth - demand.size * f64::from(count) };
+            let dearer = choice.price - filled.price;
+            if !within_limits || (!first && dearer > gain.max(0.0) + ROUNDING) {
+                self.scratch.makes_dearer |= !last && dearer <= worth;
+                return 0;
+            }
+            filled.price = choice.price;
+            filled.bin.set = set;
+        }
+        filled.worth += worth;
+        match present {
+            Some(place) => filled.bin.add_more(place, class, self.context.level, count),
+            None => {
+                filled.bin.add(demand.class, class, self.context.level, count);
+                filled.units.push(demand.unit);
+            }
+        }
+        dense::take(&mut self.scratch.free, &class.requests, count);
+        count
+    }
+}

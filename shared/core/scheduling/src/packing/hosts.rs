@@ -1,0 +1,132 @@
+//! The pods of a single node by group over the host name.
+
+use crate::classes::Class;
+use crate::constraints::groups::{GroupId, Kind};
+use crate::topology::Topology;
+
+/// The pods of a node by the groups over the host name, in their order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HostCounts(Vec<HostCount>);
+
+#[derive(Clone, Copy, Debug)]
+struct HostCount {
+    group: GroupId,
+    /// Pods that the group selects.
+    matching: u32,
+    /// Pods that own the group and exclude others by it: anti-affinity or spread.
+    owners: u32,
+    /// Those for which it is only a preference.
+    preferring: u32,
+}
+
+impl HostCounts {
+    fn of(&self, group: GroupId) -> HostCount {
+        match self.place(group) {
+            Ok(place) => self.0[place],
+            Err(_) => HostCount { group, matching: 0, owners: 0, preferring: 0 },
+        }
+    }
+
+    fn at(&mut self, group: GroupId) -> &mut HostCount {
+        let place = self.place(group).unwrap_or_else(|place| {
+            self.0.insert(place, HostCount { group, matching: 0, owners: 0, preferring: 0 });
+            place
+        });
+        &mut self.0[place]
+    }
+
+    fn place(&self, group: GroupId) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&group, |count| count.group)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Counts a pod that runs here.
+    pub(crate) fn add_bound(&mut self, selected: &[GroupId], owned: &[GroupId]) {
+        selected.iter().for_each(|group| self.at(*group).matching += 1);
+        owned.iter().for_each(|group| self.at(*group).owners += 1);
+    }
+
+    /// Counts pods of a class that are placed here at a level.
+    pub(crate) fn add(&mut self, class: &Class<'_>, level: usize, count: u32) {
+        for group in &class.selected_hosts {
+            self.at(*group).matching += count;
+        }
+        for group in class.level(level).into_iter().flat_map(|level| &level.hosts) {
+            if class.required.binary_search(group).is_ok() {
+                self.at(*group).owners += count;
+            } else {
+                self.at(*group).preferring += count;
+            }
+        }
+    }
+
+    /// Drops the preferences of the pods on the node.
+    pub(crate) fn drop_preferences(&mut self) {
+        self.0.iter_mut().for_each(|count| count.preferring = 0);
+    }
+
+    /// How many pods of a class may be added.
+    ///
+    /// The rule for the host name: a new node is always possible, so the emptiest domain counts zero. The constraints
+    /// of the pods on the node and those of the added pods both hold, so the order in which the kube-scheduler places
+    /// them does not matter.
+    pub(crate) fn max_added(&self, class: &Class<'_>, level: usize, topology: &Topology<'_>) -> u32 {
+        let kept_by = |group: &GroupId| {
+            let here = self.of(*group);
+            match topology.kind(*group) {
+                _ if here.owners + here.preferring == 0 => u32::MAX,
+                Kind::Anti => 0,
+                Kind::Spread { max_skew, .. } => max_skew.saturating_sub(here.matching),
+                Kind::Affinity => u32::MAX,
+            }
+        };
+        let kept = class.selected_hosts.iter().map(kept_by).min().unwrap_or(u32::MAX);
+        if kept == 0 {
+            return 0;
+        }
+        let allowed = |group: &GroupId| {
+            let here = self.of(*group).matching;
+            let selects_itself = class.is_selected_by(*group);
+            match (topology.kind(*group), selects_itself) {
+                (Kind::Spread { max_skew, .. }, true) => max_skew.saturating_sub(here),
+                (Kind::Spread { max_skew, .. }, false) => {
+                    if here <= max_skew {
+                        u32::MAX
+                    } else {
+                        0
+                    }
+                }
+                (Kind::Anti, true) => u32::from(here == 0),
+                (Kind::Anti, false) => {
+                    if here == 0 {
+                        u32::MAX
+                    } else {
+                        0
+                    }
+                }
+                (Kind::Affinity, itself) => {
+                    let first = itself && !topology.matches_anywhere(*group);
+                    if here > 0 || first { u32::MAX } else { 0 }
+                }
+            }
+        };
+        kept.min(class.level(level).map_or(0, |level| level.hosts.iter().map(allowed).min().unwrap_or(u32::MAX)))
+    }
+
+    /// Whether the pods on the node, pods of this class among them, meet the constraints of the class.
+    pub(crate) fn allows(&self, class: &Class<'_>, level: usize, topology: &Topology<'_>) -> bool {
+        class.level(level).is_none_or(|level| {
+            level.hosts.iter().all(|group| {
+                let here = self.of(*group).matching;
+                match topology.kind(*group) {
+                    Kind::Spread { max_skew, .. } => here <= max_skew,
+                    Kind::Anti => here <= u32::from(class.is_selected_by(*group)),
+                    Kind::Affinity => here > 0,
+                }
+            })
+        })
+    }
+}

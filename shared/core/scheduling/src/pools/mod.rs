@@ -1,0 +1,571 @@
+//! NodePools prepared for planning: their launchable instance types for requirements.
+
+pub(crate) mod limits;
+pub(crate) mod reservations;
+mod types;
+
+use crate::constraints::admission::new_node_requirements;
+use crate::constraints::{Alternative, AlternativeId};
+use crate::dense::{self, Amounts};
+use crate::problem::reason::Cause;
+use crate::problem::{Options, PoolOffer};
+use crate::work::Work;
+use limits::{Limits, Share, Shared};
+use nodeless_model::{
+    CapacityType, DaemonSet, InstanceType, NodePool, Offering, Requirement, Requirements, ResourceIndex, labels,
+};
+use reservations::Reservations;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
+use types::{Launching, OnBoard};
+
+pub(crate) use types::PoolType;
+
+/// The index of a [`NodeSet`] in its NodePool's table.
+pub(crate) type SetId = usize;
+
+/// The set without further requirements than those of the NodePool.
+pub(crate) const BASE: SetId = 0;
+
+/// A NodePool prepared for planning.
+#[derive(Debug)]
+pub(crate) struct Pool<'a> {
+    pub(crate) pool: &'a NodePool,
+    /// The possible labels of its nodes.
+    pub(crate) requirements: Requirements,
+    /// The instance types that meet its requirements, by name.
+    pub(crate) types: Rc<[PoolType<'a>]>,
+    /// Keys with `minValues`, and the number of values that a launch must be able to choose from.
+    pub(crate) min_values: Vec<(String, u32)>,
+    pub(crate) limits: Limits,
+    /// The remaining capacity of reservations, according to this NodePool.
+    pub(crate) reservations: Reservations,
+    /// The work of planning for it.
+    pub(crate) work: Work,
+    /// The initial reservations.
+    unused: Reservations,
+    sets: Vec<NodeSet>,
+    set_ids: HashMap<Requirements, SetId>,
+    admitted: HashMap<(SetId, AlternativeId), Option<SetId>>,
+    merged: HashMap<(SetId, SetId), Option<SetId>>,
+    /// By launchable types and class, the worth of one pod.
+    worths: HashMap<(usize, usize), Option<f64>>,
+    /// How many offers there have been.
+    offers: usize,
+    /// By label, the values that its nodes may have.
+    values: HashMap<String, BTreeSet<String>>,
+}
+
+/// The work of checking whether a node with some requirements admits a new alternative.
+const WORK_OF_ADMISSION: usize = 50;
+
+/// The work to price an instance type under some requirements.
+const WORK_PER_TYPE: usize = 100;
+
+/// The number of NodePools with different launches that each other one is compared with.
+const MAX_COMPARED_POOLS: usize = 32;
+
+/// How many sets are cached from one plan to the next: each contains the prices of all instance types.
+const MAX_KEPT_SETS: usize = 256;
+
+/// The launchable types of a NodePool for some requirements.
+#[derive(Debug)]
+pub(crate) struct NodeSet {
+    pub(crate) requirements: Requirements,
+    pub(crate) offer: Rc<Offer>,
+}
+
+/// The launchable types, shared by all sets whose requirements do not differ in labels of instance types.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    /// Identifies it among the offers of the NodePool.
+    id: usize,
+    /// The available types, the cheapest first.
+    pub(crate) choices: Vec<Choice>,
+    /// The index in `choices` of each instance type.
+    by_type: Vec<Option<usize>>,
+    /// The choices that may be the shape of a node: no other has as much capacity at a lower price.
+    pub(crate) shapes: Vec<usize>,
+    /// By instance type, the capacity that is used of those shapes whose whole capacity too few types have.
+    flexible: HashMap<usize, Amounts>,
+}
+
+/// With this many types, spot capacity is available and rarely interrupted: AWS's best practices for EC2 Spot are to be flexible
+/// across at least 10 instance types for each workload. Karpenter requires none at launch, and 15 only to replace a spot node by
+/// another.
+pub(crate) const FLEXIBLE: usize = 10;
+
+/// A spot node of fewer types is planned if it costs less than any other by more than this fraction: nodes with several GPUs, for
+/// example, of which few types have as many, and the others cost a multiple.
+pub(crate) const MIN_SAVING_OF_FEW_TYPES: f64 = 0.05;
+
+impl Offer {
+    /// How much of the capacity of a type is used for pods: of a spot type, as much as [`FLEXIBLE`] types have, if as many have
+    /// nearly as much.
+    pub(crate) fn usable<'r>(&'r self, choice: &Choice, allocatable: &'r [i64]) -> &'r [i64] {
+        self.flexible.get(&choice.kind).map_or(allocatable, |usable| usable)
+    }
+}
+
+/// An available instance type, and its cheapest offering.
+#[derive(Clone, Debug)]
+pub(crate) struct Choice {
+    /// The index in the NodePool's types.
+    pub(crate) kind: usize,
+    /// Dollars per hour of the cheapest offering.
+    pub(crate) price: f64,
+    /// The usage of the limits by such a node: its capacity and its most expensive possible offering.
+    pub(crate) share: Share,
+    /// Its capacity type outside of reservations: that of its cheapest other offering.
+    pub(crate) bought: CapacityType,
+    /// Whether the cheapest offering is spot.
+    pub(crate) spot: bool,
+}
+
+impl NodeSet {
+    pub(crate) fn choice(&self, kind: usize) -> Option<&Choice> {
+        self.offer.by_type[kind].map(|place| &self.offer.choices[place])
+    }
+}
+
+/// The price of a pod if fractions of nodes could be launched; `None` if no instance type fits.
+fn worth(pool: &Pool<'_>, set: SetId, requests: &[i64]) -> Option<f64> {
+    let offer = &pool.set(set).offer;
+    // Types that are not shapes do not have more capacity for less.
+    offer
+        .shapes
+        .iter()
+        .map(|place| &offer.choices[*place])
+        .filter(|choice| dense::fits(requests, &pool.types[choice.kind].allocatable))
+        .map(|choice| choice.price * dense::dominant_share(requests, &pool.types[choice.kind].allocatable))
+        .min_by(f64::total_cmp)
+}
+
+/// Why a NodePool launches nothing at all.
+pub(crate) fn unusable(pool: &NodePool) -> Option<Cause> {
+    if pool.deleting {
+        return Some(Cause::Deleting);
+    }
+    if pool.replicas.is_some() {
+        return Some(Cause::Static);
+    }
+    pool.ready.as_ref().err().map(|message| Cause::NotReady { message: message.to_string() })
+}
+
+/// The order in which NodePools are tried: the highest weight first; among equals the last name first, as in Karpenter.
+pub(crate) fn order<'p, 'a: 'p>(offers: impl IntoIterator<Item = &'p PoolOffer<'a>>) -> Vec<&'p PoolOffer<'a>> {
+    let mut sorted: Vec<_> = offers.into_iter().collect();
+    sorted.sort_by_key(|offer| rank(offer.pool));
+    sorted
+}
+
+/// By what they are ordered.
+pub(crate) fn rank(pool: &NodePool) -> (Reverse<i32>, Reverse<&str>) {
+    (Reverse(pool.weight), Reverse(&pool.name))
+}
+
+/// Prepares NodePools, in their order.
+pub(crate) fn ready<'a>(
+    offers: impl Iterator<Item = &'a PoolOffer<'a>>,
+    daemon_sets: &[DaemonSet],
+    resources: &ResourceIndex,
+    options: &Options,
+) -> Vec<Pool<'a>> {
+    let mut pools: Vec<Pool<'a>> = Vec::new();
+    let mut known: Vec<Launching<'a, '_>> = Vec::new();
+    for offer in offers {
+        let requirements = new_node_requirements(offer.pool);
+        let on_board = OnBoard::of(offer.pool, &requirements, daemon_sets);
+        let launching = Launching { pool: pools.len(), offer, requirements, on_board };
+        let alike = known.iter().find(|known| known.is_like(&launching)).map(|known| known.pool);
+        pools.push(match alike {
+            Some(place) => Pool::like(&pools[place], offer, launching.requirements),
+            None => {
+                let requirements = launching.requirements.clone();
+                let made = Pool::new(offer, requirements, &launching.on_board, resources, options);
+                known.extend((known.len() < MAX_COMPARED_POOLS).then_some(launching));
+                made
+            }
+        });
+    }
+    pools
+}
+
+impl<'a> Pool<'a> {
+    fn new(
+        offer: &'a PoolOffer<'a>,
+        requirements: Requirements,
+        on_board: &OnBoard<'_>,
+        resources: &ResourceIndex,
+        options: &Options,
+    ) -> Self {
+        let types = types::of(offer, &requirements, on_board, resources, options);
+        let mut ready = Self::with_types(offer, requirements, types);
+        ready.work.add(offer.instance_types.len() * WORK_PER_TYPE);
+        let offer = ready.offer(&ready.requirements.clone());
+        ready.start_with(offer);
+        ready
+    }
+
+    /// Another NodePool with the same launchable types.
+    fn like(other: &Self, offer: &'a PoolOffer<'a>, requirements: Requirements) -> Self {
+        let mut ready = Self::with_types(offer, requirements, Rc::clone(&other.types));
+        ready.work.add(offer.instance_types.len());
+        ready.offers = other.offers;
+        ready.start_with(Rc::clone(&other.sets[BASE].offer));
+        ready
+    }
+
+    fn with_types(offer: &'a PoolOffer<'a>, requirements: Requirements, types: Rc<[PoolType<'a>]>) -> Self {
+        let min_values = requirements
+            .iter()
+            .filter_map(|(key, requirement)| Some((key.to_owned(), requirement.min_values()?)))
+            .collect();
+        Self {
+            pool: offer.pool,
+            requirements,
+            types,
+            min_values,
+            limits: Limits::of(offer, &limits::shared(offer.cluster.as_ref())),
+            unused: Reservations::of(&offer.instance_types),
+            reservations: Reservations::of(&offer.instance_types),
+            work: Work::default(),
+            sets: Vec::new(),
+            set_ids: HashMap::new(),
+            admitted: HashMap::new(),
+            merged: HashMap::new(),
+            worths: HashMap::new(),
+            offers: 0,
+            values: HashMap::new(),
+        }
+    }
+
+    fn start_with(&mut self, offer: Rc<Offer>) {
+        self.sets.push(NodeSet { requirements: self.requirements.clone(), offer });
+        self.set_ids.insert(self.requirements.clone(), BASE);
+    }
+
+    /// Prepares it for another plan, with this usage of its limits and of those of the cluster.
+    pub(crate) fn reset(&mut self, offer: &PoolOffer<'_>, cluster: &Shared, work: Work) {
+        self.limits = Limits::of(offer, cluster);
+        self.work = work;
+        // Alternatives and classes are numbered anew in each plan.
+        self.admitted.clear();
+        self.worths.clear();
+        if self.sets.len() > MAX_KEPT_SETS || self.reservations != self.unused {
+            self.sets.truncate(BASE + 1);
+            self.set_ids.retain(|_, id| *id == BASE);
+            self.merged.clear();
+        }
+        if self.reservations != self.unused {
+            self.reservations.clone_from(&self.unused);
+            self.reprice();
+        }
+    }
+
+    /// The values of a label that its nodes may have.
+    pub(crate) fn values_of(&mut self, key: &str) -> &BTreeSet<String> {
+        if !self.values.contains_key(key) {
+            let values = self.find_values(key);
+            self.values.insert(key.to_owned(), values);
+        }
+        &self.values[key]
+    }
+
+    fn find_values(&self, key: &str) -> BTreeSet<String> {
+        let allowed = self.requirements.get(key);
+        let mut values = BTreeSet::new();
+        let mut add = |value: &str| {
+            if !values.contains(value) && allowed.is_none_or(|allowed| allowed.has(value)) {
+                values.insert(value.to_owned());
+            }
+        };
+        for kind in self.types.iter() {
+            for offering in kind.kind.available_offerings(&self.requirements) {
+                match key {
+                    labels::ZONE => add(&offering.zone),
+                    labels::CAPACITY_TYPE => add(offering.capacity_type.as_str()),
+                    _ => {
+                        let listed = offering.requirements.get(key).or_else(|| kind.kind.requirements.get(key));
+                        listed.and_then(Requirement::values).into_iter().flatten().for_each(|value| add(value));
+                    }
+                }
+            }
+        }
+        if !labels::is_well_known(key) {
+            allowed.and_then(Requirement::values).into_iter().flatten().for_each(|value| add(value));
+        }
+        values
+    }
+
+    pub(crate) fn set(&self, id: SetId) -> &NodeSet {
+        &self.sets[id]
+    }
+
+    /// The set of nodes that also satisfy a pod's alternative; `None` if there is none, or if nothing could be launched any more.
+    pub(crate) fn admit(&mut self, set: SetId, id: AlternativeId, alternatives: &[Alternative]) -> Option<SetId> {
+        if let Some(known) = self.admitted.get(&(set, id)) {
+            return *known;
+        }
+        self.work.add(WORK_OF_ADMISSION);
+        let result = self.admit_anew(set, &alternatives[id]);
+        self.admitted.insert((set, id), result);
+        result
+    }
+
+    /// The set of nodes that also satisfy further requirements; `None` if nothing could be launched.
+    pub(crate) fn narrowed(&mut self, within: &Requirements) -> Option<SetId> {
+        let base = &self.sets[BASE].requirements;
+        let narrowed = base.intersects(within).then(|| base.with(within))?;
+        self.intern(BASE, narrowed)
+    }
+
+    fn admit_anew(&mut self, set: SetId, alternative: &Alternative) -> Option<SetId> {
+        if alternative.first_repelling(&self.pool.template.taints).is_some() {
+            return None;
+        }
+        self.restricted(set, &alternative.requirements)
+    }
+
+    /// Whether any node with the required labels can be launched, whatever its taints.
+    pub(crate) fn launches(&mut self, required: &Requirements) -> bool {
+        self.restricted(BASE, required).is_some()
+    }
+
+    /// The subset of a set with the required labels; `None` when nothing could be launched.
+    fn restricted(&mut self, set: SetId, required: &Requirements) -> Option<SetId> {
+        let present = &self.sets[set].requirements;
+        if present.first_incompatible(required, labels::is_well_known).is_some() {
+            return None;
+        }
+        let merged = present.with(required);
+        self.intern(set, merged)
+    }
+
+    /// The set of nodes that satisfy both sets; `None` when nothing could be launched.
+    pub(crate) fn merge(&mut self, a: SetId, b: SetId) -> Option<SetId> {
+        if a == b {
+            return Some(a);
+        }
+        let key = (a.min(b), a.max(b));
+        if let Some(known) = self.merged.get(&key) {
+            return *known;
+        }
+        let (left, right) = (&self.sets[a].requirements, &self.sets[b].requirements);
+        let both = left.intersects(right).then(|| left.with(right));
+        let id = both.and_then(|both| self.intern(a, both));
+        self.merged.insert(key, id);
+        id
+    }
+
+    /// The set with these requirements, which narrow those of `within`, created if it does not exist; `None` if nothing could be
+    /// launched.
+    fn intern(&mut self, within: SetId, merged: Requirements) -> Option<SetId> {
+        if let Some(known) = self.set_ids.get(&merged) {
+            return Some(*known).filter(|id| !self.sets[*id].offer.choices.is_empty());
+        }
+        self.work.add(self.types.len() * WORK_PER_TYPE);
+        let offer = self.narrowed_offer(within, &merged);
+        let id = self.sets.len();
+        let usable = !offer.choices.is_empty();
+        self.sets.push(NodeSet { requirements: merged.clone(), offer });
+        self.set_ids.insert(merged, id);
+        usable.then_some(id)
+    }
+
+    /// The set with these requirements, if it was asked for before.
+    pub(crate) fn known(&self, requirements: &Requirements) -> Option<&NodeSet> {
+        self.set_ids.get(requirements).map(|id| &self.sets[*id])
+    }
+
+    /// The launchable types for requirements.
+    fn offer(&mut self, requirements: &Requirements) -> Rc<Offer> {
+        let kinds = self.types.iter().enumerate().filter(|(_, kind)| requirements.intersects(&kind.kind.requirements));
+        let choices = kinds.filter_map(|(place, kind)| self.choice(place, kind, requirements)).collect();
+        self.offer_of(choices)
+    }
+
+    /// The same for requirements that narrow those of another set: only what that set can launch, and only keys that
+    /// differ, are evaluated.
+    fn narrowed_offer(&mut self, within: SetId, merged: &Requirements) -> Rc<Offer> {
+        let wide = &self.sets[within];
+        let changed = merged.other_than(&wide.requirements);
+        // `NotIn` may allow an absent label where `Exists` did not, and so admit more.
+        let wider = changed.iter().any(|(key, now)| {
+            now.allows_absence() && wide.requirements.get(key).is_some_and(|before| !before.allows_absence())
+        });
+        if wider {
+            return self.offer(merged);
+        }
+        let sold_otherwise = types::SOLD_BY.iter().any(|key| changed.get(key).is_some());
+        let (mut same, mut choices) = (true, Vec::new());
+        for choice in &wide.offer.choices {
+            let kind = &self.types[choice.kind];
+            if !changed.intersects(&kind.kind.requirements) {
+                same = false;
+            } else if sold_otherwise || kind.kind.offerings.iter().any(|one| changed.shares_key_with(&one.requirements))
+            {
+                same = false;
+                choices.extend(self.choice(choice.kind, kind, merged));
+            } else {
+                choices.push(choice.clone());
+            }
+        }
+        if same { Rc::clone(&wide.offer) } else { self.offer_of(choices) }
+    }
+
+    fn offer_of(&mut self, mut choices: Vec<Choice>) -> Rc<Offer> {
+        choices.sort_by(|a, b| a.price.total_cmp(&b.price).then(a.kind.cmp(&b.kind)));
+        let mut by_type = vec![None; self.types.len()];
+        for (place, choice) in choices.iter().enumerate() {
+            by_type[choice.kind] = Some(place);
+        }
+        let shapes = self.shapes(&choices);
+        let spot = shapes.iter().map(|place| &choices[*place]).filter(|choice| choice.spot);
+        let flexible = spot.filter_map(|choice| Some((choice.kind, self.flexible(choice, &choices)?))).collect();
+        self.offers += 1;
+        Rc::new(Offer { id: self.offers, choices, by_type, shapes, flexible })
+    }
+
+    /// What the [`FLEXIBLE`] types have in common that are closest to a type's capacity; `None` if as many have all of it, or if
+    /// that leaves more of the capacity unused than fewer types have to save.
+    #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+    fn flexible(&self, choice: &Choice, choices: &[Choice]) -> Option<Amounts> {
+        let allocatable = |choice: &Choice| &self.types[choice.kind].allocatable;
+        let own = allocatable(choice);
+        // The types with the most capacity are the last ones.
+        if choices.iter().rev().filter(|other| dense::fits(own, allocatable(other))).take(FLEXIBLE).count() == FLEXIBLE
+        {
+            return None;
+        }
+        let share = |other: &Choice| {
+            let shares = own.iter().zip(allocatable(other)).filter(|(own, _)| **own > 0);
+            shares.map(|(own, other)| *other as f64 / *own as f64).fold(1.0, f64::min)
+        };
+        let mut close: Vec<(f64, &Choice)> = choices.iter().map(|other| (share(other), other)).collect();
+        close.retain(|(share, _)| *share > 0.0);
+        close.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+        close.truncate(FLEXIBLE);
+        let common = |place: usize| close.iter().map(|(_, other)| allocatable(other)[place]).fold(own[place], i64::min);
+        let last = close.get(FLEXIBLE - 1).map_or(0.0, |(share, _)| *share);
+        (last >= 1.0 - MIN_SAVING_OF_FEW_TYPES).then(|| (0..own.len()).map(common).collect())
+    }
+
+    /// The price of a pod of a class if fractions of nodes of a set could be launched; `None` if no instance type fits.
+    pub(crate) fn worth(&mut self, set: SetId, class: usize, requests: &[i64]) -> Option<f64> {
+        let key = (self.sets[set].offer.id, class);
+        if let Some(known) = self.worths.get(&key) {
+            return *known;
+        }
+        let worth = worth(self, set, requests);
+        self.worths.insert(key, worth);
+        worth
+    }
+
+    /// The instance type at an index as a choice; `None` when no offering is available.
+    pub(crate) fn choice(&self, place: usize, kind: &PoolType<'_>, requirements: &Requirements) -> Option<Choice> {
+        let cheapest = self.offerings(kind.kind, requirements).min_by(|a, b| a.cmp_price(b))?;
+        let others = self.offerings(kind.kind, requirements).filter(|one| one.capacity_type != CapacityType::Reserved);
+        let bought = others.min_by(|a, b| a.cmp_price(b)).map_or(cheapest.capacity_type, |other| other.capacity_type);
+        let launched = self.offerings(kind.kind, requirements).filter(|offering| self.may_launch(bought, offering));
+        let dearest = launched.map(|offering| offering.price).fold(0.0, f64::max);
+        Some(Choice {
+            kind: place,
+            price: cheapest.price,
+            bought,
+            share: self.limits.share(&kind.kind.capacity, dearest),
+            spot: cheapest.capacity_type == CapacityType::Spot,
+        })
+    }
+
+    /// Whether a node with a capacity type may be launched into an offering.
+    ///
+    /// With a limit on dollars, the capacity type has to be known before the launch is charged. EC2 launches spot if spot is
+    /// allowed and available, and on-demand otherwise; a node that allows both would have to be charged for both. So only one
+    /// capacity type is used. A reservation is used if there is one, and costs less than either.
+    pub(crate) fn may_launch(&self, bought: CapacityType, offering: &Offering) -> bool {
+        let reserved = offering.capacity_type == CapacityType::Reserved;
+        !self.limits.has_dollars() || reserved || offering.capacity_type == bought
+    }
+
+    /// The available offerings that meet the requirements, without used-up reservations.
+    pub(crate) fn offerings<'o>(
+        &'o self,
+        kind: &'o InstanceType,
+        requirements: &'o Requirements,
+    ) -> impl Iterator<Item = &'o Offering> + use<'o, 'a> {
+        // If many types have to be listed, one reserved type is not enough.
+        let usable = self.min_values.is_empty();
+        kind.available_offerings(requirements).filter(move |offering| {
+            offering.reservation.as_ref().is_none_or(|held| usable && self.reservations.left(&held.id) > 0)
+        })
+    }
+
+    /// Whether any type of a set has capacity for a pod.
+    pub(crate) fn may_hold(&self, set: SetId, requests: &[i64]) -> bool {
+        let offer = &self.sets[set].offer;
+        // Types that are not shapes do not have more capacity.
+        offer
+            .shapes
+            .iter()
+            .rev()
+            .any(|place| dense::fits(requests, &self.types[offer.choices[*place].kind].allocatable))
+    }
+
+    /// The reservation that a node of this set and type would use, if that is the cheapest way.
+    pub(crate) fn reservation(&self, set: SetId, kind: usize) -> Option<String> {
+        let requirements = &self.sets[set].requirements;
+        let cheapest = self.offerings(self.types[kind].kind, requirements).min_by(|a, b| a.cmp_price(b))?;
+        cheapest.reservation.as_ref().map(|held| held.id.clone())
+    }
+
+    /// Whether a node of this set and type can use a reservation.
+    pub(crate) fn may_use(&self, set: SetId, kind: usize, id: &str) -> bool {
+        let mut offerings = self.types[kind].kind.available_offerings(&self.sets[set].requirements);
+        offerings.any(|offering| offering.reservation.as_ref().is_some_and(|held| held.id == id))
+    }
+
+    /// Computes the launchable types again, after reservations have changed.
+    pub(crate) fn reprice(&mut self) {
+        for id in 0..self.sets.len() {
+            let requirements = self.sets[id].requirements.clone();
+            self.sets[id].offer = self.offer(&requirements);
+        }
+        self.admitted.clear();
+        self.merged.clear();
+        self.worths.clear();
+    }
+
+    /// Removes dominated types: another is as cheap, has as much capacity, uses no more of the limits and has no other host ports
+    /// in use.
+    fn shapes(&self, choices: &[Choice]) -> Vec<usize> {
+        let better = |a: &Choice, b: &Choice| {
+            let (left, right) = (&self.types[a.kind], &self.types[b.kind]);
+            dense::fits(&right.allocatable, &left.allocatable)
+                && left.daemon_ports == right.daemon_ports
+                && a.share.resources.iter().zip(&b.share.resources).all(|(a, b)| a <= b)
+                && a.share.dollars <= b.share.dollars
+        };
+        let mut shapes: Vec<usize> = Vec::new();
+        for (place, choice) in choices.iter().enumerate() {
+            if !shapes.iter().any(|&kept| better(&choices[kept], choice)) {
+                shapes.push(place);
+            }
+        }
+        shapes
+    }
+
+    /// The first `minValues` that these instance types do not satisfy: key, required number, actual number.
+    pub(crate) fn first_short(&self, kinds: &[usize]) -> Option<(&str, u32, u32)> {
+        self.min_values.iter().find_map(|(key, required)| {
+            let mut values: BTreeSet<&str> = BTreeSet::new();
+            for kind in kinds {
+                let listed = self.types[*kind].kind.requirements.get(key).and_then(Requirement::values);
+                values.extend(listed.into_iter().flatten().map(String::as_str));
+            }
+            let found = u32::try_from(values.len()).unwrap_or(u32::MAX);
+            (found < *required).then_some((key.as_str(), *required, found))
+        })
+    }
+}

@@ -1,0 +1,387 @@
+//! Why a pod is unschedulable.
+
+use crate::problem::excess::Excess;
+use nodeless_model::resources::{format_quantity, name};
+use nodeless_model::{DollarsPerHour, Quantity, Taint};
+use serde::{Serialize, Serializer};
+use std::fmt;
+
+/// Why a pod is unschedulable. Its text is a message for users; it is stored and shown unchanged.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reason {
+    /// The pod requires something that no plan can provide.
+    Pod(PodFault),
+    /// There is no NodePool that could launch anything.
+    NoNodePools,
+    /// The plan reached its work limit before it evaluated the pod; the next plan continues.
+    OutOfWork,
+    /// More classes of pods are unschedulable than [`crate::Options::max_explained`]; for these the reason was not
+    /// determined.
+    NotExplained,
+    /// A NodePool cannot launch a node for it.
+    NodePool {
+        /// The NodePool.
+        node_pool: String,
+        /// The reason.
+        cause: Cause,
+    },
+}
+
+/// A requirement of a pod that no plan can satisfy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodFault {
+    /// It has claims for dynamic resources.
+    ResourceClaims {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// It mounts a volume claim with an unknown topology.
+    UnknownVolume {
+        /// The claim.
+        claim: String,
+    },
+    /// Its volumes cannot be used on one node.
+    VolumesApart {
+        /// The claims.
+        claims: Vec<String>,
+    },
+    /// In every domain, one of its topology constraints, or one of another pod, excludes it.
+    Topology {
+        /// Each constraint and the domains that it excludes the pod from.
+        constraints: Vec<Barrier>,
+    },
+    /// It has topology constraints over a label that no node has or can get.
+    NoDomain {
+        /// The label's key.
+        topology_key: String,
+    },
+    /// Its node affinity matches fields of nodes.
+    MatchFields,
+    /// Its node affinity has only terms without conditions, which match no node.
+    EmptyAffinity,
+    /// It has more constraints of a kind than a plan evaluates.
+    TooMany {
+        /// The kind.
+        excess: Excess,
+        /// How many it has.
+        count: usize,
+    },
+    /// Its topology constraints, with those of pods that select it, combine so many domains that one pod would use up the work of
+    /// a plan: more than 10,000, or so many that they take half of [`crate::Options::max_work`].
+    TooManyDomains {
+        /// The labels of nodes whose values are the domains.
+        topology_keys: Vec<String>,
+        /// The number of combinations of their values and the alternatives of its node affinity.
+        combinations: usize,
+    },
+    /// Its node selector and node affinity contradict each other, or cannot be read.
+    Requirements {
+        /// The error.
+        message: String,
+    },
+    /// It requests a negative amount of a resource.
+    NegativeRequest {
+        /// The resource.
+        resource: String,
+    },
+}
+
+/// A topology constraint that excludes a pod from domains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Barrier {
+    /// The label of nodes whose values are the domains.
+    pub topology_key: String,
+    /// Which constraint.
+    pub kind: BarrierKind,
+    /// The domains that it excludes the pod from, and how many counted pods are in each. Empty for the host name, since
+    /// every new node is a domain of its own.
+    pub domains: Vec<(String, u32)>,
+}
+
+/// Which constraint excludes a pod from domains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BarrierKind {
+    /// Its topology spread.
+    Spread {
+        /// Its `maxSkew`.
+        max_skew: u32,
+        /// The minimum count over all eligible domains.
+        min_count: u32,
+    },
+    /// Its pod affinity.
+    Affinity,
+    /// Its pod anti-affinity.
+    AntiAffinity,
+    /// The pod anti-affinity of another pod.
+    AntiAffinityOfOthers,
+}
+
+/// Whose limit it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LimitScope {
+    /// That of the NodePool.
+    NodePool,
+    /// That of all NodePools together.
+    Cluster,
+}
+
+/// Why a NodePool cannot launch a node for a pod.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cause {
+    /// It or its EC2NodeClass is not ready.
+    NotReady {
+        /// The reason.
+        message: String,
+    },
+    /// It is being deleted.
+    Deleting,
+    /// It is static.
+    Static,
+    /// No instance type meets its requirements, for any pod.
+    NoInstanceTypes,
+    /// The pod does not tolerate a taint of its nodes.
+    Taint(Taint),
+    /// Its nodes do not have a label that the pod requires.
+    UndefinedLabel {
+        /// The label's key.
+        key: String,
+        /// The pod's requirement.
+        required: String,
+    },
+    /// Its nodes have a label with other values than the pod requires.
+    Label {
+        /// The label's key.
+        key: String,
+        /// The pod's requirement.
+        required: String,
+        /// What the NodePool allows.
+        allowed: String,
+    },
+    /// No instance type meets the requirements of NodePool and pod together.
+    NoTypeMatches {
+        /// The pod's requirements.
+        required: String,
+    },
+    /// No instance type has a resource at all.
+    ResourceNotOffered {
+        /// The resource.
+        resource: String,
+    },
+    /// No instance type that meets the requirements has enough of a resource.
+    TooLarge {
+        /// The resource.
+        resource: String,
+        /// The pod's request.
+        requested: Quantity,
+        /// The maximum of any instance type, less the requests of DaemonSets.
+        largest: Quantity,
+    },
+    /// Each resource alone is available, but no instance type has enough of all at once.
+    NoTypeFits,
+    /// Instance types would fit, but they are not available now in the allowed zones and capacity types.
+    NoOffering {
+        /// The matching instance types, sorted by name.
+        instance_types: Vec<String>,
+    },
+    /// A DaemonSet takes a host port that the pod needs.
+    HostPort {
+        /// The port.
+        port: i32,
+    },
+    /// `minValues` cannot be satisfied.
+    MinValues {
+        /// The label's key.
+        key: String,
+        /// The required number of values.
+        required: u32,
+        /// The actual number among the matching instance types.
+        found: u32,
+    },
+    /// A limit is reached.
+    Limit {
+        /// Whose limit.
+        scope: LimitScope,
+        /// The resource.
+        resource: String,
+        /// The limit.
+        limit: Quantity,
+        /// The usage, including the launches of this plan.
+        used: Quantity,
+        /// The pod's request.
+        requested: Quantity,
+        /// The capacity of the smallest node that fits it.
+        smallest_node: Quantity,
+    },
+    /// The limit on dollars per hour is reached.
+    DollarLimit {
+        /// Whose limit.
+        scope: LimitScope,
+        /// The limit.
+        limit: f64,
+        /// The usage, including the launches of this plan.
+        used: f64,
+        /// The minimum usage of a node that fits: the price of the most expensive zone that it may be launched in.
+        min_charge: f64,
+    },
+    /// The limits allow each resource alone, but no instance type as a whole.
+    Limits,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pod(fault) => fault.fmt(f),
+            Self::NoNodePools => f.write_str("there is no NodePool; create one"),
+            Self::NotExplained => f.write_str(
+                "it cannot be scheduled; the reason was not determined, because too many kinds of pods cannot be scheduled",
+            ),
+            Self::OutOfWork => {
+                f.write_str("the plan reached its work limit before it evaluated the pod; the next plan continues with it")
+            }
+            Self::NodePool { node_pool, cause } => write!(f, "NodePool {node_pool}: {cause}"),
+        }
+    }
+}
+
+impl fmt::Display for PodFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ResourceClaims { names } => {
+                write!(f, "resource claims ({}) are not supported; use extended resources instead", names.join(", "))
+            }
+            Self::UnknownVolume { claim } => {
+                write!(f, "the topology of persistent volume claim {claim} is not known, so no zone can be chosen")
+            }
+            Self::VolumesApart { claims } => {
+                write!(f, "persistent volume claims {} cannot be used on one node", claims.join(", "))
+            }
+            Self::Topology { constraints } => {
+                for (index, barrier) in constraints.iter().enumerate() {
+                    write!(f, "{}{barrier}", if index == 0 { "" } else { "; " })?;
+                }
+                Ok(())
+            }
+            Self::NoDomain { topology_key } => {
+                write!(f, "no node has or can have label {topology_key} of its topology constraints")
+            }
+            Self::MatchFields => f.write_str("node affinity with matchFields is not supported; use matchExpressions"),
+            Self::EmptyAffinity => f.write_str("its required node affinity has no conditions, so it matches no node"),
+            Self::Requirements { message } => f.write_str(message),
+            Self::TooMany { excess, count } => {
+                write!(f, "it has {count} {excess}, and a plan evaluates at most {}", excess.limit())
+            }
+            Self::TooManyDomains { topology_keys, combinations } => write!(
+                f,
+                "its topology constraints, and those of pods that select it, have {combinations} combinations of domains of {}, \
+                 which takes too much work for one pod",
+                topology_keys.join(", ")
+            ),
+            Self::NegativeRequest { resource } => write!(f, "it requests a negative amount of {resource}"),
+        }
+    }
+}
+
+impl fmt::Display for Barrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = &self.topology_key;
+        let names = self.domains.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+        match self.kind {
+            BarrierKind::Spread { max_skew, min_count } => {
+                let counts = self.domains.iter().map(|(name, count)| format!("{name} has {count}"));
+                let counts = counts.collect::<Vec<_>>().join(", ");
+                write!(
+                    f,
+                    "topology spread over {key} allows a skew of {max_skew}: {counts}, the domain with the fewest pods has {min_count}"
+                )
+            }
+            BarrierKind::Affinity if self.domains.is_empty() => {
+                write!(f, "pod affinity over {key}: no node with free capacity runs a pod that it selects")
+            }
+            BarrierKind::Affinity => write!(f, "pod affinity over {key}: no pod that it selects is in {names}"),
+            BarrierKind::AntiAffinity if self.domains.is_empty() => {
+                write!(f, "pod anti-affinity over {key}: every node with free capacity runs a pod that it selects")
+            }
+            BarrierKind::AntiAffinity => {
+                write!(f, "pod anti-affinity over {key}: pods that it selects are in {names}")
+            }
+            BarrierKind::AntiAffinityOfOthers => {
+                write!(f, "pod anti-affinity over {key} of pods in {names} excludes it")
+            }
+        }
+    }
+}
+
+impl fmt::Display for LimitScope {
+    /// As it follows a limit in a message.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NodePool => "",
+            Self::Cluster => " of the cluster",
+        })
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotReady { message } => write!(f, "not ready: {message}"),
+            Self::Deleting => f.write_str("it is being deleted"),
+            Self::Static => f.write_str("it has a fixed number of replicas"),
+            Self::NoInstanceTypes => f.write_str("no instance type meets its requirements"),
+            Self::Taint(taint) => write!(f, "does not tolerate taint {taint}"),
+            Self::UndefinedLabel { key, required } => {
+                write!(f, "pod requires {key} {required}, but the NodePool does not define label {key}")
+            }
+            Self::Label { key, required, allowed } => {
+                write!(f, "pod requires {key} {required}, NodePool allows {allowed}")
+            }
+            Self::NoTypeMatches { required } => write!(f, "no instance type matches {required}"),
+            Self::ResourceNotOffered { resource } => write!(f, "no instance type offers {resource}"),
+            Self::TooLarge { resource, requested, largest } => write!(
+                f,
+                "no instance type has enough {resource}: pod needs {}, the largest leaves {}",
+                format_quantity(resource, *requested),
+                format_quantity(resource, *largest)
+            ),
+            Self::NoTypeFits => f.write_str("no instance type has enough of all requested resources at once"),
+            Self::NoOffering { instance_types } => {
+                let shown = instance_types.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
+                let more = match instance_types.len().saturating_sub(3) {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                write!(f, "no offering is available now of the instance types that would fit ({shown}{more})")
+            }
+            Self::HostPort { port } => write!(f, "a DaemonSet takes host port {port} on every node that would fit"),
+            Self::MinValues { key, required, found } => {
+                write!(f, "minValues {required} for {key} cannot be reached: the instance types that fit offer {found}")
+            }
+            Self::Limit { scope, resource, limit, used, requested, smallest_node } => {
+                let [limit, used, requested_text, smallest] =
+                    [limit, used, requested, smallest_node].map(|quantity| format_quantity(resource, *quantity));
+                write!(f, "limit {resource} {limit}{scope} reached: {used} used")?;
+                match resource.as_str() {
+                    name::NODES => Ok(()),
+                    // The placeholder pod for a node of a static NodePool requests nothing.
+                    _ if requested.is_zero() => write!(f, ", the smallest node has {smallest}"),
+                    _ => write!(f, ", pod needs {requested_text} (smallest node that fits: {smallest})"),
+                }
+            }
+            Self::DollarLimit { scope, limit, used, min_charge } => write!(
+                f,
+                "limit of {}{scope} reached: {} used, and a new node that fits costs up to {} in the most expensive zone where it \
+                 may be launched",
+                DollarsPerHour(*limit),
+                DollarsPerHour(*used),
+                DollarsPerHour(*min_charge)
+            ),
+            Self::Limits => f.write_str("no instance type that fits is within all limits"),
+        }
+    }
+}
+
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
