@@ -1,4 +1,4 @@
-//! What the parts of the JSON and YAML output of a plan share. `docs/reference/plan.md` describes its schema; change both together.
+//! Types of the JSON and YAML output of a plan. `docs/reference/plan.md` describes the schema; change both together.
 
 use nodeless_model::{CapacityType, Requirements, ResourceList};
 use serde::{Deserialize, Serialize};
