@@ -34,7 +34,7 @@ type TokenSource = Arc<dyn Fn(Option<String>) -> BoxFuture<'static, Result<Strin
 /// The address of an API server and the authority of its certificate, from DescribeCluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiServer {
-    /// Its URL. `http://` works too, for emulators.
+    /// The URL. `http://` works too, for emulators.
     pub url: String,
     /// The certificate authority: PEM in base64, as in a kubeconfig. `None` means the authorities that the system trusts.
     pub certificate_authority: Option<String>,

@@ -93,7 +93,7 @@ pub(crate) async fn current_version(connection: &Connection, operation: &str, pa
     Ok(page.metadata.resource_version)
 }
 
-/// One event of a watch.
+/// An event of a watch.
 #[derive(Debug)]
 pub(crate) enum Change {
     /// The object was added or changed.
