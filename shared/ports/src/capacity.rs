@@ -1,4 +1,4 @@
-//! What EC2 answered and announced recently: unavailable offerings, interruptions, launch budgets, and dry runs.
+//! Recent answers and notices of EC2: unavailable offerings, interruptions, launch budgets, and dry runs.
 
 use crate::PortError;
 use async_trait::async_trait;
@@ -18,7 +18,7 @@ pub struct UnavailableOffering {
     pub instance_type: String,
     /// The availability zone, by name.
     pub zone: String,
-    /// Its capacity type.
+    /// The capacity type.
     pub capacity_type: CapacityType,
     /// Until when no launch uses it.
     pub until: Timestamp,

@@ -30,10 +30,10 @@ pub trait ZonalShifts: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShiftedZone {
-    /// Its id.
+    /// The zone id.
     pub zone_id: String,
-    /// Its name in this account, such as `us-east-1a`.
+    /// The zone name in this account, such as `us-east-1a`.
     pub zone: String,
-    /// When it ends at the latest, even if ARC cannot be read.
+    /// When the shift ends at the latest, even if ARC cannot be read.
     pub until: Timestamp,
 }
