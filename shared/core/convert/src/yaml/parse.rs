@@ -89,7 +89,7 @@ struct Anchor {
     parents: Vec<usize>,
 }
 
-/// What belongs to an anchor.
+/// The comments and blank line of an anchor.
 #[derive(Debug, Default)]
 struct Attached {
     /// Comments above it, with their lines.
