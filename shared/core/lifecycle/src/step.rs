@@ -117,7 +117,7 @@ fn reason_to_leave(
     }
 }
 
-/// Whether the claim is deleted with its NodePool, its owner. After `kubectl delete nodepool --cascade=orphan` it is not.
+/// Whether the claim is deleted with its NodePool, its owner. After `kubectl delete nodepool --cascade=orphan` the claim stays.
 fn goes_with_its_pool(seen: &Observation) -> bool {
     match &seen.mirror {
         Seen::Known(Some(mirror)) => mirror.owner.is_some(),
