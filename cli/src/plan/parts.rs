@@ -88,7 +88,7 @@ pub(crate) fn remedies(refused: &nodeless_scheduling::Unschedulable) -> Vec<Stri
     remedies
 }
 
-/// A sum of prices. They have six decimal places, so further digits are rounding errors. An empty sum is minus zero.
+/// A sum of prices. Prices have six decimal places, so further digits are rounding errors. An empty sum is minus zero.
 pub(super) fn rounded(sum: f64) -> f64 {
     (sum * 1e9).round() / 1e9 + 0.0
 }
