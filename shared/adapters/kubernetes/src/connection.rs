@@ -191,7 +191,7 @@ impl Connection {
         Ok(Authorized { request, token: Some(token) })
     }
 
-    /// A request whose token was rejected, with another token if there is one. It had no effect, so it may be repeated.
+    /// A request whose token was rejected, with another token if there is one. The rejected request had no effect.
     async fn with_another_token(&self, sent: Authorized) -> Result<Option<Request<Vec<u8>>>, CallError> {
         let next = self.authorized(sent.request, sent.token.clone()).await?;
         Ok((next.token != sent.token).then_some(next.request))

@@ -54,7 +54,7 @@ pub(crate) async fn write(
     Ok(())
 }
 
-/// The missing finalizer and hash annotations of an EC2NodeClass. One that is being deleted gets neither.
+/// The missing finalizer and hash annotations of an EC2NodeClass. A deleted EC2NodeClass gets neither.
 fn metadata_patch(object: &Value, class: &EC2NodeClass, ca_bundle: Option<&str>) -> Option<Value> {
     if is_deleting(object) {
         return None;

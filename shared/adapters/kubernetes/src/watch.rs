@@ -82,7 +82,7 @@ pub(crate) async fn list(
     }
 }
 
-/// The current resourceVersion of a path: that of a list without a resourceVersion, which is a consistent read. It has one object.
+/// The current resourceVersion of a path: that of a list of one object without a resourceVersion, which is a consistent read.
 ///
 /// # Errors
 /// When it cannot be read.
