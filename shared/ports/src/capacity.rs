@@ -41,7 +41,7 @@ pub trait Capacity: Send + Sync {
     /// When the table cannot be read.
     async fn unavailable(&self, now: Timestamp) -> Result<Vec<UnavailableOffering>, PortError>;
 
-    /// Records interruptions of spot instances, each until its time. One that is recorded already is replaced.
+    /// Records interruptions of spot instances, each until its time. Earlier records of them are replaced.
     ///
     /// # Errors
     /// When the table cannot be written.

@@ -20,8 +20,8 @@ pub struct ZonalShift {
 pub trait ZonalShifts: Send + Sync {
     /// The shifts that are applied to the cluster now. Shifts that another shift overrides are left out.
     ///
-    /// When ARC cannot be read, the cluster is not registered with ARC, or the answer cannot be decoded by this version. It is
-    /// then unknown whether there is a shift.
+    /// # Errors
+    /// When ARC cannot be read, the cluster is not registered with ARC, or the answer cannot be decoded by this version: it is
     /// unknown whether there is a shift.
     async fn applied(&self) -> Result<Vec<ZonalShift>, PortError>;
 }
