@@ -43,7 +43,7 @@ pub(crate) enum CliError {
     OtherItem {
         /// The file or the table.
         origin: Origin,
-        /// Its sort key.
+        /// The sort key of the item.
         item: String,
         /// What is expected.
         why: String,
@@ -53,7 +53,7 @@ pub(crate) enum CliError {
     Record {
         /// The file or the table.
         origin: Origin,
-        /// Its sort key.
+        /// The sort key of the item.
         item: String,
         /// What cannot be read.
         why: String,
@@ -93,7 +93,7 @@ pub(crate) enum CliError {
     #[cfg(feature = "aws")]
     #[error("the table {table} cannot be read: {error}")]
     Table {
-        /// Its name.
+        /// The name of the table.
         table: String,
         /// Why.
         error: PortError,
@@ -127,7 +127,7 @@ pub(crate) enum CliError {
     /// A cost record cannot be decoded.
     #[error("item {item}: {source}")]
     CostRecord {
-        /// Its key.
+        /// The key of the item.
         item: String,
         /// Why.
         source: nodeless_bill::StoredError,
@@ -217,9 +217,9 @@ pub(crate) enum CliError {
         "the terminal has {width} columns and {height} rows, and the view needs {columns} and {rows}; enlarge it, or use --once or --plain"
     )]
     SmallTerminal {
-        /// Its columns.
+        /// The columns of the terminal.
         width: u16,
-        /// Its rows.
+        /// The rows of the terminal.
         height: u16,
         /// The columns that are needed.
         columns: u16,
@@ -306,14 +306,14 @@ pub(crate) enum CliError {
     Port(#[from] PortError),
 }
 
-/// How a flag that names a port is given for any free port.
+/// How to request any free port with a flag that names a port.
 fn without_port(flag: &str) -> String {
     // Without `--web`, there is no view at all.
     if flag == "--web" { format!("give {flag} without a number") } else { format!("leave {flag} out") }
 }
 
 impl CliError {
-    /// What to do next, for errors of adapters, whose messages do not report it because functions use them too.
+    /// Advice for errors of adapters. Their messages contain none, because functions use them too.
     pub(crate) fn advice(&self) -> Option<&'static str> {
         match self {
             Self::Port(error) if error.operation.starts_with(KUBERNETES) => kubernetes_advice(error.kind, LIST),

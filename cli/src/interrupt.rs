@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The exit code of a process that SIGINT ended, as shells report it.
 const INTERRUPTED: i32 = 130;
 
-/// Whether Ctrl-C was pressed.
+/// A flag that Ctrl-C sets.
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
@@ -30,7 +30,7 @@ impl Interrupt {
         Ok(Self(flag))
     }
 
-    /// Whether it was pressed.
+    /// Whether Ctrl-C was pressed.
     pub(crate) fn is_noted(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

@@ -52,8 +52,8 @@ pub(crate) fn text(text: &str) -> Result<Reader, CliError> {
     }
 }
 
-/// The same for text with commands, which are the indented lines. They are not wrapped: a terminal breaks them so that they can still be
-/// copied as a whole.
+/// Prints text whose indented lines are commands. Commands are not wrapped: a terminal breaks them so that they can still be copied as a
+/// whole.
 ///
 /// # Errors
 /// As for [`print()`].

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// file stays as it is.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
-    /// As it was given, for errors.
+    /// The path as given, for errors.
     given: PathBuf,
     target: Target,
 }

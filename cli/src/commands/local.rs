@@ -102,7 +102,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
 struct Urls {
     kubernetes: String,
     aws: String,
-    /// Of the view, if it is served.
+    /// The address of the view, if it is served.
     web: Option<String>,
 }
 
@@ -124,12 +124,12 @@ impl Web {
         Ok(Self(None))
     }
 
-    /// On any free port, in builds that can read a cluster.
+    /// Binds any free port, in builds that can read a cluster.
     pub(crate) async fn anywhere() -> Result<Self, CliError> {
         if cfg!(feature = "kubernetes") { Ok(Self(Some(Port::bind("--web", 0).await?))) } else { Ok(Self(None)) }
     }
 
-    /// Its address.
+    /// The address of the view, if it is served.
     pub(crate) fn url(&self) -> Option<String> {
         self.0.as_ref().map(Port::url)
     }

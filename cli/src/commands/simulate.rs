@@ -77,7 +77,7 @@ fn gates(text: &str) -> Result<String, FeatureGatesError> {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
     let mut scenario = scenario(&arguments.scenario)?;
     if let Some(gates) = &arguments.feature_gates {
-        // Of gates with the same name, the last one applies.
+        // The last of several gates with the same name applies.
         scenario.feature_gates = format!("{},{gates}", scenario.feature_gates);
     }
     match arguments.seeds {

@@ -1,4 +1,4 @@
-//! Whether the API server and the planner accept a converted object.
+//! Checks that the API server and the planner accept converted objects.
 
 use crate::error::CliError;
 use nodeless_api::NodePool;

@@ -23,10 +23,10 @@ const LED_TO_LAUNCH: &str = "removal-led-to-launch";
 pub(crate) struct Decision {
     pub(crate) at: Timestamp,
     pub(crate) kind: String,
-    /// What the decision is about: usually the names of NodeClaims.
+    /// Usually the names of NodeClaims.
     pub(crate) subjects: Vec<String>,
     pub(crate) summary: String,
-    /// As it is stored, and the realized savings of commands.
+    /// The stored detail, with the realized savings of commands.
     detail: Value,
     /// The fields of `detail` that the text output uses.
     #[serde(skip)]
@@ -142,9 +142,9 @@ pub(crate) struct Unschedulable {
 
 /// Which decisions to print.
 pub(crate) struct Selection<'a> {
-    /// Names of Nodes, NodeClaims and pods that they concern; empty for all.
+    /// Names of the Nodes, NodeClaims and pods concerned; empty for all.
     pub(crate) about: &'a [String],
-    /// Their kinds; empty for all.
+    /// The kinds of decisions; empty for all.
     pub(crate) kinds: &'a [String],
 }
 

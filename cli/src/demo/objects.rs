@@ -38,12 +38,12 @@ pub(crate) fn length(object: &Value, pointer: &str) -> usize {
     object.pointer(pointer).and_then(Value::as_array).map_or(0, Vec::len)
 }
 
-/// One of an object's status conditions.
+/// The status condition of this type.
 pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     object.pointer("/status/conditions")?.as_array()?.iter().find(|condition| condition["type"] == kind)
 }
 
-/// Whether one of an object's status conditions is true.
+/// Whether the status condition of this type is true.
 pub(crate) fn is_true(object: &Value, kind: &str) -> bool {
     condition(object, kind).is_some_and(|condition| condition["status"] == "True")
 }

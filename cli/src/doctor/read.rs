@@ -72,7 +72,7 @@ async fn access(_: Option<&str>) -> Read<Access> {
     Read::Not("this build does not include the AWS SDK".to_owned())
 }
 
-/// The quotas of the account. They need no cluster, but its name shows that the environment is that of its account and region.
+/// The quotas of the account. With a cluster's name, the environment is known to be that of its account and region.
 #[cfg(feature = "aws")]
 async fn quotas(cluster_name: Option<&str>) -> Read<Vec<Quota>> {
     if cluster_name.is_none() {

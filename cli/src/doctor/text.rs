@@ -49,7 +49,7 @@ fn one(finding: &Finding, width: usize, text: &mut String) {
     text.push('\n');
 }
 
-/// What a finding about no single object is about.
+/// The subject of a finding that does not concern a single object.
 fn topic(finding: &Finding) -> String {
     use nodeless_doctor::Check;
     match finding.check {

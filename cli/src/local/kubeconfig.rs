@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The first line of each file that nodeless writes.
 const MARK: &str = "# Written by nodeless for a local cluster, and removed when that cluster ends.";
 
-/// How every such line begins, also in files of earlier versions. A file without it was not written by nodeless.
+/// The start of that line in files of all versions. A file without it was not written by nodeless.
 const MARK_START: &str = "# Written by nodeless for a local ";
 
 /// The timeout for a connection to the API server of another local cluster.

@@ -24,7 +24,7 @@ impl Port {
         Ok(Self { listener, address })
     }
 
-    /// Its URL.
+    /// The URL of the port.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// How many lines a [`Recorder`] keeps.
 const KEPT: usize = 40;
 
-/// A part of the local cluster failed. It is tried again.
+/// A part of the local cluster failed. The part is tried again.
 #[derive(Debug, Serialize)]
 pub(crate) struct LocalFailure {
     /// What failed.
@@ -35,7 +35,7 @@ impl Line for LocalFault {
     const LEVEL: Level = Level::Info;
 }
 
-/// Lines to standard error. One that repeats the last of its kind is left out: in a quiescent cluster the heartbeat
+/// Lines to standard error. Lines that repeat the last of their kind are left out: in a quiescent cluster the heartbeat
 /// would fill the screen.
 #[derive(Debug, Default)]
 pub(crate) struct Quiet {

@@ -13,9 +13,9 @@ use serde::Serialize;
 pub(crate) struct ClusterLimit {
     /// The annotation of the Namespace `kube-system`.
     pub(crate) annotation: &'static str,
-    /// What the nodes use, in units or dollars per hour.
+    /// The usage of the nodes, in units or dollars per hour.
     pub(crate) used: f64,
-    /// The same with the launches of the plan, at the most that each may use.
+    /// The usage with the launches of the plan, each at the maximum that it may use.
     pub(crate) planned: f64,
     /// The limit.
     pub(crate) limit: f64,
@@ -44,7 +44,7 @@ pub(super) fn of(problem: &Problem<'_>, solution: &Solution) -> Vec<ClusterLimit
 }
 
 impl ClusterLimit {
-    /// As a part of a sentence.
+    /// The limit as a part of a sentence.
     pub(super) fn text(&self) -> String {
         let Self { annotation, used, planned, limit } = self;
         let planned = if planned == used { String::new() } else { format!(", {planned} with this plan") };

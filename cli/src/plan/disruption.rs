@@ -64,11 +64,11 @@ pub(crate) struct RepairReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum RepairAction {
-    /// It is forcefully terminated.
+    /// The node is forcefully terminated.
     Repair,
-    /// It has until `due` to recover.
+    /// The node has until `due` to recover.
     Wait,
-    /// Its repair is blocked.
+    /// The repair is blocked.
     Blocked,
     /// The feature gate NodeRepair is off.
     Off,
@@ -81,14 +81,14 @@ pub(crate) struct ChurnReport {
     pub(crate) node_pool: String,
     /// The number of pods that voluntary disruption evicted within the last hour; null if unknown.
     pub(crate) evictions: Option<u32>,
-    /// The number of those since which no price has fallen; null if unknown.
+    /// The number of these evictions after which no price fell; null if unknown.
     pub(crate) useless: Option<u32>,
     /// The number of useless evictions that are allowed; null if the breaker is off.
     #[serde(rename = "most")]
     pub(crate) max_evictions: Option<u32>,
     /// Dollars per hour for each unit of load before the first of these evictions; null if there are none.
     pub(crate) price_before: Option<f64>,
-    /// The same now.
+    /// Dollars per hour for each unit of load now.
     pub(crate) price_now: f64,
     /// Why disruption has stopped, or null.
     pub(crate) stopped: Option<String>,
@@ -161,7 +161,7 @@ pub(crate) struct NodeExplanation {
     pub(crate) reasons: Vec<KeptReason>,
     #[serde(flatten)]
     pub(crate) details: NodeDetails,
-    /// Its repair, if it is unhealthy; otherwise null.
+    /// The repair of the node, if it is unhealthy; otherwise null.
     pub(crate) repair: Option<RepairReport>,
     /// The events on the node, its NodePool, its pods and their PodDisruptionBudgets.
     pub(crate) events: Vec<Event>,

@@ -51,7 +51,7 @@ fn figures(out: &mut String, report: &Report) {
     bars(out, current);
 }
 
-/// How full the cluster is.
+/// The share of each resource that pods request.
 fn bars(out: &mut String, current: &Current) {
     if current.shares.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! What the parts of the JSON and YAML output of a plan share. `docs/reference/plan.md` describes its schema; change both together.
+//! Types of the JSON and YAML output of a plan. `docs/reference/plan.md` describes the schema; change both together.
 
 use nodeless_model::{CapacityType, Requirements, ResourceList};
 use serde::{Deserialize, Serialize};
@@ -88,7 +88,7 @@ pub(crate) fn remedies(refused: &nodeless_scheduling::Unschedulable) -> Vec<Stri
     remedies
 }
 
-/// A sum of prices. They have six decimal places, so further digits are rounding errors. An empty sum is minus zero.
+/// A sum of prices. Prices have six decimal places, so further digits are rounding errors. An empty sum is minus zero.
 pub(super) fn rounded(sum: f64) -> f64 {
     (sum * 1e9).round() / 1e9 + 0.0
 }

@@ -1,4 +1,4 @@
-//! What a plan is doing, on a terminal.
+//! The progress of a plan on a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::borrow::Cow;

@@ -41,13 +41,13 @@ pub(crate) struct Report {
 pub(crate) struct Current {
     /// The number of existing and in-flight nodes, those of other provisioners included.
     pub(crate) nodes: usize,
-    /// What they cost, in dollars, without those whose price is unknown.
+    /// The dollars per hour of the nodes whose price is known.
     pub(crate) price_per_hour: f64,
     /// The number of nodes whose price is unknown.
     pub(crate) without_price: usize,
-    /// The requests of the pods on them.
+    /// The requests of the pods on the nodes.
     pub(crate) requested: ResourceList,
-    /// Their allocatable resources.
+    /// The allocatable resources of the nodes.
     pub(crate) allocatable: ResourceList,
     /// For the text output.
     #[serde(skip)]
@@ -105,7 +105,7 @@ pub(crate) struct DisruptionStatistics {
     pub(crate) decisions: usize,
     /// The total time of these decisions.
     pub(crate) elapsed_milliseconds: f64,
-    /// Whether Ctrl-C ended them, so that more may follow.
+    /// Whether Ctrl-C ended the decisions, so that more may follow.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) interrupted: bool,
 }

@@ -26,7 +26,7 @@ pub(crate) fn render(report: &Report, why: &Why<'_>, prices: &str) -> String {
     text
 }
 
-/// One explanation.
+/// The text of an explanation.
 #[cfg(feature = "kubernetes")]
 pub(super) fn one(explained_object: &Explained, disruption: &DisruptionReport) -> String {
     let mut text = String::new();

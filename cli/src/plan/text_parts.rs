@@ -1,4 +1,4 @@
-//! What the parts of the text output of a plan share.
+//! Functions that several parts of the text output of a plan use.
 
 use super::parts::PricedType;
 use nodeless_model::DollarsPerHour;

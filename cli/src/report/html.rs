@@ -135,7 +135,7 @@ fn legend(out: &mut String, names: &[&str], others: bool) {
     let _cannot_fail = writeln!(out, "<p class=\"legend\">{}</p>", all.concat());
 }
 
-/// What the dollars were for.
+/// The costs by use.
 fn parts(out: &mut String, report: &Report) {
     let costs = &report.totals.costs;
     if costs.dollars <= 0.0 {

@@ -17,9 +17,9 @@ use serde::de::DeserializeOwned;
 /// The records of a cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
-    /// Those of hours that have ended.
+    /// The records of hours that have ended.
     pub(crate) hours: Vec<HourRecord>,
-    /// That of the hour that has not.
+    /// The record of the current hour.
     pub(crate) open: Option<Open>,
 }
 
@@ -68,10 +68,10 @@ pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
     if hour_of(at) == at { Ok(at) } else { Err("costs are recorded by the hour: write a full hour of UTC".to_owned()) }
 }
 
-/// What `name` decodes to.
+/// Decodes the record of the item `name`.
 ///
 /// # Errors
-/// If it is no such record, or another version wrote it.
+/// If the bytes are no such record, or another version wrote them.
 pub(crate) fn decoded<T: DeserializeOwned>(name: &str, bytes: &[u8]) -> Result<T, CliError> {
     decode(bytes).map_err(|source: StoredError| CliError::CostRecord { item: name.to_owned(), source })
 }
@@ -109,7 +109,7 @@ impl Records {
         Ok(made)
     }
 
-    /// What is recorded, for a report about something else.
+    /// Describes the recorded times, for the error of a report about other times.
     fn recorded(&self) -> String {
         let hours = || self.hours.iter().map(|record| record.hour);
         let known = match &self.open {

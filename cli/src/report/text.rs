@@ -28,7 +28,7 @@ pub(crate) fn times(report: &Report) -> String {
     format!("{} to {} UTC{since}", of(report.from), of(report.to))
 }
 
-/// What is reported about everything together, with names.
+/// The figures of all nodes together, with names.
 pub(crate) fn figures(report: &Report) -> Vec<(String, String)> {
     let totals = &report.totals;
     let costs = &totals.costs;

@@ -1,4 +1,4 @@
-//! How far a simulation is, on a terminal.
+//! The progress of a simulation on a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
@@ -44,7 +44,7 @@ impl Progress {
         self.0.set_message(at.strftime("%Y-%m-%d %H:%M").to_string());
     }
 
-    /// One more seed is done.
+    /// Counts a seed as done.
     pub(crate) fn seed_done(&self) {
         self.0.inc(1);
     }

@@ -1,4 +1,4 @@
-//! What a plan made now would do with a node, NodeClaim or pod: `nodeless plan --disruption --explain`, worked out on the spot.
+//! Explains what a plan made now would do with a node, NodeClaim or pod, as `nodeless plan --disruption --explain` does.
 
 use super::Viewed;
 use crate::plan;

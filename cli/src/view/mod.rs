@@ -44,7 +44,7 @@ pub(crate) enum Form {
     Live,
     /// Printed once.
     Once(Printed),
-    /// As sentences, and then what changes, until Ctrl-C.
+    /// Printed as sentences, followed by the changes, until Ctrl-C.
     Sentences,
     /// To browsers at this port, until the process ends.
     Web(u16),

@@ -19,7 +19,7 @@ const METRICS_INTERVAL: Duration = Duration::from_secs(15);
 /// The wait before a kind is read again that could not be read.
 const RETRY: Duration = Duration::from_secs(2);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
-/// How many changes may wait. A task that is ahead waits, so that memory is bounded.
+/// The number of changes that the channel holds. Tasks wait while it is full, so that memory is bounded.
 const BUFFER: usize = 4096;
 
 /// What a task reports.

@@ -21,7 +21,7 @@ const WRITTEN_AT_ONCE: usize = 1 << 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Input {
     Key(Key),
-    /// Its size changed.
+    /// The size of the terminal changed.
     Resized,
 }
 

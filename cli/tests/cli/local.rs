@@ -154,7 +154,7 @@ fn signals_end_it_with_a_summary() {
     }
 }
 
-/// As `nohup` starts a process.
+/// `nohup` starts a process like this.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_hang_up_that_was_ignored_at_the_start_stays_ignored() {

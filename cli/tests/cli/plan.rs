@@ -219,7 +219,7 @@ fn the_plan_depends_only_on_the_objects() {
     parts.reverse();
     assert_eq!(without_measures(planned(0, &parts)), forwards);
 
-    // The same from files, folders, JSON and Lists.
+    // Files, folders, JSON and Lists result in the same plan.
     let folder = Folder::new();
     fs::write(folder.path().join("a.yaml"), documents(&[POOL, CLASS])).unwrap();
     let items: Vec<Value> = (0..40)

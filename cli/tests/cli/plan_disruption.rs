@@ -449,7 +449,7 @@ fn all_reasons_of_a_node_are_listed_and_expired_nodes_receive_no_pods() {
         "PodDisruptionBudget default/job allows no eviction of pod default/job; its pods changed less than consolidateAfter \
          (1m) ago; it can be consolidated from 2026-01-10T12:01:00Z; pod default/db is expected to move to it"
     );
-    // As in the cluster, where the sweep terminates the expired NodeClaim before the next plan.
+    // The plan is as in the cluster, where the sweep terminates the expired NodeClaim before the next plan.
     let moves = json!({ "pod": "default/db", "node": "busy" });
     assert!(plan["placements"].as_array().unwrap().contains(&moves), "{plan:#}");
     // Neither node receives the pod of the oversized node, so a new node does.

@@ -14,7 +14,7 @@ const INFLATE: &str = include_str!("../../src/demo/inflate.yaml");
 /// A running `nodeless view --web`, killed when this is dropped.
 struct Web {
     child: Child,
-    /// Its address, such as `127.0.0.1:8080`.
+    /// The address of the page, such as `127.0.0.1:8080`.
     address: String,
 }
 
@@ -146,8 +146,8 @@ fn objects_of_another_region_are_explained_with_its_catalog() {
     assert!(other.starts_with("Warning: the cluster uses eu-central-1") && other.contains(warning), "{other}");
 }
 
-/// What the page shows of use, an expiry and a NodeClaim on the way: the texts of the box, and of the details of the node and the
-/// NodeClaim. A local cluster has none of them, so the picture that the page got is changed, within one script, before the next one comes.
+/// Returns the texts of the box and the details of a node with use and an expiry, and the details of a NodeClaim that is in flight. A local
+/// cluster has none of these, so the script adds them to the picture and renders it before the next picture comes.
 const DETAILS: &str = "
     const node = picture.nodes[0];
     const part = ({ cpuMillicores, memoryBytes }) => ({ cpuMillicores: cpuMillicores / 4, memoryBytes: memoryBytes / 4 });
@@ -210,7 +210,7 @@ fn the_page_shows_the_cluster_at_each_width_in_light_and_dark() {
         assert!(text(1).contains(expected), "no {expected:?} in {texts}");
     }
     assert!(text(2).contains("instancem5.large spot us-east-1a") && text(2).contains("price$0.0400/h"), "{texts}");
-    // It moves as it happens, without a reload.
+    // The page shows changes without a reload.
     kubectl.run(&["scale", "deployment", "inflate", "--replicas=2"]);
     wait_for("the squares to go", || browser.script(SQUARES) == 2);
     assert!(browser.text("return document.getElementById('events').textContent").contains("Nominated"));

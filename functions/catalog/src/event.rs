@@ -22,8 +22,8 @@ pub(crate) struct Request {
 pub(crate) enum Action {
     /// Read what EC2 offers, and resolve every EC2NodeClass.
     Refresh {
-        /// Whether the invocation fails if the catalog could not be refreshed: for a caller that waits for it, such as Terraform
-        /// during installation. For messages of the queue, the schedule and the planner retry.
+        /// Whether the invocation fails if the catalog could not be refreshed. True for a caller that waits, such as Terraform
+        /// during installation; a refresh for messages of the queue is retried by the schedule and the planner.
         required: bool,
     },
     /// Delete the launch templates of the cluster, because nodeless is uninstalled.

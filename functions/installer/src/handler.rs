@@ -35,7 +35,7 @@ const CHECKS: [Check; 6] = [
     Check::DisruptionBudgets,
 ];
 
-/// How long the checks may take, which read the pods of the cluster.
+/// The timeout of the checks, which read the pods of the cluster.
 const CHECKED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Handles an event. `cluster` is the cluster that this function serves, and the function ends at `deadline`.
@@ -96,7 +96,7 @@ async fn check_cluster(cluster: &str, connection: &Connection, within: Duration)
     }
 }
 
-/// The same without a webhook if the control plane may not reach it: otherwise each Event of an unschedulable pod would wait for
+/// Leaves out the webhook if the control plane may not reach it: otherwise each Event of an unschedulable pod would wait for
 /// the webhook's timeout of two seconds.
 fn reachable(cluster: &str, action: Action, egress_by_aws: bool) -> Action {
     match action {

@@ -53,7 +53,7 @@ fn sources(event: &SqsEvent, cluster: &str) -> Vec<WakeSource> {
     batch::well_formed(event, Some(cluster)).into_iter().map(|PlanMessage::Wake { source, .. }| source).collect()
 }
 
-/// How pods are scheduled, by Karpenter's settings with these names.
+/// Scheduling options, from Karpenter's settings with these names.
 fn scheduling(environment: &Environment<'_>) -> Result<Options, EnvironmentError> {
     Ok(Options {
         preferences: environment.parsed_or(
@@ -73,7 +73,7 @@ fn scheduling(environment: &Environment<'_>) -> Result<Options, EnvironmentError
 /// The maximum batch window: a planner has 40 s, and has to plan in the rest of them.
 const LONGEST_BATCH: Duration = Duration::from_secs(30);
 
-/// How long a plan waits for further pods: how long none may arrive, and how long at most.
+/// The idle duration and the maximum duration of the batch window.
 fn batching(environment: &Environment<'_>) -> Result<(Duration, Duration), EnvironmentError> {
     let default = PlanSettings::default();
     let idle = environment.duration_or(

@@ -29,8 +29,8 @@ struct Wake {
 struct Sent(Mutex<Option<Instant>>);
 
 impl Sent {
-    /// Whether a call at this time sends a message. The plan of a message also answers the calls that follow within the interval,
-    /// because it reads the cluster later.
+    /// Whether a call at this time sends a message. Further calls within the interval send none: the plan of the message reads the
+    /// cluster later.
     fn is_due(&self, now: Instant) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let due = last.is_none_or(|last| now.duration_since(last) >= WAKE_INTERVAL);

@@ -128,7 +128,7 @@ pub(crate) async fn launches_stay_within_the_limits_of_the_cluster(table: &(impl
     assert_eq!(commit(of("two", "b", 1), 1).await, Committed::Written);
     assert_eq!(commit(of("three", "c", 1), 2).await, reached("dollars-per-hour"));
     assert_eq!(table.plan_revision().await.unwrap(), 2, "what is refused does not change the plan revision");
-    // What another NodePool releases is usable at once.
+    // Capacity that another NodePool releases is usable at once.
     let leaving = Leaving { claim: table.get("a").await.unwrap().unwrap(), charge: Some(Charge::default()) };
     assert_eq!(table.commit(Commit::Leave(&[leaving]), 2).await.unwrap(), Committed::Written);
     assert_eq!(commit(of("three", "c", 4), 3).await, Committed::Written);
@@ -164,7 +164,7 @@ pub(crate) async fn costs_are_written_only_over_the_version_that_was_read(table:
     assert_eq!(table.hours(at("2026-11-23T14:00:00Z"), at("2026-11-23T13:00:00Z")).await.unwrap(), []);
 }
 
-/// What is left of an instance is written with the deletion of its claim, once.
+/// The record of an instance that ended is written with the deletion of its claim, once.
 pub(crate) async fn an_instance_that_ends_is_kept_with_the_deletion_of_its_claim(table: &(impl Claims + Costs)) {
     let at = |second: i64| Timestamp::from_second(1_800_000_000 + second).unwrap();
     table.create_together(&[claim("a", 4), claim("b", 4)], None).await.unwrap();

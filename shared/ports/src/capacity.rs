@@ -1,4 +1,4 @@
-//! What EC2 answered and announced recently: unavailable offerings, interruptions, launch budgets, and dry runs.
+//! Recent answers and notices of EC2: unavailable offerings, interruptions, launch budgets, and dry runs.
 
 use crate::PortError;
 use async_trait::async_trait;
@@ -18,7 +18,7 @@ pub struct UnavailableOffering {
     pub instance_type: String,
     /// The availability zone, by name.
     pub zone: String,
-    /// Its capacity type.
+    /// The capacity type.
     pub capacity_type: CapacityType,
     /// Until when no launch uses it.
     pub until: Timestamp,
@@ -41,7 +41,7 @@ pub trait Capacity: Send + Sync {
     /// When the table cannot be read.
     async fn unavailable(&self, now: Timestamp) -> Result<Vec<UnavailableOffering>, PortError>;
 
-    /// Records interruptions of spot instances, each until its time. One that is recorded already is replaced.
+    /// Records interruptions of spot instances, each until its time. Earlier records of them are replaced.
     ///
     /// # Errors
     /// When the table cannot be written.

@@ -24,9 +24,9 @@ pub struct PoolLimits {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LaunchLimits {
-    /// Those of the NodePool of its claims.
+    /// The limits of the NodePool of the claims.
     pub node_pool: PoolLimits,
-    /// Those of all NodePools together.
+    /// The limits of all NodePools together.
     pub cluster: ClusterLimits,
 }
 
@@ -54,7 +54,7 @@ pub const LAUNCH_GROUP_KEPT: Duration = Duration::from_hours(7 * 24);
 /// The result of writing new claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Created {
-    /// They are written, with version 1, and charged.
+    /// The claims are written, with version 1, and charged.
     Written,
     /// Claims with these names and uids existed: an earlier attempt had succeeded.
     AlreadyThere,
@@ -137,7 +137,7 @@ pub trait Claims: Send + Sync {
     /// When the table cannot be read, or a record cannot be decoded.
     async fn list(&self) -> Result<Vec<NodeClaim>, PortError>;
 
-    /// One claim, read consistently.
+    /// Reads a claim consistently.
     ///
     /// # Errors
     /// When the table cannot be read.

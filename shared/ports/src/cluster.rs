@@ -29,27 +29,27 @@ pub enum Eviction {
 /// A node to look up by its instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SoughtNode {
-    /// Its provider id.
+    /// The provider id.
     pub provider_id: String,
-    /// Its name, if it has joined before.
+    /// The name, if the node has joined before.
     pub name: Option<String>,
-    /// Whether it is expected to lack the label `karpenter.sh/initialized`.
+    /// Whether the node is expected to lack the label `karpenter.sh/initialized`.
     pub joining: bool,
 }
 
 /// The batch window before a plan: how long the plan waits for further pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchWindow {
-    /// It ends when no further pod has become pending for this time.
+    /// The window ends when no further pod has become pending for this time.
     pub idle: Duration,
-    /// Its maximum length while pods become pending.
+    /// The maximum length while pods become pending.
     pub max: Duration,
-    /// Its minimum length, even if no pod is pending.
+    /// The minimum length, even if no pod is pending.
     pub min: Duration,
 }
 
 impl BatchWindow {
-    /// When it ends if the last pod became pending then, or if no pod is pending. Both are times since its start.
+    /// The end of the window; `last` is when the last pod became pending, if any. Both are times since the start.
     #[must_use]
     pub fn end(&self, last: Option<Duration>) -> Duration {
         last.map_or(Duration::ZERO, |last| (last + self.idle).min(self.max)).max(self.min)
@@ -63,7 +63,7 @@ pub struct FoundNodes {
     pub nodes: Vec<Node>,
     /// Nodes that cannot be decoded: one of them may be such a node.
     pub invalid: Vec<InvalidObject>,
-    /// How many nodes that are not initialized were listed to find those that join.
+    /// The number of uninitialized nodes that were listed to find joining nodes.
     pub joining_listed: usize,
 }
 
@@ -212,7 +212,7 @@ pub trait Workloads: Send + Sync {
 /// NodePools, EC2NodeClasses, NodeOverlays and CapacityBuffers.
 #[async_trait]
 pub trait Configuration: Send + Sync {
-    /// One EC2NodeClass.
+    /// Reads an EC2NodeClass.
     ///
     /// # Errors
     /// When the cluster cannot be read, or the object cannot be decoded ([`Invalid`](crate::ErrorKind::Invalid)).
@@ -224,7 +224,7 @@ pub trait Configuration: Send + Sync {
     /// When the cluster cannot be read.
     async fn node_classes(&self) -> Result<(Vec<EC2NodeClass>, Vec<InvalidObject>), PortError>;
 
-    /// One NodePool.
+    /// Reads a NodePool.
     ///
     /// # Errors
     /// When the cluster cannot be read, or the object cannot be decoded ([`Invalid`](crate::ErrorKind::Invalid)).
@@ -287,7 +287,7 @@ pub trait ClaimMirror: Send + Sync {
     /// When the cluster cannot be read.
     async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError>;
 
-    /// One NodeClaim object.
+    /// Reads a NodeClaim object.
     ///
     /// # Errors
     /// When the cluster cannot be read, or the object cannot be decoded ([`Invalid`](crate::ErrorKind::Invalid)).

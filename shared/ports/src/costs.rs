@@ -1,4 +1,4 @@
-//! What nodes cost: the record of the hour that has not ended, and those of the hours that have.
+//! Costs of nodes: the record of the current hour, and those of the hours that have ended.
 
 use crate::PortError;
 use async_trait::async_trait;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// How long the record of an hour is kept: 13 months, so that a month can be compared with the same month of the year before.
 pub const HOURS_KEPT: Duration = Duration::from_hours(24 * (365 + 31));
-/// How long it is kept that an instance has ended: far longer than nothing is recorded.
+/// How long the record of an ended instance is kept: far longer than an interruption of recording.
 pub const ENDED_KEPT: Duration = Duration::from_hours(24 * 14);
 
 /// The record of the hour that has not ended, as it is stored.

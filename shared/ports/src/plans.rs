@@ -16,7 +16,7 @@ pub struct StoredCommand {
     pub id: String,
     /// The number of writes. A write fails if another one came first. Zero before the first write.
     pub version: u64,
-    /// Its progress in one sentence, for users who read the table.
+    /// The progress in one sentence, for users who read the table.
     pub summary: String,
     /// The encoded record, at most [`COMMAND_BYTES`].
     pub encoded: Vec<u8>,
@@ -33,13 +33,13 @@ pub struct UnfinishedPlan {
     pub id: String,
     /// When it began.
     pub began: Timestamp,
-    /// How many plans immediately before it did not finish either.
+    /// The number of plans immediately before this one that did not finish either.
     #[serde(default)]
     pub before: u32,
 }
 
 impl UnfinishedPlan {
-    /// How many consecutive plans did not finish, with this one.
+    /// The number of consecutive plans that did not finish, including this one.
     #[must_use]
     pub const fn consecutive(&self) -> u32 {
         self.before.saturating_add(1)
@@ -51,7 +51,7 @@ impl UnfinishedPlan {
 pub struct Leaving {
     /// The claim, with the version that was read.
     pub claim: NodeClaim,
-    /// Its new charge, if it changes.
+    /// The new charge, if it changes.
     pub charge: Option<Charge>,
 }
 
@@ -74,7 +74,7 @@ pub enum Commit<'a> {
 /// The result of a [`Commit`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Committed {
-    /// It is written. The version of each claim or command and the plan revision are incremented.
+    /// The decision is written. The version of each claim or command and the plan revision are incremented.
     Written,
     /// Claims with these names and uids existed: an earlier attempt had succeeded.
     AlreadyThere,
@@ -93,7 +93,7 @@ pub enum Committed {
 }
 
 impl Committed {
-    /// The same for new claims.
+    /// The result of a commit of new claims.
     #[must_use]
     pub fn created(created: Created) -> Self {
         match created {

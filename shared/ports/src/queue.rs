@@ -99,7 +99,7 @@ pub enum CatalogMessage {
     /// EC2NodeClasses are new or changed.
     #[serde(rename = "nodeClasses")]
     NodeClasses {
-        /// Their generations.
+        /// The generations.
         changed: Vec<NodeClassGeneration>,
         /// When it was requested.
         at: jiff::Timestamp,
@@ -112,9 +112,9 @@ pub enum CatalogMessage {
 pub struct NodeClassGeneration {
     /// The EC2NodeClass's name.
     pub name: String,
-    /// Its `metadata.uid`.
+    /// The `metadata.uid`.
     pub uid: String,
-    /// Its `metadata.generation`.
+    /// The `metadata.generation`.
     pub generation: i64,
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RecordKind {
-    /// What voluntary disruption did to a NodePool within the last hour, and which of its nodes consolidation leaves alone for a time.
+    /// The voluntary disruption of a NodePool within the last hour, and its nodes that are not consolidated for a time.
     Churn,
     /// The results of the last launches of a NodePool.
     Registrations,
@@ -67,7 +67,7 @@ pub trait Records: Send + Sync {
     /// When the table cannot be read.
     async fn records(&self, kind: RecordKind) -> Result<Vec<StoredRecord>, PortError>;
 
-    /// One record, read consistently. `node_pool` is empty for a record of the cluster.
+    /// Reads a record consistently. `node_pool` is empty for a record of the cluster.
     ///
     /// # Errors
     /// When the table cannot be read.

@@ -45,7 +45,7 @@ pub trait Shards: Send + Sync {
     /// When the table cannot be read, or one record cannot be decoded.
     async fn shards(&self) -> Result<Vec<StoredShard>, PortError>;
 
-    /// One shard, read consistently. `None` if it was never written.
+    /// Reads a shard consistently. `None` if it was never written.
     ///
     /// # Errors
     /// When the table cannot be read.

@@ -20,8 +20,8 @@ pub struct ZonalShift {
 pub trait ZonalShifts: Send + Sync {
     /// The shifts that are applied to the cluster now. Shifts that another shift overrides are left out.
     ///
-    /// When ARC cannot be read, the cluster is not registered with ARC, or the answer cannot be decoded by this version. It is
-    /// then unknown whether there is a shift.
+    /// # Errors
+    /// When ARC cannot be read, the cluster is not registered with ARC, or the answer cannot be decoded by this version: it is
     /// unknown whether there is a shift.
     async fn applied(&self) -> Result<Vec<ZonalShift>, PortError>;
 }
@@ -30,10 +30,10 @@ pub trait ZonalShifts: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShiftedZone {
-    /// Its id.
+    /// The zone id.
     pub zone_id: String,
-    /// Its name in this account, such as `us-east-1a`.
+    /// The zone name in this account, such as `us-east-1a`.
     pub zone: String,
-    /// When it ends at the latest, even if ARC cannot be read.
+    /// When the shift ends at the latest, even if ARC cannot be read.
     pub until: Timestamp,
 }

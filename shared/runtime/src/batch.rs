@@ -25,7 +25,7 @@ pub enum Failure {
         /// The maximum number of attempts.
         attempts: u32,
     },
-    /// It cannot be read. The message is retried until SQS moves it to the dead-letter queue, for a person to inspect.
+    /// The message cannot be read. It is retried until SQS moves it to the dead-letter queue, for a person to inspect.
     Unreadable(String),
 }
 
@@ -122,7 +122,7 @@ fn conclude(message: &SqsMessage, cluster: Option<&str>, result: Result<(), Fail
     }
 }
 
-/// How many times SQS has delivered the message; once if it does not report it.
+/// How many times SQS has delivered the message; once if SQS does not report it.
 fn received(message: &SqsMessage) -> u32 {
     message.attributes.get("ApproximateReceiveCount").and_then(|count| count.parse().ok()).unwrap_or(1)
 }

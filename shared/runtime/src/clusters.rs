@@ -66,12 +66,12 @@ impl From<EnvironmentError> for Unserved {
     }
 }
 
-/// What is kept for a cluster, once its connections exist.
+/// A cluster whose connections exist.
 #[derive(Debug)]
 pub struct Connected<T> {
     /// The name of the cluster.
     pub name: String,
-    /// Its connections.
+    /// The connections.
     pub state: Arc<T>,
 }
 
@@ -91,8 +91,8 @@ impl Source {
         }
     }
 
-    /// The same, or that of the deployment if this is its own queue or cluster. A deployment whose own queue is not known has one
-    /// cluster only.
+    /// [`Self::Own`] if this is the queue or cluster of the deployment, otherwise unchanged. A deployment whose own queue is not known
+    /// has one cluster only.
     fn relative_to(self, own: &Environment<'_>, queue_variable: &str) -> Self {
         let is_own = match &self {
             Self::Own => true,
@@ -136,7 +136,7 @@ impl<T> Known<T> {
         self.registered.iter().find(|cluster| predicate(cluster)).cloned()
     }
 
-    /// What is kept for a cluster. Connections that were made with other settings are dropped.
+    /// The connections of a cluster. Those that were made with other settings are dropped.
     fn state(&mut self, key: Key, variables: &BTreeMap<String, String>) -> Arc<OnceCell<Arc<T>>> {
         let new = || Kept { variables: variables.clone(), state: Arc::default() };
         let kept = self.kept.entry(key).or_insert_with(new);

@@ -8,24 +8,24 @@ use std::time::Duration;
 /// A variable that is missing or invalid. Terraform sets all of them; set them yourself if you run a function manually.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvironmentError {
-    /// It is not set, or empty.
+    /// The variable is not set, or empty.
     #[error("the environment variable {name} is not set; it sets {meaning}")]
     Missing {
         /// The variable.
         name: &'static str,
-        /// What it sets.
+        /// What the variable sets.
         meaning: &'static str,
     },
-    /// It has an invalid value.
+    /// The variable has an invalid value.
     #[error("the environment variable {name} is {value:?}: {why}; it sets {meaning}")]
     Invalid {
         /// The variable.
         name: &'static str,
-        /// Its value.
+        /// The value.
         value: String,
         /// What is wrong with the value.
         why: String,
-        /// What it sets.
+        /// What the variable sets.
         meaning: &'static str,
     },
 }
@@ -168,7 +168,7 @@ impl<'a> Environment<'a> {
         self.required("NODELESS_PLAN_QUEUE_URL", "the URL of the SQS queue that wakes the planner")
     }
 
-    /// Whether zonal shifts of Amazon Application Recovery Controller are honoured; not by default.
+    /// Whether zonal shifts of Amazon Application Recovery Controller are honoured; false by default.
     ///
     /// # Errors
     /// When it is neither `true` nor `false`.
@@ -176,7 +176,7 @@ impl<'a> Environment<'a> {
         self.parsed_or("NODELESS_ZONAL_SHIFT", "whether zonal shifts of the cluster are honoured, true or false", false)
     }
 
-    /// Whether nodes are nominated for the pods that they were launched for; so by default.
+    /// Whether nodes are nominated for the pods that they were launched for; true by default.
     ///
     /// # Errors
     /// When it is neither `true` nor `false`.
@@ -184,7 +184,7 @@ impl<'a> Environment<'a> {
         self.parsed_or("NODELESS_NOMINATIONS", "whether nodes are nominated for pods, true or false", true)
     }
 
-    /// Whether metrics are published for each NodePool too; not by default.
+    /// Whether metrics are published for each NodePool too; false by default.
     ///
     /// # Errors
     /// When it is neither `true` nor `false`.

@@ -1,4 +1,4 @@
-//! What the function binaries share: environment variables, warm connections, and batches that fail one message at a time.
+//! Code of all functions: environment variables, warm connections, and batches that fail one message at a time.
 //!
 //! A function's `main.rs` reads its [`Environment`], wires the ports, and calls one operation. It makes no decision.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -40,7 +40,7 @@ where
     run_until(|event, _| handler(event)).await
 }
 
-/// The same for a function that works until shortly before Lambda ends it: the handler gets the deadline with the event.
+/// Runs a function that works until shortly before Lambda ends it: the handler gets the deadline with the event.
 ///
 /// # Errors
 /// When the Lambda Runtime API cannot be reached.

@@ -1,8 +1,8 @@
-//! What the functions that Terraform invokes share.
+//! Input of the functions that Terraform invokes.
 
 use serde::Deserialize;
 
-/// What Terraform's `aws_lambda_invocation` adds to its input under the key `tf`, with the lifecycle scope `CRUD`.
+/// The object that Terraform's `aws_lambda_invocation` adds to the input under the key `tf`, with the lifecycle scope `CRUD`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Invocation {
     /// The reason of the invocation.
@@ -13,11 +13,11 @@ pub struct Invocation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Operation {
-    /// It is created.
+    /// The resource is created.
     Create,
-    /// Its input has changed.
+    /// The input of the resource has changed.
     Update,
-    /// It is destroyed.
+    /// The resource is destroyed.
     Delete,
 }
 
@@ -27,9 +27,9 @@ pub enum Operation {
     "the event's \"cluster\" is {event:?} and CLUSTER_NAME is {environment}; this function serves one cluster only"
 )]
 pub struct OtherCluster {
-    /// As the event states.
+    /// The cluster in the event.
     pub event: String,
-    /// As the environment states.
+    /// The cluster in the environment.
     pub environment: String,
 }
 

@@ -1,4 +1,4 @@
-//! How much of a terminal is written from one drawing to the next, with 5,000 nodes.
+//! Tests how much of a terminal each drawing writes, with 5,000 nodes.
 
 use super::tests::put;
 use super::*;
@@ -18,7 +18,7 @@ struct Counting {
     terminal: TestBackend,
     /// The cells since the last [`Self::take`], by row and column.
     cells: Vec<(u16, u16)>,
-    /// How often it was cleared, which is what flickers.
+    /// How often the terminal was cleared, which makes it flicker.
     cleared: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Which requests are answered: those that a browser on this machine sends to this server by its own name.
+//! Accepts only the requests that a browser on this machine sends to this server by its own name.
 //!
 //! A page of another site can make a browser send requests to the loopback address. It cannot read the responses, unless the
 //! name of its own site is made to resolve to the loopback address (DNS rebinding); the header Host then has that name.

@@ -40,7 +40,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// What the paths use.
+/// The state of the request handlers.
 #[derive(Clone)]
 pub(super) struct State {
     pub(super) viewed: Arc<Viewed>,

@@ -33,7 +33,7 @@ pub(crate) struct Browser {
     session: String,
     /// The number of the last message.
     last: u64,
-    /// Its profile, which is removed when the browser has ended.
+    /// The profile, which is removed when the browser has ended.
     _profile: Folder,
 }
 

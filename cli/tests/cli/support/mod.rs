@@ -132,7 +132,7 @@ impl World {
         Self { kubeconfig: text("kubeconfig").into(), kubernetes, aws, web, folder, child }
     }
 
-    /// Its log so far.
+    /// The log of the process so far.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What all AWS adapters share: one way to load the configuration, and one way to read errors.
+//! Loads the configuration and classifies errors for all AWS adapters.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 use aws_config::retry::RetryConfig;
@@ -31,8 +31,8 @@ pub async fn load_config() -> SdkConfig {
         .await
 }
 
-/// The same configuration with other endpoints: environment variables such as `AWS_ENDPOINT_URL_EC2`, by name. They take precedence
-/// over those of the process.
+/// Replaces endpoints: environment variables such as `AWS_ENDPOINT_URL_EC2`, by name. They take precedence over those of the
+/// process.
 #[must_use]
 pub fn with_endpoints(config: &SdkConfig, endpoints: BTreeMap<String, String>) -> SdkConfig {
     if endpoints.is_empty() {
@@ -76,7 +76,7 @@ where
     }
 }
 
-/// How to react to an error code and HTTP status.
+/// Classifies an error code and HTTP status.
 #[must_use]
 pub fn kind_of(code: &str, status: u16) -> ErrorKind {
     const THROTTLED: [&str; 9] = [
@@ -114,7 +114,7 @@ pub fn kind_of(code: &str, status: u16) -> ErrorKind {
     if not_found {
         return ErrorKind::NotFound;
     }
-    // The same transaction is under way, by a try whose answer is not there yet.
+    // An earlier attempt of the same transaction is in progress.
     if code == "TransactionInProgressException" {
         return ErrorKind::Unavailable;
     }

@@ -1,4 +1,4 @@
-//! Which of several subnets in a zone has the most free addresses, according to EC2, less those of launches in flight.
+//! Orders the subnets of a zone by free addresses: those that EC2 reports, less those of launches in flight.
 
 use aws_sdk_ec2::Client;
 use aws_sdk_ec2::types::Filter;
@@ -23,8 +23,8 @@ pub(crate) struct Taken {
 }
 
 impl Addresses {
-    /// The class with its subnets ordered by free addresses, the most first, according to EC2 now. If no zone has several
-    /// subnets, the order is that of the catalog function.
+    /// Orders the subnets of the class by the free addresses that EC2 reports now, the most first. If no zone has several
+    /// subnets, the order of the catalog function is kept.
     ///
     /// # Errors
     /// When EC2 cannot be read.

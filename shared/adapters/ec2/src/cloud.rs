@@ -161,8 +161,7 @@ impl Ec2Cloud {
             .tag_specifications(requests::tag_specification(ResourceType::Instance, &tags))
             .tag_specifications(requests::tag_specification(ResourceType::Volume, &tags))
             .tag_specifications(requests::tag_specification(ResourceType::Fleet, &tags));
-        // One call with a timeout: interrupting it only loses its answer. The next step of the claim repeats it with the same
-        // token.
+        // The timeout only loses the answer of the call: the next step of the claim repeats the call with the same token.
         let timeouts = TimeoutConfig::builder().operation_attempt_timeout(FLEET_TIME).operation_timeout(FLEET_TIME);
         requests::fleet(call, plan, templates, i32::try_from(count).unwrap_or(i32::MAX))
             .customize()
@@ -340,7 +339,7 @@ impl Cloud for Ec2Cloud {
     }
 
     async fn instance_faults(&self) -> Result<Vec<InstanceFault>, PortError> {
-        // One call for each, because filters with different names are combined with AND.
+        // Each filter needs its own call: EC2 combines filters with different names with AND.
         let mut faults = Vec::new();
         for (name, values) in [
             ("instance-status.status", &["impaired"][..]),

@@ -8,11 +8,11 @@ use nodeless_ports::PortError;
 /// A quota, as Service Quotas lists it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedQuota {
-    /// Its name, such as `Running On-Demand G and VT instances`.
+    /// The name, such as `Running On-Demand G and VT instances`.
     pub name: String,
-    /// Its code, such as `L-DB2E81BA`.
+    /// The code, such as `L-DB2E81BA`.
     pub code: String,
-    /// Its value for this account, in the unit of the quota.
+    /// The value for this account, in the unit of the quota.
     pub value: f64,
 }
 

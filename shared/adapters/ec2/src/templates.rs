@@ -59,7 +59,7 @@ pub(crate) async fn delete<'a>(
     Ok(deleted)
 }
 
-/// Whether nodeless created it, and not Karpenter.
+/// Whether nodeless, and not Karpenter, created the template.
 pub(crate) fn is_ours(template: &LaunchTemplate) -> bool {
     template.launch_template_name().is_some_and(|name| name.starts_with(PREFIX))
 }

@@ -9,8 +9,8 @@ use nodeless_ports::{ClusterVersion, ErrorKind, PortError};
 
 pub(crate) const OPERATION: &str = "EKS DescribeCluster";
 
-/// What a client needs to reach the API server of a cluster. It changes so rarely that an execution environment reads it once and
-/// keeps it, except for the version: see [`EksVersion`].
+/// The data that a client needs to reach the API server of a cluster. It changes so rarely that an execution environment reads it
+/// once, except for the version: see [`EksVersion`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterAccess {
     /// The cluster's name.

@@ -26,7 +26,7 @@ const CLUSTER_HEADER: &str = "x-k8s-aws-id";
 const PRESIGNED_FOR: Duration = Duration::from_secs(60);
 /// A token of 15 minutes is renewed after 14, so that none expires in flight.
 const RENEW_AFTER: SignedDuration = SignedDuration::from_mins(14);
-/// How long before its credentials expire a token is renewed, because it expires with them.
+/// A token expires with its credentials, and is renewed this long before.
 const CREDENTIALS_MARGIN: SignedDuration = SignedDuration::from_mins(1);
 
 /// A bearer token, and until when to use it.
@@ -39,7 +39,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// Whether it has to be renewed.
+    /// Whether the token has to be renewed.
     #[must_use]
     pub fn is_stale(&self, now: Timestamp) -> bool {
         now >= self.renew_at

@@ -112,7 +112,7 @@ async fn create(
     object["metadata"]["annotations"][labels::RECORD_UID] = json!(claim.uid);
     match connection.post(OPERATION, api::NODE_CLAIMS, &object).await {
         Ok(created) => Ok(created),
-        // It exists already, or another process created it first, which has the same result.
+        // The object exists already, or another process created it first.
         Err(failed) if failed.is(409) => {
             let object = connection.get(OPERATION, path).await?.ok_or(failed)?;
             adopt(connection, path, object, claim).await
@@ -143,7 +143,7 @@ async fn adopt(connection: &Connection, path: &str, object: Value, claim: &NodeC
     } });
     match connection.patch(OPERATION, path, PatchKind::Merge, &body).await {
         Ok(patched) => Ok(patched),
-        // It was deleted between the read and the write; its deletion terminates the node.
+        // The object was deleted between the read and the write; its deletion terminates the node.
         Err(failed) if failed.is(404) && is_deleting(&object) => Ok(object),
         Err(failed) => Err(failed.into()),
     }

@@ -113,7 +113,7 @@ impl KubeCluster {
         Ok((store.objects().cloned().collect(), store.invalid().collect()))
     }
 
-    /// The same as [`current`](Self::current) for an optional kind: empty if its CRD is not installed.
+    /// Like [`current`](Self::current), for an optional kind: empty if its CRD is not installed.
     async fn current_if_known<K: Kind>(
         &self,
         store: &Mutex<Store<K>>,

@@ -34,7 +34,7 @@ type TokenSource = Arc<dyn Fn(Option<String>) -> BoxFuture<'static, Result<Strin
 /// The address of an API server and the authority of its certificate, from DescribeCluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiServer {
-    /// Its URL. `http://` works too, for emulators.
+    /// The URL. `http://` works too, for emulators.
     pub url: String,
     /// The certificate authority: PEM in base64, as in a kubeconfig. `None` means the authorities that the system trusts.
     pub certificate_authority: Option<String>,
@@ -191,7 +191,7 @@ impl Connection {
         Ok(Authorized { request, token: Some(token) })
     }
 
-    /// A request whose token was rejected, with another token if there is one. It had no effect, so it may be repeated.
+    /// A request whose token was rejected, with another token if there is one. The rejected request had no effect.
     async fn with_another_token(&self, sent: Authorized) -> Result<Option<Request<Vec<u8>>>, CallError> {
         let next = self.authorized(sent.request, sent.token.clone()).await?;
         Ok((next.token != sent.token).then_some(next.request))

@@ -15,8 +15,8 @@ pub async fn list(connection: &Connection, kind: &str, path: &str) -> Result<Vec
     list_selected(connection, (kind, path), &ListParams::default(), |object| Some(object.to_owned())).await
 }
 
-/// Lists the objects of a kind at a path, page by page, and returns what `select` makes of each, so that the others take no memory. It is
-/// called again for objects that are listed twice.
+/// Lists the objects of a kind at a path, page by page, and returns the results of `select`, so that other objects take no memory.
+/// `select` is called again for objects that are listed twice.
 pub(crate) async fn list_selected<T: Send>(
     connection: &Connection,
     (kind, path): (&str, &str),

@@ -28,11 +28,11 @@ const LEASE: &str = "karpenter-leader-election";
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 /// The groups of lifecycle: those that the module gives to its access entry, and that of every user.
 const LIFECYCLE: [&str; 3] = ["nodeless:controllers", "nodeless:lifecycle", "system:authenticated"];
-/// What each value of the annotation needs besides reading: a verb, an API group and a resource.
+/// The rights that each value of the annotation needs besides reading: verb, API group and resource.
 const RESTART: &[[&str; 3]] = &[["patch", "apps", "deployments"]];
 const SCALE: &[[&str; 3]] = &[["patch", "apps", "deployments"], ["patch", "", "pods"]];
 
-/// What the user may read; a kind that is not served has no objects.
+/// The result of a read, or why it is denied; a kind that is not served has no objects.
 fn permitted<T: Default>(read: Result<T, PortError>) -> Result<Read<T>, PortError> {
     match read {
         Ok(done) => Ok(Read::Done(done)),
@@ -42,7 +42,7 @@ fn permitted<T: Default>(read: Result<T, PortError>) -> Result<Read<T>, PortErro
     }
 }
 
-/// What the checks after an installation need, which only the API server knows. All other facts are not read: the installation has no
+/// Reads the facts that the checks after an installation need from the API server. Other facts are not read: the installation has no
 /// catalog for the planner, and of large clusters it keeps only the pods that a PodDisruptionBudget covers.
 ///
 /// # Errors
@@ -79,14 +79,14 @@ impl Inspection<'_> {
         let pods = self.selected::<Pods, _>(|pod| is_covered(&pod).then_some(pod)).await?;
         (self.view.node_pools, self.view.node_classes) = (pools, named.collect());
         (self.view.disruption_budgets, self.view.pods) = (budgets, pods);
-        // Of these, only the objects that cannot be decoded are of interest.
+        // Only objects of these kinds that cannot be decoded are of interest.
         self.selected::<NodeClaims, ()>(|_| None).await?;
         self.selected::<NodeOverlays, ()>(|_| None).await?;
         self.selected::<CapacityBuffers, ()>(|_| None).await?;
         Ok(())
     }
 
-    /// What `select` makes of the objects of a kind. Objects that cannot be decoded, and the reason why a kind may not be read, are kept.
+    /// Applies `select` to the objects of a kind. Records objects that cannot be decoded, or why the kind may not be read.
     async fn selected<K: Kind, T: Send>(
         &mut self,
         mut select: impl FnMut(K::Model) -> Option<T> + Send,
@@ -150,7 +150,7 @@ pub async fn deployments(connection: &Connection) -> Result<Read<Vec<Value>>, Po
     permitted(listed.await)
 }
 
-/// Those of the Deployments that run Karpenter's controller.
+/// The Deployments that run Karpenter's controller.
 #[must_use]
 pub fn karpenter(deployments: &Read<Vec<Value>>) -> Read<Vec<Workload>> {
     match deployments {
@@ -159,7 +159,7 @@ pub fn karpenter(deployments: &Read<Vec<Value>>) -> Read<Vec<Workload>> {
     }
 }
 
-/// Those of the Deployments whose pods ask for a successor before their node is drained, and whether lifecycle may create it.
+/// The Deployments whose pods ask for a successor before their node is drained, and whether lifecycle may create it.
 ///
 /// # Errors
 /// When the API server does not answer.
@@ -196,7 +196,7 @@ pub async fn surges(connection: &Connection, deployments: &Read<Vec<Value>>) -> 
     Ok(Read::Done(surges))
 }
 
-/// Whether lifecycle has a right in a namespace. The API server answers it, and stores nothing.
+/// Whether lifecycle has a right in a namespace. The API server evaluates the request and stores nothing.
 async fn review(connection: &Connection, namespace: &str, right: [&str; 3]) -> Result<bool, PortError> {
     let [verb, group, resource] = right;
     let request = json!({

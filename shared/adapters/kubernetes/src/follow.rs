@@ -32,15 +32,15 @@ pub struct Followed<'k> {
 /// An object as the API server returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item<'o> {
-    /// Its namespace; empty if it has none.
+    /// The namespace; empty if the object has none.
     pub namespace: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its JSON.
+    /// The JSON.
     pub json: &'o str,
 }
 
-/// What happens while objects are followed.
+/// An event while objects are followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen<'o> {
     /// A list begins.
@@ -58,7 +58,7 @@ pub enum Seen<'o> {
 /// Lists the objects of a kind, and then watches them, until that fails. When the API server no longer has the changes since the
 /// last one, the objects are listed again.
 ///
-/// Returns why it ended. [`NotFound`](ErrorKind::NotFound) means that the API server does not serve the kind.
+/// Returns why the watch ended. [`NotFound`](ErrorKind::NotFound) means that the API server does not serve the kind.
 pub async fn follow(
     connection: &Connection,
     followed: Followed<'_>,

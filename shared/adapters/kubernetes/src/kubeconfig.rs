@@ -73,9 +73,9 @@ pub enum KubeconfigError {
     PluginFailed {
         /// The command with its arguments.
         command: String,
-        /// Its exit status.
+        /// The exit status.
         status: String,
-        /// What it wrote to standard error, after a colon; empty where it wrote to ours.
+        /// The command's standard error, after a colon; empty if there is none.
         output: String,
     },
     /// The command that gets a token wrote something else.

@@ -4,8 +4,8 @@
 //!   failure is a [`PortError`](nodeless_ports::PortError) whose kind determines the reaction.
 //! - [`KubeCluster`]: the port. It caches the objects that it has read, and the next view reads only the changes since then.
 //! - [`export`]: objects as the API server returns them, for the CLI's offline plans.
-//! - [`facts`]: what the checks of a cluster need.
-//! - [`follow`]: the same, and then their changes, for the CLI's live view.
+//! - [`facts`]: the facts that the checks of a cluster need.
+//! - [`follow`]: objects and then their changes, for the CLI's live view.
 //! - [`install`]: custom resource definitions, RBAC and the wake webhook.
 //!
 //! Objects are decoded one by one into slim types, page by page: an object that cannot be decoded is reported, and the others

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 /// How often an EC2NodeClass is read again after a conflict.
 const ATTEMPTS: u32 = 3;
 
-/// One EC2NodeClass.
+/// Reads an EC2NodeClass.
 pub(crate) async fn get(connection: &Connection, name: &str) -> Result<Option<EC2NodeClass>, PortError> {
     let operation = "Kubernetes get EC2NodeClass";
     let object = connection.get(operation, &api::object(api::NODE_CLASSES, name)).await?;
@@ -54,7 +54,7 @@ pub(crate) async fn write(
     Ok(())
 }
 
-/// The missing finalizer and hash annotations of an EC2NodeClass. One that is being deleted gets neither.
+/// The missing finalizer and hash annotations of an EC2NodeClass. A deleted EC2NodeClass gets neither.
 fn metadata_patch(object: &Value, class: &EC2NodeClass, ca_bundle: Option<&str>) -> Option<Value> {
     if is_deleting(object) {
         return None;
@@ -87,7 +87,7 @@ fn metadata_patch(object: &Value, class: &EC2NodeClass, ca_bundle: Option<&str>)
     Some(json!({ "metadata": metadata }))
 }
 
-/// One object of a cluster-scoped kind.
+/// Reads an object of a cluster-scoped kind.
 pub(crate) async fn get_one<K: Kind>(connection: &Connection, name: &str) -> Result<Option<K::Model>, PortError> {
     let operation = format!("Kubernetes get {}", K::NAME);
     let Some(object) = connection.get(&operation, &api::object(K::PATH, name)).await? else { return Ok(None) };

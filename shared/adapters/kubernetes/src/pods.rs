@@ -119,7 +119,7 @@ pub(crate) async fn volume_attachments(
     });
     let (attached, invalid) = separate(listed.await?);
     match invalid.first() {
-        // It may be attached to one of these nodes, and terminating its instance too early could lose data.
+        // The volume may be attached to one of these nodes, and terminating its instance too early could lose data.
         Some(faulty) => {
             let message = format!("VolumeAttachment {} cannot be read: {}", faulty.name, faulty.message);
             Err(PortError::new(ErrorKind::Invalid, "Kubernetes list VolumeAttachment", message))

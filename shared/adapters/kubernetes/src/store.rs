@@ -253,8 +253,8 @@ pub(crate) fn separate<T>(listed: Vec<Result<T, InvalidObject>>) -> (Vec<T>, Vec
     (objects, invalid)
 }
 
-/// Lists objects of a kind without caching them, and returns what `select` makes of every object and its decoded form. It is called
-/// again for objects that are listed twice.
+/// Lists objects of a kind without caching them, and returns the results of `select` for every object and its decoded form.
+/// `select` is called again for objects that are listed twice.
 pub(crate) async fn list_selected<K: Kind, T: Send>(
     connection: &Connection,
     params: &ListParams,

@@ -82,7 +82,7 @@ pub(crate) async fn list(
     }
 }
 
-/// The current resourceVersion of a path: that of a list without a resourceVersion, which is a consistent read. It has one object.
+/// The current resourceVersion of a path: that of a list of one object without a resourceVersion, which is a consistent read.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -93,7 +93,7 @@ pub(crate) async fn current_version(connection: &Connection, operation: &str, pa
     Ok(page.metadata.resource_version)
 }
 
-/// One event of a watch.
+/// An event of a watch.
 #[derive(Debug)]
 pub(crate) enum Change {
     /// The object was added or changed.

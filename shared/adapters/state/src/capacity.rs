@@ -1,4 +1,4 @@
-//! What EC2 answered recently: unavailable offerings, launch budgets, and dry runs.
+//! Recent answers of EC2: unavailable offerings, launch budgets, and dry runs.
 
 use crate::items::{Item, number, read_json, read_number, read_text, text, ttl, write_json};
 use crate::table::DynamoClaims;
@@ -19,7 +19,7 @@ const INTERRUPTED: &str = "interrupted#";
 #[async_trait]
 impl Capacity for DynamoClaims {
     async fn mark_unavailable(&self, offerings: &[UnavailableOffering]) -> Result<(), PortError> {
-        // One call must not contain an item twice; of two marks on one offering the later one counts.
+        // A call must not contain an item twice; the later of two marks on an offering counts.
         let mut latest = BTreeMap::new();
         for offering in offerings {
             let UnavailableOffering { instance_type, zone, capacity_type, .. } = offering;
@@ -51,7 +51,7 @@ impl Capacity for DynamoClaims {
     }
 
     async fn record_interruptions(&self, interruptions: &[SpotInterruption]) -> Result<(), PortError> {
-        // One call must not contain an item twice.
+        // A call must not contain an item twice.
         let by_key: BTreeMap<String, &SpotInterruption> = interruptions
             .iter()
             .map(|one| (format!("{INTERRUPTED}{}#{}#{}", one.instance_type, one.zone, one.instance_id), one))
@@ -88,7 +88,7 @@ impl Capacity for DynamoClaims {
         Ok(budgets)
     }
 
-    /// One conditional write each, so that of two launches that end at the same time the larger budget is kept, and a reset
+    /// Writes each budget conditionally: if two launches end at the same time, the larger budget is kept, and a reset
     /// between the two is detected.
     async fn raise_launch_budgets(
         &self,

@@ -60,7 +60,7 @@ impl Creation {
 /// The result of a transaction.
 pub(crate) enum Outcome {
     Done,
-    /// One reason for each of its writes; `None` if that write did not fail.
+    /// The reason for each write of the transaction; `None` if that write did not fail.
     Refused(Vec<Option<Refusal>>),
 }
 

@@ -1,4 +1,4 @@
-//! What nodes cost: the open record, the hours that have ended, and the instances that have ended.
+//! Costs of nodes: the open record, the hours that have ended, and the instances that have ended.
 
 use crate::claims::{Outcome, conflict, invalid};
 use crate::items::{Item, number, read_json, read_number, read_text, text, ttl, write_json};

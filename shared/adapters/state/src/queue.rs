@@ -20,7 +20,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(900);
 #[derive(Clone, Debug)]
 pub struct SqsQueue {
     client: Client,
-    /// Its clock dates the messages.
+    /// Contains the clock that dates the messages.
     context: Context,
     plan_queue_url: String,
     claims_queue_url: Option<String>,
@@ -45,7 +45,7 @@ impl SqsQueue {
         }
     }
 
-    /// The same for a function that sends to the catalog queue.
+    /// Adds the catalog queue, for a function that sends to it.
     #[must_use]
     pub fn with_catalog_queue(self, url: Option<String>) -> Self {
         Self { catalog_queue_url: url, ..self }
@@ -122,7 +122,7 @@ impl Queue for SqsQueue {
     }
 }
 
-/// One message in [`WAKE_INTERVAL`] for each source: SQS deduplicates the others by their id.
+/// The deduplication id by which SQS accepts one message in [`WAKE_INTERVAL`] from each source.
 fn deduplication_id(source: WakeSource, now: Timestamp) -> String {
     let source = match source {
         WakeSource::Webhook => "webhook",
@@ -135,7 +135,7 @@ fn deduplication_id(source: WakeSource, now: Timestamp) -> String {
     format!("{source}-{}", now.as_duration().as_millis() / WAKE_INTERVAL.as_millis().cast_signed())
 }
 
-/// One message a minute for the same generations, and another one at once for other generations.
+/// The deduplication id by which SQS accepts one message a minute for the same generations.
 fn node_class_deduplication_id(changed: &[NodeClassGeneration], now: Timestamp) -> String {
     let mut hasher = DefaultHasher::new();
     changed.hash(&mut hasher);

@@ -34,7 +34,7 @@ impl DynamoClaims {
         HashMap::from([("pk".to_owned(), text(pk)), ("sk".to_owned(), text(sk))])
     }
 
-    /// One item, read consistently.
+    /// Reads an item consistently.
     pub(crate) async fn item(&self, sk: &str) -> Result<Option<Item>, PortError> {
         self.item_at(self.key(sk)).await
     }
@@ -91,7 +91,7 @@ impl DynamoClaims {
         self.query(&self.cluster, prefix, limit).await
     }
 
-    /// The same under a partition key other than the cluster's name.
+    /// Like [`items`](Self::items), under a partition key other than the cluster's name.
     pub(crate) async fn query(&self, pk: &str, prefix: &str, limit: Option<u32>) -> Result<Vec<Item>, PortError> {
         let query = self
             .client

@@ -23,7 +23,7 @@ impl Stored {
         if version == 0 { Self::Nothing } else { Self::Version(version) }
     }
 
-    /// The same for items that expire.
+    /// Like [`read`](Self::read), for items that expire.
     pub(crate) const fn read_expiring(version: u64) -> Self {
         if version == 0 { Self::Nothing } else { Self::VersionUnlessExpired(version) }
     }

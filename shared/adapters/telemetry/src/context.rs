@@ -1,4 +1,4 @@
-//! What operations and adapters need to date and log what they do.
+//! The context in which operations and adapters date and log their actions.
 
 use crate::line::Line;
 use crate::metric::Metrics;

@@ -31,7 +31,7 @@ impl Level {
     }
 }
 
-/// One kind of log line: a struct whose fields are the line's fields.
+/// A kind of log line: a struct whose fields are the line's fields.
 pub trait Line: Serialize {
     /// The name of the event, in words with dashes, such as `claim-stepped`. Searches and alarms use it.
     const EVENT: &'static str;

@@ -116,8 +116,7 @@ metrics! {
     NodeCount: Count, Last;
     /// The price of the instances of all claims in dollars per hour.
     HourlySpendDollars: None, Last;
-    /// How much of the limits of the cluster is used, in percent of the limit that is used most. Published only if the Namespace
-    /// kube-system has such limits.
+    /// The use of the cluster limit that is used most, in percent. Published only if the Namespace kube-system has such limits.
     ClusterLimitUsedPercent: None, Last;
     /// Budgets (`nodeless.sh/dollars-per-month`) that nodes exceed this month, or will at the present pace. Published only if there are
     /// any.
@@ -125,7 +124,7 @@ metrics! {
     /// Claims that are terminated because EC2 interrupts their instance, each counted once. The log line `interruption-received`
     /// contains the kind.
     Interruptions: Count, Sum;
-    /// One for each sweep that finished. An alarm fires if it, or that of plans, is missing.
+    /// Sweeps that finished. An alarm fires if this metric or PlansMade is missing.
     Heartbeat: Count, Sum;
     /// Instances, nodes and records that belonged to no claim.
     OrphansCollected: Count, Sum;

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The maximum time that one step records. After a longer outage, the next steps record the rest.
 const MAX_STEP: SignedDuration = SignedDuration::from_hours(24);
-/// How much later than its time the end of an instance may become visible.
+/// The maximum delay until the end of an instance is visible.
 const LATE: SignedDuration = SignedDuration::from_mins(15);
 
 /// A claim, its node and the pods on it.
@@ -31,7 +31,7 @@ pub struct LiveNode<'a> {
     pub pods: Vec<&'a Pod>,
 }
 
-/// What is known of a cluster at a time.
+/// The facts about a cluster at a time.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
     /// The time, at or before the claims were read.
@@ -48,25 +48,25 @@ pub struct Facts<'a> {
     pub budgets: BTreeMap<String, f64>,
 }
 
-/// What a NodePool costs now.
+/// The current costs of a NodePool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolNow {
     /// The NodePool.
     pub node_pool: String,
-    /// Its instances.
+    /// The number of instances.
     pub nodes: usize,
-    /// Their price.
+    /// The price of the instances.
     pub dollars_per_hour: f64,
-    /// What they would cost on-demand.
+    /// The on-demand price of the instances.
     pub on_demand_dollars_per_hour: f64,
     /// The part of the price for what no pod requests on initialized nodes.
     pub idle_dollars_per_hour: f64,
-    /// What it cost today, in UTC.
+    /// The costs of today, in UTC.
     pub dollars_today: f64,
-    /// What it cost this month, in UTC.
+    /// The costs of this month, in UTC.
     pub dollars_this_month: f64,
-    /// What the month costs at the present pace.
+    /// The costs of the whole month at the present pace.
     pub dollars_this_month_at_this_pace: f64,
 }
 
@@ -77,12 +77,12 @@ pub struct Accrual {
     pub open: Open,
     /// The records of the hours that have ended, in the order of hour and NodePool.
     pub closed: Vec<HourRecord>,
-    /// What each NodePool costs now, those included that have no node and cost something this month.
+    /// The current costs of each NodePool, including NodePools without nodes that have costs this month.
     pub pools: Vec<PoolNow>,
 }
 
 impl Open {
-    /// From which time on ends of instances are read for the next step.
+    /// The time since which the next step reads ends of instances.
     #[must_use]
     pub fn ended_since(&self) -> Timestamp {
         self.through.checked_sub(LATE).unwrap_or(Timestamp::MIN)
@@ -118,7 +118,7 @@ struct Step<'a> {
     totals: BTreeMap<String, PoolTotals>,
 }
 
-/// What a node costs, and what it does when.
+/// The costs of a node, and its states over time.
 struct Costing<'a> {
     name: &'a str,
     node_pool: &'a str,

@@ -28,9 +28,9 @@ pub fn dollars_per_month(annotations: &StringMap) -> Result<Option<f64>, Invalid
 pub struct Budget {
     /// Dollars a month.
     pub dollars_per_month: f64,
-    /// What the month has cost until now.
+    /// The costs of the month until now.
     pub this_month: f64,
-    /// What the whole month costs at the present pace.
+    /// The costs of the whole month at the present pace.
     pub at_this_pace: f64,
 }
 
@@ -56,7 +56,7 @@ impl Budget {
         }
     }
 
-    /// What to report about it, and what to do; `None` without a warning.
+    /// The message of the warning, with advice; `None` without a warning.
     #[must_use]
     pub fn message(&self) -> Option<String> {
         let Self { dollars_per_month, this_month, at_this_pace } = self;

@@ -16,7 +16,7 @@ pub fn hour_of(at: Timestamp) -> Timestamp {
     Timestamp::from_second(at.as_second().div_euclid(3600) * 3600).unwrap_or(at)
 }
 
-/// What the nodes of a NodePool cost within an hour. Dollars are those of EC2 instances, at the prices of the time.
+/// The costs of the nodes of a NodePool within an hour. Dollars are those of EC2 instances, at the prices of the time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HourRecord {
@@ -24,12 +24,12 @@ pub struct HourRecord {
     pub hour: Timestamp,
     /// The NodePool.
     pub node_pool: String,
-    /// What instances of each kind cost, in the order of type, zone and capacity type.
+    /// The costs of each offering, in the order of type, zone and capacity type.
     pub offerings: Vec<OfferingCost>,
     /// The allocatable resources of initialized nodes.
     #[serde(default)]
     pub allocatable: Amounts,
-    /// What pods on these nodes requested.
+    /// The requests of pods on these nodes.
     #[serde(default)]
     pub requested: Amounts,
     /// Dollars of initialized nodes for what no pod requested.
@@ -41,10 +41,10 @@ pub struct HourRecord {
     /// Dollars of nodes that terminate for what no pod requested any more.
     #[serde(default, skip_serializing_if = "is_zero", serialize_with = "rounded")]
     pub leaving: f64,
-    /// What pods requested, by namespace.
+    /// The requests of pods, by namespace.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub namespaces: BTreeMap<String, Group>,
-    /// What pods requested, by label and its value.
+    /// The requests of pods, by label and its value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, BTreeMap<String, Group>>,
     /// The instances that ended, by reason.
@@ -58,7 +58,7 @@ pub struct HourRecord {
     pub consolidation: Consolidation,
 }
 
-/// What instances of a type in a zone and of a capacity type cost.
+/// The costs of the instances of a type, zone and capacity type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OfferingCost {
@@ -97,14 +97,14 @@ pub struct Amounts {
     pub gpu: f64,
 }
 
-/// What the pods of a group requested.
+/// The costs and requests of a group of pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Group {
-    /// Their share of the dollars of their nodes.
+    /// The pods' share of the dollars of their nodes.
     #[serde(serialize_with = "rounded")]
     pub dollars: f64,
-    /// Their requests.
+    /// The requests.
     #[serde(flatten)]
     pub requested: Amounts,
 }
@@ -113,9 +113,9 @@ pub struct Group {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ended {
-    /// How many.
+    /// The number of instances.
     pub nodes: u32,
-    /// Their price.
+    /// The price of the instances.
     #[serde(serialize_with = "rounded")]
     pub dollars_per_hour: f64,
 }
@@ -124,10 +124,10 @@ pub struct Ended {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Interruptions {
-    /// How many have ended.
+    /// The number of nodes that have ended.
     #[serde(default)]
     pub nodes: u32,
-    /// What they cost from the notice on.
+    /// The costs of these nodes from the notice on.
     #[serde(default, skip_serializing_if = "is_zero", serialize_with = "rounded")]
     pub dollars: f64,
 }
@@ -136,10 +136,10 @@ pub struct Interruptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Consolidation {
-    /// How many have ended.
+    /// The number of nodes that have ended.
     #[serde(default)]
     pub nodes: u32,
-    /// Their price, less that of their replacements.
+    /// The price of these nodes, less that of their replacements.
     #[serde(default, skip_serializing_if = "is_zero", serialize_with = "rounded")]
     pub dollars_per_hour: f64,
 }
@@ -174,13 +174,13 @@ impl HourRecord {
         Self { hour, node_pool: node_pool.to_owned(), ..Self::default() }
     }
 
-    /// What the instances cost.
+    /// The costs of the instances, in dollars.
     #[must_use]
     pub fn dollars(&self) -> f64 {
         self.offerings.iter().map(|it| it.dollars).sum()
     }
 
-    /// What the instances would have cost on-demand.
+    /// The costs of the instances at on-demand prices, in dollars.
     #[must_use]
     pub fn on_demand_dollars(&self) -> f64 {
         self.offerings.iter().map(|it| it.on_demand_dollars).sum()

@@ -36,7 +36,7 @@ impl fmt::Display for CostLabels {
 /// A list of labels that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CostLabelsError {
-    /// It is not the key of a label.
+    /// The text is not the key of a label.
     #[error("{0:?} is not the key of a label, such as app.kubernetes.io/name")]
     Key(String),
     /// There are more than [`MAX_LABELS`].

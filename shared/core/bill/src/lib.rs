@@ -1,6 +1,6 @@
-//! What the nodes of a cluster cost: records of each hour and NodePool, and reports about them.
+//! Costs of the nodes of a cluster: records of each hour and NodePool, and reports about them.
 //!
-//! [`accrue`] adds what nodes cost since the last time to the [`Open`] record of the cluster, and returns the records of the hours that
+//! [`accrue`] adds the costs since the last time to the [`Open`] record of the cluster, and returns the records of the hours that
 //! have ended. [`report`] adds up such records. `docs/report.md` explains each number to users.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the nodes of a cluster cost in the hour that has not ended, and since when. One for each cluster.
+/// The costs of the nodes of a cluster in the current hour. One record for each cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Open {
@@ -16,7 +16,7 @@ pub struct Open {
     pub since: Timestamp,
     /// Until when everything is recorded.
     pub through: Timestamp,
-    /// The claims that had no instance then. What they get later is recorded from its launch on.
+    /// The claims that had no instance then. Instances that they get later are recorded from the launch on.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub awaited: BTreeSet<String>,
     /// The claims that ended lately and are recorded.
@@ -24,10 +24,10 @@ pub struct Open {
     pub ended: BTreeSet<String>,
     /// The records of the hour, in the order of their NodePools.
     pub hours: Vec<HourRecord>,
-    /// What each NodePool cost today and this month.
+    /// The costs of each NodePool today and this month.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub totals: BTreeMap<String, PoolTotals>,
-    /// What this month costs at the present pace, by NodePool.
+    /// The costs of this month at the present pace, by NodePool.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub paces: BTreeMap<String, f64>,
     /// The budgets of NodePools, in dollars a month; that of the cluster has an empty name.
@@ -35,7 +35,7 @@ pub struct Open {
     pub budgets: BTreeMap<String, f64>,
 }
 
-/// What a NodePool cost, by day and month in UTC.
+/// The costs of a NodePool, by day and month in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolTotals {
@@ -69,7 +69,7 @@ impl PoolTotals {
         Self { day, today: 0.0, yesterday: 0.0, this_month: 0.0 }
     }
 
-    /// The same on this day. Earlier days change nothing.
+    /// The totals as of this day. Earlier days change nothing.
     #[must_use]
     pub fn on(self, day: Date) -> Self {
         if day <= self.day {
@@ -92,8 +92,8 @@ impl PoolTotals {
         self.this_month += dollars;
     }
 
-    /// What the month costs if the rest of it costs as much as the time since the start of yesterday. `since` is when records
-    /// began, and `now_per_hour` what counts if that is less than an hour ago.
+    /// The costs of the month if the rest of it costs as much per hour as the time since the start of yesterday. Records began at
+    /// `since`; if that is less than an hour ago, `now_per_hour` counts.
     #[must_use]
     pub fn this_month_at_this_pace(self, since: Timestamp, now: Timestamp, now_per_hour: f64) -> f64 {
         let totals = self.on(day_of(now));
@@ -143,7 +143,7 @@ impl Open {
         Ok(encoded)
     }
 
-    /// What a NodePool cost until now.
+    /// The costs of a NodePool until now.
     #[must_use]
     pub fn totals_of(&self, node_pool: &str, now: Timestamp) -> PoolTotals {
         let day = day_of(now);
@@ -180,7 +180,7 @@ mod tests {
         assert!((pace("2026-01-01T00:00:00Z", "2026-11-23T12:00:00Z") - 680.0).abs() < 1e-9);
         // Records began 18 hours ago: two dollars an hour.
         assert!((pace("2026-11-22T18:00:00Z", "2026-11-23T12:00:00Z") - 860.0).abs() < 1e-9);
-        // They began half an hour ago: what nodes cost now.
+        // Records began half an hour ago: the current price counts.
         assert!((pace("2026-11-23T11:30:00Z", "2026-11-23T12:00:00Z") - 2120.0).abs() < 1e-9);
         // At the end of the month nothing is left.
         assert!((pace("2026-01-01T00:00:00Z", "2026-11-30T23:59:59.999Z") - 500.0).abs() < 1e-3);

@@ -3,14 +3,14 @@
 use crate::hour::hour_of;
 use jiff::{SignedDuration, Timestamp};
 
-/// What a node does.
+/// The state of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// It is not yet initialized.
+    /// The node is not yet initialized.
     Starting,
-    /// It runs pods.
+    /// The node runs pods.
     Running,
-    /// It terminates.
+    /// The node terminates.
     Leaving,
 }
 

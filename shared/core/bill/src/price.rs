@@ -3,12 +3,12 @@
 use nodeless_catalog::Catalog;
 use nodeless_model::CapacityType;
 
-/// What an instance costs, in dollars an hour.
+/// The prices of an instance, in dollars an hour.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Prices {
-    /// What is paid; `None` if that is not known.
+    /// The price that is paid; `None` if it is not known.
     pub(crate) paid: Option<f64>,
-    /// What it would cost on-demand: what is paid, where that is not known, so that no saving is made up.
+    /// The on-demand price. If there is none, the price that is paid, so that no saving is reported.
     pub(crate) on_demand: Option<f64>,
 }
 

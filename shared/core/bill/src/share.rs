@@ -24,8 +24,8 @@ fn weight(amounts: Amounts) -> f64 {
     WEIGHTS.cpu * amounts.cpu + WEIGHTS.memory * amounts.memory + WEIGHTS.gpu * amounts.gpu
 }
 
-/// What each pod requests, and its share of the node, from 0 to 1: together at most 1, also where pods request more than is
-/// allocatable.
+/// The requests of each pod, and its share of the node, from 0 to 1. The sum of the shares is at most 1, also if pods request more
+/// than is allocatable.
 pub(crate) fn shares<'p>(pods: &[&'p Pod], allocatable: Amounts) -> Vec<(&'p Pod, Amounts, f64)> {
     let asked: Vec<(&Pod, Amounts)> =
         pods.iter().filter(|pod| !pod.is_terminal()).map(|pod| (*pod, amounts(&pod.requests))).collect();

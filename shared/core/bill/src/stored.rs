@@ -1,4 +1,4 @@
-//! How records are stored: JSON that is compressed, with the number of its format.
+//! The stored form of records: compressed JSON with the number of its format.
 
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
@@ -15,10 +15,10 @@ const MAX_BYTES: u64 = 256 * 1024 * 1024;
 /// Why a stored record cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoredError {
-    /// It is no such record.
+    /// The bytes are no such record.
     #[error("it is not a cost record of nodeless: {0}")]
     Json(#[from] serde_json::Error),
-    /// It cannot be decompressed.
+    /// The bytes cannot be decompressed.
     #[error("it is damaged: {0}")]
     Deflate(#[from] std::io::Error),
     /// Another version wrote it.

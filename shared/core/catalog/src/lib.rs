@@ -1,6 +1,6 @@
 //! The instance types and offerings of EC2, as input of scheduling.
 //!
-//! The input is facts ([`facts`]: what the EC2 API reports about a type, its zones and its prices). They are reduced to the
+//! The input is [`facts`]: what the EC2 API reports about a type, its zones and its prices. The facts are reduced to the
 //! fields that scheduling needs ([`type_facts`]) and stored in a compact form ([`stored::Catalog`]). From these,
 //! [`instance_types`] creates instance types with labels, capacity, overhead and offerings for one EC2NodeClass.
 //! [`mod@file`] reads a catalog file. The crate is pure: no I/O, no clock.

@@ -38,7 +38,7 @@ impl AmiFamily {
         }
     }
 
-    /// Whether it runs Windows.
+    /// Whether nodes run Windows.
     #[must_use]
     pub const fn is_windows(self) -> bool {
         self.windows_build().is_some()
@@ -136,7 +136,7 @@ pub struct BlockDevice {
 /// How the instance store is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InstanceStorePolicy {
-    /// One array of all its disks stores the data of containers.
+    /// A RAID 0 array of all disks stores the data of containers.
     Raid0,
 }
 
@@ -199,7 +199,7 @@ pub struct NodeClassSettings {
     pub kubelet: KubeletSettings,
     /// Block device mappings, in the order of the EC2NodeClass.
     pub block_devices: Vec<BlockDevice>,
-    /// How the instance store is used; `None` means that it is not.
+    /// How the instance store is used; `None` if it is not used.
     pub instance_store_policy: Option<InstanceStorePolicy>,
     /// Network interfaces; empty means one primary interface.
     pub network_interfaces: Vec<NetworkInterface>,

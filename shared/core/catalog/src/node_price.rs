@@ -8,7 +8,7 @@ use nodeless_model::{CapacityType, StringMap, labels};
 const NODE_GROUP_CAPACITY_TYPE: &str = "eks.amazonaws.com/capacityType";
 
 impl Catalog {
-    /// What a node with these labels costs, in dollars an hour; `None` if the price is not known. A node without a capacity type, such
+    /// The price of a node with these labels, in dollars an hour; `None` if it is not known. A node without a capacity type, such
     /// as one that nobody provisioned, counts as on-demand.
     #[must_use]
     pub fn node_price(&self, all: &StringMap) -> Option<f64> {
@@ -20,7 +20,7 @@ impl Catalog {
         self.dollars_per_hour(all.get(labels::INSTANCE_TYPE)?, all.get(labels::ZONE)?, capacity_type)
     }
 
-    /// What an instance costs, in dollars an hour. Instances in a capacity reservation have no price of their own: the reservation is
+    /// The price of an instance, in dollars an hour. Instances in a capacity reservation have no price of their own: the reservation is
     /// billed, whether it is used or not. The price of another region is not used.
     #[must_use]
     pub fn dollars_per_hour(&self, instance_type: &str, zone: &str, capacity_type: CapacityType) -> Option<f64> {

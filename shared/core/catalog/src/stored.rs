@@ -149,7 +149,7 @@ pub struct Catalog {
 pub struct NamedPlacementGroup {
     /// The id, `pg-…`.
     pub id: String,
-    /// Its name.
+    /// The name.
     pub name: String,
     /// `cluster`, `partition` or `spread`.
     pub strategy: String,
@@ -158,7 +158,7 @@ pub struct NamedPlacementGroup {
 /// An instance type, its zones and its prices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CatalogType {
-    /// Its facts.
+    /// The facts.
     pub facts: TypeFacts,
     /// The on-demand price in all zones without a [`ZoneOffer::on_demand_price`]; `None` if it is unknown.
     pub on_demand_price: Option<Price>,
@@ -184,12 +184,12 @@ pub struct ZoneOffer {
 /// Whether an instance type is sold in a zone with a capacity type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Listing {
-    /// It is sold if the facts of the type contain the capacity type, as in EC2.
+    /// The type is sold if its facts contain the capacity type, as in EC2.
     #[default]
     Open,
-    /// It has a price but is not available: `available: false` in a catalog file.
+    /// The type has a price but is not available: `available: false` in a catalog file.
     Withheld,
-    /// It is not listed, so it is not sold in this zone.
+    /// The type is not listed, so it is not sold in this zone.
     Absent,
 }
 

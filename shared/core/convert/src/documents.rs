@@ -41,14 +41,14 @@ struct File<'t> {
 /// A document.
 struct Part<'t> {
     chunk: Chunk<'t>,
-    /// Its content, with [`slot`]s in the places of objects; `None` for what is never changed.
+    /// The content, with [`slot`]s in the places of objects; `None` if it is never changed.
     shape: Option<Node>,
 }
 
 /// An object of a document.
 struct Object {
     kind: Kind,
-    /// The objects that it is now: none, itself, and others that were added.
+    /// The objects after the conversion: none, or the object and others that were added.
     nodes: Vec<Node>,
     log: Log,
     changed: bool,

@@ -17,7 +17,7 @@ const OF_STRINGS: [&str; 5] =
 pub(crate) struct Pool<'a> {
     pub(crate) object: &'a mut Map,
     pub(crate) log: &'a mut Log,
-    /// Whether it is converted; a current one is only read.
+    /// Whether the NodePool is converted; a current one is only read.
     pub(crate) converted: bool,
     /// The field with the settings before the conversion.
     pub(crate) field: &'static str,

@@ -31,13 +31,13 @@ pub use report::{Effect, Note, Problem};
 /// A file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Its name, for messages.
+    /// The name, for messages.
     pub name: String,
-    /// Its content.
+    /// The content.
     pub text: String,
 }
 
-/// What v1alpha1 does not have in its objects.
+/// The IAM identity of nodes, which objects of v1alpha1 may lack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
     /// The name of an IAM role.
@@ -49,7 +49,7 @@ pub enum Identity {
 /// How objects are converted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// What nodes of a v1alpha1 AWSNodeTemplate without `instanceProfile` use.
+    /// The identity of nodes of a v1alpha1 AWSNodeTemplate without `instanceProfile`.
     pub identity: Option<Identity>,
     /// Whether the requirements that v1alpha5 added by default are left out.
     pub ignore_defaults: bool,
@@ -64,9 +64,9 @@ pub struct Conversion {
     pub files: Vec<Source>,
     /// The NodePools and EC2NodeClasses that were converted.
     pub objects: Vec<Converted>,
-    /// What became of fields.
+    /// The notes on fields.
     pub notes: Vec<Note>,
-    /// What cannot be converted. The result may be used only if this is empty.
+    /// The errors. The result may be used only if there are none.
     pub problems: Vec<Problem>,
 }
 
@@ -77,7 +77,7 @@ pub struct Converted {
     pub source: String,
     /// Kind and name before the conversion.
     pub from: String,
-    /// Its kind: `NodePool` or `EC2NodeClass`.
+    /// The kind: `NodePool` or `EC2NodeClass`.
     pub kind: &'static str,
     /// The v1 object.
     pub value: serde_json::Value,

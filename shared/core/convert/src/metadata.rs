@@ -31,17 +31,17 @@ const OF_THE_OLD_OBJECT: [&str; 12] = [
     UBUNTU,
 ];
 
-/// In which Karpenter 1.0, and no later version, keeps the kubelet's settings of a NodePool that was v1beta1.
+/// The annotation in which Karpenter 1.0, and no later version, keeps the kubelet's settings of a NodePool that was v1beta1.
 const KUBELET: &str = "compatibility.karpenter.sh/v1beta1-kubelet-conversion";
 
-/// In which Karpenter 1.0 keeps what it changed in an EC2NodeClass of Ubuntu that was v1beta1.
+/// The annotation in which Karpenter 1.0 keeps what it changed in an EC2NodeClass of Ubuntu that was v1beta1.
 const UBUNTU: &str = "compatibility.karpenter.k8s.aws/v1beta1-ubuntu";
-/// Its value if Karpenter 1.0 found no images for the class, and uses a placeholder.
+/// The value of that annotation if Karpenter 1.0 found no images for the class, and uses a placeholder.
 const INCOMPATIBLE: &str = "incompatible";
 
 /// The label of nodes that v1beta1 renamed.
 pub(crate) const PROVISIONER_NAME: &str = "karpenter.sh/provisioner-name";
-/// Its name since v1beta1.
+/// The name of that label since v1beta1.
 pub(crate) const NODE_POOL: &str = "karpenter.sh/nodepool";
 /// The annotations that v1 replaced by [`DO_NOT_DISRUPT`].
 pub(crate) const DO_NOT: [&str; 2] = ["karpenter.sh/do-not-evict", "karpenter.sh/do-not-consolidate"];

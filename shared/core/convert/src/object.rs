@@ -1,4 +1,4 @@
-//! What an object is.
+//! The kinds of objects.
 
 use crate::yaml::{Map, Node};
 
@@ -7,7 +7,7 @@ pub(crate) const CORE: &str = "karpenter.sh";
 /// The group of EC2NodeClasses.
 pub(crate) const AWS: &str = "karpenter.k8s.aws";
 
-/// What is done with an object.
+/// The kind of an object, which determines its conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// v1alpha5.

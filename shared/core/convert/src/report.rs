@@ -1,22 +1,22 @@
-//! What a conversion reports.
+//! The report of a conversion.
 
 use std::fmt;
 
-/// What became of a field.
+/// The effect of a conversion on a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
-    /// It has another place, name or value with the same meaning.
+    /// The field has another place, name or value with the same meaning.
     Changed,
-    /// v1 does not have it. The object is valid without it, and may behave differently.
+    /// v1 does not have the field. The object is valid without it, and may behave differently.
     Lost,
-    /// It is carried over, and needs a decision that depends on what only people know.
+    /// The field is converted, and a person has to check the result.
     Check,
 }
 
-/// What became of a field.
+/// A note on a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// What became of it.
+    /// The effect.
     pub effect: Effect,
     /// The file.
     pub source: String,

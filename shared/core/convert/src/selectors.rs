@@ -6,9 +6,9 @@ use crate::yaml::{Entry, Map, Node};
 /// The keys of a selector that are no tags, with the field of a term that each is.
 pub(crate) type Special = &'static [(&'static str, &'static str)];
 
-/// Of subnets and security groups.
+/// The keys for subnets and security groups.
 pub(crate) const IDS: Special = &[("aws-ids", "id"), ("aws::ids", "id")];
-/// Of AMIs.
+/// The keys for AMIs.
 pub(crate) const AMIS: Special =
     &[("aws-ids", "id"), ("aws::ids", "id"), ("aws::name", "name"), ("aws::owners", "owner")];
 
@@ -16,7 +16,7 @@ pub(crate) const AMIS: Special =
 pub(crate) fn terms(selector: &Map, special: Special, field: &str, log: &mut Log) -> Option<Node> {
     let mut terms = vec![Vec::<(&str, bool, String)>::new()];
     let mut keys = selector.entries.iter().collect::<Vec<_>>();
-    // As upstream's tool: owners first, then ids, names and tags in the order of their keys.
+    // The order of upstream's tool: owners first, then ids, names and tags in the order of their keys.
     let rank = |entry: &Entry| match field_of(&entry.key.text, special) {
         Some("owner") => 0,
         Some("id") => 1,

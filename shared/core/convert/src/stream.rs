@@ -9,7 +9,7 @@ pub(crate) struct Chunk<'t> {
     pub(crate) body: &'t str,
     /// The line at which the body begins, from 1.
     pub(crate) line: usize,
-    /// Whether it begins with the line `---`.
+    /// Whether the document begins with the line `---`.
     pub(crate) marked: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is known about a cluster.
+//! Facts about a cluster.
 
 use crate::quota::Quota;
 use jiff::Timestamp;
@@ -7,20 +7,20 @@ use nodeless_api::view::ClusterView;
 /// A fact, or why it could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read<T> {
-    /// It was read.
+    /// The fact was read.
     Done(T),
-    /// It was not; the text is the reason.
+    /// The fact was not read, for this reason.
     Not(String),
 }
 
-/// What is known about a cluster.
+/// Facts about a cluster.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// The time of the check.
     pub now: Timestamp,
     /// The cluster.
     pub view: ClusterView,
-    /// What could not be read of it: each a kind, and why.
+    /// The kinds of objects that could not be read, and why.
     pub unread: Vec<(String, String)>,
     /// The CustomResourceDefinitions of nodeless, as the installation would treat them.
     pub definitions: Read<Vec<Definition>>,
@@ -63,24 +63,24 @@ impl Facts {
 /// A CustomResourceDefinition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Whether nodeless works without it.
     pub optional: bool,
-    /// How the installation would treat it.
+    /// How the installation would treat the definition.
     pub state: DefinitionState,
 }
 
 /// How the installation would treat a CustomResourceDefinition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DefinitionState {
-    /// It would be installed.
+    /// The definition would be installed.
     Missing,
-    /// It cannot be used, and why.
+    /// The definition cannot be used, for this reason.
     Refused(String),
-    /// It is used, with something to know about who manages it or which fields it has.
+    /// The definition is used, with a note about its manager or its fields.
     Noted(String),
-    /// It is used.
+    /// The definition is used.
     Fine,
 }
 
@@ -127,13 +127,13 @@ pub struct Placed {
 /// The outcome of planning for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It can be placed.
+    /// The pod can be placed.
     Placed,
-    /// It cannot.
+    /// The pod cannot be placed.
     Unschedulable {
         /// Why not.
         reasons: Vec<String>,
-        /// What would help.
+        /// Changes that would help.
         remedies: Vec<String>,
     },
 }
@@ -167,6 +167,6 @@ pub struct Surging {
     pub name: String,
     /// The value of the annotation.
     pub value: String,
-    /// What lifecycle may not do in the namespace, of what the value needs, such as `patch deployments`.
+    /// The rights that the value needs and lifecycle lacks in the namespace, such as `patch deployments`.
     pub denied: Vec<String>,
 }

@@ -1,8 +1,8 @@
-//! What a check finds.
+//! Findings of checks.
 
 use serde::Serialize;
 
-/// How much a finding matters.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Severity {
@@ -10,7 +10,7 @@ pub enum Severity {
     Error,
     /// Something does not work as its owner expects, or will not later.
     Warning,
-    /// It could not be checked.
+    /// The check could not be made.
     NotChecked,
 }
 
@@ -42,15 +42,15 @@ pub enum Check {
     Surges,
 }
 
-/// What a check finds. The order is that in which findings are shown.
+/// A finding of a check. Findings are shown in this order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// How much it matters.
+    /// The severity.
     pub severity: Severity,
-    /// What was checked.
+    /// The check.
     pub check: Check,
-    /// Kind and name of the object; empty if it is about no single object.
+    /// Kind and name of the object; empty if the finding is not about a single object.
     pub object: String,
     /// What is wrong.
     pub problem: String,

@@ -6,16 +6,16 @@ const NAMED: [(&str, &str); 1] = [("High Memory", "u")];
 /// A quota of vCPUs of running instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its code.
+    /// The code.
     pub code: String,
     /// The capacity type that it bounds: `on-demand` or `spot`.
     pub capacity_type: String,
     /// The instance families that it bounds: their first letters, as in the label `karpenter.k8s.aws/instance-category`, or a
     /// family with its generation.
     pub families: Vec<String>,
-    /// Whether these are the families that most instances are of.
+    /// Whether these are the families of most instances.
     pub standard: bool,
     /// The number of vCPUs.
     pub vcpus: i64,

@@ -42,7 +42,7 @@ pub struct FleetPlan {
     pub left_out: BTreeSet<String>,
 }
 
-/// One instance type in one subnet.
+/// An instance type in a subnet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FleetOverride {
     /// The instance type.
@@ -73,7 +73,7 @@ pub enum FleetError {
         images: usize,
         /// A requested instance type.
         instance_type: String,
-        /// Its architecture.
+        /// The architecture.
         architecture: String,
     },
     /// No subnet matches.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// The initial number of launches of an offering that may be in progress: as many as one CreateFleet call requests, so that an
 /// ordinary scale-up does not wait.
 pub const INITIAL: u32 = 100;
-/// The same after a shortage: enough for the usual launches of a NodePool, and few enough that a rejection costs little.
+/// The number after a shortage: enough for the usual launches of a NodePool, and few enough that a rejection costs little.
 pub const AFTER_SHORTAGE: u32 = 8;
 /// How long a result is used.
 pub const KEPT_FOR: SignedDuration = SignedDuration::from_mins(30);
@@ -58,7 +58,7 @@ pub struct Usable<'a> {
     pub instance_type: &'a str,
     /// The zone, by name.
     pub zone: &'a str,
-    /// Its capacity type.
+    /// The capacity type.
     pub capacity_type: CapacityType,
     /// Dollars per hour.
     pub price: f64,
@@ -74,7 +74,7 @@ impl Usable<'_> {
 /// Equal launches that may be requested now, together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Their number.
+    /// The number of launches.
     pub count: usize,
     /// The offerings whose budget is smaller than this number; they must not be used.
     pub avoided: Vec<OfferingKey>,

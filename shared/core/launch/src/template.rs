@@ -125,7 +125,7 @@ pub struct Interface {
     pub network_card_index: i32,
     /// The index of the interface on its card, from 0.
     pub device_index: i32,
-    /// Its traffic.
+    /// The kind of traffic.
     pub kind: InterfaceKind,
 }
 
@@ -287,13 +287,13 @@ fn tenancy(claim: &NodeClaim) -> Option<&'static str> {
 /// A size that no EBS volume has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VolumeSizeError {
-    /// It is not a quantity.
+    /// The size is not a quantity.
     #[error("volumeSize: {0}")]
     Quantity(#[from] ParseQuantityError),
-    /// It is negative.
+    /// The size is negative.
     #[error("volumeSize: {0} is negative")]
     Negative(String),
-    /// It exceeds the maximum of EBS.
+    /// The size exceeds the maximum of EBS.
     #[error("volumeSize: {0} is more than the 64Ti that a volume can have")]
     TooLarge(String),
 }

@@ -15,7 +15,7 @@ const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// A record for an instance that changes nothing about its node: the node's labels, annotations and taints become the desired
 /// ones. `None` if the instance's tags do not name a NodePool.
 ///
-/// Its `expireAfter` and termination grace period come from its NodeClaim object, or else from its NodePool.
+/// `expireAfter` and the termination grace period come from the NodeClaim object, or else from the NodePool.
 #[must_use]
 pub fn adopted(
     instance: &Instance,

@@ -23,7 +23,7 @@ const fn is_forced(reason: TerminationReason) -> bool {
         | TerminationReason::Unhealthy
         | TerminationReason::Deleted
         | TerminationReason::InstanceMissing => true,
-        // Those that never joined.
+        // Claims whose nodes never joined.
         TerminationReason::InsufficientCapacity
         | TerminationReason::NodeClassNotReady
         | TerminationReason::LaunchTimeout

@@ -132,13 +132,13 @@ enum Fate<'a> {
 
 /// Distinguishes an orphan to terminate from a node to adopt. If that is uncertain, the instance stays:
 ///
-/// 1. Its node was registered (`karpenter.sh/registered`): adopt. Pods may run there.
-/// 2. A NodeClaim object names it, by provider id or by the instance's `karpenter.sh/nodeclaim` tag: adopt.
-/// 3. It is younger than `orphan_age`, or belongs to the launch group of a claim without instance, or to a NodePool for
+/// 1. The node was registered (`karpenter.sh/registered`): adopt. Pods may run there.
+/// 2. A NodeClaim object names the instance, by provider id or by the tag `karpenter.sh/nodeclaim`: adopt.
+/// 3. The instance is younger than `orphan_age`, or belongs to the launch group of a claim without instance, or to a NodePool for
 ///    which another controller is just launching (a NodeClaim object, not ours, without provider id): wait.
 /// 4. There are no claims at all: the table was lost, or nodeless has just been installed. Adopt everything; the registration
 ///    timeout terminates what never joins.
-/// 5. Otherwise nothing in the table or the cluster refers to it: terminate.
+/// 5. Otherwise nothing in the table or the cluster refers to the instance: terminate.
 fn fate<'a>(
     world: &World<'a>,
     instance: &Instance,

@@ -8,7 +8,7 @@ use nodeless_model::{ConditionStatus, Node, NodeClaim};
 /// The minimum percentage of the expected capacity of a node, as in Karpenter.
 const MIN_PERCENT: i128 = 90;
 
-/// What a node lacks of the resources that its claim was created for, as a message; nothing if it is consistent.
+/// A message with the resources of the claim that the node lacks; `None` if the node is consistent.
 #[must_use]
 pub fn inconsistency(claim: &NodeClaim, node: &Node) -> Option<String> {
     let lacks = claim.spec.requests.iter().filter(|(_, requested)| !requested.is_zero()).filter_map(|(name, _)| {

@@ -1,4 +1,4 @@
-//! Which pods of a terminating node to evict now, by Karpenter's rules.
+//! Selects the pods of a terminating node to evict now, by Karpenter's rules.
 
 use crate::time::elapsed;
 use jiff::Timestamp;
@@ -7,14 +7,14 @@ use nodeless_model::object::PodRef;
 use nodeless_model::pod::Protection;
 use std::time::Duration;
 
-/// What to do with the pods of one node now.
+/// The pods of a node to evict or delete now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drain {
     /// To be evicted, honouring PodDisruptionBudgets.
     pub evict: Vec<PodRef>,
     /// To be deleted bypassing PodDisruptionBudgets, each with its grace period in seconds.
     pub delete: Vec<(PodRef, u32)>,
-    /// How many pods the drain still waits for, including those.
+    /// The number of pods that the drain still waits for, including these.
     pub waiting: usize,
     /// Pods, `namespace/name`, that block the drain by `karpenter.sh/do-not-disrupt`.
     pub protected: Vec<String>,
@@ -29,7 +29,7 @@ enum Group {
     CriticalDaemon,
 }
 
-/// What to do with these pods now, given when the drain ends forcefully.
+/// Selects the pods to evict or delete now. The drain ends forcefully at the deadline.
 #[must_use]
 pub fn drain(pods: &[Pod], deadline: Option<Timestamp>, now: Timestamp) -> Drain {
     let waiting: Vec<&Pod> = pods.iter().filter(|pod| pod.holds_drain(now)).collect();

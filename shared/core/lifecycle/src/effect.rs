@@ -26,7 +26,7 @@ pub struct Step {
     pub blocked: Vec<String>,
 }
 
-/// One effect. Repeating it has no further effect.
+/// An idempotent effect of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Launch the claim's group under its client token; the answer goes to [`absorb`](crate::absorb()).
@@ -64,7 +64,7 @@ pub enum Effect {
     Evict {
         /// The pod.
         pod: PodRef,
-        /// Its node.
+        /// The node of the pod.
         node: String,
     },
     /// Delete a pod bypassing PodDisruptionBudgets, because the drain's deadline is near.
@@ -99,7 +99,7 @@ pub enum Effect {
     /// Report on the EC2NodeClass that EC2 rejects launches from it, and validate by a dry run whether that applies to all
     /// launches.
     ReportRefusal {
-        /// What EC2 reported.
+        /// The message of EC2.
         message: String,
     },
     /// Make the NodeClaim object equal to the record.
@@ -128,14 +128,14 @@ pub struct Learned {
 /// The result of a launch for one claim.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LaunchResult {
-    /// It has an instance.
+    /// The claim has an instance.
     Launched {
         /// The instance.
         instance: Box<Instance>,
-        /// Its data in the catalog.
+        /// The data of the instance in the catalog.
         learned: Box<Learned>,
     },
-    /// EC2 answered, and there is no instance for it.
+    /// EC2 answered, and there is no instance for the claim.
     NothingLaunched {
         /// The errors of EC2.
         failures: Vec<OfferingFailure>,

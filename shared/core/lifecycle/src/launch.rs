@@ -29,9 +29,9 @@ const PASSING: [&str; 7] = [
 ];
 /// After how many rejections a claim is not retried: with the delays between them, new objects are visible everywhere by then.
 const REFUSALS: u32 = 3;
-/// How soon a claim whose launch was rejected reads again whether its EC2NodeClass is ready.
+/// The delay until a claim whose launch was rejected checks again whether its EC2NodeClass is ready.
 const REFUSED_AGAIN: Duration = Duration::from_secs(20);
-/// How soon the instances of a launch whose answer was lost are searched again.
+/// The delay until the instances of a launch whose answer was lost are searched again.
 const RECOVER_AGAIN: Duration = Duration::from_secs(10);
 /// The maximum length of a condition's message in characters, as in Karpenter.
 const MESSAGE_LENGTH: usize = 300;
@@ -139,7 +139,7 @@ pub fn result_for(
         Some(instance) => {
             LaunchResult::Launched { learned: Box::new(learn(instance)), instance: Box::new(instance.clone()) }
         }
-        // It has an instance that this answer does not mention.
+        // The claim has an instance that this answer does not contain.
         None if own.is_some() => LaunchResult::NothingLaunched { failures: Vec::new(), others_launched: true },
         None => LaunchResult::NothingLaunched {
             failures: outcome.failures.clone(),
@@ -241,7 +241,7 @@ fn launched(claim: &NodeClaim, instance: &Instance, learned: &Learned, now: Time
     next.status.capacity.clone_from(&learned.capacity);
     next.status.allocatable.clone_from(&learned.allocatable);
     next.set_condition(condition::LAUNCHED, ConditionStatus::True, "Launched", "", now);
-    // Its node is searched from now on; written now, so that it is not written again until the node joins.
+    // The node is searched from now on. The condition is written now, so that the claim is not written again until the node joins.
     let since = claim.condition(condition::REGISTERED).map_or(claim.created, |present| present.last_transition_time);
     next.set_condition(condition::REGISTERED, ConditionStatus::Unknown, "NodeNotFound", "Node not found", since);
     if next.phase == Phase::Reserved {
@@ -260,8 +260,8 @@ fn blocking_failure(failures: &[OfferingFailure], others_launched: bool) -> Opti
     failures.iter().find(|failure| !failure.lacks_capacity).filter(|_| !others_launched)
 }
 
-/// Whether an answer without an instance for a claim means that there will be none: EC2 reports why there are fewer
-/// than requested. Without a reason this is unknown.
+/// Whether a claim without an instance in the answer will get none: EC2 reports why there are fewer than requested.
+/// Without a reason this is unknown.
 fn is_denied(failures: &[OfferingFailure], others_launched: bool) -> bool {
     !failures.is_empty() && blocking_failure(failures, others_launched).is_none()
 }
@@ -304,7 +304,7 @@ fn why_none(failures: &[OfferingFailure]) -> String {
     format!("{instance_type} {capacity_type} in {zone}: {code}{advice}: {message}")
 }
 
-/// What to do about a code that reports a lack of capacity and does not pass by itself.
+/// The advice for a code that reports a lack of capacity and does not pass by itself.
 fn advice(code: &str) -> Option<&'static str> {
     Some(match code {
         "VcpuLimitExceeded" => "raise the account's quota of on-demand vCPUs in Service Quotas",

@@ -1,4 +1,4 @@
-//! What has to be read for a step.
+//! The reads that a step needs.
 
 use crate::observation::Observation;
 use crate::settings::Settings;
@@ -6,7 +6,7 @@ use crate::{launch, termination, without_instance};
 use jiff::Timestamp;
 use nodeless_model::{NodeClaim, Phase};
 
-/// Which parts of an [`Observation`](crate::Observation) a step uses, so that nothing else is read.
+/// The parts of an [`Observation`](crate::Observation) that a step uses. Nothing else is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each names one independent read")]
 pub struct Needs {
@@ -27,7 +27,7 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// What the next step of a claim reads.
+    /// The parts that the next step of a claim uses.
     ///
     /// EC2 is called as rarely as possible. While a node is expected to join, its instance is not read: the sweep compares all
     /// instances once a minute, and EC2 sends an event when one stops.

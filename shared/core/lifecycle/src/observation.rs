@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 /// A value that was read, or the reason why it was not.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen<T> {
-    /// It was read.
+    /// The value was read.
     Known(T),
-    /// It was not read, for this reason.
+    /// The value was not read, for this reason.
     Unknown(String),
 }
 
@@ -46,18 +46,18 @@ impl<T, E: std::fmt::Display> From<Result<T, E>> for Seen<T> {
 /// Whether instances may be launched from an EC2NodeClass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeClassState {
-    /// They may.
+    /// Instances may be launched.
     Ready,
-    /// It is not ready.
+    /// The EC2NodeClass is not ready.
     NotReady {
         /// The reason.
         message: String,
     },
-    /// Its readiness is unknown yet.
+    /// The readiness is unknown yet.
     NotYetKnown,
     /// There is no such EC2NodeClass.
     Missing,
-    /// It is being deleted.
+    /// The EC2NodeClass is being deleted.
     Terminating,
 }
 
@@ -73,12 +73,12 @@ pub struct SeenGroup {
     pub owners: Owners,
 }
 
-/// What was read about the pods that ask for their successors first.
+/// The Deployments of the pods that ask for their successors first, and what they depend on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SeenOwners {
     /// The Deployment of each pod, by the pod's uid; `None` if it has none.
     pub deployments: BTreeMap<String, Seen<Option<OwningDeployment>>>,
-    /// The nodes of the other ready pods of these Deployments, by name. Of nodes that are not included, nothing is expected.
+    /// The nodes of the other ready pods of these Deployments, by name. Nothing is expected of nodes that are not included.
     pub nodes: BTreeMap<String, Seen<Prospect>>,
     /// The PodDisruptionBudgets of the cluster.
     pub budgets: Seen<Vec<PodDisruptionBudget>>,
@@ -87,17 +87,17 @@ pub struct SeenOwners {
 /// The state of one claim. Parts that a phase does not [need](crate::Needs) may be unknown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observation {
-    /// Its EC2NodeClass.
+    /// The EC2NodeClass.
     pub node_class: Seen<NodeClassState>,
-    /// Whether its NodePool exists, be it valid or not.
+    /// Whether the NodePool exists, valid or not.
     pub node_pool_exists: Seen<bool>,
-    /// Its instance; `None` if it does not exist in EC2.
+    /// The instance; `None` if it does not exist in EC2.
     pub instance: Seen<Option<Instance>>,
-    /// Its launch group.
+    /// The launch group.
     pub launch_group: Seen<SeenGroup>,
-    /// The nodes with its provider id.
+    /// The nodes with the provider id of the instance.
     pub nodes: Seen<Vec<Node>>,
-    /// How many nodes that are not initialized were listed for that. Zero if they were found otherwise.
+    /// The number of uninitialized nodes that were listed to find these nodes. Zero if they were found otherwise.
     pub joining_listed: usize,
     /// The nominations for its node.
     pub nominations: Nominations,
@@ -107,7 +107,7 @@ pub struct Observation {
     pub volume_attachments: Seen<Vec<VolumeAttachment>>,
     /// The Deployments of those pods that [ask](crate::asking) for their successors first.
     pub owners: SeenOwners,
-    /// Its NodeClaim object.
+    /// The NodeClaim object.
     pub mirror: Seen<Option<MirroredClaim>>,
     /// The message of the zonal shift away from the zone of its instance, while one is in effect: the instance is then neither
     /// read from EC2 nor changed, and counts as running.

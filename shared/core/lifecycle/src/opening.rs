@@ -13,27 +13,27 @@ use nodeless_model::{Node, NodeClaim, Phase, Taint};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How long after the last registration of a node of the plan the others are waited for. Instances of one plan are launched within
-/// seconds of each other and usually join within 20 seconds of each other, and a node is ready 10 seconds after its registration.
+/// How long the nodes of a plan wait for others after the last registration. Instances of one plan are launched within seconds of each
+/// other and usually join within 20 seconds of each other, and a node is ready 10 seconds after its registration.
 const OTHERS_WITHIN: Duration = Duration::from_secs(20);
-/// How long after its registration a node stays closed for others of its plan. One that takes longer has failed, or is of a kind that
-/// starts slowly.
+/// How long a registered node waits for others of its plan. A node that takes longer has failed, or is of a kind that starts
+/// slowly.
 const CLOSED_AT_MOST: Duration = Duration::from_secs(60);
-/// How long after the initialization of a node nominations that were cleared are written again: longer than the backoff of the
+/// How long cleared nominations are written again after the initialization of a node: longer than the backoff of the
 /// kube-scheduler, which is 10 seconds at most.
 const KEPT_UP: Duration = Duration::from_secs(15);
-/// How soon it is checked again whether nominations were cleared.
+/// The interval of checks whether nominations were cleared.
 pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 
 /// The state of the nominations for one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Nominations {
-    /// There are none to write: the node opens as soon as it is ready.
+    /// No nominations are to be written: the node opens as soon as it is ready.
     #[default]
     None,
-    /// They are not written yet: the node stays closed.
+    /// The nominations are not written yet: the node stays closed.
     Awaited,
-    /// They are written: the node opens, and they are kept up while its pods are not bound.
+    /// The nominations are written: the node opens, and they are kept up while its pods are not bound.
     Written,
 }
 
@@ -42,7 +42,7 @@ pub enum Nominations {
 pub struct Member<'a> {
     /// The claim.
     pub claim: &'a NodeClaim,
-    /// Its Node.
+    /// The Node.
     pub node: Option<&'a Node>,
 }
 
@@ -57,9 +57,9 @@ pub struct Nomination<'a> {
 
 /// Whether a node is closed until its pods are nominated.
 ///
-/// Not if agents remove a startup taint: when they have is not known, and they may not tolerate the taint. And not if the node
-/// replaces others: its pods exist only after their drain. A node whose devices are reported by a DaemonSet that does not tolerate the
-/// taint is held, too: it opens once its kubelet is ready, and is initialized later.
+/// A node with startup taints is not held: the agents that remove them may not tolerate the taint, and it is not known when they are
+/// done. Nor is a node that replaces others: its pods exist only after their drain. A node whose devices are reported by a DaemonSet
+/// that does not tolerate the taint is held, too: it opens once its kubelet is ready, and is initialized later.
 #[must_use]
 pub fn is_held(claim: &NodeClaim) -> bool {
     !claim.spec.nominated_pods.is_empty() && claim.spec.replaces.is_empty() && claim.spec.startup_taints.is_empty()
@@ -79,9 +79,9 @@ pub fn same_plan(one: &NodeClaim, other: &NodeClaim) -> bool {
     one.created == other.created
 }
 
-/// Which of these nodes are open, open now, or stay closed. Of an open node the nominations are kept up.
+/// Determines which of these nodes open now, and which stay closed. The nominations of open nodes are kept up.
 ///
-/// The nodes of a plan open together once all of them are ready, or none has registered for 20 seconds. Nobody waits for a claim that
+/// The nodes of a plan open together once all of them are ready, or none has registered for 20 seconds. No node waits for a claim that
 /// ends, or for a claim whose node is not held. A node that has been registered for 60 seconds waits for no other.
 #[must_use]
 pub fn open<'a>(members: &[Member<'a>], now: Timestamp) -> BTreeMap<&'a str, Nominations> {
@@ -136,14 +136,14 @@ pub fn nominations<'a>(
 }
 
 impl Member<'_> {
-    /// Whether its node lacks nothing but what nodeless itself removes.
+    /// Whether the node is ready, apart from the taints that nodeless itself removes.
     fn is_ready(&self) -> bool {
         let removed = [Taint::joining(), Taint::unregistered()];
         let waits_for = |taint: &Taint| taint.is_ephemeral() && !removed.iter().any(|ours| ours.matches(taint));
         self.node.is_some_and(|node| node.is_ready() && !node.taints.iter().any(waits_for))
     }
 
-    /// Whether its node is open for pods, although it may lack a device that its pods request.
+    /// Whether the node is open for pods, although it may lack a device that its pods request.
     fn is_open(&self) -> bool {
         let closed = [Taint::joining(), Taint::unregistered()];
         let is_open = |node: &Node| !closed.iter().any(|taint| node.has_taint(taint));

@@ -1,23 +1,23 @@
-//! Whether a node stays, with the pods on it.
+//! Whether a node and the pods on it stay.
 
 use nodeless_model::{Node, NodeClaim, Taint};
 
-/// What is expected of a node.
+/// Whether a node is expected to stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prospect {
-    /// It stays.
+    /// The node stays.
     Stays,
-    /// It is drained, or selected for that, and no pod is scheduled to it any more.
+    /// The node is drained, or selected for that, and no pod is scheduled to it any more.
     Leaves,
-    /// It is drained, or selected for that, and lacks the taint: pods may still be scheduled to it.
+    /// The node is drained, or selected for that, and lacks the taint: pods may still be scheduled to it.
     LeavesUntainted,
 }
 
-/// What is expected of a node, given its claim. A node that is cordoned or not ready counts as leaving, because its pods will not serve
-/// for long.
+/// Whether a node is expected to stay, given its claim. A node that is cordoned or not ready counts as leaving, because its pods will
+/// not serve for long.
 ///
 /// # Errors
-/// Why it is unknown: nodeless manages the node, and its claim was not found.
+/// If this is unknown: nodeless manages the node, and its claim was not found.
 pub fn prospect(node: Option<&Node>, claim: Option<&NodeClaim>) -> Result<Prospect, String> {
     let Some(node) = node else { return Ok(Prospect::Leaves) };
     if node.has_taint(&Taint::disrupted()) || node.unschedulable || !node.is_ready() {

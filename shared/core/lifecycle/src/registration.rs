@@ -14,9 +14,9 @@ use nodeless_model::object::{MirroredClaim, NodePatch};
 use nodeless_model::{ConditionStatus, Instance, Node, NodeClaim, Phase, StringMap, Taint, labels};
 use std::time::Duration;
 
-/// How long a joining node is looked up often: usually it takes half a minute, and with large images two.
+/// How long a joining node is looked up often: a node usually takes half a minute, and with large images two.
 const JOINING: Duration = Duration::from_mins(3);
-/// How often it is looked up: including the duration of a run, a node is initialized within three seconds of being ready.
+/// The interval of these lookups: including the duration of a run, a node is initialized within three seconds of being ready.
 const JOINING_POLL: Duration = Duration::from_secs(2);
 
 /// The maximum time between two looks while thousands of nodes join.
@@ -24,7 +24,7 @@ const JOINING_POLL_OF_MANY: Duration = Duration::from_secs(30);
 /// The number of nodes of one page of a list of the API server, and of claims that are reconciled together.
 const PAGE: usize = 500;
 const TOGETHER: usize = 256;
-/// How many pages of nodes may be read each second, by all that look for joining nodes.
+/// The maximum number of pages of nodes that all lookups of joining nodes read each second.
 const PAGES_A_SECOND: usize = 20;
 
 /// When a joining node is looked up next.
@@ -208,7 +208,7 @@ fn opening_patch(node: &Node, seen: &Observation) -> NodePatch {
     NodePatch { remove_taints: opens.then(Taint::joining).into_iter().collect(), ..NodePatch::default() }
 }
 
-/// What a node still lacks before it is initialized, in Karpenter's order.
+/// Why a node is not initialized yet, checked in Karpenter's order.
 fn not_initialised_because(claim: &NodeClaim, node: &Node) -> Option<(&'static str, String)> {
     if !node.is_ready() {
         return Some(("NodeNotReady", "Node status is not Ready".to_owned()));

@@ -1,5 +1,5 @@
-//! Whether the instances that a NodePool launches register, by the results of the last launches: the condition
-//! `NodeRegistrationHealthy` of NodePools.
+//! The condition `NodeRegistrationHealthy` of NodePools: whether the instances that a NodePool launches register, by the results
+//! of the last launches.
 //!
 //! The rules and numbers are Karpenter's. Karpenter keeps the results in memory; here they are a record in a table, whose writes
 //! have to be repeatable: each claim counts once.
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// The number of results that are kept.
 const REMEMBERED: usize = 4;
-/// How many failures among them make a NodePool unhealthy: half of [`REMEMBERED`].
+/// The number of failures that make a NodePool unhealthy: half of [`REMEMBERED`].
 const TOO_MANY: usize = 2;
 
 /// The results of the last launches of a NodePool in its current generation.
@@ -66,9 +66,9 @@ pub enum Registration {
 pub enum HealthStatus {
     /// There are too few results.
     Unknown,
-    /// They do.
+    /// The nodes register.
     Healthy,
-    /// Too many of the last ones did not.
+    /// Too many of the last nodes did not register.
     Unhealthy {
         /// The reason of the last failure, as one word.
         reason: String,

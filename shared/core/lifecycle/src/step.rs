@@ -117,7 +117,7 @@ fn reason_to_leave(
     }
 }
 
-/// Whether the claim is deleted with its NodePool, its owner. After `kubectl delete nodepool --cascade=orphan` it is not, unless its
+/// Whether the claim is deleted with its NodePool, its owner. After `kubectl delete nodepool --cascade=orphan` the claim stays, unless its
 /// node has not joined: the NodeClaim object may have no owner because the NodePool was deleted before the object was created.
 fn goes_with_its_pool(claim: &NodeClaim, seen: &Observation) -> bool {
     match &seen.mirror {

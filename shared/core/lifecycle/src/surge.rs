@@ -25,12 +25,12 @@ const LONGEST_WAIT: Duration = Duration::from_mins(10);
 /// How long the controllers may take to delete the pod after the replicas were lowered.
 const DELETED_WITHIN: Duration = Duration::from_secs(30);
 
-/// How much time the drain leaves for successors.
+/// The time that the drain leaves for successors.
 struct Limits {
     now: Timestamp,
     /// Until when pods are held.
     until: Timestamp,
-    /// Whether pods are deleted then in any case.
+    /// Whether pods are deleted at that time in any case.
     forced: bool,
     /// Whether no pod is held, because EC2 interrupts the instance.
     interrupted: bool,
@@ -47,12 +47,12 @@ impl Limits {
     }
 }
 
-/// What to do about one pod that is about to be evicted.
+/// The decision about a pod that is about to be evicted.
 #[derive(Default)]
 struct Verdict {
-    /// Whether it stays for now.
+    /// Whether the pod stays for now.
     held: bool,
-    /// Its record from now on, if that changes.
+    /// The new record of the surge, if it changes.
     surge: Option<Surge>,
     effect: Option<Effect>,
     event: Option<ObjectEvent>,
@@ -60,7 +60,7 @@ struct Verdict {
     unread: Option<String>,
 }
 
-/// What serves beside a pod.
+/// Where the other ready pods of a Deployment run.
 enum Elsewhere<'d> {
     /// A pod on a node that stays.
     Stays,
@@ -70,7 +70,7 @@ enum Elsewhere<'d> {
     Unknown(&'d str),
 }
 
-/// What serves beside a pod, of these pods of its Deployment.
+/// Where the other ready pods of the Deployment run.
 fn elsewhere<'d>(pod: &Pod, ready: impl Iterator<Item = &'d ReadyPod>, seen: &'d SeenOwners) -> Elsewhere<'d> {
     let (mut last, mut unknown) = (None, None);
     for other in ready.filter(|other| other.pod.uid != pod.uid && Some(&other.node) != pod.node_name.as_ref()) {
@@ -84,8 +84,7 @@ fn elsewhere<'d>(pod: &Pod, ready: impl Iterator<Item = &'d ReadyPod>, seen: &'d
     unknown.map_or(Elsewhere::Leaves(last), |why| Elsewhere::Unknown(why))
 }
 
-/// Whether pods get their successors before this node is drained. Where the node or its instance is broken, nothing is gained by
-/// keeping a pod on it.
+/// Whether pods get their successors before this node is drained: not if the node or its instance is broken.
 fn applies(claim: &NodeClaim) -> bool {
     use TerminationReason::{InstanceMissing, Unhealthy};
     let reason = claim.status.termination.as_ref().map(|end| end.reason);
@@ -165,7 +164,7 @@ fn evaluate(claim: &NodeClaim, pod: &Pod, seen: &SeenOwners, limits: &Limits) ->
         return Verdict { event: before.map(|_| surge_timed_out(pod, &message)), ..Verdict::default() };
     }
     if pod.ready != Some(true) {
-        // It serves nothing, so nothing is interrupted.
+        // The pod serves nothing, so nothing is interrupted.
         return Verdict::default();
     }
     if pod.replica_set().is_none() {
@@ -403,7 +402,7 @@ fn allow_no_eviction(budgets: &[PodDisruptionBudget], pod: &Pod) -> bool {
     covering.len() > 1 || covering.iter().any(|budget| budget.disruptions_allowed < 1)
 }
 
-/// What brings the successor.
+/// The change of the Deployment that creates the successor.
 fn change(claim: &NodeClaim, surge: &Surge) -> Effect {
     let change = match surge.mode {
         SurgeMode::Restart => DeploymentChange::Restart { at: surge.started },
@@ -418,7 +417,7 @@ fn change(claim: &NodeClaim, surge: &Surge) -> Effect {
     Effect::ChangeDeployment { surge: Box::new(surge.clone()), change, delete_first: None }
 }
 
-/// What lowers the replicas again, so that `delete_first` is deleted if it is still there.
+/// The change that lowers the replicas again. `delete_first` is deleted if it still exists.
 fn lower(claim: &NodeClaim, surge: &Surge, delete_first: Option<PodRef>) -> Effect {
     let change = DeploymentChange::Lower { claim: claim.name.clone(), pod: surge.pod_uid.clone() };
     Effect::ChangeDeployment { surge: Box::new(surge.clone()), change, delete_first }

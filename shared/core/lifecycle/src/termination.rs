@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// How often a claim is checked whose instance waits for the end of a zonal shift.
 const SHIFTED_POLL: Duration = Duration::from_mins(1);
-/// How long EC2 usually takes at least to terminate an instance.
+/// The minimum time that EC2 usually takes to terminate an instance.
 const SHUTTING_DOWN: Duration = Duration::from_secs(20);
 
 /// The state of an instance that is being terminated.
@@ -107,8 +107,8 @@ pub(crate) fn draining(claim: &NodeClaim, seen: &Observation, now: Timestamp, se
     detach(step, seen, nodes, overdue, going_on_for, now)
 }
 
-/// Whether a drain waits for nothing but volumes: no pod holds it, it has lasted as long as it has to, and its nodes are tainted, so
-/// that the step does not begin it again.
+/// Whether a drain waits only for volumes: no pod holds it, its minimum duration has passed, and its nodes are tainted, so that the
+/// step does not begin the drain again.
 pub(crate) fn is_drained(claim: &NodeClaim, seen: &Observation, now: Timestamp, settings: &Settings) -> bool {
     let (Some(nodes), Some(pods)) = (seen.nodes.known(), seen.pods.known()) else { return false };
     let started = claim.status.drain_started.unwrap_or(now);

@@ -1,8 +1,8 @@
 //! The termination of a claim without a recorded instance.
 //!
-//! One may have been launched for it: by a call whose answer was never recorded, or by the call of another member of its launch
-//! group, which requests as many instances as the group has members. Deleting such a claim would release its charge while its
-//! instance runs without a claim. So it stays until EC2 can have no instance for it.
+//! An instance may have been launched for it: by a call whose answer was never recorded, or by the call of another member of its
+//! launch group, which requests as many instances as the group has members. Deleting such a claim would release its charge while
+//! its instance runs without a claim. So the claim stays until EC2 can have no instance for it.
 
 use crate::group::{may_take, owned_by};
 use crate::observation::{Observation, Seen, SeenGroup};
@@ -59,13 +59,13 @@ fn gone(mut step: Step) -> Step {
 /// The instance that the group's record assigns to a claim whose own record does not have it yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Own {
-    /// None is assigned.
+    /// No instance is assigned.
     None,
-    /// EC2 lists it.
+    /// EC2 lists the instance.
     Listed,
-    /// EC2 does not list it; it may not do so yet.
+    /// EC2 does not list the instance, or not yet.
     Unlisted,
-    /// It is gone.
+    /// The instance is gone.
     Ended,
 }
 

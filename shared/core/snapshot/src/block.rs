@@ -164,7 +164,7 @@ fn is_word(text: &str) -> bool {
     text.len() <= 8 && WORDS.iter().any(|word| word.eq_ignore_ascii_case(text))
 }
 
-/// Whether it has the form of `--v=2`.
+/// Whether the text has the form of `--v=2`.
 fn is_flag(text: &str) -> bool {
     text.strip_prefix("--").is_some_and(|name| name.starts_with(|letter: char| letter.is_ascii_alphabetic()))
 }

@@ -235,7 +235,7 @@ fn tree(text: &str) -> Result<Value, serde_saphyr::Error> {
     block::tree(text, &|scalar| parsed(scalar).ok()).map_or_else(|| parsed(text), Ok)
 }
 
-/// The same with the complete parser.
+/// The value of YAML, read by the complete parser.
 pub(crate) fn parsed(text: &str) -> Result<Value, serde_saphyr::Error> {
     // The parser's limits against hostile input are meant for small configurations, but exports have millions of lines. The
     // limits against small texts that expand (depth, aliases) are kept.

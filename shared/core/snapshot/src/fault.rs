@@ -18,13 +18,13 @@ pub struct Place {
 /// Why an object cannot be used. The rest of the export is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Its location.
+    /// The location.
     pub place: Place,
     /// The kind and name of the object, if they could be read.
     pub object: Option<String>,
     /// The field, such as `spec.containers[0].resources.requests.cpu`; empty for the object itself.
     pub field: String,
-    /// What is wrong with it.
+    /// What is wrong.
     pub problem: String,
 }
 

@@ -10,7 +10,7 @@ pub(crate) struct Items<'a> {
 
 /// An item of a List.
 pub(crate) struct Item<'a> {
-    /// Its lines.
+    /// The lines.
     pub(crate) text: &'a str,
     /// The number of lines of the document before it.
     pub(crate) line: usize,

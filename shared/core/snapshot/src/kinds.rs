@@ -59,7 +59,7 @@ impl Kind {
         found.map(|(kind, _, _)| *kind)
     }
 
-    /// Its name.
+    /// The name.
     pub(crate) fn name(self) -> &'static str {
         Self::ALL.iter().find(|(kind, _, _)| *kind == self).map_or("", |(_, _, name)| name)
     }
@@ -78,7 +78,7 @@ impl Kind {
         )
     }
 
-    /// Whether this version of it can be read.
+    /// Whether this version of the kind can be read.
     pub(crate) fn reads(self, api_version: Option<&str>) -> bool {
         match self {
             // Earlier versions have other fields under the same names.
@@ -97,7 +97,7 @@ const REMOVED: [(&str, &str, &str); 3] = [
     ("karpenter.sh", "Machine", "convert the file with `nodeless convert -f FILE`, which leaves Machines out"),
 ];
 
-/// What to do with an object, if its kind is one that Karpenter 1.0 removed.
+/// The advice for an object of a kind that Karpenter 1.0 removed.
 pub(crate) fn removed(api_version: Option<&str>, name: &str) -> Option<&'static str> {
     let group = api_version.map(|version| version.rsplit_once('/').map_or("", |(group, _)| group));
     let found = REMOVED.iter().find(|(own, kind, _)| *kind == name && group.is_none_or(|group| group == *own));

@@ -53,7 +53,7 @@ pub(crate) struct Objects {
 #[derive(Debug)]
 pub(crate) struct ReadPod {
     pub(crate) pod: model::Pod,
-    /// Whether its priority is that of its PriorityClass.
+    /// Whether the priority is that of the PriorityClass.
     pub(crate) without_priority: bool,
     /// Whether it runs on Fargate.
     pub(crate) on_fargate: bool,

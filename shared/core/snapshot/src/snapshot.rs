@@ -23,7 +23,7 @@ const BUILT_IN: [(&str, i32); 2] =
 pub struct Snapshot {
     /// The cluster as an API server would show it, without terminated pods.
     pub view: ClusterView,
-    /// Its NodeClaims, as records.
+    /// The NodeClaims, as records.
     pub claims: Vec<NodeClaim>,
     /// The latest time in the export, from which ages are computed, because a plan must not depend on the time at which it is
     /// made. The Unix epoch if the export contains no time.
@@ -49,17 +49,17 @@ pub struct Snapshot {
 /// Why a pod without a node does not need one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Held {
-    /// It has scheduling gates.
+    /// The pod has scheduling gates.
     Gated(Vec<String>),
-    /// It is being deleted.
+    /// The pod is being deleted.
     Deleting,
-    /// It belongs to a DaemonSet, whose pods are created for nodes.
+    /// The pod belongs to a DaemonSet, whose pods are created for nodes.
     DaemonSet,
-    /// It is a static pod of a kubelet.
+    /// The pod is a static pod of a kubelet.
     Static,
-    /// Pods are being preempted for it on a node.
+    /// Other pods are being preempted for the pod on a node.
     Nominated(String),
-    /// It runs on Fargate.
+    /// The pod runs on Fargate.
     Fargate,
 }
 
@@ -238,7 +238,7 @@ fn priority(class: Option<&str>, classes: &BTreeMap<Key, slim::PriorityClass>) -
             let given = classes.get(&(String::new(), name.to_owned())).map(|class| class.value);
             given.or_else(|| BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, value)| *value))
         }
-        // Of several defaults, the one with the lowest value is used, as in the API server.
+        // The default class with the lowest value is used, as in the API server.
         None => Some(classes.values().filter(|class| class.global_default).map(|class| class.value).min().unwrap_or(0)),
     }
 }

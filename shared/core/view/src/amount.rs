@@ -35,7 +35,7 @@ impl AddAssign for Amount {
     }
 }
 
-/// How full a node or a group of nodes is.
+/// The allocatable and used resources of a node or a group of nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Load {
@@ -43,7 +43,7 @@ pub struct Load {
     pub allocatable: Amount,
     /// The requests of the pods.
     pub requested: Amount,
-    /// What metrics.k8s.io reports as used; `null` if it does not answer or does not report the node.
+    /// The use that metrics.k8s.io reports; `null` if it does not answer or does not report the node.
     pub used: Option<Amount>,
 }
 

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 /// A NodeClaim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClaimFacts {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its NodePool.
+    /// The NodePool.
     pub node_pool: Option<String>,
     pub(crate) labels: StringMap,
     /// The price that nodeless recorded, in dollars an hour.
@@ -63,21 +63,21 @@ struct RestOfStatus {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimRow {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its NodePool.
+    /// The NodePool.
     pub node_pool: Option<String>,
-    /// Its instance type, once it is launched.
+    /// The instance type, once it is launched.
     pub instance_type: Option<String>,
-    /// Its zone, once it is launched.
+    /// The zone, once it is launched.
     pub zone: Option<String>,
-    /// Its capacity type, once it is launched.
+    /// The capacity type, once it is launched.
     pub capacity_type: Option<String>,
     /// When it was created.
     pub created: Option<Timestamp>,
-    /// Its price in dollars an hour, once it is launched.
+    /// The price in dollars an hour, once it is launched.
     pub price_per_hour: Option<f64>,
-    /// What it waits for, such as `the launch`.
+    /// What the NodeClaim waits for, such as `the launch`.
     pub waits_for: &'static str,
     /// The message of the condition that is not true yet.
     pub message: String,
@@ -129,7 +129,7 @@ impl ClaimFacts {
         Some((words, self.condition(kind).map(|one| one.message.clone()).unwrap_or_default()))
     }
 
-    /// Its row, if its node has not joined.
+    /// The row of a NodeClaim whose node has not joined.
     pub(crate) fn row(&self, prices: &Catalog, replacement: bool) -> ClaimRow {
         let label = |key: &str| self.labels.get(key).cloned();
         let (waits_for, message) = self.missing().unwrap_or(("the node to join", String::new()));

@@ -46,22 +46,22 @@ pub enum Update {
     },
     /// An object was created or changed.
     Present {
-        /// Its kind.
+        /// The kind.
         kind: Kind,
-        /// Its namespace; empty if it has none.
+        /// The namespace; empty if the object has none.
         namespace: String,
-        /// Its name.
+        /// The name.
         name: String,
         /// The object.
         object: Result<Object, DecodeError>,
     },
     /// An object was deleted.
     Absent {
-        /// Its kind.
+        /// The kind.
         kind: Kind,
-        /// Its namespace; empty if it has none.
+        /// The namespace; empty if the object has none.
         namespace: String,
-        /// Its name.
+        /// The name.
         name: String,
     },
     /// A kind cannot be read.
@@ -71,7 +71,7 @@ pub enum Update {
         /// Why.
         why: String,
     },
-    /// What metrics.k8s.io reports for each node; `None` if it does not answer.
+    /// The use of each node that metrics.k8s.io reports; `None` if it does not answer.
     Usage(Option<BTreeMap<String, Amount>>),
 }
 
@@ -132,7 +132,7 @@ impl Cluster {
         let object = match object {
             Ok(object) => object,
             Err(why) => {
-                // Its last valid form is out of date.
+                // The last valid form of the object is out of date.
                 self.remove(kind, &key);
                 self.invalid.insert((kind, key), why.to_string());
                 return;

@@ -105,7 +105,7 @@ impl Kind {
         }
     }
 
-    /// Whether nothing is shown without it. Without another kind, a part is missing.
+    /// Whether nothing is shown without this kind. Without another kind, a part is missing.
     #[must_use]
     pub const fn is_essential(self) -> bool {
         matches!(self, Self::Node | Self::Pod)

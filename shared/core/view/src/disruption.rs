@@ -43,13 +43,13 @@ pub(crate) type Replacing<'c> = BTreeMap<&'c str, Vec<&'c str>>;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DisruptedNode {
-    /// Its name.
+    /// The name.
     pub node: String,
     /// `Underutilized`, `Empty` or `Drifted`; `null` if the API does not show it.
     pub reason: Option<String>,
-    /// Its state.
+    /// The state.
     pub state: NodeState,
-    /// Its price in dollars an hour.
+    /// The price in dollars an hour.
     pub price_per_hour: Option<f64>,
 }
 

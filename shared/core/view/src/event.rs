@@ -109,12 +109,12 @@ impl From<RawEvent> for EventFacts {
 }
 
 impl EventFacts {
-    /// Whether it reports a decision about nodes, or why a pod has none. Other Events are not kept.
+    /// Whether the Event reports a decision about nodes, or why a pod has none. Other Events are not kept.
     pub(crate) fn is_relevant(&self) -> bool {
         self.is_decision() || self.row.reason == FAILED_SCHEDULING
     }
 
-    /// Whether a component that launches and terminates nodes published it.
+    /// Whether a component that launches and terminates nodes published the Event.
     pub(crate) fn is_decision(&self) -> bool {
         DECIDING.contains(&self.component.as_str())
     }

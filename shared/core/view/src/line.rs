@@ -26,9 +26,9 @@ pub enum Tone {
     Plain,
     /// A heading.
     Heading,
-    /// Of less importance.
+    /// Less important.
     Dim,
-    /// As desired.
+    /// The desired state.
     Good,
     /// Worth a look.
     Notice,
@@ -88,7 +88,7 @@ impl Line {
         self
     }
 
-    /// Its text without tones.
+    /// The text without tones.
     #[must_use]
     pub fn text(&self) -> String {
         self.spans.iter().map(|span| span.text.as_str()).collect()

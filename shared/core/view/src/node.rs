@@ -15,29 +15,29 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeRow {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its NodePool.
+    /// The NodePool.
     pub node_pool: Option<String>,
-    /// Its NodeClaim.
+    /// The NodeClaim.
     pub node_claim: Option<String>,
-    /// Its instance type.
+    /// The instance type.
     pub instance_type: Option<String>,
-    /// Its zone.
+    /// The zone.
     pub zone: Option<String>,
-    /// Its capacity type.
+    /// The capacity type.
     pub capacity_type: Option<String>,
     /// When it was created.
     pub created: Option<Timestamp>,
-    /// Its price in dollars an hour; `null` if it is not known.
+    /// The price in dollars an hour; `null` if it is not known.
     pub price_per_hour: Option<f64>,
-    /// How full it is.
+    /// The allocatable and used resources.
     pub load: Load,
     /// The number of pods that it can run.
     pub pod_capacity: i64,
-    /// Its state.
+    /// The state.
     pub state: NodeState,
-    /// What a node that joins waits for.
+    /// What the node waits for while it joins.
     pub joining: Option<String>,
     /// The pods that its drain waits for.
     pub waits_for: Vec<Waiting>,
@@ -47,7 +47,7 @@ pub struct NodeRow {
     pub protected_by: Vec<String>,
     /// Why it has drifted.
     pub drifted: Option<String>,
-    /// Whether it may be consolidated: its NodePool's `consolidateAfter` has passed.
+    /// Whether the node may be consolidated: its NodePool's `consolidateAfter` has passed.
     pub consolidatable: bool,
     /// When it expires.
     pub expires: Option<Timestamp>,
@@ -95,7 +95,7 @@ impl NodeRow {
         }
     }
 
-    /// Whether an annotation protects it from voluntary disruption.
+    /// Whether an annotation protects the node from voluntary disruption.
     #[must_use]
     pub fn is_protected(&self) -> bool {
         !self.protected_by.is_empty()

@@ -12,19 +12,19 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum NodeState {
-    /// Its instance is being terminated.
+    /// The instance is being terminated.
     Terminating,
-    /// Its pods are being evicted.
+    /// The pods are being evicted.
     Draining,
-    /// It was selected for disruption, and its replacements are not ready yet.
+    /// The node was selected for disruption, and its replacements are not ready yet.
     Disrupted,
-    /// It has joined, and is not initialized.
+    /// The node has joined, and is not initialized.
     Joining,
-    /// Its condition Ready is not true.
+    /// The condition Ready is not true.
     NotReady,
-    /// It is cordoned.
+    /// The node is cordoned.
     Cordoned,
-    /// It is ready.
+    /// The node is ready.
     Ready,
 }
 
@@ -60,7 +60,7 @@ impl NodeState {
         }
     }
 
-    /// Its name in text.
+    /// The name in text.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -102,7 +102,7 @@ impl<'b> Blocking<'b> {
         Self(budgets.filter(|budget| budget.disruptions_allowed <= 0).collect())
     }
 
-    /// Those that cover a pod.
+    /// The budgets that cover a pod.
     pub(crate) fn of(&self, pod: &PodFacts) -> Vec<&'b PodDisruptionBudget> {
         self.0.iter().copied().filter(|budget| budget.covers(&pod.namespace, &pod.labels)).collect()
     }

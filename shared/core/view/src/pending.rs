@@ -11,19 +11,19 @@ use std::collections::HashMap;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingRow {
-    /// Its namespace.
+    /// The namespace.
     pub namespace: String,
-    /// Its name.
+    /// The name.
     pub name: String,
     /// When it was created.
     pub created: Option<Timestamp>,
-    /// Its requests.
+    /// The requests.
     pub requests: Amount,
     /// Why it has no node, or where it is expected to be scheduled.
     pub reason: String,
-    /// Who reports that: the component of the Event, or `kube-scheduler` for the condition PodScheduled; `null` if nobody has.
+    /// The source of the reason: the component of the Event, or `kube-scheduler` for the condition PodScheduled; `null` without one.
     pub reported_by: Option<String>,
-    /// Whether a node is on its way for it: an Event nominates one.
+    /// Whether an Event nominates a node for the pod.
     pub nominated: bool,
 }
 

@@ -43,7 +43,7 @@ pub struct Picture {
     pub disruption: Disruption,
     /// The latest Events of nodeless and Karpenter, the newest first.
     pub events: Vec<EventRow>,
-    /// What is missing: kinds that cannot be read, and objects that cannot be decoded.
+    /// The kinds that cannot be read, and the objects that cannot be decoded.
     pub warnings: Vec<String>,
 }
 
@@ -65,7 +65,7 @@ pub struct Totals {
     pub price_per_hour: f64,
     /// The number of nodes whose price is not known.
     pub nodes_without_price: usize,
-    /// How full the nodes are.
+    /// The allocatable and used resources of the nodes.
     pub load: Load,
 }
 

@@ -107,7 +107,7 @@ fn event_sentence(event: &EventRow, now: Timestamp) -> String {
     format!("{} ago, {}, {}: {}", age(event.time, now), event.reason, event.object(), event.message)
 }
 
-/// What changed between two pictures, a sentence in each line; empty if nothing did.
+/// The changes between two pictures, a sentence in each line; empty without changes.
 #[must_use]
 pub fn changes(before: &Picture, after: &Picture) -> Vec<String> {
     let mut lines = Vec::new();

@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodFacts {
-    /// Its namespace.
+    /// The namespace.
     pub namespace: String,
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The node that it is bound to.
     #[serde(skip)]
     pub node: Option<String>,
-    /// Its phase.
+    /// The phase.
     pub phase: PodPhase,
-    /// Its requests.
+    /// The requests.
     pub requests: Amount,
     /// Whether a DaemonSet owns it.
     pub daemon_set: bool,
@@ -32,7 +32,7 @@ pub struct PodFacts {
     /// The end of its grace period, if it is being deleted.
     #[serde(skip)]
     pub(crate) ends: Option<Timestamp>,
-    /// Whether a drain leaves it on its node.
+    /// Whether a drain leaves the pod on its node.
     #[serde(skip)]
     pub(crate) stays: bool,
     #[serde(skip)]
@@ -87,12 +87,12 @@ impl PodFacts {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// Whether the drain of its node waits for it.
+    /// Whether the drain of the node waits for the pod.
     pub(crate) fn holds_drain(&self, now: Timestamp) -> bool {
         !(self.stays || is_stuck(self.ends, now))
     }
 
-    /// Whether `karpenter.sh/do-not-disrupt` protects it now.
+    /// Whether `karpenter.sh/do-not-disrupt` protects the pod now.
     pub(crate) fn is_protected(&self, now: Timestamp) -> bool {
         match self.guard {
             Guard::None => false,

@@ -19,7 +19,7 @@ pub struct PoolFacts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolRow {
-    /// Its name; `null` for the nodes that belong to no NodePool.
+    /// The name; `null` for the nodes that belong to no NodePool.
     pub name: Option<String>,
     /// Why it launches no nodes; `null` if it is ready.
     pub not_ready: Option<String>,
@@ -37,9 +37,9 @@ pub struct PoolRow {
     pub price_per_hour: f64,
     /// The number of its nodes whose price is not known.
     pub nodes_without_price: usize,
-    /// How full its nodes are.
+    /// The allocatable and used resources of the nodes.
     pub load: Load,
-    /// Its limits.
+    /// The limits.
     pub limits: Vec<LimitRow>,
 }
 
@@ -48,7 +48,7 @@ pub struct PoolRow {
 pub struct LimitRow {
     /// The resource, `nodes`, or `nodeless.sh/dollars-per-hour`; of the cluster, the annotation.
     pub resource: String,
-    /// What is used, as a quantity or a price.
+    /// The usage, as a quantity or a price.
     pub used: String,
     /// The limit, as a quantity or a price.
     pub limit: String,
@@ -90,7 +90,7 @@ impl PoolFacts {
         (ready.status == ConditionStatus::False).then(|| message.clone())
     }
 
-    /// Its limits. What is used is in its status; the price of its nodes is used if the status does not have it.
+    /// The limits. The usage is that of the NodePool's status; if there is no price, `price_per_hour` counts.
     pub(crate) fn limits(&self, price_per_hour: f64) -> Vec<LimitRow> {
         let resources = self.pool.limits.iter().filter(|(name, _)| *name != DOLLARS_PER_HOUR).map(|(name, limit)| {
             let used = self.used(name);
@@ -106,7 +106,7 @@ impl PoolFacts {
         resources.chain(price.map(|limit| LimitRow::of_price(DOLLARS_PER_HOUR, charged, limit))).collect()
     }
 
-    /// What its nodes use of a resource, or their number.
+    /// The usage of a resource by the nodes, or the number of nodes.
     pub(crate) fn used(&self, name: &str) -> Quantity {
         match name {
             "nodes" => Quantity::from_units(self.status.nodes),
@@ -114,7 +114,7 @@ impl PoolFacts {
         }
     }
 
-    /// What its nodes count against a limit in dollars per hour; the price of its nodes if its status does not have it.
+    /// The usage of a limit in dollars per hour: that of the NodePool's status, or else `price_per_hour`.
     pub(crate) fn charged(&self, price_per_hour: f64) -> f64 {
         let of_status = self.status.resources.get(DOLLARS_PER_HOUR).and_then(|used| used.0.parse::<f64>().ok());
         of_status.unwrap_or(price_per_hour)

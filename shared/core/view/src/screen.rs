@@ -60,7 +60,7 @@ pub enum Sort {
     Memory,
     /// The one with most pods first.
     Pods,
-    /// Those that terminate, drain or join first.
+    /// Nodes that terminate, drain or join first.
     State,
 }
 
@@ -76,20 +76,20 @@ impl Sort {
         ('s', Self::State, "state"),
     ];
 
-    /// What it sorts by.
+    /// The name of the sort key.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::KEYS.iter().find(|(_, sort, _)| *sort == self).map_or("", |(_, _, name)| name)
     }
 }
 
-/// What is shown.
+/// A page of the view.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Page {
     /// All nodes.
     #[default]
     Table,
-    /// One object.
+    /// The details of an object.
     Object(Target),
     /// The keys.
     Help,
@@ -124,7 +124,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// What is shown.
+    /// The page that is shown.
     #[must_use]
     pub const fn page(&self) -> &Page {
         &self.place.page

@@ -127,9 +127,9 @@ struct Columns {
 enum Use {
     /// metrics.k8s.io does not answer.
     Unknown,
-    /// As a second bar.
+    /// A second bar is shown.
     Bar,
-    /// With the percentage.
+    /// A second bar and its percentage are shown.
     BarAndShare,
 }
 

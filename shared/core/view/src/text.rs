@@ -73,7 +73,7 @@ pub(crate) fn bar(share: f64, cells: usize) -> String {
         reason = "0 to 8 x cells"
     )]
     let eighths = (share.clamp(0.0, 1.0) * (cells * 8) as f64).round() as usize;
-    // What is requested at all is visible.
+    // Any request is visible.
     let eighths = if share > 0.0 { eighths.max(1) } else { eighths };
     let (full, part) = (eighths / 8, EIGHTHS[eighths % 8]);
     let used = full + usize::from(!part.is_empty());

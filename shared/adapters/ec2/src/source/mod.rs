@@ -202,7 +202,7 @@ impl AwsCatalogSource {
         &self.reader.context
     }
 
-    /// The same, which reads the cluster's Kubernetes version again from time to time.
+    /// Uses a reader that updates the cluster's Kubernetes version from time to time.
     #[must_use]
     pub fn with_version(mut self, reader: Arc<dyn ClusterVersion>) -> Self {
         self.version = Version::new(&self.cluster.version, Some(reader));

@@ -5,13 +5,13 @@ use nodeless_ports::{ClusterVersion, PortError};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// How often it is read again, as in Karpenter.
+/// How often the version is read again, as in Karpenter.
 const READ_AGAIN: SignedDuration = SignedDuration::from_mins(5);
 
 /// The version that was read last.
 #[derive(Clone)]
 pub(super) struct Version {
-    /// Reads it; `None` where it is fixed.
+    /// Reads the version; `None` if it is fixed.
     reader: Option<Arc<dyn ClusterVersion>>,
     held: Arc<Mutex<Held>>,
 }

@@ -148,7 +148,7 @@ async fn a_launch_whose_prices_changed_meanwhile_is_found_by_its_tag() {
     let first = launch(&world.cloud(), &claim, &class, &[cheap.clone(), dear.clone()]).await.unwrap();
     let cheap_again = LaunchCandidate { price: 0.3, ..cheap };
     let again = launch(&world.cloud(), &claim, &class, &[dear, cheap_again]).await.unwrap_err();
-    // What is listed now may not be all, so it is no answer.
+    // The list of instances may not be complete yet, so the error is returned.
     assert_eq!((again.code.as_str(), again.is_retryable()), ("IdempotentParameterMismatch", false));
     let found = world.cloud().group_instances("group-1").await.unwrap();
     assert_eq!(found.into_iter().map(|instance| instance.id).collect::<Vec<_>>(), ids(&first));
@@ -465,9 +465,9 @@ async fn dry_runs_launch_nothing_and_report_what_ec2_would_refuse() {
     }
     world.ec2.throttle("RunInstances", 3);
     assert_eq!(dry_run(&world, &class, &candidates).await.unwrap_err().kind, ErrorKind::Throttled);
-    // RunInstances has few tokens at once: time passes, and they are there again.
+    // RunInstances has few tokens at once, and they are refilled over time.
     world.ec2.advance_to(world.ec2.now() + SignedDuration::from_secs(10));
-    // One subnet is enough, and a lack of capacity is no refusal.
+    // The dry run accepts one working subnet, and a lack of capacity.
     world.ec2.fail_next("RunInstances", &Ec2Error::new("InvalidSubnetID.NotFound", "no such subnet"), 1);
     assert_eq!(dry_run(&world, &class, &candidates).await.unwrap(), None);
     world.ec2.fail_next("RunInstances", &Ec2Error::new("Unsupported", "not in this zone"), 1);

@@ -1,4 +1,4 @@
-//! The same calls against moto, which was written by others: types and offerings as AWS describes them, and launches.
+//! Calls against moto, an independent implementation of EC2: types and offerings as AWS describes them, and launches.
 
 use crate::support::{candidate, claim, class, config, context, details};
 use nodeless_catalog::Facts;

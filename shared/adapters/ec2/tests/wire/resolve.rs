@@ -1,4 +1,4 @@
-//! What an EC2NodeClass resolves to, and what is left when it goes.
+//! Tests the status that an EC2NodeClass resolves to, and its instance profiles.
 
 use crate::support::{ACCOUNT, CLUSTER, World, candidate, claim, class};
 use jiff::{SignedDuration, Timestamp};
@@ -14,7 +14,7 @@ fn condition<'a>(status: &'a EC2NodeClassStatus, name: &str) -> &'a Condition {
     found.unwrap_or_else(|| panic!("no {name} in {:?}", status.conditions))
 }
 
-/// That the condition is false for this reason, and its message states this.
+/// Asserts that the condition is false for this reason, and what its message contains.
 fn fails(status: &EC2NodeClassStatus, name: &str, reason: &str, stated: &str) {
     let condition = condition(status, name);
     assert_eq!((condition.status, condition.reason.as_str()), (ConditionStatus::False, reason), "{condition:?}");

@@ -104,7 +104,7 @@ impl World {
         Self::selling(&facts).await
     }
 
-    /// The same, in zones that sell this.
+    /// Like [`Self::new`], in zones that sell these instance types.
     pub(crate) async fn selling(facts: &Facts) -> Self {
         let now = Timestamp::now();
         let account = Account::for_cluster(ACCOUNT, RegionFacts::from_catalog(facts), CLUSTER, "1.33", now);

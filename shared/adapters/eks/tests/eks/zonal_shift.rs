@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 
 const ARN: &str = "arn:aws:eks:us-east-1:123456789012:cluster/prod";
 
-/// What is answered, and the paths that were asked for.
+/// The answer, and the requested paths.
 #[derive(Clone)]
 struct Answer {
     status: StatusCode,
@@ -39,7 +39,7 @@ async fn config(url: &str) -> SdkConfig {
         .await
 }
 
-/// What the client makes of an answer, and which path it asked for.
+/// Returns the client's result for an answer, and the requested paths.
 async fn ask(status: StatusCode, body: Value) -> (Result<Vec<ZonalShift>, PortError>, Vec<String>) {
     let answer_with = Answer { status, body, asked: Arc::default() };
     let asked = answer_with.asked.clone();

@@ -40,7 +40,7 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
-    /// Its kind and name.
+    /// The kind and name.
     pub object: String,
     /// What was done.
     pub outcome: Outcome,
@@ -53,17 +53,17 @@ pub struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
-    /// It was created.
+    /// The object was created.
     Created,
-    /// It existed and was changed.
+    /// The object existed and was changed.
     Updated,
-    /// It existed and was not changed.
+    /// The object existed and was not changed.
     Unchanged,
     /// Another owner installed it, and it was not changed.
     Kept,
-    /// It was deleted.
+    /// The object was deleted.
     Removed,
-    /// It did not exist, and was not created.
+    /// The object did not exist, and was not created.
     Absent,
 }
 
@@ -102,7 +102,7 @@ pub enum InstallError {
     /// An existing object must not be overwritten. Nothing was changed.
     #[error("{object} conflicts with the installation: {reason}")]
     Refused {
-        /// Its kind and name.
+        /// The kind and name.
         object: String,
         /// What is wrong, and what to do.
         reason: String,
@@ -110,7 +110,7 @@ pub enum InstallError {
     /// A definition was applied and is not served.
     #[error("the API server does not serve {object}: {reason}")]
     NotServed {
-        /// Its kind and name.
+        /// The kind and name.
         object: String,
         /// The API server's message.
         reason: String,
@@ -120,9 +120,9 @@ pub enum InstallError {
         "{count} objects of kind {kind} still exist: {objects}; find out why with kubectl describe, and repeat this command"
     )]
     Left {
-        /// Their number.
+        /// The number of objects.
         count: usize,
-        /// Their kind.
+        /// The kind.
         kind: &'static str,
         /// Some of them, with the reasons why they still exist.
         objects: String,

@@ -1,4 +1,4 @@
-//! What a surge reads of Deployments and changes of them.
+//! Tests how a surge reads and changes Deployments.
 
 use super::{World, pod};
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NODES, PODS, REPLICA_SETS};

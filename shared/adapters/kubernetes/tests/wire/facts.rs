@@ -95,7 +95,7 @@ async fn a_lease_is_read_and_a_refusal_is_a_finding() {
     let facts = facts::after_installation(&world.connection, now).await.unwrap();
     let findings = check_some(&facts, &[Check::Karpenter]);
     assert!(matches!(findings.as_slice(), [one] if one.object == "Lease karpenter-leader-election"), "{findings:#?}");
-    // Of all namespaces, and of no other lease.
+    // Only this lease is requested, in all namespaces.
     let requests = world.requests();
     let leases = requests.iter().filter(|request| request.starts_with(LEASES)).collect::<Vec<_>>();
     assert!(
@@ -175,7 +175,7 @@ async fn what_the_api_server_knows_is_checked_after_an_installation() {
     ];
     assert_eq!(found().await, expected);
 
-    // What may not be read is a finding, not the absence of one.
+    // A kind that may not be read results in a finding.
     for path in [
         "GET /api/v1/pods",
         "GET /apis/policy/v1/poddisruptionbudgets",

@@ -39,7 +39,7 @@ async fn a_view_has_everything_and_reports_what_cannot_be_read() {
     let pool = |name: &str| view.node_pools.iter().find(|pool| pool.name == name).unwrap();
     assert_eq!((view.node_pools.len(), view.invalid.len()), (2, 0));
     assert_eq!(pool("good").ready, Ok(()));
-    // Its nodes still belong to it, and its conditions contain the error.
+    // The nodes still belong to the faulty NodePool, and its conditions contain the error.
     let why = pool("faulty").ready.clone().unwrap_err().to_string();
     assert!(why.contains("dollars-per-hour") && why.contains("cheap"), "{why}");
     assert!(view.node_pool_statuses.contains_key("faulty") && view.node_classes.contains_key("default"));
@@ -151,7 +151,7 @@ async fn a_view_is_current_although_watches_are_silent() {
 async fn a_view_is_current_although_a_watch_ends_without_the_changes() {
     let world = World::installed().await;
     let cluster = changed_since_the_last_view(&world).await;
-    // One ends without a change, the other with the bookmark of a server that is behind.
+    // The watch of pods ends without a change, and that of nodes with the bookmark of a server that is behind.
     let behind = json!({ "type": "BOOKMARK", "object": { "metadata": { "resourceVersion": "1" } } });
     world.answer("GET /api/v1/pods?&watch=true", [(200, String::new())]);
     world.answer("GET /api/v1/nodes?&watch=true", [(200, format!("{behind}\n"))]);
@@ -234,7 +234,7 @@ async fn a_list_starts_again_when_its_continue_token_has_expired() {
     world.answer(continued, [(410, expired.to_owned())]);
     assert_eq!(cluster.pods_on("n1").await.unwrap().len(), 700);
     assert_eq!(world.requests().len(), 4, "two pages, and both again");
-    // It does not go on for ever.
+    // The list starts again only once.
     world.answer(continued, [(410, expired.to_owned()), (410, expired.to_owned())]);
     assert!(cluster.pods_on("n1").await.is_err());
 }

@@ -216,7 +216,7 @@ async fn usage_is_corrected_only_if_it_is_unchanged() {
     let refused = claims.correct_usage("default", &read, &counted).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Conflict);
 
-    // One claim is replaced by an equal one: the sums are the same, but they were not counted in between.
+    // A claim is replaced by an equal one: the sums are the same, but the usage was written since it was read.
     let read = claims.usage().await.unwrap().remove("default").unwrap();
     let b = claims.get("b").await.unwrap().unwrap();
     claims.delete(&b).await.unwrap();

@@ -121,7 +121,7 @@ fn an_outage_of_hours_is_made_up_for_by_hour_and_closed_hours_are_returned() {
     let closed: Vec<(Timestamp, f64)> = after.closed.iter().map(|record| (record.hour, record.seconds())).collect();
     assert_eq!(closed, [(at("10:00:00"), 1800.0), (at("11:00:00"), 3600.0), (at("12:00:00"), 3600.0)]);
     assert_eq!(after.open.hours[0].seconds(), 900.0);
-    // The same in many steps is the same.
+    // Many short steps have the same result.
     let (mut open, mut closed) = (Open::begin(at("10:00:00")), Vec::new());
     for minutes in 1..=39 {
         let now = at("10:00:00").checked_add(SignedDuration::from_mins(minutes * 5)).unwrap();
@@ -175,7 +175,7 @@ fn an_instance_that_ends_counts_until_it_stops_and_once() {
     let open = step(Some(&Open::begin(at("12:00:00"))), at("12:05:00"), std::slice::from_ref(&node), &[], &[]).open;
     let gone = terminated(node, TerminationReason::Interrupted, at("12:06:00"), at("12:08:00"));
     let ended = [EndedNode::of(&gone, at("12:09:00")).unwrap()];
-    // It is read as a claim and as ended: between the two reads it was deleted.
+    // The claim is read as live and as ended: it was deleted between the two reads.
     let both = step(Some(&open), at("12:10:00"), std::slice::from_ref(&gone), &[], &ended);
     let record = &both.open.hours[0];
     assert_eq!(record.seconds(), 8.0 * 60.0);
@@ -291,7 +291,7 @@ fn the_time_in_the_records_is_that_of_the_instances() {
         let through = open.through.duration_since(second(0)).as_secs_f64();
         #[expect(clippy::cast_precision_loss, reason = "seconds of a day")]
         let exact: f64 = lives.iter().map(|life| ((life[3] as f64).min(through) - life[1] as f64).max(0.0)).sum();
-        // What is launched within seconds before the last step, or known only later, is not yet in the records.
+        // Instances that were launched within seconds before the last step, or are known only later, are not yet in the records.
         #[expect(clippy::cast_precision_loss, reason = "seconds of a day")]
         let unknown: f64 = lives
             .iter()

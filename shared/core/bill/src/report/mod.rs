@@ -40,7 +40,7 @@ pub struct Report {
     pub cluster: String,
     /// The start.
     pub from: Timestamp,
-    /// The end, exclusive: what was asked for, or until when costs are recorded.
+    /// The end, exclusive: the requested one, or the end of the records.
     pub to: Timestamp,
     /// Since when costs are recorded, if that is later than the start.
     pub recorded_since: Option<Timestamp>,
@@ -50,9 +50,9 @@ pub struct Report {
     pub totals: Totals,
     /// The rows, the dearest first.
     pub rows: Vec<Row>,
-    /// The same rows for each hour, or for each day in UTC if the time is longer than two days.
+    /// The rows of each hour, or of each day in UTC if the time is longer than two days.
     pub periods: Vec<Period>,
-    /// The budgets, compared with the month that the time is, or runs until now in. None for any other time.
+    /// The budgets, compared with the current month if the report ends now, or with the whole month that it covers. Empty otherwise.
     pub budgets: Vec<BudgetReport>,
 }
 
@@ -66,11 +66,11 @@ pub struct BudgetReport {
     pub dollars_per_month: f64,
     /// The first day of the month.
     pub month: Date,
-    /// What the month has cost.
+    /// The costs of the month.
     pub dollars: f64,
-    /// What the whole month costs at the present pace; `None` for a month that has ended.
+    /// The costs of the whole month at the present pace; `None` for a month that has ended.
     pub dollars_at_this_pace: Option<f64>,
-    /// Whether it is `exceeded`, or `exceeded-at-this-pace`.
+    /// `exceeded` or `exceeded-at-this-pace`, if it is.
     pub warning: Option<&'static str>,
 }
 
@@ -102,7 +102,7 @@ pub fn report(query: &Query, closed: &[HourRecord], open: Option<&Open>) -> Opti
     })
 }
 
-/// The budgets, with what the month cost that a query is about.
+/// The budgets, with the costs of the month of a query.
 fn budgets(open: &Open, query: &Query, records: &[&HourRecord]) -> Vec<BudgetReport> {
     let day = |at: Timestamp| at.to_zoned(TimeZone::UTC).date();
     let begins_month = |at: Timestamp| {
@@ -127,7 +127,7 @@ fn budgets(open: &Open, query: &Query, records: &[&HourRecord]) -> Vec<BudgetRep
     compared(open, month, &pools, &|name| (spent(name), None))
 }
 
-/// The budgets, compared with what a NodePool cost in a month, and with what it costs at the present pace. The budget of the cluster is
+/// The budgets, compared with the costs of a NodePool in a month, until now and at the present pace. The budget of the cluster is
 /// compared with the sum of these NodePools.
 fn compared(open: &Open, month: Date, pools: &[&str], cost: &dyn Fn(&str) -> (f64, Option<f64>)) -> Vec<BudgetReport> {
     let add =

@@ -29,7 +29,7 @@ pub enum By {
     Type,
 }
 
-/// What rows cannot be formed by.
+/// A text that is not a [`By`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not nodepool, namespace, type or label=KEY, such as label=app.kubernetes.io/name")]
 pub struct ByError(String);
@@ -62,7 +62,7 @@ impl fmt::Display for By {
     }
 }
 
-/// What something cost.
+/// The costs of a row, or of all rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Costs {
@@ -78,7 +78,7 @@ pub struct Costs {
     pub starting_dollars: f64,
     /// The part of the dollars of nodes that terminated.
     pub terminating_dollars: f64,
-    /// What pods requested.
+    /// The requests of pods.
     pub requested: Amounts,
 }
 
@@ -94,7 +94,7 @@ pub struct Row {
     /// The capacity type of instances of a type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_type: Option<CapacityType>,
-    /// What it cost.
+    /// The costs.
     #[serde(flatten)]
     pub costs: Costs,
 }
@@ -125,7 +125,7 @@ impl Costs {
         self.requested.add(other.requested);
     }
 
-    /// Those of a record.
+    /// The costs of a record.
     #[must_use]
     pub fn of(record: &HourRecord) -> Self {
         Self {
@@ -202,7 +202,7 @@ fn parts(record: &HourRecord, by: &By) -> Vec<(Key, Costs)> {
     }
 }
 
-/// What the pods of each group cost, and what is left of the price of the nodes.
+/// The costs of the pods of each group, and the rest of the price of the nodes.
 fn groups(record: &HourRecord, groups: &BTreeMap<String, Group>, label: Option<&str>) -> Vec<(Key, Costs)> {
     let dollars = record.dollars();
     let on_demand = if dollars > 0.0 { record.on_demand_dollars() / dollars } else { 1.0 };

@@ -12,12 +12,12 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Totals {
-    /// What all nodes cost.
+    /// The costs of all nodes.
     #[serde(flatten)]
     pub costs: Costs,
     /// The part of the dollars that pods requested.
     pub requested_dollars: f64,
-    /// What was allocatable on initialized nodes.
+    /// The allocatable resources of initialized nodes.
     pub allocatable: Amounts,
     /// Hours of instances whose price is not known: they are not in the dollars.
     pub unpriced_node_hours: f64,
@@ -39,9 +39,9 @@ pub struct Totals {
 pub struct Spot {
     /// Hours.
     pub node_hours: f64,
-    /// What they cost.
+    /// The costs of the instances.
     pub dollars: f64,
-    /// What the same instances would have cost on-demand.
+    /// The costs of the same instances at on-demand prices.
     pub on_demand_dollars: f64,
     /// The difference.
     pub saved_dollars: f64,
@@ -53,7 +53,7 @@ pub struct Spot {
 pub struct Reserved {
     /// Hours.
     pub node_hours: f64,
-    /// What the same instances would have cost on-demand.
+    /// The costs of the same instances at on-demand prices.
     pub on_demand_dollars: f64,
 }
 
@@ -61,11 +61,11 @@ pub struct Reserved {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Consolidated {
-    /// How many.
+    /// The number of nodes.
     pub nodes: u32,
-    /// Their price, less that of their replacements.
+    /// The price of the nodes, less that of their replacements.
     pub dollars_per_hour: f64,
-    /// That price from the hour after each removal to the end of the time: what they would have cost if they had stayed until then.
+    /// This price from the hour after each removal to the end of the time: the costs if the nodes had stayed until then.
     pub dollars_until_the_end: f64,
 }
 
@@ -73,9 +73,9 @@ pub struct Consolidated {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Interrupted {
-    /// How many have ended.
+    /// The number of nodes that have ended.
     pub nodes: u32,
-    /// What they cost from the notice to the end.
+    /// The costs of the nodes from the notice to the end.
     pub dollars: f64,
 }
 

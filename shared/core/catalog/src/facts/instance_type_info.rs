@@ -1,4 +1,4 @@
-//! One entry of a DescribeInstanceTypes response, in the JSON form of the EC2 API.
+//! An entry of a DescribeInstanceTypes response, in the JSON form of the EC2 API.
 //!
 //! The field names are those of EC2. Fields that neither instance types nor the simulated EC2 need are omitted, and unknown
 //! fields are ignored, so the output of `aws ec2 describe-instance-types` can be read unchanged.
@@ -43,7 +43,7 @@ pub struct InstanceTypeInfo {
     /// Whether it has an instance store.
     #[serde(default)]
     pub instance_storage_supported: bool,
-    /// Its instance store.
+    /// The instance store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_storage_info: Option<InstanceStorageInfo>,
     /// Elastic Block Store.
@@ -151,7 +151,7 @@ pub struct DiskInfo {
     /// The size of one disk in GB (10^9 bytes).
     #[serde(rename = "SizeInGB", default)]
     pub size_in_gb: u64,
-    /// How many.
+    /// The number of disks.
     #[serde(default)]
     pub count: u32,
     /// `ssd` or `hdd`.
@@ -252,7 +252,7 @@ pub struct NetworkInfo {
     pub ena_srd_supported: bool,
 }
 
-/// One network card.
+/// A network card.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NetworkCardInfo {
@@ -325,7 +325,7 @@ pub struct InferenceAcceleratorInfo {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct InferenceDeviceInfo {
-    /// How many.
+    /// The number of accelerators.
     #[serde(default)]
     pub count: u32,
     /// Such as `Inferentia`.
@@ -349,7 +349,7 @@ pub struct NeuronInfo {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NeuronDeviceInfo {
-    /// How many.
+    /// The number of devices.
     #[serde(default)]
     pub count: u32,
     /// Such as `Trainium`.
@@ -367,7 +367,7 @@ pub struct NeuronDeviceInfo {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NeuronCoreInfo {
-    /// How many.
+    /// The number of cores.
     #[serde(default)]
     pub count: u32,
     /// Generation of the core.

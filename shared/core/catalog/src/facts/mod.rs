@@ -81,19 +81,19 @@ pub enum FactsError {
 /// Why a DescribeInstanceTypes response could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum InstanceTypesFileError {
-    /// It is neither an array of entries nor an object with `InstanceTypes`.
+    /// The response is neither an array of entries nor an object with `InstanceTypes`.
     #[error(
         "not a DescribeInstanceTypes response: {0}; expected a JSON array of entries, or an object with the array `InstanceTypes`"
     )]
     Shape(serde_json::Error),
-    /// One entry cannot be read.
+    /// An entry cannot be read.
     #[error("entry {index} ({instance_type}) of the DescribeInstanceTypes response: {source}")]
     Entry {
         /// The index in the array, from 0.
         index: usize,
         /// The entry's own name, or `no InstanceType`.
         instance_type: String,
-        /// What is wrong with it.
+        /// What is wrong.
         source: serde_json::Error,
     },
 }

@@ -26,8 +26,8 @@ const ZONES: [(&str, &[(char, u8)]); 8] = [
 const OF_OTHERS: &[(char, u8)] = &[('a', 1), ('b', 2), ('c', 3)];
 
 impl Facts {
-    /// The same instance types, offerings and prices with the names of another region: each of its zones, as far as there are zones here,
-    /// has the offerings of one of these. What is offered there really, and at which prices, is not known here.
+    /// Renames the region and its zones to those of another region, and keeps instance types, offerings and prices. Zones without a
+    /// counterpart are left out. The actual offerings and prices of that region are not known here.
     ///
     /// # Errors
     /// When the text is not the name of a region.

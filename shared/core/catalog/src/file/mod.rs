@@ -65,20 +65,20 @@ impl fmt::Display for Note {
 /// Why a file is not a catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogFileError {
-    /// It is not JSON.
+    /// The file is not JSON.
     #[error("not JSON: {0}")]
     Json(#[source] serde_json::Error),
-    /// It is a DescribeInstanceTypes response, which has neither zones nor prices.
+    /// The file is a DescribeInstanceTypes response, which has neither zones nor prices.
     #[error(
         "this is a DescribeInstanceTypes response, not a catalog: it has no zones and no prices; pass it with --instance-types"
     )]
     InstanceTypesAnswer,
-    /// It is a catalog instead of a DescribeInstanceTypes response.
+    /// The file is a catalog instead of a DescribeInstanceTypes response.
     #[error(
         "not a DescribeInstanceTypes response: expected a JSON array of entries, or an object with the array `InstanceTypes`"
     )]
     NoInstanceTypesAnswer,
-    /// It is other JSON.
+    /// The file is other JSON.
     #[error(
         "not a catalog: expected a JSON object with `region`, `zones`, `instanceTypes` and `offerings`, found {found}"
     )]
@@ -89,7 +89,7 @@ pub enum CatalogFileError {
     /// A field of the file is missing or invalid.
     #[error("`{field}`: {message}")]
     Field {
-        /// Its name.
+        /// The name of the field.
         field: &'static str,
         /// What is wrong, and what is expected.
         message: String,

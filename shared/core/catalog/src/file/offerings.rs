@@ -67,7 +67,7 @@ struct Sold {
     spot: Option<(Option<Price>, Listing)>,
 }
 
-/// Adds the offerings to the types. One with an unknown type or zone is reported and omitted.
+/// Adds the offerings to the types. Offerings with an unknown type or zone are reported and omitted.
 pub(super) fn attach(
     types: BTreeMap<String, TypeFacts>,
     left_out: &BTreeSet<String>,

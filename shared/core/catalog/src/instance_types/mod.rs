@@ -66,7 +66,7 @@ impl Catalog {
     }
 }
 
-/// One instance type for an EC2NodeClass, with all offerings in the order of zone and capacity type.
+/// The instance type for an EC2NodeClass, with all offerings in the order of zone and capacity type.
 ///
 /// Unavailable offerings are listed too, because nodes that run on them still have a price. An offering whose price is
 /// unknown is unavailable and its price is 0.

@@ -11,10 +11,10 @@ pub(crate) enum Node {
     Seq(Seq),
 }
 
-/// How a scalar is written.
+/// The notation of a scalar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As in the source, on one line.
+    /// The text of the source, on one line.
     Raw(String),
     /// A string in literal style (`|`).
     Block,
@@ -70,7 +70,7 @@ pub(crate) struct Item {
 /// The comments of an entry or item.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Comments {
-    /// Whether a blank line precedes it.
+    /// Whether a blank line precedes the entry or item.
     pub(crate) blank: bool,
     /// The lines above it, each with its `#`, or empty.
     pub(crate) above: Vec<String>,
@@ -178,7 +178,7 @@ impl Node {
         path.iter().try_fold(self, |node, key| node.as_map()?.get(key))
     }
 
-    /// The same as JSON.
+    /// The value as JSON.
     pub(crate) fn to_value(&self) -> Value {
         match self {
             Self::Scalar(scalar) => scalar.to_value(),
@@ -201,7 +201,7 @@ impl Entry {
         Self { comments: Comments::default(), key: Scalar::text(key), value }
     }
 
-    /// The same entry under another key, with its comments.
+    /// Renames the key and keeps the comments.
     pub(crate) fn renamed(mut self, key: &str) -> Self {
         self.key = Scalar::text(key);
         self

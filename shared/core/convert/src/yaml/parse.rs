@@ -1,7 +1,7 @@
 //! Text to tree.
 //!
-//! granit-parser (which serde-saphyr uses as well) reports comments with their places, but not what they belong to. They are
-//! attached in a second step, by line and column.
+//! granit-parser (which serde-saphyr uses as well) reports comments with their places, but not what they belong to. Comments
+//! are attached in a second step, by line and column.
 
 use super::node::{Comments, Entry, Form, Item, Map, Node, Scalar, Seq};
 use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, Span, StructureStyle};
@@ -89,7 +89,7 @@ struct Anchor {
     parents: Vec<usize>,
 }
 
-/// What belongs to an anchor.
+/// The comments and blank line of an anchor.
 #[derive(Debug, Default)]
 struct Attached {
     /// Comments above it, with their lines.

@@ -1,4 +1,4 @@
-//! What a plain scalar means to Kubernetes, which reads the booleans of YAML 1.1.
+//! The value of a plain scalar in Kubernetes, which reads the booleans of YAML 1.1.
 
 use serde_json::{Number, Value};
 

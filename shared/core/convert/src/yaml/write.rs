@@ -14,7 +14,7 @@ pub(crate) fn write(root: &Node) -> String {
     text
 }
 
-/// The same value without comments and notation of its own.
+/// The value without comments, in the default notation.
 pub(crate) fn plain(node: &Node) -> Node {
     match node {
         Node::Scalar(scalar) => Node::Scalar(match scalar.to_value() {

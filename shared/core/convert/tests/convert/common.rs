@@ -1,4 +1,4 @@
-//! What the tests of conversions share.
+//! Helpers of the tests of conversions.
 
 use nodeless_api::NodePool;
 use nodeless_convert::{Conversion, Identity, Options, Source, convert};

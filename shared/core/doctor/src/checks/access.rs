@@ -1,4 +1,4 @@
-//! Whether nodes may join: the authentication mode, and the access entries of their roles.
+//! Checks whether nodes may join: the authentication mode, and the access entries of their roles.
 
 use crate::facts::{AccessEntry, Facts, Read};
 use crate::finding::{Check, Finding, Severity};

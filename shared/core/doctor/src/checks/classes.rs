@@ -84,7 +84,7 @@ fn advice(class: &EC2NodeClass, condition: &Condition) -> String {
     }
 }
 
-/// What to do if nothing has the tags of the terms.
+/// The advice if nothing has the tags of the terms.
 fn found_by<'a>(what: &str, field: &str, mut tags: impl Iterator<Item = &'a SelectorTags>) -> String {
     let Some(tags) = tags.next() else { return format!("change spec.{field}: no {what} has this id or name") };
     let pairs = tags.iter().map(|(key, value)| match value.as_str() {

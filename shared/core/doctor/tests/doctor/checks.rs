@@ -1,4 +1,4 @@
-//! What each check finds, and that it finds nothing in a cluster that is ready.
+//! Tests the findings of each check, and that there are none in a cluster that is ready.
 
 use jiff::Timestamp;
 use nodeless_api::common::{Condition, ConditionStatus};
@@ -365,7 +365,7 @@ fn quotas_concern_the_families_that_a_node_pool_allows() {
     let type_ = "node.kubernetes.io/instance-type";
     for (key, values, name, found) in [
         ("", &[][..], STANDARD, true),
-        // It launches them only for pods that request a GPU.
+        // The NodePool launches these instances only for pods that request a GPU.
         ("", &[], G, false),
         (category, &["g"], G, true),
         (category, &["g"], STANDARD, false),

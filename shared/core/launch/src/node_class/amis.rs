@@ -9,13 +9,13 @@ use nodeless_model::labels;
 /// The nodes that an AMI of AWS supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// Those without GPUs and accelerators.
+    /// Nodes without GPUs and accelerators.
     Standard,
-    /// Those with GPUs.
+    /// Nodes with GPUs.
     Nvidia,
-    /// Those with AWS Neuron devices.
+    /// Nodes with AWS Neuron devices.
     Neuron,
-    /// Those with this build of Windows.
+    /// Nodes with this build of Windows.
     Windows(&'static str),
 }
 
@@ -158,7 +158,7 @@ fn bottlerocket_parameters(version: &str, kubernetes: &str) -> Vec<AliasParamete
         .collect()
 }
 
-/// One DescribeImages call.
+/// A DescribeImages call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageQuery {
     /// The filters.
@@ -203,7 +203,7 @@ pub fn image_queries(terms: &[AmiSelectorTerm], ids: &[String]) -> Vec<ImageQuer
 pub struct Image {
     /// The id, `ami-…`.
     pub id: String,
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The creation time in EC2's format: UTC with a fixed number of digits, so that the order of the texts is that of the times.
     pub created: String,

@@ -127,7 +127,7 @@ pub fn key(class: &EC2NodeClass, status: &EC2NodeClassStatus) -> String {
         amis: &status.amis,
         instance_profile: status.instance_profile.as_deref(),
     };
-    // They are ordered by free addresses, which must not change the key.
+    // Subnets are ordered by free addresses, which must not change the key.
     subject.subnets.sort_unstable();
     subject.security_groups.sort_unstable();
     // Plain data can always be serialized; otherwise the key would still be deterministic.
@@ -262,7 +262,7 @@ pub fn apply(
     with_verdict(class, status, verdict, now)
 }
 
-/// The same without dry runs: a class without other problems is ready.
+/// The status without dry runs: a class without other problems is ready.
 #[must_use]
 pub fn without_check(class: &EC2NodeClass, status: EC2NodeClassStatus, now: Timestamp) -> EC2NodeClassStatus {
     if can_be_checked(&status) { with_verdict(class, status, Verdict::Launchable, now) } else { status }

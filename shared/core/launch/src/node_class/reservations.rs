@@ -34,7 +34,7 @@ pub struct Described {
     pub available: u32,
 }
 
-/// One DescribeCapacityReservations call.
+/// A DescribeCapacityReservations call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReservationQuery {
     /// The id of the reservation, for which there is no filter.
@@ -51,7 +51,7 @@ impl ReservationQuery {
     }
 }
 
-/// One call for each term, so that an unknown id fails only its own call. Only active reservations are requested.
+/// A call for each term, so that an unknown id fails only its own call. Only active reservations are requested.
 #[must_use]
 pub fn queries(terms: &[CapacityReservationSelectorTerm]) -> Vec<ReservationQuery> {
     let mut queries = Vec::new();

@@ -2,13 +2,13 @@
 
 const BOUNDARY: &str = "//";
 
-/// Whether the text is a MIME document: whether it begins with one of the headers of a document.
+/// Whether the text begins with one of the headers of a MIME document.
 pub(super) fn is_document(text: &str) -> bool {
     let first = text.trim_start().lines().next().unwrap_or_default().to_ascii_lowercase();
     first.starts_with("mime-version:") || first.starts_with("content-type:")
 }
 
-/// One part, headers and body.
+/// A part with headers and body.
 pub(super) fn part(content_type: &str, body: &str) -> String {
     format!("Content-Type: {content_type}\n\n{}", body.trim_end())
 }

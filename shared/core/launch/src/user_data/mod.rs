@@ -74,12 +74,12 @@ pub enum UserDataError {
         /// The error.
         why: String,
     },
-    /// It is too large.
+    /// The user data is too large.
     #[error(
         "user data has {bytes} bytes together with the settings that nodeless adds, and EC2 accepts {MAXIMUM_BYTES}; shorten spec.userData"
     )]
     TooLong {
-        /// Its size.
+        /// The size.
         bytes: usize,
     },
 }

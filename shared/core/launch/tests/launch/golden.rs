@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// One launch, described by a JSON file `tests/golden/NAME.in.json`: the spec of the class, and other values that are not
+/// A launch, described by a JSON file `tests/golden/NAME.in.json`: the spec of the class, and other values that are not
 /// defaults.
 struct Launch {
     name: String,

@@ -1,4 +1,4 @@
-//! What is launched for each setting of an EC2NodeClass, against stored files.
+//! Compares the launch for each setting of an EC2NodeClass with stored files.
 #![allow(clippy::unwrap_used)]
 
 mod fields;

@@ -68,7 +68,7 @@ struct Case {
     /// The examples, and the pages of the documentation, that have this.
     of: Vec<String>,
     verdict: String,
-    /// That of the manifest, if it is not the definition's.
+    /// The apiVersion of the manifest, if it is not that of the definition.
     api_version: Option<String>,
     spec: Value,
     /// The first part of the user data that nodes get.

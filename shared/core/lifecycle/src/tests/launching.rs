@@ -106,7 +106,7 @@ fn each_member_gets_the_instance_that_is_written_down_as_its() {
     assert_eq!(instance.id, "i-b");
     let denied = LaunchResult::NothingLaunched { failures: vec![failure(true)], others_launched: true };
     assert_eq!(result(&[("i-a", "another"), ("i-b", "a third")]), denied);
-    // One that the response does not contain has to be looked for, whatever the response contains of others.
+    // An instance that the response does not contain has to be looked up, whatever the response contains for others.
     let elsewhere = LaunchResult::NothingLaunched { failures: Vec::new(), others_launched: true };
     assert_eq!(result(&[("i-c", &own)]), elsewhere);
 }
@@ -246,7 +246,7 @@ fn changes_of_the_network_of_a_running_instance_are_recorded() {
     );
     assert_eq!(launched.reservation_id, None, "it ran on after the end of its reservation");
     assert_eq!(crate::moved(&next, &found), None);
-    // Of an instance that ends EC2 reports less and less.
+    // EC2 reports fewer properties of an instance that ends.
     let ending =
         Instance { subnet_id: None, security_group_ids: Vec::new(), state: InstanceState::ShuttingDown, ..found };
     assert_eq!(crate::moved(&next, &ending), None);

@@ -125,7 +125,7 @@ fn a_node_is_closed_off_and_held_before_it_is_deleted() {
 
 #[test]
 fn a_drain_begins_with_the_taint_and_ends_no_sooner_than_it_may() {
-    // What should have tainted the node a minute ago failed, and nothing runs there at this moment.
+    // The patch with the taint failed a minute ago, and no pod runs on the node at this moment.
     let mut claim = leaving(Phase::Draining);
     claim.status.drain_started = Some(at(0));
     let open = Node { taints: Vec::new(), ..closed() };
@@ -304,7 +304,7 @@ fn a_node_that_never_joined_is_not_drained() {
 
 #[test]
 fn a_node_with_new_pods_is_drained_whatever_its_record() {
-    // Its marks were put onto it, and the process ended before the record reported it.
+    // The node was registered, and the process ended before the record was written.
     let recognised = draining_with(vec![pod("a")]);
     let untainted = Node { labels: joined().labels, ..closed() };
     for seen in [recognised.clone(), Observation { nodes: Seen::Known(vec![untainted]), ..recognised }] {

@@ -135,7 +135,7 @@ fn joined() -> Node {
     }
 }
 
-/// The same node once it is recognised and ready for pods.
+/// The joined node once it is registered and ready for pods.
 fn ready_node() -> Node {
     let mut node = joined();
     node.taints.clear();

@@ -47,7 +47,7 @@ fn a_node_is_recognised_before_its_claim_counts_as_registered() {
 
 #[test]
 fn a_node_that_is_ready_when_it_joins_takes_one_patch_and_one_write() {
-    // As it was written when it was launched.
+    // The claim as written at its launch.
     let claim = step(&claim(Phase::Launched), &with_nodes(Vec::new()), at(29), &settings()).claim;
     let (mut node, mut bare) = (joined(), instance("i-1", InstanceState::Running));
     let seen = |node: &Node, bare: &Instance| Observation {

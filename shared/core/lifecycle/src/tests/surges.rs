@@ -199,7 +199,7 @@ fn a_successor_on_a_node_that_leaves_is_replaced_before_the_pod_goes() {
     let step_with = |claim: &NodeClaim, deployment: OwningDeployment, now| {
         next(claim, &seen(asking_pod("scale"), deployment, vec![]), now)
     };
-    // As long as pods may be scheduled to the other node, the next successor might be, too.
+    // The next successor might also be scheduled to the other node while that accepts pods.
     for node in ["untainted", "unread"] {
         let waits = step_with(&claim, raised(&[node]), 30);
         assert!(!evicts(&waits) && change(&waits).is_none(), "{:?}", waits.effects);
@@ -460,7 +460,7 @@ fn a_change_that_was_denied_is_attempted_again_after_a_time() {
     let mut forced = claim;
     forced.status.termination.as_mut().unwrap().deadline = Some(at(1999));
     assert!(change(&next(&forced, &observed, 2000)).is_none());
-    // What another party undid is not attempted again.
+    // A change that another party undid is not attempted again.
     let undone = with_surge(SurgeMode::Restart, SurgeState::Refused { why: "undone".into(), again: None });
     assert!(change(&next(&undone, &observed, 5000)).is_none());
 }

@@ -103,7 +103,7 @@ fn what_another_member_has_or_is_to_get_is_left_to_it() {
     let owners = Owners::from([("i-2".into(), waits.name.clone())]);
     let group = SeenGroup { instances, others: vec![waits.clone(), launched.clone()], owners };
     assert_eq!(found(&look_at(&claim, group.clone(), 20)), ["i-3"]);
-    // Its owner has gone without it.
+    // The owner of i-2 has gone without it.
     let mut gone = waits;
     gone.phase = Phase::Gone;
     let group = SeenGroup { others: vec![gone, launched], ..group };
