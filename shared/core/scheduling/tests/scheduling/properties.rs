@@ -1,4 +1,4 @@
-//! What holds for every problem.
+//! Properties of every problem.
 
 use crate::support::*;
 use nodeless_model::*;
@@ -486,7 +486,7 @@ proptest! {
         let left_out: Vec<(&str, String)> =
             solution.unschedulable.iter().map(|pod| (&*problem.pods[pod.pod].name, pod.reasons[0].to_string())).collect();
         prop_assert!(next.launches.is_empty(), "{left_out:?} found a place: {next:#?}");
-        // What `minValues` or a limit refused a node of its own may fit on one that is there.
+        // A pod that `minValues` or a limit refused a node of its own may fit on an existing node.
         let bounded = |pool: &NodePool| {
             let choosy = pool.template.requirements.iter().any(|(_, one)| one.min_values().is_some());
             choosy || !pool.limits.is_empty() || pool.limit_dollars_per_hour.is_some()
