@@ -101,7 +101,7 @@ fn default_strategy() -> String {
 /// A PodTemplate by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PodTemplateReference {
-    /// Its name.
+    /// The name of the PodTemplate.
     #[schemars(length(min = 1))]
     pub name: String,
 }
@@ -116,7 +116,7 @@ pub struct ScalableReference {
     /// The kind: Deployment, StatefulSet or ReplicaSet.
     #[schemars(length(min = 1))]
     pub kind: String,
-    /// Its name.
+    /// The name of the workload.
     #[schemars(length(min = 1))]
     pub name: String,
 }

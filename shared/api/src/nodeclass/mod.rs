@@ -138,8 +138,8 @@ pub struct EC2NodeClassSpec {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("x-kubernetes-validations" = tag_rules()))]
     pub tags: BTreeMap<String, String>,
-    /// The kubelet's configuration: all of its settings may be here. What is wrong with those that the definition does not know
-    /// is stated by the condition ValidationSucceeded.
+    /// The kubelet's configuration: all of its settings may be here. The condition ValidationSucceeded reports the problems of
+    /// settings that the definition does not know.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "kubelet::schema::schema")]
     pub kubelet: BTreeMap<String, Value>,

@@ -337,10 +337,10 @@ fn grouped<'a>(problem: &Problem<'a>, relations: &[Relations]) -> (HashMap<Key<'
 /// Whether pods can be scheduled after all pods that depend on them, so that they are assigned to no domain and are placed where
 /// they cost least.
 ///
-/// They can if only the spreads of other pods count them: the kube-scheduler checks `maxSkew` for the pod that it schedules, by
-/// that pod's own constraints, and never again for scheduled pods. Pods of lower priority are scheduled later, so their spreads
-/// need the counts as planned. Pods that restrict the label themselves have few alternatives, and are counted, so that the spread
-/// is satisfied in more orders.
+/// Pods can come last if only the spreads of other pods count them: the kube-scheduler checks `maxSkew` for the pod that it
+/// schedules, by that pod's own constraints, and never again for scheduled pods. Pods of lower priority are scheduled later, so
+/// their spreads need the counts as planned. Pods that restrict the label themselves have few alternatives, and are counted, so
+/// that the spread is satisfied in more orders.
 fn can_come_last(
     class: &Class<'_>,
     specs: &[LevelSpec],

@@ -156,8 +156,8 @@ impl Hold {
 }
 
 impl HeldBack {
-    /// Notes a removal that is about to begin, once however often it is called. Those without a workload, to which no launch can be
-    /// attributed, are not noted, and neither are those with more names than the record may have.
+    /// Notes a removal that is about to begin, once however often it is called. Removals without a workload are not noted,
+    /// because no launch can be attributed to them, and neither are removals with more names than the record may have.
     pub fn note_removal(&mut self, removal: Removal, now: Timestamp) {
         self.forget(now);
         let moves = removal.moved.iter().any(|moved| !moved.workloads.is_empty());

@@ -472,8 +472,8 @@ proptest! {
 }
 
 proptest! {
-    // The checker goes through every node that could be launched, and that takes its time. What comes after a plan has an
-    // exception once in some hundred worlds, which docs/scheduling-constraints.md describes.
+    // The checker evaluates every node that could be launched, which is slow. The property after a plan has an exception once in
+    // some hundred worlds, which docs/scheduling-constraints.md describes.
     #![proptest_config(config(64))]
 
     #[test]
