@@ -6,7 +6,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How much capacity is kept free.
+/// The capacity to keep free.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -71,7 +71,7 @@ use serde::{Deserialize, Serialize};
     ),
 ])))]
 pub struct CapacityBufferSpec {
-    /// How the buffer is provided; `buffer.x-k8s.io/active-capacity` keeps nodes for it.
+    /// The strategy by which the buffer is provided; `buffer.x-k8s.io/active-capacity` keeps nodes for it.
     #[serde(default = "default_strategy")]
     pub provisioning_strategy: String,
     /// The PodTemplate, in the same namespace, that defines what one chunk looks like.
@@ -80,15 +80,15 @@ pub struct CapacityBufferSpec {
     /// The workload, in the same namespace, whose pods define what one chunk looks like.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scalable_ref: Option<ScalableReference>,
-    /// How many chunks. With `percentage` the greater of the two counts.
+    /// The number of chunks. With `percentage` the greater of the two counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub replicas: Option<i32>,
-    /// How many chunks, as a percentage of the workload's replicas, rounded up.
+    /// The number of chunks as a percentage of the workload's replicas, rounded up.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub percentage: Option<i32>,
-    /// What all chunks may request together. Without `replicas` and `percentage` there are as many chunks as fit.
+    /// The maximum requests of all chunks together. Without `replicas` and `percentage` there are as many chunks as fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "rules::resource_list")]
     pub limits: Option<ResourceList>,
@@ -101,7 +101,7 @@ fn default_strategy() -> String {
 /// A PodTemplate by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PodTemplateReference {
-    /// Its name.
+    /// The name of the PodTemplate.
     #[schemars(length(min = 1))]
     pub name: String,
 }
@@ -110,18 +110,18 @@ pub struct PodTemplateReference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScalableReference {
-    /// Its API group, `apps`.
+    /// The API group, `apps`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_group: Option<String>,
-    /// Its kind: Deployment, StatefulSet or ReplicaSet.
+    /// The kind: Deployment, StatefulSet or ReplicaSet.
     #[schemars(length(min = 1))]
     pub kind: String,
-    /// Its name.
+    /// The name of the workload.
     #[schemars(length(min = 1))]
     pub name: String,
 }
 
-/// What is known about a CapacityBuffer.
+/// The status of a CapacityBuffer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CapacityBufferStatus {

@@ -1,4 +1,4 @@
-//! What several of the custom resources share.
+//! The types that several of the custom resources share.
 
 use crate::rules::{self, QUALIFIED_NAME};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -63,7 +63,7 @@ pub struct NodeClassReference {
     pub name: String,
 }
 
-/// How a requirement relates a key to values.
+/// The operator of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub enum Operator {
@@ -93,13 +93,13 @@ pub struct Requirement {
     /// The label's key.
     #[schemars(length(max = 316), regex(pattern = QUALIFIED_NAME))]
     pub key: String,
-    /// How the label relates to the values.
+    /// The operator that relates the label to the values.
     pub operator: Operator,
     /// At least one value for In and NotIn, one whole number for Gt, Lt, Gte and Lte, none for Exists and DoesNotExist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub values: Vec<String>,
-    /// How many different values must stay possible when instance types are chosen, for flexibility.
+    /// The minimum number of different values that stay possible when instance types are chosen, for flexibility.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 50))]
     pub min_values: Option<i32>,
@@ -173,7 +173,7 @@ fn list_of(item: &Schema, validations: &[(&str, &str)]) -> Schema {
     })
 }
 
-/// What a taint does to pods that do not tolerate it.
+/// The effect of a taint on pods that do not tolerate it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub enum TaintEffect {
@@ -196,33 +196,33 @@ pub struct Taint {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = QUALIFIED_NAME))]
     pub value: Option<String>,
-    /// What the taint does to pods that do not tolerate it.
+    /// The effect of the taint on pods that do not tolerate it.
     pub effect: TaintEffect,
     /// When the taint was put on the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_added: Option<Time>,
 }
 
-/// Whether a condition holds.
+/// The status of a condition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ConditionStatus {
-    /// It holds.
+    /// The condition holds.
     True,
-    /// It does not hold.
+    /// The condition does not hold.
     False,
-    /// It is not known whether it holds.
+    /// It is unknown whether the condition holds.
     #[default]
     Unknown,
 }
 
-/// One aspect of an object's health. The schema is in `rules`, since NodeClaims are laxer than the other two.
+/// A condition of an object. The schema is in `rules`, since NodeClaims are laxer than the other two.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// Which aspect this is, such as `Ready`.
+    /// The type, such as `Ready`.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Whether it holds.
+    /// Whether the condition holds.
     pub status: ConditionStatus,
     /// Why, in one CamelCase word. NodePools and EC2NodeClasses must not leave it empty.
     #[serde(default)]

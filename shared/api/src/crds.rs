@@ -74,7 +74,7 @@ fn tidy(schema: &mut Value) {
     }
 }
 
-/// What every object has and the derive leaves out; `kubectl explain` shows it.
+/// Adds the fields of every object that the derive leaves out, for `kubectl explain`.
 fn add_object_fields(schema: &mut Value) {
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         let version =

@@ -164,8 +164,8 @@ fn written(raise: &Raise) -> String {
     json!({ "claim": claim, "pod": pod, "from": from, "to": to, "at": at }).to_string()
 }
 
-/// How many pods a rolling update may create above, and leave below the replicas, as the Deployment controller computes it: a
-/// surge is rounded up, what may be unavailable down, and one may be unavailable if both are zero.
+/// The pods that a rolling update may create above the replicas, and leave below them, as the Deployment controller computes
+/// them: `maxSurge` is rounded up, `maxUnavailable` down, and one may be unavailable if both are zero.
 fn surge_and_unavailable(rolling: &Value, replicas: i32) -> (i32, i32) {
     let surge = share(rolling.get("maxSurge"), replicas, true);
     let unavailable = share(rolling.get("maxUnavailable"), replicas, false);

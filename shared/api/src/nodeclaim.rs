@@ -60,10 +60,10 @@ pub struct NodeClaimSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub startup_taints: Vec<Taint>,
-    /// What the node's labels must satisfy.
+    /// The requirements for the node's labels.
     #[schemars(schema_with = "common::node_claim_requirements")]
     pub requirements: Vec<Requirement>,
-    /// What the pods need for which the node is launched.
+    /// The requests of the pods for which the node is launched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
     /// The EC2NodeClass that specifies how the instance is launched.
@@ -78,7 +78,7 @@ pub struct NodeClaimSpec {
     pub expire_after: String,
 }
 
-/// What the pods need for which a node is launched.
+/// The requests of the pods for which a node is launched.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceRequirements {
     /// The least that the node must offer to pods, by resource.
@@ -87,7 +87,7 @@ pub struct ResourceRequirements {
     pub requests: ResourceList,
 }
 
-/// What is known about a NodeClaim.
+/// The status of a NodeClaim.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaimStatus {
@@ -100,11 +100,11 @@ pub struct NodeClaimStatus {
     /// The AMI that the instance was launched from.
     #[serde(rename = "imageID", skip_serializing_if = "Option::is_none")]
     pub image_id: Option<String>,
-    /// What the instance has, as estimated before it joined.
+    /// The capacity of the instance, as estimated before it joined.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "rules::resource_list")]
     pub capacity: ResourceList,
-    /// What of it pods can use, as estimated before it joined.
+    /// The allocatable resources of the instance, as estimated before it joined.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "rules::resource_list")]
     pub allocatable: ResourceList,

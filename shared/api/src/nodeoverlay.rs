@@ -6,7 +6,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is to be assumed of matching instance types: another price, further resources.
+/// The changes to matching instance types: another price, further resources.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -29,11 +29,11 @@ use serde::{Deserialize, Serialize};
     ("cannot set both 'price' and 'priceAdjustment'", "!has(self.price) || !has(self.priceAdjustment)"),
 ])))]
 pub struct NodeOverlaySpec {
-    /// Which instance types and offerings it is about, by the labels of their nodes: those that Karpenter knows, and those
-    /// of the NodePool's template.
+    /// The requirements that select instance types and offerings, by the labels of their nodes: those that Karpenter knows, and
+    /// those of the NodePool's template.
     #[schemars(schema_with = "common::node_overlay_requirements")]
     pub requirements: Vec<Requirement>,
-    /// What is added to the price: dollars per hour or a percentage, with a sign, such as `-0.05` or `+10%`.
+    /// The amount added to the price: dollars per hour or a percentage, with a sign, such as `-0.05` or `+10%`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^(([+-]{1}(\d*\.?\d+))|(\+{1}\d*\.?\d+%)|(^(-\d{1,2}(\.\d+)?%)$)|(-100%))$"))]
     pub price_adjustment: Option<String>,
@@ -51,7 +51,7 @@ pub struct NodeOverlaySpec {
     pub weight: Option<i32>,
 }
 
-/// What is known about a NodeOverlay.
+/// The status of a NodeOverlay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeOverlayStatus {
     /// ValidationSucceeded and Ready.

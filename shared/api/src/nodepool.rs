@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Which nodes may be launched for pods that cannot be scheduled, and how these nodes are kept up to date.
+/// The nodes that may be launched for unschedulable pods, and how these nodes are kept up to date.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -47,7 +47,7 @@ use std::collections::BTreeMap;
     ("'weight' is not supported on static NodePools", "!has(self.replicas) || !has(self.weight)"),
 ])))]
 pub struct NodePoolSpec {
-    /// What every NodeClaim of this pool looks like.
+    /// The template of the NodePool's NodeClaims.
     pub template: NodeClaimTemplate,
     /// When and how many nodes of this pool may be disrupted.
     #[serde(default)]
@@ -67,7 +67,7 @@ pub struct NodePoolSpec {
     pub replicas: Option<i64>,
 }
 
-/// What the NodeClaims of a pool, and their nodes, are made from.
+/// The template of a NodePool's NodeClaims and their nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeClaimTemplate {
     /// Labels and annotations of the NodeClaims and nodes.
@@ -103,7 +103,7 @@ pub struct NodeClaimTemplateSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub startup_taints: Vec<Taint>,
-    /// What the labels of every node must satisfy, together with the template's labels. A key may occur repeatedly.
+    /// The requirements for the labels of every node, together with the template's labels. A key may occur repeatedly.
     #[schemars(schema_with = "common::node_pool_requirements")]
     pub requirements: Vec<Requirement>,
     /// The EC2NodeClass that specifies how instances are launched. Only its name can be changed.
@@ -112,8 +112,8 @@ pub struct NodeClaimTemplateSpec {
         ("nodeClassRef.kind is immutable", "self.kind == oldSelf.kind"),
     ])))]
     pub node_class_ref: NodeClassReference,
-    /// How long draining may take before the remaining pods are deleted, whatever their disruption budgets and
-    /// do-not-disrupt annotations require. Without it draining may take forever.
+    /// How long a drain may take before the remaining pods are deleted, regardless of PodDisruptionBudgets and do-not-disrupt
+    /// annotations. Unlimited when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = DURATION))]
     pub termination_grace_period: Option<String>,
@@ -132,14 +132,14 @@ pub(crate) fn default_expire_after() -> String {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Disruption {
-    /// Which nodes consolidation may remove or replace. Ignored by static pools.
+    /// The nodes that consolidation may remove or replace. Ignored by static pools.
     #[serde(default)]
     pub consolidation_policy: ConsolidationPolicy,
-    /// How long no pod must have come or gone before a node may be consolidated, or `Never`. Ignored by static pools.
+    /// The time without new or removed pods after which a node may be consolidated, or `Never`. Ignored by static pools.
     #[serde(default = "default_consolidate_after")]
     #[schemars(regex(pattern = NILLABLE_DURATION))]
     pub consolidate_after: String,
-    /// How many nodes may be disrupted at once. Of several active budgets the strictest counts.
+    /// The maximum numbers of nodes that are disrupted at once. Of several active budgets the strictest counts.
     #[serde(default = "default_budgets")]
     #[schemars(length(max = 50), extend("x-kubernetes-list-type" = "atomic"))]
     #[schemars(extend("x-kubernetes-validations" = rules(&[
@@ -170,7 +170,7 @@ fn default_budget_nodes() -> String {
     "10%".to_owned()
 }
 
-/// Which nodes consolidation considers.
+/// The nodes that consolidation considers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub enum ConsolidationPolicy {
@@ -183,10 +183,10 @@ pub enum ConsolidationPolicy {
     Balanced,
 }
 
-/// How many nodes may be disrupted at once, and when that holds.
+/// A maximum number of nodes that are disrupted at once, and when it applies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Budget {
-    /// What the budget is about; every kind of disruption when absent.
+    /// The reasons for disruption that the budget limits; all when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 50), extend("x-kubernetes-list-type" = "set"))]
     pub reasons: Option<Vec<DisruptionReason>>,
@@ -200,7 +200,7 @@ pub struct Budget {
         pattern = r"^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s(.+)\s(.+)\s(.+)\s(.+))$"
     ))]
     pub schedule: Option<String>,
-    /// How long the budget holds from each start, in hours and minutes. Goes with `schedule`.
+    /// How long the budget is active from each start, in hours and minutes. Goes with `schedule`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^((([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?)$"))]
     pub duration: Option<String>,
@@ -210,23 +210,23 @@ pub struct Budget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub enum DisruptionReason {
-    /// Its pods fit elsewhere, or on a cheaper node.
+    /// The pods of the node fit elsewhere, or on a cheaper node.
     Underutilized,
     /// Nothing runs on it.
     Empty,
-    /// It no longer matches its NodePool or EC2NodeClass.
+    /// The node no longer matches its NodePool or EC2NodeClass.
     Drifted,
 }
 
-/// What is known about a NodePool.
+/// The status of a NodePool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodePoolStatus {
-    /// What the pool's nodes have together.
+    /// The total resources of the pool's nodes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "rules::resource_list")]
     pub resources: ResourceList,
-    /// How many nodes the pool has.
+    /// The number of nodes in the pool.
     #[serde(default)]
     pub nodes: i64,
     /// The generation of the EC2NodeClass for which NodeRegistrationHealthy was last computed.

@@ -53,7 +53,7 @@ fn replace(spec: &mut Value, fields: &Value) {
     }
 }
 
-/// The same EC2NodeClass as an object of the API.
+/// [`ec2_node_class_manifest`] as an object of the API.
 ///
 /// # Panics
 /// If `fields` is not an object, or has a value that the API does not accept.

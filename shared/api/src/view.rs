@@ -27,7 +27,7 @@ pub struct ClusterView {
     pub node_pools: Vec<NodePool>,
     /// All EC2NodeClasses that could be decoded, by name.
     pub node_classes: BTreeMap<String, EC2NodeClass>,
-    /// What the status of each NodePool states, by name, so that it is written only when it changes.
+    /// The status of each NodePool, by name, so that it is written only when it changes.
     pub node_pool_statuses: BTreeMap<String, NodePoolStatus>,
     /// All NodeOverlays that could be decoded, with their status. None if the CRD is not installed.
     pub node_overlays: Vec<(NodeOverlay, NodeOverlayStatus)>,
@@ -40,7 +40,7 @@ pub struct ClusterView {
     pub volume_drivers: BTreeMap<String, String>,
     /// Why a pod that mounts this claim cannot be planned for, by `namespace/claim`.
     pub volume_faults: BTreeMap<String, String>,
-    /// How many volumes of each driver a node attaches at the most, by the node's name. Read only if some pod mounts any.
+    /// The maximum number of volumes of each driver on a node, by the node's name. Read only if some pod mounts any.
     pub volume_limits: BTreeMap<String, BTreeMap<String, u32>>,
     /// The labels of namespaces, by name. Read only if some pod selects namespaces by label.
     pub namespaces: BTreeMap<String, StringMap>,
@@ -61,9 +61,9 @@ pub const SYSTEM_NAMESPACE: &str = "kube-system";
 pub struct BufferView {
     /// The buffer.
     pub buffer: CapacityBuffer,
-    /// What its status states.
+    /// The status.
     pub status: CapacityBufferStatus,
-    /// One chunk; or why it is unknown.
+    /// A chunk; or why it is unknown.
     pub shape: Result<BufferShape, BufferError>,
 }
 
@@ -74,13 +74,13 @@ impl ClusterView {
         self.annotations.retain(|key, _| key.starts_with("nodeless.sh/"));
     }
 
-    /// Whether some pod mounts a volume claim, so that it matters where volumes can be used.
+    /// Whether some pod mounts a volume claim, so that the topology of volumes is needed.
     #[must_use]
     pub fn mounts_volumes(&self) -> bool {
         self.pods.iter().any(|pod| !pod.volume_claims.is_empty() && !pod.is_terminal())
     }
 
-    /// Whether some pod selects namespaces by label, so that their labels matter.
+    /// Whether some pod selects namespaces by label, so that their labels are needed.
     #[must_use]
     pub fn selects_namespaces(&self) -> bool {
         let selects = |pod: &Pod| {
@@ -121,6 +121,6 @@ pub struct InvalidObject {
     pub kind: String,
     /// The name.
     pub name: String,
-    /// What is wrong, naming the field.
+    /// The problem, naming the field.
     pub message: String,
 }

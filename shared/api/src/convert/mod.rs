@@ -27,7 +27,7 @@ pub struct ConvertError {
     pub object: String,
     /// The field, such as `spec.limits.cpu`.
     pub field: String,
-    /// What is wrong with the field.
+    /// The problem of the field.
     pub problem: String,
 }
 

@@ -17,16 +17,16 @@ pub struct KubeletConfiguration {
     /// Addresses of the cluster's DNS servers.
     #[serde(rename = "clusterDNS", skip_serializing_if = "Option::is_none")]
     pub cluster_dns: Option<Vec<String>>,
-    /// How many pods a node may run.
+    /// The maximum number of pods on a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_pods: Option<u32>,
-    /// How many pods a node may run for each of its processors.
+    /// The maximum number of pods on a node for each of its processors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods_per_core: Option<u32>,
-    /// What the operating system keeps for itself.
+    /// The resources that are reserved for the operating system.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub system_reserved: BTreeMap<String, Quantity>,
-    /// What the kubelet and the container runtime keep for themselves.
+    /// The resources that are reserved for the kubelet and the container runtime.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kube_reserved: BTreeMap<String, Quantity>,
     /// By signal, when pods are evicted at once: a quantity or a percentage.
@@ -72,7 +72,7 @@ pub fn parse(kubelet: &BTreeMap<String, Value>) -> Result<KubeletConfiguration, 
     if !problems.is_empty() {
         return Err(SpecProblems(problems));
     }
-    // What is null is absent, for the kubelet as for us.
+    // A field that is null is absent, as for the kubelet.
     let present = kubelet.iter().filter(|(_, value)| !value.is_null());
     let object = present.map(|(key, value)| (key.clone(), value.clone())).collect();
     let configuration: KubeletConfiguration =
@@ -153,7 +153,7 @@ fn number_problems(kubelet: &BTreeMap<String, Value>, problems: &mut Vec<String>
     }
 }
 
-/// Whether the text is a duration as Go reads it; below zero too.
+/// Whether the text is a duration of Go; may be negative.
 fn is_duration(text: &str) -> bool {
     nodeless_model::duration::parse_go_duration(text.strip_prefix('-').unwrap_or(text)).is_ok()
 }

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What is wrong with a spec: a sentence for each field, which names it.
+/// The problems of a spec: a sentence for each field, which names it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("; "))]
 pub struct SpecProblems(pub Vec<String>);
@@ -49,7 +49,7 @@ impl From<String> for SpecProblems {
     }
 }
 
-/// How instances are launched: network, image, role, disks and kubelet.
+/// The configuration of launches: network, image, role, disks and kubelet.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -113,7 +113,7 @@ pub struct EC2NodeClassSpec {
     /// Whether instances get a public IPv4 address. When absent, the subnet decides.
     #[serde(rename = "associatePublicIPAddress", skip_serializing_if = "Option::is_none")]
     pub associate_public_ip_address: Option<bool>,
-    /// How many IPv4 or IPv6 prefixes the network interface gets.
+    /// The number of IPv4 or IPv6 prefixes of the network interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub ip_prefix_count: Option<i32>,
@@ -138,8 +138,8 @@ pub struct EC2NodeClassSpec {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("x-kubernetes-validations" = tag_rules()))]
     pub tags: BTreeMap<String, String>,
-    /// The kubelet's configuration: all of its settings may be here. What is wrong with those that the definition does not know
-    /// is stated by the condition ValidationSucceeded.
+    /// The kubelet's configuration: all of its settings may be here. The condition ValidationSucceeded reports the problems of
+    /// settings that the definition does not know.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "kubelet::schema::schema")]
     pub kubelet: BTreeMap<String, Value>,
@@ -150,7 +150,7 @@ pub struct EC2NodeClassSpec {
         "self.filter(x, has(x.rootVolume)?x.rootVolume==true:false).size() <= 1",
     )])))]
     pub block_device_mappings: Vec<BlockDeviceMapping>,
-    /// What is done with the local disks of the instance type. They are left alone when absent.
+    /// The use of the instance type's local disks. They are left alone when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance_store_policy: Option<InstanceStorePolicy>,
     /// The network interfaces of the instances, for types with several network cards.
@@ -160,7 +160,7 @@ pub struct EC2NodeClassSpec {
     /// Whether CloudWatch gets metrics every minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detailed_monitoring: Option<bool>,
-    /// How the instance metadata service is reached.
+    /// The options of the instance metadata service.
     #[serde(default)]
     #[schemars(extend("default" = {
         "httpEndpoint": "enabled", "httpProtocolIPv6": "disabled", "httpPutResponseHopLimit": 1, "httpTokens": "required"

@@ -22,7 +22,7 @@ pub struct PlacementGroupSelector {
     pub id: Option<String>,
 }
 
-/// What a network interface is for.
+/// The purpose of a network interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
@@ -43,7 +43,7 @@ pub struct NetworkInterface {
     /// The interface's place on the card.
     #[schemars(range(min = 0))]
     pub device_index: i32,
-    /// What the interface is for.
+    /// The purpose of the interface.
     pub interface_type: InterfaceType,
 }
 
@@ -101,12 +101,12 @@ pub enum Toggle {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CpuOptions {
-    /// Whether virtual machines can run on the instance. Restricts the instance types to those that can do it.
+    /// Whether virtual machines can run on the instance. Restricts the instance types to those that support it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nested_virtualization: Option<Toggle>,
 }
 
-/// Whether the metadata service asks for a session token (IMDSv2).
+/// Whether the metadata service requires a session token (IMDSv2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -117,19 +117,19 @@ pub enum TokenUse {
     Optional,
 }
 
-/// How the instance metadata service is reached.
+/// The options of the instance metadata service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MetadataOptions {
-    /// Whether it is reached at all.
+    /// Whether the metadata service is enabled.
     pub http_endpoint: Toggle,
-    /// Whether it is reached by IPv6.
+    /// Whether the metadata service is reached by IPv6.
     #[serde(rename = "httpProtocolIPv6")]
     pub http_protocol_ipv6: Toggle,
-    /// How many hops a response may make. Pods without the host's network need 2.
+    /// The maximum number of hops of a response. Pods without the host's network need 2.
     #[schemars(range(min = 1, max = 64))]
     pub http_put_response_hop_limit: i64,
-    /// Whether it asks for a session token.
+    /// Whether the metadata service requires a session token.
     pub http_tokens: TokenUse,
 }
 

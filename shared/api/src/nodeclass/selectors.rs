@@ -1,4 +1,4 @@
-//! How an EC2NodeClass selects subnets, security groups, capacity reservations and images.
+//! The selectors of an EC2NodeClass: subnets, security groups, capacity reservations and images.
 
 use crate::rules::{self, rules};
 use schemars::JsonSchema;
@@ -38,7 +38,7 @@ pub struct SecurityGroupSelectorTerm {
     pub name: Option<String>,
 }
 
-/// Which launches a capacity reservation takes.
+/// The launches that a capacity reservation accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -65,7 +65,7 @@ pub struct CapacityReservationSelectorTerm {
     #[serde(rename = "ownerID", skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^[0-9]{12}$"))]
     pub owner_id: Option<String>,
-    /// Which launches the reservation takes.
+    /// The launches that the reservation accepts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance_match_criteria: Option<InstanceMatchCriteria>,
 }
@@ -137,7 +137,7 @@ pub(super) fn ami_rules() -> Value {
     ])
 }
 
-/// Which kind of operating system image: decides the user data, the default disks and what the kubelet accepts.
+/// The family of operating system images, which decides the user data, the default disks and what the kubelet accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub enum AmiFamily {

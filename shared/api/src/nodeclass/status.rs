@@ -1,4 +1,4 @@
-//! What an EC2NodeClass was resolved to.
+//! The status of an EC2NodeClass.
 
 use super::selectors::InstanceMatchCriteria;
 use crate::common::Condition;
@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What an EC2NodeClass was resolved to.
+/// The status of an EC2NodeClass.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EC2NodeClassStatus {
@@ -37,7 +37,7 @@ pub struct EC2NodeClassStatus {
 pub struct Subnet {
     /// The subnet's id.
     pub id: String,
-    /// Its zone, as this account names it.
+    /// The zone, as this account names it.
     pub zone: String,
     /// The id of its zone, the same in every account.
     #[serde(rename = "zoneID", skip_serializing_if = "Option::is_none")]
@@ -59,13 +59,13 @@ pub struct SecurityGroup {
 pub struct Ami {
     /// The image's id.
     pub id: String,
-    /// Whether AWS or its owner deprecated it.
+    /// Whether AWS or the owner deprecated the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<bool>,
     /// The image's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Which nodes the image is for.
+    /// The requirements for nodes that use the image.
     pub requirements: Vec<AmiRequirement>,
 }
 
@@ -82,7 +82,7 @@ pub struct AmiRequirement {
     pub values: Vec<String>,
 }
 
-/// Whether a reservation is an ordinary one or a block for machine learning.
+/// The type of a reservation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
@@ -94,7 +94,7 @@ pub enum ReservationType {
     CapacityBlock,
 }
 
-/// Whether a reservation is about to end.
+/// The state of a reservation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -118,21 +118,21 @@ pub struct CapacityReservation {
     /// When it ends, if it does by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_time: Option<Time>,
-    /// Which launches it takes.
+    /// The launches that the reservation accepts.
     pub instance_match_criteria: InstanceMatchCriteria,
     /// The type of its instances.
     pub instance_type: String,
-    /// Whether its owner can take the capacity back.
+    /// Whether the owner can take the capacity back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interruptible: Option<bool>,
     /// The account that owns it.
     #[serde(rename = "ownerID")]
     #[schemars(regex(pattern = "^[0-9]{12}$"))]
     pub owner_id: String,
-    /// Whether it is an ordinary reservation or a block.
+    /// Whether the reservation is an ordinary one or a capacity block for machine learning.
     #[serde(default)]
     pub reservation_type: ReservationType,
-    /// Whether it is about to end.
+    /// Whether the reservation is about to end.
     #[serde(default)]
     pub state: ReservationState,
 }

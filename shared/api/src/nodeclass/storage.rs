@@ -4,11 +4,11 @@ use crate::rules::rules;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is done with the local disks of an instance.
+/// The use of an instance's local disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub enum InstanceStorePolicy {
-    /// They are striped to one volume for pods' ephemeral storage.
+    /// The disks are striped to one volume for pods' ephemeral storage.
     #[serde(rename = "RAID0")]
     Raid0,
 }
@@ -39,7 +39,7 @@ pub struct BlockDeviceMapping {
     ),
 ])))]
 pub struct BlockDevice {
-    /// Whether the volume goes with the instance.
+    /// Whether the volume is deleted with the instance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delete_on_termination: Option<bool>,
     /// Whether the volume is encrypted.
@@ -57,7 +57,7 @@ pub struct BlockDevice {
     /// Throughput of a gp3 volume in MiB/s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput: Option<i64>,
-    /// How fast a snapshot's blocks are fetched, in MiB/s. Needs `snapshotID`.
+    /// The rate at which a snapshot's blocks are fetched, in MiB/s. Needs `snapshotID`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 100, max = 300))]
     pub volume_initialization_rate: Option<i32>,

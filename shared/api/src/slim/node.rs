@@ -14,9 +14,9 @@ pub struct Node {
     /// Name, labels and so on.
     #[serde(deserialize_with = "meta::slim")]
     pub metadata: ObjectMeta,
-    /// Its taints and its instance.
+    /// The taints and the instance.
     pub spec: NodeSpec,
-    /// What it has.
+    /// The resources and conditions.
     pub status: NodeStatus,
 }
 
@@ -27,9 +27,9 @@ pub struct NodeSpec {
     /// The instance, as `aws:///ZONE/INSTANCE`.
     #[serde(rename = "providerID")]
     pub provider_id: Option<String>,
-    /// Its taints.
+    /// The taints.
     pub taints: Vec<NodeTaint>,
-    /// Whether it is cordoned.
+    /// Whether the node is cordoned.
     pub unschedulable: bool,
 }
 
@@ -47,13 +47,13 @@ pub struct NodeTaint {
     pub time_added: Option<Time>,
 }
 
-/// What a node has.
+/// The resources and conditions of a node.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct NodeStatus {
     /// Everything.
     pub capacity: ResourceList,
-    /// What pods may use.
+    /// The resources that pods may use.
     pub allocatable: ResourceList,
     /// Ready and the like.
     pub conditions: Vec<NodeCondition>,

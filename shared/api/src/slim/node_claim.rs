@@ -12,30 +12,30 @@ pub struct NodeClaim {
     /// Name, labels and so on.
     #[serde(deserialize_with = "meta::slim")]
     pub metadata: ObjectMeta,
-    /// How long its node lives, and how long it may drain.
+    /// The expiry and the drain time of the node.
     pub spec: NodeClaimSpec,
-    /// What it shows.
+    /// The status.
     pub status: NodeClaimStatus,
 }
 
-/// How long a node lives, and how long it may drain.
+/// The expiry and the drain time of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeClaimSpec {
     /// The age at which it is replaced by force, or `Never`.
     pub expire_after: Option<String>,
-    /// How long its drain may take.
+    /// How long the drain may take.
     pub termination_grace_period: Option<String>,
 }
 
-/// What a NodeClaim shows.
+/// The status of a NodeClaim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct NodeClaimStatus {
-    /// Its instance, as its Node names it.
+    /// The instance, as the Node names it.
     #[serde(rename = "providerID")]
     pub provider_id: Option<String>,
-    /// Its conditions.
+    /// The conditions.
     pub conditions: Vec<NodeClaimCondition>,
 }
 
@@ -43,11 +43,11 @@ pub struct NodeClaimStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct NodeClaimCondition {
-    /// Which.
+    /// The type, such as `Ready`.
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// One word why.
+    /// The reason, in CamelCase.
     pub reason: String,
 }

@@ -15,13 +15,13 @@ pub struct Pod {
     /// Name, labels and so on.
     #[serde(deserialize_with = "meta::slim")]
     pub metadata: ObjectMeta,
-    /// What it needs.
+    /// The spec.
     pub spec: PodSpec,
     /// Where it stands.
     pub status: PodStatus,
 }
 
-/// What a pod needs. Fields are named as in Kubernetes, which documents them.
+/// The spec of a pod. Fields are named as in Kubernetes, which documents them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(missing_docs)]
@@ -57,9 +57,9 @@ pub struct Named {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct PodResources {
-    /// What is set aside.
+    /// The requests.
     pub requests: ResourceList,
-    /// What may be used at most.
+    /// The limits.
     pub limits: ResourceList,
 }
 
@@ -69,9 +69,9 @@ pub struct PodResources {
 pub struct Container {
     /// The name, by which its status is found.
     pub name: String,
-    /// What it needs.
+    /// The requests and limits.
     pub resources: PodResources,
-    /// Its ports.
+    /// The ports.
     pub ports: Vec<ContainerPort>,
     /// `Always` makes a sidecar of an init container.
     pub restart_policy: Option<String>,
@@ -128,9 +128,9 @@ pub struct PodStatus {
     pub nominated_node_name: Option<String>,
     /// When the kubelet accepted it.
     pub start_time: Option<Time>,
-    /// What the kubelet set aside for each container.
+    /// The resources that the kubelet allocated to each container.
     pub container_statuses: Vec<ContainerStatus>,
-    /// What the kubelet set aside for each init container.
+    /// The resources that the kubelet allocated to each init container.
     pub init_container_statuses: Vec<ContainerStatus>,
 }
 
@@ -149,14 +149,14 @@ pub struct PodCondition {
     pub last_transition_time: Option<Time>,
 }
 
-/// What the kubelet set aside for a container, which differs from the spec while it is being resized.
+/// The resources that the kubelet allocated to a container, which differ from the spec while it is being resized.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerStatus {
     /// The container's name.
     pub name: String,
-    /// What is set aside.
+    /// The allocated requests.
     pub allocated_resources: ResourceList,
-    /// What is in force.
+    /// The requests and limits in force.
     pub resources: Option<PodResources>,
 }

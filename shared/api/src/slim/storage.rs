@@ -28,13 +28,13 @@ pub struct PersistentVolumeSpec {
     pub csi: Option<CsiSource>,
     /// The in-tree EBS volume, which the EBS CSI driver serves by now.
     pub aws_elastic_block_store: Option<serde::de::IgnoredAny>,
-    /// Whether it is a directory of one node. Its host name does not bind it then.
+    /// Set if the volume is a directory of one node. Its host name does not bind it then.
     pub local: Option<serde::de::IgnoredAny>,
-    /// Whether it is a path on whatever node it is mounted on.
+    /// Set if the volume is a path on whatever node it is mounted on.
     pub host_path: Option<serde::de::IgnoredAny>,
     /// The claim that it is bound to.
     pub claim_ref: Option<ObjectReference>,
-    /// Its class.
+    /// The class.
     pub storage_class_name: Option<String>,
 }
 
@@ -56,13 +56,13 @@ pub struct PersistentVolumeClaim {
     /// Name, labels and so on.
     #[serde(deserialize_with = "meta::slim")]
     pub metadata: ObjectMeta,
-    /// What is claimed.
+    /// The spec.
     pub spec: PersistentVolumeClaimSpec,
-    /// What came of it.
+    /// The status.
     pub status: ClaimStatus,
 }
 
-/// What is claimed.
+/// The spec of a claim.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PersistentVolumeClaimSpec {
@@ -72,7 +72,7 @@ pub struct PersistentVolumeClaimSpec {
     pub storage_class_name: Option<String>,
 }
 
-/// What came of a claim.
+/// The status of a claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ClaimStatus {
@@ -96,7 +96,7 @@ pub struct StorageClass {
     pub allowed_topologies: Vec<TopologySelectorTerm>,
 }
 
-/// What the CSI drivers of a node can do.
+/// The CSI drivers of a node, and their limits.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, kube::Resource)]
 #[resource(inherit = storagev1::CSINode)]
 #[serde(default)]
@@ -104,7 +104,7 @@ pub struct CsiNode {
     /// The node's name.
     #[serde(deserialize_with = "meta::slim")]
     pub metadata: ObjectMeta,
-    /// Its drivers.
+    /// The drivers.
     pub spec: CsiNodeSpec,
 }
 
@@ -121,17 +121,17 @@ pub struct CsiNodeSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CsiDriver {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// How much it can do.
+    /// The driver's limit.
     pub allocatable: Option<DriverLimit>,
 }
 
-/// How much a CSI driver can do on a node.
+/// The limit of a CSI driver on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct DriverLimit {
-    /// How many volumes it can mount; any number when absent.
+    /// The maximum number of volumes; any number when absent.
     pub count: Option<i32>,
 }
 
@@ -143,13 +143,13 @@ pub struct VolumeAttachment {
     /// Name, labels and so on.
     #[serde(deserialize_with = "meta::slim")]
     pub metadata: ObjectMeta,
-    /// What is attached where.
+    /// The volume, and the node that it is attached to.
     pub spec: Attachment,
-    /// Whether it is.
+    /// Whether it is attached.
     pub status: AttachmentStatus,
 }
 
-/// What is attached where.
+/// The attachment of a volume to a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Attachment {
@@ -165,7 +165,7 @@ pub struct Attachment {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AttachmentSource {
-    /// Its PersistentVolume, unless it is an inline volume.
+    /// The PersistentVolume, unless it is an inline volume.
     pub persistent_volume_name: Option<String>,
 }
 
@@ -173,6 +173,6 @@ pub struct AttachmentSource {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct AttachmentStatus {
-    /// Whether it is attached.
+    /// Whether the volume is attached.
     pub attached: bool,
 }

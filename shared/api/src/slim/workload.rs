@@ -16,11 +16,11 @@ pub struct DaemonSet {
     /// Name, labels and so on.
     #[serde(deserialize_with = "meta::slim")]
     pub metadata: ObjectMeta,
-    /// What its pods look like.
+    /// The template of the pods.
     pub spec: DaemonSetSpec,
 }
 
-/// What the pods of a DaemonSet look like.
+/// The spec of a DaemonSet.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct DaemonSetSpec {
@@ -32,10 +32,10 @@ pub struct DaemonSetSpec {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct PodTemplate {
-    /// Its labels and annotations.
+    /// The labels and annotations.
     #[serde(deserialize_with = "meta::slim")]
     pub metadata: ObjectMeta,
-    /// What it needs.
+    /// The spec.
     pub spec: PodSpec,
 }
 
@@ -46,15 +46,15 @@ pub struct Scalable {
     /// Name, labels and so on.
     #[serde(deserialize_with = "meta::slim")]
     pub metadata: ObjectMeta,
-    /// How many pods, and what they look like.
+    /// The replicas, and the template of the pods.
     pub spec: ScalableSpec,
 }
 
-/// How many pods, and what they look like.
+/// The replicas, and the template of the pods.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ScalableSpec {
-    /// How many; one when absent.
+    /// The number of pods; one when absent.
     pub replicas: Option<i32>,
     /// The pod.
     pub template: PodTemplate,
@@ -79,35 +79,35 @@ pub struct PodDisruptionBudget {
     /// Name, labels and so on.
     #[serde(deserialize_with = "meta::slim")]
     pub metadata: ObjectMeta,
-    /// What it protects.
+    /// The spec.
     pub spec: PodDisruptionBudgetSpec,
-    /// What it allows now.
+    /// The status.
     pub status: PodDisruptionBudgetStatus,
 }
 
-/// What a PodDisruptionBudget protects.
+/// The spec of a PodDisruptionBudget.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodDisruptionBudgetSpec {
-    /// Which pods; none when absent, all of the namespace when empty.
+    /// The covered pods; none when absent, all of the namespace when empty.
     pub selector: Option<LabelSelector>,
-    /// How many must stay.
+    /// The minimum number of available pods.
     pub min_available: Option<IntOrString>,
-    /// How many may be missing.
+    /// The maximum number of unavailable pods.
     pub max_unavailable: Option<IntOrString>,
     /// `AlwaysAllow`, or `IfHealthyBudget`, which is the default.
     pub unhealthy_pod_eviction_policy: Option<String>,
 }
 
-/// What a PodDisruptionBudget allows now.
+/// The status of a PodDisruptionBudget.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodDisruptionBudgetStatus {
     /// How many pods may be evicted.
     pub disruptions_allowed: i32,
-    /// How many pods have to be healthy.
+    /// The required number of healthy pods.
     pub desired_healthy: i32,
-    /// How many pods there should be.
+    /// The number of pods that the budget covers.
     pub expected_pods: i32,
     /// The generation of the budget that this is about.
     pub observed_generation: Option<i64>,
@@ -133,7 +133,7 @@ pub struct PriorityClass {
     pub metadata: ObjectMeta,
     /// The priority.
     pub value: i32,
-    /// Whether pods without a class have it.
+    /// Whether pods without a class have this one.
     pub global_default: bool,
     /// `Never` keeps its pods from preempting others.
     pub preemption_policy: Option<String>,
@@ -147,17 +147,17 @@ pub struct Event {
     /// Name, namespace and so on.
     #[serde(deserialize_with = "meta::slim")]
     pub metadata: ObjectMeta,
-    /// What it is about.
+    /// The object that the Event is about.
     pub involved_object: ObjectReference,
-    /// One word why.
+    /// The reason, in CamelCase.
     pub reason: Option<String>,
-    /// What happened.
+    /// The message.
     pub message: Option<String>,
     /// `Normal` or `Warning`.
     #[serde(rename = "type")]
     pub type_: Option<String>,
     /// When it last happened.
     pub last_timestamp: Option<Time>,
-    /// How often it happened.
+    /// The number of times that it happened.
     pub count: Option<i32>,
 }

@@ -105,7 +105,7 @@ fn dollars_per_hour_are_a_limit_in_the_spec_and_as_an_annotation() {
     ] {
         let pool = priced(limits.clone(), annotation);
         assert_eq!((pool.ready, pool.limit_dollars_per_hour), (Ok(()), expected), "{limits} {annotation:?}");
-        // It is no resource: no node has any of it.
+        // Dollars are no resource: no node has any.
         assert!(!pool.limits.contains("nodeless.sh/dollars-per-hour"));
     }
 }

@@ -1,4 +1,4 @@
-//! What a pod asks of its node, as the kube-scheduler adds it up.
+//! The requests of a pod, as the kube-scheduler computes them.
 
 use nodeless_api::slim;
 use nodeless_model::Pod;

@@ -1,4 +1,4 @@
-//! What the API server takes and refuses, by the generated definitions, rule for rule.
+//! The validation of the API server by the generated definitions, rule by rule.
 
 use nodeless_api::test_support::{ec2_node_class_manifest, node_pool_manifest};
 use nodeless_fake_kubernetes::schema::{FieldError, Schema};

@@ -1,4 +1,4 @@
-//! How long whole decisions take, and how near to the least possible price they bring a fragmented cluster.
+//! The time of whole decisions, and the price of a fragmented cluster after them relative to its lower bound.
 //!
 //! `cargo bench -p nodeless-disruption` prints a table. Times are processor time of this one thread, the best of three; the
 //! numbers are drawn by a fixed rule, so every run decides the same. With an argument, only the cases are run whose name
@@ -107,7 +107,7 @@ fn wasteful(nodes: usize, percent: i64, related: bool) -> World {
     world
 }
 
-/// One of 400 workloads, spread over the zones or with one pod on a node.
+/// Makes the pod one of 400 workloads, which are spread over the zones or have one pod on a node.
 fn relate(pod: &mut Pod, draw: &mut Draw) {
     let app = draw.below(400);
     pod.labels.insert("app".into(), format!("app-{app}"));
@@ -157,7 +157,7 @@ fn fragmented(nodes: usize) -> World {
     world
 }
 
-/// What the pods of a world would cost at the least if nodes were sold by slices.
+/// A lower bound of the price of a world's pods, as if fractions of nodes could be launched.
 fn bound(world: &World) -> f64 {
     use microlp::{ComparisonOp, OptimizationDirection, Problem};
     let mut problem = Problem::new(OptimizationDirection::Minimize);

@@ -1,4 +1,4 @@
-//! Which nodes may be disrupted voluntarily.
+//! The nodes that may be disrupted voluntarily.
 
 use crate::churn::held_back::{HeldBack, NodeShape, workloads};
 use crate::cluster::{Cluster, ClusterNode};
@@ -25,7 +25,7 @@ pub(crate) struct Eligible<'c, 'a> {
     pub(crate) node: &'a Node,
     pub(crate) claim: &'a NodeClaim,
     pub(crate) offer: &'c PoolOffer<'a>,
-    /// Its price in dollars per hour; zero if unknown.
+    /// The price in dollars per hour; zero if unknown.
     pub(crate) price: f64,
     /// The nodes of its NodePool that consolidation leaves alone, if there are any.
     pub(crate) held_back: Option<&'c HeldBack>,

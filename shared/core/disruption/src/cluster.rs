@@ -54,7 +54,7 @@ pub struct Cluster<'a> {
 pub struct ClusterNode<'a> {
     /// The Node, once it has joined.
     pub node: Option<&'a Node>,
-    /// Its claim, if it is managed.
+    /// The claim, if the node is managed.
     pub claim: Option<&'a NodeClaim>,
     /// The pods that are bound to it.
     pub pods: Vec<&'a Pod>,
@@ -86,18 +86,18 @@ pub struct ClassImage {
     pub requirements: Requirements,
 }
 
-/// How decisions are made.
+/// The options of a decision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The version of the hash function for NodePools and EC2NodeClasses. Claims whose hash has another version are not
     /// compared by hash.
     pub hash_version: String,
-    /// How replacements are planned.
+    /// The options for planning replacements.
     pub scheduling: nodeless_scheduling::Options,
     /// Whether spot nodes are replaced by cheaper spot nodes (Karpenter's gate `SpotToSpotConsolidation`, disabled by default
     /// there too).
     pub spot_to_spot: bool,
-    /// Whether a claim whose condition `Drifted` is true counts as drifted although the comparison finds no drift. For exports,
+    /// Whether a claim with a true condition `Drifted` counts as drifted although the comparison finds no drift. For exports,
     /// which lack the state that nodes are compared with; the planner has all of it.
     pub trust_conditions: bool,
     /// Whether all reasons for keeping a node are collected, and not only the first.
@@ -141,7 +141,7 @@ impl Cluster<'_> {
 }
 
 impl ClusterNode<'_> {
-    /// Its zone, by name, if known.
+    /// The name of the zone, if known.
     #[must_use]
     pub fn zone(&self) -> Option<&str> {
         let launched =
@@ -161,14 +161,14 @@ impl ClusterNode<'_> {
         self.claim.map(|claim| claim.node_pool.as_str()).or_else(|| self.node.and_then(Node::node_pool))
     }
 
-    /// Whether it was initialized.
+    /// Whether the node was initialized.
     #[must_use]
     pub fn is_initialized(&self) -> bool {
         self.node.is_some_and(Node::is_initialized)
             || (self.node.is_some() && self.claim.is_some_and(|claim| claim.phase >= Phase::Initialized))
     }
 
-    /// Whether it is terminating or was selected for disruption.
+    /// Whether the node is terminating or was selected for disruption.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         self.command.is_some()

@@ -38,11 +38,11 @@ pub struct NodeDetails {
     pub last_pod_event: Option<Timestamp>,
     /// When its pods will not have changed for `consolidateAfter`, possibly in the past; absent if never.
     pub consolidatable: Option<Timestamp>,
-    /// How it drifted, if it did and may be disrupted voluntarily.
+    /// The drift, if the node drifted and may be disrupted voluntarily.
     pub drift: Option<String>,
-    /// Its pods, in the order of their names.
+    /// The pods, in the order of their names.
     pub pods: Vec<PodDetails>,
-    /// What the budgets of its NodePool allow now.
+    /// The present state of the NodePool's budgets.
     pub budgets: Vec<BudgetStatus>,
     /// The pod that fits on no other node, if there is one and the node may be consolidated.
     pub elsewhere: Option<UnplacedPod>,
@@ -54,23 +54,23 @@ pub struct NodeDetails {
 pub struct PodDetails {
     /// The pod, `namespace/name`.
     pub pod: String,
-    /// Its requests, such as `cpu 1, memory 2Gi`.
+    /// The requests, such as `cpu 1, memory 2Gi`.
     pub requests: String,
-    /// Whether it would need another node.
+    /// Whether the pod would need another node.
     pub moves: bool,
-    /// What blocks the disruption of its node.
+    /// The reasons of this pod that block the disruption of its node.
     pub blocked_by: Vec<KeptReason>,
 }
 
-/// What the budgets of a NodePool allow.
+/// The nodes that the budgets of a NodePool allow for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetStatus {
     /// The reason.
     pub reason: DisruptionReason,
-    /// How many nodes may be disrupted at once; absent if no budget is active now.
+    /// The maximum number of nodes that may be disrupted at once; absent if no budget is active now.
     pub allowed: Option<u32>,
-    /// How many count as disrupted: not ready, terminating, or in a command.
+    /// The number of nodes that count as disrupted: not ready, terminating, or in a command.
     pub disrupting: u32,
 }
 
@@ -118,7 +118,7 @@ pub fn node_details(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: 
     Some(details)
 }
 
-/// Which other nodes would not take a pod of this one, as consolidation sees them, which keeps preferences.
+/// The pod that fits on no other node, and why, by the rules of consolidation, which keeps preferences.
 fn elsewhere(cluster: &Cluster<'_>, name: &str, now: Timestamp, options: &Options) -> Option<UnplacedPod> {
     let held = preferences::held(cluster, options);
     let keeping = preferences::with_held(cluster, &held);

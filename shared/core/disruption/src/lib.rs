@@ -1,4 +1,4 @@
-//! Which nodes are disrupted, when and why, and why every other node stays.
+//! Decides which nodes are disrupted, when and why, and why every other node stays.
 //!
 //! [`decide`] is a pure function of the cluster and the time. It tries Karpenter's methods in order (emptiness, drift,
 //! consolidation) and returns commands within the NodePools' budgets, with a reason for every node that stays.
@@ -64,8 +64,8 @@ pub use reasons::{DoesNotFit, KeptEvent, KeptReason};
 pub use refinement::plan;
 pub use static_capacity::{StaticChange, static_changes};
 
-/// How long a command waits before it is validated again on a new snapshot, as in Karpenter.
+/// The time after which a command is validated again on a new snapshot, as in Karpenter.
 pub const VALIDATION_DELAY: std::time::Duration = std::time::Duration::from_secs(15);
 
-/// How long a node that was launched for pods is not disrupted after it is initialized, as in Karpenter.
+/// The time after its initialization for which a node that was launched for pods is not disrupted, as in Karpenter.
 pub const NOMINATION_WINDOW: std::time::Duration = std::time::Duration::from_secs(20);

@@ -10,12 +10,12 @@ mod counting {
         static COUNTS: Cell<Counts> = const { Cell::new(Counts { visits: 0, admissions: 0, scheduler: 0 }) };
     }
 
-    /// What was done on this thread.
+    /// The work on this thread.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Counts {
-        /// How many ranges of nodes the packed cluster compared with a pod, or computed again.
+        /// The number of ranges of nodes that the packed cluster compared with a pod, or computed again.
         pub visits: u64,
-        /// How often it compared the labels and taints of a node with a pod.
+        /// The number of comparisons of a node's labels and taints with a pod.
         pub admissions: u64,
         /// The work of the scheduler's plans, launches and prices, as the scheduler reports it.
         pub scheduler: u64,

@@ -122,7 +122,7 @@ fn never_met<'n, 'a: 'n>(cluster: &Cluster<'a>, nodes: impl Iterator<Item = &'n 
             );
             events.push(misconfigured(pod, "PodDisruptionBudgets", &message));
         }
-        // One more replica replaces such a pod without an eviction.
+        // A pod with `moves_by_scale` is replaced by one more replica, without an eviction.
         let strict =
             covering.into_iter().filter(|one| (one.blocks_always || one.wants_all) && !pods::moves_by_scale(pod));
         never.extend(strict.map(|one| {

@@ -50,8 +50,8 @@ pub struct Command {
     /// The score of the policy `Balanced`: the fraction of the NodePool's price that is saved, divided by the fraction of its
     /// pods that is disrupted; the minimum over the NodePools concerned. Only consolidation has one, and only if it is known.
     pub score: Option<f64>,
-    /// Whether the limits of the NodePool leave no capacity for replacements, so that these are launched after the nodes are gone
-    /// and their pods are pending.
+    /// Whether the limits of the NodePool exclude replacements until the nodes are gone, so that these are launched for the
+    /// pending pods.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub drains_first: bool,
     /// When it was decided.
@@ -86,7 +86,7 @@ impl Method {
         }
     }
 
-    /// Whether it only concerns the price.
+    /// Whether the method only concerns the price.
     #[must_use]
     pub const fn is_consolidation(self) -> bool {
         matches!(self, Self::MultiNodeConsolidation | Self::SingleNodeConsolidation)
@@ -149,13 +149,13 @@ pub struct CommandReport<'a> {
     pub replacements: Vec<ReplacementReport<'a>>,
     /// Dollars per hour.
     pub savings_per_hour: f64,
-    /// How many pods have to move.
+    /// The number of pods that have to move.
     pub evictions: usize,
-    /// As [`Command::score`].
+    /// See [`Command::score`].
     pub score: Option<f64>,
-    /// As [`Command::placements`].
+    /// See [`Command::placements`].
     pub placements: &'a [PodPlacement],
-    /// As [`Command::drains_first`].
+    /// See [`Command::drains_first`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub drains_first: bool,
 }
@@ -170,7 +170,7 @@ pub struct ReplacementReport<'a> {
     pub offering: &'a nodeless_scheduling::ChosenOffering,
     /// All launchable instance types, the cheapest first.
     pub instance_types: Vec<&'a str>,
-    /// Its pods.
+    /// The pods.
     pub pods: &'a [String],
 }
 

@@ -1,4 +1,4 @@
-//! How the pods of a node affect its disruption.
+//! The effect of a node's pods on its disruption.
 
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::buffer::is_virtual;
@@ -38,8 +38,8 @@ pub(crate) fn reschedule_cost(pods: &[&Pod]) -> f64 {
     1.0 + costs.into_iter().sum::<f64>()
 }
 
-/// Whether a node is empty: it has no pods to reschedule, or only pods without an eviction cost. A node that holds the
-/// virtual pods of a CapacityBuffer is not empty, although moving them costs nothing.
+/// Whether the node is empty: it has no pods to reschedule, or only pods without an eviction cost. A node that holds the virtual
+/// pods of a CapacityBuffer is not empty, although moving them costs nothing.
 pub(crate) fn is_empty(pods: &[&Pod]) -> bool {
     reschedulable(pods).all(|pod| eviction_cost(pod) <= 0.0 && !is_virtual(pod))
 }
@@ -54,7 +54,7 @@ const BLOCKED_DRAIN: SignedDuration = SignedDuration::from_mins(10);
 pub struct DisruptionBudgetIndex<'a>(HashMap<&'a str, Vec<&'a PodDisruptionBudget>>);
 
 impl<'a> DisruptionBudgetIndex<'a> {
-    /// Those of a cluster.
+    /// The index of a cluster's PodDisruptionBudgets.
     #[must_use]
     pub fn of(budgets: &'a [PodDisruptionBudget]) -> Self {
         let mut all: HashMap<&str, Vec<&PodDisruptionBudget>> = HashMap::new();
@@ -90,9 +90,9 @@ impl<'a> DisruptionBudgetIndex<'a> {
         annotation.into_iter().chain(budget).collect()
     }
 
-    /// Whether it is unknown when a pod will need another node, so that no capacity is launched or reserved for it: it
-    /// stays until it is deleted by force, or a PodDisruptionBudget still allows no eviction long after the drain of
-    /// its node started. Once it is evicted, it is a pending pod.
+    /// Whether no capacity is launched or reserved for a pod, because it is unknown when it will need another node: the pod stays
+    /// until it is deleted by force, or a PodDisruptionBudget still allows no eviction long after the drain of its node started.
+    /// Once evicted, it is a pending pod.
     #[must_use]
     pub fn holds(&self, pod: &Pod, drain_started: Option<Timestamp>, now: Timestamp) -> bool {
         if is_virtual(pod) {
@@ -139,7 +139,7 @@ fn is_evicted_by_us(pod: &Pod) -> bool {
     !pod.tolerates_disruption() && !pod.is_owned_by_node()
 }
 
-/// Whether one more replica of its Deployment replaces it, so that it needs no eviction. A restart does not count: it moves the other
+/// Whether one more replica of its Deployment replaces the pod without an eviction. A restart does not count: it moves the other
 /// pods of the Deployment too, to places that no decision has planned, and the next decision would move them again.
 pub(crate) fn moves_by_scale(pod: &Pod) -> bool {
     pod.is_surged() && pod.surge_mode() == Some(Ok(SurgeMode::Scale))
@@ -149,7 +149,7 @@ fn protected(pod: &Pod) -> KeptReason {
     KeptReason::DoNotDisruptPod { pod: pod.key(), until: pod.protected_until() }
 }
 
-/// How long an event reports that a pod is no longer protected.
+/// The time for which an Event reports that a pod is no longer protected.
 const ELAPSED_IS_NEWS: SignedDuration = SignedDuration::from_mins(5);
 
 /// Events on pods about the annotation `karpenter.sh/do-not-disrupt`: until when it protects them, that it has expired,

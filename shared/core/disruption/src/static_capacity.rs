@@ -106,8 +106,8 @@ pub(crate) fn launches(
     (launches.collect(), why.unwrap_or_default())
 }
 
-/// Which nodes are removed first: those without an instance, then empty ones, then those whose pods cost least to move;
-/// last those with a pod that is annotated `karpenter.sh/do-not-disrupt`.
+/// The nodes that are removed first: those without an instance, then empty nodes, then those whose pods cost least to move; last
+/// those with a pod that is annotated `karpenter.sh/do-not-disrupt`.
 fn surplus(present: &[&ClusterNode<'_>], count: usize, now: Timestamp) -> Vec<Candidate> {
     let rank = |node: &ClusterNode<'_>| {
         let launched = node.claim.is_some_and(|claim| claim.status.instance.is_some());

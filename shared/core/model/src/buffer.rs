@@ -35,7 +35,7 @@ pub struct CapacityBuffer {
     pub replicas: Option<u32>,
     /// The number of chunks as a percentage of the replicas of the source.
     pub percentage: Option<u32>,
-    /// What all chunks together may request.
+    /// The maximum requests of all chunks together.
     pub limits: Option<ResourceList>,
 }
 
@@ -44,16 +44,16 @@ pub struct CapacityBuffer {
 pub enum BufferSource {
     /// A PodTemplate.
     PodTemplate {
-        /// Its name.
+        /// The name of the PodTemplate.
         name: String,
     },
     /// A workload.
     Workload {
-        /// Its API group.
+        /// The API group.
         group: String,
-        /// Its kind.
+        /// The kind.
         kind: String,
-        /// Its name.
+        /// The name.
         name: String,
     },
 }
@@ -81,9 +81,9 @@ pub enum BufferError {
     /// The workload does not exist.
     #[error("{kind} {name} does not exist in namespace {namespace}; create it, or correct spec.scalableRef")]
     ScalableRefNotFound {
-        /// Its kind.
+        /// The kind of the workload.
         kind: String,
-        /// Its name.
+        /// The name of the workload.
         name: String,
         /// The buffer's namespace.
         namespace: String,
@@ -91,7 +91,7 @@ pub enum BufferError {
     /// The PodTemplate does not exist.
     #[error("PodTemplate {name} does not exist in namespace {namespace}; create it, or correct spec.podTemplateRef")]
     PodTemplateNotFound {
-        /// Its name.
+        /// The name of the PodTemplate.
         name: String,
         /// The buffer's namespace.
         namespace: String,
@@ -114,7 +114,7 @@ impl BufferError {
 }
 
 impl CapacityBuffer {
-    /// Whether nodes are to be provisioned for it.
+    /// Whether nodes are to be provisioned for the buffer.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.strategy == ACTIVE_CAPACITY
@@ -203,13 +203,13 @@ impl CapacityBuffer {
     }
 }
 
-/// Whether a pod is virtual: it represents a chunk of a buffer and exists in plans only.
+/// Whether a pod is virtual, i.e. represents a chunk of a buffer and exists in plans only.
 #[must_use]
 pub fn is_virtual(pod: &Pod) -> bool {
     pod.node_name.is_none() && pod.annotations.get(FAKE_POD).is_some_and(|value| value == "true")
 }
 
-/// How many chunks the limits allow; `None` when they limit nothing that a chunk requests.
+/// The number of chunks within the limits; `None` when the limits name nothing that a chunk requests.
 fn chunks_within(limits: &ResourceList, requests: &ResourceList) -> Option<u32> {
     let common = limits.iter().filter(|(name, _)| requests.get(name).milli() > 0);
     let fits = common.map(|(name, limit)| limit.milli().max(0) / requests.get(name).milli());

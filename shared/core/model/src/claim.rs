@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// How long a launched instance may take to join as a node, and a node that has joined may take to become ready, as in Karpenter.
+/// The time limit for a launched instance to join as a node, and for a joined node to become ready, as in Karpenter.
 pub const REGISTRATION_TIMEOUT: Duration = Duration::from_mins(15);
 
 /// The capacity type.
@@ -41,7 +41,7 @@ impl CapacityType {
         [Self::Reserved, Self::Spot, Self::OnDemand].into_iter().find(|kind| kind.as_str() == value)
     }
 
-    /// Whether the labels of a node with this capacity type name a capacity reservation that it is not in.
+    /// Whether the labels of a node with this capacity type name a capacity reservation to which the node does not belong.
     #[must_use]
     pub fn contradicts(self, labels: &StringMap) -> bool {
         let reserved = labels.get(labels::CAPACITY_TYPE).is_some_and(|kind| kind == Self::Reserved.as_str());
@@ -72,20 +72,20 @@ pub enum Phase {
     Reserved,
     /// An instance was launched; its node has not joined yet.
     Launched,
-    /// Its node joined and was registered.
+    /// The node joined and was registered.
     Registered,
-    /// Its node was initialized.
+    /// The node was initialized.
     Initialized,
-    /// It is terminating; its node is being drained.
+    /// The claim is terminating; its node is being drained.
     Draining,
-    /// Its node is drained or never joined; the instance is being terminated.
+    /// The node is drained or never joined; the instance is being terminated.
     Terminating,
     /// Nothing is left in EC2 or the cluster; the record can be deleted.
     Gone,
 }
 
 impl Phase {
-    /// Whether it is terminating.
+    /// Whether the claim is terminating.
     #[must_use]
     pub fn is_leaving(self) -> bool {
         self >= Self::Draining
@@ -110,9 +110,9 @@ pub struct NodeClaim {
     pub version: u64,
     /// The decision. It is immutable, except for the hash annotations when the hash version changes.
     pub spec: NodeClaimSpec,
-    /// Its phase.
+    /// The phase.
     pub phase: Phase,
-    /// Its status.
+    /// The status.
     pub status: NodeClaimStatus,
 }
 
@@ -137,14 +137,14 @@ pub struct NodeClaimSpec {
     pub requests: ResourceList,
     /// The age at which it is replaced forcefully; `None` means never.
     pub expire_after: Option<Duration>,
-    /// How long its drain may take before pods are deleted forcefully; `None` means without limit.
+    /// How long the drain may take before pods are deleted forcefully; `None` means without limit.
     pub termination_grace_period: Option<Duration>,
-    /// Its launch group.
+    /// The launch group.
     pub launch_group: Option<LaunchGroup>,
     /// Allowed offerings that must not be used, because their launch budgets were used up at the time of the decision.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub avoided_offerings: Vec<OfferingKey>,
-    /// Its charge against the limits of its NodePool.
+    /// The charge against the limits of the NodePool.
     pub charge: Charge,
     /// The claims that it replaces: they begin termination once its node is initialized, and stay if it fails.
     pub replaces: Vec<String>,
@@ -161,7 +161,7 @@ pub struct OfferingKey {
     pub instance_type: String,
     /// The availability zone, by name.
     pub zone: String,
-    /// Its capacity type.
+    /// The capacity type.
     pub capacity_type: CapacityType,
 }
 
@@ -171,7 +171,7 @@ impl fmt::Display for OfferingKey {
     }
 }
 
-/// How many launches of an offering may be in progress at once.
+/// The maximum number of launches of an offering that are in progress at once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LaunchBudget {
@@ -213,20 +213,20 @@ pub struct Charge {
 pub struct NodeClaimStatus {
     /// The instance, once launched.
     pub instance: Option<LaunchedInstance>,
-    /// Whether its instance may have been requested from EC2: written before the request. Until the answer is known, the instance
+    /// Whether the instance may have been requested from EC2: written before the request. Until the answer is known, the instance
     /// may exist.
     pub launch_asked: bool,
-    /// Whether EC2 has answered that there is no instance for it, so that there will never be one.
+    /// Whether EC2 answered that this claim has no instance. The answer is final.
     pub launch_denied: bool,
     /// Since when it is known that EC2 may have launched its group although its answer was lost or does not mention this claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer_lost: Option<Timestamp>,
     /// The number of failed launch attempts.
     pub launch_attempts: u32,
-    /// How many of those launches EC2 accepted without starting anything. An accepted client token always returns the same
+    /// The number of those launches that EC2 accepted without starting anything. An accepted client token always returns the same
     /// answer, so the next attempt needs another one: see [`NodeClaim::client_token`].
     pub launches_spent: u32,
-    /// How many times EC2 rejected the launch for a permanent reason: a missing permission, an invalid parameter.
+    /// The number of launches that EC2 rejected for a permanent reason: a missing permission, an invalid parameter.
     pub launch_refusals: u32,
     /// The labels of its instance type and offering, known after the launch.
     pub labels: StringMap,
@@ -234,7 +234,7 @@ pub struct NodeClaimStatus {
     pub capacity: ResourceList,
     /// The allocatable resources of its node.
     pub allocatable: ResourceList,
-    /// Its node's name, once joined.
+    /// The name of the node, once joined.
     pub node_name: Option<String>,
     /// Karpenter's conditions: Launched, Registered, Initialized, Drained and so on.
     pub conditions: Vec<Condition>,
@@ -267,7 +267,7 @@ impl NodeClaimStatus {
         self.surges.iter().find(|surge| surge.pod_uid == pod_uid)
     }
 
-    /// Whether a pod's successor is created during the drain, so that no capacity is needed for the pod itself.
+    /// Whether a pod's successor is created during the drain, so that the pod itself needs no capacity elsewhere.
     #[must_use]
     pub fn replaces_pod(&self, pod_uid: &str) -> bool {
         self.surge_for(pod_uid).is_some_and(Surge::replaces_pod)
@@ -284,7 +284,7 @@ pub struct LaunchedInstance {
     pub instance_type: String,
     /// The availability zone, by name.
     pub zone: String,
-    /// Its capacity type.
+    /// The capacity type.
     pub capacity_type: CapacityType,
     /// Dollars per hour at launch; zero if unknown.
     pub price: f64,
@@ -337,13 +337,13 @@ pub enum TerminationReason {
     LaunchTimeout,
     /// The node did not join within fifteen minutes.
     RegistrationTimeout,
-    /// It had no pods.
+    /// The node had no pods.
     Empty,
-    /// Its pods fit elsewhere for less.
+    /// The node's pods fit elsewhere for less.
     Underutilized,
-    /// It no longer matches its NodePool or EC2NodeClass.
+    /// The node no longer matches its NodePool or EC2NodeClass.
     Drifted,
-    /// It reached its NodePool's `expireAfter`.
+    /// The node reached its NodePool's `expireAfter`.
     Expired,
     /// EC2 interrupts the instance, or is about to.
     Interrupted,
@@ -355,7 +355,7 @@ pub enum TerminationReason {
     InstanceMissing,
     /// The NodePool was deleted.
     NodePoolDeleted,
-    /// Its static NodePool has more nodes than its replicas.
+    /// The static NodePool has more nodes than its replicas.
     ScaledDown,
     /// The schedule of its NodePool has no nodes at this time. Claims of earlier versions call it `Asleep`.
     #[serde(alias = "Asleep")]
@@ -438,15 +438,15 @@ pub mod condition {
     pub const READY: &str = "Ready";
     /// The node had no pod events for its NodePool's `consolidateAfter`.
     pub const CONSOLIDATABLE: &str = "Consolidatable";
-    /// It no longer matches its NodePool or EC2NodeClass.
+    /// The node no longer matches its NodePool or EC2NodeClass.
     pub const DRIFTED: &str = "Drifted";
-    /// Its node has the capacity of its instance type.
+    /// The node has the capacity of its instance type.
     pub const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
-    /// It was selected for disruption.
+    /// The node was selected for disruption.
     pub const DISRUPTION_REASON: &str = "DisruptionReason";
-    /// Its node is drained.
+    /// The node is drained.
     pub const DRAINED: &str = "Drained";
-    /// Its node's volumes are detached.
+    /// The node's volumes are detached.
     pub const VOLUMES_DETACHED: &str = "VolumesDetached";
     /// EC2 reports an elevated risk of interruption for the spot instance. A condition of nodeless; Karpenter has none.
     pub const REBALANCE_RECOMMENDED: &str = "RebalanceRecommended";

@@ -27,7 +27,7 @@ pub struct ClusterLimits {
 pub struct InvalidLimit {
     /// The annotation.
     pub annotation: &'static str,
-    /// What is wrong, and what to do.
+    /// The problem and its fix.
     pub message: String,
 }
 
@@ -56,7 +56,7 @@ impl ClusterLimits {
         (limits, invalid)
     }
 
-    /// Whether nothing is limited.
+    /// Whether there are no limits.
     #[must_use]
     pub fn are_none(&self) -> bool {
         self.resources.is_empty() && self.dollars_per_hour.is_none()

@@ -117,7 +117,7 @@ impl Field {
         Ok((bits, free))
     }
 
-    /// One part of a list: `*`, `5`, `1-5`, each optionally with `/step`.
+    /// Parses one part of a list: `*`, `5`, `1-5`, each optionally with `/step`.
     fn parse_part(&self, part: &str) -> Result<(u64, bool), String> {
         let (range, step) = match part.split_once('/') {
             None => (part, None),
@@ -170,7 +170,7 @@ const fn has(bits: u64, value: i8) -> bool {
 }
 
 impl Cron {
-    /// The same expression in a time zone, as a CronJob has it in a field of its own.
+    /// This expression in a time zone, as a CronJob has it in a field of its own.
     ///
     /// # Errors
     /// When the time zone is unknown.

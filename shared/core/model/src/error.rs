@@ -1,8 +1,8 @@
-//! One error for all ports. Its kind determines how the caller reacts.
+//! The error of all ports. Its kind determines how the caller reacts.
 
 use std::fmt;
 
-/// How to react to a failed call.
+/// The kind of a failed call, by the reaction that it requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The service did not answer, or failed: retry later, and do nothing meanwhile.
@@ -22,7 +22,7 @@ pub enum ErrorKind {
 /// A failed call through a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortError {
-    /// How to react.
+    /// The kind, which determines how the caller reacts.
     pub kind: ErrorKind,
     /// The service and the operation, such as `EC2 CreateFleet` or `Kubernetes list pods`.
     pub operation: String,
@@ -38,14 +38,14 @@ impl PortError {
         Self { kind, operation: operation.into(), code: String::new(), message: message.into() }
     }
 
-    /// The same error with the service's own code.
+    /// This error with the service's own code.
     #[must_use]
     pub fn with_code(mut self, code: impl Into<String>) -> Self {
         self.code = code.into();
         self
     }
 
-    /// Whether a retry may succeed later.
+    /// Whether a later retry may succeed.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         matches!(self.kind, ErrorKind::Unavailable | ErrorKind::Throttled | ErrorKind::Conflict)

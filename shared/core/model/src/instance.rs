@@ -6,12 +6,12 @@ use jiff::Timestamp;
 /// The code of a launch that EC2 accepted without reporting its result.
 pub const LAUNCH_UNANSWERED: &str = "LaunchUnanswered";
 
-/// One offering that may be launched.
+/// An offering that may be launched.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LaunchCandidate {
     /// The instance type.
     pub instance_type: String,
-    /// Its processor architecture, `amd64` or `arm64`, which decides the AMI.
+    /// The processor architecture, `amd64` or `arm64`, which decides the AMI.
     pub architecture: String,
     /// The labels of the type that AMI selection looks at (GPU count, accelerator count and so on), and of the
     /// offering (kind of capacity reservation).
@@ -20,7 +20,7 @@ pub struct LaunchCandidate {
     pub max_pods: u32,
     /// The availability zone, by name.
     pub zone: String,
-    /// Its capacity type.
+    /// The capacity type.
     pub capacity_type: CapacityType,
     /// Dollars per hour.
     pub price: f64,
@@ -46,13 +46,13 @@ pub struct OfferingFailure {
     pub instance_type: String,
     /// The availability zone, by name.
     pub zone: String,
-    /// Its capacity type.
+    /// The capacity type.
     pub capacity_type: CapacityType,
     /// EC2's code.
     pub code: String,
     /// EC2's message.
     pub message: String,
-    /// Whether it is a lack of capacity, which is transient, rather than an error that a user has to correct.
+    /// Whether the error is a lack of capacity, which is transient, rather than an error that a user has to correct.
     pub lacks_capacity: bool,
 }
 
@@ -61,13 +61,13 @@ pub struct OfferingFailure {
 pub struct Instance {
     /// The instance id.
     pub id: String,
-    /// Its state.
+    /// The state.
     pub state: InstanceState,
     /// The instance type.
     pub instance_type: String,
     /// The availability zone, by name.
     pub zone: String,
-    /// Its capacity type.
+    /// The capacity type.
     pub capacity_type: CapacityType,
     /// The AMI.
     pub image_id: String,
@@ -116,7 +116,7 @@ pub struct InstanceFault {
 pub enum FaultKind {
     /// A status check fails.
     CheckFailed {
-        /// Which: `instance` for the instance status check, `system` for the system status check.
+        /// The kind of check: `instance` for the instance status check, `system` for the system status check.
         check: &'static str,
         /// Since when, where EC2 reports that.
         since: Option<Timestamp>,
@@ -131,7 +131,7 @@ pub enum FaultKind {
 }
 
 impl Instance {
-    /// Whether it exists and is not being terminated.
+    /// Whether the instance exists and is not being terminated.
     #[must_use]
     pub const fn is_alive(&self) -> bool {
         !matches!(self.state, InstanceState::ShuttingDown | InstanceState::Terminated)

@@ -12,11 +12,11 @@ pub struct InstanceType {
     pub name: String,
     /// The labels that its nodes may have. Zone and capacity type list what any offering has.
     pub requirements: Requirements,
-    /// Its capacity.
+    /// The capacity.
     pub capacity: ResourceList,
-    /// Its overhead.
+    /// The overhead.
     pub overhead: Overhead,
-    /// Its offerings.
+    /// The offerings.
     pub offerings: Vec<Offering>,
 }
 
@@ -37,14 +37,13 @@ pub struct Overhead {
 pub struct Offering {
     /// The availability zone, by name.
     pub zone: String,
-    /// Its capacity type.
+    /// The capacity type.
     pub capacity_type: CapacityType,
     /// Dollars per hour.
     pub price: f64,
-    /// Whether it is available now, as far as known.
+    /// Whether the offering is available now, as far as known.
     pub available: bool,
-    /// Whether it is unavailable only because it has no price: the price lists have none, and a NodeOverlay may set
-    /// one.
+    /// Whether the offering is unavailable only because the price lists have no price for it. A NodeOverlay may set one.
     pub lacks_price: bool,
     /// The capacity reservation, where the capacity type is `reserved`.
     pub reservation: Option<Reservation>,
@@ -56,7 +55,7 @@ pub struct Offering {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reservation {
-    /// Its id, `cr-…`.
+    /// The id, `cr-…`.
     pub id: String,
     /// The number of available instances.
     pub remaining: u32,
@@ -103,7 +102,7 @@ impl InstanceType {
 }
 
 impl Offering {
-    /// Whether its zone, capacity type and own labels meet the requirements.
+    /// Whether the offering's zone, capacity type and own labels meet the requirements.
     #[must_use]
     pub fn meets(&self, requirements: &Requirements) -> bool {
         let has = |key: &str, value: &str| requirements.get(key).is_none_or(|requirement| requirement.has(value));

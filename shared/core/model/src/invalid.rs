@@ -6,36 +6,36 @@ use serde::{Deserialize, Serialize};
 /// An annotation of nodeless that is not used as it is written. The message states what happens instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidAnnotation {
-    /// Its value is not one that it may have.
+    /// The value is not a valid one.
     #[error("annotation {key} is {value:?}, {effect}: write {valid}")]
     Value {
         /// The annotation.
         key: &'static str,
-        /// Its value.
+        /// The invalid value.
         value: String,
-        /// What happens instead.
+        /// The effect of the invalid annotation.
         effect: &'static str,
         /// The values that it may have.
         valid: &'static str,
     },
-    /// Its value is not a duration.
+    /// The value is not a duration.
     #[error("annotation {key}: {why}; {effect}")]
     Duration {
         /// The annotation.
         key: &'static str,
         /// Why not.
         why: ParseDurationError,
-        /// What happens instead.
+        /// The effect of the invalid annotation.
         effect: &'static str,
     },
-    /// It contradicts the spec of its object.
+    /// The annotation contradicts the spec of its object.
     #[error("annotation {key} is ignored, because {why}: {remedy}")]
     Contradiction {
         /// The annotation.
         key: &'static str,
-        /// What it contradicts.
+        /// The part of the spec that it contradicts.
         why: &'static str,
-        /// What to do.
+        /// The fix.
         remedy: String,
     },
 }

@@ -44,7 +44,7 @@ pub const INSTANCE_HYPERVISOR: &str = "karpenter.k8s.aws/instance-hypervisor";
 pub const INSTANCE_ENCRYPTION_IN_TRANSIT: &str = "karpenter.k8s.aws/instance-encryption-in-transit-supported";
 /// The letters before the generation, such as `c`, `m`, `r`.
 pub const INSTANCE_CATEGORY: &str = "karpenter.k8s.aws/instance-category";
-/// Whether it is a flex type.
+/// Whether the instance type is a flex type.
 pub const INSTANCE_CAPABILITY_FLEX: &str = "karpenter.k8s.aws/instance-capability-flex";
 /// The part before the dot, such as `m6i`.
 pub const INSTANCE_FAMILY: &str = "karpenter.k8s.aws/instance-family";
@@ -122,7 +122,7 @@ pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applie
 pub const INSTANCE_PROFILE_NAME: &str = "karpenter.k8s.aws/instance-profile-name";
 /// `true` once the instance has its Name and claim tags.
 pub const TAGGED: &str = "karpenter.k8s.aws/tagged";
-/// The same for the cluster's name; Karpenter requires both.
+/// `true` once the instance has the tag with the cluster's name; Karpenter requires both.
 pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
 /// The uid of the record, on the NodeClaim object that mirrors it. It identifies the mirrors of nodeless.
 pub const RECORD_UID: &str = "nodeless.sh/record-uid";

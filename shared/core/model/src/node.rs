@@ -22,13 +22,13 @@ pub struct Node {
     pub finalizers: Vec<String>,
     /// Taints.
     pub taints: Vec<Taint>,
-    /// Whether it is cordoned.
+    /// Whether the node is cordoned.
     pub unschedulable: bool,
-    /// Its capacity.
+    /// The capacity.
     pub capacity: ResourceList,
-    /// Its allocatable resources.
+    /// The allocatable resources.
     pub allocatable: ResourceList,
-    /// Its conditions, including `Ready`.
+    /// The conditions, including `Ready`.
     pub conditions: Vec<NodeCondition>,
     /// When it was created.
     pub created: Option<Timestamp>,
@@ -42,32 +42,32 @@ pub struct Node {
 pub struct NodeCondition {
     /// The type, such as `Ready`.
     pub kind: String,
-    /// Its status; `None` means unknown.
+    /// The status; `None` means unknown.
     pub status: Option<bool>,
     /// Since when.
     pub since: Option<Timestamp>,
 }
 
 impl Node {
-    /// Whether its Ready condition is true.
+    /// Whether the Ready condition is true.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == Some(true))
     }
 
-    /// Its NodePool, if it is managed.
+    /// The NodePool, if the node is managed.
     #[must_use]
     pub fn node_pool(&self) -> Option<&str> {
         self.labels.get(labels::NODE_POOL).map(String::as_str)
     }
 
-    /// Whether it is registered.
+    /// Whether the node is registered.
     #[must_use]
     pub fn is_registered(&self) -> bool {
         self.has_label(labels::REGISTERED, "true")
     }
 
-    /// Whether it is initialized.
+    /// Whether the node is initialized.
     #[must_use]
     pub fn is_initialized(&self) -> bool {
         self.has_label(labels::INITIALIZED, "true")
@@ -79,7 +79,7 @@ impl Node {
         self.labels.get(key).is_some_and(|actual| actual == value)
     }
 
-    /// Whether it has a taint with this key and effect.
+    /// Whether the node has a taint with this key and effect.
     #[must_use]
     pub fn has_taint(&self, taint: &Taint) -> bool {
         self.taints.iter().any(|present| present.matches(taint))

@@ -32,9 +32,9 @@ pub struct NodePool {
     pub weight: i32,
     /// The replicas of a static NodePool.
     pub replicas: Option<i64>,
-    /// Whether it and its EC2NodeClass are ready; otherwise why not.
+    /// Whether the NodePool and its EC2NodeClass are ready; otherwise why not.
     pub ready: Result<(), Unusable>,
-    /// Whether it is being deleted.
+    /// Whether the NodePool is being deleted.
     pub deleting: bool,
     /// The hash of its static fields, for drift.
     pub hash: String,
@@ -68,9 +68,9 @@ pub struct NodeTemplate {
 pub struct Disruption {
     /// Which nodes may be consolidated.
     pub consolidation_policy: ConsolidationPolicy,
-    /// How long a node must be without pod changes before it is considered.
+    /// How long a node must be without pod changes before it may be consolidated.
     pub consolidate_after: NillableDuration,
-    /// How many nodes may be disrupted at once; all active budgets apply.
+    /// The maximum numbers of nodes that are disrupted at once; all active budgets apply.
     pub budgets: Vec<Budget>,
     /// The nodeless annotations of the NodePool (`nodeless.sh/…`), as written: pauses, schedules and others.
     pub annotations: StringMap,
@@ -84,22 +84,22 @@ pub enum ConsolidationPolicy {
     /// Also nodes whose pods would fit elsewhere or on something cheaper.
     #[default]
     WhenEmptyOrUnderutilized,
-    /// As above, if the savings justify the disruption.
+    /// Nodes as for `WhenEmptyOrUnderutilized`, if the savings justify the disruption.
     Balanced,
 }
 
 /// Why a node is disrupted voluntarily.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DisruptionReason {
-    /// It has no pods.
+    /// The node has no pods.
     Empty,
-    /// Its pods fit elsewhere for less.
+    /// The node's pods fit elsewhere for less.
     Underutilized,
-    /// It no longer matches its NodePool or EC2NodeClass.
+    /// The node no longer matches its NodePool or EC2NodeClass.
     Drifted,
 }
 
-/// How many nodes of a pool may be disrupted at once.
+/// The maximum number of nodes of a NodePool that are disrupted at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Budget {
@@ -126,7 +126,7 @@ pub enum BudgetNodes {
 pub struct BudgetWindow {
     /// When it starts: a cron expression in UTC, or a macro such as `@daily`.
     pub schedule: String,
-    /// How long it stays active.
+    /// How long the window stays active.
     pub duration: Duration,
 }
 

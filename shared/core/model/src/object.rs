@@ -22,7 +22,7 @@ pub struct MirroredClaim {
     pub finalizers: Vec<String>,
     /// The provider id in its status.
     pub provider_id: Option<String>,
-    /// Whether it has the annotation that identifies mirrors: the uid of the record.
+    /// The uid of the record, if the NodeClaim has the annotation that identifies mirrors.
     pub record_uid: Option<String>,
     /// The NodePool in its label `karpenter.sh/nodepool`. A NodeClaim that a user created for a single node has none.
     pub node_pool: Option<String>,
@@ -32,16 +32,16 @@ pub struct MirroredClaim {
     pub created: Option<Timestamp>,
     /// The age at which its node is replaced, `spec.expireAfter`; `None` means never.
     pub expire_after: Option<Duration>,
-    /// How long its drain may take, `spec.terminationGracePeriod`; `None` means without limit.
+    /// How long the drain may take, `spec.terminationGracePeriod`; `None` means without limit.
     pub termination_grace_period: Option<Duration>,
     /// The capacity type by its label `karpenter.sh/capacity-type`.
     pub capacity_type: Option<CapacityType>,
-    /// Its conditions by type: status and reason.
+    /// The conditions by type: status and reason.
     pub conditions: BTreeMap<String, (String, String)>,
 }
 
 impl MirroredClaim {
-    /// Whether it shows exactly these conditions. Messages and times do not count.
+    /// Whether the NodeClaim has exactly these conditions. Messages and times do not count.
     #[must_use]
     pub fn shows(&self, conditions: &[Condition]) -> bool {
         let same = |one: &Condition| {
@@ -96,11 +96,11 @@ impl NodePatch {
 pub struct UnboundPod {
     /// The pod.
     pub pod: PodRef,
-    /// Its resourceVersion: a write with it fails if the pod has changed since.
+    /// The resourceVersion: a write with it fails if the pod has changed since.
     pub resource_version: String,
-    /// Its `status.nominatedNodeName`.
+    /// The `status.nominatedNodeName`.
     pub nominated_node: Option<String>,
-    /// Whether it is being deleted.
+    /// Whether the pod is being deleted.
     pub is_terminating: bool,
 }
 
@@ -127,7 +127,7 @@ pub struct VolumeAttachment {
 pub struct ObjectEvent {
     /// The object that it is about.
     pub object: ObjectRef,
-    /// Its type.
+    /// The type.
     #[serde(rename = "type")]
     pub event_type: EventType,
     /// The reason, in CamelCase.
@@ -138,7 +138,7 @@ pub struct ObjectEvent {
     /// values, one is published within [`Self::dedupe_timeout`], even if their messages differ.
     #[serde(skip)]
     pub dedupe_values: Vec<String>,
-    /// How long an Event with the same key is not published again.
+    /// How long no other Event with the same key is published.
     #[serde(skip)]
     pub dedupe_timeout: Duration,
 }
@@ -150,7 +150,7 @@ impl ObjectEvent {
         DedupeKey { object: self.object.clone(), reason: self.reason.clone(), values: self.dedupe_values.clone() }
     }
 
-    /// Whether its type is `Warning`.
+    /// Whether the type is `Warning`.
     #[must_use]
     pub fn is_warning(&self) -> bool {
         self.event_type == EventType::Warning
@@ -168,9 +168,9 @@ pub struct DedupeKey {
 /// The type of an Event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum EventType {
-    /// It is information.
+    /// Information.
     Normal,
-    /// It may need attention.
+    /// A problem that may need attention.
     Warning,
 }
 

@@ -13,10 +13,10 @@ const REPLICA_SET: &str = "ReplicaSet";
 /// The label that the Deployment controller sets on ReplicaSets and their pods: the suffix of the ReplicaSet's name.
 const POD_TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// How long after its grace period a pod counts as stuck, because it has no kubelet any more that would end it.
+/// How long after its grace period a pod counts as stuck, because no kubelet ends it any more.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
-/// Whether a pod with this deletionTimestamp, the end of its grace period, is stuck: no drain waits for it any longer.
+/// Whether a pod with this deletionTimestamp, the end of its grace period, is stuck, so that no drain waits for it.
 #[must_use]
 pub fn is_stuck(deletion_timestamp: Option<Timestamp>, now: Timestamp) -> bool {
     deletion_timestamp.is_some_and(|end| now.duration_since(end) > STUCK_AFTER)
@@ -49,17 +49,17 @@ pub struct Pod {
     pub node_name: Option<String>,
     /// The node whose pods are preempted for it.
     pub nominated_node_name: Option<String>,
-    /// Its phase.
+    /// The phase.
     pub phase: PodPhase,
-    /// Whether its Ready condition is true; `None` when there is no such condition.
+    /// Whether the Ready condition is true; `None` when there is no such condition.
     pub ready: Option<bool>,
     /// Whether the kube-scheduler reported that it cannot place the pod (PodScheduled with reason Unschedulable).
     pub marked_unschedulable: bool,
     /// When the kubelet accepted it.
     pub start_time: Option<Timestamp>,
-    /// Its remaining scheduling gates.
+    /// The remaining scheduling gates.
     pub scheduling_gates: Vec<String>,
-    /// Its requests: containers, sidecars, init containers, overhead and pod-level resources combined, including `pods: 1`.
+    /// The requests: containers, sidecars, init containers, overhead and pod-level resources combined, including `pods: 1`.
     pub requests: ResourceList,
     /// Required labels of the node.
     pub node_selector: StringMap,
@@ -87,7 +87,7 @@ pub struct Pod {
     pub priority_class_name: Option<String>,
     /// The termination grace period in seconds; Kubernetes' default is 30.
     pub termination_grace_period_seconds: Option<i64>,
-    /// Its host ports.
+    /// The host ports.
     pub host_ports: Vec<HostPort>,
     /// The persistent volume claims that it mounts.
     pub volume_claims: Vec<VolumeClaim>,
@@ -154,7 +154,7 @@ pub struct Weighted<T> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodAffinityTerm {
-    /// Which pods; `None` selects no pod.
+    /// The selected pods; `None` selects no pod.
     pub selector: Option<LabelSelector>,
     /// Keys of the pod's own labels whose values are added to the selector.
     pub match_label_keys: Vec<String>,
@@ -168,7 +168,7 @@ pub struct PodAffinityTerm {
     pub topology_key: String,
 }
 
-/// How evenly pods are spread over a topology.
+/// A topology spread constraint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TopologySpread {
@@ -178,7 +178,7 @@ pub struct TopologySpread {
     pub topology_key: String,
     /// Whether the constraint is hard (`DoNotSchedule`) rather than a preference (`ScheduleAnyway`).
     pub hard: bool,
-    /// Which pods are counted; `None` selects no pod.
+    /// The counted pods; `None` selects no pod.
     pub selector: Option<LabelSelector>,
     /// Keys of the pod's own labels whose values are added to the selector.
     pub match_label_keys: Vec<String>,
@@ -191,7 +191,7 @@ pub struct TopologySpread {
 }
 
 impl TopologySpread {
-    /// Whether this spread of one pod counts another one.
+    /// Whether this spread of `owner` counts another pod.
     #[must_use]
     pub fn counts(&self, owner: &Pod, other: &Pod) -> bool {
         let alike = |key: &String| owner.labels.get(key).is_none_or(|value| other.labels.get(key) == Some(value));
@@ -214,7 +214,7 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// Whether both cannot be taken on one node.
+    /// Whether the two ports conflict on one node.
     #[must_use]
     pub fn conflicts_with(&self, other: &Self) -> bool {
         let unspecified = |ip: &str| matches!(ip, "" | "0.0.0.0" | "::");
@@ -241,19 +241,19 @@ impl Pod {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// Whether all its containers have ended.
+    /// Whether all containers have ended.
     #[must_use]
     pub const fn is_terminal(&self) -> bool {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
 
-    /// Whether deletion was asked for.
+    /// Whether deletion was requested.
     #[must_use]
     pub const fn is_terminating(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
-    /// Whether it runs or will run: neither ended nor being deleted.
+    /// Whether the pod runs or will run: neither ended nor being deleted.
     #[must_use]
     pub const fn is_active(&self) -> bool {
         !self.is_terminal() && !self.is_terminating()
@@ -275,39 +275,39 @@ impl Pod {
         Some(Workload { namespace: self.namespace.clone(), kind: kind.to_owned(), name: name.to_owned() })
     }
 
-    /// Whether a DaemonSet keeps it on its node.
+    /// Whether a DaemonSet owns the pod.
     #[must_use]
     pub fn is_owned_by_daemon_set(&self) -> bool {
         self.owner_kind.as_deref() == Some("DaemonSet")
     }
 
-    /// Whether the kubelet itself keeps it (a static, or mirror, pod).
+    /// Whether the kubelet owns the pod (a static, or mirror, pod).
     #[must_use]
     pub fn is_owned_by_node(&self) -> bool {
         self.owner_kind.as_deref() == Some("Node") || self.annotations.contains_key("kubernetes.io/config.mirror")
     }
 
-    /// Whether it tolerates the taint of nodes that are drained, and so chose to stay on them.
+    /// Whether the pod tolerates the taint of drained nodes, and so is not evicted from them.
     #[must_use]
     pub fn tolerates_disruption(&self) -> bool {
         self.tolerations.iter().any(|toleration| toleration.tolerates(&Taint::disrupted()))
     }
 
-    /// Whether the end of its node has to wait for it. It does not for pods that tolerate the taint of a drain, static pods, pods
-    /// that have ended, and pods whose kubelet does not end them within a minute after their grace period.
+    /// Whether a drain waits for the pod. Drains do not wait for pods that tolerate the taint of a drain, static pods, pods that
+    /// have ended, and pods whose kubelet does not end them within a minute after their grace period.
     #[must_use]
     pub fn holds_drain(&self, now: Timestamp) -> bool {
         !(self.is_left_by_drains() || is_stuck(self.deletion_timestamp, now))
     }
 
-    /// Whether a drain leaves it on its node: pods that tolerate the taint of a drain, static pods, and pods that have ended.
+    /// Whether drains do not evict the pod: it tolerates the taint of a drain, is static, or has ended.
     #[must_use]
     pub fn is_left_by_drains(&self) -> bool {
         self.is_terminal() || self.is_owned_by_node() || self.tolerates_disruption()
     }
 
-    /// Whether the pod asks to run on no node of a NodePool: whichever term of its node affinity is met, nodes with the label
-    /// `karpenter.sh/nodepool` are excluded.
+    /// Whether every term of the pod's node affinity excludes nodes with the label `karpenter.sh/nodepool`, so that it runs on no
+    /// node of a NodePool.
     #[must_use]
     pub fn keeps_off_node_pools(&self) -> bool {
         let excludes =
@@ -316,13 +316,13 @@ impl Pod {
         !terms.is_empty() && terms.iter().all(|term| term.iter().any(excludes))
     }
 
-    /// Whether a node should be provisioned for it, by the condition that the kube-scheduler set.
+    /// Whether a node should be provisioned for the pod, by the condition that the kube-scheduler set.
     #[must_use]
     pub fn is_provisionable(&self) -> bool {
         self.marked_unschedulable && self.awaits_node()
     }
 
-    /// Whether it is pending, whether or not a scheduler has evaluated it: for plans made offline.
+    /// Whether the pod is pending, whether or not a scheduler has evaluated it: for plans made offline.
     #[must_use]
     pub fn awaits_node(&self) -> bool {
         self.is_active()
@@ -333,7 +333,7 @@ impl Pod {
             && !self.is_owned_by_node()
     }
 
-    /// Whether it must find another node when its own goes: not kept by the node, and not ending anyway. A terminating
+    /// Whether the pod must find another node when its own is removed: not kept by the node, and not ending anyway. A terminating
     /// pod of a StatefulSet counts, because its successor cannot start before it is gone.
     #[must_use]
     pub fn is_reschedulable(&self) -> bool {
@@ -371,20 +371,20 @@ impl Pod {
         self.start_time?.checked_add(duration).ok()
     }
 
-    /// How its successor is created before its node is drained, by its annotation `nodeless.sh/surge-before-drain`; `None` without
-    /// the annotation.
+    /// How the pod's successor is created before the node is drained, by the annotation `nodeless.sh/surge-before-drain`; `None`
+    /// without the annotation.
     #[must_use]
     pub fn surge_mode(&self) -> Option<Result<SurgeMode, InvalidAnnotation>> {
         self.annotations.get(labels::SURGE_BEFORE_DRAIN).map(|value| SurgeMode::parse(value))
     }
 
-    /// Whether its successor is created first, as far as the pod itself shows: its Deployment may not permit it.
+    /// Whether the pod's successor is created first, as far as the pod itself shows: its Deployment may not permit it.
     #[must_use]
     pub fn is_surged(&self) -> bool {
         self.replica_set().is_some() && matches!(self.surge_mode(), Some(Ok(_)))
     }
 
-    /// Whether the cluster itself depends on it.
+    /// Whether the priority class is `system-cluster-critical` or `system-node-critical`.
     #[must_use]
     pub fn is_critical(&self) -> bool {
         matches!(self.priority_class_name.as_deref(), Some("system-cluster-critical" | "system-node-critical"))

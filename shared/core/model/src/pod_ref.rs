@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One pod, such as one to evict or delete.
+/// A reference to a pod, such as one to evict or delete.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PodRef {
     /// The namespace.

@@ -8,9 +8,9 @@ use std::str::FromStr;
 
 /// A Kubernetes quantity, kept as a whole number of thousandths of its unit (milli-cores, milli-bytes, milli-devices).
 ///
-/// One representation serves every resource, so sums and comparisons need no knowledge of the unit. The range is
-/// ±9.2e15 units (8 PiB of memory); arithmetic saturates at its ends. Like Kubernetes, a finer fraction than a
-/// thousandth is rounded up (away from zero).
+/// All resources have the same representation, so sums and comparisons need no knowledge of the unit. The range is ±9.2e15 units
+/// (8 PiB of memory); arithmetic saturates at its ends. Like Kubernetes, a finer fraction than a thousandth is rounded up (away
+/// from zero).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Quantity(i64);
 
@@ -70,7 +70,7 @@ impl Quantity {
         self.0 as f64 / 1000.0
     }
 
-    /// Whether this is exactly nothing.
+    /// Whether the quantity is zero.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-/// How a requirement is written in the API.
+/// The operator of a requirement, as in the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Operator {
     /// One of the values.
@@ -71,13 +71,13 @@ pub enum RequirementError {
     },
 }
 
-/// One requirement as it is written in the API and stored: the flat form of the API.
+/// A requirement in the flat form of the API, in which it is also stored.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequirementTerm {
     /// The label's key.
     pub key: String,
-    /// How it is compared.
+    /// The operator.
     pub operator: Operator,
     /// With what.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -90,7 +90,7 @@ pub struct RequirementTerm {
 /// The values that a label may have.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Requirement {
-    /// Whether `values` are those that are excluded rather than those that are allowed.
+    /// Whether `values` are excluded rather than allowed.
     complement: bool,
     values: BTreeSet<String>,
     /// The least whole number allowed.
@@ -113,7 +113,7 @@ impl Requirement {
         Self { complement: false, values: BTreeSet::new(), at_least: None, at_most: None, min_values: None }
     }
 
-    /// One of these values.
+    /// A requirement for one of these values.
     #[must_use]
     pub fn one_of<S: Into<String>>(values: impl IntoIterator<Item = S>) -> Self {
         Self { values: values.into_iter().map(Into::into).collect(), ..Self::does_not_exist() }
@@ -160,7 +160,7 @@ impl Requirement {
         Ok(requirement)
     }
 
-    /// The same requirement with a least number of different values.
+    /// This requirement with a minimum number of different values.
     #[must_use]
     pub fn with_min_values(mut self, min_values: Option<u32>) -> Self {
         self.min_values = min_values;
@@ -173,7 +173,7 @@ impl Requirement {
         self.min_values
     }
 
-    /// Whether a label with this value satisfies it.
+    /// Whether a label with this value satisfies the requirement.
     #[must_use]
     pub fn has(&self, value: &str) -> bool {
         self.values.contains(value) != self.complement && self.within_bounds(value)
@@ -194,8 +194,8 @@ impl Requirement {
         }
     }
 
-    /// One value that satisfies it, always the same; `None` when there is none to be found. Where any text would do it is
-    /// `true`, and between bounds the least number.
+    /// A value that satisfies the requirement, always the same; `None` when none is found. If any text satisfies it, the value is
+    /// `true`; between bounds, the least number.
     #[must_use]
     pub fn some_value(&self) -> Option<String> {
         if let Some(values) = self.values() {
@@ -207,13 +207,13 @@ impl Requirement {
         text.into_iter().chain(numbers).find(|value| self.has(value))
     }
 
-    /// Whether no value satisfies it (`DoesNotExist`, or a contradiction).
+    /// Whether no value satisfies the requirement (`DoesNotExist`, or a contradiction).
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.complement && self.values.is_empty()
     }
 
-    /// Whether an absent label satisfies it (`NotIn` without bounds, or `DoesNotExist`).
+    /// Whether an absent label satisfies the requirement (`NotIn` without bounds, or `DoesNotExist`).
     #[must_use]
     pub fn allows_absence(&self) -> bool {
         self.is_empty() || (self.complement && !self.values.is_empty() && !self.has_bounds())
@@ -248,7 +248,7 @@ impl Requirement {
         if self.common_bounds(other).is_none() {
             return false;
         }
-        // What the intersection would hold is not listed: for every plan this is asked of every instance type.
+        // The intersection is not built: every plan evaluates this for every instance type.
         let both = |value: &String| self.has(value) && other.has(value);
         match (self.values(), other.values()) {
             (None, None) => true,
@@ -325,17 +325,17 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// What a node's labels may be: one [`Requirement`] for each key; other keys are free.
+/// The possible labels of a node: one [`Requirement`] for each key; other keys are free.
 ///
 /// Each plan copies and compares those of every instance type. So keys and requirements are shared between copies, and lie
 /// side by side in the order of their keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Requirements(Vec<Entry>);
 
-/// What one key may be.
+/// The requirement for one key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Entry {
-    /// Of the key. Keys have long beginnings in common, and numbers distinguish them without a comparison of text.
+    /// The hash of the key. Keys have long common prefixes, and numbers distinguish them without a comparison of text.
     hash: u64,
     key: Arc<str>,
     requirement: Arc<Requirement>,
@@ -457,13 +457,13 @@ impl Requirements {
         self.0.iter().find(|entry| entry.is(hash, key))
     }
 
-    /// Whether nothing is required.
+    /// Whether there are no requirements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Those that differ in `others`.
+    /// The requirements that are different, or missing, in `others`.
     #[must_use]
     pub fn other_than(&self, others: &Self) -> Self {
         let stated = |ours: &&Entry| {
@@ -495,7 +495,7 @@ impl Requirements {
         }
     }
 
-    /// Whether both can be met at once, keys that only one side names being free.
+    /// Whether both can be met at once. A key that only one of them has is free in the other.
     #[must_use]
     pub fn intersects(&self, others: &Self) -> bool {
         self.first_conflict(others).is_none()

@@ -2,7 +2,7 @@
 
 use crate::{Quantity, ResourceList};
 
-/// Which resource has which place.
+/// The index of each resource in rows of amounts.
 #[derive(Clone, Debug, Default)]
 pub struct ResourceIndex(Vec<String>);
 
@@ -46,13 +46,13 @@ impl ResourceIndex {
         self.0.iter().position(|known| known == name)
     }
 
-    /// How many resources have a place.
+    /// The number of resources.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether none has.
+    /// Whether there are no resources.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

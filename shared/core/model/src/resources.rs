@@ -30,7 +30,7 @@ impl ResourceList {
         Self(BTreeMap::new())
     }
 
-    /// How much of a resource there is; zero when it is not listed.
+    /// The quantity of a resource; zero when it is not listed.
     #[must_use]
     pub fn get(&self, name: &str) -> Quantity {
         self.0.get(name).copied().unwrap_or_default()
@@ -64,7 +64,7 @@ impl ResourceList {
         self.0.iter().map(|(name, quantity)| (name.as_str(), *quantity))
     }
 
-    /// Whether nothing is listed.
+    /// Whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -128,7 +128,8 @@ pub fn format_quantity(name: &str, quantity: Quantity) -> String {
     if is_bytes(name) { quantity.to_binary_string() } else { quantity.to_decimal_string() }
 }
 
-/// The same for people: bytes are rounded to whole Mi, as in `kubectl top`, where that is less than 10% of the quantity.
+/// The text of a quantity for people: bytes are rounded to whole Mi, as in `kubectl top`, where that is less than 10% of the
+/// quantity.
 #[must_use]
 pub fn shown_quantity(name: &str, quantity: Quantity) -> String {
     const MI: i64 = 1 << 20;

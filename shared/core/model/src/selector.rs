@@ -3,7 +3,7 @@
 use crate::StringMap;
 use serde::{Deserialize, Serialize};
 
-/// Which objects are meant, by their labels. The empty selector means all of them.
+/// A selector of objects by their labels. The empty selector matches all objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
@@ -15,19 +15,19 @@ pub struct LabelSelector {
     pub match_expressions: Vec<LabelExpression>,
 }
 
-/// One condition on a label.
+/// A condition on a label.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LabelExpression {
     /// The label's key.
     pub key: String,
-    /// How it is compared.
+    /// The operator.
     pub operator: LabelOperator,
     /// The values for `In` and `NotIn`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
 }
 
-/// How a label is compared in a selector.
+/// The operator of a condition on a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LabelOperator {
     /// The value is one of those listed.
@@ -47,7 +47,7 @@ impl LabelSelector {
         Self { match_labels: labels, match_expressions: Vec::new() }
     }
 
-    /// Whether an object with these labels is meant.
+    /// Whether the selector matches an object with these labels.
     #[must_use]
     pub fn matches(&self, labels: &StringMap) -> bool {
         self.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))

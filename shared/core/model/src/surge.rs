@@ -5,8 +5,8 @@ use crate::{InvalidAnnotation, labels};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// How long after it was made another claim's raise of a Deployment is waited for. A drain that holds a pod takes minutes; what
-/// is older was left behind.
+/// The age at which another claim's raise of a Deployment is no longer waited for. A drain that holds a pod takes minutes; an
+/// older raise was left behind.
 const RAISE_LASTS: SignedDuration = SignedDuration::from_hours(1);
 
 /// After this time a surge is attempted again that the API server denied: the right may have been granted meanwhile.
@@ -66,26 +66,26 @@ pub struct Surge {
     pub started: Timestamp,
     /// The Deployment's replicas before.
     pub replicas: i32,
-    /// Its available replicas before: with one more, the successor is available.
+    /// The Deployment's available replicas before: with one more, the successor is available.
     pub available: i32,
-    /// How far it is.
+    /// The progress.
     pub state: SurgeState,
 }
 
-/// How far a surge is.
+/// The progress of a surge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SurgeState {
     /// The Deployment is about to be changed.
     Requested,
-    /// It was changed, and the successor is awaited.
+    /// The Deployment was changed, and the successor is not available yet.
     Underway,
     /// The successor is available, and the replicas are being lowered, which deletes the pod.
     Lowering {
         /// Since when.
         since: Timestamp,
     },
-    /// It cannot be carried out, or was undone by another party: the pod is evicted without it.
+    /// The surge cannot be carried out, or was undone by another party: the pod is evicted without it.
     Refused {
         /// The reason.
         why: String,
@@ -104,13 +104,13 @@ impl SurgeState {
 }
 
 impl Surge {
-    /// Whether the successor is being created, or exists: the pod itself needs no other node any more.
+    /// Whether the successor exists or is being created, so that the pod itself needs no other node.
     #[must_use]
     pub const fn replaces_pod(&self) -> bool {
         !matches!(self.state, SurgeState::Refused { .. })
     }
 
-    /// Whether it was denied, and is attempted again now.
+    /// Whether the surge was denied, and is attempted again now.
     #[must_use]
     pub fn begins_again(&self, now: Timestamp) -> bool {
         matches!(self.state, SurgeState::Refused { again: Some(again), .. } if again <= now)
@@ -134,13 +134,13 @@ pub struct Raise {
 }
 
 impl Raise {
-    /// Whether it was made for this pod of this claim's node.
+    /// Whether the raise was made for this pod of this claim's node.
     #[must_use]
     pub fn is_for(&self, claim: &str, pod_uid: &str) -> bool {
         self.claim == claim && self.pod == pod_uid
     }
 
-    /// Whether it was left behind, because its claim's record was lost.
+    /// Whether the raise was left behind, because its claim's record was lost.
     #[must_use]
     pub fn is_left_behind(&self, now: Timestamp) -> bool {
         now.duration_since(self.at) > RAISE_LASTS
@@ -150,7 +150,7 @@ impl Raise {
 /// A ready pod of a Deployment that is not being deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadyPod {
-    /// Its namespace, name and uid.
+    /// The namespace, name and uid.
     pub pod: PodRef,
     /// The name of its node.
     pub node: String,
@@ -163,23 +163,23 @@ pub struct ReadyPod {
 pub struct OwningDeployment {
     /// The name.
     pub name: String,
-    /// Whether its status describes its present spec.
+    /// Whether the status describes the present spec.
     pub observed: bool,
-    /// Whether the pod is of its present template. Otherwise a rollout is replacing the pod.
+    /// Whether the pod has the present template. Otherwise a rollout is replacing the pod.
     pub current: bool,
-    /// Whether its rollout is paused.
+    /// Whether the rollout is paused.
     pub paused: bool,
-    /// Whether its strategy is Recreate, which deletes all pods first.
+    /// Whether the strategy is Recreate, which deletes all pods first.
     pub recreate: bool,
     /// The desired replicas.
     pub replicas: i32,
-    /// How many pods above that a rolling update may create.
+    /// The maximum number of pods above the desired replicas during a rolling update.
     pub max_surge: i32,
-    /// How many pods below that a rolling update may leave.
+    /// The maximum number of pods below the desired replicas during a rolling update.
     pub max_unavailable: i32,
-    /// Its `minReadySeconds`.
+    /// The `minReadySeconds`.
     pub min_ready: SignedDuration,
-    /// Its ready pods that are not being deleted. The one that has been ready for the longest time is first.
+    /// The ready pods that are not being deleted. The pod that has been ready for the longest time is first.
     pub ready: Vec<ReadyPod>,
     /// The raise that is in effect, by its annotation.
     pub raise: Option<Raise>,

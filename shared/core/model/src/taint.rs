@@ -4,7 +4,7 @@ use crate::labels;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a taint does to pods that do not tolerate it.
+/// The effect of a taint on pods that do not tolerate it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum TaintEffect {
     /// New pods are not scheduled.
@@ -35,11 +35,11 @@ pub struct Taint {
     /// The value; often empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub value: String,
-    /// What it does.
+    /// The effect.
     pub effect: TaintEffect,
 }
 
-/// How a toleration compares values.
+/// The operator of a toleration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum TolerationOperator {
     /// Any value of the key.
@@ -49,14 +49,14 @@ pub enum TolerationOperator {
     Equal,
 }
 
-/// What a pod puts up with.
+/// A toleration of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Toleration {
     /// The key; empty with `Exists` tolerates every taint.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub key: String,
-    /// How the value is compared.
+    /// The operator.
     #[serde(default)]
     pub operator: TolerationOperator,
     /// The value, with `Equal`.
@@ -65,7 +65,7 @@ pub struct Toleration {
     /// The effect that is tolerated; none means all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<TaintEffect>,
-    /// How long a `NoExecute` taint is put up with, in seconds; none means for ever.
+    /// How long a `NoExecute` taint is tolerated, in seconds; `None` means forever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toleration_seconds: Option<i64>,
 }
@@ -101,8 +101,8 @@ impl Taint {
         self.key == other.key && self.effect == other.effect
     }
 
-    /// Whether a joining node is expected to lose this taint by itself (Karpenter's known ephemeral taints, and that of joining
-    /// nodes).
+    /// Whether a joining node is expected to lose this taint by itself: one of Karpenter's known ephemeral taints, or the taint
+    /// of joining nodes.
     #[must_use]
     pub fn is_ephemeral(&self) -> bool {
         use TaintEffect::{NoExecute, NoSchedule};

@@ -5,7 +5,7 @@ use std::fmt::{Display, Formatter, Result};
 /// A template expression, such as `{{ .Values.name }}`, in a text that should have been rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
-    /// Its line in the text, from 1.
+    /// The line in the text, from 1.
     pub line: usize,
     /// The expression with its braces, as far as it is on that line.
     pub expression: String,
@@ -25,7 +25,7 @@ impl Template {
 }
 
 impl Display for Template {
-    /// What is wrong, and what to do.
+    /// The problem and its fix.
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(
             f,

@@ -25,7 +25,7 @@ pub fn node_pool(name: &str) -> NodePool {
     }
 }
 
-/// The same, for on-demand nodes only.
+/// [`node_pool`] with on-demand nodes only.
 #[must_use]
 pub fn on_demand_node_pool(name: &str) -> NodePool {
     let mut pool = node_pool(name);

@@ -23,20 +23,20 @@ pub struct PodDisruptionBudget {
     pub namespace: String,
     /// The name.
     pub name: String,
-    /// Which pods it covers; `None` covers none, the empty selector all of the namespace.
+    /// The covered pods; `None` covers none, the empty selector all of the namespace.
     pub selector: Option<LabelSelector>,
-    /// How many of them may be evicted now.
+    /// How many of the covered pods may be evicted now.
     pub disruptions_allowed: i32,
-    /// Whether it never allows an eviction (`maxUnavailable` 0 or 0%, or `minAvailable` 100%).
+    /// Whether the budget never allows an eviction (`maxUnavailable` 0 or 0%, or `minAvailable` 100%).
     pub blocks_always: bool,
-    /// Whether it requires all of them to be available, so that it allows no eviction before there are more.
+    /// Whether the budget requires all covered pods to be available, so that it allows no eviction before there are more.
     pub wants_all: bool,
-    /// Whether pods that are not ready may be evicted all the same (`unhealthyPodEvictionPolicy: AlwaysAllow`).
+    /// Whether pods that are not ready may always be evicted (`unhealthyPodEvictionPolicy: AlwaysAllow`).
     pub always_allows_unhealthy: bool,
 }
 
 impl PodDisruptionBudget {
-    /// Whether it covers a pod.
+    /// Whether the budget covers a pod.
     #[must_use]
     pub fn covers(&self, namespace: &str, labels: &StringMap) -> bool {
         self.namespace == namespace && self.selector.as_ref().is_some_and(|selector| selector.matches(labels))

@@ -14,15 +14,15 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// How many constraints are evaluated for one unit of work.
+/// The number of constraints that are evaluated in a unit of work.
 pub(crate) const CONSTRAINTS_PER_UNIT: usize = 8;
 
 /// Pods that are equal for scheduling.
 #[derive(Debug)]
 pub(crate) struct Class<'a> {
-    /// One of them.
+    /// A pod of the class.
     pub(crate) example: &'a Pod,
-    /// Their indices in the problem's pods, the oldest first.
+    /// The indices in the problem's pods, the oldest first.
     pub(crate) pods: Vec<usize>,
     /// The requests of one of them.
     pub(crate) requests: Amounts,
@@ -34,7 +34,7 @@ pub(crate) struct Class<'a> {
     pub(crate) refused: Option<Reason>,
     /// The topology groups that select them, ascending.
     pub(crate) selected: Vec<GroupId>,
-    /// Those of them over the host name.
+    /// The groups of `selected` over the host name.
     pub(crate) selected_hosts: Vec<GroupId>,
     /// The groups of their required constraints, ascending.
     pub(crate) required: Vec<GroupId>,
@@ -47,11 +47,12 @@ pub(crate) struct Level {
     pub(crate) alternatives: Vec<AlternativeId>,
     /// The topology groups of the constraints, over the host name.
     pub(crate) hosts: Vec<GroupId>,
-    /// Those over other keys.
+    /// The topology groups of the constraints, over other keys.
     pub(crate) bounded: Vec<GroupId>,
     /// The keys for which pods have to be assigned to a domain: those of `bounded` and of the groups that select them.
     pub(crate) keys: Vec<usize>,
-    /// Those of them that the node must have as labels: spread and affinity need it, anti-affinity does not. Ascending.
+    /// The keys of `keys` that the node must have as labels: spread and affinity need the label, anti-affinity does not.
+    /// Ascending.
     labels: Vec<usize>,
 }
 
@@ -68,12 +69,12 @@ impl Level {
 }
 
 impl Class<'_> {
-    /// How many of them fit on one node by their host ports.
+    /// The maximum number of pods of the class on one node by their host ports.
     pub(crate) fn max_per_node(&self) -> u32 {
         if self.host_ports.is_empty() { u32::MAX } else { 1 }
     }
 
-    /// Whether one of them fits on a node with these used host ports.
+    /// Whether a pod of the class fits on a node with these used host ports.
     pub(crate) fn ports_free(&self, taken: &[HostPort]) -> bool {
         self.host_ports.iter().all(|port| !taken.iter().any(|other| port.conflicts_with(other)))
     }
@@ -87,7 +88,7 @@ impl Class<'_> {
         self.selected.binary_search(&group).is_ok()
     }
 
-    /// Whether any topology group matters to them.
+    /// Whether any topology group concerns the class.
     pub(crate) fn is_related(&self) -> bool {
         !self.selected.is_empty()
             || self.levels.first().is_some_and(|level| !level.hosts.is_empty() || !level.bounded.is_empty())
@@ -104,7 +105,7 @@ impl Class<'_> {
         (self.selected.len() + self.level(level).map_or(0, Level::size)) / CONSTRAINTS_PER_UNIT
     }
 
-    /// Whether all of them have to share a node, at a level.
+    /// Whether all pods of the class have to share a node, at a level.
     pub(crate) fn gathers(&self, level: usize, topology: &Topology<'_>) -> bool {
         self.level(level).is_some_and(|level| level.hosts.iter().any(|group| topology.kind(*group) == Kind::Affinity))
     }
@@ -333,13 +334,13 @@ fn grouped<'a>(problem: &Problem<'a>, relations: &[Relations]) -> (HashMap<Key<'
     (places, members)
 }
 
-/// Whether pods can be scheduled after all pods that depend on them: then they are assigned to no domain, and are placed where
+/// Whether pods can be scheduled after all pods that depend on them, so that they are assigned to no domain and are placed where
 /// they cost least.
 ///
-/// That is the case if they are only counted by the spreads of other pods: the kube-scheduler checks `maxSkew` for the pod that
-/// it schedules, by that pod's own constraints, and never again for scheduled pods. Pods of lower priority are scheduled later,
-/// so their spreads need the counts as planned. Pods that restrict the label themselves have few alternatives, and are counted,
-/// so that the spread is satisfied in more orders.
+/// Pods can come last if only the spreads of other pods count them: the kube-scheduler checks `maxSkew` for the pod that it
+/// schedules, by that pod's own constraints, and never again for scheduled pods. Pods of lower priority are scheduled later, so
+/// their spreads need the counts as planned. Pods that restrict the label themselves have few alternatives, and are counted, so
+/// that the spread is satisfied in more orders.
 fn can_come_last(
     class: &Class<'_>,
     specs: &[LevelSpec],

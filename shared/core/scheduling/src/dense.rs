@@ -3,7 +3,7 @@
 /// Quantities in thousandths, by the resources' places.
 pub(crate) type Amounts = Box<[i64]>;
 
-/// How many times `asked` fits into `available`, at most `limit`. Nothing fits into negative capacity.
+/// The number of times that `asked` fits into `available`, at most `limit`. Nothing fits into negative capacity.
 pub(crate) fn times_fitting(asked: &[i64], available: &[i64], limit: u32) -> u32 {
     let mut times = i64::from(limit);
     for (asked, available) in asked.iter().zip(available) {

@@ -35,7 +35,7 @@ pub fn exchange_equal_pods(problem: &Problem<'_>, solution: &mut Solution) {
     let launched_for = launched_for(problem);
     let mut exchanged: BTreeMap<usize, Site> = BTreeMap::new();
     for mut pods in equal_pods(problem, &topology.groups.relations) {
-        // Those of buffers do not exist, and must not take the place of others.
+        // Pods of buffers do not exist, and must not take the place of others.
         pods.retain(|pod| sites.contains_key(pod) && !is_virtual(problem.pods[*pod]));
         let Some(first) = pods.first().filter(|_| pods.len() > 1) else { continue };
         let owned = &topology.groups.owned[topology.groups.relations[*first].owned];

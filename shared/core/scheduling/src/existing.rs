@@ -14,13 +14,13 @@ use std::time::Duration;
 pub enum Excluded {
     /// Neither a Node nor a NodeClaim was given.
     Nothing,
-    /// Its Node is being deleted.
+    /// The Node is being deleted.
     Deleting,
-    /// Its NodeClaim is terminating.
+    /// The NodeClaim is terminating.
     Leaving,
-    /// It was selected for disruption.
+    /// The node was selected for disruption.
     Disrupted,
-    /// It is cordoned.
+    /// The node is cordoned.
     Cordoned,
 }
 
@@ -96,8 +96,8 @@ pub fn existing_node(
     })
 }
 
-/// Whether a managed node was never initialized and has not been ready for the time that a launched instance has to register: it is
-/// not expected to become ready any more, so no pod must be scheduled there.
+/// Whether a managed node was never initialized and has been not ready for longer than the time that a launched instance has to
+/// register. Such a node is not expected to become ready any more, so no pod must be scheduled there.
 #[must_use]
 pub fn failed_to_initialize(node: &Node, claim: Option<&NodeClaim>, now: Timestamp) -> bool {
     let ready = node.conditions.iter().find(|condition| condition.kind == "Ready");

@@ -18,7 +18,7 @@ use std::collections::{HashMap, HashSet};
 pub struct HeldPod {
     /// The index of its node among those that run pods.
     pub node: usize,
-    /// Its index among the pods of its node.
+    /// The index among the pods of the node.
     pub place: usize,
     /// The pod.
     pub pod: Pod,
@@ -64,8 +64,8 @@ fn has_preferences(pod: &Pod) -> bool {
         || pod.topology_spread.iter().any(|spread| !spread.hard)
 }
 
-/// How many pods each group counts, by domain. Domains are numbered: by node for groups over the host name, by the value
-/// of the label for all others.
+/// The number of pods that each group counts, by domain. Domains are numbered: by node for groups over the host name, by the
+/// value of the label for all others.
 struct Counts {
     keys: HashMap<String, Domains>,
     /// By group and domain.
@@ -152,7 +152,7 @@ struct Running<'r, 'a> {
     node: &'r BoundPods<'a>,
     /// The number of its node.
     number: usize,
-    /// Its index among the pods with preferences.
+    /// The index among the pods with preferences.
     index: usize,
 }
 

@@ -2,8 +2,8 @@
 
 /// The work so far, and its limit.
 ///
-/// One unit is about one comparison of a pod with a node, an instance type or another kind of pod: some 20 to 50
-/// nanoseconds on the machines of AWS Lambda with 1.8 GB of memory.
+/// A unit is about one comparison of a pod with a node, an instance type or another kind of pod: some 20 to 50 nanoseconds on the
+/// machines of AWS Lambda with 1.8 GB of memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Work {
     pub(crate) done: u64,

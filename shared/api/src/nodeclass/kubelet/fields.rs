@@ -4,7 +4,7 @@
 use super::is_duration;
 use serde_json::Value;
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     Text,
@@ -184,7 +184,7 @@ const FIELDS: &[(&str, Shape)] = &[
 /// A name with at most this number of wrong letters counts as misspelt.
 const MISSPELT: usize = 2;
 
-/// What the kubelet would refuse in its configuration, each with the field's path below `spec`.
+/// The problems for which the kubelet would refuse its configuration, each with the field's path below `spec`.
 pub(super) fn problems<'a>(kubelet: impl IntoIterator<Item = (&'a String, &'a Value)>) -> Vec<String> {
     let mut problems = Vec::new();
     object_problems("spec.kubelet", FIELDS, kubelet, &mut problems);
@@ -209,7 +209,7 @@ fn object_problems<'a>(
 fn value_problems(path: &str, shape: Shape, value: &Value, problems: &mut Vec<String>) {
     let integer = |least: i64, most: i64| value.as_i64().is_some_and(|number| (least..=most).contains(&number));
     let expected = match (shape, value) {
-        // As the kubelet reads it: a field that is null is absent.
+        // A field that is null is absent, as for the kubelet.
         (Any, _) | (_, Value::Null) => return,
         (List(inner), Value::Array(items)) => {
             for (index, item) in items.iter().enumerate() {
@@ -257,7 +257,7 @@ fn meant(fields: &[(&str, Shape)], name: &str) -> String {
     }
 }
 
-/// How many letters have to be added, removed or replaced to make one word from another.
+/// The number of letters that have to be added, removed or replaced to make one word from another.
 fn edits(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 /// For how long after a removed node is gone a launch counts as caused by its removal.
 pub const WINDOW: SignedDuration = SignedDuration::from_mins(5);
 
-/// How long nodes are left alone the first time, and at most.
+/// The first and the longest time for which nodes are not consolidated.
 const FIRST_HOLD: SignedDuration = SignedDuration::from_mins(15);
 const LONGEST_HOLD: SignedDuration = SignedDuration::from_hours(8);
 
@@ -23,7 +23,7 @@ const KEEP_REMOVALS: SignedDuration = SignedDuration::from_hours(1);
 /// item of the table, with at most 350 bytes for each name. Beyond that the oldest are dropped.
 const MAX_NAMES: usize = 500;
 
-/// What nodes have to have in common, besides the NodePool and the workloads.
+/// The properties that the nodes of a [`Hold`] have in common, besides the NodePool and the workloads.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeShape {
@@ -34,7 +34,7 @@ pub struct NodeShape {
 }
 
 impl NodeShape {
-    /// That of the instance of a claim, once it is launched.
+    /// The shape of a claim's instance, once it is launched.
     #[must_use]
     pub fn of(claim: &NodeClaim) -> Option<Self> {
         let instance = claim.status.instance.as_ref()?;
@@ -83,7 +83,7 @@ pub struct MovedWorkloads {
 pub struct CausedLaunch {
     /// The name of its claim.
     pub node_claim: String,
-    /// Its price in dollars per hour.
+    /// The price in dollars per hour.
     pub price: f64,
 }
 
@@ -92,7 +92,7 @@ pub struct CausedLaunch {
 pub struct LaunchForPods {
     /// The name of its claim.
     pub node_claim: String,
-    /// Its price in dollars per hour.
+    /// The price in dollars per hour.
     pub price: f64,
     /// The workloads of the pods.
     pub workloads: BTreeSet<Workload>,
@@ -102,7 +102,7 @@ pub struct LaunchForPods {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hold {
-    /// Their shape.
+    /// The shape of the nodes.
     pub shape: NodeShape,
     /// The workloads that run on them, all of these.
     pub workloads: BTreeSet<Workload>,
@@ -156,8 +156,8 @@ impl Hold {
 }
 
 impl HeldBack {
-    /// Notes a removal that is about to begin, once however often it is called. Those without a workload, to which no launch can be
-    /// attributed, are not noted, and neither are those with more names than the record may have.
+    /// Notes a removal that is about to begin, once however often it is called. Removals without a workload are not noted,
+    /// because no launch can be attributed to them, and neither are removals with more names than the record may have.
     pub fn note_removal(&mut self, removal: Removal, now: Timestamp) {
         self.forget(now);
         let moves = removal.moved.iter().any(|moved| !moved.workloads.is_empty());

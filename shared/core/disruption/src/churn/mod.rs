@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 /// pods if it is not set, and at least those of two average nodes; `0` disables the breaker.
 pub const EVICTIONS: &str = "nodeless.sh/churn-evictions-per-hour";
 
-/// What voluntary disruption did to a NodePool within the last hour.
+/// The voluntary disruption of a NodePool within the last hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LastHour {
     /// The number of evicted pods.
     pub evictions: u32,
-    /// How many of them were evicted by commands since which neither the price of the nodes nor the price for each unit of load
-    /// has fallen by 1%.
+    /// The number of pods that were evicted without a lower price: since their commands, neither the price of the nodes nor the
+    /// price for each unit of load has fallen by 1%.
     pub useless: u32,
     /// The NodePool now.
     pub now: PoolState,
@@ -53,11 +53,11 @@ const WINDOW: SignedDuration = SignedDuration::from_hours(1);
 /// The maximum number of entries of a NodePool. Beyond that the oldest are merged.
 const MAX_ENTRIES: usize = 200;
 
-/// What voluntary disruption did to a NodePool recently, by command, the oldest first.
+/// The recent voluntary disruption of a NodePool, by command, the oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Churn {
-    /// One for each command that evicted pods.
+    /// An entry for each command that evicted pods.
     pub entries: Vec<Entry>,
     /// The removals of consolidation, and the nodes that it leaves alone because of the launches that these led to.
     #[serde(default)]
@@ -72,7 +72,7 @@ pub struct Entry {
     pub command: String,
     /// When it was validated.
     pub at: Timestamp,
-    /// How many pods it evicts.
+    /// The number of evicted pods.
     pub evictions: u32,
     /// The price of the NodePool's nodes before, for each unit of load: see [`price_per_load`].
     pub price: f64,
@@ -82,8 +82,8 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether the price has fallen since, of the nodes or for each unit of load. When the load falls, only the first does, and
-    /// when it grows, only the second.
+    /// Whether the price of the nodes or the price for each unit of load has fallen since. Only the first falls when the load
+    /// shrinks, and only the second when the load grows.
     fn lowered(&self, now: &PoolState) -> bool {
         let fell = |before: f64, now: f64| before > 0.0 && now <= before * (1.0 - MIN_PRICE_DROP);
         fell(self.price, now.price()) || fell(self.dollars, now.dollars)
@@ -163,8 +163,8 @@ pub fn max_evictions(annotations: &StringMap) -> Result<Option<u32>, InvalidAnno
     })
 }
 
-/// How many pods voluntary disruption may evict in an hour from a NodePool without a lower price; `None` if its breaker is
-/// disabled. An invalid annotation leaves the default: half of the NodePool's pods, and at least those of two average nodes,
+/// The number of pods that voluntary disruption may evict in an hour from a NodePool without a lower price; `None` if the breaker
+/// is disabled. An invalid annotation leaves the default: half of the NodePool's pods, and at least those of two average nodes,
 /// because a round of consolidation evicts the pods of one node or more. A NodePool of up to five equal nodes therefore stops
 /// after the third round that lowers no price.
 #[must_use]

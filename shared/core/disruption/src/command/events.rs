@@ -8,7 +8,7 @@ use nodeless_model::events::{
 };
 use nodeless_model::object::{ObjectEvent, ObjectRef};
 
-/// What is between the reason and the names of the nodes in the message of the Event DisruptionLaunching.
+/// The text between the reason and the names of the nodes in the message of the Event DisruptionLaunching.
 const REPLACES: &str = ", replaces ";
 
 pub(super) fn launching(record: &CommandRecord) -> Vec<ObjectEvent> {

@@ -39,23 +39,23 @@ const WAIT_PER_COMMAND: Duration = Duration::from_millis(80);
 /// The phase of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum CommandPhase {
-    /// It was decided and waits for its validation on a later snapshot. Nothing was changed.
+    /// The command was decided and waits for its validation on a later snapshot. Nothing was changed.
     Proposed,
-    /// Its candidates are being taken: each claim gets the command's id, and then each node the taint.
+    /// The candidates are being tainted: each claim gets the command's id, and then each node the taint.
     Tainting,
-    /// Its replacements are being written as claims.
+    /// The replacements are being written as claims.
     Launching,
-    /// Its replacements are launched and not initialized yet.
+    /// The replacements are launched and not initialized yet.
     Waiting,
-    /// Its candidates are being terminated.
+    /// The candidates are being terminated.
     Draining,
-    /// It failed: its candidates are being released. Existing replacements stay, as in Karpenter; consolidation removes
+    /// The command failed: its candidates are being released. Existing replacements stay, as in Karpenter; consolidation removes
     /// those that are not needed.
     RollingBack,
 }
 
 impl CommandPhase {
-    /// Whether it has changed something that a rollback restores.
+    /// Whether a command in this phase has changed something that a rollback restores.
     const fn may_be_taken_back(self) -> bool {
         matches!(self, Self::Tainting | Self::Launching | Self::Waiting | Self::Draining)
     }
@@ -67,7 +67,7 @@ impl CommandPhase {
 pub struct CommandRecord {
     /// The command; after the validation, in its validated form.
     pub command: Command,
-    /// Its phase.
+    /// The phase.
     pub phase: CommandPhase,
     /// The start of the phase.
     pub since: Timestamp,
@@ -141,13 +141,13 @@ impl CommandRecord {
         }
     }
 
-    /// Whether the pods of its candidates have to be scheduled now, because its replacements exist.
+    /// Whether the pods of the candidates have to be scheduled now, because the replacements exist.
     #[must_use]
     pub const fn moves_pods(&self) -> bool {
         matches!(self.phase, CommandPhase::Waiting | CommandPhase::Draining)
     }
 
-    /// Whether a claim is one of its candidates.
+    /// Whether a claim is one of the candidates.
     #[must_use]
     pub fn concerns(&self, node_claim: &str) -> bool {
         self.candidates().iter().any(|candidate| candidate.node_claim == node_claim)

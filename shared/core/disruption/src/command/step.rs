@@ -33,11 +33,11 @@ pub struct CommandStep {
     pub effects: Vec<CommandEffect>,
     /// The events to publish.
     pub events: Vec<ObjectEvent>,
-    /// How it ended, if it did.
+    /// The outcome, if the command ended.
     pub outcome: Option<Outcome>,
 }
 
-/// One effect. Repeating it has no further effect.
+/// An effect of a command. Repeating it has no further effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandEffect {
     /// Write the command's id to a claim, unless the claim changed meanwhile. Lifecycle then taints its node.
@@ -62,12 +62,12 @@ pub enum CommandEffect {
     },
 }
 
-/// How a command ended.
+/// The outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Its candidates are terminated.
+    /// The candidates are terminated.
     Done,
-    /// It was rolled back.
+    /// The command was rolled back.
     RolledBack,
 }
 
@@ -78,7 +78,7 @@ enum Standing {
     Free,
     /// The command has taken it.
     Taken,
-    /// It is terminating or gone, or another command has taken it.
+    /// The claim is terminating or gone, or another command has taken it.
     Lost,
 }
 

@@ -81,7 +81,7 @@ impl World {
         self.record.as_ref().unwrap()
     }
 
-    /// One step, interrupted after this number of effects. Returns whether anything happened.
+    /// Executes a step, interrupted after this number of effects. Returns whether anything happened.
     fn advance(&mut self, now: Timestamp, cut: usize) -> bool {
         let Some(record) = self.record.clone() else { return false };
         let (claims, tainted) = (&self.claims, &self.tainted);
@@ -118,7 +118,7 @@ impl World {
         }
     }
 
-    /// Those who look after claims taint the nodes of those that are taken, and of no others.
+    /// Taints the nodes of the claims that are taken, and no others, as the lifecycle of claims does.
     fn look_after(&mut self) -> bool {
         let mut changed = false;
         for (node, tainted) in &mut self.tainted {
@@ -358,7 +358,7 @@ fn a_record_survives_being_written_and_read() {
     assert_eq!(&read, world.record());
 }
 
-/// What may happen between two steps.
+/// An event between two steps.
 #[derive(Clone, Debug)]
 enum Happening {
     /// The process ends after this number of effects of the next step.

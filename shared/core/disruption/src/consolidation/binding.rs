@@ -1,4 +1,4 @@
-//! Whether the pods of a command fit where the kube-scheduler is predicted to bind them.
+//! Checks that the pods of a command fit where the kube-scheduler is predicted to bind them.
 //!
 //! A placement of the scheduler is a plan that the kube-scheduler does not know. It binds each pod by its own scores, and if one
 //! of them then fits on no node, another node is launched, most likely equal to the removed one. So a command is accepted only
@@ -15,8 +15,9 @@ use nodeless_scheduling::{BindingNode, BoundPods, Launch};
 /// of 3%, and at its validation a later snapshot is tried again; each order takes work in proportion.
 const ORDERS: u64 = 5;
 
-/// How many pods of accepted commands are bound together with those of the next one, in every order. Beyond that those of
-/// accepted commands are bound first, in one order, so that the work for a command does not grow with their number.
+/// The maximum number of pods of accepted commands that are bound together with those of the next command, in every order. Beyond
+/// that the pods of accepted commands are bound first, in one order, so that the work for a command does not grow with their
+/// number.
 const MAX_TOGETHER: usize = 64;
 
 impl<'c, 'a> Round<'c, 'a, '_> {

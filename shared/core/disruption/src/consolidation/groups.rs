@@ -81,7 +81,7 @@ fn worth(round: &mut Round<'_, '_, '_>, place: usize) -> Option<f64> {
     Some(sum)
 }
 
-/// As many as the budgets allow, in their order.
+/// The candidates that the budgets allow, in their order.
 fn within_budgets(round: &Round<'_, '_, '_>, places: &[usize], budgets: &Budgets) -> Vec<usize> {
     let mut taken: BTreeMap<&str, u32> = BTreeMap::new();
     let allowed = |place: &usize| {

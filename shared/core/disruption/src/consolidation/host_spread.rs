@@ -1,4 +1,4 @@
-//! Whether moves violate the topology spread over hosts of pods that run on the target node.
+//! Rejects moves that violate the topology spread over hosts of pods that run on the target node.
 //!
 //! kube-scheduler evaluates the topology spread of the pod that it schedules, and not that of the pods that run on the node: a
 //! pod without a spread may join more pods than the spread of another pod allows. Pending pods cannot be planned like that,

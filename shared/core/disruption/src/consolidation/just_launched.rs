@@ -10,7 +10,7 @@ use crate::reasons::KeptReason;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, HashSet};
 
-/// How long nodes count as just launched.
+/// The time for which nodes count as just launched.
 const JUST_LAUNCHED: SignedDuration = SignedDuration::from_hours(1);
 
 /// The minimum savings, as a fraction of the price of all just launched nodes of the NodePool.
@@ -29,7 +29,7 @@ impl JustLaunched {
         all
     }
 
-    /// Whether these nodes may be removed for these savings.
+    /// Whether the savings justify the removal of these nodes.
     pub(super) fn approve(
         &self,
         candidates: &[&Candidate<'_, '_>],

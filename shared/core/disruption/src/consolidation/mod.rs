@@ -52,9 +52,9 @@ pub(crate) struct Candidate<'c, 'a> {
     pub(crate) instance_type: &'a str,
     /// The pods that have to move, the largest first.
     pub(crate) movers: Vec<Mover<'a>>,
-    /// Its index in the packed cluster.
+    /// The index in the packed cluster.
     pub(crate) leaf: usize,
-    /// How much of the cluster the scheduler needs to evaluate its pods.
+    /// The part of the cluster that the scheduler needs to evaluate the pods.
     pub(crate) scope: Scope,
     pub(crate) state: State,
     /// Why it stays, as far as known.
@@ -66,13 +66,13 @@ pub(crate) struct Candidate<'c, 'a> {
 pub(crate) enum State {
     /// Nothing yet.
     Open,
-    /// It is not evaluated any more; the reasons explain why.
+    /// The candidate is not evaluated any more; the reasons explain why.
     Stays,
     /// A command removes it.
     Goes,
 }
 
-/// What consolidation found.
+/// The result of consolidation.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) commands: Vec<Command>,

@@ -1,4 +1,4 @@
-//! Whether moves place pods on nodes with a `PreferNoSchedule` taint.
+//! Rejects moves that place pods on nodes with a `PreferNoSchedule` taint.
 
 use super::round::Round;
 use super::trial::Verdict;

@@ -24,7 +24,7 @@ pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
         match remove(round, place) {
             Ok(()) => {
                 let pool = &round.candidates[place].one.offer.pool.name;
-                // It was checked above, and nothing was taken since.
+                // The budget was checked above, and is unchanged since.
                 let _taken = budgets.take(pool, DisruptionReason::Underutilized);
             }
             Err(why) => {
@@ -73,7 +73,7 @@ pub(super) fn validate<'a>(
     moves: &Moves,
     scope: Scope,
 ) -> Result<(), KeptReason> {
-    // What is free in the problem is what was free before these moves.
+    // The free capacity in the problem does not include these moves.
     let verdict = round.ask(movers, moves, scope, false);
     match verdict.and_then(|verdict| round.predict(&[place], movers, &[]).map(|()| verdict)) {
         Ok(verdict) => {

@@ -7,8 +7,8 @@ use crate::simulation::node_prices::worst_price;
 use nodeless_model::{CapacityType, InstanceType, Requirement, labels};
 use nodeless_scheduling::{Launch, PoolOffer};
 
-/// How many cheaper types are required to replace a spot node by a spot node, as in Karpenter: with fewer, the new node would be
-/// interrupted more often.
+/// The number of cheaper types that are required to replace a spot node by a spot node, as in Karpenter: with fewer, the new node
+/// would be interrupted more often.
 pub(crate) const SPOT_TO_SPOT_TYPES: usize = 15;
 
 /// The fraction of a price that counts as rounding.

@@ -1,4 +1,4 @@
-//! One evaluation of all candidates: the packed cluster, the prices of new nodes, and what was decided so far.
+//! An evaluation of all candidates: the packed cluster, the prices of new nodes, and the decisions so far.
 
 use super::balanced::Totals;
 use super::just_launched::JustLaunched;
@@ -28,12 +28,12 @@ pub(super) fn prepared<'c, 'a>(
     options: &Options,
 ) -> Prepared<'c> {
     let asked = eligible.iter().flat_map(|one| requests(one.of));
-    // One reason is enough for pods that cannot be scheduled.
+    // A single reason is enough for pods that cannot be scheduled.
     let scheduling = nodeless_scheduling::Options { max_explained: 1, ..options.scheduling };
     Prepared::new(offers, cluster.daemon_sets, asked, &scheduling)
 }
 
-/// One evaluation of all candidates.
+/// An evaluation of all candidates.
 pub(super) struct Round<'c, 'a, 'o> {
     pub(super) options: &'o Options,
     /// The scheduling options.
@@ -164,7 +164,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         }
     }
 
-    /// Whether a command saves enough: for every NodePool with the policy `Balanced`, and for nodes that were just launched.
+    /// Whether a command saves enough for every NodePool with the policy `Balanced`, and for nodes that were just launched.
     pub(super) fn approve(&self, places: &[usize], savings: f64) -> Result<(), KeptReason> {
         if self.planned {
             return Ok(());
@@ -174,7 +174,7 @@ impl<'c, 'a, 'o> Round<'c, 'a, 'o> {
         self.totals.approve(&candidates, savings)
     }
 
-    /// Whether these nodes may be replaced by launches without less on demand than their NodePools' minimums.
+    /// Whether replacing these nodes by the launches leaves no NodePool with less on demand than its minimum.
     pub(super) fn keeps_minimums(&self, places: &[usize], launches: &[Launch]) -> Result<(), KeptReason> {
         self.minimums.check(&self.claims(places), launches.iter(), &self.node_prices.offers)
     }

@@ -21,7 +21,7 @@ pub(super) fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
         let allowed = budgets.check(&pool, DisruptionReason::Underutilized);
         match allowed.and_then(|()| replace(round, place, reserved)) {
             Ok(()) => {
-                // It was checked above, and nothing was taken since.
+                // The budget was checked above, and is unchanged since.
                 let _taken = budgets.take(&pool, DisruptionReason::Underutilized);
             }
             Err(why) => {
@@ -100,7 +100,7 @@ fn decide<'a>(
     }
 }
 
-/// Whether new nodes for the pods that fit on no other node could be cheaper at all.
+/// Whether new nodes for the pods that fit on no other node can be cheaper.
 fn worth_asking(
     round: &mut Round<'_, '_, '_>,
     place: usize,
@@ -133,7 +133,8 @@ fn worth_asking(
     round.approve(&[place], price - bound.price)
 }
 
-/// Whether the launches of the scheduler are cheap enough, whichever offering EC2 chooses; reduced to such offerings.
+/// Whether the launches of the scheduler are cheap enough, whichever offering EC2 chooses. Returns them reduced to such
+/// offerings.
 pub(super) fn accept(
     round: &Round<'_, '_, '_>,
     places: &[usize],
@@ -161,7 +162,7 @@ pub(super) fn accept(
     }
     let added: f64 = verdict.launches.iter().map(|launch| launch.offering.price).sum();
     let saving = removed - added;
-    // As in Karpenter, one node may replace another for any saving; several nodes have to save more.
+    // As in Karpenter, a single node may replace another for any saving; several nodes have to save more.
     if places.len() > 1 || verdict.launches.len() > 1 {
         let min_saving = removed * round.options.min_saving;
         if saving < min_saving {

@@ -1,4 +1,4 @@
-//! Whether a command is still valid on a new snapshot.
+//! Validates a command on a new snapshot.
 
 use super::round::{Round, prepared};
 use super::trial::Verdict;
@@ -86,8 +86,8 @@ fn again<'a>(round: &mut Round<'_, 'a, '_>, movers: &[Mover<'a>], scope: Scope, 
     verdict.ok()
 }
 
-/// Whether the pods of a command still need exactly what it launches: first with only those nodes open that it moves
-/// pods to, as other commands may use the capacity of others; then with all nodes.
+/// Whether the pods of a command still need exactly its launches. Only the target nodes of the command are open at first, because
+/// other commands may use the capacity of others; then all nodes are.
 fn replaced<'a>(
     round: &mut Round<'_, 'a, '_>,
     command: &Command,
@@ -121,8 +121,8 @@ fn replaced<'a>(
     })
 }
 
-/// Whether the same pods still fit as decided: those of each replacement on one node, and the others on the nodes that
-/// they move to. `None` where pods were added or removed, or something no longer fits.
+/// Whether the same pods still fit as decided: the pods of each replacement on one node, and the others on their target nodes.
+/// `None` where pods were added or removed, or something no longer fits.
 fn as_decided<'a>(
     round: &mut Round<'_, 'a, '_>,
     command: &Command,
@@ -222,8 +222,8 @@ fn assign(
     false
 }
 
-/// Whether every node of a decided launch can be the node of a new one: of the same NodePool, with types that are possible for the
-/// new pods, in their zones and with their other labels.
+/// Whether every node of the decided launch can be a node of the new launch: of the same NodePool, with types that are possible
+/// for the new pods, in their zones and with their other labels.
 fn covers(fresh: &Launch, decided: &Launch) -> bool {
     let known = |name: &str| fresh.instance_types.iter().any(|kind| kind.name == name);
     let within = |(key, wide): (&str, &Requirement)| {

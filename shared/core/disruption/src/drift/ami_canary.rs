@@ -22,7 +22,7 @@ use std::time::Duration;
 /// because of their AMI are replaced.
 pub const AMI_CANARY: &str = "nodeless.sh/ami-canary";
 
-/// How long a pod may take to become ready, and a node may be not ready, before it counts as failing.
+/// The time after which a pod or node that is not ready counts as failing.
 const MAY_TAKE: SignedDuration = SignedDuration::from_mins(5);
 
 /// How long the first node with a new AMI has to run, if the annotation is set.
@@ -47,7 +47,7 @@ pub(crate) struct Canaries {
     images: BTreeMap<String, (String, String)>,
 }
 
-/// How far the replacement by an AMI is.
+/// The progress of the replacement by an AMI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     /// No node uses the AMI: one may be replaced.
@@ -185,7 +185,7 @@ fn being_launched(cluster: &Cluster<'_>, node_pool: &str) -> Option<String> {
     launching.map(|claim| claim.name.clone()).min().or(replaced)
 }
 
-/// What fails on these nodes: the node itself, or a pod whose workload has ready pods on other nodes.
+/// The first failure on these nodes: of the node itself, or of a pod whose workload has ready pods on other nodes.
 fn failing(cluster: &Cluster<'_>, own: &[&ClusterNode<'_>], now: Timestamp) -> Option<String> {
     let mut nodes = own.iter().filter_map(|node| node.node.filter(|_| node.is_initialized()));
     if let Some(node) = nodes.find(|node| is_long_unready(node, now)) {

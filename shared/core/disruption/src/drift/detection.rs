@@ -1,4 +1,4 @@
-//! Whether a node still matches its NodePool and EC2NodeClass.
+//! Detects whether a node still matches its NodePool and EC2NodeClass.
 
 use crate::cluster::{ClassImage, NodeClassFacts};
 use crate::reasons::drift::{Drift, DriftReason};
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 /// Younger claims are not compared with the instance types: the catalog may be older.
 const INSTANCE_TYPE_GRACE: SignedDuration = SignedDuration::from_hours(1);
 
-/// How a launched claim drifted, if it did. The checks run in Karpenter's order, and the first that finds drift counts.
+/// The drift of a launched claim, if there is any. The checks run in Karpenter's order, and the first that finds drift counts.
 ///
 /// `hash_version` is the version of the hash function for the hashes of NodePool and EC2NodeClass: hashes of different
 /// versions are not compared, so that a cluster adopted from Karpenter does not drift at once.

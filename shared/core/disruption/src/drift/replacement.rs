@@ -40,7 +40,7 @@ pub(crate) fn drifted<'e, 'c, 'a>(
     drifted
 }
 
-/// How a node drifted, or why it is handled as drifted.
+/// The drift of a node, or the reason for which it is handled as drifted.
 pub(crate) fn drift_of(
     cluster: &Cluster<'_>,
     one: &Eligible<'_, '_>,

@@ -208,7 +208,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         if follows || self.reserved.overdraws(&self.problem.node_pools, moves.launches.iter()) {
             return Some(Err(KeptReason::DriftWaits(drift.clone())));
         }
-        // Its next node is launched by the plan that finds its pods pending.
+        // The next node for these pods is launched by the plan that finds them pending.
         let price = moves.launches.iter().map(|launch| launch.offering.price).sum();
         Some(Ok((Moves { launches: Vec::new(), ..moves }, price)))
     }
@@ -245,7 +245,7 @@ impl<'c, 'a> DriftSimulation<'c, 'a> {
         };
         let why =
             blocked(drift, self.problem.pods[*pod], format!("it would go to {node}, which is not initialized yet"));
-        // That node may never join. Nodes that are ready, and new nodes, serve as well.
+        // The uninitialized node may never join. Ready and new nodes are tried instead.
         let all = std::mem::take(&mut self.problem.nodes);
         self.problem.nodes = all.iter().filter(|node| !unready(node)).cloned().collect();
         let without = self.ask(of_node, drift);

@@ -71,7 +71,7 @@ pub(crate) fn find(
             match launches.next() {
                 Some(launch) => commands.push(command(*one, vec![Replacement { launch, pods: Vec::new() }])),
                 None if in_turn && fits_limits_once_gone(one, cluster, options) => {
-                    // One at a time: the replacement is launched when the number of nodes is evaluated next.
+                    // One node at a time: its replacement is launched when the number of nodes is evaluated next.
                     in_turn = false;
                     commands.push(Command { drains_first: true, ..command(*one, Vec::new()) });
                 }
@@ -85,14 +85,14 @@ pub(crate) fn find(
     (commands, kept)
 }
 
-/// Whether the limits of a node's NodePool allow another node once this one is gone.
+/// Whether the limits of the NodePool allow another node once this node is gone.
 fn fits_limits_once_gone(one: &Eligible<'_, '_>, cluster: &Cluster<'_>, options: &Options) -> bool {
     let mut offers = [one.offer.clone()];
     PoolOffer::release(&mut offers, &one.offer.pool.name, &one.counted());
     offers.iter().any(|offer| launches_one(offer, cluster, options))
 }
 
-/// Whether only the limits of the cluster allow no other node of a NodePool.
+/// Whether only the limits of the cluster exclude another node of a NodePool.
 fn is_limited_by_cluster(offer: &PoolOffer<'_>, cluster: &Cluster<'_>, options: &Options) -> bool {
     offer.cluster.is_some() && launches_one(&PoolOffer { cluster: None, ..offer.clone() }, cluster, options)
 }

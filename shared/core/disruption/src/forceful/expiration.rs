@@ -26,7 +26,7 @@ pub struct Expired {
 
 /// The claims that have reached their `expireAfter` and are not terminating yet, the oldest first.
 ///
-/// As in Karpenter this is forceful: no budget limits it, no replacement is launched first, and do-not-disrupt and
+/// Expiration is forceful, as in Karpenter: no budget limits it, no replacement is launched first, and do-not-disrupt and
 /// PodDisruptionBudgets only delay the drain.
 #[must_use]
 pub fn expired<'a>(claims: impl IntoIterator<Item = &'a NodeClaim>, now: Timestamp) -> Vec<Expired> {

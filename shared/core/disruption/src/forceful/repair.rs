@@ -56,9 +56,9 @@ pub struct Unhealthy {
 /// The action for an unhealthy node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It may recover until it is due.
+    /// The node may recover until it is due.
     Wait,
-    /// It is terminated at once. Its pods are not evicted first, because it is unknown whether they still run.
+    /// The node is terminated at once. Its pods are not evicted first, because it is unknown whether they still run.
     Repair,
     /// Too many nodes are unhealthy at the same time, so none is repaired. The message of the event `NodeRepairBlocked`
     /// reports how many.
@@ -67,7 +67,7 @@ pub enum Verdict {
 
 /// All managed nodes that are unhealthy, in the order of their names, and the action.
 ///
-/// As in Karpenter a node counts as unhealthy for the circuit breaker from the moment a condition is unhealthy. Nodes that are
+/// For the circuit breaker, a node counts as unhealthy from the moment a condition is unhealthy, as in Karpenter. Nodes that are
 /// already terminating are not repaired, but count.
 #[must_use]
 pub fn unhealthy(cluster: &Cluster<'_>, now: Timestamp) -> Vec<Unhealthy> {

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// enough others cost hardly more. Without it interruptions do not matter for later launches, as in Karpenter.
 pub const SPOT_INTERRUPTIONS: &str = "nodeless.sh/spot-interruptions";
 
-/// How long an interruption is remembered.
+/// The time for which an interruption is remembered.
 pub const REMEMBERED: SignedDuration = SignedDuration::from_hours(24);
 
 /// After this time an interruption counts half.
@@ -22,7 +22,7 @@ const HALF_LIFE: SignedDuration = SignedDuration::from_hours(6);
 /// interrupted just now.
 const MAX_PREMIUM: f64 = 0.5;
 
-/// How many spot offerings of a launch have to be ranked before one that is left out, so that EC2 keeps a choice.
+/// The number of spot offerings of a launch that are never left out, so that EC2 keeps a choice.
 const CHOICES: usize = 10;
 
 /// Whether a NodePool is configured to avoid offerings that were interrupted.
@@ -42,7 +42,7 @@ pub fn avoids(annotations: &StringMap) -> Result<bool, InvalidAnnotation> {
     }
 }
 
-/// How often offerings were interrupted lately.
+/// The recent interruptions of offerings.
 #[derive(Clone, Debug, Default)]
 pub struct RecentInterruptions {
     /// By instance type and zone: the interruptions, each halved with every [`HALF_LIFE`], and the running spot instances.
@@ -56,11 +56,11 @@ pub struct LeftOut {
     /// The offering.
     #[serde(flatten)]
     pub offering: OfferingKey,
-    /// Its price in dollars per hour.
+    /// The price in dollars per hour.
     pub price_per_hour: f64,
     /// The price by which it is ranked.
     pub ranked_by: f64,
-    /// Its interruptions, each halved with every six hours.
+    /// The interruptions, each halved with every six hours.
     pub interruptions: f64,
 }
 
@@ -91,7 +91,7 @@ impl RecentInterruptions {
         Self { offerings }
     }
 
-    /// Whether no interruption is remembered.
+    /// Whether there are no recent interruptions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.offerings.is_empty()

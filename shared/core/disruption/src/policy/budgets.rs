@@ -1,4 +1,4 @@
-//! How many nodes of each NodePool may be disrupted at this time.
+//! The number of nodes of each NodePool that may be disrupted at this time.
 
 use crate::cluster::{Cluster, ClusterNode};
 use crate::reasons::KeptReason;
@@ -27,7 +27,7 @@ struct PoolBudget {
     disrupting: u32,
 }
 
-/// How many nodes may be disrupted at once.
+/// The number of nodes that may be disrupted at once.
 #[derive(Clone, Copy, Debug)]
 struct Allowed {
     nodes: u32,
@@ -73,7 +73,7 @@ impl Budgets {
         Ok(())
     }
 
-    /// How many more nodes of a NodePool may be disrupted for a reason.
+    /// The number of further nodes of a NodePool that may be disrupted for a reason.
     pub(crate) fn left(&self, node_pool: &str, reason: DisruptionReason) -> u32 {
         let Some(budget) = self.pools.get(node_pool) else { return 0 };
         budget.allowed.get(&reason).map_or(0, |allowed| allowed.nodes).saturating_sub(budget.disrupting)
@@ -95,7 +95,7 @@ impl Budgets {
         })
     }
 
-    /// How many nodes of a NodePool may be disrupted at once for each reason, and how many are.
+    /// For each reason, how many nodes of a NodePool may be disrupted at once, and how many are.
     pub(crate) fn standing(&self, node_pool: &str) -> Vec<(DisruptionReason, u32, u32)> {
         let Some(budget) = self.pools.get(node_pool) else { return Vec::new() };
         budget.allowed.iter().map(|(reason, allowed)| (*reason, allowed.nodes, budget.disrupting)).collect()
@@ -119,7 +119,7 @@ fn budget_field(place: usize) -> String {
     format!("spec.disruption.budgets[{place}]")
 }
 
-/// What is wrong with a budget: it cannot be parsed, it is never active, or it is always active and allows nothing.
+/// The problem of a budget: it cannot be parsed, it is never active, or it is always active and allows nothing.
 fn fault(place: usize, budget: &Budget, now: Timestamp) -> Option<String> {
     let field = budget_field(place);
     let Some(window) = &budget.window else {
@@ -139,7 +139,7 @@ fn fault(place: usize, budget: &Budget, now: Timestamp) -> Option<String> {
     }
 }
 
-/// Whether a node counts for percentages of budgets.
+/// Whether budgets with a percentage count a node.
 fn counts(node: &ClusterNode<'_>) -> bool {
     node.claim.is_some_and(|claim| claim.phase < Phase::Terminating) && node.is_initialized()
 }
@@ -168,7 +168,7 @@ fn allowed_by(budget: &Budget, total: u32, now: Timestamp) -> u32 {
     }
 }
 
-/// Whether the latest start of a window is less than its duration ago; `None` if the schedule is invalid.
+/// Whether a window is active, i.e. its latest start is less than its duration ago; `None` if the schedule is invalid.
 fn is_active(window: &BudgetWindow, now: Timestamp) -> Option<bool> {
     let cron: Cron = window.schedule.parse().ok()?;
     let earliest = SignedDuration::try_from(window.duration).ok().and_then(|duration| now.checked_sub(duration).ok());

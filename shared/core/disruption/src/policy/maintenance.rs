@@ -18,7 +18,7 @@ pub enum Maintenance {
     Unrestricted,
     /// A window is open.
     Open {
-        /// Its end.
+        /// The end of the window.
         until: Timestamp,
     },
     /// No window is open.
@@ -69,7 +69,7 @@ pub(crate) fn holding(cluster: &Cluster<'_>, now: Timestamp) -> Option<KeptReaso
     waits(&cluster.annotations, now).map(KeptReason::MaintenanceWindow)
 }
 
-/// What is wrong with the annotation, if it is invalid or no window ever begins.
+/// The problem of the annotation, if it is invalid or no window ever begins.
 pub(crate) fn fault(cluster: &Cluster<'_>, now: Timestamp) -> Option<String> {
     match maintenance(&cluster.annotations, now) {
         Maintenance::Invalid(why) => Some(why),

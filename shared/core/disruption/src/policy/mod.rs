@@ -1,4 +1,4 @@
-//! What users set to limit voluntary disruption, and whether a node may be disrupted now.
+//! The users' settings that limit voluntary disruption, and whether a node may be disrupted now.
 
 pub(crate) mod budgets;
 pub mod maintenance;

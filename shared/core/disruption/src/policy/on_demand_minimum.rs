@@ -91,7 +91,7 @@ fn parse(text: &str) -> Option<Option<OnDemandMinimum>> {
     Some(Some(minimum).filter(|minimum| !matches!(minimum, OnDemandMinimum::Nodes(0) | OnDemandMinimum::Percent(0))))
 }
 
-/// What a node contributes.
+/// The contribution of a node to its NodePool's capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Share {
     /// Thousandths of CPUs.
@@ -127,7 +127,7 @@ impl Capacity {
         }
     }
 
-    /// How much is missing: nodes, or thousandths of CPUs times 100. Zero if nothing is.
+    /// The amount below the minimum: nodes, or thousandths of CPUs times 100. Zero if the minimum is met.
     fn missing(&self, minimum: OnDemandMinimum) -> i64 {
         let missing = match minimum {
             OnDemandMinimum::Nodes(nodes) => i64::from(nodes).min(self.nodes) - self.on_demand_nodes,
@@ -208,7 +208,7 @@ impl OnDemandMinimums {
         self.limit_after(&[], launches, offers, false)
     }
 
-    /// The same for the replacements of nodes, so that no more is missing than before.
+    /// [`Self::limit`] for the replacements of nodes: no more may be missing than before.
     pub(crate) fn limit_replacements(&self, leaving: &[&str], launches: &mut [Launch], offers: &[PoolOffer<'_>]) {
         self.limit_after(leaving, launches, offers, true);
     }
@@ -233,7 +233,7 @@ impl OnDemandMinimums {
         limited
     }
 
-    /// Whether nodes may be removed and these launched instead: no more may be missing than before.
+    /// Whether these launches may replace nodes: no more may be missing than before.
     pub(crate) fn check<'l>(
         &self,
         leaving: &[&str],
@@ -265,7 +265,7 @@ impl OnDemandMinimums {
         }
     }
 
-    /// Whether a claim's node counts for a minimum.
+    /// Whether the minimum counts a claim's node.
     pub(crate) fn counts(&self, claim: &NodeClaim) -> bool {
         let share = self.0.get(&claim.node_pool).and_then(|pool| pool.nodes.get(&claim.name));
         share.is_some_and(|share| share.on_demand)
@@ -346,7 +346,7 @@ impl Pool {
         count
     }
 
-    /// What an on-demand node contributes to the minimum.
+    /// The contribution of an on-demand node to the minimum.
     fn weight(&self, share: Share) -> f64 {
         match self.minimum {
             OnDemandMinimum::Nodes(_) => 1.0,
@@ -355,7 +355,7 @@ impl Pool {
         }
     }
 
-    /// What its nodes are, for an event.
+    /// The actual on-demand capacity, for an Event.
     fn below(&self) -> String {
         let Capacity { nodes, on_demand_nodes, cpu, on_demand_cpu } = self.capacity;
         let actual = match self.minimum {

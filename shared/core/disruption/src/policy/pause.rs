@@ -19,7 +19,7 @@ pub enum Pause {
         /// Until when; `None` means until the annotation is gone.
         until: Option<Timestamp>,
     },
-    /// It is invalid. The user meant to prevent disruption, so it pauses.
+    /// The annotation is invalid. The user meant to prevent disruption, so it is paused.
     Invalid(String),
 }
 

@@ -33,10 +33,10 @@ pub enum DriftReason {
     CapacityReservationDrift,
     /// The EC2NodeClass's placement group is a different one now.
     PlacementGroupDrift,
-    /// Its condition `Drifted` is true, and the comparison finds no drift: see [`crate::Options::trust_conditions`].
+    /// The condition `Drifted` is true, and the comparison finds no drift: see [`crate::Options::trust_conditions`].
     ConditionTrue,
-    /// It expires soon, and its NodePool is configured for graceful expiration ([`crate::forceful::expiration::GRACEFUL_BEFORE`]). This is
-    /// not a drift, but handled as one.
+    /// The node expires soon, and its NodePool is configured for graceful expiration
+    /// ([`crate::forceful::expiration::GRACEFUL_BEFORE`]). This is not a drift, but handled as one.
     ExpiresSoon,
     /// EC2 recommends a rebalance, and its NodePool is configured to replace such nodes ([`crate::forceful::rebalance::RECOMMENDATIONS`]).
     /// This is not a drift, but handled as one.

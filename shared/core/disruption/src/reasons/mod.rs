@@ -14,9 +14,9 @@ use std::time::Duration;
 /// The kind of Event that reports on Node and NodeClaim why a node stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeptEvent {
-    /// It cannot be disrupted.
+    /// The node cannot be disrupted.
     DisruptionBlocked,
-    /// It can be disrupted, but not consolidated.
+    /// The node can be disrupted, but not consolidated.
     Unconsolidatable,
 }
 
@@ -25,41 +25,41 @@ pub enum KeptEvent {
 pub enum KeptReason {
     /// A command disrupts it already.
     InCommand(String),
-    /// It is already terminating.
+    /// The node is already terminating.
     Leaving,
-    /// It is not managed by a NodePool.
+    /// The node is not managed by a NodePool.
     Unmanaged,
-    /// It is removed independently of the decision: it reached its `expireAfter`, its NodePool is scheduled off, or it is a
+    /// The node is removed independently of the decision: it reached its `expireAfter`, its NodePool is scheduled off, or it is a
     /// surplus node of a static NodePool.
     RemovedAnyway(String),
-    /// It has not joined or is not initialized yet.
+    /// The node has not joined or is not initialized yet.
     NotInitialized,
-    /// It was launched for pods that may not be bound to it yet.
+    /// The node was launched for pods that may not be bound to it yet.
     Nominated {
         /// The end of that time.
         until: Timestamp,
     },
     /// A pending pod fits on it.
     PendingPod(String),
-    /// It has the annotation `karpenter.sh/do-not-disrupt`.
+    /// The node has the annotation `karpenter.sh/do-not-disrupt`.
     DoNotDisruptNode,
-    /// One of its pods has the annotation `karpenter.sh/do-not-disrupt`.
+    /// A pod of the node has the annotation `karpenter.sh/do-not-disrupt`.
     DoNotDisruptPod {
         /// The pod.
         pod: String,
         /// Until when; `None` means until the annotation is removed.
         until: Option<Timestamp>,
     },
-    /// Its zone has a zonal shift: its nodes are needed when the shift ends.
+    /// The zone has a zonal shift: its nodes are needed when the shift ends.
     ZonalShift {
         /// The zone.
         zone: String,
         /// The end of the shift.
         until: Timestamp,
     },
-    /// Its NodePool does not exist.
+    /// The NodePool does not exist.
     NoNodePool(String),
-    /// Its NodePool is static.
+    /// The NodePool is static.
     Static(String),
     /// A PodDisruptionBudget allows no eviction of one of its pods.
     PodDisruptionBudget {
@@ -77,7 +77,7 @@ pub enum KeptReason {
     },
     /// `consolidateAfter` is `Never`.
     ConsolidationNever,
-    /// Its pods changed less than `consolidateAfter` ago.
+    /// The pods changed less than `consolidateAfter` ago.
     TooRecent {
         /// The NodePool's `consolidateAfter`.
         consolidate_after: Duration,
@@ -91,14 +91,14 @@ pub enum KeptReason {
         /// Until when such nodes are not consolidated.
         until: Timestamp,
     },
-    /// It runs pods, and the NodePool consolidates empty nodes only.
+    /// The node runs pods, and the NodePool consolidates empty nodes only.
     NotEmptyPolicy {
-        /// How many.
+        /// The number of pods.
         pods: usize,
     },
     /// Voluntary disruption is paused.
     Paused {
-        /// What is paused: `NodePool NAME` or `the cluster`.
+        /// The paused scope: `NodePool NAME` or `the cluster`.
         scope: String,
         /// Until when; `None` means until the annotation is removed.
         until: Option<Timestamp>,
@@ -111,13 +111,13 @@ pub enum KeptReason {
     MovingPod(String),
     /// Empty or drifted nodes are disrupted first.
     ConsolidationWaits,
-    /// Its price is unknown, so the savings are unknown.
+    /// The node's price is unknown, so the savings are unknown.
     PriceUnknown(String),
     /// A command of this decision moves pods to it.
     Receives(String),
     /// The decision reached its work limit; the next one evaluates it first.
     NotEvaluated,
-    /// One of its pods fits on no other node, and a replacement would not be cheaper.
+    /// A pod of the node fits on no other node, and a replacement would not be cheaper.
     DoesNotFit(DoesNotFit),
     /// The scheduler found no node for one of its pods.
     Unschedulable {
@@ -131,7 +131,7 @@ pub enum KeptReason {
         /// The pod.
         pod: String,
     },
-    /// One of its pods fits only on nodes where it would violate the topology spread of a pod that runs there.
+    /// A pod of the node fits only on nodes where it would violate the topology spread of a pod that runs there.
     HostSpread {
         /// The pod that would move.
         pod: String,
@@ -140,15 +140,15 @@ pub enum KeptReason {
         /// The pod there whose topology spread counts it.
         owner: String,
     },
-    /// Its pods would fit elsewhere by a plan, and one of them would stay pending where the kube-scheduler is predicted to bind
-    /// the others.
+    /// The pods fit elsewhere by a plan, but one of them would stay pending where the kube-scheduler is predicted to bind the
+    /// others.
     PredictedPending {
         /// The pod.
         pod: String,
     },
     /// A replacement costs as much or more.
     NotCheaper {
-        /// Its price in dollars per hour.
+        /// The node's price in dollars per hour.
         price: f64,
         /// The minimum price of a replacement in dollars per hour, for the pods that fit on no other node.
         replacement: f64,
@@ -157,9 +157,9 @@ pub enum KeptReason {
     },
     /// No instance type is large enough for its pods and cheaper.
     NoReplacement,
-    /// Its pods would cost as much on any other nodes.
+    /// The pods would cost as much on any other nodes.
     WellUtilized {
-        /// Its price in dollars per hour.
+        /// The node's price in dollars per hour.
         price: f64,
         /// The minimum price of its pods in dollars per hour, if fractions of nodes could be launched.
         worth: f64,
@@ -171,7 +171,7 @@ pub enum KeptReason {
         /// The minimum savings in dollars per hour.
         min_saving: f64,
     },
-    /// It was launched recently, runs the pods that it was launched for, and the savings are too small to move them again.
+    /// The node was launched recently, runs the pods that it was launched for, and the savings are too small to move them again.
     JustLaunched {
         /// Dollars per hour.
         saving: f64,
@@ -180,17 +180,17 @@ pub enum KeptReason {
         /// Until when it counts as just launched.
         until: Timestamp,
     },
-    /// Its replacement would belong to a NodePool with a lower weight, because the limits of its own NodePool allow no other
+    /// The replacement would belong to a NodePool with a lower weight, because the limits of the node's NodePool allow no other
     /// node.
     LowerWeightNodePool {
-        /// Its NodePool.
+        /// The node's NodePool.
         node_pool: String,
         /// The other NodePool.
         lighter: String,
     },
-    /// It is a spot node, and spot nodes are not replaced by spot nodes.
+    /// The node is a spot node, and spot nodes are not replaced by spot nodes.
     SpotToSpotOff,
-    /// It is a spot node, and too few cheaper types could replace it.
+    /// The node is a spot node, and too few cheaper types could replace it.
     SpotToSpotTypes {
         /// The number of cheaper types.
         found: usize,
@@ -204,7 +204,7 @@ pub enum KeptReason {
         /// The label's key.
         key: String,
     },
-    /// Its NodePool would have less than its minimum on demand without it.
+    /// The NodePool would have less than its minimum on demand without the node.
     OnDemandMinimum {
         /// The NodePool.
         node_pool: String,
@@ -220,7 +220,7 @@ pub enum KeptReason {
         /// The fraction of the price that is saved, divided by the fraction of the pods that is disrupted.
         score: f64,
     },
-    /// Its static NodePool has more nodes than replicas, and surplus nodes are removed first.
+    /// The static NodePool has more nodes than replicas, and surplus nodes are removed first.
     StaticSurplus {
         /// The NodePool.
         node_pool: String,
@@ -229,7 +229,7 @@ pub enum KeptReason {
         /// The replicas.
         replicas: i64,
     },
-    /// Its static NodePool cannot launch a replacement.
+    /// The static NodePool cannot launch a replacement.
     NoReplacementNow {
         /// The NodePool.
         node_pool: String,
@@ -244,33 +244,33 @@ pub enum KeptReason {
         budget: Option<usize>,
         /// The reason of the disruption.
         reason: DisruptionReason,
-        /// How many nodes may be disrupted at once.
+        /// The maximum number of nodes that may be disrupted at once.
         allowed: u32,
-        /// How many count as disrupted: not ready or terminating, including those of this decision.
+        /// The number of nodes that count as disrupted: not ready or terminating, including those of this decision.
         disrupting: u32,
     },
-    /// It drifted, but one of its pods is unschedulable elsewhere.
+    /// The node drifted, but one of its pods is unschedulable elsewhere.
     DriftBlocked {
-        /// How it drifted.
+        /// The drift.
         drift: Drift,
         /// The pod.
         pod: String,
         /// Why it is unschedulable.
         why: String,
     },
-    /// Its AMI drifted, and the first node of its NodePool with the new AMI is not replaced, has not run for long enough, or
-    /// fails.
+    /// The node's AMI drifted, and the first node of its NodePool with the new AMI is not replaced, has not run for long enough,
+    /// or fails.
     AmiCanary {
-        /// How it drifted.
+        /// The drift.
         drift: Drift,
-        /// What it waits for.
+        /// The reason for waiting.
         why: String,
         /// Until when, if known.
         until: Option<Timestamp>,
     },
-    /// It drifted, and another reason keeps it.
+    /// The node drifted, and another reason keeps it.
     Drifted(Drift),
-    /// It drifted, and other nodes are disrupted first.
+    /// The node drifted, and other nodes are disrupted first.
     DriftWaits(Drift),
 }
 

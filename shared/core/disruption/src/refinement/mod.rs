@@ -29,7 +29,7 @@ const MAX_REFINED_LAUNCHES: usize = 500;
 /// Plans with at most this number of launches are evaluated with every one of [`BUDGETS`].
 const MAX_LAUNCHES_FOR_ALL_BUDGETS: usize = 64;
 
-/// How many nodes of a NodePool may be removed in one evaluation. With a small budget the other nodes stay and take
+/// The numbers of nodes of a NodePool that may be removed in one evaluation. With a small budget the other nodes stay and take
 /// pods, which may lead to a cheaper plan than without one.
 const BUDGETS: [u32; 7] = [u32::MAX, 2, 3, 4, 5, 8, 12];
 
@@ -98,7 +98,7 @@ fn refine_solution(
     for _ in 0..MAX_EVALUATIONS {
         let Some(&(budget, min_saving)) = ways.peek() else { break };
         let present = refined.as_ref().unwrap_or(&solution);
-        // What the last steps take is left for them.
+        // The work of the last steps is reserved for them.
         let end = max_work.saturating_sub(work_at_the_end(problem, present));
         if work.saturating_add(preparation) > end {
             break;

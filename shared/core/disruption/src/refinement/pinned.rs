@@ -1,4 +1,4 @@
-//! What refinement does not change: zones and preferences of the planned pods.
+//! The zones and preferences of the planned pods, which refinement does not change.
 
 use super::planned_nodes::{existing, nodes, of_launch};
 use nodeless_model::{Node, NodeClaim, Pod, labels};

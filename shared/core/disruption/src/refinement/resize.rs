@@ -102,7 +102,7 @@ fn count(items: usize) -> u64 {
     u64::try_from(items).unwrap_or(u64::MAX)
 }
 
-/// Whether anything limits what a NodePool launches.
+/// Whether any limit applies to the launches of a NodePool.
 fn is_limited(offer: &PoolOffer<'_>) -> bool {
     let cluster = offer.cluster.as_ref().is_some_and(|cluster| !cluster.limits.are_none());
     cluster || !offer.pool.limits.is_empty() || offer.pool.limit_dollars_per_hour.is_some()
@@ -126,7 +126,7 @@ fn unlimited<'a>(offer: &PoolOffer<'a>) -> PoolOffer<'a> {
 struct RemainingLimits {
     /// The usage of the NodePool, and how many of its launches are left.
     own: (PoolUsage, usize),
-    /// The same of the cluster.
+    /// The usage of the cluster, and how many of its launches are left.
     cluster: (PoolUsage, usize),
 }
 

@@ -7,9 +7,9 @@ use nodeless_model::Pod;
 use nodeless_scheduling::solve;
 use std::collections::HashMap;
 
-/// The cluster with the virtual pods of CapacityBuffers on the nodes that have capacity for them: where a command in
-/// progress moves them, or else where they fit after all other pods. Those that fit on no node, or for which a command
-/// launches nodes, are on none. `None` without buffers.
+/// The cluster with the virtual pods of CapacityBuffers on the nodes that have capacity for them: where a command in progress
+/// moves them, or else where they fit after all other pods. Virtual pods that fit on no node, or for which a command launches
+/// nodes, are on none. `None` without buffers.
 ///
 /// Virtual pods then have to move with their node like other pods, so consolidation keeps their capacity. They block no
 /// disruption, and moving them costs nothing.

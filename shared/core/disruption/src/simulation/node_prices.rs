@@ -30,7 +30,7 @@ pub(crate) struct NodePrices<'a> {
     reserved: Reserved,
 }
 
-/// How many instances of each capacity reservation a decision uses.
+/// The number of instances of each capacity reservation that a decision uses.
 #[derive(Debug, Default)]
 pub(crate) struct Reserved(BTreeMap<String, u32>);
 
@@ -176,7 +176,7 @@ impl<'a> NodePrices<'a> {
         made
     }
 
-    /// The same as it follows from the prices.
+    /// The launchable nodes by their lists of prices, which several keys may share.
     fn chosen(&mut self, key: &[usize], asker: &mut Asker<'_, '_>, together: bool) -> Rc<LaunchableNodes> {
         let mut lists: Vec<usize> = Vec::with_capacity(key.len());
         lists.extend(key.iter().map(|admission| self.prices.of(*admission, &self.offers, asker)));
@@ -230,7 +230,7 @@ impl<'a> NodePrices<'a> {
 struct Prices {
     /// By NodePool, its nodes and their prices.
     lists: Vec<Vec<Vec<(usize, f64)>>>,
-    /// Which of the lists an admission has.
+    /// The index of an admission's list.
     by_admission: HashMap<usize, usize>,
     /// By a number made of it, the lists that may be the same.
     by_content: HashMap<u64, Vec<usize>>,
@@ -277,15 +277,15 @@ impl Asker<'_, '_> {
 
 /// The scheduler that places pods and prices nodes, with the NodePools prepared once for all queries.
 pub(crate) trait Scheduler {
-    /// As [`Prepared::resources`].
+    /// See [`Prepared::resources`].
     fn resources(&self) -> &ResourceIndex;
-    /// As [`Prepared::solve`], with at most this work, and that of reading the problem.
+    /// See [`Prepared::solve`]; takes at most this work, and that of reading the problem.
     fn solve(&mut self, problem: &Problem<'_>, max_work: u64) -> Solution;
-    /// As [`Prepared::explain_at_most`].
+    /// See [`Prepared::explain_at_most`].
     fn explain_at_most(&mut self, kinds: u32);
-    /// As [`Prepared::new_nodes`].
+    /// See [`Prepared::new_nodes`].
     fn new_nodes(&self, node_pool: &str) -> Vec<NewNode>;
-    /// As [`Prepared::prices`].
+    /// See [`Prepared::prices`].
     fn prices(&mut self, node_pool: &str, admission: &Admission, work: &mut u64) -> Vec<(usize, f64)>;
 }
 

@@ -122,12 +122,12 @@ fn a_failing_pod_stops_the_replacement_if_its_workload_is_ready_elsewhere() {
         "{}",
         event.message
     );
-    // It may take five minutes to start.
+    // The pod may take five minutes to start.
     world.places[2].pods[0].start_time = Some(now() - SignedDuration::from_secs(299));
     assert_eq!(going(&of(&world)).len(), 2);
     world.places[2].pods[0].start_time = Some(now() - SignedDuration::from_secs(300));
     assert!(of(&world).commands.is_empty());
-    // Of another workload, or of one that is not ready anywhere, nothing is known.
+    // A failing pod counts only if its workload has ready pods on other nodes.
     world.places[2].pods[0].labels.insert("app".into(), "other".into());
     assert_eq!(going(&of(&world)).len(), 2);
     world.places[2].pods[0].labels.insert("app".into(), "web".into());

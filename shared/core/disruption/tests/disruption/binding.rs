@@ -94,7 +94,8 @@ fn pods_of_several_commands_are_bound_together() {
     assert!(kept.into_iter().any(|why| matches!(why, KeptReason::PredictedPending { .. })), "{decision:#?}");
 }
 
-/// What the kube-scheduler is predicted to bind once all commands are under way, in the order of a seed.
+/// The pod that would stay pending in the predicted bindings of the kube-scheduler once all commands are executed, in the order
+/// of a seed.
 fn unbound(world: &World, decision: &Decision, seed: u64) -> Option<String> {
     let goes = |name: &str| {
         decision.commands.iter().flat_map(|command| &command.candidates).any(|candidate| candidate.node == name)

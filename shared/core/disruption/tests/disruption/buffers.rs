@@ -23,7 +23,7 @@ fn chunks(count: u32, cpu_milli: i64, memory_mib: i64) -> Vec<Pod> {
     buffer.virtual_pods(&BufferShape { pod: chunk, replicas: 0, generation: None }, count)
 }
 
-/// How many equal pods fit on the nodes, counted node by node.
+/// The number of equal pods that fit on the nodes, counted node by node.
 fn fitting_chunks(world: &World) -> u32 {
     let Some(chunk) = world.buffers.first() else { return 0 };
     let of_node = |place: &Place| {

@@ -169,7 +169,7 @@ fn anti_affinity_is_evaluated_by_the_scheduler() {
     assert!(world.decide().commands.is_empty(), "each needs its own node: {:#?}", world.decide());
     world.on_demand("c9.large", pods("other", 1, 500, 512));
     let decision = world.decide();
-    // One of the two kinds joins the other.
+    // A pod of one of the two kinds moves to the node of the other.
     assert_eq!(decision.commands.len(), 1, "{decision:#?}");
     world.apply(&decision.commands);
     assert!(world.decide().commands.is_empty());

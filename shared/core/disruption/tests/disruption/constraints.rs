@@ -1,5 +1,5 @@
-//! What consolidation respects, constraint by constraint: each node here would go, or be replaced by something cheaper, were
-//! it not for one constraint. `docs/scheduling-constraints.md` lists them; those of topology are in `topology.rs`.
+//! The constraints that consolidation respects, one by one: each node here would be removed or replaced by something cheaper,
+//! were it not for one constraint. `docs/scheduling-constraints.md` lists them; those of topology are in `topology.rs`.
 
 use crate::support::first_node::*;
 use crate::support::*;
@@ -159,7 +159,7 @@ fn host_ports_are_taken_once_a_node() {
 fn a_replacement_has_the_ports_of_its_daemon_sets_taken() {
     let port = |port| vec![HostPort { ip: String::new(), port, protocol: "TCP".into() }];
     let decide = |of_daemon_set: i32| {
-        // It does not run on the node that is there.
+        // The DaemonSet does not run on the existing node.
         let mut template = Pod { host_ports: port(of_daemon_set), ..pod("agent", 10, 10) };
         template.required_node_affinity = vec![vec![term(labels::INSTANCE_SIZE, Operator::NotIn, &["old"])]];
         let mut world = oversized(vec![Pod { host_ports: port(80), ..web("a") }]);
@@ -281,7 +281,7 @@ fn pods_move_only_to_nodes_that_take_them() {
     let decide = |change: fn(&mut Place)| {
         let mut world = world();
         going(&mut world, ZONES[0], vec![web("mover")]);
-        // Its own pods are too large for the first node, which therefore waits for none of them.
+        // The pods of this node are too large for the first node, which therefore waits for none of them.
         change(world.on_demand("c9.xlarge", vec![held(pod("filler", 3000, 512))]));
         goes(&world)
     };
@@ -449,7 +449,7 @@ fn no_pod_is_left_out_for_one_of_higher_priority() {
 
 #[test]
 fn prices_of_overlays_decide_about_replacements() {
-    // What a NodeOverlay does to the instance types before a decision.
+    // A NodeOverlay changes the instance types before a decision.
     let overlaid = |price: f64| {
         let mut world = oversized(vec![web("a")]);
         let mut types = world.types.to_vec();

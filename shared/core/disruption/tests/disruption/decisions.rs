@@ -1,4 +1,4 @@
-//! Which nodes go, and the words for those that stay.
+//! The nodes that are removed, and the messages for those that stay.
 
 use jiff::{SignedDuration, Timestamp};
 use nodeless_disruption::held_back::{HeldBack, Hold, NodeShape};
@@ -341,7 +341,7 @@ fn a_budget_holds_only_inside_its_window() {
         });
         world.going().is_empty()
     };
-    // It is two o'clock on a Thursday.
+    // The time is two o'clock on a Thursday.
     assert!(blocked("0 2 * * *") && blocked("30 1 * * thu"));
     assert!(!blocked("0 1 * * *") && !blocked("30 1 * * fri"));
 }
@@ -660,7 +660,7 @@ fn a_node_whose_like_was_removed_in_vain_is_not_consolidated_for_a_time() {
         assert_eq!(going(&other, now()).0, first, "{other:?}");
     }
     assert_eq!(going(&both, at(7260)).0, first, "the hold has ended");
-    // What was decided before is not carried out either.
+    // An earlier decision is not executed either.
     let command = going(&none, now()).1.commands.remove(0);
     let deployment = if first == "node-0" { "web" } else { "api" };
     let cluster = Cluster { held_back: hold("m9.large", on_demand, &[deployment]), ..world.cluster() };

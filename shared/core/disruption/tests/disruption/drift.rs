@@ -106,7 +106,7 @@ fn a_node_that_takes_pods_of_another_waits() {
 #[test]
 fn pods_that_are_on_their_way_to_a_node_that_goes_find_another_place() {
     let mut world = full(2, 2);
-    // Those of the first node fit on the second, which has drifted too, and are on their way there.
+    // The pods of the first node are moving to the second, which has drifted too.
     world.places[0].pods = vec![pod("a", 100, 100)];
     world.places[1].pods = vec![pod("b", 1000, 1000)];
     world.places[0].claim.phase = Phase::Draining;
@@ -126,7 +126,7 @@ fn drift_commands_of_one_decision_keep_a_limit_together() {
     assert!(world.kept(1).contains("other nodes are disrupted first"), "{}", world.kept(1));
 }
 
-/// The same at its limit of nodes, where only one of them may go before its replacement comes.
+/// [`full`] at its limit of nodes, where only one node may be removed before its replacement is launched.
 fn at_its_limit(nodes: usize, budgeted: u32) -> World {
     let mut world = full(nodes, budgeted);
     let units = i64::try_from(nodes).unwrap();
@@ -141,7 +141,7 @@ fn at_a_full_limit_one_drifted_node_at_a_time_goes_before_its_replacement_comes(
     assert_eq!(going(&decision.commands), ["node-00000"]);
     let command = &decision.commands[0];
     assert!(command.drains_first && command.replacements.is_empty() && command.placements.is_empty());
-    // What it costs then is no saving.
+    // The price of the removed node does not count as savings.
     assert!(command.savings_per_hour.abs() < 1e-9, "{}", command.savings_per_hour);
     assert!(world.kept(1).contains("other nodes are disrupted first"), "{}", world.kept(1));
     let later = now() + SignedDuration::from_secs(15);
@@ -156,7 +156,7 @@ fn at_a_full_limit_one_drifted_node_at_a_time_goes_before_its_replacement_comes(
 
 #[test]
 fn at_a_full_limit_no_node_is_removed_whose_replacement_would_exceed_it_too() {
-    // Its pods would need more than what goes has.
+    // The pods would need more than the removed node has.
     let mut world = at_its_limit(2, 2);
     world.pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(3))]);
     assert_eq!(world.decide().commands, []);

@@ -1,4 +1,4 @@
-//! What provisioning has just built, consolidation leaves alone.
+//! Consolidation leaves newly provisioned nodes alone.
 
 use crate::support::*;
 use nodeless_disruption::*;
@@ -53,7 +53,7 @@ fn make_pod_of(app: &str, name: &str, (size, special): PodSeed) -> Pod {
     pod
 }
 
-/// How the NodePools are: what they may launch, their budgets, limits, DaemonSets.
+/// The properties of NodePools: possible launches, budgets, limits, DaemonSets.
 type PoolSeed = (usize, usize, usize, bool, bool);
 
 fn make_world((kinds, budgets, limit, daemons, spot_to_spot): PoolSeed) -> World {
@@ -170,7 +170,7 @@ fn config(cases: u32) -> ProptestConfig {
     config
 }
 
-/// What the next decision does, under each policy.
+/// The next decision under each policy.
 fn decisions(world: &World) -> Vec<Decision> {
     let under = |policy| {
         let mut world = world.clone();
@@ -183,8 +183,8 @@ fn decisions(world: &World) -> Vec<Decision> {
 proptest! {
     #![proptest_config(config(32))]
 
-    /// What was planned for an empty cluster stays as it is, whatever the policy, the budgets and the limits. Where pods have
-    /// to do with each other, only what saves a tenth of what was launched may be found afterwards.
+    /// The nodes that were planned for an empty cluster stay, whatever the policy, the budgets and the limits. Where pods depend
+    /// on each other, later commands have to save a tenth of the price of the launches.
     #[test]
     fn provisioning_is_left_alone(seeds in related_pod_seeds(120), pools in pool_seeds()) {
         let mut world = make_world(pools);

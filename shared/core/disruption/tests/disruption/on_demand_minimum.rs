@@ -66,7 +66,7 @@ fn launches_are_on_demand_until_the_minimum_is_met() {
         for _ in 0..existing {
             world.on_demand("c9.large", Vec::new());
         }
-        // Of equal pods each launch may be any type that is large enough: their CPUs count in the worst case.
+        // Launches of equal pods may be any type that is large enough: their CPUs count in the worst case.
         world.types = world.types.iter().filter(|kind| kind.name == "c9.large").cloned().collect();
         let launches = planned(&world, &large(pods), &[]);
         assert_eq!((launches.len(), on_demand(&launches)), (pods, expected), "{minimum} with {existing}");
@@ -243,7 +243,7 @@ fn a_drifted_node_that_the_minimum_needs_gets_an_on_demand_successor() {
     let types: Vec<CapacityType> =
         decision.commands.iter().map(|command| command.replacements[0].launch.offering.capacity_type).collect();
     assert_eq!(types, [CapacityType::OnDemand, CapacityType::Spot]);
-    // Its pods would fit on the spot node: they get a new on-demand node nevertheless.
+    // The pods would fit on the spot node, but get a new on-demand node.
     let mut small = super::on_demand_minimum::world("1");
     small.on_demand("c9.large", vec![pod("a", 100, 100)]);
     let spot = small.spot("c9.xlarge", vec![pod("b", 3500, 3500)]);

@@ -54,7 +54,7 @@ fn a_static_pool_loses_first_what_is_missed_least() {
 #[test]
 fn a_static_pool_sleeps() {
     let mut world = fixed(2, 2);
-    // It is two o'clock in the night.
+    // The time is two o'clock in the night.
     annotate(&mut world, schedules::SLEEP, "0 20 * * * for 10h");
     assert_eq!(changes(&world)[0].surplus.len(), 2);
     annotate(&mut world, schedules::SLEEP, "0 20 * * * for 5h");
@@ -115,7 +115,7 @@ fn a_pod_that_does_not_want_to_go_keeps_no_other_node() {
 fn a_node_expires_gracefully_if_configured() {
     let mut world = World::new(vec![node_pool("default")]);
     world.on_demand("c9.large", vec![pod("a", 1500, 3000)]).claim.spec.expire_after = Some(Duration::from_secs(6000));
-    // It was made at 3000 and is 4200 seconds old.
+    // The node was created at 3000 and is 4200 seconds old.
     assert!(world.decide().commands.is_empty());
     annotate(&mut world, expiration::DEPRECATED_BEFORE, "29m");
     assert!(world.decide().commands.is_empty());
@@ -262,7 +262,7 @@ fn capacity_is_kept_for_the_pods_of_a_draining_node_until_a_budget_has_held_them
     let second = PodDisruptionBudget { name: "db-too".into(), ..twice.budgets[0].clone() };
     twice.budgets.push(second);
     assert!(goes(&twice));
-    // One that is not ready may be evicted where the budget reports it.
+    // A pod that is not ready may be evicted where the budget reports it.
     let mut unhealthy = blocked(0, 60);
     unhealthy.budgets[0].always_allows_unhealthy = true;
     unhealthy.places[0].pods[0].ready = Some(false);

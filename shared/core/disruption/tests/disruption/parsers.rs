@@ -1,4 +1,4 @@
-//! What holds for every text that is read as a schedule. The fuzz target in `fuzz/` asserts the same.
+//! Properties of every text that is read as a schedule. The fuzz target in `fuzz/` asserts the same.
 
 use jiff::{Timestamp, ToSpan};
 use nodeless_model::cron::Cron;

@@ -33,7 +33,7 @@ fn soft_spread(key: &str, app: &str) -> Vec<TopologySpread> {
     }]
 }
 
-/// What most charts ship: spread over zones and apart over hosts, both only preferred.
+/// A pod like those of most charts: spread over zones and apart over hosts, both only preferred.
 fn web(name: &str) -> Pod {
     let mut pod = labelled(pod(name, 100, 128), "app", "web");
     pod.topology_spread = soft_spread(labels::ZONE, "web");
@@ -112,7 +112,7 @@ fn consolidation_keeps_hosts_apart_that_are_apart() {
     };
     let mut world = one_in_each_zone(["a", "b", "c"].map(apart));
     assert_eq!(world.decide().commands, Vec::new());
-    // Those that share a node have lost nothing when they share another.
+    // Pods that share a node already lose nothing when they share another.
     world.places[0].pods.extend(["d", "e"].map(apart));
     world.places[1].pods = vec![labelled(pod("other", 100, 128), "app", "other")];
     world.places[2].pods = vec![labelled(pod("another", 100, 128), "app", "other")];

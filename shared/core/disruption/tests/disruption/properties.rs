@@ -1,4 +1,4 @@
-//! What holds for every cluster, stated by something much simpler than what decides.
+//! Properties of every cluster, stated by code that is much simpler than the decision.
 
 use crate::support::*;
 use jiff::SignedDuration;
@@ -24,7 +24,7 @@ fn nodes() -> impl Strategy<Value = Vec<NodeSeed>> {
     prop::collection::vec((0..KINDS.len(), 0..6_usize, pods, 0..24_usize), 1..14)
 }
 
-/// What all nodes share: the policy, the budgets, limits, and whether spot goes to spot.
+/// The common properties of all nodes: the policy, the budgets, limits, and whether spot goes to spot.
 type PoolSeed = (usize, usize, usize, bool);
 
 fn make_pod(name: &str, (size, special): (usize, usize), here: &[Pod]) -> Pod {
@@ -124,7 +124,7 @@ fn forbids(pod: &Pod, guards: &[PodDisruptionBudget]) -> bool {
     asks || covering.len() > 1 || covering.iter().any(|guard| guard.disruptions_allowed == 0)
 }
 
-/// How many nodes of a pool the budgets allow for a reason, as the API's documentation words it.
+/// The number of nodes of a pool that the budgets allow for a reason, as the API's documentation words it.
 fn allowed(pool: &NodePool, nodes: usize, reason: DisruptionReason) -> usize {
     let one = |budget: &Budget| match budget.nodes {
         BudgetNodes::Count(count) => count as usize,
@@ -134,7 +134,7 @@ fn allowed(pool: &NodePool, nodes: usize, reason: DisruptionReason) -> usize {
     pool.disruption.budgets.iter().filter(applies).map(one).min().unwrap_or(usize::MAX)
 }
 
-/// Whether a node was made before its NodePool changed.
+/// Whether a node was created before its NodePool changed.
 fn is_drifted(claim: &NodeClaim) -> bool {
     claim.spec.annotations.get(labels::NODE_POOL_HASH).is_some_and(|hash| hash != "hash-1")
 }
@@ -326,7 +326,7 @@ proptest! {
         prop_assert_eq!(world.decide().commands, Vec::new());
     }
 
-    /// The same cluster always has the same decision, in whatever order it is listed.
+    /// A cluster always has the same decision, in whatever order it is listed.
     #[test]
     fn the_order_of_lists_does_not_matter(
         nodes in nodes(),
@@ -340,7 +340,7 @@ proptest! {
         prop_assert_eq!(world.decide(), decision);
     }
 
-    /// What provisioning has just built, consolidation nearly leaves alone.
+    /// Consolidation nearly leaves newly provisioned nodes alone.
     #[test]
     fn what_was_just_provisioned_hardly_changes(
         seeds in prop::collection::vec((0..64_usize, 4..16_usize), 1..120),

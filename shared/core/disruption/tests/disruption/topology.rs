@@ -1,5 +1,5 @@
-//! What consolidation respects of topology spread, pod affinity and anti-affinity: each node here would go, or be replaced by
-//! something cheaper, were it not for one constraint. `docs/scheduling-constraints.md` lists them.
+//! The topology spread, pod affinity and anti-affinity that consolidation respects: each node here would be removed or replaced
+//! by something cheaper, were it not for one constraint. `docs/scheduling-constraints.md` lists them.
 
 use crate::support::first_node::*;
 use crate::support::*;

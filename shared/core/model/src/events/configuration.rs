@@ -4,7 +4,7 @@ use super::{DISRUPTION_BLOCKED, normal, warning};
 use crate::object::{ObjectEvent, ObjectRef};
 use std::time::Duration;
 
-/// How long an Event about a budget is not published again: what it reports changes slowly.
+/// The deduplication time of Events about a budget, which change slowly.
 const BUDGET_DEDUPE_TIMEOUT: Duration = Duration::from_hours(1);
 
 /// The status of a condition changed. Its type is the reason, as in Karpenter.

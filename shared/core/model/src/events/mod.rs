@@ -18,10 +18,10 @@ pub use pods::*;
 use crate::object::{EventType, ObjectEvent, ObjectRef};
 use std::time::Duration;
 
-/// How long an Event is not published again where its kind sets no other time. Karpenter's is two minutes; what lasts is
-/// published again every five minutes here, to write less.
+/// The default deduplication time of Events. Karpenter's is two minutes; here persistent problems are published every five
+/// minutes, for fewer writes.
 pub const DEDUPE_TIMEOUT: Duration = Duration::from_mins(5);
-/// How long it is not published again why a node stays that could be consolidated or repaired, as in Karpenter.
+/// The deduplication time of Events about why a node is not consolidated or repaired, as in Karpenter.
 const DEDUPE_TIMEOUT_OF_NODES: Duration = Duration::from_mins(15);
 
 /// The reason of Events about what blocks voluntary disruption.
@@ -59,7 +59,7 @@ impl ObjectEvent {
         Self { dedupe_timeout, ..self }
     }
 
-    /// Whether it reports why a Node or its NodeClaim is not disrupted.
+    /// Whether the Event reports why a Node or its NodeClaim is not disrupted.
     #[must_use]
     pub fn is_about_a_kept_node(&self) -> bool {
         self.event_type == EventType::Normal
@@ -67,13 +67,13 @@ impl ObjectEvent {
             && matches!(self.reason.as_str(), DISRUPTION_BLOCKED | UNCONSOLIDATABLE)
     }
 
-    /// Whether it reports where a pod is expected to be scheduled.
+    /// Whether the Event reports where a pod is expected to be scheduled.
     #[must_use]
     pub fn is_a_nomination(&self) -> bool {
         self.object.kind == "Pod" && self.reason == pods::NOMINATED
     }
 
-    /// Whether it reports how a pod's annotations or PodDisruptionBudgets affect disruption.
+    /// Whether the Event reports how a pod's annotations or PodDisruptionBudgets affect disruption.
     #[must_use]
     pub fn is_about_disruption_of_a_pod(&self) -> bool {
         self.object.kind == "Pod"

@@ -1,5 +1,4 @@
-//! What holds for every text that is read as a quantity, a selector or a requirement. The fuzz targets in `fuzz/` assert
-//! the same.
+//! Properties of every text that is read as a quantity, a selector or a requirement. The fuzz targets in `fuzz/` assert the same.
 
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::{LabelSelector, Operator, Quantity, Requirements, StringMap};

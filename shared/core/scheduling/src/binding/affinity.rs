@@ -91,7 +91,7 @@ impl Affinity {
     }
 }
 
-/// What a bound pod adds to the score of its domains for another.
+/// The score that a bound pod adds to its domains for another pod.
 fn added(pod: &Pod, other: &Pod, facts: &ClusterFacts<'_>, domains: &mut Domains<'_>) -> Vec<(usize, i64)> {
     let mut found = Vec::new();
     let own = Preference::of(pod).filter(|one| one.own).map(|one| (pod, one, other));

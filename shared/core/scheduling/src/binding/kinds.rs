@@ -8,7 +8,7 @@ use std::collections::HashMap;
 #[derive(Debug)]
 pub(super) struct Kind<'a> {
     pub(super) example: &'a Pod,
-    /// How many there are by node, ascending.
+    /// The number of these pods by node, ascending.
     pub(super) at: Vec<(usize, i64)>,
 }
 

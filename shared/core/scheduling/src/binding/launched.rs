@@ -49,7 +49,7 @@ fn labels_of(name: &str, launch: &Launch, kind: Option<&InstanceType>) -> String
     of_node
 }
 
-/// Of each resource the smaller amount; a missing one is zero.
+/// The smaller amount of each resource; a missing amount is zero.
 fn least(a: &ResourceList, b: &ResourceList) -> ResourceList {
     a.iter().map(|(name, amount)| (name.to_owned(), amount.min(b.get(name)))).collect()
 }

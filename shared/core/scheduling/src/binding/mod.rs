@@ -39,15 +39,15 @@ use std::collections::HashMap;
 /// Sums by domain.
 type Counts = HashMap<u32, i64>;
 
-/// How many nodes are compared with a pod for one unit of work where a few numbers decide.
+/// The number of comparisons of a pod with a node in a unit of work, where a few numbers decide.
 const NODES_PER_UNIT: usize = 8;
 
 /// A node of [`Bindings`].
 #[derive(Clone, Debug, Default)]
 pub struct BindingNode<'a> {
-    /// Its free capacity, labels and taints.
+    /// The free capacity, labels and taints.
     pub node: ExistingNode,
-    /// Its allocatable resources, including those in use.
+    /// The allocatable resources, including those in use.
     pub allocatable: ResourceList,
     /// The pods that are bound to it.
     pub pods: Vec<&'a Pod>,
@@ -66,14 +66,14 @@ pub struct Bindings<'a> {
     work: u64,
 }
 
-/// What is compared for a node.
+/// The amounts of a node that are compared.
 #[derive(Clone, Debug)]
 struct Row {
     /// By resource, in thousandths.
     free: Box<[i64]>,
     allocatable: Load,
     requested: Load,
-    /// The same with the defaults for pods without requests.
+    /// `requested` with the defaults for pods without requests.
     non_zero: Load,
     prefers_no_schedule: bool,
 }
@@ -136,13 +136,13 @@ impl<'a> Bindings<'a> {
         self.closed.truncate(count);
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no nodes.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.nodes.is_empty()
@@ -173,7 +173,7 @@ impl<'a> Bindings<'a> {
         self.work
     }
 
-    /// Whether all pods fit whichever feasible node each of them is bound to. May be false although they do.
+    /// Whether all pods fit, whichever feasible node each of them is bound to. May be false although they do.
     ///
     /// A pod fits on no node only if other pods of the queue use up each of its nodes. A node on which `n` of the largest of them
     /// still leave enough for the pod takes at least `n + 1` of them; so if the nodes together take more than there are, one is

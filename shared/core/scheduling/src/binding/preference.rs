@@ -12,12 +12,13 @@ const REQUIRED: i64 = 1;
 pub(super) struct Preference<'a> {
     pub(super) term: &'a PodAffinityTerm,
     pub(super) weight: i64,
-    /// Whether it is the pod's own preference; else it is required of its own node and counts only for other pods.
+    /// Whether the term is the pod's own preference. Otherwise it is required of the pod's own node and counts only for other
+    /// pods.
     pub(super) own: bool,
 }
 
 impl<'a> Preference<'a> {
-    /// All terms of a pod that score nodes. Those of pods with too many constraints are left out, so that they take no work.
+    /// All terms of a pod that score nodes. Pods with too many constraints have none here, so that they take no work.
     pub(super) fn of(pod: &'a Pod) -> impl Iterator<Item = Self> {
         let near = pod.preferred_pod_affinity.iter().map(|one| (&one.preference, i64::from(one.weight), true));
         let away = pod.preferred_pod_anti_affinity.iter().map(|one| (&one.preference, -i64::from(one.weight), true));

@@ -48,7 +48,7 @@ pub(super) struct Queue<'m, 'p, 'a> {
     work: usize,
 }
 
-/// What is computed once for each class.
+/// The facts that are computed once for each class.
 #[derive(Clone, Debug, Default)]
 struct ClassFacts {
     /// The nodes that the pods may be bound to before others are, ascending.
@@ -214,7 +214,7 @@ impl<'m, 'p, 'a> Queue<'m, 'p, 'a> {
         let (classes, domains, work) = (&self.classes, &mut self.domains, &mut self.work);
         let closed = &self.of.closed[..];
         let of_class = |class: &Class<'a>| {
-            // Its pods fit on no node.
+            // The pods of the class fit on no node.
             if class.refused.is_some() {
                 return Default::default();
             }
@@ -340,11 +340,11 @@ struct State<'p> {
     preferences: Vec<(Spread, Affinity)>,
     /// The node at which the next comparison begins.
     start: usize,
-    /// What was counted for topology constraints: class, place and standings.
+    /// The counted pods for topology constraints: class, place and standings.
     recorded: Vec<(usize, usize, Standings)>,
 }
 
-/// What is required of nodes.
+/// The required level of a class, without preferences.
 fn level<'c>(class: &'c Class<'_>) -> Option<&'c Level> {
     class.levels.last()
 }
@@ -355,7 +355,7 @@ fn may_be_bound(classes: &Classes<'_>, class: &Class<'_>, problem: &Problem<'_>,
     alternatives.into_iter().any(|one| may_go_to(&classes.alternatives[*one], &problem.nodes[node]))
 }
 
-/// How many of the taints `PreferNoSchedule` of a node a class does not tolerate.
+/// The number of `PreferNoSchedule` taints of a node that a class does not tolerate.
 fn repelling(class: &Class<'_>, node: &crate::ExistingNode) -> i64 {
     let tolerated = |taint| class.example.tolerations.iter().any(|toleration| toleration.tolerates(taint));
     let prefers = node.taints.iter().filter(|taint| taint.effect == TaintEffect::PreferNoSchedule);

@@ -16,7 +16,7 @@ pub(super) const INTER_POD_AFFINITY: i64 = 2;
 pub(super) const RESOURCES_FIT: i64 = 1;
 pub(super) const BALANCED_ALLOCATION: i64 = 1;
 
-/// What a pod without requests counts for where nodes are compared: `DefaultMilliCPURequest` and `DefaultMemoryRequest` of
+/// The load of a pod without requests when nodes are compared: `DefaultMilliCPURequest` and `DefaultMemoryRequest` of
 /// `pkg/scheduler/util/pod_resources.go`.
 const DEFAULT_MILLI_CPU: i64 = 100;
 const DEFAULT_MEMORY: i64 = 200 * 1024 * 1024;
@@ -33,7 +33,7 @@ impl Load {
         Self { cpu: list.get(resources::name::CPU).milli(), memory: list.get(resources::name::MEMORY).milli() / 1000 }
     }
 
-    /// The same with the defaults for what is not requested. Upstream applies them to each container; only the sum is known here.
+    /// This load with the defaults for missing requests. Upstream applies them to each container; only the sum is known here.
     pub(super) const fn non_zero(self) -> Self {
         Self {
             cpu: if self.cpu == 0 { DEFAULT_MILLI_CPU } else { self.cpu },

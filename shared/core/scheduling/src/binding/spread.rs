@@ -18,7 +18,7 @@ const DEFAULTS: [(&str, i32); 2] = [(labels::HOSTNAME, 3), (labels::ZONE, 5)];
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spread {
     constraints: Vec<Constraint>,
-    /// Whether nodes without one of the labels get no score: not with the default constraints.
+    /// Whether nodes without one of the labels get no score. False with the default constraints.
     needs_labels: bool,
 }
 
@@ -31,13 +31,13 @@ struct Constraint {
     selects: Vec<bool>,
 }
 
-/// What the counts depend on.
+/// The input of the counts.
 pub(super) struct Running<'r, 'a> {
     pub(super) kinds: &'r Kinds<'a>,
     pub(super) nodes: &'r [ExistingNode],
     /// Nodes whose pods do not count.
     pub(super) closed: &'r [bool],
-    /// What the pods of the class require of nodes.
+    /// The requirements of the class's pods for nodes.
     pub(super) required: Vec<&'r Alternative>,
 }
 
@@ -123,7 +123,7 @@ impl Spread {
     }
 }
 
-/// Whether a constraint selects by nothing: upstream, such a constraint counts no pods when it scores.
+/// Whether the selector of a constraint is empty: upstream, such a constraint counts no pods when it scores.
 fn is_empty(spread: &TopologySpread) -> bool {
     spread.selector.as_ref().is_none_or(|selector| {
         selector.match_labels.is_empty() && selector.match_expressions.is_empty() && spread.match_label_keys.is_empty()
@@ -155,13 +155,13 @@ impl Constraint {
 }
 
 impl Running<'_, '_> {
-    /// Whether the domain of a node counts by the node inclusion policies of a constraint.
+    /// Whether the node inclusion policies of a constraint count the domain of a node.
     fn counts(&self, pod: &Pod, spread: &TopologySpread, node: usize) -> bool {
         let tolerated = || first_repelling(&self.nodes[node].taints, &pod.tolerations, false).is_none();
         (!spread.honor_node_affinity || self.admits(node)) && (!spread.honor_node_taints || tolerated())
     }
 
-    /// Whether the labels of a node meet what the pods require.
+    /// Whether the labels of a node meet the pods' requirements.
     fn admits(&self, node: usize) -> bool {
         let labels = &self.nodes[node].requirements;
         self.required.iter().any(|one| one.requirements.is_empty() || covers(labels, &one.requirements))

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// The label requirements and tolerations of a pod, without preferences, resources and other pods.
 ///
-/// It is a necessary condition. [`crate::solve`] never chooses a node that does not satisfy it.
+/// The condition is necessary: [`crate::solve`] never chooses a node that does not satisfy it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Admission {
     alternatives: Vec<Requirements>,

@@ -1,4 +1,4 @@
-//! Which DaemonSets run where.
+//! The DaemonSets that run on a node.
 
 use crate::constraints::{covers, first_repelling, required_alternatives};
 use nodeless_model::{Pod, Requirement, Requirements, Taint, labels};
@@ -24,7 +24,7 @@ pub(crate) fn runs_on_template(template: &Pod, node_pool: &Requirements, taints:
         })
 }
 
-/// Whether a DaemonSet's pod would run on some node with these requirements of an instance type: labels that they do
+/// Whether a DaemonSet's pod would run on some node with these requirements of an instance type. Labels that the requirements do
 /// not mention may have any value.
 pub(crate) fn may_run_on(template: &Pod, node: &Requirements) -> bool {
     alternatives(template).iter().any(|required| node.intersects(required))

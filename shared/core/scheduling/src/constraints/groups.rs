@@ -44,7 +44,7 @@ impl Group {
         near_group(Kind::Affinity, term, &owner.namespace, Some(&owner.labels))
     }
 
-    /// Whether it counts a pod.
+    /// Whether the group counts a pod.
     pub(crate) fn selects(&self, facts: &ClusterFacts<'_>, pod: &Pod) -> bool {
         self.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
             && (self.namespaces.contains(&pod.namespace) || self.namespace_matches(facts, &pod.namespace))
@@ -118,7 +118,7 @@ pub(crate) struct Groups<'a> {
     pub(crate) owned: Vec<Owned>,
     /// The sets of selecting groups; the first is empty.
     pub(crate) selected: Vec<Vec<GroupId>>,
-    /// Of each pending pod.
+    /// The relations of each pending pod.
     pub(crate) relations: Vec<Relations>,
     /// By a label and value that their selectors require.
     by_label: HashMap<(String, String), Vec<GroupId>>,
@@ -167,7 +167,7 @@ impl<'a> Groups<'a> {
         groups
     }
 
-    /// Whether pods have to be where other pods are: by affinity, or by a spread.
+    /// Whether affinity or a spread requires pods to be where other pods are.
     pub(crate) fn has_dependences(&self) -> bool {
         self.owned.iter().flat_map(|owned| &owned.required).any(|group| {
             let group = &self.list[*group];

@@ -17,7 +17,7 @@ use std::rc::Rc;
 /// The index of an [`Alternative`] in the table of all alternatives.
 pub(crate) type AlternativeId = usize;
 
-/// One way to satisfy the constraints of a pod.
+/// A way to satisfy the constraints of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Alternative {
     /// The required labels of the node.
@@ -87,7 +87,7 @@ fn read(term: &[RequirementTerm]) -> Result<Requirements, PodFault> {
     Requirements::from_terms(term).map_err(|error| PodFault::Requirements { message: error.to_string() })
 }
 
-/// One level of a pod's preferences.
+/// A level of a pod's preferences.
 #[derive(Clone, Debug)]
 pub(crate) struct LevelSpec {
     /// Equally preferred alternatives; levels that differ only in topology constraints share them.
@@ -150,7 +150,7 @@ pub(crate) fn levels(
     Ok(levels)
 }
 
-/// How many preferences of each kind are relaxed.
+/// The number of relaxed preferences of each kind.
 #[derive(Default)]
 struct GivenUp {
     affinity: usize,

@@ -1,6 +1,6 @@
-//! How the work limit of a plan is divided between its attempts.
+//! The division of a plan's work limit between its attempts.
 
-/// Which classes of pods an attempt at a plan places.
+/// The classes of pods that an attempt at a plan places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Stage {
     /// All of them.
@@ -24,7 +24,7 @@ impl Stage {
         }
     }
 
-    /// How many stages are left, with this one.
+    /// The number of remaining stages, including this one.
     const fn left(self) -> u64 {
         match self {
             Self::All => 4,
@@ -56,7 +56,7 @@ impl Budget {
         (self.left / stage.left()).max(self.total / MIN_SHARE)
     }
 
-    /// Whether only later stages may use the rest.
+    /// Whether the rest of the work limit is reserved for later stages.
     pub(super) const fn is_reserved(&self) -> bool {
         self.left < self.total / 2
     }

@@ -69,13 +69,13 @@ impl Engine<'_, '_, '_> {
         units
     }
 
-    /// Whether nothing has changed since no target was found for pods of a class at this level.
+    /// Whether nothing has changed since pods of a class last found no target at this level.
     fn is_just_as_before(&self, class: usize, level: usize) -> bool {
         let now = InVain { level, counts: self.topology.changes(), others: self.changes };
         self.without_gain[class] == Some(now)
     }
 
-    /// Whether nothing that affects pods of a class has changed since no target was found for them at this level.
+    /// Whether nothing that affects pods of a class has changed since they last found no target at this level.
     fn is_in_vain(&mut self, class: usize, level: usize) -> bool {
         let Some(last) = self.without_gain[class] else { return false };
         let of_class = &self.classes.list[class];
@@ -155,7 +155,7 @@ impl Engine<'_, '_, '_> {
         self.candidates_at(class, level, targets.iter())
     }
 
-    /// The same without targets that anti-affinity excludes.
+    /// [`Self::candidates`] without targets that anti-affinity excludes.
     fn open_candidates(&mut self, class: usize, level: usize) -> Vec<DomainCandidate> {
         let targets = self.targets(class, level);
         self.work.add(targets.len());
@@ -171,7 +171,7 @@ impl Engine<'_, '_, '_> {
         self.candidates_at(class, level, open.into_iter())
     }
 
-    /// Whether the required constraints of a class combine too many domains. A preference that does is never met.
+    /// Whether the required constraints of a class combine too many domains. A preference with too many is never met.
     fn has_too_many_domains(&self, class: usize) -> bool {
         let required = self.classes.list[class].levels.last();
         required.is_some_and(|level| assigning::combinations(level, &self.topology) > assigning::MAX_COMBINATIONS)
@@ -245,7 +245,7 @@ impl Engine<'_, '_, '_> {
         candidates
     }
 
-    /// Whether pods of a class count for spreads that leave out some nodes, for these alternatives.
+    /// Whether pods of a class count for spreads that leave out some nodes, with these alternatives.
     pub(super) fn standings(&mut self, class: usize, alternatives: &[AlternativeId]) -> Standings {
         let selected = self.classes.list[class].selected.iter().copied();
         let particular: Vec<GroupId> = selected.filter(|group| self.topology.is_particular(*group)).collect();
@@ -258,7 +258,7 @@ impl Engine<'_, '_, '_> {
             .collect()
     }
 
-    /// The same for one group and alternative; `None` where the alternative is unsatisfiable.
+    /// Whether pods with an alternative count for one group; `None` where the alternative is unsatisfiable.
     pub(super) fn standing(&mut self, group: GroupId, alternative: AlternativeId) -> Option<Standing> {
         if let Some(known) = self.standing.get(&(group, alternative)) {
             return *known;

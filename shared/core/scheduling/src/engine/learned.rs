@@ -10,12 +10,12 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 /// The constraints from earlier attempts at a plan.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
-    /// How many pods of a class fit in their target, if not all did.
+    /// The number of pods of a class that fit in their target, if not all did.
     pub(super) fitting: HashMap<Binding, u32>,
     /// Classes that are left out, because the pods that they depend on are unschedulable.
     pub(super) left_out: HashSet<usize>,
     pub(super) attempts: u32,
-    /// Which classes the next attempt places.
+    /// The classes that the next attempt places.
     pub(super) stage: Stage,
 }
 
@@ -112,7 +112,7 @@ impl Engine<'_, '_, '_> {
         all.filter(|(_, (class, pending))| class.pods.len() <= **pending as usize).map(|(class, _)| class)
     }
 
-    /// Whether pods of a class are where they are only because of pods that are missing now.
+    /// Whether pods of a class are in their domain only because of pods that are missing now.
     fn is_adrift(&mut self, class: usize, target: &[(usize, Domain)], missing: &BTreeSet<usize>) -> bool {
         let last = self.classes.list[class].levels.len().saturating_sub(1);
         let eligible = self.eligible(class, last);
@@ -136,7 +136,7 @@ impl Engine<'_, '_, '_> {
         })
     }
 
-    /// How many of the pods that an affinity counts in a domain are there because of it.
+    /// The number of pods in a domain that an affinity counts and that are there because of that affinity.
     fn followers(&self, group: GroupId, target: &[(usize, Domain)]) -> u32 {
         let domain = |target: &[(usize, Domain)]| assigning::domain_of(target, self.topology.key(group));
         let follow = |class: usize| {

@@ -129,8 +129,8 @@ impl<'p> Prepared<'p> {
         self.options.max_explained = kinds;
     }
 
-    /// The same as [`solve`] with the options given to [`Prepared::new`]. It uses the NodePools of the problem with their usage;
-    /// everything else about NodePools and DaemonSets has to be as in [`Prepared::new`].
+    /// [`solve`] with the options given to [`Prepared::new`]. It uses the NodePools of the problem with their usage; everything
+    /// else about NodePools and DaemonSets has to be as in [`Prepared::new`].
     #[must_use]
     pub fn solve(&mut self, input: &Problem<'_>) -> Solution {
         solve_with(self, input)
@@ -218,7 +218,7 @@ fn converge(
 /// After all levels: pending pods are assigned one by one, by the pods that were actually placed.
 const ONE_BY_ONE: usize = usize::MAX;
 
-/// How many rounds are spent on the remaining pods, so that the work stays bounded.
+/// The maximum number of rounds for the remaining pods, which bounds the work.
 const MAX_SINGLE_ROUNDS: u32 = 64;
 
 /// The work to read a problem, beside its constraints: for each pending pod, each running pod and each node.
@@ -255,7 +255,7 @@ struct InVain {
 /// The input of an attempt beside the problem.
 #[derive(Clone, Copy)]
 struct Attempt<'p> {
-    /// Whether pods of higher priority come first.
+    /// Whether pods of higher priority are placed first.
     by_priority: bool,
     max_work: Option<u64>,
     known: &'p Known,
@@ -270,17 +270,17 @@ struct Engine<'a, 'p, 'q> {
     classes: Classes<'a>,
     pools: Vec<Pool<'q>>,
     nodes: Vec<Node<'p>>,
-    /// Whether an alternative admits a node; `None` until it is asked for.
+    /// Whether an alternative admits a node; `None` until first needed.
     allowed: Vec<Option<Box<[bool]>>>,
     /// By spread group, the domains in which a counted node can be launched, as far as computed.
     offered: HashMap<GroupId, Vec<bool>>,
-    /// Whether pods with an alternative count for a group; `None` inside where the alternative is unsatisfiable.
+    /// Whether pods with an alternative count for a group; the inner value is `None` where the alternative is unsatisfiable.
     standing: HashMap<(GroupId, AlternativeId), Option<Standing>>,
     /// By affinity that selects pods which own it, their classes.
     followers: HashMap<GroupId, Vec<usize>>,
     /// The minimum priority of the pods that are placed now.
     min_priority: i32,
-    /// How many pods of each class are pending.
+    /// The number of pending pods of each class.
     pending: Vec<u32>,
     /// The results of all bindings.
     outcomes: HashMap<Binding, Outcome>,
@@ -288,7 +288,7 @@ struct Engine<'a, 'p, 'q> {
     targets: HashMap<TargetsKey, Targets>,
     /// By class, when no target was found last.
     without_gain: Vec<Option<InVain>>,
-    /// How often the free capacity of existing nodes or prices have changed.
+    /// The number of changes of the free capacity of existing nodes, or of prices.
     changes: u64,
     /// The nodes to launch, by NodePool.
     bins: Vec<Vec<Bin>>,
@@ -397,8 +397,8 @@ impl<'a, 'p, 'q> Engine<'a, 'p, 'q> {
         self.work.is_used_up() || self.pools.iter().any(|pool| pool.work.is_used_up())
     }
 
-    /// Whether a round could place anything: not if all its pods require other pods on their node that are on none, because the
-    /// first of them would be alone on any node.
+    /// Whether a round could place anything. It cannot if each pod requires another pod on its node and none runs yet, because
+    /// the first of them would be alone on any node.
     fn may_place(&self, level: usize, first: bool) -> bool {
         let classes = self.classes.list.iter().zip(&self.pending).filter(|(_, pending)| **pending > 0);
         classes.map(|(class, _)| class).filter(|class| class.example.priority >= self.min_priority).any(|class| {

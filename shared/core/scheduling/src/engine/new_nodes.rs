@@ -32,8 +32,8 @@ impl Prepared<'_> {
             .collect()
     }
 
-    /// Which of [`Prepared::new_nodes`] a NodePool could launch for pods with this admission, and the lowest price in
-    /// dollars per hour. Limits are ignored. Adds its work to `work`.
+    /// The nodes of [`Prepared::new_nodes`] that a NodePool could launch for pods with this admission, each with the lowest price
+    /// in dollars per hour. Limits are ignored. Adds its work to `work`.
     pub fn prices(&mut self, node_pool: &str, admission: &Admission, work: &mut u64) -> Vec<(usize, f64)> {
         let Some(pool) = self.pools.iter_mut().find(|pool| pool.pool.name == node_pool) else { return Vec::new() };
         pool.work = Work::default();

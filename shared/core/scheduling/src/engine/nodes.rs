@@ -19,7 +19,7 @@ use std::collections::HashMap;
 /// An existing node during packing.
 #[derive(Clone)]
 pub(crate) struct Node<'p> {
-    /// Its index in the problem.
+    /// The index in the problem.
     pub(crate) index: usize,
     pub(crate) node: &'p ExistingNode,
     free: Amounts,
@@ -72,7 +72,7 @@ pub(crate) fn at<'a, 'p>(
 }
 
 impl Engine<'_, '_, '_> {
-    /// How many pods of a class fit on existing nodes.
+    /// The number of pods of a class that fit on existing nodes.
     pub(super) fn fit_on_existing(&mut self, class: usize, level: usize, alternatives: &[AlternativeId]) -> u32 {
         let pending = self.pending[class];
         let mut fitting = 0;
@@ -92,7 +92,7 @@ impl Engine<'_, '_, '_> {
         fitting
     }
 
-    /// How many pods of a class earlier plans have on existing nodes that satisfy one of these alternatives.
+    /// The number of pods of a class that earlier plans placed on existing nodes that satisfy one of these alternatives.
     pub(super) fn planned_before(&mut self, class: usize, alternatives: &[AlternativeId]) -> u32 {
         let launched_for = self.nodes.iter().enumerate().filter(|(_, node)| node.nominated(class) > 0);
         let places: Vec<usize> = launched_for.map(|(place, _)| place).collect();
@@ -229,12 +229,12 @@ fn nominate(input: &Problem<'_>, classes: &Classes<'_>, nodes: &mut [Node<'_>]) 
 }
 
 impl Node<'_> {
-    /// How many pending pods of a class it was launched for.
+    /// The number of pending pods of a class for which the node was launched.
     pub(super) fn nominated(&self, class: usize) -> u32 {
         self.nominated.iter().find(|(known, _)| *known == class).map_or(0, |(_, count)| *count)
     }
 
-    /// How many pods of a class fit in addition to the present and nominated pods, at most `most`.
+    /// The number of pods of a class that fit in addition to the present and nominated pods, at most `most`.
     pub(crate) fn times(
         &self,
         input: &Problem<'_>,
@@ -273,7 +273,7 @@ impl Node<'_> {
     }
 }
 
-/// Whether labels and taints of a node meet an alternative.
+/// Whether labels and taints of a node satisfy an alternative.
 pub(crate) fn may_go_to(alternative: &constraints::Alternative, node: &ExistingNode) -> bool {
     alternative.first_repelling(&node.taints).is_none()
         && constraints::covers(&node.requirements, &alternative.requirements)

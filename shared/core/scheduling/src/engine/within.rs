@@ -5,7 +5,7 @@ use crate::problem::Problem;
 use crate::problem::solution::Solution;
 
 impl Prepared<'_> {
-    /// As [`Self::solve`], with [`crate::Options::max_work`] at most `max_work`.
+    /// [`Self::solve`] with [`crate::Options::max_work`] at most `max_work`.
     #[must_use]
     pub fn solve_within(&mut self, problem: &Problem<'_>, max_work: u64) -> Solution {
         let own = self.options.max_work;

@@ -40,7 +40,7 @@ pub(crate) type Launchable = HashMap<(usize, AlternativeId), Rc<Launched>>;
 pub(crate) struct Launched {
     /// The matching instance types, as indices into the NodePool's.
     types: Vec<usize>,
-    /// Those of them that are available now.
+    /// The types that are available now.
     choices: Vec<Choice>,
 }
 
@@ -77,7 +77,7 @@ impl Explainer<'_, '_, '_> {
         all
     }
 
-    /// Of the causes of the alternatives without preferences, the one with the most progress.
+    /// The cause with the most progress, of the alternatives without preferences.
     fn last_cause(&self, place: usize, class: &Class<'_>, alternatives: &[AlternativeId]) -> Cause {
         let pool = &self.pools[place];
         let examined = alternatives.iter().map(|&id| {
@@ -110,7 +110,7 @@ const fn stage(cause: &Cause) -> u8 {
     }
 }
 
-/// One alternative of a class against one NodePool.
+/// An alternative of a class, evaluated against a NodePool.
 struct Examination<'e, 'a> {
     pool: &'e Pool<'a>,
     class: &'e Class<'a>,
@@ -211,7 +211,7 @@ impl Examination<'_, '_> {
         Cause::HostPort { port: fitting.iter().find_map(|kind| taken(kind)).unwrap_or_default() }
     }
 
-    /// What could be launched for one pod, ignoring limits.
+    /// The types that could be launched for one pod, ignoring limits.
     fn choices<'l>(&self, launched: &'l Launched) -> Vec<&'l Choice> {
         let holds = |choice: &&Choice| {
             let kind = &self.pool.types[choice.kind];

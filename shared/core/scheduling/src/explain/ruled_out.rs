@@ -1,4 +1,4 @@
-//! Which instance types a launch chose from, and why cheaper ones were ruled out. Determined only on request.
+//! The instance types that a launch chose from, and why cheaper ones were ruled out. Determined only on request.
 
 use crate::constraints::admission::new_node_requirements;
 use crate::constraints::daemons;
@@ -41,21 +41,21 @@ pub struct RuledOut {
     pub cause: RuledOutCause,
 }
 
-/// What rules an instance type out for a launch.
+/// Why an instance type is ruled out for a launch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RuledOutCause {
     /// The NodePool does not admit it.
     NodePool {
         /// The label's key.
         key: String,
-        /// What the NodePool allows.
+        /// The values that the NodePool allows.
         allowed: String,
     },
     /// A pod does not admit it.
     Pod {
         /// `namespace/name`.
         pod: String,
-        /// What the pod requires.
+        /// The pod's requirement.
         required: String,
     },
     /// The pods of the node do not admit it: by preferences, volumes or topology constraints.
@@ -65,25 +65,25 @@ pub enum RuledOutCause {
         /// The required value of the node's label.
         required: String,
     },
-    /// It has no offering in the remaining zones and capacity types.
+    /// The instance type has no offering in the remaining zones and capacity types.
     NotOffered {
         /// The remaining zones.
         zones: String,
         /// The remaining capacity types.
         capacity_types: String,
     },
-    /// Its offerings are not available now.
+    /// The offerings of the instance type are not available now.
     Unavailable {
         /// The zones and capacity types.
         offerings: Vec<(String, CapacityType)>,
     },
-    /// It has insufficient resources.
+    /// The instance type has insufficient resources.
     TooSmall {
         /// The resource.
         resource: String,
         /// The requests of the pods.
         needed: Quantity,
-        /// Its capacity less the requests of DaemonSets.
+        /// The capacity less the requests of DaemonSets.
         left: Quantity,
     },
     /// A DaemonSet takes a host port there that a pod needs.
@@ -91,13 +91,13 @@ pub enum RuledOutCause {
         /// The port.
         port: i32,
     },
-    /// It would use more of a limit than the plan charged for this launch.
+    /// The instance type would use more of a limit than the plan charged for this launch.
     Limit {
         /// The resource, or `dollars per hour`.
         limit: String,
     },
-    /// It is large enough, but its savings would be in capacity that other launches of the plan use, or the node got its shape
-    /// for pods that were added to it later.
+    /// The instance type is large enough, but its savings would be in capacity that other launches of the plan use, or the node
+    /// got its shape for pods that were added to it later.
     Unused,
 }
 

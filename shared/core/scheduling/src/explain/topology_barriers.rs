@@ -1,4 +1,4 @@
-//! Which topology constraints exclude pods. Determined only for unschedulable pods.
+//! The topology constraints that exclude pods. Determined only for unschedulable pods.
 
 use crate::classes::{Class, Level};
 use crate::constraints::AlternativeId;
@@ -69,7 +69,7 @@ pub(crate) fn by_absence(level: &Level, topology: &Topology<'_>) -> Option<PodFa
     Some(PodFault::NoDomain { topology_key: topology.keys[*key].clone() })
 }
 
-/// What excludes the pods from every node, over the host name.
+/// The constraints over the host name that exclude the pods from every node.
 ///
 /// Only affinity can: a new node has no pods that exclude others.
 pub(crate) fn by_hosts(class: &Class<'_>, level: usize, topology: &Topology<'_>) -> Option<PodFault> {

@@ -16,15 +16,15 @@ use std::cmp::Ordering;
 pub(crate) struct DomainCandidate {
     pub(crate) target: Target,
     pub(crate) alternatives: Vec<AlternativeId>,
-    /// Whether pods count there for the groups that select them.
+    /// Whether the groups that select the pods count them there.
     pub(crate) standings: Standings,
     /// The price of one pod on a new node there, in dollars per hour; `None` if none can be launched.
     pub(crate) worth: Option<f64>,
     /// The price of all pods there that have to be in one domain, if these are the first of them.
     pub(crate) together: Option<f64>,
-    /// How many pods fit on existing nodes there.
+    /// The number of pods that fit on existing nodes there.
     pub(crate) fit_on_existing: u32,
-    /// How many pods were planned on existing nodes there before.
+    /// The number of pods that were planned on existing nodes there before.
     pub(crate) planned_before: u32,
     /// The maximum number of pods to assign to it.
     pub(crate) max: u32,

@@ -13,7 +13,7 @@ use nodeless_model::pod::HostPort;
 /// A node to be launched, during packing.
 #[derive(Clone, Debug)]
 pub(crate) struct Bin {
-    /// Its possible labels.
+    /// The possible labels.
     pub(crate) set: SetId,
     /// The pods: class and number.
     pub(crate) contents: Vec<(usize, u32)>,
@@ -21,11 +21,11 @@ pub(crate) struct Bin {
     pub(crate) used: Amounts,
     /// Host ports of the pods.
     pub(crate) ports: Vec<HostPort>,
-    /// Its pods by topology groups over the host name.
+    /// The pods by topology groups over the host name.
     pub(crate) hosts: HostCounts,
     /// The instance type that determines its size: an index into the NodePool's types.
     pub(crate) shape: usize,
-    /// Its minimum usage of the limits: that of its shape, or of as many instance types as `minValues` requires.
+    /// The minimum usage of the limits: that of the shape, or of as many instance types as `minValues` requires.
     pub(crate) share: Share,
     /// Whether too few instance types are large enough to satisfy `minValues`.
     pub(crate) min_values_relaxed: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Unit {
     pub(crate) class: usize,
     /// Equally preferred.
     pub(crate) alternatives: Vec<AlternativeId>,
-    /// Their domains.
+    /// The domains of the pods.
     pub(crate) target: Target,
     /// The initial number.
     pub(crate) assigned: u32,
@@ -89,8 +89,8 @@ pub(crate) fn holding<'p>(pool: &'p Pool<'_>, bin: &'p Bin) -> impl Iterator<Ite
     })
 }
 
-/// Those of them that a node may be launched as instead of its shape. With a limit on dollars they have the shape's capacity
-/// type.
+/// The types of [`holding`] that may be launched instead of the node's shape. With a limit on dollars they have the shape's
+/// capacity type.
 pub(crate) fn standing_in<'p>(pool: &'p Pool<'_>, bin: &'p Bin) -> impl Iterator<Item = &'p Choice> + Clone {
     let shape = pool.set(bin.set).choice(bin.shape).filter(|_| pool.limits.has_dollars());
     let bought = shape.map(|shape| shape.bought);
@@ -112,7 +112,7 @@ impl Bin {
         }
     }
 
-    /// Whether both contain the same.
+    /// Whether both nodes contain the same pods, with the same shape and reservation.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         self.set == other.set
             && self.shape == other.shape
@@ -136,7 +136,7 @@ impl Bin {
 }
 
 impl Context<'_, '_> {
-    /// Whether each class on a node with these counts allows the others there.
+    /// Whether each class on a node with these counts allows the other classes there.
     pub(crate) fn hosts_allow<'b>(
         &self,
         hosts: &HostCounts,

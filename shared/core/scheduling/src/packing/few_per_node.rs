@@ -44,8 +44,8 @@ impl PendingSizes {
         self.all += demand.size * pods;
     }
 
-    /// Whether pods need most of the nodes of a size that all pods with the same requirements fill; those without any can be on
-    /// every node.
+    /// Whether pods need most of the nodes of a size that all pods with the same requirements fill. Pods without requirements can
+    /// be on every node.
     fn are_mostly_on(&self, nodes: u32, demand: &Demand, size: f64) -> bool {
         let fills = if demand.set == BASE { self.all } else { self.by_set[demand.set] };
         f64::from(nodes) * size >= fills * MIN_NODE_SHARE

@@ -26,7 +26,7 @@ pub(crate) struct Demand {
     pub(crate) worth: f64,
     /// The size of one pod: its worth at prices that are the same for all.
     pub(crate) size: f64,
-    /// Of how many portions it is a part: more of them mean that fewer types hold it ([`crate::packing::portions`]).
+    /// The number of portions that include the demand: more of them mean that fewer types hold it ([`crate::packing::portions`]).
     pub(crate) portions: usize,
 }
 
@@ -62,11 +62,11 @@ pub(crate) struct PendingDemand {
     /// The price of a resource in sizes.
     values: Vec<f64>,
     signatures: usize,
-    /// How many of them the items have.
+    /// The number of signatures that items have.
     signatures_left: usize,
     /// Lists of host ports by their numbers, each as a class that has it; `None` where no item has it.
     ports: Vec<Option<usize>>,
-    /// How many items are used up.
+    /// The number of used-up items.
     gone: usize,
 }
 
@@ -74,7 +74,7 @@ struct Item {
     demand: usize,
     unit: usize,
     size: f64,
-    /// Which groups over the host name matter, and which alternative: items with the same number are excluded from a node
+    /// The groups over the host name that matter, and the alternative: items with the same number are excluded from a node
     /// together.
     signature: usize,
     alternative: AlternativeId,
@@ -194,7 +194,7 @@ impl PendingDemand {
         &self.asked[place * self.width..(place + 1) * self.width]
     }
 
-    /// Whether no pod of the bucket from an item on can fit.
+    /// Whether no pod of the bucket fits, from an item on.
     fn is_over(&self, place: usize, free: &[i64]) -> bool {
         !dense::fits(&self.minimums[place * self.width..(place + 1) * self.width], free)
     }
@@ -223,7 +223,7 @@ pub(crate) struct Filled {
     pub(crate) worth: f64,
     /// The units of its contents, in their order.
     pub(crate) units: Vec<usize>,
-    /// Whether its capacity type is spot and few types are large enough.
+    /// Whether the capacity type is spot and few types are large enough.
     pub(crate) inflexible: bool,
 }
 
@@ -243,7 +243,7 @@ pub(crate) struct Scratch {
     refused: Vec<bool>,
     /// By list of host ports, whether one of them is used on the node.
     ports_taken: Vec<bool>,
-    /// How many signatures and how many lists of host ports are not excluded.
+    /// The numbers of signatures and of lists of host ports that are not excluded.
     signatures_open: usize,
     ports_open: usize,
     /// Whether pods were left out because they would raise the node's price.
@@ -417,7 +417,7 @@ impl<'c> Filler<'_, '_, 'c, '_> {
         self.scratch.cursors[bucket] = place;
     }
 
-    /// Whether none of the pods of an item may be on the node.
+    /// Whether all pods of an item are excluded from the node.
     fn is_kept_out(&mut self, item: &Item) -> bool {
         if self.scratch.refused[item.alternative] {
             self.keep_out(item.signature);

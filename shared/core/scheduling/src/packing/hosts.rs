@@ -15,7 +15,7 @@ struct HostCount {
     matching: u32,
     /// Pods that own the group and exclude others by it: anti-affinity or spread.
     owners: u32,
-    /// Those for which it is only a preference.
+    /// Pods for which the group is only a preference.
     preferring: u32,
 }
 
@@ -68,7 +68,7 @@ impl HostCounts {
         self.0.iter_mut().for_each(|count| count.preferring = 0);
     }
 
-    /// How many pods of a class may be added.
+    /// The number of pods of a class that may be added.
     ///
     /// The rule for the host name: a new node is always possible, so the emptiest domain counts zero. The constraints
     /// of the pods on the node and those of the added pods both hold, so the order in which the kube-scheduler places
@@ -116,7 +116,7 @@ impl HostCounts {
         kept.min(class.level(level).map_or(0, |level| level.hosts.iter().map(allowed).min().unwrap_or(u32::MAX)))
     }
 
-    /// Whether the pods on the node, pods of this class among them, meet the constraints of the class.
+    /// Whether the pods on the node, including pods of this class, meet the constraints of the class.
     pub(crate) fn allows(&self, class: &Class<'_>, level: usize, topology: &Topology<'_>) -> bool {
         class.level(level).is_none_or(|level| {
             level.hosts.iter().all(|group| {

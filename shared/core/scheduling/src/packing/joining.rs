@@ -47,7 +47,7 @@ pub(crate) fn join(
     }
 }
 
-/// How many pods can be added without a change of the shape or its price.
+/// The number of pods that can be added without a change of the shape or its price.
 fn fitting(
     pool: &mut Pool<'_>,
     bin: &Bin,

@@ -92,7 +92,7 @@ fn partner(
     best.map(|(_, other, merged)| (other, merged))
 }
 
-/// One node for the pods of two, if it costs no more than they do together.
+/// A node for the pods of two nodes, if it costs no more than both together.
 fn merged(
     pool: &mut Pool<'_>,
     context: Context<'_, '_>,

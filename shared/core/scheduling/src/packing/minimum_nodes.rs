@@ -82,7 +82,7 @@ impl Forced {
         groups.filter_map(|group| self.groups.get(group)).map(Apart::nodes).max().unwrap_or(0)
     }
 
-    /// How many pods of the class one node may run, if the pods of a group that it is in limit that.
+    /// The maximum number of pods of the class on one node, if a group that selects them limits it.
     pub(crate) fn pods_per_node(&self, class: &Class<'_>, level: usize) -> Option<u32> {
         let groups = own_groups(class, level).iter().filter(|group| class.is_selected_by(**group));
         groups.filter_map(|group| self.groups.get(group)).map(|apart| apart.each).min()

@@ -1,4 +1,4 @@
-//! How a NodePool packs pods onto new nodes.
+//! The packing of pods onto new nodes of a NodePool.
 //!
 //! Karpenter fills a node while any instance type still fits, and so launches large and expensive nodes with unused resources.
 //! Here each new node gets the instance type that costs least for the value of its pods, by resource prices that follow from the
@@ -243,7 +243,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         order
     }
 
-    /// How many nodes like this one the pending pods fill and the limits allow.
+    /// The number of nodes like this one that the pending pods fill and the limits allow.
     fn times(&self, bin: &Bin, taken: &[(usize, u32)], units: &[Unit]) -> u32 {
         let gathers = |class: usize| self.class(class).gathers(self.context.level, self.topology);
         if bin.contents.iter().any(|(class, _)| gathers(*class)) {
@@ -332,7 +332,7 @@ impl<'c> Packer<'_, '_, 'c, '_> {
         self.pending_demand.size(&self.pool.types[shape.kind].allocatable)
     }
 
-    /// Whether pods of a demand may be on a node without other pods, with regard to pods elsewhere.
+    /// Whether pods of a demand may be on a node without other pods, given the pods elsewhere.
     fn may_be_first(&self, demand: usize) -> bool {
         let class = self.class(self.demands[demand].class);
         !class.is_related() || HostCounts::default().max_added(class, self.context.level, self.topology) > 0

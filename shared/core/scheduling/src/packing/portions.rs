@@ -24,7 +24,7 @@ struct Portion {
     example: Box<[i64]>,
     /// The capacity of the types with the resource that do not hold it.
     others: Vec<Box<[i64]>>,
-    /// How many types hold it.
+    /// The number of types that hold that pod.
     types: usize,
 }
 

@@ -13,7 +13,7 @@ pub(crate) struct Column<'a> {
 }
 
 impl Column<'_> {
-    /// Its amount in a row: of a resource, or, in the row after them, the number of nodes.
+    /// The amount in a row: of a resource, or, in the row after them, the number of nodes.
     #[expect(clippy::cast_precision_loss, reason = "an amount")]
     fn has(&self, row: usize) -> f64 {
         self.amounts.get(row).map_or(1.0, |amount| (*amount).max(0) as f64)
@@ -23,7 +23,7 @@ impl Column<'_> {
 /// The prices that result from a demand.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Values {
-    /// One unit of each resource.
+    /// The price of one unit of each resource.
     pub(crate) resources: Vec<f64>,
     /// A node in addition to its resources: zero, unless more nodes are required than for the resources alone.
     pub(crate) node: f64,

@@ -26,7 +26,7 @@ const MAX_NODE_SHARE: f64 = 0.25;
 pub(crate) struct Try {
     /// The lower bound of its price for the value of its pods.
     pub(crate) bound: f64,
-    /// Its worth when full, without the worth of a node itself.
+    /// The worth when full, without the worth of a node itself.
     pub(crate) worth: f64,
     pub(crate) kind: usize,
 }
@@ -66,7 +66,7 @@ pub(crate) fn valued(
     (common, tries)
 }
 
-/// What all pending pods request together.
+/// The total requests of all pending pods.
 struct TotalDemand {
     portions: Portions,
     /// By resource, and by portion after them.
@@ -110,7 +110,7 @@ fn ratio(price: f64, worth: f64) -> f64 {
 /// The worth of resources for some requirements, and the additional price of the shapes there.
 struct SetValues {
     values: Values,
-    /// Those with the lowest price for what they are worth first.
+    /// The shapes, the lowest price for their worth first.
     shapes: Vec<Shape>,
 }
 

@@ -72,12 +72,12 @@ impl Limits {
         Share { resources: vec![0; limits].into_boxed_slice(), dollars: 0.0 }
     }
 
-    /// Whether nothing is limited.
+    /// Whether there are no limits.
     pub(crate) fn are_none(&self) -> bool {
         self.own.is_none() && self.cluster.borrow().is_none()
     }
 
-    /// Whether dollars per hour are limited.
+    /// Whether there is a limit on dollars per hour.
     pub(crate) fn has_dollars(&self) -> bool {
         self.own.dollars.is_some() || self.cluster.borrow().dollars.is_some()
     }
@@ -109,7 +109,7 @@ impl Limits {
         Share { resources: self.own.resources.iter().chain(&cluster.resources).map(amount).collect(), dollars }
     }
 
-    /// How many nodes of this share the limits allow, at most `most`.
+    /// The number of nodes with this share that the limits allow, at most `most`.
     pub(crate) fn allowed(&self, share: &Share, most: u32) -> u32 {
         let (own, cluster) = share.resources.split_at(self.own.resources.len().min(share.resources.len()));
         let own = self.own.allowed(own, share.dollars, most);
@@ -132,8 +132,8 @@ impl Limits {
         self.cluster.borrow_mut().add(cluster, share.dollars, times);
     }
 
-    /// How much the next of a number of launches may take beyond its share, for the sake of choice. `launches` are those of the
-    /// NodePool that are left, `of_all` those of all NodePools.
+    /// The amount beyond its share that the next of a number of launches may take, for a choice of types. `launches` is the
+    /// number of remaining launches of the NodePool, `of_all` that of all NodePools.
     pub(crate) fn slack_each(&self, launches: usize, of_all: usize) -> Share {
         let (mut resources, own_dollars) = self.own.slack_each(launches);
         let (of_cluster, cluster_dollars) = self.cluster.borrow().slack_each(of_all);

@@ -51,7 +51,7 @@ pub(crate) struct Pool<'a> {
     merged: HashMap<(SetId, SetId), Option<SetId>>,
     /// By launchable types and class, the worth of one pod.
     worths: HashMap<(usize, usize), Option<f64>>,
-    /// How many offers there have been.
+    /// The number of offers so far.
     offers: usize,
     /// By label, the values that its nodes may have.
     values: HashMap<String, BTreeSet<String>>,
@@ -66,7 +66,7 @@ const WORK_PER_TYPE: usize = 100;
 /// The number of NodePools with different launches that each other one is compared with.
 const MAX_COMPARED_POOLS: usize = 32;
 
-/// How many sets are cached from one plan to the next: each contains the prices of all instance types.
+/// The number of sets that are cached from one plan to the next: each contains the prices of all instance types.
 const MAX_KEPT_SETS: usize = 256;
 
 /// The launchable types of a NodePool for some requirements.
@@ -101,8 +101,8 @@ pub(crate) const FLEXIBLE: usize = 10;
 pub(crate) const MIN_SAVING_OF_FEW_TYPES: f64 = 0.05;
 
 impl Offer {
-    /// How much of the capacity of a type is used for pods: of a spot type, as much as [`FLEXIBLE`] types have, if as many have
-    /// nearly as much.
+    /// The capacity of a type that is used for pods: of a spot type, as much as [`FLEXIBLE`] types have, if as many have nearly
+    /// as much.
     pub(crate) fn usable<'r>(&'r self, choice: &Choice, allocatable: &'r [i64]) -> &'r [i64] {
         self.flexible.get(&choice.kind).map_or(allocatable, |usable| usable)
     }
@@ -117,7 +117,7 @@ pub(crate) struct Choice {
     pub(crate) price: f64,
     /// The usage of the limits by such a node: its capacity and its most expensive possible offering.
     pub(crate) share: Share,
-    /// Its capacity type outside of reservations: that of its cheapest other offering.
+    /// The capacity type outside of reservations: that of the cheapest other offering.
     pub(crate) bought: CapacityType,
     /// Whether the cheapest offering is spot.
     pub(crate) spot: bool,
@@ -328,7 +328,7 @@ impl<'a> Pool<'a> {
         self.restricted(set, &alternative.requirements)
     }
 
-    /// Whether any node with the required labels can be launched, whatever its taints.
+    /// Whether any node with the required labels can be launched, regardless of its taints.
     pub(crate) fn launches(&mut self, required: &Requirements) -> bool {
         self.restricted(BASE, required).is_some()
     }
@@ -386,8 +386,8 @@ impl<'a> Pool<'a> {
         self.offer_of(choices)
     }
 
-    /// The same for requirements that narrow those of another set: only what that set can launch, and only keys that
-    /// differ, are evaluated.
+    /// The offer for requirements that narrow those of another set. Evaluates only the types of that set, and only keys that
+    /// differ.
     fn narrowed_offer(&mut self, within: SetId, merged: &Requirements) -> Rc<Offer> {
         let wide = &self.sets[within];
         let changed = merged.other_than(&wide.requirements);
@@ -428,8 +428,8 @@ impl<'a> Pool<'a> {
         Rc::new(Offer { id: self.offers, choices, by_type, shapes, flexible })
     }
 
-    /// What the [`FLEXIBLE`] types have in common that are closest to a type's capacity; `None` if as many have all of it, or if
-    /// that leaves more of the capacity unused than fewer types have to save.
+    /// The common capacity of the [`FLEXIBLE`] types that are closest to a type's capacity. `None` if as many types have all of
+    /// it, or if more of the capacity would be unused than fewer types have to save.
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
     fn flexible(&self, choice: &Choice, choices: &[Choice]) -> Option<Amounts> {
         let allocatable = |choice: &Choice| &self.types[choice.kind].allocatable;

@@ -44,7 +44,7 @@ impl<'d> OnBoard<'d> {
 
 /// Everything that decides what a NodePool launches, except the amounts of its limits and their usage.
 pub(super) struct Launching<'a, 'd> {
-    /// Its index among the prepared ones.
+    /// The index among the prepared NodePools.
     pub(super) pool: usize,
     pub(super) offer: &'a PoolOffer<'a>,
     pub(super) requirements: Requirements,
@@ -52,7 +52,7 @@ pub(super) struct Launching<'a, 'd> {
 }
 
 impl Launching<'_, '_> {
-    /// Whether both launch the same: their requirements differ only in keys that nothing else mentions, such as the
+    /// Whether both NodePools launch the same: their requirements differ only in keys that nothing else mentions, such as the
     /// NodePool's name.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let limits = |one: &Self| one.offer.pool.limits.iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>();

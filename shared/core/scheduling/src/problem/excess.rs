@@ -1,4 +1,4 @@
-//! How many constraints one pod may have.
+//! The maximum number of constraints of one pod.
 //!
 //! A plan takes work in proportion to the square of the number of a pod's constraints, and Kubernetes limits only the size of an
 //! object, to 1.5 MiB, which permits thousands of them. A pod with more than the maximum is left out, so that it does not use up
@@ -17,7 +17,7 @@ pub const MAX_CONDITIONS: usize = 1_000;
 /// The maximum number of values in a pod's conditions. A list of all instance types of a region has fewer than 1,000.
 pub const MAX_VALUES: usize = 10_000;
 
-/// What a pod has too many of.
+/// A kind of constraint of which a pod has too many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Excess {
     /// Topology spread constraints.
@@ -82,7 +82,7 @@ pub(crate) fn of(pod: &Pod) -> Option<(Excess, usize)> {
     all.into_iter().find(|(excess, count)| *count > excess.limit())
 }
 
-/// Whether a list of resources is that of a pod with too many.
+/// Whether a list of resources belongs to a pod with too many.
 pub(crate) fn has_too_many(requests: &ResourceList) -> bool {
     requests.iter().count() > Excess::Resources.limit()
 }

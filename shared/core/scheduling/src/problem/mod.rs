@@ -43,7 +43,7 @@ pub struct ClusterFacts<'a> {
     /// The CSI drivers of volumes, by `namespace/claim`, those of running pods included. An in-tree volume counts for the
     /// driver that it is migrated to.
     pub volume_drivers: &'a BTreeMap<String, String>,
-    /// How many volumes of each driver a node can attach, as its CSINode reports, by the Node's name. Nodes that are missing
+    /// The number of volumes of each driver that a node can attach, as its CSINode reports, by the Node's name. Missing nodes
     /// have no limit. New nodes have none either: it is unknown until their CSINode exists.
     pub volume_limits: &'a BTreeMap<String, BTreeMap<String, u32>>,
     /// The labels of namespaces, by name, for constraints that select namespaces. A missing namespace counts as having only
@@ -72,9 +72,9 @@ pub struct ExistingNode {
     pub node_claim: Option<String>,
     /// The NodePool, if it is managed.
     pub node_pool: Option<String>,
-    /// Whether it is initialized. Other nodes are filled after these.
+    /// Whether the node is initialized. Other nodes are filled after initialized ones.
     pub initialized: bool,
-    /// Its labels. Before a claim is launched a label may have several values; a pod is then scheduled there only if each of them
+    /// The labels. Before a claim is launched a label may have several values; a pod is then scheduled there only if each of them
     /// matches.
     pub requirements: Requirements,
     /// The taints that pods have to tolerate.
@@ -97,7 +97,7 @@ pub struct BoundPods<'a> {
     pub labels: &'a StringMap,
     /// The Node's taints.
     pub taints: &'a [Taint],
-    /// Its pods. Terminated pods and pods that are being deleted do not count.
+    /// The pods. Terminated pods and pods that are being deleted do not count.
     pub pods: Vec<&'a Pod>,
 }
 
@@ -157,7 +157,7 @@ impl PoolOffer<'_> {
 pub struct Options {
     /// Whether preferences are tried before they are relaxed.
     pub preferences: PreferencePolicy,
-    /// What happens if `minValues` cannot be satisfied.
+    /// The behavior if `minValues` cannot be satisfied.
     pub min_values: MinValuesPolicy,
     /// The maximum number of instance types of a launch, the cheapest first. CreateFleet accepts 60 with all their offerings;
     /// Karpenter's NodeClaims list up to 600.
@@ -184,7 +184,7 @@ pub enum PreferencePolicy {
     Ignore,
 }
 
-/// What happens if `minValues` cannot be satisfied.
+/// The behavior if `minValues` cannot be satisfied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MinValuesPolicy {
     /// The NodePool cannot serve the pod.

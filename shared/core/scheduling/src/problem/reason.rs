@@ -30,17 +30,17 @@ pub enum Reason {
 /// A requirement of a pod that no plan can satisfy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodFault {
-    /// It has claims for dynamic resources.
+    /// The pod has claims for dynamic resources.
     ResourceClaims {
-        /// Their names.
+        /// The names of the claims.
         names: Vec<String>,
     },
-    /// It mounts a volume claim with an unknown topology.
+    /// The pod mounts a volume claim with an unknown topology.
     UnknownVolume {
         /// The claim.
         claim: String,
     },
-    /// Its volumes cannot be used on one node.
+    /// The pod's volumes cannot be used on one node.
     VolumesApart {
         /// The claims.
         claims: Vec<String>,
@@ -50,36 +50,36 @@ pub enum PodFault {
         /// Each constraint and the domains that it excludes the pod from.
         constraints: Vec<Barrier>,
     },
-    /// It has topology constraints over a label that no node has or can get.
+    /// The pod has topology constraints over a label that no node has or can get.
     NoDomain {
         /// The label's key.
         topology_key: String,
     },
-    /// Its node affinity matches fields of nodes.
+    /// The node affinity matches fields of nodes.
     MatchFields,
-    /// Its node affinity has only terms without conditions, which match no node.
+    /// The node affinity has only terms without conditions, which match no node.
     EmptyAffinity,
-    /// It has more constraints of a kind than a plan evaluates.
+    /// The pod has more constraints of a kind than a plan evaluates.
     TooMany {
         /// The kind.
         excess: Excess,
-        /// How many it has.
+        /// The number of constraints.
         count: usize,
     },
-    /// Its topology constraints, with those of pods that select it, combine so many domains that one pod would use up the work of
-    /// a plan: more than 10,000, or so many that they take half of [`crate::Options::max_work`].
+    /// The pod's topology constraints, with those of pods that select it, combine so many domains that one pod would use up the
+    /// work of a plan: more than 10,000, or so many that they take half of [`crate::Options::max_work`].
     TooManyDomains {
         /// The labels of nodes whose values are the domains.
         topology_keys: Vec<String>,
         /// The number of combinations of their values and the alternatives of its node affinity.
         combinations: usize,
     },
-    /// Its node selector and node affinity contradict each other, or cannot be read.
+    /// The node selector and node affinity contradict each other, or cannot be read.
     Requirements {
         /// The error.
         message: String,
     },
-    /// It requests a negative amount of a resource.
+    /// The pod requests a negative amount of a resource.
     NegativeRequest {
         /// The resource.
         resource: String,
@@ -91,26 +91,26 @@ pub enum PodFault {
 pub struct Barrier {
     /// The label of nodes whose values are the domains.
     pub topology_key: String,
-    /// Which constraint.
+    /// The kind of constraint.
     pub kind: BarrierKind,
     /// The domains that it excludes the pod from, and how many counted pods are in each. Empty for the host name, since
     /// every new node is a domain of its own.
     pub domains: Vec<(String, u32)>,
 }
 
-/// Which constraint excludes a pod from domains.
+/// The kind of constraint that excludes a pod from domains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BarrierKind {
-    /// Its topology spread.
+    /// The pod's topology spread.
     Spread {
-        /// Its `maxSkew`.
+        /// The `maxSkew`.
         max_skew: u32,
         /// The minimum count over all eligible domains.
         min_count: u32,
     },
-    /// Its pod affinity.
+    /// The pod's pod affinity.
     Affinity,
-    /// Its pod anti-affinity.
+    /// The pod's pod anti-affinity.
     AntiAffinity,
     /// The pod anti-affinity of another pod.
     AntiAffinityOfOthers,
@@ -119,42 +119,42 @@ pub enum BarrierKind {
 /// Whose limit it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LimitScope {
-    /// That of the NodePool.
+    /// The limit of the NodePool.
     NodePool,
-    /// That of all NodePools together.
+    /// The limit of all NodePools together.
     Cluster,
 }
 
 /// Why a NodePool cannot launch a node for a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cause {
-    /// It or its EC2NodeClass is not ready.
+    /// The NodePool or its EC2NodeClass is not ready.
     NotReady {
         /// The reason.
         message: String,
     },
-    /// It is being deleted.
+    /// The NodePool is being deleted.
     Deleting,
-    /// It is static.
+    /// The NodePool is static.
     Static,
     /// No instance type meets its requirements, for any pod.
     NoInstanceTypes,
     /// The pod does not tolerate a taint of its nodes.
     Taint(Taint),
-    /// Its nodes do not have a label that the pod requires.
+    /// The NodePool's nodes do not have a label that the pod requires.
     UndefinedLabel {
         /// The label's key.
         key: String,
         /// The pod's requirement.
         required: String,
     },
-    /// Its nodes have a label with other values than the pod requires.
+    /// The NodePool's nodes have a label with other values than the pod requires.
     Label {
         /// The label's key.
         key: String,
         /// The pod's requirement.
         required: String,
-        /// What the NodePool allows.
+        /// The values that the NodePool allows.
         allowed: String,
     },
     /// No instance type meets the requirements of NodePool and pod together.
@@ -312,7 +312,7 @@ impl fmt::Display for Barrier {
 }
 
 impl fmt::Display for LimitScope {
-    /// As it follows a limit in a message.
+    /// The text that follows a limit in a message.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NodePool => "",

@@ -35,9 +35,9 @@ impl Solution {
 pub struct Launch {
     /// The NodePool.
     pub node_pool: String,
-    /// Its EC2NodeClass.
+    /// The EC2NodeClass.
     pub node_class: String,
-    /// Its pods: indices into [`crate::Problem::pods`], ascending.
+    /// The pods: indices into [`crate::Problem::pods`], ascending.
     pub pods: Vec<usize>,
     /// The total requests of these pods, with the minimum requests of the DaemonSets on any of the instance types.
     pub requests: ResourceList,

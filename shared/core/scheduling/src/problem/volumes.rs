@@ -1,4 +1,4 @@
-//! How many more volumes a node can attach.
+//! The number of further volumes that a node can attach.
 
 use crate::problem::Problem;
 use nodeless_model::Pod;
@@ -25,7 +25,7 @@ impl AttachedVolumes {
         volumes
     }
 
-    /// Whether a pod's volumes can be attached in addition.
+    /// Whether a pod's volumes can be attached as well.
     pub(crate) fn can_attach(&self, problem: &Problem<'_>, pod: &Pod) -> bool {
         if self.limits.is_empty() || pod.volume_claims.is_empty() {
             return true;

@@ -1,11 +1,11 @@
-//! How much other pods depend on where a pod is scheduled.
+//! The dependence of other pods on where a pod is scheduled.
 
 use crate::constraints::groups::{Groups, Kind};
 use crate::problem::{Options, PreferencePolicy, Problem};
 use nodeless_model::labels;
 use std::collections::HashMap;
 
-/// How much other pods of a plan depend on where a pod is scheduled, and vice versa.
+/// The dependence of other pods of a plan on where a pod is scheduled, and vice versa.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Dependence {
     /// Not at all, or only that they do not share a node.

@@ -25,11 +25,11 @@ pub(crate) type Target = Vec<(usize, Domain)>;
 /// Whether a pod with a target counts for a spread that excludes some nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It counts on all nodes of the target.
+    /// The pod counts on all nodes of the target.
     Counts,
-    /// It depends on the node.
+    /// Whether the pod counts depends on the node.
     Perhaps,
-    /// It counts on no node of the target.
+    /// The pod counts on no node of the target.
     Not,
 }
 
@@ -44,7 +44,7 @@ impl Standing {
     }
 }
 
-/// Groups for which pods do not simply count, in their order. Those that are missing count.
+/// The groups for which pods do not always count, in their order. Pods count for all other groups.
 pub(crate) type Standings = Vec<(GroupId, Standing)>;
 
 /// The groups, their domains and their counts.
@@ -67,7 +67,7 @@ pub(crate) struct Topology<'a> {
     present: Vec<Vec<bool>>,
     /// By group over the host name, the number of selected pods anywhere.
     host_total: Vec<u32>,
-    /// How often counts of domains have changed.
+    /// The number of changes of the counts of domains.
     changes: u64,
     /// By group, the revision at which one of its counts last changed.
     changed: Vec<u64>,
@@ -167,7 +167,7 @@ impl<'a> Topology<'a> {
         self.matching[group][domain]
     }
 
-    /// Whether any pod that the group selects runs or is planned, in a domain.
+    /// Whether any pod that the group selects runs or is planned, in any domain.
     pub(crate) fn matches_anywhere(&self, group: GroupId) -> bool {
         match self.key_of[group] {
             Some(_) => self.matching[group].iter().skip(1).any(|count| *count > 0),
@@ -175,7 +175,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Whether the group selects no pod of a domain, or pods of another as well.
+    /// Whether the group selects no pod of the target's domain, or pods of another domain as well.
     pub(crate) fn matches_beyond(&self, group: GroupId, target: &[(usize, Domain)]) -> bool {
         let Some(key) = self.key_of[group] else { return false };
         let here = domain_in(target, key).unwrap_or(ABSENT);
@@ -188,12 +188,12 @@ impl<'a> Topology<'a> {
         domain != ABSENT && self.owners[group][domain] > 0
     }
 
-    /// Whether the set of counted nodes of a group depends on more than their domain.
+    /// Whether the counted nodes of a group depend on more than their domain.
     pub(crate) fn is_particular(&self, group: GroupId) -> bool {
         self.key_of[group].is_some() && !self.groups.list[group].filter.is_trivial()
     }
 
-    /// Whether pods on such a node count for a group. Labels of every new node that are not mentioned are unknown yet; an
+    /// Whether pods on such a node count for a group. On a new node, the labels that are not mentioned are unknown yet; an
     /// existing node does not have them.
     pub(crate) fn standing(&self, group: GroupId, node: &Requirements, taints: &[Taint], exists: bool) -> Standing {
         let filter = &self.groups.list[group].filter;
@@ -267,7 +267,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// How often counts of domains have changed.
+    /// The number of changes of the counts of domains.
     pub(crate) const fn changes(&self) -> u64 {
         self.changes
     }
@@ -336,7 +336,7 @@ pub(crate) fn counts_node(filter: &NodeFilter, node: &BoundPods<'_>) -> bool {
             }))
 }
 
-/// The same for a node of which it is known what its labels may be.
+/// Whether a node with these possible labels counts for a spread.
 fn counts(filter: &NodeFilter, node: &Requirements, taints: &[Taint]) -> bool {
     let has = |key: &str, value: &str| node.get(labels::normalize(key)).and_then(Requirement::single) == Some(value);
     tolerates(filter, taints)
@@ -344,7 +344,7 @@ fn counts(filter: &NodeFilter, node: &Requirements, taints: &[Taint]) -> bool {
         && meets_any(filter, |required| covers(node, required))
 }
 
-/// Whether a node meets any of the terms of a filter; each that can be read is shown to `meets`.
+/// Whether a node meets any of the terms of a filter. `meets` is called with each term that can be read.
 fn meets_any(filter: &NodeFilter, meets: impl Fn(&Requirements) -> bool) -> bool {
     let mut terms = filter.terms.iter().filter_map(|term| Requirements::from_terms(term).ok());
     filter.terms.is_empty() || terms.any(|term| meets(&term))

@@ -1,4 +1,4 @@
-//! One constraint at a time: what is chosen, and the words when it cannot be.
+//! Constraints one by one: the chosen nodes, and the messages for unschedulable pods.
 
 use crate::support::*;
 use nodeless_model::pod::{HostPort, VolumeClaim, Weighted};

@@ -133,7 +133,7 @@ fn a_pod_that_may_use_spot_does_not_ride_on_an_on_demand_node_unless_that_is_che
     assert!(together.price_per_hour() <= apart + 1e-9, "{} > {apart}", together.price_per_hour());
     let riding = together.launches.iter().filter(|launch| launch.offering.capacity_type == CapacityType::OnDemand);
     assert_eq!(riding.map(|launch| launch.offering.instance_type.as_str()).collect::<Vec<_>>(), ["c9.large"]);
-    // What is left of the node that is there anyway costs nothing.
+    // The remaining capacity of a required node costs nothing.
     let filler = [all[0].clone(), pod("small", 200, 256)];
     assert_eq!(solve_checked(&problem(&filler, &pools)).launches.len(), 1);
 }

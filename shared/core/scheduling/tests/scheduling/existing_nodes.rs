@@ -178,7 +178,7 @@ fn labels_of_existing_nodes_have_to_be_there() {
     }
 }
 
-/// What operations does with a launch, as far as scheduling sees it again.
+/// The claim that operations writes for a launch, as far as scheduling uses it.
 fn reserve(launch: &nodeless_scheduling::Launch, pods: &[Pod], index: usize) -> NodeClaim {
     let mut claim = claim(&format!("default-{index:04}"), Phase::Reserved);
     claim.node_pool.clone_from(&launch.node_pool);

@@ -1,4 +1,4 @@
-//! What is reported about launches, and what would make pods fit.
+//! The explanations of launches, and the suggestions that would make pods fit.
 
 use crate::support::*;
 use nodeless_model::pod::HostPort;

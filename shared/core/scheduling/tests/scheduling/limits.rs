@@ -87,14 +87,14 @@ fn a_spot_launch_takes_of_a_limit_in_dollars_what_spot_can_cost() {
     let charged: f64 = solution.launches.iter().map(|launch| launch.charge.dollars_per_hour).sum();
     assert!(charged <= 0.4 + 1e-9, "{charged}");
     for launch in &solution.launches {
-        // What the launch is charged covers all that it may become, so it may not become on-demand.
+        // The launch is charged for every offering that it may become, so on-demand is excluded.
         let spot = Requirement::one_of(["spot"]);
         assert_eq!(launch.requirements.get(labels::CAPACITY_TYPE), Some(&spot));
         let kinds = types.iter().filter(|kind| launch.instance_types.iter().any(|listed| listed.name == kind.name));
         let prices = kinds.flat_map(|kind| kind.available_offerings(&launch.requirements)).map(|one| one.price);
         assert!((prices.fold(0.0, f64::max) - launch.charge.dollars_per_hour).abs() < 1e-9, "{launch:#?}");
     }
-    // What is left is less than any node takes.
+    // The remaining dollars are less than any node costs.
     let reason = solution.unschedulable[0].reasons[0].to_string();
     assert!(reason.contains("a new node that fits costs up to $0.0320/h in the most expensive zone"), "{reason}");
     assert!(charged + 0.032 > 0.4, "{charged}");

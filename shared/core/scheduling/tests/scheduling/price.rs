@@ -1,4 +1,4 @@
-//! What is bought: the cheapest for what it holds, and with a choice.
+//! The price of launches: the cheapest for their pods, and with a choice of types.
 
 use crate::support::*;
 use nodeless_model::*;

@@ -1,4 +1,4 @@
-//! What holds for every problem.
+//! Properties of every problem.
 
 use crate::support::*;
 use nodeless_model::*;
@@ -472,8 +472,8 @@ proptest! {
 }
 
 proptest! {
-    // The checker goes through every node that could be launched, and that takes its time. What comes after a plan has an
-    // exception once in some hundred worlds, which docs/scheduling-constraints.md describes.
+    // The checker evaluates every node that could be launched, which is slow. The property after a plan has an exception once in
+    // some hundred worlds, which docs/scheduling-constraints.md describes.
     #![proptest_config(config(64))]
 
     #[test]
@@ -486,7 +486,7 @@ proptest! {
         let left_out: Vec<(&str, String)> =
             solution.unschedulable.iter().map(|pod| (&*problem.pods[pod.pod].name, pod.reasons[0].to_string())).collect();
         prop_assert!(next.launches.is_empty(), "{left_out:?} found a place: {next:#?}");
-        // What `minValues` or a limit refused a node of its own may fit on one that is there.
+        // A pod that `minValues` or a limit refused a node of its own may fit on an existing node.
         let bounded = |pool: &NodePool| {
             let choosy = pool.template.requirements.iter().any(|(_, one)| one.min_values().is_some());
             choosy || !pool.limits.is_empty() || pool.limit_dollars_per_hour.is_some()

@@ -67,7 +67,7 @@ fn cluster<'a>(problem: Problem<'a>, nodes: &'a [(Node, Vec<Pod>)]) -> Problem<'
     }
 }
 
-/// How many pods go to each zone.
+/// The number of pods in each zone.
 fn by_zone(problem: &Problem<'_>, solution: &Solution) -> BTreeMap<String, usize> {
     let mut zones = BTreeMap::new();
     for launch in &solution.launches {
@@ -125,7 +125,7 @@ fn pods_that_a_spread_only_counts_come_last_and_go_where_they_cost_least() {
         pods.extend(many(3, "front", |pod| pod.topology_spread = vec![spread(labels::ZONE, "web")]));
         let problem = problem(&pods, &pools);
         let found = by_zone(&problem, &all_placed(&problem));
-        // What is placed before the pods that spread has to be spread itself.
+        // Pods that are placed before those with the spread have to be spread themselves.
         assert_eq!(found.len(), expected, "{priority}: {found:?}");
     }
 }
@@ -253,7 +253,7 @@ fn offered_zones_outside_of_the_node_affinity_count_only_where_that_is_ignored()
 
 #[test]
 fn domains_of_a_label_of_the_users_own_count_as_those_of_zones_do() {
-    // What Karpenter's own tests state: the pools share the domain foo, and each has another for itself.
+    // As in Karpenter's own tests: the pools share the domain foo, and each has another for itself.
     let shared = [("first", "bar"), ("second", "baz")].map(|(name, own)| {
         let mut pool = node_pool(name);
         pool.template.requirements.add("rack", Requirement::one_of(["foo", own]));
@@ -605,7 +605,7 @@ fn preferences_are_given_up_in_order() {
     assert!(!by_zone(&problem, &all_placed(&problem)).contains_key(ZONES[0]));
 }
 
-/// As in Karpenter: of two preferences that exclude each other, the first in this order is given up.
+/// As in Karpenter, the first in this order of two preferences that exclude each other is relaxed.
 #[test]
 fn preferences_are_given_up_in_the_order_of_karpenter() {
     let weighted = |weight, app| Weighted { weight, preference: near(labels::ZONE, app) };

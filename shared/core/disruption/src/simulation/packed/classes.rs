@@ -16,7 +16,7 @@ pub(crate) struct Class<'a> {
     /// node.
     pub(crate) admission: Result<usize, String>,
     pub(crate) ports: &'a [HostPort],
-    /// Their relation to other pods ([`Neighbours`]), if they have one.
+    /// The relation to other pods ([`Neighbours`]), if there is one.
     pub(crate) relation: Option<usize>,
     /// Whether the number of volumes on a node matters.
     pub(crate) counts_volumes: bool,

@@ -35,7 +35,7 @@ pub(crate) struct Moves {
     pub(crate) left: Vec<usize>,
 }
 
-/// How much of the cluster the scheduler needs to evaluate some pods.
+/// The part of the cluster that the scheduler needs to evaluate some pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
     /// Only the nodes that they would move to.
@@ -55,7 +55,7 @@ const NO: u8 = 2;
 pub(crate) struct Packed<'a> {
     pub(crate) classes: Classes<'a>,
     pub(crate) resources: ResourceIndex,
-    /// The same as a scheduling problem: its nodes are those of the row, what was decided so far taken into account.
+    /// The packed cluster as a scheduling problem, with the same order of nodes, and including the decisions so far.
     pub(crate) problem: Problem<'a>,
     tree: Tree,
     /// The free capacity of a node when it was closed.
@@ -151,7 +151,8 @@ impl<'a> Packed<'a> {
         self.place_within(movers, all, u64::MAX)
     }
 
-    /// As [`Self::place`]. Once half of `max_work` is used up no more pods are placed, so that the rest is left to undo the moves.
+    /// [`Self::place`] with a work limit. Once half of `max_work` is used up no more pods are placed, so that the rest is left to
+    /// undo the moves.
     pub(crate) fn place_within(&mut self, movers: &[Mover<'a>], all: bool, max_work: u64) -> Moves {
         let mut moves = Moves::default();
         let end = self.work().saturating_add(max_work / 2);
@@ -291,7 +292,7 @@ impl<'a> Packed<'a> {
         self.classes.neighbours.relevant(&self.problem.bound_pods, &self.first_of_zone, movers, relation)
     }
 
-    /// How much of the cluster the scheduler needs to evaluate a pod.
+    /// The part of the cluster that the scheduler needs to evaluate a pod.
     pub(crate) fn scope(&self, mover: &Mover<'_>) -> Scope {
         let class = &self.classes.list[mover.class];
         match (class.counts_volumes, class.relation) {
@@ -310,7 +311,7 @@ impl<'a> Packed<'a> {
         found
     }
 
-    /// What prevents a pod from fitting on a node.
+    /// The obstacle that prevents a pod from fitting on a node.
     pub(crate) fn obstacle(&self, class: usize, leaf: usize) -> Obstacle<'_> {
         let class = &self.classes.list[class];
         let node = &self.problem.nodes[leaf];
@@ -359,7 +360,7 @@ pub(crate) enum Obstacle<'n> {
     HostPorts,
     /// Anti-affinity between this pod and a pod there.
     AntiAffinity,
-    /// It would fit alone, but not together with the pods that move with it.
+    /// The pod would fit alone, but not together with the pods that move with it.
     OtherPods,
 }
 
@@ -375,7 +376,7 @@ impl fmt::Display for Obstacle<'_> {
     }
 }
 
-/// How many nodes of each zone the scheduler chooses from if other pods matter.
+/// The number of nodes of each zone that the scheduler chooses from if other pods matter.
 const CANDIDATES_PER_ZONE: usize = 24;
 
 fn ports_free(asked: &[HostPort], taken: &[HostPort]) -> bool {

@@ -1,4 +1,4 @@
-//! Which pods depend on where other pods run, by topology constraints.
+//! The dependence of pods on where other pods run, by topology constraints.
 
 use super::Mover;
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread};
@@ -80,7 +80,7 @@ pub(super) struct RelationKey<'a> {
     affinity: &'a [PodAffinityTerm],
     anti: &'a [PodAffinityTerm],
     spread: &'a [TopologySpread],
-    /// Whether the pod has no requirements of nodes, so that all nodes count for its spread.
+    /// Whether the pod has no requirements for nodes, so that all nodes count for its spread.
     any_node: bool,
 }
 
@@ -101,7 +101,7 @@ impl<'a> RelationKey<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Selects {
     No,
-    /// It depends on the labels of namespaces or on match label keys, which only the scheduler evaluates.
+    /// The labels of namespaces or match label keys decide, which only the scheduler evaluates.
     Perhaps,
     Yes,
 }
@@ -145,7 +145,7 @@ struct Kind<'a> {
     example: &'a Pod,
     /// The relations to which they matter.
     relations: Vec<usize>,
-    /// Their nodes: indices in the list of bound pods.
+    /// The pods and their nodes: indices in the list of bound pods.
     at: Vec<(usize, &'a Pod)>,
 }
 
@@ -171,7 +171,7 @@ pub(crate) struct Neighbours<'a> {
 struct Index<'a> {
     /// By a label that one of their selectors requires.
     selecting: HashMap<(&'a str, &'a str), Vec<usize>>,
-    /// Those with a selector that requires no label by its value.
+    /// The relations with a selector that requires no label by its value.
     selecting_any: Vec<usize>,
     /// By each label that they have.
     having: HashMap<(&'a str, &'a str), Vec<usize>>,
@@ -340,7 +340,7 @@ impl<'a> Neighbours<'a> {
     }
 }
 
-/// The same for nodes without relevant pods.
+/// Adds nodes without relevant pods.
 fn with_empty(mut pods: BTreeMap<usize, Vec<&Pod>>, nodes: impl Iterator<Item = usize>) -> BTreeMap<usize, Vec<&Pod>> {
     for place in nodes {
         pods.entry(place).or_default();
@@ -353,9 +353,9 @@ fn with_empty(mut pods: BTreeMap<usize, Vec<&Pod>>, nodes: impl Iterator<Item = 
 enum Domains {
     /// For none: affinity and anti-affinity are about pods.
     None,
-    /// Of one in each zone.
+    /// For one node in each zone.
     Zones,
-    /// Of all.
+    /// For all nodes.
     All,
 }
 

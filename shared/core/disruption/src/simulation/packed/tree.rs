@@ -3,21 +3,21 @@
 use crate::meter;
 use std::cell::Cell;
 
-/// How many ranges are compared or computed again for one unit of [`nodeless_scheduling::Solution::work`]: each has a few numbers
-/// only.
+/// The number of ranges that are compared or computed again in a unit of [`nodeless_scheduling::Solution::work`]. Each has a few
+/// numbers only.
 const VISITS_PER_UNIT: u64 = 8;
 
 /// The free capacity of each node and, for every range of nodes, the maximum of each resource: a binary tree. A search
 /// skips every range in which no node can have enough.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
-    /// How many resources there are.
+    /// The number of resources.
     width: usize,
-    /// How many leaves, a power of two.
+    /// The number of leaves, a power of two.
     leaves: usize,
     /// The root is node 1; the children of `n` are `2n` and `2n + 1`. `width` amounts each.
     maxima: Vec<i64>,
-    /// How many ranges were compared or computed again.
+    /// The number of ranges that were compared or computed again.
     visits: Cell<u64>,
 }
 

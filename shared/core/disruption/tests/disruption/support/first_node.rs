@@ -36,7 +36,7 @@ pub fn staying<'w>(world: &'w mut World, zone: &str, mut pods: Vec<Pod>) -> &'w 
     world.node("default", "c9.large", CapacityType::OnDemand, zone, pods)
 }
 
-/// The same without free capacity.
+/// [`staying`] without free capacity.
 pub fn full(world: &mut World, zone: &str, pods: Vec<Pod>) {
     let place = staying(world, zone, pods);
     place.pods.push(Pod { node_name: Some(place.node.name.clone()), ..held(pod("rest", 600, 512)) });
@@ -57,7 +57,7 @@ pub fn commands(world: &World) -> Vec<Command> {
     commands
 }
 
-/// Whether the first node goes.
+/// Whether the first node is removed.
 pub fn goes(world: &World) -> bool {
     commands(world).iter().flat_map(|command| &command.candidates).any(|candidate| candidate.node == FIRST)
 }

@@ -21,7 +21,7 @@ const FAMILIES: [(&str, i64, f64); 3] = [("c9", 2, 0.04), ("m9", 4, 0.05), ("r9"
 const SIZES: [(&str, i64); 6] =
     [("large", 2), ("xlarge", 4), ("2xlarge", 8), ("4xlarge", 16), ("8xlarge", 32), ("16xlarge", 64)];
 
-/// What spot costs of what on-demand costs.
+/// The spot price as a fraction of the on-demand price.
 pub const SPOT: f64 = 0.4;
 
 pub fn gib(amount: i64) -> Quantity {
@@ -300,7 +300,7 @@ impl World {
         usage
     }
 
-    /// What is decided; every node either goes or has a reason to stay.
+    /// The decision. Every node is either removed or has a reason to stay.
     pub fn decide(&self) -> Decision {
         let decision = decide(&self.cluster(), now(), &self.options);
         let mut going: Vec<&str> =

@@ -184,8 +184,8 @@ pub(super) struct Table<'a> {
     near: HashMap<NearKey<'a>, usize>,
 }
 
-/// What the group of an affinity term follows from: the term, the namespace where the term names none, and the pod's labels
-/// where the term refers to them by key.
+/// The input of the group of an affinity term: the term, the namespace where the term names none, and the pod's labels where the
+/// term refers to them by key.
 type NearKey<'a> = (Kind, &'a PodAffinityTerm, Option<&'a str>, Option<&'a StringMap>);
 
 impl<'a> Table<'a> {
