@@ -98,11 +98,11 @@ test: ## Run every test but those of `make nightly`
 # The command line and lifecycle have all features of third-party crates that the workspace uses. With them, and --lib and --test, which
 # select nothing of theirs, the tests of a crate use what `make test` has compiled.
 ONE_CRATE := cargo test --all-features -p nodeless -p lifecycle --lib
-CORE := $(notdir $(wildcard shared/core/*))
+CORE := $(notdir $(wildcard shared/core/* shared/tools/*))
 
 .PHONY: test-fast
-test-fast: ## Run the tests of the pure crates (shared/core): no emulator
-	$(ONE_CRATE) $(addprefix -p nodeless-,$(CORE)) $(addprefix --test ,$(notdir $(wildcard $(addprefix shared/core/*/tests/,$(CORE)))))
+test-fast: ## Run the tests of the pure crates (shared/core, shared/tools): no emulator
+	$(ONE_CRATE) $(addprefix -p nodeless-,$(CORE)) $(addprefix --test ,$(notdir $(wildcard $(foreach folder,core tools,$(addprefix shared/$(folder)/*/tests/,$(CORE))))))
 
 .PHONY: test-crate
 test-crate: ## Run the tests of one crate of shared/: make test-crate CRATE=scheduling

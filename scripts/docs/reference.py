@@ -256,9 +256,9 @@ def conditions() -> str:
     module = source("shared/core/model/src/claim.rs").partition("pub mod condition {")[2].partition("\n}\n")[0]
     claims = CONSTANT.findall(module)
     assert len(claims) == module.count("pub const"), "a condition of NodeClaims has another form"
-    pools = stated("shared/operations/src/plan/pools.rs", r'\("([A-Z]\w+)", (?:valid|class_ready|ready)\b', "NodeRegistrationHealthy")
+    pools = stated("shared/operations/src/plan/pools/mod.rs", r'\("([A-Z]\w+)", (?:valid|class_ready|ready)\b', "NodeRegistrationHealthy")
     classes = stated("shared/adapters/ec2/src/source/resolve.rs", r'\("(\w+Ready)", \w+\.problem\)', "ValidationSucceeded", "Ready")
-    overlays = set(re.findall(r'"(\w+)"', re.search(r"let conditions = \[(.*?)\]", source("shared/operations/src/plan/overlays.rs"))[1]))
+    overlays = set(re.findall(r'"(\w+)"', re.search(r"let conditions = \[(.*?)\]", source("shared/operations/src/plan/pools/overlays.rs"))[1]))
     buffers = stated("shared/operations/src/plan/buffers.rs", r'condition\("(\w+)"')
     return page(
         "Conditions",

@@ -3,11 +3,11 @@
 //! | Operation | Woken by | Does |
 //! |---|---|---|
 //! | [`Planner`] | pending pods, every minute | decides what to launch and what to remove, writes claims |
-//! | [`Reconciler`] | a message a claim | one step of one claim after another until it has to wait |
+//! | [`Reconciler`] | a message for a shard of claims | steps of each claim of the shard that is due, until it has to wait |
 //! | [`Sweeper`] | every minute | compares all claims with EC2 and the cluster, adopts and collects; reads zonal shifts |
 //! | [`Interrupter`] | EC2 and Health events | terminates claims whose instance is about to end |
 //! | [`Refresher`] | a schedule | reads what EC2 offers, resolves EC2NodeClasses |
-//! | [`Validator`] | a message an EC2NodeClass | checks by EC2 dry runs whether instances can be launched from the class |
+//! | [`Validator`] | a message for an EC2NodeClass | checks by EC2 dry runs whether instances can be launched from the class |
 //!
 //! Each is level-triggered and idempotent: a message only requests a run, and a lost, late or duplicated one does no harm.
 //! A failed read results in an error or a wait, never in a destructive action.

@@ -110,6 +110,16 @@ fn core_links_nothing_above_it() {
 }
 
 #[test]
+fn functions_link_no_tools() {
+    let tools = ["nodeless-convert", "nodeless-snapshot", "nodeless-view"];
+    for package in FUNCTIONS {
+        let linked = linked(package);
+        assert!(!tools.iter().any(|tool| linked.contains(*tool)), "{package} links a crate of shared/tools");
+    }
+    assert!(tools.iter().all(|tool| linked("nodeless").contains(*tool)), "the command line links all of them");
+}
+
+#[test]
 fn the_ec2_sdk_is_linked_by_those_who_call_ec2() {
     for package in FUNCTIONS {
         let calls_ec2 = ["lifecycle", "catalog"].contains(&package);

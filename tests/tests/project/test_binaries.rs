@@ -7,7 +7,8 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The folders of all crates of the workspace.
 fn crates() -> Vec<PathBuf> {
-    let parents = ["", "functions", "shared", "shared/core", "shared/adapters", "shared/sim", "shared/testing"];
+    let parents =
+        ["", "functions", "shared", "shared/core", "shared/adapters", "shared/sim", "shared/testing", "shared/tools"];
     let folders = parents.into_iter().flat_map(|parent| entries(&Path::new(ROOT).join(parent)));
     let crates: Vec<PathBuf> = folders.filter(|folder| folder.join("Cargo.toml").is_file()).collect();
     assert!(crates.len() > 30, "the crates are not in {parents:?}: {crates:?}");

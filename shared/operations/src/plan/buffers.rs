@@ -1,7 +1,7 @@
 //! CapacityBuffers: their virtual pods in a plan, and their statuses afterwards.
 
-use super::action::Action;
-use super::conditions::condition;
+use crate::plan::action::Action;
+use crate::plan::pools::conditions::condition;
 use jiff::Timestamp;
 use nodeless_api::CapacityBufferStatus;
 use nodeless_api::capacitybuffer::PodTemplateReference;

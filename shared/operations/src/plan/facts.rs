@@ -1,8 +1,8 @@
 //! The input of the stages of a plan.
 
-use super::command_records::Commands;
-use super::pools::EvaluatedPool;
-use super::snapshot::Snapshot;
+use crate::plan::pools::EvaluatedPool;
+use crate::plan::snapshot::Snapshot;
+use crate::plan::snapshot::command_records::Commands;
 use nodeless_model::NodeClaim;
 
 /// The snapshot, its offerings, and the claims and commands after the preceding stages.

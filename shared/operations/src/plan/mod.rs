@@ -3,48 +3,39 @@
 //! A plan is made from a [`Snapshot`] alone: stages (`stages`), each pure, return [`Action`]s, and the results of these
 //! ([`Written`]) are inputs of the next stages. `pipeline` combines the stages, `read` reads the snapshot, `execute` executes the
 //! actions, and nothing else here uses a port.
+//!
+//! | folder | has |
+//! |---|---|
+//! | `snapshot` | the input of a plan |
+//! | `pools` | NodePools: their offers, conditions and hashes, overlays |
+//! | `pods` | pods without a node |
+//! | `nodes` | the nodes with their pods, and whether voluntary disruption may take them |
+//! | `launches` | claims of planned nodes, within the limits |
+//! | `claims` | changes of existing claims |
+//! | `churn` | what earlier disruption did to a NodePool, and the launches that it led to |
+//! | `stages` | the stages |
+//! | `records` | decisions, reports, and plans that have begun |
+//! | `execute` | the execution of actions, and their recording without an effect |
+//! | `dry_run` | the plan of `nodeless plan` |
 
 mod action;
-mod beyond_limits;
 mod buffers;
-mod caused_launches;
 mod churn;
-mod claim_updates;
-mod cluster_limits;
-mod cluster_state;
-mod command_records;
-mod conditions;
-mod current;
-mod deletions;
-mod dry_disruption;
+mod claims;
 mod dry_run;
 mod execute;
-mod export_defaults;
 mod facts;
-mod hashes;
-mod known_types;
-mod launch_budgets;
 mod launches;
-mod no_compatible_types;
-mod node_events;
-mod overlays;
-mod own_nominations;
+mod nodes;
 mod pipeline;
-mod place;
+mod pods;
 mod pools;
-mod promised;
 mod read;
 mod recent;
-mod record;
-mod registration_health;
-mod report;
+mod records;
 mod saved;
 mod snapshot;
 mod stages;
-mod unfinished;
-mod voluntary_disruption;
-mod waiting_pods;
-mod without_effects;
 
 use crate::Context;
 use crate::gates::FeatureGates;
@@ -52,6 +43,7 @@ use crate::log_lines::{Failed, PlanMade};
 use crate::node_class;
 use crate::offers::{CatalogCache, CatalogError, OfferCache};
 use execute::Live;
+use execute::without_effects::Recorded;
 use futures::future::{self, Either};
 use jiff::Timestamp;
 use nodeless_bill::CostLabels;
@@ -68,20 +60,19 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use without_effects::Recorded;
 
 pub use action::{Action, Batch, PlanLine, Stage, Written};
 pub use churn::PoolChurn;
-pub use command_records::{Commands, DecodeCommandError, decode as decode_command, encode as encode_command};
-pub use current::CurrentCluster;
-pub use dry_disruption::Disruption;
+pub use dry_run::current::CurrentCluster;
+pub use dry_run::disruption::Disruption;
 pub use dry_run::{DryRun, DryRunInput};
+pub use execute::without_effects::Answers;
 pub use read::ANSWERS;
-pub use record::{UnpackError, unpacked};
-pub use report::{Outcome, PlanReport};
+pub use records::decisions::{UnpackError, unpacked};
+pub use records::report::{Outcome, PlanReport};
 pub use saved::{Replay, SavedError};
+pub use snapshot::command_records::{Commands, DecodeCommandError, decode as decode_command, encode as encode_command};
 pub use snapshot::{RecordedCosts, Snapshot, WorkBudget};
-pub use without_effects::Answers;
 
 /// How plans are made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -366,7 +357,7 @@ impl Planner {
         if outcome.reduced {
             metrics.count(Metric::PlansUnfinished, 1);
         }
-        if let Some(percent) = cluster_limits::used_percent(snapshot) {
+        if let Some(percent) = launches::cluster_limits::used_percent(snapshot) {
             metrics.record(Metric::ClusterLimitUsedPercent, percent);
         }
         self.finish(snapshot.now, &outcome.report, metrics);

@@ -1,21 +1,21 @@
 //! The planning pipeline: one stage after another, each a pure function of the snapshot and of the results of the preceding
 //! writes. Only [`Execute`] has effects.
 
-use super::action::{Action, Batch, Stage, Written};
-use super::buffers;
-use super::caused_launches;
-use super::execute::Execute;
-use super::facts::Facts;
-use super::pools::{self, Offered};
-use super::report::Outcome;
-use super::snapshot::Snapshot;
 use super::stages::command_steps::{ClaimsNow, CommandRun};
 use super::stages::disruption::{Begun, Decided, Deciding, GoingOn, TOGETHER};
 use super::stages::{bookkeeping, costs, disruption, provisioning, static_capacity};
-use super::unfinished;
-use super::waiting_pods::WaitingPods;
 use crate::names::Names;
 use crate::offers::OfferCache;
+use crate::plan::action::{Action, Batch, Stage, Written};
+use crate::plan::buffers;
+use crate::plan::churn::caused_launches;
+use crate::plan::execute::Execute;
+use crate::plan::facts::Facts;
+use crate::plan::pods::waiting::WaitingPods;
+use crate::plan::pools::{self, Offered};
+use crate::plan::records::report::Outcome;
+use crate::plan::records::unfinished;
+use crate::plan::snapshot::Snapshot;
 use nodeless_disruption::held_back::LaunchForPods;
 use nodeless_model::NodeClaim;
 use nodeless_ports::StoredRecord;

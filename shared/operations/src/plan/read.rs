@@ -1,15 +1,15 @@
 //! Reads the snapshot of a plan.
 
-use super::caused_launches;
-use super::command_records::Commands;
-use super::execute::PlanRevision;
-use super::own_nominations;
-use super::saved::SavedError;
-use super::snapshot::{RecordedCosts, Snapshot, WorkBudget};
 use super::stages::costs;
-use super::without_effects::Answers;
-use super::{PlanError, Planner};
 use crate::log_lines::Failed;
+use crate::plan::churn::caused_launches;
+use crate::plan::execute::PlanRevision;
+use crate::plan::execute::without_effects::Answers;
+use crate::plan::pods::own_nominations;
+use crate::plan::saved::SavedError;
+use crate::plan::snapshot::command_records::Commands;
+use crate::plan::snapshot::{RecordedCosts, Snapshot, WorkBudget};
+use crate::plan::{PlanError, Planner};
 use crate::unread::Unread;
 use crate::zonal_shift;
 use jiff::Timestamp;

@@ -5,12 +5,12 @@
 //! read are left out, and so is what could contain a secret: user data of EC2NodeClasses, and unknown annotations. Environment
 //! variables of pods and Secrets are never read.
 
-use super::action::Batch;
-use super::pipeline;
-use super::report::Outcome;
-use super::snapshot::Snapshot;
-use super::without_effects::{Answered, Answers, Recorded};
 use crate::offers::OfferCache;
+use crate::plan::action::Batch;
+use crate::plan::execute::without_effects::{Answered, Answers, Recorded};
+use crate::plan::pipeline;
+use crate::plan::records::report::Outcome;
+use crate::plan::snapshot::Snapshot;
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;

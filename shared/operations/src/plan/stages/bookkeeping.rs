@@ -1,12 +1,14 @@
 //! Bookkeeping: statuses of NodeOverlays and NodePools, and updates of claims.
 
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
-use crate::plan::claim_updates::{self, Noted};
+use crate::plan::claims::deletions;
+use crate::plan::claims::updates::{self, Noted};
+use crate::plan::pools::hashes;
+use crate::plan::pools::overlays;
+use crate::plan::pools::registration_health::{self, PoolRegistrations, Registrations};
 use crate::plan::pools::{self, Offered};
-use crate::plan::registration_health::{self, PoolRegistrations, Registrations};
-use crate::plan::report::Outcome;
+use crate::plan::records::report::Outcome;
 use crate::plan::snapshot::Snapshot;
-use crate::plan::{deletions, hashes, overlays};
 use nodeless_model::NodeClaim;
 use nodeless_model::object::ObjectEvent;
 use nodeless_ports::RecordKind;
@@ -90,7 +92,7 @@ impl Findings {
             }
         }
         // Only disruption needs it. The next plan records it too, with a slightly later time.
-        let noted = if snapshot.is_whole() { claim_updates::noted(snapshot, &offered.evaluated) } else { Vec::new() };
+        let noted = if snapshot.is_whole() { updates::noted(snapshot, &offered.evaluated) } else { Vec::new() };
         actions.extend(noted.iter().map(|noted| Action::UpdateClaim(Box::new(noted.after.clone()))));
         // Log lines last, so that the results of the writes are the first ones.
         actions.extend(lines);

@@ -1,8 +1,8 @@
 //! Records what nodes cost since the last time, every few minutes and when an hour has ended, and compares it with budgets.
 
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
-use crate::plan::cluster_state::ClusterState;
-use crate::plan::report::Outcome;
+use crate::plan::nodes::cluster_state::ClusterState;
+use crate::plan::records::report::Outcome;
 use crate::plan::snapshot::{RecordedCosts, Snapshot};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_bill::{

@@ -4,13 +4,13 @@ use super::command_steps::{ClaimsNow, CommandRun, put};
 use crate::names::Names;
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
 use crate::plan::churn::Breaker;
-use crate::plan::cluster_state::ClusterState;
 use crate::plan::facts::Facts;
 use crate::plan::launches::planned;
-use crate::plan::node_events::NodeEvents;
-use crate::plan::record;
-use crate::plan::report::Outcome;
-use crate::plan::voluntary_disruption::{doubt, input, next_change};
+use crate::plan::nodes::cluster_state::ClusterState;
+use crate::plan::nodes::node_events::NodeEvents;
+use crate::plan::nodes::voluntary_disruption::{doubt, input, next_change};
+use crate::plan::records::decisions;
+use crate::plan::records::report::Outcome;
 use jiff::Timestamp;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_disruption::{Cluster, Command, Decision, KeptReason, Options, decide, revalidate};
@@ -194,8 +194,8 @@ fn decision_record(decision: &Decision, cluster: &Cluster<'_>, options: &Options
     let subjects = decision.commands.iter().flat_map(|command| &command.candidates);
     let subjects: Vec<String> = subjects.map(|candidate| candidate.node_claim.clone()).collect();
     let summary = format!("{} nodes may go, {} stay", subjects.len(), decision.kept.len());
-    let detail = record::detail(&decision.commands, &explained.kept, &decision.not_evaluated);
-    record::decision("disruption-proposed", subjects, summary, detail, now)
+    let detail = decisions::detail(&decision.commands, &explained.kept, &decision.not_evaluated);
+    decisions::decision("disruption-proposed", subjects, summary, detail, now)
 }
 
 /// The commands that continue, one after another.

@@ -2,18 +2,18 @@
 
 use crate::names::Names;
 use crate::plan::action::{Action, Batch, Stage, Written};
-use crate::plan::beyond_limits;
 use crate::plan::buffers::{self, Reserved};
-use crate::plan::cluster_limits;
-use crate::plan::cluster_state::ClusterState;
 use crate::plan::facts::Facts;
-use crate::plan::launch_budgets;
+use crate::plan::launches::beyond_limits;
+use crate::plan::launches::budgets;
+use crate::plan::launches::cluster_limits;
 use crate::plan::launches::{self, PlannedNode};
-use crate::plan::no_compatible_types;
-use crate::plan::node_events::NodeEvents;
-use crate::plan::promised::BOUND_WITHIN;
-use crate::plan::record;
-use crate::plan::report::Outcome;
+use crate::plan::nodes::cluster_state::ClusterState;
+use crate::plan::nodes::node_events::NodeEvents;
+use crate::plan::nodes::promised::BOUND_WITHIN;
+use crate::plan::pools::no_compatible_types;
+use crate::plan::records::decisions;
+use crate::plan::records::report::Outcome;
 use crate::plan::snapshot::Snapshot;
 use crate::zonal_shift;
 use nodeless_disruption::held_back::{LaunchForPods, workloads};
@@ -148,8 +148,8 @@ impl<'a> Placed<'a> {
         });
         let (planned, held) = match &facts.snapshot.launch_budgets {
             Some(written) => {
-                let left = launch_budgets::left(written, facts.claims, facts.evaluated);
-                launch_budgets::within(planned.collect(), facts.evaluated, left, facts.snapshot.settings.group_size)
+                let left = budgets::left(written, facts.claims, facts.evaluated);
+                budgets::within(planned.collect(), facts.evaluated, left, facts.snapshot.settings.group_size)
             }
             None => (planned.collect(), Vec::new()),
         };
@@ -225,7 +225,7 @@ fn decision_record(placed: &Placed<'_>, outcome: &Outcome, facts: Facts<'_>) -> 
     if created.is_empty() && refused == 0 {
         return None;
     }
-    let detail = record::provisioning(&placed.problem, &placed.solution, &placed.left_out(facts), created);
+    let detail = decisions::provisioning(&placed.problem, &placed.solution, &placed.left_out(facts), created);
     let summary = format!(
         "{} pods: {} fit on existing nodes, {} nodes launched, {} unschedulable",
         outcome.report.pods,
@@ -233,7 +233,7 @@ fn decision_record(placed: &Placed<'_>, outcome: &Outcome, facts: Facts<'_>) -> 
         created.len(),
         refused
     );
-    Some(record::decision("provisioning", created.clone(), summary, detail, facts.snapshot.now))
+    Some(decisions::decision("provisioning", created.clone(), summary, detail, facts.snapshot.now))
 }
 
 /// The virtual pods, `namespace/name`, that fit on existing or launching nodes.
@@ -278,7 +278,7 @@ fn for_pods(created: &[NodeClaim], placed: &Placed<'_>) -> Vec<(String, LaunchFo
 fn hold(held: Vec<(Vec<usize>, String)>, placed: &Placed<'_>) -> Outcome {
     let mut outcome = Outcome::default();
     for (pods, why) in held {
-        outcome.report.wait_at_most(launch_budgets::AGAIN);
+        outcome.report.wait_at_most(budgets::AGAIN);
         for pod in pods.iter().filter_map(|pod| placed.pod(*pod)) {
             outcome.events.push(failed_scheduling(pod, &why));
             outcome.report.unschedulable.push((pod.key(), why.clone()));

@@ -5,15 +5,15 @@
 
 use crate::names::Names;
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
-use crate::plan::beyond_limits;
-use crate::plan::cluster_state::ClusterState;
-use crate::plan::command_records::Commands;
 use crate::plan::facts::Facts;
+use crate::plan::launches::beyond_limits;
 use crate::plan::launches::{self, PlannedNode};
+use crate::plan::nodes::cluster_state::ClusterState;
+use crate::plan::nodes::voluntary_disruption::{doubt, input};
 use crate::plan::pools::EvaluatedPool;
-use crate::plan::record::decision;
-use crate::plan::report::Outcome;
-use crate::plan::voluntary_disruption::{doubt, input};
+use crate::plan::records::decisions::decision;
+use crate::plan::records::report::Outcome;
+use crate::plan::snapshot::command_records::Commands;
 use jiff::Timestamp;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_disruption::repair::{Unhealthy, Verdict, unhealthy};

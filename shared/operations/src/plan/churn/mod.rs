@@ -1,0 +1,337 @@
+//! The churn breaker: the recent voluntary disruption of each NodePool, kept in the table so that the planner is stateless.
+
+pub(crate) mod caused_launches;
+
+use crate::plan::action::{Action, PlanLine, Written};
+use crate::plan::nodes::cluster_state::ClusterState;
+use crate::plan::nodes::voluntary_disruption::reschedulable;
+use crate::plan::pools::EvaluatedPool;
+use crate::records;
+use jiff::{SignedDuration, Timestamp};
+use nodeless_disruption::Command;
+use nodeless_disruption::churn::{self, Churn, Entry, LastHour, PoolState};
+use nodeless_disruption::command::{CommandPhase, CommandRecord};
+use nodeless_disruption::held_back::{HeldBack, MovedWorkloads, NodeShape, Removal, workloads};
+use nodeless_model::events::disruption_stopped;
+use nodeless_model::object::ObjectEvent;
+use nodeless_model::{DisruptionReason, NodeClaim, Pod, StringMap, Workload};
+use nodeless_ports::{RecordKind, StoredRecord};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What voluntary disruption did to each NodePool within the last hour, and which NodePools stop because of it.
+#[derive(Default)]
+pub(super) struct Breaker {
+    pools: BTreeMap<String, Known>,
+    /// The claims of the snapshot, by name.
+    nodes: BTreeMap<String, Occupied>,
+    /// The NodePools where disruption stops, each with the reason: for [`nodeless_disruption::Cluster::stopped`].
+    pub(super) stopped: BTreeMap<String, String>,
+}
+
+/// The inputs of the churn breaker for a NodePool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoolChurn {
+    /// The NodePool.
+    pub node_pool: String,
+    /// What voluntary disruption did to it within the last hour.
+    pub last_hour: LastHour,
+    /// How many pods it may evict in an hour without a lower price; `None` if the breaker is disabled.
+    pub max_evictions: Option<u32>,
+    /// Why disruption has stopped, if it has.
+    pub stopped: Option<String>,
+}
+
+/// The state of a NodePool.
+#[derive(Default)]
+struct Known {
+    annotations: StringMap,
+    version: u64,
+    churn: Churn,
+    /// It after all commands.
+    state: PoolState,
+}
+
+/// A claim with its node.
+#[derive(Clone)]
+struct Occupied {
+    node_pool: String,
+    /// When its claim was created.
+    since: Timestamp,
+    /// Whether it replaces nodes that were disrupted voluntarily.
+    is_replacement: bool,
+    /// How many pods have to move when it is removed.
+    pods: u32,
+    dollars: f64,
+}
+
+impl Known {
+    fn last_hour(&self, now: Timestamp) -> LastHour {
+        self.churn.last_hour(now, self.state)
+    }
+
+    fn note(&mut self, command: &Command, evictions: u32, removal: Option<Removal>, now: Timestamp) {
+        let (price, dollars) = (self.state.price(), self.state.dollars);
+        let entry = Entry { command: command.id.clone(), at: now, evictions, price, dollars };
+        self.churn.note(entry, now);
+        if let Some(removal) = removal {
+            self.churn.held_back.note_removal(removal, now);
+        }
+    }
+}
+
+/// The records to write before a command starts.
+pub(super) struct Due {
+    pub(super) record: StoredRecord,
+}
+
+impl Breaker {
+    /// Finds the NodePools where disruption stops because of what was done until now. If that is unknown, disruption stops
+    /// everywhere: nothing is disrupted on doubt.
+    pub(super) fn of(
+        cluster_state: &ClusterState<'_>,
+        evaluated: &[EvaluatedPool],
+        commands: &[CommandRecord],
+        stored: Result<&[StoredRecord], &str>,
+        now: Timestamp,
+    ) -> Self {
+        let mut breaker = Self::new(cluster_state, evaluated, commands);
+        match stored {
+            Ok(stored) => {
+                stored.iter().for_each(|one| breaker.remember(one.clone()));
+                breaker.evaluate(now);
+            }
+            Err(error) => {
+                let why = format!("the number of pods evicted within the last hour cannot be read: {error}");
+                breaker.stopped = breaker.pools.keys().map(|pool| (pool.clone(), why.clone())).collect();
+            }
+        }
+        breaker
+    }
+
+    /// Records what a command is about to do. Returns the records to write before it starts.
+    ///
+    /// # Errors
+    /// If they cannot be encoded. The command has to wait then.
+    pub(super) fn due(
+        &mut self,
+        command: &Command,
+        cluster_state: &ClusterState<'_>,
+        now: Timestamp,
+    ) -> Result<Vec<Due>, String> {
+        let mut due = Vec::new();
+        for (pool, evictions) in self.evictions(command, now) {
+            let removal = self.removal(command, &pool, cluster_state, now);
+            let Some(known) = self.pools.get_mut(&pool) else { continue };
+            known.note(command, evictions, removal, now);
+            let expires = known.churn.expires().unwrap_or(now);
+            let record = records::encode(&pool, known.version, &known.churn, Some(expires));
+            due.push(Due { record: record.map_err(|error| error.to_string())? });
+        }
+        Ok(due)
+    }
+
+    /// Counts, by NodePool, what a written command is about to do.
+    pub(super) fn carried_out<'w>(
+        &mut self,
+        command: &Command,
+        noted: impl Iterator<Item = (&'w str, &'w Written)>,
+        now: Timestamp,
+    ) {
+        for (pool, answer) in noted {
+            if let (Some(known), Written::Version(version)) = (self.pools.get_mut(pool), answer) {
+                known.version = *version;
+            }
+        }
+        self.count(command);
+        self.evaluate(now);
+    }
+
+    /// The NodePools with nodes that consolidation leaves alone: for [`nodeless_disruption::Cluster::held_back`].
+    pub(super) fn held_back(&self, now: Timestamp) -> BTreeMap<String, HeldBack> {
+        let held = self.pools.iter().filter(|(_, known)| known.churn.held_back.in_effect(now).next().is_some());
+        held.map(|(pool, known)| (pool.clone(), known.churn.held_back.clone())).collect()
+    }
+
+    /// The log lines about NodePools where voluntary disruption has stopped.
+    pub(super) fn lines(&self) -> Vec<Action> {
+        let line = |(pool, why): (&String, &String)| {
+            Action::Log(PlanLine::DisruptionStopped { node_pool: pool.clone(), why: why.clone() })
+        };
+        self.stopped.iter().map(line).collect()
+    }
+
+    /// The inputs of each NodePool, in the order of their names.
+    pub(super) fn pools(&self, now: Timestamp) -> Vec<PoolChurn> {
+        let of = |(name, known): (&String, &Known)| {
+            let hour = known.last_hour(now);
+            PoolChurn {
+                node_pool: name.clone(),
+                max_evictions: churn::threshold(&known.annotations, &hour.now),
+                last_hour: hour,
+                stopped: self.stopped.get(name).cloned(),
+            }
+        };
+        self.pools.iter().map(of).collect()
+    }
+
+    /// The events on the NodePools where disruption has stopped.
+    pub(super) fn events(&self, evaluated: &[EvaluatedPool]) -> Vec<ObjectEvent> {
+        let event = |(pool, why): (&String, &String)| {
+            let evaluated = evaluated.iter().find(|evaluated| evaluated.pool.name == *pool)?;
+            Some(disruption_stopped((&evaluated.pool).into(), why))
+        };
+        self.stopped.iter().filter_map(event).collect()
+    }
+
+    fn new(cluster_state: &ClusterState<'_>, evaluated: &[EvaluatedPool], commands: &[CommandRecord]) -> Self {
+        let known = |evaluated: &EvaluatedPool| Known {
+            annotations: evaluated.pool.disruption.annotations.clone(),
+            ..Known::default()
+        };
+        let mut breaker = Self {
+            pools: evaluated.iter().map(|evaluated| (evaluated.pool.name.clone(), known(evaluated))).collect(),
+            ..Self::default()
+        };
+        // During a replacement both nodes are paid for. Only the price after the command counts.
+        let under_way = || commands.iter().filter(|record| is_carried_out(record));
+        let mut pods: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
+        for place in &cluster_state.places {
+            let Some(claim) = place.claim else { continue };
+            let moving: Vec<&Pod> = reschedulable(&place.pods).collect();
+            let node = Occupied {
+                node_pool: claim.node_pool.clone(),
+                since: claim.created,
+                is_replacement: !claim.spec.replaces.is_empty(),
+                pods: u32::try_from(moving.len()).unwrap_or(u32::MAX),
+                dollars: dollars(claim),
+            };
+            pods.entry(&claim.node_pool).or_default().extend(moving);
+            if !claim.phase.is_leaving() && !under_way().any(|record| record.concerns(&claim.name)) {
+                breaker.add(&claim.node_pool, node.dollars);
+            }
+            breaker.nodes.insert(claim.name.clone(), node);
+        }
+        for claim in under_way().flat_map(|record| &record.replacements) {
+            if !cluster_state.records.iter().any(|present| present.name == claim.name) {
+                breaker.add(&claim.node_pool, dollars(claim));
+            }
+        }
+        for (name, known) in &mut breaker.pools {
+            let pods = pods.remove(name.as_str()).unwrap_or_default();
+            known.state.pods = u32::try_from(pods.len()).unwrap_or(u32::MAX);
+            known.state.load = churn::load(pods);
+        }
+        breaker
+    }
+
+    fn add(&mut self, node_pool: &str, dollars: f64) {
+        if let Some(known) = self.pools.get_mut(node_pool) {
+            known.state.nodes += 1;
+            known.state.dollars += dollars;
+        }
+    }
+
+    fn remember(&mut self, stored: StoredRecord) {
+        // The record of a deleted NodePool expires.
+        let Some(known) = self.pools.get_mut(&stored.node_pool) else { return };
+        known.version = stored.version;
+        match records::decode(RecordKind::Churn, &stored) {
+            Ok(churn) => known.churn = churn,
+            Err(error) => {
+                let until = stored.expires.map(|at| format!(", or wait until {at}")).unwrap_or_default();
+                let why = format!("{error}; delete it{until}");
+                self.stopped.insert(stored.node_pool, why);
+            }
+        }
+    }
+
+    /// Evaluates again where disruption stops. A NodePool that is stopped stays stopped for the rest of the plan.
+    fn evaluate(&mut self, now: Timestamp) {
+        for (name, known) in &self.pools {
+            if let Some(why) = churn::stopped(name, &known.annotations, &known.last_hour(now)) {
+                self.stopped.entry(name.clone()).or_insert(why);
+            }
+        }
+    }
+
+    /// How many pods a command evicts, by NodePool. The pods of drifted nodes count only if the nodes replaced others within
+    /// the last hour, which means that the NodePool replaces its nodes again and again. Otherwise a changed spec requires the evictions, as fast as budgets
+    /// allow.
+    fn evictions(&self, command: &Command, now: Timestamp) -> BTreeMap<String, u32> {
+        let deliberate = |node: &&Occupied| {
+            command.reason == DisruptionReason::Drifted
+                && !(node.is_replacement && now.duration_since(node.since) < SignedDuration::from_hours(1))
+        };
+        let mut evictions: BTreeMap<String, u32> = BTreeMap::new();
+        for node in self.going(command).filter(|node| node.pods > 0 && !deliberate(node)) {
+            *evictions.entry(node.node_pool.clone()).or_default() += node.pods;
+        }
+        evictions
+    }
+
+    /// The nodes of a NodePool that a command removes to lower the price; `None` if it has another reason.
+    fn removal(
+        &self,
+        command: &Command,
+        pool: &str,
+        cluster_state: &ClusterState<'_>,
+        now: Timestamp,
+    ) -> Option<Removal> {
+        if !command.method.is_consolidation() {
+            return None;
+        }
+        let concerned: BTreeSet<&str> = command.candidates.iter().map(|one| one.node_claim.as_str()).collect();
+        let mut node_claims = BTreeSet::new();
+        let mut moved: BTreeMap<NodeShape, BTreeSet<Workload>> = BTreeMap::new();
+        for place in &cluster_state.places {
+            let Some(claim) = place.claim else { continue };
+            if claim.node_pool != pool || !concerned.contains(claim.name.as_str()) {
+                continue;
+            }
+            node_claims.insert(claim.name.clone());
+            if let Some(shape) = NodeShape::of(claim) {
+                moved.entry(shape).or_default().extend(workloads(place.pods.iter().copied()));
+            }
+        }
+        // A command may remove nodes of several NodePools: the savings are divided by the price of these.
+        let all: f64 = self.going(command).map(|node| node.dollars).sum();
+        let own: f64 = self.going(command).filter(|node| node.node_pool == pool).map(|node| node.dollars).sum();
+        let share = if all > 0.0 { own / all } else { 0.0 };
+        Some(Removal {
+            command: command.id.clone(),
+            at: now,
+            node_claims,
+            moved: moved.into_iter().map(|(shape, workloads)| MovedWorkloads { shape, workloads }).collect(),
+            predicted: command.savings_per_hour * share,
+            launches: Vec::new(),
+        })
+    }
+
+    /// Counts what a command changes in the NodePools.
+    fn count(&mut self, command: &Command) {
+        let going: Vec<Occupied> = self.going(command).cloned().collect();
+        for node in going {
+            if let Some(known) = self.pools.get_mut(&node.node_pool) {
+                known.state.nodes = known.state.nodes.saturating_sub(1);
+                known.state.dollars -= node.dollars;
+            }
+        }
+        for replacement in &command.replacements {
+            self.add(&replacement.launch.node_pool, replacement.launch.offering.price);
+        }
+    }
+
+    fn going(&self, command: &Command) -> impl Iterator<Item = &Occupied> {
+        command.candidates.iter().filter_map(|candidate| self.nodes.get(&candidate.node_claim))
+    }
+}
+
+/// The price of a claim per hour, or its estimate before launch.
+fn dollars(claim: &NodeClaim) -> f64 {
+    claim.status.instance.as_ref().map_or(claim.spec.charge.dollars_per_hour, |instance| instance.price)
+}
+
+/// Whether a command was validated and is neither finished nor rolled back.
+fn is_carried_out(record: &CommandRecord) -> bool {
+    !matches!(record.phase, CommandPhase::Proposed | CommandPhase::RollingBack)
+}

@@ -1,0 +1,227 @@
+//! Converts planned nodes to claims.
+
+pub(crate) mod beyond_limits;
+pub(crate) mod budgets;
+pub(crate) mod cluster_limits;
+
+use crate::names::Names;
+use crate::node_class;
+use crate::plan::action::{Action, PlanLine, Written};
+use crate::plan::facts::Facts;
+use crate::plan::pools::EvaluatedPool;
+use crate::plan::records::report::Outcome;
+use jiff::Timestamp;
+use nodeless_api::EC2NodeClass;
+use nodeless_disruption::Replacement;
+use nodeless_model::claim::{LaunchGroup, OfferingKey};
+use nodeless_model::{
+    ClusterLimits, InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, ResourceList, labels,
+};
+use nodeless_ports::claims::{LaunchLimits, MAX_TOGETHER, PoolLimits};
+use nodeless_scheduling::Launch;
+use std::collections::BTreeMap;
+
+/// A planned node, before it has a name.
+pub(super) struct PlannedNode<'a> {
+    pub(super) launch: &'a Launch,
+    /// The pods of the node, `namespace/name`.
+    pub(super) pods: Vec<String>,
+    /// The claims that it replaces.
+    pub(super) replaces: Vec<String>,
+    /// The offerings that it does not use, because other nodes use up their launch budgets.
+    pub(super) avoided: Vec<OfferingKey>,
+}
+
+/// The launch groups of planned nodes: those with the same parameters of CreateFleet share one call.
+pub(super) fn groups(planned: Vec<PlannedNode<'_>>, facts: Facts<'_>, names: &mut Names) -> Vec<Vec<NodeClaim>> {
+    let mut alike: BTreeMap<String, Vec<PlannedNode<'_>>> = BTreeMap::new();
+    for one in planned {
+        alike.entry(one.key()).or_default().push(one);
+    }
+    let size = usize::try_from(facts.snapshot.settings.group_size).unwrap_or(MAX_TOGETHER).clamp(1, MAX_TOGETHER);
+    let mut groups = Vec::new();
+    for group in alike.values().flat_map(|members| members.chunks(size)) {
+        let pool = group.first().and_then(|one| facts.pool(&one.launch.node_pool));
+        groups.extend(pool.map(|pool| claims_of(group, pool, facts, names)));
+    }
+    groups
+}
+
+/// The writes of launch groups.
+pub(super) fn writes(groups: &[Vec<NodeClaim>], facts: Facts<'_>) -> Vec<Action> {
+    let limits = |group: &Vec<NodeClaim>| {
+        let pool = group.first().and_then(|claim| facts.pool(&claim.node_pool));
+        limits(pool.map(|pool| &pool.pool), &facts.snapshot.cluster_limits())
+    };
+    groups.iter().map(|group| Action::CreateGroup(group.clone(), limits(group))).collect()
+}
+
+/// The result of writing launch groups.
+#[derive(Default)]
+pub(super) struct Created {
+    /// The written claims.
+    pub(super) claims: Vec<NodeClaim>,
+    /// Their leaders, which have to be woken.
+    pub(super) leaders: Vec<String>,
+    /// The lines to log.
+    pub(super) lines: Vec<Action>,
+    /// Whether something was not written, so that another plan is requested.
+    pub(super) incomplete: bool,
+    pub(super) outcome: Outcome,
+}
+
+/// Evaluates the answers to [`writes`].
+pub(super) fn created(groups: Vec<Vec<NodeClaim>>, written: &[Written]) -> Created {
+    let mut created = Created::default();
+    for (group, answer) in groups.into_iter().zip(written) {
+        match answer.problem() {
+            None => {
+                created.leaders.extend(group.first().map(|leader| leader.name.clone()));
+                created.claims.extend(group.into_iter().map(|claim| NodeClaim { version: 1, ..claim }));
+            }
+            Some(why) => {
+                let names: Vec<&str> = group.iter().map(|claim| claim.name.as_str()).collect();
+                let problem = format!("NodeClaims were not created: {why}: {}", names.join(", "));
+                created.outcome.report.problems.push(problem);
+                created.lines.extend(group.first().map(|claim| {
+                    let (claim, node_pool) = (claim.name.clone(), claim.node_pool.clone());
+                    Action::Log(PlanLine::ClaimRefused { claim, node_pool, why: why.to_owned() })
+                }));
+                created.incomplete = true;
+            }
+        }
+    }
+    created.outcome.report.created.extend(created.claims.iter().map(|claim| claim.name.clone()));
+    created
+}
+
+fn claims_of(
+    group: &[PlannedNode<'_>],
+    evaluated: &EvaluatedPool,
+    facts: Facts<'_>,
+    names: &mut Names,
+) -> Vec<NodeClaim> {
+    let pool = &evaluated.pool;
+    let class = facts.snapshot.view.node_classes.get(&pool.template.node_class);
+    let named: Vec<(String, String)> = group.iter().map(|_| names.next(&pool.name)).collect();
+    let id = named.first().map(|(_, uid)| uid.clone()).unwrap_or_default();
+    let size = u32::try_from(group.len()).unwrap_or(u32::MAX);
+    // All members have the same launch.
+    let left_out: Vec<OfferingKey> = group.first().map_or_else(Vec::new, |one| {
+        let recent = facts.snapshot.recent_interruptions(facts.claims);
+        let left = recent.left_out(one.launch, pool, &evaluated.types.instance_types);
+        left.into_iter().map(|left| left.offering).collect()
+    });
+    let members = (0_u32..).zip(group.iter().zip(named));
+    members
+        .map(|(index, (planned, named))| {
+            let launch_group = LaunchGroup { id: id.clone(), index, size };
+            let mut claim = claim(planned, evaluated, class, named, launch_group, facts.snapshot.now);
+            claim.spec.avoided_offerings.extend(left_out.iter().cloned());
+            claim.spec.avoided_offerings.sort();
+            claim.spec.avoided_offerings.dedup();
+            claim
+        })
+        .collect()
+}
+
+/// The claims of a command's replacements, all decided before the first is written. Each is written and launched on its own.
+pub(super) fn planned(
+    replacements: &[Replacement],
+    replaces: &[String],
+    facts: Facts<'_>,
+    names: &mut Names,
+) -> Result<Vec<NodeClaim>, String> {
+    let mut claims = Vec::with_capacity(replacements.len());
+    for replacement in replacements {
+        let launch = &replacement.launch;
+        let pool = facts
+            .pool(&launch.node_pool)
+            .ok_or_else(|| format!("the NodePool {} of a replacement does not exist", launch.node_pool))?;
+        let (pods, replaces) = (replacement.pods.clone(), replaces.to_vec());
+        let planned = PlannedNode { launch, pods, replaces, avoided: Vec::new() };
+        claims.extend(claims_of(&[planned], pool, facts, names));
+    }
+    Ok(claims)
+}
+
+pub(super) fn limits(pool: Option<&NodePool>, cluster: &ClusterLimits) -> LaunchLimits {
+    let of =
+        |pool: &NodePool| PoolLimits { resources: pool.limits.clone(), dollars_per_hour: pool.limit_dollars_per_hour };
+    LaunchLimits { node_pool: pool.map(of).unwrap_or_default(), cluster: cluster.clone() }
+}
+
+/// The minimum of each resource over a launch's instance types.
+fn least(launch: &Launch, types: &[InstanceType]) -> ResourceList {
+    let of = |name: &String| types.iter().find(|kind| kind.name == *name).map(InstanceType::allocatable);
+    let mut kinds = launch.instance_types.iter().filter_map(|kind| of(&kind.name));
+    let Some(mut least) = kinds.next() else { return ResourceList::new() };
+    for other in kinds {
+        least = least.iter().map(|(name, quantity)| (name.to_owned(), quantity.min(other.get(name)))).collect();
+    }
+    least
+}
+
+fn claim(
+    planned: &PlannedNode<'_>,
+    evaluated: &EvaluatedPool,
+    class: Option<&EC2NodeClass>,
+    (name, uid): (String, String),
+    launch_group: LaunchGroup,
+    now: Timestamp,
+) -> NodeClaim {
+    let (launch, pool) = (planned.launch, &evaluated.pool);
+    let mut annotations = pool.template.annotations.clone();
+    annotations.insert(labels::NODE_POOL_HASH.to_owned(), pool.hash.clone());
+    annotations.insert(labels::NODE_POOL_HASH_VERSION.to_owned(), nodeless_api::hash::VERSION.to_owned());
+    annotations.extend(class.map(node_class::hash_annotations).unwrap_or_default());
+    let profile = class.and_then(|class| class.status.as_ref()?.instance_profile.clone());
+    annotations.extend(profile.map(|profile| (labels::INSTANCE_PROFILE_NAME.to_owned(), profile)));
+    if launch.min_values_relaxed {
+        annotations.insert(labels::MIN_VALUES_RELAXED.to_owned(), "true".to_owned());
+    }
+    for (key, overlaid) in [
+        (labels::PRICE_OVERLAY_APPLIED, &evaluated.types.priced),
+        (labels::CAPACITY_OVERLAY_APPLIED, &evaluated.types.resourced),
+    ] {
+        if launch.instance_types.iter().any(|kind| overlaid.contains(&kind.name)) {
+            annotations.insert(key.to_owned(), "true".to_owned());
+        }
+    }
+    let mut node_labels = pool.template.labels.clone();
+    node_labels.insert(labels::NODE_POOL.to_owned(), pool.name.clone());
+    node_labels.insert(labels::EC2_NODE_CLASS.to_owned(), pool.template.node_class.clone());
+    let mut claim = NodeClaim {
+        name,
+        uid,
+        node_pool: pool.name.clone(),
+        node_class: launch.node_class.clone(),
+        created: now,
+        version: 0,
+        spec: NodeClaimSpec {
+            requirements: launch.requirements.clone(),
+            instance_types: launch.instance_types.iter().map(|kind| kind.name.clone()).collect(),
+            labels: node_labels,
+            annotations,
+            taints: pool.template.taints.clone(),
+            startup_taints: pool.template.startup_taints.clone(),
+            requests: launch.requests.clone(),
+            expire_after: pool.template.expire_after.and_then(nodeless_model::NillableDuration::duration),
+            termination_grace_period: pool.template.termination_grace_period,
+            launch_group: Some(launch_group),
+            avoided_offerings: planned.avoided.clone(),
+            charge: launch.charge.clone(),
+            replaces: planned.replaces.clone(),
+            nominated_pods: planned.pods.clone(),
+        },
+        phase: Phase::Reserved,
+        status: NodeClaimStatus::default(),
+    };
+    if planned.pods.is_empty() {
+        // Its NodePool has a fixed number of nodes. Until its capacity is known, pending pods may only use what it has in any
+        // case.
+        claim.status.allocatable = least(launch, &evaluated.types.instance_types);
+    }
+    nodeless_lifecycle::prepare(&mut claim);
+    claim
+}

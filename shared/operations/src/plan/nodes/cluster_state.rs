@@ -1,0 +1,228 @@
+//! The cluster and its claims combined: which claim belongs to which node, and which pods need a node.
+
+use crate::plan::nodes::place::Place;
+use crate::plan::nodes::promised::promised;
+use crate::plan::pools::EvaluatedPool;
+use jiff::{SignedDuration, Timestamp};
+use nodeless_disruption::DisruptionBudgetIndex;
+use nodeless_model::claim::condition;
+use nodeless_model::{Node, NodeClaim, Phase, Pod};
+use nodeless_ports::ShiftedZone;
+use nodeless_ports::cluster::ClusterView;
+use nodeless_scheduling::{BoundPods, ClusterFacts, Problem, existing_node, failed_to_initialize};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// How long a registered node may be missing from the snapshot of the cluster. The next heartbeats read it again.
+const BEHIND: SignedDuration = SignedDuration::from_mins(2);
+
+pub(crate) struct ClusterState<'a> {
+    pub(crate) view: &'a ClusterView,
+    pub(crate) records: &'a [NodeClaim],
+    pub(crate) places: Vec<Place<'a>>,
+    /// Pending pods with further requirements, by uid.
+    restricted: BTreeMap<&'a str, &'a Pod>,
+    /// Pending pods that are about to be bound, by the node that was launched for them. They are not planned again.
+    pub(crate) promised: BTreeMap<&'a str, Vec<&'a Pod>>,
+    /// The virtual pods of all buffers.
+    pub(crate) virtual_pods: Vec<&'a Pod>,
+    /// The virtual pods, `namespace/name`, for which a command is about to launch nodes.
+    pub(crate) awaited: BTreeSet<String>,
+    /// Claims whose pods need another node although their termination has not begun: a command is about to drain them.
+    replaced: BTreeSet<String>,
+    /// The zones that are shifted away from.
+    pub(crate) shifted: &'a [ShiftedZone],
+}
+
+impl<'a> ClusterState<'a> {
+    pub(crate) fn new(view: &'a ClusterView, records: &'a [NodeClaim]) -> Self {
+        // The map is never iterated in order, and hashing a hundred thousand names is faster than comparing them.
+        let mut pods: HashMap<&str, Vec<&Pod>> = HashMap::new();
+        for pod in &view.pods {
+            if let Some(node) = &pod.node_name {
+                pods.entry(node).or_default().push(pod);
+            }
+        }
+        let mut on = |node: &Node| pods.remove(node.name.as_str()).unwrap_or_default();
+        let by_instance: BTreeMap<&str, &NodeClaim> =
+            records.iter().filter_map(|claim| Some((claim.status.instance.as_ref()?.id.as_str(), claim))).collect();
+        // Exports may lack the instance, and nodes of other providers have no EC2 instance.
+        let without_instance = records.iter().filter(|claim| claim.status.instance.is_none());
+        let by_node: BTreeMap<&str, &NodeClaim> =
+            without_instance.filter_map(|claim| Some((claim.status.node_name.as_deref()?, claim))).collect();
+        let mut joined = BTreeSet::new();
+        let mut places = Vec::new();
+        for node in &view.nodes {
+            let named = || by_node.get(node.name.as_str()).copied();
+            let claim = node.instance_id().and_then(|id| by_instance.get(id).copied()).or_else(named);
+            joined.extend(claim.map(|claim| claim.name.as_str()));
+            places.push(Place { node: Some(node), claim, pods: on(node) });
+        }
+        // Claims whose node has not joined count as their future nodes, so that a plan never launches twice for the same pods. A
+        // claim that lost its node cannot run pods.
+        let on_the_way = records.iter().filter(|claim| {
+            !joined.contains(claim.name.as_str()) && matches!(claim.phase, Phase::Reserved | Phase::Launched)
+        });
+        places.extend(on_the_way.map(|claim| Place { node: None, claim: Some(claim), pods: Vec::new() }));
+        Self {
+            view,
+            records,
+            places,
+            restricted: BTreeMap::new(),
+            promised: BTreeMap::new(),
+            virtual_pods: Vec::new(),
+            awaited: BTreeSet::new(),
+            replaced: BTreeSet::new(),
+            shifted: &[],
+        }
+    }
+
+    /// The same, where nodes that registered a moment ago and are missing from the snapshot count as launching nodes. Claims are
+    /// read before the cluster, so these nodes exist unless they were deleted since: the API server's answer is out of date, and
+    /// pods that are bound to them still look pending.
+    pub(crate) fn with_unseen(mut self, now: Timestamp) -> Self {
+        let placed: BTreeSet<&str> =
+            self.places.iter().filter_map(|place| place.claim).map(|claim| claim.name.as_str()).collect();
+        let lately = |claim: &NodeClaim| {
+            let registered = claim.condition(condition::REGISTERED).map(|it| it.last_transition_time);
+            registered.is_some_and(|since| now.duration_since(since) < BEHIND)
+        };
+        let unseen = self.records.iter().filter(|claim| {
+            matches!(claim.phase, Phase::Registered | Phase::Initialized)
+                && !placed.contains(claim.name.as_str())
+                && lately(claim)
+        });
+        let unseen: Vec<_> = unseen.map(|claim| Place { node: None, claim: Some(claim), pods: Vec::new() }).collect();
+        self.places.extend(unseen);
+        self
+    }
+
+    /// The same, where these are planned instead of the pending pods with the same uids.
+    pub(crate) fn with_restricted(self, pods: &'a [Pod]) -> Self {
+        Self { restricted: pods.iter().map(|pod| (pod.uid.as_str(), pod)).collect(), ..self }
+    }
+
+    /// The same, where pending pods count on the nodes that are about to open for them, unless they have further requirements.
+    pub(crate) fn with_promised(self, now: Timestamp) -> Self {
+        let waits = |pod: &&Pod| self.waits(pod) && !self.restricted.contains_key(pod.uid.as_str());
+        let pending: HashMap<String, &Pod> = self.view.pods.iter().filter(waits).map(|pod| (pod.key(), pod)).collect();
+        if pending.is_empty() {
+            return self;
+        }
+        let stays = |place: &&Place<'_>| !self.moves(place) && !place.failed_to_initialize(now);
+        let places: Vec<&Place<'_>> = self.places.iter().filter(stays).collect();
+        let promised = promised(&places, pending, &self.view.daemon_sets, now);
+        Self { promised, ..self }
+    }
+
+    /// Whether a pod needs a node and can get one.
+    fn waits(&self, pod: &Pod) -> bool {
+        pod.is_provisionable() && self.volume_fault(pod).is_none()
+    }
+
+    /// The pods on a node, those that are about to be bound to it included.
+    fn pods_on(&self, place: &Place<'a>) -> Vec<&'a Pod> {
+        let promised = place.node.and_then(|node| self.promised.get(node.name.as_str()));
+        place.pods.iter().chain(promised.into_iter().flatten()).copied().collect()
+    }
+
+    /// The same, where commands are about to drain these claims.
+    pub(crate) fn with_replaced(self, replaced: BTreeSet<String>) -> Self {
+        Self { replaced, ..self }
+    }
+
+    /// The same, while these zones are shifted away from.
+    pub(crate) fn with_shifted(self, shifted: &'a [ShiftedZone]) -> Self {
+        Self { shifted, ..self }
+    }
+
+    /// The scheduling problem: pending pods, pods that have to leave their node, and after them the virtual pods of buffers.
+    /// Pending pods with a volume that cannot be used are left out: see [`faulty`](Self::faulty).
+    pub(crate) fn problem(&self, evaluated: &'a [EvaluatedPool], now: Timestamp) -> Problem<'a> {
+        let promised: BTreeSet<&str> = self.promised.values().flatten().map(|pod| pod.uid.as_str()).collect();
+        let waiting = self.view.pods.iter().filter(|pod| self.waits(pod) && !promised.contains(pod.uid.as_str()));
+        let waiting = waiting.map(|pod| self.restricted.get(pod.uid.as_str()).copied().unwrap_or(pod));
+        let budget_index = DisruptionBudgetIndex::of(&self.view.disruption_budgets);
+        let moving = self.places.iter().filter(|place| self.moves(place)).flat_map(|place| {
+            let drain_started = place.claim.and_then(|claim| claim.status.drain_started);
+            let budget_index = &budget_index;
+            // The successor of a surge is a pod of its own.
+            let surged = move |pod: &Pod| place.claim.is_some_and(|claim| claim.status.replaces_pod(&pod.uid));
+            let leaves = move |pod: &&Pod| {
+                pod.is_reschedulable() && !surged(pod) && !budget_index.holds(pod, drain_started, now)
+            };
+            place.pods.iter().copied().filter(leaves)
+        });
+        let buffers = self.virtual_pods.iter().copied();
+        let buffers = buffers.filter(|pod| self.awaited.is_empty() || !self.awaited.contains(&pod.key()));
+        let mut problem = Problem {
+            pods: waiting.chain(moving).chain(buffers).collect(),
+            nodes: self
+                .places
+                .iter()
+                .filter(|place| !place.failed_to_initialize(now))
+                .filter_map(|place| {
+                    existing_node(place.node, place.claim, &self.pods_on(place), &self.view.daemon_sets).ok()
+                })
+                .collect(),
+            node_pools: evaluated.iter().map(EvaluatedPool::offer).collect(),
+            daemon_sets: &self.view.daemon_sets,
+            facts: self.facts(),
+            bound_pods: Vec::new(),
+        };
+        if !problem.pods.is_empty() {
+            problem.bound_pods = self.bound_pods();
+        }
+        problem
+    }
+
+    /// The pending pods that mount a volume that cannot be used, each with the reason.
+    pub(crate) fn faulty(&self) -> impl Iterator<Item = (&'a Pod, &'a String)> {
+        let waiting = self.view.pods.iter().filter(|pod| pod.is_provisionable());
+        waiting.filter_map(|pod| Some((pod, self.volume_fault(pod)?)))
+    }
+
+    pub(crate) fn volume_fault(&self, pod: &Pod) -> Option<&'a String> {
+        volume_fault(self.view, pod)
+    }
+
+    fn moves(&self, place: &Place<'_>) -> bool {
+        place.is_leaving() || place.claim.is_some_and(|claim| self.replaced.contains(&claim.name))
+    }
+
+    /// The pods that run or are about to be bound, by node, for topology constraints.
+    fn bound_pods(&self) -> Vec<BoundPods<'a>> {
+        let nodes = self.places.iter().filter_map(|place| Some((place.node?, self.pods_on(place))));
+        nodes.map(|(node, pods)| BoundPods::on(node, pods)).collect()
+    }
+
+    /// The volumes and namespaces of the snapshot.
+    pub(crate) const fn facts(&self) -> ClusterFacts<'a> {
+        ClusterFacts {
+            volumes: &self.view.volumes,
+            volume_drivers: &self.view.volume_drivers,
+            volume_limits: &self.view.volume_limits,
+            namespaces: &self.view.namespaces,
+        }
+    }
+}
+
+impl Place<'_> {
+    /// Whether its node has joined and is not expected to become ready any more.
+    pub(crate) fn failed_to_initialize(&self, now: Timestamp) -> bool {
+        self.node.is_some_and(|node| failed_to_initialize(node, self.claim, now))
+    }
+
+    fn is_leaving(&self) -> bool {
+        self.claim.is_some_and(|claim| claim.phase.is_leaving())
+            || (self.claim.is_some() && self.node.is_some_and(|node| node.deletion_timestamp.is_some()))
+    }
+}
+
+/// Why a volume that a pod mounts cannot be used, if there is one.
+pub(crate) fn volume_fault<'v>(view: &'v ClusterView, pod: &Pod) -> Option<&'v String> {
+    if view.volume_faults.is_empty() {
+        return None;
+    }
+    let keys = pod.volume_claims.iter().map(|claim| format!("{}/{}", pod.namespace, claim.claim_name));
+    keys.filter_map(|key| view.volume_faults.get(&key)).next()
+}

@@ -1,0 +1,10 @@
+//! A node and its claim, as plans combine them.
+
+use nodeless_model::{Node, NodeClaim, Pod};
+
+/// A node, its claim, or both, and the pods that are bound to it.
+pub(crate) struct Place<'a> {
+    pub(crate) node: Option<&'a Node>,
+    pub(crate) claim: Option<&'a NodeClaim>,
+    pub(crate) pods: Vec<&'a Pod>,
+}

@@ -1,0 +1,125 @@
+//! What stages and dry runs share about voluntary disruption.
+
+use crate::node_class;
+use crate::plan::nodes::cluster_state::ClusterState;
+use crate::plan::pools::EvaluatedPool;
+use crate::plan::pools::registration_health::HEALTHY;
+use jiff::Timestamp;
+use nodeless_api::NodePoolStatus;
+use nodeless_disruption::command::CommandRecord;
+use nodeless_disruption::{Cluster, ClusterNode, Decision, KeptReason, NodeClassFacts};
+use nodeless_model::claim::{TerminationReason, condition};
+use nodeless_model::duration::format_go_duration;
+use nodeless_model::{ConditionStatus, DisruptionReason, NodeClaim, Pod};
+use nodeless_ports::cluster::ClusterView;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// When the first node that stays only for a limited time may be evaluated again, rounded up to whole seconds.
+pub(crate) fn next_change(decision: &Decision, now: Timestamp) -> Option<Duration> {
+    let until = decision.kept.iter().flat_map(|kept| &kept.reasons).filter_map(|reason| match reason {
+        KeptReason::TooRecent { until, .. } | KeptReason::Nominated { until } | KeptReason::HeldBack { until, .. } => {
+            Some(*until)
+        }
+        KeptReason::AmiCanary { until, .. } => *until,
+        _ => None,
+    });
+    let wait = Duration::try_from(until.min()?.duration_since(now)).unwrap_or_default();
+    Some(Duration::from_secs(wait.as_secs() + 1))
+}
+
+/// Why no node may be disrupted voluntarily now: an object that could not be decoded may forbid it.
+pub(crate) fn doubt(view: &ClusterView) -> Option<String> {
+    let matters = ["Node", "Pod", "PodDisruptionBudget", "DaemonSet", "CapacityBuffer"];
+    let hidden = view.invalid.iter().find(|object| matters.contains(&object.kind.as_str()))?;
+    Some(format!("{} {} cannot be decoded: {}", hidden.kind, hidden.name, hidden.message))
+}
+
+/// The properties that drift compares nodes with, by the name of the EC2NodeClass. A class without nodeless' hash is not resolved
+/// yet, so nodes cannot be compared with it.
+pub(crate) fn class_facts(view: &ClusterView) -> BTreeMap<String, NodeClassFacts> {
+    let classes = view.node_classes.iter();
+    classes.filter_map(|(name, class)| Some((name.clone(), node_class::facts(class)?))).collect()
+}
+
+/// The cluster as decisions see it. A command must not block its own validation: `without` names it.
+pub(crate) fn input<'a>(
+    cluster_state: &'a ClusterState<'_>,
+    evaluated: &'a [EvaluatedPool],
+    commands: &'a [CommandRecord],
+    without: Option<&str>,
+) -> Cluster<'a> {
+    let others = || commands.iter().filter(|record| without != Some(record.command.id.as_str()));
+    let under_way = others().map(|record| &record.command).collect();
+    let commands: BTreeMap<&str, &str> = others()
+        .flat_map(|record| {
+            let id = record.command.id.as_str();
+            record.candidates().iter().map(move |candidate| (candidate.node_claim.as_str(), id))
+        })
+        .collect();
+    Cluster {
+        nodes: cluster_state
+            .places
+            .iter()
+            .map(|place| ClusterNode {
+                node: place.node,
+                claim: place.claim,
+                pods: place.pods.clone(),
+                command: place.claim.and_then(|claim| commands.get(claim.name.as_str()).copied()),
+            })
+            .collect(),
+        node_pools: evaluated.iter().map(EvaluatedPool::offer).collect(),
+        node_classes: class_facts(cluster_state.view),
+        pending_pods: cluster_state.view.pods.iter().filter(|pod| pod.awaits_node()).collect(),
+        buffer_pods: cluster_state.virtual_pods.clone(),
+        disruption_budgets: &cluster_state.view.disruption_budgets,
+        daemon_sets: &cluster_state.view.daemon_sets,
+        facts: cluster_state.facts(),
+        annotations: cluster_state.view.annotations.clone(),
+        under_way,
+        registration_failures: registration_failures(cluster_state.view),
+        shifted_zones: cluster_state.shifted.iter().map(|shifted| (shifted.zone.clone(), shifted.until)).collect(),
+        ..Cluster::default()
+    }
+}
+
+/// The NodePools whose last nodes did not register, with the reason.
+fn registration_failures(view: &ClusterView) -> BTreeMap<String, String> {
+    let failed = |status: &NodePoolStatus| {
+        let condition = status.conditions.iter().find(|condition| condition.type_ == HEALTHY)?;
+        (condition.status == nodeless_api::ConditionStatus::False)
+            .then(|| format!("{}: {}", condition.reason, condition.message))
+    };
+    view.node_pool_statuses.iter().filter_map(|(name, status)| Some((name.clone(), failed(status)?))).collect()
+}
+
+/// The pods that would have to move to another node.
+pub(crate) fn reschedulable<'p, 'a>(pods: &'p [&'a Pod]) -> impl Iterator<Item = &'a Pod> + use<'p, 'a> {
+    pods.iter().copied().filter(|pod| pod.is_reschedulable())
+}
+
+pub(crate) fn termination(reason: DisruptionReason) -> TerminationReason {
+    match reason {
+        DisruptionReason::Empty => TerminationReason::Empty,
+        DisruptionReason::Underutilized => TerminationReason::Underutilized,
+        DisruptionReason::Drifted => TerminationReason::Drifted,
+    }
+}
+
+/// The reason of a command for a node, in a sentence.
+pub(crate) fn message(reason: DisruptionReason, claim: &NodeClaim) -> String {
+    let stated = |kind: &str| {
+        let condition = claim.condition(kind).filter(|condition| condition.status == ConditionStatus::True)?;
+        Some(condition.message.clone()).filter(|message| !message.is_empty())
+    };
+    match reason {
+        DisruptionReason::Empty => "its node has no pods".to_owned(),
+        DisruptionReason::Underutilized => "its pods fit elsewhere for less".to_owned(),
+        DisruptionReason::Drifted => stated(condition::DRIFTED)
+            .or_else(|| stated(condition::REBALANCE_RECOMMENDED))
+            .or_else(|| {
+                Some(format!("it reaches its expireAfter of {} soon", format_go_duration(claim.spec.expire_after?)))
+            })
+            .unwrap_or_else(|| "it no longer matches its NodePool or EC2NodeClass".to_owned()),
+    }
+}

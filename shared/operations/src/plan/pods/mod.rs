@@ -1,0 +1,4 @@
+//! The pods without a node: which of them are nominated, and what they wait for.
+
+pub(crate) mod own_nominations;
+pub(crate) mod waiting;

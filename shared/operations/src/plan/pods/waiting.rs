@@ -1,0 +1,304 @@
+//! Pods that stay pending although every plan places them on a node that is ready for pods: the kube-scheduler decides otherwise, so
+//! they are planned again without the nodes that they did not go to.
+
+use crate::plan::action::{Action, Batch, Stage};
+use crate::plan::facts::Facts;
+use crate::plan::nodes::cluster_state::ClusterState;
+use crate::plan::nodes::place::Place;
+use crate::plan::records::report::Outcome;
+use crate::plan::snapshot::Snapshot;
+use crate::plan::stages::provisioning::Placed;
+use jiff::{SignedDuration, Timestamp};
+use nodeless_model::claim::condition;
+use nodeless_model::events::not_scheduled_as_planned;
+use nodeless_model::object::ObjectEvent;
+use nodeless_model::requirement::{Operator, RequirementTerm};
+use nodeless_model::{Node, NodeClaim, Pod, labels};
+use nodeless_ports::cluster::ClusterView;
+use nodeless_ports::{RecordKind, StoredRecord};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How long a pod may wait for a node that is ready for pods. The kube-scheduler attempts an unschedulable pod again after at most five
+/// and a half minutes, even if nothing changes (`podMaxInUnschedulablePodsDuration` and its check every 30 s).
+const EXPECTED_WITHIN: SignedDuration = SignedDuration::from_mins(6);
+/// The wait doubles each time, this number of times at most, because another node may not help either.
+const MAX_DOUBLINGS: u32 = 6;
+/// Younger pods are not recorded: most go to their node within seconds.
+const RECORDED_FROM: SignedDuration = SignedDuration::from_mins(1);
+/// At most this number of pods is recorded, so that the record stays far below the size of an item.
+const MAX_RECORDED: usize = 1_000;
+
+/// What is known of a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Waiting {
+    /// The node that the last plan placed it on.
+    node: String,
+    /// Since when every plan has placed it on nodes that are ready for pods; `None` if the last one did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    since: Option<Timestamp>,
+    /// It is not planned for nodes that were initialized before this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    not_before: Option<Timestamp>,
+    /// How often it was planned again.
+    #[serde(default)]
+    times: u32,
+}
+
+impl Waiting {
+    /// Since when it has waited, if that is too long.
+    fn too_long(&self, now: Timestamp) -> Option<Timestamp> {
+        let longest = EXPECTED_WITHIN * (1 << self.times.min(MAX_DOUBLINGS));
+        self.since.filter(|since| now.duration_since(*since) >= longest)
+    }
+}
+
+/// The pods that wait, by their uid.
+pub(crate) struct WaitingPods {
+    stored: StoredRecord,
+    before: BTreeMap<String, Waiting>,
+    pods: BTreeMap<String, Waiting>,
+    events: Vec<ObjectEvent>,
+}
+
+impl WaitingPods {
+    /// What earlier plans recorded, with those that have waited too long. If it cannot be read, no pod has, and nothing is recorded.
+    pub(crate) fn of(snapshot: &Snapshot) -> Option<Self> {
+        let stored = snapshot.waiting_pods.as_ref().ok()?.clone();
+        // A record of another version is replaced.
+        let before: BTreeMap<String, Waiting> = serde_json::from_str(&stored.encoded).unwrap_or_default();
+        let (mut pods, mut events) = (before.clone(), Vec::new());
+        if !pods.is_empty() {
+            for pod in snapshot.view.pods.iter().filter(|pod| pod.is_provisionable()) {
+                let Some(waiting) = pods.get_mut(&pod.uid) else { continue };
+                if let Some(since) = waiting.too_long(snapshot.now) {
+                    events.push(not_scheduled_as_planned(pod, &waiting.node, since));
+                    *waiting = Waiting {
+                        since: None,
+                        not_before: Some(since),
+                        times: waiting.times + 1,
+                        node: std::mem::take(&mut waiting.node),
+                    };
+                }
+            }
+        }
+        Some(Self { stored, before, pods, events })
+    }
+
+    /// The pods that are planned without the nodes that they did not go to, each with that as a requirement.
+    pub(crate) fn restricted(&self, view: &ClusterView, claims: &[NodeClaim]) -> Vec<Pod> {
+        let not_before = |pod: &Pod| self.pods.get(&pod.uid)?.not_before;
+        let pods: Vec<(&Pod, Timestamp)> = if self.pods.values().any(|waiting| waiting.not_before.is_some()) {
+            let pending = view.pods.iter().filter(|pod| pod.is_provisionable());
+            pending.filter_map(|pod| Some((pod, not_before(pod)?))).collect()
+        } else {
+            return Vec::new();
+        };
+        let cluster_state = ClusterState::new(view, claims);
+        let known = |place: &Place<'_>, at: Timestamp| place.initialized_since().is_some_and(|since| since < at);
+        let host_names = |at: Timestamp| {
+            let places = cluster_state.places.iter().filter(|place| known(place, at));
+            places.filter_map(|place| place.node).map(host_name).collect()
+        };
+        pods.into_iter().map(|(pod, at)| without(pod, host_names(at))).collect()
+    }
+
+    /// Records where the pods were placed, and reports on those that are planned again.
+    pub(crate) fn note(mut self, placed: &Placed<'_>, facts: Facts<'_>) -> (Batch, Outcome) {
+        let now = facts.snapshot.now;
+        let (nodes, left) = (placed.nodes_of_pods(), placed.left_pods());
+        let mut next = BTreeMap::new();
+        for pod in placed.pending() {
+            let known = self.pods.remove(&pod.uid);
+            let after = match nodes.get(pod.uid.as_str()) {
+                Some((node, true)) => planned_for(node, known, pod, now),
+                _ if left.contains(pod.uid.as_str()) => known,
+                // It waits for a node that joins, or for a launch.
+                _ => known.filter(|known| known.times > 0).map(|known| Waiting { since: None, ..known }),
+            };
+            if let Some(after) = after.filter(|_| next.len() < MAX_RECORDED) {
+                next.insert(pod.uid.clone(), after);
+            }
+        }
+        for pod in placed.cluster_state.promised.values().flatten() {
+            if let Some(known) = self.pods.remove(&pod.uid).filter(|known| known.times > 0) {
+                next.insert(pod.uid.clone(), Waiting { since: None, ..known });
+            }
+        }
+        let mut actions = Vec::new();
+        if next != self.before
+            && let Ok(encoded) = serde_json::to_string(&next)
+        {
+            actions.push(Action::PutRecord(RecordKind::WaitingPods, StoredRecord { encoded, ..self.stored }));
+        }
+        (Batch::each(Stage::Provisioning, actions), Outcome { events: self.events, ..Outcome::default() })
+    }
+}
+
+/// The record of a pod that a plan places on a node that is ready for pods.
+fn planned_for(node: &str, known: Option<Waiting>, pod: &Pod, now: Timestamp) -> Option<Waiting> {
+    let node = node.to_owned();
+    match known {
+        Some(known) => Some(Waiting { since: known.since.or(Some(now)), node, ..known }),
+        None => {
+            let is_old = pod.created.is_some_and(|created| now.duration_since(created) >= RECORDED_FROM);
+            is_old.then_some(Waiting { node, since: Some(now), not_before: None, times: 0 })
+        }
+    }
+}
+
+impl Place<'_> {
+    /// Since when its node is ready for pods.
+    fn initialized_since(&self) -> Option<Timestamp> {
+        let node = self.node?;
+        match self.claim {
+            Some(claim) => Some(claim.condition(condition::INITIALIZED)?.last_transition_time),
+            None => node.created,
+        }
+    }
+}
+
+fn host_name(node: &Node) -> String {
+    node.labels.get(labels::HOSTNAME).unwrap_or(&node.name).clone()
+}
+
+/// The pod with the requirement that it does not run on nodes with these host names.
+fn without(pod: &Pod, values: Vec<String>) -> Pod {
+    let term =
+        RequirementTerm { key: labels::HOSTNAME.to_owned(), operator: Operator::NotIn, values, min_values: None };
+    let mut pod = pod.clone();
+    if pod.required_node_affinity.is_empty() {
+        pod.required_node_affinity.push(Vec::new());
+    }
+    pod.required_node_affinity.iter_mut().for_each(|terms| terms.push(term.clone()));
+    pod
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::stages::provisioning;
+    use crate::unread::Unread;
+    use nodeless_catalog::Catalog;
+    use nodeless_model::{Quantity, ResourceList};
+    use std::sync::Arc;
+
+    fn minute(minute: i64) -> Timestamp {
+        Timestamp::from_second(minute * 60).unwrap()
+    }
+
+    /// A node that nodeless does not manage, with capacity for one pod.
+    fn node(name: &str, created: i64) -> Node {
+        let allocatable = ResourceList::from([("cpu", Quantity::from_units(1)), ("pods", Quantity::from_units(1))]);
+        Node { name: name.into(), allocatable, created: Some(minute(created)), ..Node::default() }
+    }
+
+    fn pod() -> Pod {
+        Pod {
+            namespace: "default".into(),
+            name: "db-0".into(),
+            uid: "uid".into(),
+            created: Some(minute(0)),
+            marked_unschedulable: true,
+            requests: ResourceList::from([("cpu", Quantity::from_units(1)), ("pods", Quantity::from_units(1))]),
+            ..Pod::default()
+        }
+    }
+
+    fn bare() -> Snapshot {
+        Snapshot::bare(minute(0), Arc::new(Catalog::embedded().unwrap()))
+    }
+
+    /// Makes a plan, and returns the reasons of the events and whether the record was written.
+    fn plan(snapshot: &mut Snapshot, now: i64) -> (Vec<String>, bool) {
+        snapshot.now = minute(now);
+        let (batch, outcome) = {
+            let snapshot = &*snapshot;
+            let facts = Facts { snapshot, evaluated: &[], claims: &[], commands: &snapshot.commands };
+            let waiting = WaitingPods::of(snapshot).unwrap();
+            let restricted = waiting.restricted(&snapshot.view, &[]);
+            waiting.note(&provisioning::place(facts, &[], &restricted), facts)
+        };
+        let written = batch.actions.into_iter().next();
+        let reasons = outcome.events.into_iter().map(|event| event.reason).collect();
+        if let Some(Action::PutRecord(RecordKind::WaitingPods, record)) = written {
+            snapshot.waiting_pods = Ok(record);
+            return (reasons, true);
+        }
+        (reasons, false)
+    }
+
+    fn waiting(snapshot: &Snapshot) -> BTreeMap<String, Waiting> {
+        serde_json::from_str(&snapshot.waiting_pods.as_ref().unwrap().encoded).unwrap()
+    }
+
+    #[test]
+    fn a_pod_that_does_not_go_to_its_node_is_planned_without_it() {
+        let mut snapshot = bare();
+        snapshot.view.nodes = vec![node("node-1", 0)];
+        snapshot.view.pods = vec![pod()];
+        let reported = vec!["NotScheduledAsPlanned".to_owned()];
+        assert_eq!(plan(&mut snapshot, 0), (vec![], false), "most pods go within seconds");
+        assert_eq!(plan(&mut snapshot, 1), (vec![], true));
+        assert_eq!(plan(&mut snapshot, 6), (vec![], false));
+        assert_eq!(plan(&mut snapshot, 7), (reported.clone(), true));
+        let known = &waiting(&snapshot)["uid"];
+        assert_eq!((known.since, known.not_before, known.times), (None, Some(minute(1)), 1));
+        assert_eq!(plan(&mut snapshot, 8), (vec![], false), "it is not placed there again");
+        // A node that is ready later is tried, too, and for twice as long.
+        snapshot.view.nodes.push(node("node-2", 9));
+        assert_eq!(plan(&mut snapshot, 10), (vec![], true));
+        assert_eq!(waiting(&snapshot)["uid"].node, "node-2");
+        assert_eq!(plan(&mut snapshot, 21), (vec![], false));
+        assert_eq!(plan(&mut snapshot, 22), (reported, true));
+        snapshot.view.pods[0].node_name = Some("node-2".into());
+        assert_eq!(plan(&mut snapshot, 23), (vec![], true));
+        assert!(waiting(&snapshot).is_empty());
+        assert_eq!(plan(&mut snapshot, 24), (vec![], false));
+    }
+
+    #[test]
+    fn the_time_begins_again_with_a_plan_that_places_the_pod_elsewhere() {
+        let mut snapshot = bare();
+        snapshot.view.nodes = vec![node("node-1", 0)];
+        snapshot.view.pods = vec![pod()];
+        assert_eq!(plan(&mut snapshot, 1), (vec![], true));
+        snapshot.view.nodes[0].unschedulable = true;
+        assert_eq!(plan(&mut snapshot, 4), (vec![], true));
+        snapshot.view.nodes[0].unschedulable = false;
+        assert_eq!(plan(&mut snapshot, 5), (vec![], true));
+        assert_eq!(plan(&mut snapshot, 10), (vec![], false));
+        assert!(plan(&mut snapshot, 11).1);
+    }
+
+    #[test]
+    fn nothing_is_recorded_while_the_record_is_unknown() {
+        let mut snapshot = bare();
+        snapshot.waiting_pods = Err(Unread("no answer".to_owned()));
+        assert!(WaitingPods::of(&snapshot).is_none());
+    }
+
+    #[test]
+    fn a_requirement_is_added_to_every_alternative() {
+        let mut pod = pod();
+        let requirement = |pod: &Pod| {
+            let terms = &without(pod, vec!["node-1".into()]).required_node_affinity;
+            terms
+                .iter()
+                .map(|term| term.iter().map(|one| (one.operator, one.values.clone())).collect::<Vec<_>>())
+                .collect::<Vec<_>>()
+        };
+        let left_out = (Operator::NotIn, vec!["node-1".to_owned()]);
+        assert_eq!(requirement(&pod), [[left_out.clone()]]);
+        let zone = |zone: &str| RequirementTerm {
+            key: labels::ZONE.into(),
+            operator: Operator::In,
+            values: vec![zone.into()],
+            min_values: None,
+        };
+        pod.required_node_affinity = vec![vec![zone("a")], vec![zone("b")]];
+        let within = |zone: &str| (Operator::In, vec![zone.to_owned()]);
+        assert_eq!(requirement(&pod), [[within("a"), left_out.clone()], [within("b"), left_out]]);
+    }
+}
