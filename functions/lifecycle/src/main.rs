@@ -60,9 +60,6 @@ impl Lifecycle {
             ClaimMessage::Shard(message) => {
                 self.reconciler.run_shard(message).await.map(drop).map_err(|error| asked_again(&error))
             }
-            ClaimMessage::Claim { name } => {
-                self.reconciler.run(&name).await.map(drop).map_err(|error| asked_again(&error))
-            }
             ClaimMessage::Plan { .. } => {
                 self.queue.wake_planner(WakeSource::Planner).await.map_err(|error| asked_again(&error))
             }

@@ -45,12 +45,6 @@ pub enum WakeSource {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum ClaimMessage {
-    /// Reconcile this claim now. Only earlier versions sent this; claims are now reconciled by shard.
-    #[serde(rename = "claim")]
-    Claim {
-        /// The claim's name.
-        name: String,
-    },
     /// Reconcile the claims of this shard that are due now.
     #[serde(rename = "shard")]
     Shard(ShardMessage),
@@ -81,8 +75,7 @@ pub enum ClaimMessage {
 pub struct ShardMessage {
     /// The shard's number.
     pub shard: u32,
-    /// The number of the message, counted from 1 for each shard. A message of an earlier version has none.
-    #[serde(default)]
+    /// The number of the message, counted from 1 for each shard.
     pub number: u64,
 }
 

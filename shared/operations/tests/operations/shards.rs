@@ -10,7 +10,6 @@ use nodeless_model::instance::{InstanceFault, LaunchOutcome};
 use nodeless_model::{Instance, InstanceState, Phase, StringMap};
 use nodeless_operations::{CatalogCache, EventRate, NominationSwitch, Reconciler};
 use nodeless_ports::cloud::LaunchRequest;
-use nodeless_ports::queue::ClaimMessage;
 use nodeless_ports::{Claims, Cloud, ErrorKind, PortError, Refusal, Shards};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -370,15 +369,4 @@ async fn what_cannot_be_read_is_tried_again_for_all_claims() {
     harness.faults.end_outages();
     later(&harness, 10);
     assert_eq!(harness.reconciler().run_shard(message(0)).await.unwrap().len(), 2);
-}
-
-#[tokio::test]
-async fn a_message_about_one_claim_from_an_earlier_version_is_understood() {
-    let message: ClaimMessage = serde_json::from_str(r#"{"kind":"claim","name":"default-abcde"}"#).unwrap();
-    assert_eq!(message, ClaimMessage::Claim { name: "default-abcde".into() });
-    let harness = launched_cluster(1).await;
-    let name = due(&harness).await.into_keys().next().unwrap();
-    let done = harness.reconciler().run(&name).await.unwrap();
-    assert_eq!((done.phase, done.requeued), (Some(Phase::Launched), Some(Duration::from_secs(2))));
-    assert!(due(&harness).await[&name] <= 2, "its shard continues");
 }
