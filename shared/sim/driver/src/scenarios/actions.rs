@@ -33,7 +33,7 @@ pub(super) const DENIABLE: [&str; 9] = [
 const FOUND_BY: [&str; 4] =
     [labels::CLUSTER_NAME_TAG, labels::NODE_POOL, labels::EC2_NODE_CLASS, labels::LAUNCH_GROUP_TAG];
 
-/// What ends at a time.
+/// A fault or an edit that ends at a time.
 #[derive(Debug)]
 pub(super) enum End {
     Shortage(OfferingPattern),
