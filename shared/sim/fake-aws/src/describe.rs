@@ -17,7 +17,7 @@ pub type Page<T> = (Vec<T>, Option<String>);
 pub struct TagOfResource {
     /// The resource.
     pub resource_id: String,
-    /// Its kind, such as `instance`.
+    /// The kind of the resource, such as `instance`.
     pub resource_type: &'static str,
     /// The tag's key.
     pub key: String,
