@@ -1,4 +1,4 @@
-//! Whether a controller has work: changes of the resources that it watches, and due times.
+//! Detects whether a controller has work: changes of the resources that it watches, and due times.
 
 use crate::server::{ApiServer, Change, Resource, Status};
 use jiff::Timestamp;

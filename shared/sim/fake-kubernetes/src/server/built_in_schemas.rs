@@ -110,7 +110,7 @@ fn make(group: &str, version: &str) -> Schemas {
 fn patch(line: &str) -> Option<(String, &str, &str, Option<&str>)> {
     let mut words = line.split(' ');
     let (name, field, strategy) = (words.next()?, words.next()?, words.next()?);
-    // Its fields are inline in JSON.
+    // In JSON, the fields of EphemeralContainerCommon are inline.
     let name = name.replace("EphemeralContainerCommon", "EphemeralContainer");
     Some((name, field, strategy, words.next()))
 }

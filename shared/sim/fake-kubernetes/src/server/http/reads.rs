@@ -31,7 +31,7 @@ pub(super) fn get(server: &ApiServer, call: &Call, target: &Target) -> Result<Re
     }
 }
 
-/// Where a paged list continues: the revision, or `None` for the latest one, and the last object.
+/// The position from which a paged list continues: the revision, or `None` for the latest one, and the last object.
 struct Continue {
     revision: Option<u64>,
     after: ObjectKey,
