@@ -1,4 +1,4 @@
-//! What operations and adapters need to date and log what they do.
+//! The context of operations and adapters: what they need to date and log.
 
 use crate::line::Line;
 use crate::metric::Metrics;
