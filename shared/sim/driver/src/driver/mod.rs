@@ -320,7 +320,7 @@ impl Driver {
         }
     }
 
-    /// A message from outside is due. Those for the planner are from the webhook.
+    /// A message from outside is due. Messages for the planner are from the webhook.
     fn receive(&mut self, work: Work) {
         if work == Work::Plan {
             self.woken.push(WakeSource::Webhook);

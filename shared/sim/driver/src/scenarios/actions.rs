@@ -108,7 +108,7 @@ impl ActiveFaults {
         Ok(())
     }
 
-    /// Creates or changes an object. One that a user deleted, and is to create again, is created before.
+    /// Creates or changes an object. An object that a user deleted, and is to create again, is created first.
     fn apply(&mut self, driver: &Driver, object: &Value) -> Result<(), ScenarioError> {
         let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
         let deleted = |end: &End| match end {
