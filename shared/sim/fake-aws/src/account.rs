@@ -111,7 +111,7 @@ pub struct PlacementGroup {
     pub id: String,
     /// Name, unique in the account.
     pub name: String,
-    /// `cluster`, `partition` or `spread`. It does not affect where a simulated machine runs.
+    /// `cluster`, `partition` or `spread`. The strategy does not affect where a simulated machine runs.
     pub strategy: String,
 }
 

@@ -38,9 +38,9 @@ pub(super) enum Event {
     AssignedPodUpdated { old: PodInfo, new: PodInfo },
     /// A bound pod was deleted or has ended.
     AssignedPodDeleted(PodInfo),
-    /// A pod that is not bound is not nominated for its node any more. That matters only to pods of no higher priority.
+    /// A pod that is not bound is not nominated for its node any more, which matters only to pods of no higher priority.
     NominationRemoved(PodInfo),
-    /// A pod that is not bound was changed. That matters only to the pod itself.
+    /// A pod that is not bound was changed, which matters only to the pod itself.
     PendingPodUpdated { old: PodInfo, new: PodInfo },
     /// A claim was added or changed.
     Claim { namespace: String, name: String },

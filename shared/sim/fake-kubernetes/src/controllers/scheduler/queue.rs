@@ -7,8 +7,8 @@
 //! off when no other pod is ready, by the second in which their backoff ends, and an attempt takes no time here. A pod that no plugin
 //! rejected, which is the case without any node, is attempted again when its backoff ends, and no event shortens that.
 //!
-//! The times are those of kube-scheduler: backoffs end with the second in which they are over. It looks for pods that have been
-//! unschedulable for more than five minutes every 30 seconds; here they are attempted after exactly five minutes.
+//! The times are those of kube-scheduler: backoffs end with the second in which they are over. kube-scheduler looks every 30 seconds for
+//! pods that have been unschedulable for more than five minutes; here they are attempted after exactly five minutes.
 
 use crate::controllers::object::after;
 use jiff::Timestamp;
