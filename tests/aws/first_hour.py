@@ -55,7 +55,7 @@ def arguments(given: list[str]) -> argparse.Namespace:
 
 
 def place_of(options: argparse.Namespace) -> Place:
-    """Where it takes place."""
+    """The place of the first hour."""
     if options.emulated:
         from aws.emulated import Emulated
 
@@ -169,7 +169,7 @@ def remove(hour: Hour) -> None:
 def main(given: list[str]) -> int:
     options = arguments(given)
     check_tools(options)
-    # As Ctrl-C: what was made must not stay because a terminal was closed.
+    # These signals act as Ctrl-C: resources must not stay because a terminal was closed.
     for signum in ENDS:
         signal.signal(signum, signal.default_int_handler)
     with place_of(options) as place:

@@ -255,7 +255,7 @@ def second_role_in_a_profile(hour: Hour) -> tuple[bool, str]:
     assert instances and "IamInstanceProfile" in instances[0], "there is no instance with a profile"
     iam, name = hour.place.client("iam"), instances[0]["IamInstanceProfile"]["Arn"].rsplit("/", 1)[-1]
     (role,) = iam.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]["Roles"]
-    # Its own role once more: were it accepted, nothing would change.
+    # The profile already has this role: if AWS accepted it again, nothing would change.
     return refused(lambda: iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=role["RoleName"]), "LimitExceeded")
 
 
