@@ -125,7 +125,7 @@ def ask(place: Place, options: argparse.Namespace) -> None:
 
 
 def run(place: Place, report: Callable[[str], None] = print) -> Hour:
-    """The whole hour. What was made is destroyed whatever happens, Ctrl-C included; the caller writes the report."""
+    """The whole hour. Everything made is destroyed whatever happens, Ctrl-C included; the caller writes the report."""
     hour = Hour(place, report)
     interrupted = False
     try:

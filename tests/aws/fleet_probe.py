@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from .hour import Hour, Step
 
-# By this tag everything that the probe makes is found again. It is none of nodeless, which therefore leaves the instances alone.
+# The tag of everything that the probe makes, by which it is found again. nodeless does not use this tag, and leaves the instances alone.
 MARK = "nodeless.sh/first-hour"
 UNKNOWN = "i-00000000000000000"
 # The smallest type of the image's architecture; another type is used where a zone has none of them.

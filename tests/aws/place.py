@@ -116,7 +116,7 @@ class Place(ABC):
         """Removes what `interrupt` made."""
 
     def copy_example(self) -> None:
-        """Puts the module into the directory, where the state will be. What is there already stays: its state is needed."""
+        """Puts the module into the directory, where the state will be. An existing one stays: its state is needed."""
         if not self.root.is_dir():
             copy_module(self.directory / "terraform")
 

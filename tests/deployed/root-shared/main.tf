@@ -13,7 +13,7 @@ variable "artifacts_directory" {
   type = string
 }
 
-# Where the AWS of each cluster is.
+# The AWS endpoints of each cluster.
 variable "endpoints" {
   type = object({ blue = map(string), green = map(string) })
 }
