@@ -34,7 +34,7 @@ sys.path.insert(0, str(ROOT / "scripts/docs"))
 import repository_links  # noqa: E402
 
 FUNCTIONS = ("planner", "lifecycle", "interruption", "catalog", "wake", "installer")
-# What of the repository goes with the functions; paths of git, so nothing that happens to lie around is published.
+# The parts of the repository that are published with the functions; paths of git, so that files outside git are not published.
 PUBLISHED = ("terraform", "infra", "LICENSE", "CHANGELOG.md", "docs")
 # Zip entries carry no time before 1980; Lambda looks at none.
 ZIP_TIME = (1980, 1, 1, 0, 0, 0)
@@ -81,10 +81,10 @@ def with_whole_links(files: Mapping[str, tuple[bytes, bool]], commit: str) -> di
 
 
 def module_files(folder: str, zips: Mapping[str, bytes], repository: Mapping[str, tuple[bytes, bool]]) -> dict[str, tuple[bytes, bool]]:
-    """What is in the archive for users of Terraform."""
+    """The files of the archive for users of Terraform."""
     files = {f"{folder}/{name}": file for name, file in repository.items()}
     files |= {f"{folder}/lambda/{name}/bootstrap.zip": (contents, False) for name, contents in zips.items()}
-    # What the module reads where the zips are in S3 (artifacts_s3): the checksums in the form in which Lambda reports them.
+    # The checksums that the module reads where the zips are in S3 (artifacts_s3), in the form in which Lambda reports them.
     hashes = {name: base64.b64encode(hashlib.sha256(contents).digest()).decode() for name, contents in zips.items()}
     files[f"{folder}/lambda/checksums.json"] = (json.dumps(hashes, indent=2, sort_keys=True).encode() + b"\n", False)
     return files

@@ -63,7 +63,7 @@ def show(output: bytes) -> None:
 
 
 def ended(suite: str, code: int, output: str, results: str) -> Ended:
-    """What a suite resulted in, from its exit code, its output, and the lines in its file of results."""
+    """The result of a suite, from its exit code, its output, and the lines in its file of results."""
     lines = [json.loads(line) for line in results.splitlines()]
     failed = [line["test"] for line in lines if line["result"] == "failed"] + FAILED_IN_RUST.findall(output)
     skipped = [(line["test"], line["reason"]) for line in lines if line["result"] == "skipped"]

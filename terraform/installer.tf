@@ -10,7 +10,7 @@ resource "aws_lambda_invocation" "install" {
     action  = "install"
     cluster = local.cluster
     wakeUrl = var.wake_enabled ? local.wake_url : null
-    # Whether the API server can reach it with any controlPlaneEgressMode.
+    # Whether the API server can reach the wake function with any controlPlaneEgressMode.
     ownEndpoint = var.wake_endpoint != null
     # Whether lifecycle may patch pods/status.
     nominations = var.nominations_enabled
@@ -39,7 +39,7 @@ resource "aws_lambda_invocation" "catalog" {
     version = substr(sha256(local.artifact_hashes["catalog"]), 0, 12)
   }, local.shares_functions ? { cluster = local.cluster } : {}))
 
-  # It reads EC2NodeClasses, whose CRD and permissions have to exist.
+  # The catalog reads EC2NodeClasses, whose CRD and permissions have to exist.
   depends_on = [aws_lambda_invocation.install, aws_iam_role_policy_attachment.shared, aws_dynamodb_table_item.cluster]
 }
 

@@ -1,4 +1,4 @@
-"""What all suites share: the modules of this folder, tests that are skipped without a program, and the results for the summary of
+"""Shared by all suites: the modules of this folder, tests that are skipped without a program, and the results for the summary of
 `make test`."""
 
 from __future__ import annotations

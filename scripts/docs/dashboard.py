@@ -40,7 +40,7 @@ Row = dict[str, Any]
 
 
 def values(name: str = "example") -> dict[str, str]:
-    """What Terraform inserts for a cluster with its own functions."""
+    """The values that Terraform inserts for a cluster with its own functions."""
     functions = ["catalog", "interruption", "lifecycle", "planner", "wake"]
     pairs = [["AWS/Lambda", metric, "FunctionName", f"nodeless-{name}-{function}"] for function in functions for metric in ("Errors", "Throttles")]
     return {

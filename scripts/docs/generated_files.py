@@ -1,4 +1,4 @@
-"""What the generators of documentation share: they write files, or report those that are out of date."""
+"""Shared by the generators of documentation: they write files, or report those that are out of date."""
 
 from __future__ import annotations
 

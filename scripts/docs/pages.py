@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-# Of [text](target) and ![text](target): the target. A text may contain brackets in backticks.
+# The target of [text](target) and ![text](target). A text may contain brackets in backticks.
 LINK = re.compile(r"!?\[(?:[^\]\[`]|`[^`]*`|\[[^\]]*\])*\]\(([^()\s]+(?:\([^()\s]*\))?)\)")
 
 

@@ -48,7 +48,7 @@ def manifests(text: str) -> str:
 
 
 def pods(manifest: str) -> int:
-    """How many pods the controllers create for the manifests."""
+    """The number of pods that the controllers create for the manifests."""
     number = 0
     for each in yaml.safe_load_all(manifest):
         spec = each.get("spec", {})
@@ -100,7 +100,7 @@ def planned(nodeless: Path, arguments: list[str], folder: Path) -> dict[str, Any
 
 
 def table(plan: dict[str, Any]) -> str:
-    """What a plan launches, and which pods stay pending."""
+    """The launches of a plan, and the pods that stay pending."""
     launches = plan["launches"] + [launch for static in plan.get("staticLaunches", []) for launch in static["launches"]]
     rows: Counter[tuple[Any, ...]] = Counter()
     for launch in launches:
@@ -115,7 +115,7 @@ def table(plan: dict[str, Any]) -> str:
 
 
 def plans(text: str, nodeless: Path) -> list[str]:
-    """What each plan of a page gives."""
+    """The results of each plan of a page."""
     manifest = manifests(text)
     given = [shlex.split(found[2]) for found in PLAN.finditer(text)]
     with tempfile.TemporaryDirectory(prefix="nodeless-docs-") as scratch:

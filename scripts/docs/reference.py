@@ -64,7 +64,7 @@ def page(title: str, *parts: str) -> str:
 CONSTANT = re.compile(r'((?:^[ ]*///.*\n)+)^[ ]*(?:pub(?:\(\w+\))? )?const \w+: &str =\s*"([^"]+)";', re.M)
 NAMED = re.compile(r'const (\w+): &str =\s*"([^"]+)";')
 
-# What a user may set: on what, and which values it takes.
+# Settings of users: the objects, and the valid values.
 SETTINGS = {
     "karpenter.sh/do-not-disrupt": ("Pod, Node, or the template of a NodePool, for all its nodes", "`true`; on a pod also a duration such as `4h`"),
     "nodeless.sh/dollars-per-hour": ("NodePool: annotation, or resource in `spec.limits`", "dollars as a quantity, such as `\"12.50\"`"),
@@ -321,7 +321,7 @@ def metrics() -> str:
 
 OF_MACRO = re.compile(r'((?:^    ///[^\n]*\n)+)^    (\w+), "([\w-]+)", (\w+) \{(.*?)\}$', re.M | re.S)
 OF_TYPE = re.compile(r'((?:^///[^\n]*\n)+)(?:^#\[[^\n]*\]\n)+^pub\(crate\) struct (\w+)(?:<\'a>)? \{(.*?)\}\n\n(?:^#\[[^\n]*\]\n)?^impl Line for \2(?:<\'_>)? \{\n    const EVENT: &\'static str = "([\w-]+)";\n    const LEVEL: Level = Level::(\w+);', re.M | re.S)
-# Which function runs a file, by the beginning of its path below `shared`; the first that fits.
+# The function that runs a file, by the beginning of its path below `shared`; the first that matches.
 RUN_BY = {
     "operations/src/plan": "planner",
     "operations/src/interrupt": "interruption",

@@ -1,4 +1,4 @@
-# What the module refuses, and that it does so at plan time.
+# Inputs that the module refuses at plan time.
 
 mock_provider "aws" {
   mock_data "aws_eks_cluster" {

@@ -1,4 +1,4 @@
-"""What the probes share: refusals, items of the state table, and a launch template of the cluster."""
+"""Shared by the probes: refusals, items of the state table, and a launch template of the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a first hour costs: an estimate from list prices and from what was seen, not a bill."""
+"""The cost of a first hour: an estimate from list prices and observations, not a bill."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ CONTROL_PLANE_HOUR = 0.10  # https://aws.amazon.com/eks/pricing/
 ADDRESS_HOUR = 0.005  # a public IPv4 address: https://aws.amazon.com/vpc/pricing/
 VOLUME_HOUR = 20 * 0.08 / 730  # the 20 GiB gp3 of a node: https://aws.amazon.com/ebs/pricing/
 EXPERIMENT_MINUTE = 0.10  # https://aws.amazon.com/fis/pricing/
-# What runs, of docs/cost.md, and its alarms and metrics, by the hour.
+# The price of nodeless by the hour, from docs/cost.md, with its alarms and metrics.
 RUNNING_HOUR = (2.45 + 7.50) / 730
-# What is expected of an hour and a half: five nodes at most at once, small ones.
+# The expected cost of an hour and a half: at most five small nodes at once.
 EXPECTED_INSTANCE_DOLLARS = 0.50
 EXPECTED_HOURS = 1.5
 

@@ -55,7 +55,7 @@ def arguments(given: list[str]) -> argparse.Namespace:
 
 
 def place_of(options: argparse.Namespace) -> Place:
-    """Where it takes place."""
+    """The place of the first hour."""
     if options.emulated:
         from aws.emulated import Emulated
 
@@ -125,7 +125,7 @@ def ask(place: Place, options: argparse.Namespace) -> None:
 
 
 def run(place: Place, report: Callable[[str], None] = print) -> Hour:
-    """The whole hour. What was made is destroyed whatever happens, Ctrl-C included; the caller writes the report."""
+    """The whole hour. Everything made is destroyed whatever happens, Ctrl-C included; the caller writes the report."""
     hour = Hour(place, report)
     interrupted = False
     try:
@@ -169,7 +169,7 @@ def remove(hour: Hour) -> None:
 def main(given: list[str]) -> int:
     options = arguments(given)
     check_tools(options)
-    # As Ctrl-C: what was made must not stay because a terminal was closed.
+    # These signals act as Ctrl-C: resources must not stay because a terminal was closed.
     for signum in ENDS:
         signal.signal(signum, signal.default_int_handler)
     with place_of(options) as place:

@@ -12,10 +12,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from .hour import Hour, Step
 
-# By this tag everything that the probe makes is found again. It is none of nodeless, which therefore leaves the instances alone.
+# The tag of everything that the probe makes, by which it is found again. nodeless does not use this tag, and leaves the instances alone.
 MARK = "nodeless.sh/first-hour"
 UNKNOWN = "i-00000000000000000"
-# Of the architecture of the image; another type is used where a zone has none of them.
+# The smallest type of the image's architecture; another type is used where a zone has none of them.
 SMALLEST = {"x86_64": "t3.micro", "arm64": "t4g.micro"}
 
 
@@ -165,7 +165,7 @@ def described(probe: Probe, instance: str) -> None:
 
 
 def terminations(probe: Probe, instances: list[str]) -> None:
-    """What TerminateInstances and DescribeInstanceStatus return for instances that end."""
+    """Observes what TerminateInstances and DescribeInstanceStatus return for instances that end."""
     one, observe, ec2 = instances[:1], probe.hour.observe, probe.ec2
     code = refusal_of(lambda: ec2.terminate_instances(InstanceIds=[*one, UNKNOWN]))
     whole = one[0] in probe.marked()

@@ -20,7 +20,7 @@ EXCERPT_LINES = 30
 
 @dataclass
 class Step:
-    """One step, and what came of it: done, failed, interrupted, or left out."""
+    """A step and its outcome: done, failed, interrupted, or left out."""
 
     name: str
     outcome: str = "not reached"
@@ -32,7 +32,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Observation:
-    """What was seen of an assumption of docs/reference/aws.md; `holds` is None where it could not be tried."""
+    """An observation of an assumption of docs/reference/aws.md; `holds` is None where it could not be tried."""
 
     holds: bool | None
     seen: str
@@ -50,7 +50,7 @@ class Ran:
 
 
 class Hour:
-    """What happens in one place from the apply to the destroy."""
+    """A first hour in one place, from the apply to the destroy."""
 
     def __init__(self, place: Place, report: Callable[[str], None] = print) -> None:
         self.place = place
@@ -63,9 +63,9 @@ class Hour:
         self.left: dict[str, list[str]] = {}
         self.unasked: list[str] = []
         self.experiment_minutes = 0
-        # Whether the account had the service-linked role of spot instances when it began.
+        # Whether the account had the service-linked role of spot instances at the start.
         self.spot_role_before: bool | None = None
-        # Of the control plane, once it is asked for.
+        # The time of the control plane, from the request for it.
         self.cluster_begun: datetime | None = None
         self.cluster_ended: datetime | None = None
 

@@ -1,4 +1,4 @@
-"""Probes of limits: calls that AWS should refuse, and the few whose answer shows a rule. What one of them makes, it removes."""
+"""Probes of limits: calls that AWS should refuse, and the few whose answer shows a rule. Each probe removes what it makes."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def dead_letter_gives_way(hour: Hour) -> tuple[bool, str]:
 
 
 def mapping(hour: Hour, name: str, **settings: Any) -> tuple[bool, str]:
-    """Whether Lambda refuses an event source mapping of a FIFO queue. It is disabled, so that it invokes nothing where it is accepted."""
+    """Whether Lambda refuses an event source mapping of a FIFO queue. The mapping is disabled, so that it invokes nothing where it is accepted."""
     sqs, functions, queue = hour.place.client("sqs"), hour.place.client("lambda"), fifo(hour, name, **settings.pop("attributes", {}))
     arn = sqs.get_queue_attributes(**queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
     made: list[str] = []
@@ -255,7 +255,7 @@ def second_role_in_a_profile(hour: Hour) -> tuple[bool, str]:
     assert instances and "IamInstanceProfile" in instances[0], "there is no instance with a profile"
     iam, name = hour.place.client("iam"), instances[0]["IamInstanceProfile"]["Arn"].rsplit("/", 1)[-1]
     (role,) = iam.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]["Roles"]
-    # Its own role once more: were it accepted, nothing would change.
+    # The profile already has this role: if AWS accepted it again, nothing would change.
     return refused(lambda: iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=role["RoleName"]), "LimitExceeded")
 
 

@@ -1,4 +1,4 @@
-"""Where the first hour takes place: what differs between AWS and the emulators, and nothing else."""
+"""Places of the first hour: what differs between AWS and the emulators, and nothing else."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def run_to_end(command: list[str], env: dict[str, str], log: Path, stdin: str | 
 class Place(ABC):
     """An account with a region, and this machine's way to it. Use as a context manager."""
 
-    # What the report calls it.
+    # The name in the report.
     name: str
-    # Whether what is seen here states anything about AWS.
+    # Whether observations here are of AWS.
     is_aws: bool
-    # Seconds between two looks at what is waited for.
+    # Seconds between two checks of a condition.
     poll: float
-    # What is there from the beginning, by kind as in remains.py, and is none of ours.
+    # Resources that exist from the beginning and are none of ours, by kind as in remains.py.
     given: Mapping[str, list[str]] = MappingProxyType({})
 
     def __init__(self, directory: Path, cluster: str, region: str) -> None:
@@ -116,7 +116,7 @@ class Place(ABC):
         """Removes what `interrupt` made."""
 
     def copy_example(self) -> None:
-        """Puts the module into the directory, where the state will be. What is there already stays: its state is needed."""
+        """Puts the module into the directory, where the state will be. An existing one stays: its state is needed."""
         if not self.root.is_dir():
             copy_module(self.directory / "terraform")
 
@@ -157,7 +157,7 @@ class Place(ABC):
         return [i for page in pages for r in page["Reservations"] for i in r["Instances"]]
 
     def log_events(self, function: str) -> list[dict[str, Any]]:
-        """What a function logged, oldest first."""
+        """The log events of a function, oldest first."""
         logs = self.client("logs")
         try:
             pages = list(logs.get_paginator("filter_log_events").paginate(logGroupName=f"/aws/lambda/nodeless-{self.cluster}-{function}"))

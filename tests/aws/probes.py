@@ -1,4 +1,4 @@
-"""Calls that ask AWS directly whether an assumption of docs/reference/aws.md holds. They cost less than a cent, and what they make they remove."""
+"""Calls that ask AWS directly whether an assumption of docs/reference/aws.md holds. The probes cost less than a cent, and remove what they make."""
 
 from __future__ import annotations
 

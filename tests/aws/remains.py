@@ -1,4 +1,4 @@
-"""What there is in an account under a cluster's name: before the first hour nothing may be there, and after it nothing again."""
+"""The resources in an account under a cluster's name: there are none before the first hour, and none after it."""
 
 from __future__ import annotations
 

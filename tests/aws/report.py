@@ -15,7 +15,7 @@ from .hour import Hour, Observation
 from .untried import UNTRIED
 
 TABLE = ROOT / "docs/reference/aws.md"
-# What must not be read by others, and what stands in its place.
+# Patterns of secrets, and what replaces them.
 SECRETS = [
     (re.compile(r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b"), "KEY"),
     (re.compile(r"k8s-aws-v1\.[\w-]+"), "TOKEN"),
@@ -113,7 +113,7 @@ def lines(hour: Hour) -> list[str]:
 
 
 def cost_lines(hour: Hour) -> list[str]:
-    """What it cost; on emulators nothing, so there the estimate only shows that it can be made."""
+    """The cost of the hour; on emulators nothing, so there the estimate only shows that it can be made."""
     estimated = cost.estimate(hour)
     total = sum(line.dollars or 0 for line in estimated)
     unknown = sum(line.dollars is None for line in estimated)

@@ -235,7 +235,7 @@ def calm(hour: Hour) -> bool:
 
 
 def leaves(node: dict[str, Any]) -> bool:
-    """Whether a node is on its way out. The claim's object is deleted only at the end."""
+    """Whether a node is being removed. The claim's object is deleted only at the end."""
     return bool(node["metadata"].get("deletionTimestamp")) or any(t["key"] == "karpenter.sh/disrupted" for t in node["spec"].get("taints", []))
 
 
@@ -259,7 +259,7 @@ def ready(pod: dict[str, Any]) -> bool:
 
 
 def all_have(items: list[dict[str, Any]], condition: str, none: bool = False) -> bool:
-    """Whether every object has this condition; `none` reports what of no object at all."""
+    """Whether every object has this condition; `none` is the result without objects."""
     conditions = [{c["type"]: c["status"] for c in item.get("status", {}).get("conditions", [])} for item in items]
     return all(c.get(condition) == "True" for c in conditions) if conditions else none
 
@@ -281,7 +281,7 @@ def invocations(hour: Hour, function: str) -> int:
 
 
 def check_tags(hour: Hour, step: Step) -> None:
-    """What policies and sweeps go by is on every instance."""
+    """Every instance has the tags that policies and sweeps use."""
     cluster, instances = hour.place.cluster, hour.look()
     for instance in instances:
         tags = tags_of(instance)
@@ -294,7 +294,7 @@ def check_tags(hour: Hour, step: Step) -> None:
 
 
 def gone(hour: Hour, instance_ids: list[str]) -> None:
-    """What EC2 still states about instances that are terminated."""
+    """Observes what EC2 still returns about terminated instances."""
     for instance_id in instance_ids:
         reservations = hour.place.client("ec2").describe_instances(Filters=[{"Name": "instance-id", "Values": [instance_id]}])["Reservations"]
         found = [i for r in reservations for i in r["Instances"]]
@@ -318,7 +318,7 @@ def has_spot_role(hour: Hour) -> bool | None:
 
 
 def check_planner(hour: Hour, step: Step) -> None:
-    """What the planner's log shows: whether two ran side by side, and how long none did."""
+    """Observes in the planner's log whether two ran at once, and the longest time without one."""
     open_, overlaps, starts = 0, 0, []
     for event in hour.place.log_events("planner"):
         if event["message"].startswith("START RequestId"):
@@ -338,7 +338,7 @@ def check_planner(hour: Hour, step: Step) -> None:
 
 
 def dead_letters(hour: Hour) -> dict[str, int]:
-    """How many messages were given up, by queue."""
+    """The number of messages in each dead-letter queue that has any."""
     sqs = hour.place.client("sqs")
     counts = {}
     for url in sqs.list_queues(QueueNamePrefix=f"nodeless-{hour.place.cluster}").get("QueueUrls", []):
@@ -350,7 +350,7 @@ def dead_letters(hour: Hour) -> dict[str, int]:
 
 
 def versions(hour: Hour) -> dict[str, str]:
-    """What ran, for the report."""
+    """The versions of the tools, for the report."""
     place = hour.place
     commit = subprocess.run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True, check=False).stdout.strip()
     tool = json.loads(place.terraform("version", "-json"))

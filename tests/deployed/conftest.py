@@ -1,4 +1,4 @@
-"""What the deployed tests share. Logs stay under pytest's base directory, which is printed when a test fails."""
+"""Fixtures of the deployed tests. Logs stay under pytest's base directory, which is printed when a test fails."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tools.terraform import plugin_mirror
 
 @pytest.fixture(scope="session")
 def mirror() -> Path:
-    """Where the AWS provider is; without it nothing here can run, and every test reports it."""
+    """The folder of the AWS provider; without it nothing here can run, and every test reports it."""
     return plugin_mirror()
 
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    """Where processes and Terraform log."""
+    """The folder of the logs of processes and Terraform."""
     directory = tmp_path / "logs"
     directory.mkdir()
     return directory

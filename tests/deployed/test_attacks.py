@@ -1,4 +1,4 @@
-"""What an attacker with a function's role could do to others, put to the policies that Terraform renders.
+"""Attacks on others by an attacker with a function's role, evaluated by the policies that Terraform renders.
 
 docs/reference/security.md states the same in words, and what IAM does not prevent: `test_what_iam_does_not_prevent` keeps that true.
 """
@@ -62,7 +62,7 @@ PROFILES: dict[str, tuple[str, Tags]] = {
 
 
 class Account:
-    """One account with two clusters and things of neither."""
+    """An account with two clusters and resources of neither."""
 
     id = ACCOUNT
 
@@ -351,8 +351,8 @@ ATTACKS: dict[str, list[Request]] = {
     },
 }
 
-# The same calls on what is ours, each by the function that makes it: that the attacks above fail for what they are, and not because
-# the call as such is refused to everybody.
+# Calls on nodeless's own resources, each by the function that makes it. They are allowed, so the attacks above are not denied only because
+# the call is denied to everybody.
 LEGITIMATE: dict[str, tuple[str, list[Request]]] = {
     "terminate an instance": ("lifecycle", call("ec2", "TerminateInstances", InstanceId=["i-ours"])),
     "delete a launch template": ("lifecycle", call("ec2", "DeleteLaunchTemplate", LaunchTemplateId="lt-ours")),
@@ -419,7 +419,7 @@ LEGITIMATE: dict[str, tuple[str, list[Request]]] = {
     "find the cluster": ("installer", call("eks", "DescribeCluster", name=CLUSTER)),
 }
 
-# What one function may do and another may not: attacks with the roles of the others.
+# Calls that only some functions may make: attacks with the roles of the others.
 OF_FEW: dict[str, tuple[set[str], list[Request]]] = {
     "send to the claims queue": ({"planner", "lifecycle", "interruption", "catalog"}, send("ours-claims")),
     "send to the plan queue": ({"planner", "lifecycle", "interruption", "catalog", "wake"}, send("ours-plan")),
@@ -435,7 +435,7 @@ OF_FEW: dict[str, tuple[set[str], list[Request]]] = {
     "read the state": ({"planner", "lifecycle", "interruption", "catalog"}, query(CLUSTER)),
 }
 
-# What docs/reference/security.md admits: allowed, because IAM has no way to report it, or because a user may mean it.
+# Calls that are allowed as documented in docs/reference/security.md, because IAM cannot distinguish them or because a user may intend them.
 NOT_HELD_BACK: dict[str, tuple[str, list[Request]]] = {
     "launch into any subnet, with any security group and image": (
         "lifecycle",
@@ -467,7 +467,8 @@ REGISTRATION_ATTACKS = {
     f"{operation} of a registration": item(operation, REGISTRY) for operation in ("GetItem", "PutItem", "UpdateItem", "DeleteItem")
 }
 
-# What docs/reference/security.md admits of functions that two clusters share, and what is denied to functions of their own.
+# Calls that functions shared by two clusters may make, as documented in docs/reference/security.md, and that functions of one cluster may
+# not.
 BETWEEN_SIBLINGS: dict[str, tuple[str, list[Request]]] = {
     "launch a node of ours with the sibling's node role": (
         "lifecycle",
@@ -489,7 +490,7 @@ def rendered(both: Rendered) -> dict[str, Policy]:
 
 
 def made_by(function: str, questions: list[Request]) -> list[Request]:
-    """The same questions about a call that a function's own code makes."""
+    """Adds the source ARN of a function, as in calls by its own code."""
     source = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:nodeless-{CLUSTER}-{function}"
     return [Request(q.action, q.resource, {**q.context, "lambda:sourcefunctionarn": source}) for q in questions]
 
@@ -530,7 +531,7 @@ def weakened(policy: Policy) -> Iterator[tuple[str, Policy]]:
 
 
 def test_no_policy_can_be_weakened_unnoticed(both: Rendered) -> None:
-    """Every condition, every Deny and every resource that stands alone is what some attack fails by."""
+    """Every condition, every Deny and every resource that stands alone denies some attack."""
     unnoticed: set[str] = set()
     for policies in (both.outside, both.inside):
         for function, policy in policies.items():
@@ -539,7 +540,7 @@ def test_no_policy_can_be_weakened_unnoticed(both: Rendered) -> None:
             for what, weaker in weakened(policy):
                 if all(weaker.denied(questions) for questions in attacks):
                     unnoticed.add(f"{function}: {what}")
-    # What it may read of one profile it may read of all.
+    # The catalog may read all profiles, so this change allows nothing more.
     assert unnoticed == {"catalog: ReadInstanceProfiles for every resource"}
 
 

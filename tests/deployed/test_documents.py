@@ -32,7 +32,7 @@ SHARED_DEFINITION = "capacitybuffers.autoscaling.x-k8s.io"
 INSTALLED = (
     "nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "nodeoverlays.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws", SHARED_DEFINITION,
 )  # fmt: skip
-# Which test runs the blocks under a heading. A block that is not here fails test_every_block_is_run.
+# The test that runs the blocks under a heading. A block that is not here fails test_every_block_is_run.
 RUN_BY = {
     (README, "Two commands"): "test_try_it",
     (START, "1. Watch a Deployment scale"): "test_try_it",
@@ -124,7 +124,7 @@ def test_try_it(reader: Reader, tmp_path: Path, logs: Path) -> None:
     local, pods, interruption, view, removal = under(START, "2. Use a simulated cluster with kubectl")
     assert again.text == local.text
     subprocess.run([*tests.text.split(), "--dry-run"], cwd=ROOT, check=True, capture_output=True)
-    # It runs until it is ended, so that kubectl can be used beside it.
+    # The command runs until it is ended, so that kubectl can be used beside it.
     command = local.text.split()[1:]
     kubeconfig = tmp_path / "kubeconfig"
     with Process("local", [reader.environment["READER_NODELESS"], *command, "--kubeconfig", kubeconfig], logs) as running:
@@ -330,7 +330,7 @@ def all_initialized(world: World) -> bool:
 
 
 def check_what_karpenter_takes(world: World, instances: set[str]) -> None:
-    """What Karpenter needs when it starts: NodeClaims that are launched, registered and initialized, with the provider IDs of
+    """Karpenter needs these when it starts: NodeClaims that are launched, registered and initialized, with the provider IDs of
     instances whose tags name cluster, NodePool and NodeClass, and nodes without a taint of disruption."""
     claims = world.items("nodeclaims")
     assert {c["status"]["providerID"].rsplit("/", 1)[-1] for c in claims} == instances

@@ -48,7 +48,7 @@ class Deployment:
     policies: dict[str, Policy]
 
     def dead_letters(self) -> dict[str, str]:
-        """How many messages were given up, by queue, where there are any."""
+        """The number of messages in each dead-letter queue that has any."""
         sqs = self.ministack.client("sqs")
         counts = {
             name: sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"])["Attributes"]["ApproximateNumberOfMessages"]
@@ -198,7 +198,7 @@ def edit_node_class(world: World) -> float:
 
 
 def condition(world: World, kind: str, name: str) -> bool:
-    """Whether the one object of this kind has this condition, for its present spec."""
+    """Whether the only object of this kind has this condition, for its present spec."""
     (item,) = world.items(kind)
     generation = item["metadata"]["generation"]
     return any(
@@ -269,7 +269,7 @@ def scale_down(deployment: Deployment) -> None:
 
 
 def warn_of_interruption(deployment: Deployment, instance: str) -> None:
-    """What EventBridge sends when EC2 is about to take an instance."""
+    """The event that EventBridge sends before EC2 interrupts an instance."""
     sample = json.loads((ROOT / "events/interruption.spot-warning.json").read_text())
     body = json.loads(sample["Records"][0]["body"])
     body["detail"]["instance-id"] = instance

@@ -18,7 +18,8 @@ from tools.results import needs
 from tools.terraform import ROOT
 
 CLUSTER = "first-hour"
-# What the simulated EC2 and ministack do as AWS is assumed to, whatever the timing of a run: a probe that asks for something else fails.
+# The assumptions about AWS that the simulated EC2 and ministack enforce, whatever the timing of a run: a probe that asks for something else
+# fails.
 ENFORCED = {
     "ddb-batch-25", "ddb-cancellation-reasons", "ddb-client-token", "ddb-consistent-read", "ddb-item-400-kb", "ddb-query-1-mb", "ddb-transaction-100-items",
     "ddb-transaction-4-mb", "ddb-ttl", "ec2-dry-run", "ec2-eventual-two-minutes", "ec2-filter-200", "ec2-fleet-id-tag", "ec2-fleet-instance-tags", "ec2-fleet-instant",
@@ -38,7 +39,7 @@ def place(mirror: Path, tmp_path: Path, logs: Path, tmp_path_factory: pytest.Tem
 
 
 def observed(hour: Hour, names: set[str]) -> str:
-    """What was observed about these assumptions."""
+    """The observations of these assumptions."""
     return "\n".join(f"{name}: {hour.observations.get(name, 'not observed')}" for name in sorted(names))
 
 
@@ -53,11 +54,11 @@ def test_every_step_is_done_and_nothing_is_left(place: Emulated, logs: Path) -> 
     unfinished = [(step.name, step.outcome, step.seen[-3:]) for step in hour.steps if step.outcome != "done"]
     assert not hour.failed and not unfinished, f"steps that are not done: {unfinished}"
     assert not hour.left and not remains(place)[0]
-    # What was seen is about AWS's own assumptions, each of which docs/reference/aws.md has.
+    # Every observation is of an assumption about AWS in docs/reference/aws.md.
     assert set(hour.observations) <= set(report.assumptions())
     assert "| confirmed |" not in text, "an emulator confirms nothing about AWS"
     assert "| `events-spot-warning` | not tried | emulators prove nothing about AWS; here: " in text
-    # What the simulation does differently from AWS, docs/reference/aws.md states; and what it enforces, a probe has seen.
+    # docs/reference/aws.md has what the simulation does differently from AWS, and a probe has seen what it enforces.
     simulation = {row.name: row.simulation for row in assumptions.rows((ROOT / assumptions.TABLE).read_text())}
     other = {name for name, seen in hour.observations.items() if any(o.holds is False for o in seen)}
     assert not {name for name in other if "more generous" not in simulation[name] and "absent" not in simulation[name]}, observed(hour, other)

@@ -114,7 +114,7 @@ def test_an_interrupt_while_destroying_changes_nothing(tmp_path: Path, nothing_l
 
 
 def test_a_child_is_interrupted_and_waited_for(tmp_path: Path) -> None:
-    """As Terraform does on an interrupt, the child runs until it has written its state."""
+    """The child runs until it has written its state, as Terraform does on an interrupt."""
     state, begun = tmp_path / "state", tmp_path / "begun"
     child = f"""
 import pathlib, signal, sys, time
@@ -213,7 +213,7 @@ def test_what_the_experiment_left_is_removed(account: Account) -> None:
 
 
 def test_a_probe_that_ends_early_terminates_what_it_launched(account: Account) -> None:
-    """Its instances are found by their tag, so also one whose launch was never answered."""
+    """Instances are found by their tag, so also one whose launch was never answered."""
     ec2 = Stubber(account.client("ec2"))
     ec2.add_response("describe_instances", {"Reservations": []})  # there is no instance that it could be like
     ec2.add_response("describe_instances", {"Reservations": [{"Instances": [{"InstanceId": "i-9"}]}]})

@@ -19,7 +19,7 @@ INTERRUPTIONS = ("spot-warning", "rebalance", "state-change", "scheduled-change"
 
 
 class Records:
-    """What the recording functions noted."""
+    """The invocations that the recording functions have recorded."""
 
     def __init__(self, file: Path) -> None:
         self.file = file

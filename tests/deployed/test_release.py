@@ -1,4 +1,4 @@
-"""What `make release` archives, without building anything: the same contents give the same bytes."""
+"""The archives of `make release`, without building anything: the same contents give the same bytes."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def allow(action: object = "s:Act", resource: object = "*", **more: object) -> d
 
 
 def under(condition: Mapping[str, object], **context: object) -> Decision:
-    """What a statement with this condition makes of a request with these values: region, tag (of the request), keys (of its tags)."""
+    """The decision of a statement with this condition on a request with these values: region, tag (of the request), keys (of its tags)."""
     names = {"region": "aws:requestedregion", "tag": "aws:requesttag/team", "keys": "aws:tagkeys", "cluster": "arc-zonal-shift:resourceidentifier"}
     return policy(allow(Condition=condition)).decide(Request("s:Act", "r", {names[name]: value for name, value in context.items()}))
 
@@ -226,7 +226,7 @@ class Account:
 
 
 def sent(service: str, operation: str, **parameters: object) -> Call:
-    """What an SDK sends for an operation, read as the proxy reads it."""
+    """The request of an SDK for an operation, as the proxy reads it."""
     client = boto3.client(service, region_name="eu-west-1", aws_access_key_id="planner", aws_secret_access_key="s", endpoint_url="http://127.0.0.1:1")
     found: list[Call] = []
 
@@ -250,7 +250,7 @@ OF_EVERY_CALL = {"aws:requestedregion", "lambda:sourcefunctionarn"}
 
 
 def asked(call: Call) -> dict[tuple[str, str], dict[str, object]]:
-    """What a call asks: context by action and resource, without what all questions have: the region and the function."""
+    """The context of a call's questions by action and resource, without the region and the function, which all questions have."""
     found = requests(call, Account())
     function = f"arn:aws:lambda:eu-west-1:{ACCOUNT}:function:planner"
     assert all((r.context["aws:requestedregion"], r.context["lambda:sourcefunctionarn"]) == ("eu-west-1", function) for r in found)

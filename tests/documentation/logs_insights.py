@@ -29,7 +29,7 @@ WORDS = {"and", "or", "not", "in", "like", "as", "by", "asc", "desc"}
 
 
 class Wrong(Exception):
-    """What is wrong with a query."""
+    """An error in a query."""
 
 
 class Query:

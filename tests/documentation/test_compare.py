@@ -1,4 +1,4 @@
-"""What docs/compare.md states about other software has a source."""
+"""Statements of docs/compare.md about other software have a source."""
 
 from __future__ import annotations
 

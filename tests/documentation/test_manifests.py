@@ -14,7 +14,7 @@ from tools import artifacts
 from tools.results import needs
 
 GROUPS = ("karpenter.sh/", "karpenter.k8s.aws/", "autoscaling.x-k8s.io/")
-# Of earlier APIs, which `nodeless convert` reads.
+# Versions of earlier APIs, which `nodeless convert` reads.
 EARLIER = ("karpenter.sh/v1alpha5", "karpenter.k8s.aws/v1alpha1", "karpenter.sh/v1beta1", "karpenter.k8s.aws/v1beta1")
 
 

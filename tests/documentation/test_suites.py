@@ -43,7 +43,7 @@ def environment(results: Path | None = None, required: str = "") -> dict[str, st
 
 
 def recorded(folder: Path, required: str, *arguments: str) -> list[dict[str, str]]:
-    """What pytest records about TESTS."""
+    """The results that pytest records of TESTS."""
     (folder / "test_them.py").write_text(TESTS)
     results = folder / "results"
     command = [sys.executable, "-m", "pytest", "-p", "conftest", "--rootdir", folder, folder, *arguments]

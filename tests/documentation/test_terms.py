@@ -159,7 +159,7 @@ def guides() -> list[Path]:
 
 
 def quoted(pattern: str) -> list[tuple[str, str]]:
-    """What stands in backticks and matches, with its page."""
+    """The matches in backticks, each with its page."""
     found = []
     for path in guides():
         for line, text in pages.prose(path.read_text()):

@@ -213,7 +213,7 @@ def answer(call: Call, request: Request) -> Answer:
 
 
 def differences(real: Answer, other: Answer) -> list[str]:
-    """The paths of the differences of two responses. Of messages only the presence is compared, because their texts differ."""
+    """The paths of the differences of two responses. Only the presence of messages is compared, because their texts differ."""
     if real.status != other.status:
         return [f"status: {real.status} and {other.status}"]
     return compare(real.body, other.body, "")

@@ -42,7 +42,7 @@ class Scenario:
         except AssertionError as late:
             raise AssertionError(f"{late}\n{self.summary()}") from late
 
-    # What is in the cluster
+    # Objects in the cluster
 
     def apply(self, *objects: dict[str, Any]) -> None:
         self.plane.apply(*objects)

@@ -70,7 +70,7 @@ def test_nothing_is_left(deployment: Deployment) -> None:
 
 
 def check_applied_again(scenario: Scenario, limits: dict[str, Any]) -> None:
-    """The same manifests again, as a GitOps tool applies them: no conflict, and no change."""
+    """A GitOps tool applies the same manifests again: no conflict, and no change."""
     before = pool(scenario)
     apply(scenario, FINANCE, limits)
     apply(scenario, GITOPS, scenario.pool)

@@ -37,7 +37,7 @@ def test_nodes_of_karpenter_are_adopted_and_none_is_replaced(moved: tuple[Deploy
     running, left = moved
     wait(running, "adopted NodeClaims", lambda: all(is_adopted(c) for c in running.plane.items("nodeclaims")) and running.plane.items("nodeclaims"))
     check_kept(running, left)
-    # It plans for new pods with these nodes: one of them has to be launched.
+    # The planner takes these nodes into account for new pods: one of them needs another node.
     running.plane.kubectl("scale", f"deployment/{karpenter.POOL}", "--replicas=4")
     wait(running, "4 running pods", lambda: len(karpenter.running_pods(running)) == 4)
     wait(running, "initialized NodeClaims", lambda: all(condition(c, "Initialized") for c in running.plane.items("nodeclaims")))

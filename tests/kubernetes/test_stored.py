@@ -18,7 +18,7 @@ from tools.control_plane.server import PATHS, ControlPlane
 from tools.processes import wait_for
 
 SCHEMA = "/spec/versions/0/schema/openAPIV3Schema"
-# What Karpenter's definitions are reduced to in these tests, too: everything is accepted.
+# The schema that replaces that of Karpenter's definitions in these tests, too: everything is accepted.
 ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 DEFINITIONS = {"nodepools": "nodepools.karpenter.sh", "ec2nodeclasses": "ec2nodeclasses.karpenter.k8s.aws"}
 
@@ -56,7 +56,7 @@ def test_a_nodepool_that_violates_a_rule_is_not_ready_and_reports_why(deployment
     with loosened(plane, "nodepools"):
         plane.apply(objects.node_pool("stored-rule", weight=1000))
     try:
-        # Its status is written though the object violates its definition.
+        # The status is written though the object violates its definition.
         explained = answered(lambda: "weight" in why_not_ready(plane, "nodepools", "stored-rule"))
         wait_for("the reason in its conditions", explained, TIMEOUT)
         assert plane.get("nodepools", "stored-rule")["spec"]["weight"] == 1000

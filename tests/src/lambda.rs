@@ -18,10 +18,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
-/// How long a function may take for one event in a test; far more than any needs, so that only one that hangs meets it.
+/// The timeout of a function for one event in a test; far more than any needs, so that only a function that hangs reaches it.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a function stated to an event.
+/// The response of a function to an event.
 pub type Answer = Result<Value, Value>;
 
 type Metrics = Arc<Mutex<HashMap<String, f64>>>;
@@ -154,7 +154,7 @@ impl Function {
         if self.any_expected {
             return Vec::new();
         }
-        // Where a person watches, warnings of libraries go to the terminal instead.
+        // At a terminal, warnings of libraries go to the terminal instead.
         let watched = std::io::stderr().is_terminal() && std::env::var_os("NODELESS_TEST_OUTPUT").is_some();
         let missing =
             self.expected.iter().filter(|_| !watched).filter(|words| !logged.iter().any(|line| line.contains(*words)));
@@ -278,7 +278,7 @@ fn add_metrics(line: &str, sums: &mut HashMap<String, f64>) {
 }
 
 fn reports_a_problem(line: &str) -> bool {
-    // Everything is logged as JSON; what is not comes from a panic or from the runtime.
+    // Functions log only JSON; other lines come from a panic or from the runtime.
     let Ok(line) = serde_json::from_str::<Value>(line) else { return true };
     let warned = ["WARN", "ERROR"].iter().any(|level| line["level"] == *level);
     warned || line["problems"].as_array().is_some_and(|problems| !problems.is_empty())

@@ -1,4 +1,4 @@
-//! What tests over real wires share: emulators and tools as child processes, found, started and cleaned up.
+//! Shared by tests over real wires: emulators and tools as child processes, found, started and cleaned up.
 //!
 //! `make test` installs the emulators into `.venv` at the top of the checkout. Where one of them or another program is missing, a test
 //! reports it on standard error and passes; it fails if `NODELESS_REQUIRE_TOOLS` contains the program, as in CI.
@@ -72,13 +72,13 @@ impl Process {
         let _ = self.0.wait();
     }
 
-    /// Its process id.
+    /// The process id.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.0.id()
     }
 
-    /// Whether it has ended by itself.
+    /// Whether the process has ended by itself.
     fn has_ended(&mut self) -> bool {
         !matches!(self.0.try_wait(), Ok(None))
     }
@@ -90,7 +90,7 @@ impl Drop for Process {
     }
 }
 
-/// Where the output of processes goes that is not read here.
+/// The destination of the output of processes that is not read here.
 fn output() -> Stdio {
     match std::env::var_os("NODELESS_TEST_OUTPUT") {
         Some(_) => Stdio::inherit(),
@@ -101,7 +101,7 @@ fn output() -> Stdio {
 /// A server on loopback, stopped when this is dropped.
 #[derive(Debug)]
 pub struct Server {
-    /// Its address, `http://127.0.0.1:PORT`.
+    /// The address, `http://127.0.0.1:PORT`.
     pub url: String,
     _process: Process,
 }
@@ -130,9 +130,9 @@ pub fn moto() -> Option<Server> {
     Some(serve(&mut command, port))
 }
 
-/// DynamoDB as AWS itself emulates it: DynamoDB Local, which `make dynamodb` puts into `.venv/dynamodb`. One server serves all tests
-/// that run at the same time, since it keeps the tables of each access key apart. Where it or Java is missing, a moto of the
-/// test's own takes its place, and the test is reported as skipped with DynamoDB Local. `None` where there is neither.
+/// DynamoDB as AWS itself emulates it: DynamoDB Local, which `make dynamodb` puts into `.venv/dynamodb`. One server serves all tests that
+/// run at the same time, since it keeps the tables of each access key apart. Without DynamoDB Local or Java, the test uses its own moto,
+/// and is reported as skipped with DynamoDB Local. `None` where there is neither.
 ///
 /// # Panics
 /// When it does not answer within a minute, and as [`skipped`].

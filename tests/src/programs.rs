@@ -3,11 +3,11 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-/// Whether a program is installed completely: whether it succeeds with arguments such as `--version`, which a part of an installation
-/// and a program of the same name on another system do not. If not, the test is reported as skipped.
+/// Whether a program is installed completely: it succeeds with arguments such as `--version`, unlike a partial installation or another
+/// program of the same name. If not, the test is reported as skipped.
 ///
 /// # Panics
-/// When it is not, and `NODELESS_REQUIRE_TOOLS` contains its name.
+/// When the program is not installed completely, and `NODELESS_REQUIRE_TOOLS` contains its name.
 #[must_use]
 pub fn has(program: &str, check: &[&str]) -> bool {
     let found = runs(program, check);

@@ -35,7 +35,7 @@ const INDEXED: &[u8] = b"\"instanceId\"";
 /// A proxy that counts.
 #[derive(Clone, Debug)]
 pub struct Proxy {
-    /// Its address, `http://127.0.0.1:PORT`.
+    /// The address, `http://127.0.0.1:PORT`.
     pub url: String,
     forward: Forward,
     port: Arc<Port>,
@@ -80,20 +80,20 @@ impl Drop for Server {
 
 type HttpClient = Client<HttpConnector, Body>;
 
-/// The name of the calls with which something is wrong, if any.
+/// The name of the calls that have a fault, if any.
 type Named = Arc<Mutex<Option<String>>>;
 
-/// What becomes of every call instead of being passed on, if anything.
+/// The outage of the service, during which no call is passed on, if any.
 type Current = Arc<Mutex<Option<Outage>>>;
 
-/// What a service does that is out of order.
+/// The behaviour of a service that is out of order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outage {
-    /// It answers every call with this status.
+    /// The service answers every call with this status.
     Status(StatusCode),
-    /// It accepts every call and never answers.
+    /// The service accepts every call and never answers.
     Hang,
-    /// It refuses every connection, and the present ones are broken.
+    /// The service refuses every connection, and closes the present ones.
     Refuse,
 }
 
@@ -146,7 +146,7 @@ impl Proxy {
         let mut server = self.port.server.lock().unwrap_or_else(PoisonError::into_inner);
         if outage == Some(Outage::Refuse) {
             drop(server.take());
-            // Its threads end a little later.
+            // The server's threads end a little later.
             while std::net::TcpStream::connect(self.port.address).is_ok() {
                 std::thread::yield_now();
             }
@@ -307,7 +307,7 @@ fn broken() -> Response {
     Response::new(Body::from_stream(futures::stream::iter([Err::<Bytes, _>(reset)])))
 }
 
-/// What a call is, in the words of its service.
+/// The name of a call, in the words of its service.
 fn name(method: &Method, uri: &Uri, headers: &HeaderMap, body: &Bytes, watches: bool) -> String {
     if let Some(target) = headers.get("x-amz-target").and_then(|value| value.to_str().ok()) {
         // Such as DynamoDB_20120810.Query or AmazonSQS.SendMessage.

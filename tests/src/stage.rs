@@ -80,7 +80,7 @@ fn arn(url: &str) -> String {
     format!("arn:aws:sqs:us-east-1:111122223333:{}", url.rsplit('/').next().unwrap_or_default())
 }
 
-/// What the functions depend on.
+/// A dependency of the functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// DynamoDB and SQS.
@@ -109,11 +109,11 @@ impl Stage {
         Some(Self::of(CLUSTER, vec![moto], moto_proxy, None).await)
     }
 
-    /// The same with the table in DynamoDB Local, which reports the capacity units that calls consume. `None` when moto or
-    /// DynamoDB Local is not installed.
+    /// Starts a stage with the table in DynamoDB Local, which reports the capacity units that calls consume. `None` when moto or DynamoDB
+    /// Local is not installed.
     ///
     /// # Panics
-    /// When something of it cannot be started.
+    /// When a part of it cannot be started.
     pub async fn with_dynamodb_local() -> Option<Self> {
         let (moto, dynamodb) = (Arc::new(crate::moto()?), crate::dynamodb_local()?);
         let moto_proxy = Proxy::start(&moto.url).await;
@@ -202,7 +202,7 @@ impl Stage {
         self.function_of_memory(binary, 256).await
     }
 
-    /// The same for a function of so many megabytes.
+    /// Starts a function binary with this memory in megabytes.
     pub async fn function_of_memory(&self, binary: &str, megabytes: u32) -> Function {
         let (environment, memory) = (self.environment(), megabytes.to_string());
         let mut variables = vec![
@@ -353,7 +353,7 @@ impl Stage {
         }
     }
 
-    /// What the functions called since the last time this was asked. Calls of the stage itself are not among them.
+    /// The functions' calls since this was last called, without the calls of the stage itself.
     #[must_use]
     pub fn calls(&self) -> Counts {
         let mut counts = self.moto_proxy.take();
@@ -459,7 +459,7 @@ pub fn node_class(name: &str) -> Value {
     node_class_of(CLUSTER, name)
 }
 
-/// The same for another cluster.
+/// An EC2NodeClass of another cluster.
 #[must_use]
 pub fn node_class_of(cluster: &str, name: &str) -> Value {
     ec2_node_class_manifest(name, cluster, &json!({}))

@@ -18,7 +18,7 @@ TABLE = "docs/reference/aws.md"
 HEADER = ["id", "claim", "relied on in", "status", "source", "simulation"]
 STATUSES = ("documented", "inferred", "unknown")
 SIMULATIONS = ("enforced", "stricter", "more generous", "absent")
-# How a page of AWS was read.
+# The ways in which pages of AWS were read.
 COPIES = ("model: ", "repository: ", "page: ", "not read")
 # Rows also contain paths of other projects; paths of this project begin like this.
 OUR_FOLDERS = ("shared/", "functions/", "cli/", "terraform/", "infra/", "events/", "tests/", "docs/", "ARCHITECTURE.md")

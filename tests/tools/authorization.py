@@ -33,7 +33,7 @@ Tags = Mapping[str, str]
 # The prefixes of EC2's ids, for the kinds of resources whose tags are evaluated.
 KINDS = {"i": "instance", "lt": "launch-template", "vol": "volume", "eni": "network-interface", "fleet": "fleet", "sg": "security-group",
          "subnet": "subnet", "vpc": "vpc", "ami": "image", "snap": "snapshot", "sir": "spot-instances-request"}  # fmt: skip
-# These belong to AWS or to any account, and their ARNs contain no account.
+# Resources that belong to AWS or to any account, and whose ARNs contain no account.
 WITHOUT_ACCOUNT = ("image", "snapshot")
 DYNAMODB_ITEMS = ("GetItem", "PutItem", "UpdateItem", "DeleteItem")
 DYNAMODB_TRANSACTED = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "Get": "GetItem", "ConditionCheck": "ConditionCheckItem"}

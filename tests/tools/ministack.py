@@ -29,7 +29,7 @@ class Ministack:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         kept = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
-        # It unpacks the zips here, half a gigabyte, and does not delete them when it ends.
+        # ministack unpacks the zips here, half a gigabyte, and does not delete them when it ends.
         self._scratch = tempfile.TemporaryDirectory(prefix="nodeless-ministack-")
         self._process = Process(
             "ministack",
@@ -100,7 +100,7 @@ class Ministack:
             return refused.code, refused.read()
 
     def local_function_url(self, url: str) -> str:
-        """The same Function URL by an address of this machine, for callers that cannot set the Host header."""
+        """A Function URL with an address of this machine, for callers that cannot set the Host header."""
         parts = urlsplit(url)
         return f"{self.url}/_aws/lambda-url/{parts.netloc.split('.', 1)[0]}{parts.path}"
 

@@ -19,7 +19,7 @@ from typing import Any
 from ministack import app as ministack
 from ministack.core import lambda_runtime
 
-# As in control_plane/clock.py, which cannot be imported here.
+# The same variable as in control_plane/clock.py, which cannot be imported here.
 CLOCK_OFFSET = "NODELESS_TESTS_CLOCK_SECONDS"
 
 MIN_SECONDS = 0.05
@@ -29,7 +29,7 @@ App = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], A
 
 
 def with_delayed_answers(app: App) -> App:
-    """The same application, whose responses to Terraform start after MIN_SECONDS."""
+    """Wraps an application, so that its responses to Terraform start after MIN_SECONDS."""
 
     async def serve(scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]) -> None:
         agent = dict(scope.get("headers") or ()).get(b"user-agent", b"")

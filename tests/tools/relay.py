@@ -30,12 +30,12 @@ class Relay:
         self._close()
 
     def hold(self) -> None:
-        """From now on connections are accepted, and nothing is answered. Those that exist are closed."""
+        """From now on connections are accepted, and nothing is answered. Existing connections are closed."""
         self._held = True
         self._close()
 
     def resume(self) -> None:
-        """Passes connections on again. Those that wait for an answer are closed."""
+        """Passes connections on again. Connections that wait for an answer are closed."""
         self._held = False
         self._close()
 

@@ -140,7 +140,7 @@ def render(mirror: Path, scratch: Path) -> Rendered:
 
 
 def _shared(state: Mapping[str, Any]) -> dict[str, Policy]:
-    """What the module of a cluster attaches to the roles of the functions that it shares."""
+    """The policies that the module of a cluster attaches to the roles of the functions that it shares."""
     resources = [r for r in state["root_module"]["resources"] if (r["type"], r["name"]) == ("aws_iam_policy", "shared")]
     found = {resource["index"]: Policy.parse(resource["values"]["policy"]) for resource in resources}
     assert set(found) == {"planner", "lifecycle", "interruption", "catalog"}, sorted(found)

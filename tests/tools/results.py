@@ -1,4 +1,4 @@
-"""What tests report to the summary at the end of `make test`: each result is a line of JSON in the file NODELESS_RESULTS.
+"""Results of tests for the summary at the end of `make test`: each result is a line of JSON in the file NODELESS_RESULTS.
 
     python3 tests/tools/results.py PROGRAM CHECK REASON
 

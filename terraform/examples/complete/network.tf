@@ -15,7 +15,7 @@ data "aws_availability_zones" "available" {
 locals {
   zones = slice(data.aws_availability_zones.available.names, 0, min(var.zones, length(data.aws_availability_zones.available.names)))
 
-  # What EC2NodeClasses select subnets and security groups by, in Karpenter's guides too.
+  # The tag by which EC2NodeClasses select subnets and security groups, also in Karpenter's guides.
   discovery = { "karpenter.sh/discovery" = var.cluster_name }
 }
 

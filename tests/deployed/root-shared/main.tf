@@ -1,4 +1,4 @@
-# What test_many_clusters.py applies: two clusters that exist only as far as access entries need them, and the module for each; the second
+# Applied by test_many_clusters.py: two clusters that exist only as far as access entries need them, and the module for each; the second
 # shares the functions of the first.
 
 terraform {
@@ -13,7 +13,7 @@ variable "artifacts_directory" {
   type = string
 }
 
-# Where the AWS of each cluster is.
+# The AWS endpoints of each cluster.
 variable "endpoints" {
   type = object({ blue = map(string), green = map(string) })
 }

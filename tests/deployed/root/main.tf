@@ -1,4 +1,4 @@
-# What test_end_to_end.py applies: a cluster that exists only as far as access entries need one, and the module.
+# Applied by test_end_to_end.py: a cluster that exists only as far as access entries need one, and the module.
 
 terraform {
   required_providers {

@@ -19,7 +19,7 @@ use nodeless_tests::stage::Stage;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// What is measured without an argument.
+/// The size that is measured without an argument.
 const DEFAULT: &str = "100";
 
 #[tokio::main]
@@ -39,7 +39,7 @@ async fn main() {
     println!("{:#}", json!({ "starts": starts().await, "sizes": measured }));
 }
 
-/// How long functions take to start that are not measured otherwise.
+/// The start times of functions that are not measured otherwise.
 async fn starts() -> Value {
     let stage = Stage::start().await.expect("moto is installed");
     let mut starts = serde_json::Map::new();

@@ -11,17 +11,17 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinHandle;
 
-/// How many lifecycle functions run at most at a time, beside the planner.
+/// The maximum concurrency of lifecycle functions, beside the planner.
 const LIFECYCLES: usize = 9;
-/// How many interruption functions run at most at a time, as the Terraform module sets it.
+/// The maximum concurrency of interruption functions, as the Terraform module sets it.
 const INTERRUPTIONS: usize = 5;
 /// The states of instances whose events EventBridge sends to the interruption queue (terraform/events.tf).
 const SENT_STATES: [&str; 4] = ["stopping", "stopped", "shutting-down", "terminated"];
 /// The number of messages in a batch.
 const BATCH: usize = 10;
-/// How often the queues are asked.
+/// The interval at which the queues are polled.
 const POLL: Duration = Duration::from_millis(100);
-/// How often EventBridge sends the heartbeat and the sweep.
+/// The interval at which EventBridge sends the heartbeat and the sweep.
 const SCHEDULE: Duration = Duration::from_secs(60);
 
 /// EC2 throttles the tags of hundreds of instances that join at once.
@@ -37,7 +37,7 @@ pub(crate) struct Pool {
     busiest: Arc<AtomicUsize>,
 }
 
-/// What they did until they were stopped.
+/// The results of a pool that was stopped.
 pub(crate) struct Done {
     pub(crate) planner: Function,
     pub(crate) lifecycle: Function,

@@ -16,17 +16,17 @@ use std::time::{Duration, Instant};
 
 /// Pods of one node.
 const PODS_A_NODE: u32 = 20;
-/// What the pods of one node request together: more than half of the allocatable CPU of a machine of eight, so that the nodes of a
-/// size are as many as planned.
+/// The requests of the pods of one node together: more than half of the allocatable CPU of a machine of eight, so that the planned number
+/// of nodes is launched.
 const MILLICPUS_A_NODE: u32 = 7600;
 const MEBIBYTES_A_NODE: u32 = 10 * 1024;
 /// The pods that a warm planner gets.
 const MORE_PODS: u32 = 100;
-/// How long a plan leaves nodes alone that it expects pods on.
+/// The time for which a plan does not disrupt nodes that it expects pods on.
 const NOMINATED_FOR: Duration = Duration::from_secs(20);
-/// How long functions take at most to finish what is left when all pods run: the last registrations, tags and statuses.
+/// The maximum time for what is left when all pods run: the last registrations, tags and statuses.
 const LEFT_OVER: Duration = Duration::from_secs(5);
-/// How often an idle run is measured; the median counts.
+/// The number of measurements of an idle run; the median counts.
 const IDLE_RUNS: usize = 5;
 /// The timeout of the planner for these measurements; the module's is 40 s, and a longer plan has to show.
 const PLANNER_TIMEOUT: Duration = Duration::from_secs(120);
@@ -201,7 +201,7 @@ async fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// One plan, with what the function has used.
+/// Runs one plan and reports what the function has used.
 async fn once(stage: &Stage, planner: &mut Function) -> Value {
     stage.forget_calls();
     let mut taken = Taken::default();

@@ -1,10 +1,10 @@
-//! What invocations of functions take.
+//! Measurements of invocations of functions.
 
 use nodeless_tests::lambda::Function;
 use serde_json::{Value, json};
 use std::time::Instant;
 
-/// What invocations of a function took together.
+/// The sums of the measurements of a function's invocations.
 #[derive(Default)]
 pub(crate) struct Taken {
     pub(crate) invocations: u64,

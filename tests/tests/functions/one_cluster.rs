@@ -497,7 +497,8 @@ async fn a_service_that_never_answers_leaves_no_dead_letters() {
     warm.get_mut("lifecycle").unwrap().invoke_sample("lifecycle.sweep.json").await.unwrap();
     warm.get_mut("interruption").unwrap().invoke_sample("interruption.spot-warning.json").await.unwrap();
 
-    // What each calls, and how many of its messages come again: only those whose work nothing else asks for.
+    // The service that fails, the function and its message, and the number of messages that come again: only those whose work nothing else
+    // requests.
     for (service, name, message, handed_back) in [
         (Service::Tables, "planner", "planner.heartbeat.json", 0),
         (Service::Tables, "lifecycle", "lifecycle.sqs.json", 0),

@@ -9,13 +9,13 @@ fn linked(package: &str) -> BTreeSet<String> {
     linked_with(package, &[])
 }
 
-/// The same with these arguments, which choose features.
+/// The crates that a package links with these arguments, which choose features.
 fn linked_with(package: &str, features: &[&str]) -> BTreeSet<String> {
     let stated = tree(package, "{p}", features);
     stated.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
 }
 
-/// What cargo states about a package and the crates that it links, a line each in this format.
+/// The output of `cargo tree` for a package and the crates that it links, a line each in this format.
 fn tree(package: &str, format: &str, features: &[&str]) -> String {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--locked", "--edges", "normal", "--prefix", "none", "--format", format])

@@ -119,7 +119,7 @@ impl Modules {
         }
     }
 
-    /// Which modules of each level use which.
+    /// The cycles of modules that use each other, at each level.
     fn cycles(&self) -> Vec<String> {
         let mut edges: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
         for (from, paths) in &self.paths {

@@ -29,7 +29,7 @@ fn rows(document: &str) -> Vec<Vec<&str>> {
 /// A test that the document names: the crate, the file and the test, or all tests of the file.
 type Named = (String, String, Option<String>);
 
-/// What stands in backticks, each with the crate that the word before it names.
+/// The texts in backticks, each with the crate that the word before it names.
 fn quoted(text: &str) -> Vec<(Option<&str>, &str)> {
     let parts: Vec<&str> = text.split('`').collect();
     let pairs = parts.chunks_exact(2).map(|pair| {
@@ -85,7 +85,7 @@ fn tests(source: &str) -> BTreeSet<&str> {
     names
 }
 
-/// What is wrong with the names, in sentences.
+/// The errors in the names, in sentences.
 fn missing(names: &[Named]) -> Vec<String> {
     let one = |(krate, file, test): &Named| match (source(krate, file), test) {
         (None, _) => Some(format!("the crate {krate} has no tests {file}")),

@@ -1,4 +1,4 @@
-//! What cargo builds for the tests of a crate, and what it leaves out without a report.
+//! The targets that cargo builds for the tests of a crate, and those that it leaves out without a report.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -67,7 +67,7 @@ def handler(gateway: Gateway) -> type[BaseHTTPRequestHandler]:
                 else:
                     self._whole(answer)
             except (OSError, http.client.HTTPException):
-                # One of both ended its connection; the caller repeats its request.
+                # The client or the server ended its connection; the caller repeats its request.
                 self.close_connection = True
             finally:
                 connection.close()

@@ -65,7 +65,7 @@ class Joining:
 
 
 def registration(node: dict[str, Any]) -> dict[str, Any]:
-    """What a kubelet creates: its Node without what others added to it."""
+    """The Node as a kubelet creates it, without what others added."""
     taints = [t for t in node["spec"].get("taints", ()) if not t["key"].startswith("node.kubernetes.io/") and t["key"] not in CLOUD_PROVIDER]
     status = {k: v for k, v in node["status"].items() if k in ("capacity", "allocatable", "nodeInfo", "addresses")}
     return {

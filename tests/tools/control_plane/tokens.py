@@ -131,7 +131,7 @@ class Authenticator:
         return f"http://127.0.0.1:{self._server.server_address[1]}/"
 
     def kubeconfig(self) -> str:
-        """What --authentication-token-webhook-config-file names."""
+        """The content of the file for --authentication-token-webhook-config-file."""
         cluster = {"name": "authenticator", "cluster": {"server": self.url}}
         context = {"name": "authenticator", "context": {"cluster": "authenticator", "user": ""}}
         return json.dumps({"apiVersion": "v1", "kind": "Config", "clusters": [cluster], "contexts": [context], "current-context": "authenticator"})

@@ -37,7 +37,7 @@ pub struct Subnet {
     pub cidr: String,
     /// Addresses that are available for instances.
     pub free_addresses: u32,
-    /// Whether it is its zone's default subnet.
+    /// Whether this is the default subnet of its zone.
     pub default_for_zone: bool,
     /// Whether instances get a public address by default.
     pub public: bool,
@@ -96,7 +96,7 @@ pub struct CapacityReservation {
     pub total: u32,
     /// Available instances.
     pub available: u32,
-    /// Whether instances use it implicitly (`open`) or only by its id (`targeted`).
+    /// Whether instances use the reservation implicitly (`open`), or only by its id (`targeted`).
     pub open: bool,
     /// Start time.
     pub start: Timestamp,
@@ -111,7 +111,7 @@ pub struct PlacementGroup {
     pub id: String,
     /// Name, unique in the account.
     pub name: String,
-    /// `cluster`, `partition` or `spread`. It does not affect where a simulated machine runs.
+    /// `cluster`, `partition` or `spread`. The strategy does not affect where a simulated machine runs.
     pub strategy: String,
 }
 
@@ -128,7 +128,7 @@ pub struct InstanceProfile {
     pub roles: Vec<String>,
     /// Creation time.
     pub created: Timestamp,
-    /// Its tags.
+    /// Tags.
     pub tags: Tags,
 }
 
@@ -168,11 +168,11 @@ pub struct Timing {
     pub terminated_visible: SignedDuration,
     /// From the interruption warning to the end of a spot instance. EC2: two minutes.
     pub spot_warning: SignedDuration,
-    /// How long describe calls do not return a new instance. EC2 is eventually consistent; usually zero to seconds.
+    /// The time until describe calls return a new instance. EC2 is eventually consistent; usually zero to seconds.
     pub visibility_delay: SignedDuration,
     /// The additional delay of each further instance of a call: the list of launched instances grows.
     pub visibility_spread: SignedDuration,
-    /// How long after an instance its tags are returned.
+    /// The time until the tags of a new instance are returned.
     pub tags_delay: SignedDuration,
     /// How long a client token is valid.
     pub client_token: SignedDuration,
@@ -216,8 +216,7 @@ pub struct Account {
     pub capacity_reservations: Vec<CapacityReservation>,
     /// The quotas of vCPUs. A family without an entry has no quota.
     pub vcpu_quotas: BTreeMap<(CapacityType, QuotaFamily), u64>,
-    /// How many instances can be launched at once: the size of the bucket of instances of RunInstances, which AWS raises on
-    /// request.
+    /// The number of instances that can be launched at once: the size of RunInstances' bucket of instances, which AWS raises on request.
     pub launches_at_once: u32,
     /// Placement groups.
     pub placement_groups: Vec<PlacementGroup>,

@@ -17,7 +17,7 @@ pub type Page<T> = (Vec<T>, Option<String>);
 pub struct TagOfResource {
     /// The resource.
     pub resource_id: String,
-    /// Its kind, such as `instance`.
+    /// The kind of the resource, such as `instance`.
     pub resource_type: &'static str,
     /// The tag's key.
     pub key: String,
@@ -73,7 +73,7 @@ fn instance_attribute(instance: &Instance, name: &str) -> Option<Vec<String>> {
     Some(vec![value])
 }
 
-/// The filters of DescribeInstanceStatus. It supports neither tags nor the other filters of DescribeInstances.
+/// The filters of DescribeInstanceStatus, which supports neither tags nor the other filters of DescribeInstances.
 fn status_attribute(instance: &Instance, name: &str) -> Option<Vec<String>> {
     let [(own, own_since), (system, system_since)] = instance.checks();
     let reachability = |since: Option<Timestamp>| match instance.state {

@@ -15,7 +15,7 @@ use super::state::Ec2;
 pub struct Tagged<T> {
     /// The resource.
     pub resource: T,
-    /// Its tags.
+    /// The tags of the resource.
     pub tags: Tags,
 }
 
@@ -51,7 +51,7 @@ struct Ids<'a, T> {
     kind: &'static str,
 }
 
-/// One describe call over a list of resources: ids that must exist, then filters, then the page.
+/// Performs a describe call over a list of resources: ids that must exist, then filters, then the page.
 fn select<T: Clone>(
     request: &Describe,
     resources: &[T],

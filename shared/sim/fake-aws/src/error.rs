@@ -20,7 +20,7 @@ impl Ec2Error {
         Self { code: code.into(), message: message.into(), status: 400 }
     }
 
-    /// The same error with another HTTP status.
+    /// Replaces the HTTP status.
     #[must_use]
     pub fn with_status(mut self, status: u16) -> Self {
         self.status = status;
@@ -71,7 +71,7 @@ impl Ec2Error {
         Self::new("RequestLimitExceeded", "Request limit exceeded.").with_status(503)
     }
 
-    /// The same, as this service reports it.
+    /// The request rate is exceeded, as this service reports it.
     pub fn throttled_by(service: &str) -> Self {
         match service {
             "ec2" => Self::throttled(),

@@ -56,7 +56,7 @@ pub struct Call {
     pub service: &'static str,
     /// The API's name.
     pub api: String,
-    /// Its parameters, in the SDK's member names.
+    /// The parameters, in the SDK's member names.
     pub parameters: Value,
     /// The virtual time.
     pub at: Timestamp,

@@ -46,7 +46,7 @@ pub struct FleetInstances {
     pub lifecycle: String,
     /// The instances.
     pub instance_ids: Vec<String>,
-    /// Their type.
+    /// The type of the instances.
     pub instance_type: String,
     /// `windows` or nothing.
     pub platform: Option<String>,

@@ -114,9 +114,9 @@ pub struct Instance {
     pub id: String,
     /// The call that launched it: `r-…`
     pub reservation_id: String,
-    /// Its index among the instances of that call.
+    /// Index among the instances of that call.
     pub launch_index: u32,
-    /// Its offering.
+    /// Offering.
     pub offering: Offering,
     /// Architecture of its image.
     pub architecture: String,
@@ -132,13 +132,13 @@ pub struct Instance {
     pub subnet_id: String,
     /// VPC.
     pub vpc_id: String,
-    /// Its address.
+    /// Private IP address.
     pub private_ip: String,
-    /// Its private DNS name, such as `ip-10-0-0-4.ec2.internal`.
+    /// Private DNS name, such as `ip-10-0-0-4.ec2.internal`.
     pub private_dns_name: String,
-    /// Its interface: `eni-…`
+    /// Network interface: `eni-…`
     pub network_interface_id: String,
-    /// Its root volume: `vol-…`
+    /// Root volume: `vol-…`
     pub volume_id: String,
     /// Security groups.
     pub security_group_ids: Vec<String>,
@@ -162,21 +162,21 @@ pub struct Instance {
     pub visible_from: Timestamp,
     /// When describe calls start to return its tags.
     pub tags_visible_from: Timestamp,
-    /// Its state.
+    /// State.
     pub state: InstanceState,
     /// When its termination started.
     pub stopped: Option<Timestamp>,
     /// The reason of its state: code and message.
     pub state_reason: Option<(String, String)>,
-    /// Since when its instance status check fails, if it does.
+    /// When the instance status check began to fail, if it fails.
     pub impaired_since: Option<Timestamp>,
-    /// Since when its system status check fails, if it does.
+    /// When the system status check began to fail, if it fails.
     pub system_impaired_since: Option<Timestamp>,
-    /// Its scheduled events.
+    /// Scheduled events.
     pub planned: Vec<PlannedEvent>,
-    /// Whether its kubelet joins the cluster. False only by an injected fault.
+    /// Whether the kubelet joins the cluster. False only by an injected fault.
     pub joins: bool,
-    /// Its tags.
+    /// Tags.
     pub tags: Tags,
 }
 

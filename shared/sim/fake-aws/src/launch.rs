@@ -1,4 +1,4 @@
-//! One instance: converts a call and its template to an instance, or to EC2's error.
+//! Converts a call and its template to an instance, or to EC2's error.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -13,7 +13,7 @@ use super::requests::LaunchTemplateData;
 use super::state::State;
 use super::tags::tags_for;
 
-/// Everything decided about a launch except for the number of machines.
+/// All decisions about a launch except for the number of machines.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LaunchPlan {
     /// The offering.

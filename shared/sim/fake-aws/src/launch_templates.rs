@@ -34,7 +34,7 @@ pub struct LaunchTemplate {
     pub default_version: u64,
     /// All versions, oldest first; there is always one.
     pub versions: Vec<LaunchTemplateVersion>,
-    /// Its tags.
+    /// Tags.
     pub tags: Tags,
 }
 

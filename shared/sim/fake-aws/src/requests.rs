@@ -119,7 +119,7 @@ request! {
     LaunchTemplateSpecification {
         /// `lt-…`
         launch_template_id: Option<String>,
-        /// Its name.
+        /// The name of the template.
         launch_template_name: Option<String>,
         /// A number, `$Latest` or `$Default`.
         version: Option<String>,
@@ -289,11 +289,11 @@ request! {
 }
 
 request! {
-    /// Whether RunInstances buys spot.
+    /// The purchasing option of RunInstances.
     InstanceMarketOptions {
         /// `spot`.
         market_type: Option<String>,
-        /// Its options.
+        /// The options of spot instances.
         spot_options: Option<SpotMarketOptions>,
     }
 }

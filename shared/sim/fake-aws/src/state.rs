@@ -23,7 +23,7 @@ pub struct Ec2 {
     state: Arc<Mutex<State>>,
 }
 
-/// What is due at a time.
+/// A change of an instance that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
     Run,

@@ -80,7 +80,7 @@ impl Buckets {
         }
     }
 
-    /// Whether EC2 terminates this number of instances now. If not, it takes no token.
+    /// Whether EC2 terminates this number of instances now. A rejected call takes no token.
     pub(super) fn terminate(&mut self, instances: usize, now: Timestamp) -> bool {
         let bucket = self.terminations.insert(Bucket::refilled(self.terminations, TERMINATIONS, now));
         u32::try_from(instances).is_ok_and(|instances| bucket.take(f64::from(instances)))

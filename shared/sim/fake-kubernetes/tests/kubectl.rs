@@ -430,7 +430,7 @@ async fn a_webhook_learns_of_matching_events_however_they_are_written() {
     let review = next(&mut reviews).await;
     assert_eq!(review["request"]["object"]["metadata"]["name"], "wire");
     assert_eq!(review["request"]["resource"]["resource"], "events");
-    // The same events over events.k8s.io match the rule for core/v1, and are shown in that form.
+    // Events over events.k8s.io match the rule for core/v1 too, and are shown in that form.
     let new = json!({"metadata": {"name": "new", "namespace": "default"}, "reason": "FailedScheduling",
         "regarding": {"kind": "Pod", "name": "a", "namespace": "default"}});
     let path = "/apis/events.k8s.io/v1/namespaces/default/events";

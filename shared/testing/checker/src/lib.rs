@@ -1,7 +1,7 @@
 //! Checks whether a plan is valid, by a much simpler method than the engine's.
 //!
-//! It shares no code with the engine: pods are checked one by one, and their requirements are evaluated as in kube-scheduler,
-//! expression by expression. It is slow, and only for tests and benches.
+//! The checker shares no code with the engine: pods are checked one by one, and their requirements are evaluated as in kube-scheduler,
+//! expression by expression. The checker is slow, and only for tests and benches.
 
 mod topology;
 
@@ -255,7 +255,7 @@ fn reservation_violations(problem: &Problem<'_>, solution: &Solution) -> Vec<Str
         .collect()
 }
 
-/// Whether a node can attach the volumes of its pods and of those that are placed on it.
+/// Violations of the limits of volumes by a node's pods and those that are placed on it.
 fn volume_violations(problem: &Problem<'_>, node: &str, placed: &[&Pod]) -> Vec<String> {
     let Some(limits) = problem.facts.volume_limits.get(node) else { return Vec::new() };
     let driver_of = |claim: &String| problem.facts.volume_drivers.get(claim);

@@ -81,7 +81,7 @@ impl<'p> World<'p> {
         wrong
     }
 
-    /// Whether another pod may be on another node.
+    /// Whether one more pod may be placed on one more node.
     pub(super) fn accepts(&self, pod: &'p Pod, node: &Requirements, offer: &'p PoolOffer<'p>) -> bool {
         let mut sites: Vec<Site<'p>> = self
             .sites
@@ -131,8 +131,8 @@ impl<'p> World<'p> {
         wrong
     }
 
-    /// Whether the affinity of pods is satisfied in some order. If no pod that a term selects runs yet, a pod that selects
-    /// itself may be placed anywhere first; the affinity of the others has to be satisfied by the pods placed until then.
+    /// Pods whose affinity is not satisfied in any order. If no pod that a term selects runs yet, a pod that selects itself may be placed
+    /// anywhere first; the affinity of the others has to be satisfied by the pods placed until then.
     fn affinity_violations(&self) -> Vec<String> {
         let mut terms: Vec<(&'p Pod, &'p PodAffinityTerm)> = Vec::new();
         for pod in self.sites.iter().flat_map(|site| &site.placed) {
@@ -402,8 +402,8 @@ impl<'p> World<'p> {
         if may_accept_labels(pod, &site.labels, !site.is_new()) { None } else { Some(false) }
     }
 
-    /// The domains in which a node that counts for a pod's spread can be launched, for any pods. Those that the pod excludes
-    /// count only if they have a node.
+    /// The domains in which a node that counts for a pod's spread can be launched, for any pods. Domains that the pod excludes count only
+    /// if they have a node.
     fn offered(&self, pod: &Pod, spread: &TopologySpread) -> BTreeSet<String> {
         let mut domains = BTreeSet::new();
         for offer in self.problem.node_pools.iter().filter(|offer| usable(offer)) {

@@ -1,4 +1,4 @@
-//! What it costs to leave young nodes alone: what a decision without that rule would save right after a plan was launched.
+//! The cost of leaving young nodes alone: the savings of a decision without that rule right after a plan was launched.
 //!
 //!     cargo run --release -p nodeless-workloads --example young-nodes
 //!

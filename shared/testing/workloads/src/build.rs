@@ -33,7 +33,7 @@ pub fn near(topology_key: &str, labels: StringMap) -> PodAffinityTerm {
     }
 }
 
-/// The same as a preference.
+/// Preferred affinity to, or from, pods with these labels within a topology.
 #[must_use]
 pub fn preferably_near(topology_key: &str, labels: StringMap) -> Weighted<PodAffinityTerm> {
     Weighted { weight: 100, preference: near(topology_key, labels) }

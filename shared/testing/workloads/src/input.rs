@@ -11,10 +11,10 @@ use nodeless_model::{CapacityType, InstanceType, NodeClaim};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The instance type whose facts types that EC2 does not have get.
+/// The instance type whose facts are used for types that EC2 does not have.
 const EXAMPLE: &str = "m5.large";
 
-/// What the planner reads of a cluster: its objects, the claims of its nodes, and the catalog.
+/// The planner's input: the objects of a cluster, the claims of its nodes, and the catalog.
 #[derive(Debug)]
 pub struct PlannerInput {
     /// The objects. The EC2NodeClass `default` has no status.
@@ -81,7 +81,7 @@ fn set_types(catalog: &mut Catalog, workload: &Workload) {
     types.sort_by(|a, b| a.facts.name.cmp(&b.facts.name));
     catalog.types = types;
     if is_made_up {
-        // Their memory is that of the nodes.
+        // The memory of types that EC2 does not have is that of the nodes.
         catalog.capacity.memory_overhead = "0".parse::<MemoryOverhead>().unwrap_or_default();
     }
 }

@@ -118,7 +118,7 @@ fn ago(hours: i64) -> Timestamp {
     NOW - SignedDuration::from_hours(hours)
 }
 
-/// How the machine of a node is bought.
+/// The offering of a node.
 #[derive(Clone, Copy)]
 pub(crate) struct Offered<'o> {
     pub(crate) zone: &'o str,

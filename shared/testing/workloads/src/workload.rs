@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub struct Place {
     /// The Node.
     pub node: Node,
-    /// Its claim.
+    /// The claim of the node.
     pub claim: NodeClaim,
     /// The pods that are bound to it, without those of DaemonSets.
     pub pods: Vec<Pod>,
@@ -35,13 +35,13 @@ pub struct Workload {
     pub daemon_sets: Vec<DaemonSet>,
     /// The PodDisruptionBudgets.
     pub disruption_budgets: Vec<PodDisruptionBudget>,
-    /// As for [`ClusterFacts::volumes`].
+    /// See [`ClusterFacts::volumes`].
     pub volumes: BTreeMap<String, Vec<Requirements>>,
-    /// As for [`ClusterFacts::volume_drivers`].
+    /// See [`ClusterFacts::volume_drivers`].
     pub volume_drivers: BTreeMap<String, String>,
-    /// As for [`ClusterFacts::volume_limits`].
+    /// See [`ClusterFacts::volume_limits`].
     pub volume_limits: BTreeMap<String, BTreeMap<String, u32>>,
-    /// As for [`ClusterFacts::namespaces`].
+    /// See [`ClusterFacts::namespaces`].
     pub namespaces: BTreeMap<String, StringMap>,
 }
 

@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What runs the pods.
+/// The owner of the pods.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// Nothing. Nodes are not consolidated.
+    /// No owner. Nodes are not consolidated.
     Nothing,
     /// A Deployment for all pods with equal specifications. Nodes are consolidated after 30 seconds, without budgets.
     Deployments,

@@ -1,7 +1,7 @@
-//! What becomes of a plan in the simulated cluster, for the pods of each mix, with and without nominations.
+//! Compares plans with the actual nodes in the simulated cluster, for the pods of each mix, with and without nominations.
 //!
-//! - `provisioning`: the price and the nodes that were planned, and those that run once no pod is pending; nothing is consolidated.
-//! - `rest`: the launches and evictions until a cluster with consolidation is quiescent, and what it costs then.
+//! - `provisioning`: the planned price and nodes, and the actual ones once no pod is pending; nothing is consolidated.
+//! - `rest`: the launches and evictions until a cluster with consolidation is quiescent, and its price then.
 //!
 //! `cargo run --release -p nodeless-driver --example realized -- provisioning|rest PODS SEED [MIX]`
 #![allow(clippy::unwrap_used, missing_docs)]

@@ -6,7 +6,7 @@ use nodeless_model::NodeClaim;
 use nodeless_workloads::Mix;
 use std::collections::BTreeMap;
 
-/// How long the pods may take, in seconds.
+/// The maximum time until no pod is pending, in seconds.
 const MAX_SECONDS: i64 = 3_600;
 
 /// Prints one line.

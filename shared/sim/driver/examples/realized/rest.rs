@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A cluster is quiescent when no pod and no node has changed for this time.
 const UNCHANGED: SignedDuration = SignedDuration::from_mins(30);
-/// How long it may take.
+/// The maximum time until quiescence.
 const LONGEST: SignedDuration = SignedDuration::from_hours(8);
 
 /// Prints one line.

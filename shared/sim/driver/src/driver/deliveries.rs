@@ -11,23 +11,23 @@ use std::collections::BTreeMap;
 pub(super) const PLAN_VISIBILITY: SignedDuration = SignedDuration::from_secs(45);
 pub(super) const CLAIMS_VISIBILITY: SignedDuration = SignedDuration::from_secs(120);
 pub(super) const INTERRUPTION_VISIBILITY: SignedDuration = SignedDuration::from_secs(40);
-/// How often a message is received before it is moved to the dead-letter queue.
+/// The `maxReceiveCount` of each queue, after which a message is moved to the dead-letter queue.
 pub(super) const PLAN_RECEIVES: u32 = 3;
 pub(super) const CLAIMS_RECEIVES: u32 = 5;
 pub(super) const INTERRUPTION_RECEIVES: u32 = 4;
 
-/// What becomes of the message of work that has ended.
+/// The state of a message whose work has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Delivery {
-    /// It is deleted, or there was none.
+    /// The message is deleted, or there was none.
     Done,
-    /// It is delivered again at this time.
+    /// The message is delivered again at this time.
     Again(Timestamp),
-    /// It is in the dead-letter queue from this time on.
+    /// The message is in the dead-letter queue from this time on.
     Dead(Timestamp),
 }
 
-/// How often each message that is not done was received.
+/// The number of receives of each message that is not deleted.
 #[derive(Debug, Default)]
 pub(super) struct Deliveries {
     received: BTreeMap<Work, u32>,
@@ -52,8 +52,8 @@ impl Deliveries {
     }
 }
 
-/// After which time the message of this work is visible again, and how often it is received at most; `None` if it is deleted. The
-/// functions return only messages of interruptions: the sweep, the heartbeat and the catalog request all other work again.
+/// The delay until the message of this work is visible again, and its maximum number of receives; `None` if it is deleted. The functions
+/// return only messages of interruptions: the sweep, the heartbeat and the catalog request all other work again.
 fn returned(work: &Work, outcome: &Outcome) -> Option<(SignedDuration, u32)> {
     let killed = is_killed(outcome);
     match work {
@@ -62,7 +62,7 @@ fn returned(work: &Work, outcome: &Outcome) -> Option<(SignedDuration, u32)> {
         Work::Interrupt(_) => {
             (killed || outcome.is_handed_back()).then_some((INTERRUPTION_VISIBILITY, INTERRUPTION_RECEIVES))
         }
-        // Their schedules start them earlier.
+        // The schedules start this work earlier.
         Work::Sweep | Work::Refresh => None,
     }
 }

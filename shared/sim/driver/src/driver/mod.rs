@@ -91,7 +91,7 @@ pub struct Driver {
     webhook_sent: Option<Timestamp>,
     /// The sources of the plan that is due.
     woken: Vec<WakeSource>,
-    /// Until when the message of a killed planner is in flight, and no plan starts.
+    /// The time until which the message of a killed planner is in flight, and no plan starts.
     plans_held_until: Option<Timestamp>,
     outcomes: VecDeque<(Timestamp, Outcome)>,
     events: VecDeque<Value>,
@@ -120,7 +120,7 @@ impl Driver {
         Self::set_up(world, schedule, sink, Some(fault_injection), gates)
     }
 
-    /// The same, with feature gates.
+    /// Sets the feature gates.
     #[must_use]
     pub fn gated(mut self, gates: FeatureGates) -> Self {
         self.gates = gates;
@@ -320,7 +320,7 @@ impl Driver {
         }
     }
 
-    /// A message from outside is due. Those for the planner are from the webhook.
+    /// A message from outside is due. Messages for the planner are from the webhook.
     fn receive(&mut self, work: Work) {
         if work == Work::Plan {
             self.woken.push(WakeSource::Webhook);

@@ -14,7 +14,7 @@ pub struct Schedule {
     next: [Timestamp; 3],
 }
 
-/// What is due.
+/// Operations that are due.
 pub(crate) struct Due {
     pub(crate) heartbeat: bool,
     pub(crate) sweep: bool,
@@ -44,7 +44,7 @@ impl Schedule {
         self.next.into_iter().min().unwrap_or(Timestamp::MAX)
     }
 
-    /// What is due now; each is due again after its interval.
+    /// Returns the operations due now; each is due again after its interval.
     pub(crate) fn take(&mut self, now: Timestamp) -> Due {
         let intervals = [self.heartbeat, self.sweep, self.catalog];
         let mut due = [false; 3];

@@ -54,7 +54,7 @@ mod tests {
         json!({ "metadata": { "name": "n1", "labels": labels, "finalizers": finalizers } })
     }
 
-    /// How many changes match when the user deletes the node twice.
+    /// The number of matching changes when the user deletes the node twice.
     fn calls(node: Value, user: Option<&'static str>) -> usize {
         let api = ApiServer::new(Options::with_clock(Arc::new(|| Timestamp::UNIX_EPOCH))).unwrap();
         api.create(&NODES, node, &CreateOptions::default()).unwrap();

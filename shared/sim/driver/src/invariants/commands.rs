@@ -9,10 +9,10 @@ use nodeless_operations::plan::decode_command;
 use nodeless_ports::plans::StoredCommand;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long before it is first seen in the table a command may have been validated, whatever its record contains: the maximum
+/// The maximum time between the validation of a command and its first observation in the table, whatever its record contains: the maximum
 /// duration of a plan.
 const PLAN: SignedDuration = SignedDuration::from_mins(1);
-/// How long after a command without replacements was validated its nodes may begin to be disrupted by it.
+/// The maximum time between the validation of a command without replacements and the start of the disruption of its nodes.
 const LEFT: SignedDuration = SignedDuration::from_mins(1);
 
 /// The observed commands, and the claims whose nodes were ever ready for pods.

@@ -5,8 +5,8 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{SignedDuration, Timestamp, civil::DateTime};
 use serde_json::Value;
 
-/// How many of a number of nodes may be disrupted for a reason: the minimum of the applicable budgets, with percentages rounded
-/// up. A budget with a schedule counts if it is active at all of these times.
+/// The allowed disruptions of this number of nodes for a reason: the minimum of the applicable budgets, with percentages rounded up. A
+/// budget with a schedule counts if it is active at all of these times.
 pub(super) fn allowed(pool: &Value, reason: &str, nodes: usize, times: &[Timestamp]) -> usize {
     let budgets = pool.pointer("/spec/disruption/budgets").and_then(Value::as_array).cloned();
     let budgets = budgets.unwrap_or_else(|| vec![serde_json::json!({ "nodes": "10%" })]);
@@ -50,10 +50,10 @@ pub(super) fn is_open(windows: &str, at: Timestamp) -> bool {
     })
 }
 
-/// Whether minute, hour, day, month and weekday match in a time zone.
+/// A cron schedule: the matching minutes, hours, days, months and weekdays, in a time zone.
 struct Schedule([Vec<i8>; 5], TimeZone);
 
-/// More than the clocks of any time zone are changed by.
+/// Larger than any change of the clocks in any time zone.
 const CHANGE: SignedDuration = SignedDuration::from_hours(3);
 
 impl Schedule {
@@ -84,8 +84,8 @@ impl Schedule {
         Some(Self(matching.try_into().ok()?, zone))
     }
 
-    /// Whether a time is less than this duration after a start. Every minute on the clocks before it is tried: one that is skipped
-    /// is as much later, and one that exists twice is the first.
+    /// Whether the schedule started less than this duration before a time. Tries each earlier minute of local time: one that the clocks
+    /// skip is shifted forward by the gap, and one that exists twice is the first.
     fn is_in_force(&self, duration: SignedDuration, at: Timestamp) -> bool {
         let local = self.1.to_datetime(at.saturating_add(CHANGE).unwrap_or(at)).with().second(0).subsec_nanosecond(0);
         let Ok(local) = local.build() else { return false };

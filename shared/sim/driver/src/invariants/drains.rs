@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 /// The minimum duration of a drain in Karpenter.
 const SHORTEST: SignedDuration = SignedDuration::from_secs(5);
-/// How long an object exists that each step must take into account.
+/// Each step must take into account the objects that are older than this.
 pub(super) const KNOWN_AFTER: SignedDuration = SignedDuration::from_mins(1);
-/// How long after the end of its grace period a drain still waits for a pod.
+/// A drain waits this long for a pod after the end of the pod's grace period.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
-/// A pod of an earlier group on the node of a pod that was evicted, if there is one. Karpenter's groups, in order: pods that are not
-/// critical, those of them that belong to DaemonSets, critical pods, those that belong to DaemonSets.
+/// A pod of an earlier group on the node of an evicted pod, if there is one. Karpenter's groups, in order: non-critical pods, non-critical
+/// DaemonSet pods, critical pods, critical DaemonSet pods.
 pub(super) fn before_its_turn(evicted: &Value, on_node: &[Arc<Value>], now: Timestamp) -> Option<String> {
     let earlier = |pod: &&Arc<Value>| {
         let started: Option<Timestamp> = text(pod, "/status/startTime").parse().ok();
@@ -41,7 +41,7 @@ fn has_owner(pod: &Value, kind: &str) -> bool {
     owners.into_iter().flatten().any(|owner| owner["kind"] == kind)
 }
 
-/// Whether a drain waits for a pod: not for one that has ended, that is static, that tolerates the taint of drains, or whose
+/// Whether a drain waits for a pod. Pods do not block a drain if they have ended, are static, tolerate the disruption taint, or their
 /// deletion is overdue.
 fn holds_drain(pod: &Value, now: Timestamp) -> bool {
     let ended = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed");
@@ -61,15 +61,15 @@ fn tolerates_disruption(pod: &Value) -> bool {
     })
 }
 
-/// Whether pods may have been scheduled to a Node, and each step knows it.
+/// Whether a Node is registered, and old enough to be known to each step.
 pub(super) fn is_registered(node: &Value, now: Timestamp) -> bool {
     let created: Option<Timestamp> = text(node, "/metadata/creationTimestamp").parse().ok();
     let registered = node["metadata"]["labels"][labels::REGISTERED] == "true";
     registered && created.is_some_and(|created| now.duration_since(created) > KNOWN_AFTER)
 }
 
-/// How long the drain of an instance that is terminated has lasted, if that is too short: load balancers and kube-proxy need some
-/// time to remove the endpoints of the last pods. The process that terminates it may have a clock that is fast by `skew`.
+/// The duration of the drain of a terminated instance, if it is too short: load balancers and kube-proxy need some time to remove the
+/// endpoints of the last pods. The clock of the process that terminates it may be fast by `skew`.
 pub(super) fn too_short(end: &Termination, now: Timestamp, skew: SignedDuration) -> Option<SignedDuration> {
     let lasted = now.duration_since(end.requested);
     (lasted.saturating_add(skew) < SHORTEST).then_some(lasted)

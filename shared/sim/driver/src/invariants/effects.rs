@@ -311,7 +311,7 @@ fn is_leaving(pod: &Value) -> bool {
     pod.pointer("/metadata/deletionTimestamp").is_some()
 }
 
-/// Whether a pod tolerates every taint: it stays on its node to the end, as pods of most DaemonSets do.
+/// Whether a pod tolerates every taint and therefore stays on its node to the end, as pods of most DaemonSets do.
 fn tolerates_all(pod: &Value) -> bool {
     let tolerations = pod.pointer("/spec/tolerations").and_then(Value::as_array);
     tolerations.into_iter().flatten().any(|it| it["operator"] == "Exists" && it.get("key").is_none())

@@ -1,19 +1,19 @@
-//! When nodes leave that may not stay: those that reached their `expireAfter`, and those of spot instances that EC2 interrupts.
+//! Nodes end after their `expireAfter`, and drain before EC2 ends their spot instance.
 
 use jiff::{SignedDuration, Timestamp};
 use nodeless_fake_aws::Instance;
 use nodeless_model::{NodeClaim, Phase};
 use std::collections::BTreeSet;
 
-/// How much later than its `expireAfter` a claim may begin its termination: the sweep of each minute notices it, and an outage of a
-/// service that the sweep needs lasts three minutes.
+/// The maximum delay of a claim's termination after its `expireAfter`: the sweep of each minute notices it, and an outage of a service that
+/// the sweep needs lasts three minutes.
 const EXPIRES_WITHIN: SignedDuration = SignedDuration::from_mins(10);
-/// How much later than the end of its `terminationGracePeriod` a drain may end, for the same reasons.
+/// The maximum delay of the end of a drain after its `terminationGracePeriod`, for the same reasons.
 const ENDS_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 /// From the warning of EC2 to the end of a spot instance.
 const WARNING: SignedDuration = SignedDuration::from_mins(2);
-/// How long after the warning the drain begins at the latest, and how long an instance must have run at the time of the warning for
-/// its claim to be known.
+/// The maximum time from the warning to the start of the drain, and the minimum age of an instance at the warning for its claim to be
+/// known.
 const HANDLED_WITHIN: SignedDuration = SignedDuration::from_secs(30);
 /// EC2's code for the state of a spot instance that it interrupted.
 const INTERRUPTED: &str = "Server.SpotInstanceTermination";

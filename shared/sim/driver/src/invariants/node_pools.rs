@@ -8,13 +8,13 @@ use nodeless_model::{NodeClaim, Phase};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// How much later than a change of a NodePool a plan may create a claim that does not take it into account: it reads the cluster
+/// The maximum time after a change of a NodePool in which a plan may create a claim by its previous state: the plan reads the cluster
 /// before it computes, and reads may be stale.
 const KNOWN_WITHIN: SignedDuration = SignedDuration::from_mins(2);
-/// How much later than its NodePool a claim leaves. Outages last up to three minutes.
+/// The maximum time from the deletion of a NodePool until its claims leave. Outages last up to three minutes.
 const LEAVES_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 
-/// The NodePools and EC2NodeClasses, and since when each is as it is.
+/// The NodePools and EC2NodeClasses, and when each last changed.
 #[derive(Debug, Default)]
 pub(super) struct NodePoolChecks {
     pools: BTreeMap<String, (Value, Timestamp)>,
@@ -79,7 +79,7 @@ impl NodePoolChecks {
     }
 }
 
-/// Whether a NodePool requires an instance type that does not exist, or more CPUs than any has.
+/// A requirement of a NodePool for an instance type that does not exist, or for more CPUs than any has.
 fn requires_what_is_not_there(spec: &Value, facts: &RegionFacts) -> Option<String> {
     let requirements = spec.pointer("/template/spec/requirements").and_then(Value::as_array)?;
     let impossible = requirements.iter().find(|requirement| {

@@ -30,7 +30,7 @@ impl Nodes {
         claims.iter().find(|claim| self.of(claim).any(|own| text(own, "/metadata/name") == node))
     }
 
-    /// How many initialized Nodes each NodePool has: the number that percentages of budgets refer to.
+    /// The number of initialized Nodes of each NodePool, to which percentages of budgets refer.
     pub(super) fn sizes(&self) -> BTreeMap<&str, usize> {
         let mut sizes = BTreeMap::new();
         let initialized = self.0.iter().filter(|node| node["metadata"]["labels"][labels::INITIALIZED] == "true");

@@ -6,20 +6,20 @@ use nodeless_model::{CapacityType, NodeClaim, Phase, labels};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long after nodes are lost otherwise than by a command a decision may still be carried out that was made before.
+/// The maximum time after an involuntary loss of nodes in which an earlier decision may still be carried out.
 const CONVERGES_WITHIN: SignedDuration = SignedDuration::from_mins(5);
 
 /// A NodePool, as last observed.
 #[derive(Debug)]
 struct Known {
-    /// Its claims that do not leave, and whether they are on demand.
+    /// The claims that are not being terminated, and whether each is on demand.
     nodes: BTreeMap<String, bool>,
     missing: i64,
-    /// When nodes were last lost otherwise than by voluntary disruption.
+    /// When nodes were last lost involuntarily.
     changed: Timestamp,
 }
 
-/// What was observed of NodePools with a minimum.
+/// The observed NodePools with a minimum.
 #[derive(Debug, Default)]
 pub(super) struct OnDemandChecks(BTreeMap<String, Known>);
 

@@ -30,10 +30,10 @@ const UNOWNED: SignedDuration = SignedDuration::from_mins(10);
 const SEEN_AFTER: SignedDuration = SignedDuration::from_secs(60);
 /// How long a pod may wait for the node that a plan assigned to it.
 const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(45);
-/// How much longer it may wait for each of its instances that never joins: until its claim is deleted, as in Karpenter, and the
-/// next one is planned.
+/// The additional wait for each of its instances that never joins: until the claim is deleted, as in Karpenter, and the next one is
+/// planned.
 const WAIT_PER_FAILURE: SignedDuration = SignedDuration::from_mins(16);
-/// For how long the maximum number of nodes of a NodePool counts for its budgets: a plan uses the state at its start.
+/// The time for which the maximum number of nodes of a NodePool counts for its budgets: a plan uses the state at its start.
 const BUDGET_WINDOW: SignedDuration = SignedDuration::from_mins(5);
 
 /// The minimum fraction of a type's memory that counts against a limit: EC2 and the system use about 7.5%, and simulated nodes
@@ -47,17 +47,17 @@ struct Pending {
     created: Timestamp,
     /// When the scheduler first reported it as unschedulable.
     marked: Option<Timestamp>,
-    /// How many successful plans have ended that could have seen it.
+    /// The number of successful plans that have ended and could have seen the pod.
     plans: u32,
-    /// Whether the last such plan reported it as unschedulable.
+    /// Whether the last such plan reported the pod as unschedulable.
     refused: bool,
-    /// When a plan last reported that: until then there was no node to wait for.
+    /// When a plan last reported the pod as unschedulable: until then there was no node to wait for.
     last_refused: Option<Timestamp>,
     /// The last message of kube-scheduler about the pod.
     message: String,
 }
 
-/// What runs in EC2 for a NodePool.
+/// The resources of the running instances of a NodePool.
 #[derive(Clone, Copy, Debug, Default)]
 struct Running {
     cpus: f64,
@@ -405,7 +405,7 @@ impl Oracle {
         self.check_cluster_limits(driver, &running, now);
     }
 
-    /// What runs in EC2 for a NodePool, less what is terminated forcefully, against its limits of cpu, memory, GPUs, nodes and
+    /// Checks the instances of each NodePool, except for those terminated forcefully, against its limits of cpu, memory, GPUs, nodes and
     /// dollars per hour.
     fn check_limits(&mut self, running: &BTreeMap<String, Running>, now: Timestamp) {
         let mut passed = Vec::new();
@@ -434,7 +434,7 @@ impl Oracle {
         passed.into_iter().for_each(|detail| self.violated(now, LIMITS, detail));
     }
 
-    /// The same of all NodePools together, against the annotations of the Namespace `kube-system`.
+    /// Checks the instances of all NodePools together against the annotations of the Namespace `kube-system`.
     fn check_cluster_limits(&mut self, driver: &Driver, running: &BTreeMap<String, Running>, now: Timestamp) {
         let Ok(system) = driver.world().api().get(&NAMESPACES, "", "kube-system") else { return };
         let sum = |of: fn(&Running) -> f64| running.values().map(of).sum::<f64>();
@@ -530,7 +530,7 @@ fn bytes(text: &str) -> Option<f64> {
     Some(number.parse::<f64>().ok()? * 2_f64.powi(power))
 }
 
-/// Whether a node is disrupted involuntarily: its NodePool may have another one from then on.
+/// Whether a node is disrupted involuntarily, so that its NodePool may have another node from then on.
 fn leaves_involuntarily(claim: &NodeClaim) -> bool {
     let reason = claim.status.termination.as_ref().filter(|_| claim.status.node_name.is_some()).map(|end| end.reason);
     let taken = ["expired", "interrupted", "unhealthy", "deleted", "garbage_collected"];
@@ -549,10 +549,10 @@ fn voluntary_reason(claim: &NodeClaim) -> Option<&'static str> {
     }
 }
 
-/// How long a pod ran before a decision that must take it into account.
+/// A decision must take into account the pods that have run for longer than this.
 const KNOWN_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
-/// What on a node blocked its disruption at the time of the decision. Drift may disrupt nodes whose pods have a termination grace
+/// The reason why a node was not to be disrupted at the time of the decision. Pods do not block drift of a node with a termination grace
 /// period.
 fn do_not_disrupt_on(driver: &Driver, nodes: &Nodes, claim: &NodeClaim, decided: Timestamp) -> Option<String> {
     let asks = |object: &Value| object["metadata"]["annotations"][labels::DO_NOT_DISRUPT] == "true";

@@ -9,7 +9,7 @@ use nodeless_model::NodeClaim;
 use nodeless_ports::Costs as _;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How exactly the time of an instance is known: launches and ends are known to the second.
+/// The precision of the time of an instance, in seconds: launches and ends are known to the second.
 const EXACT: f64 = 2.0;
 
 /// The time of an instance.
@@ -56,8 +56,8 @@ impl RecordedTime {
         }
     }
 
-    /// What is wrong with the records, if anything: the difference between their time and that of the account is larger than it can
-    /// be, given when claims got their instances and lost them.
+    /// The error in the records, if there is one: their time differs from that of the account by more than is unknown about when claims got
+    /// and lost their instances.
     pub(crate) fn wrong(&self, driver: &Driver) -> Option<String> {
         let claims = driver.claims();
         let stored = claims.open_costs().now_or_never()?.ok()?;

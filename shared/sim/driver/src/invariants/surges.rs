@@ -11,10 +11,10 @@ use nodeless_model::{NodeClaim, Phase};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long a drain without a deadline waits for a successor. With one, the pods are deleted when it comes.
+/// The maximum wait for a successor by a drain without a deadline. With a deadline, the drain deletes the pods at the deadline.
 const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(10);
 
-/// What was observed of pods that ask for a successor.
+/// The observed pods that ask for a successor.
 #[derive(Debug, Default)]
 pub(super) struct SurgeChecks {
     /// The ready pods that are not being deleted, by Deployment: their uids.
@@ -56,7 +56,7 @@ impl SurgeChecks {
     }
 }
 
-/// Whether a claim is drained by choice, and its drain still has time.
+/// Whether a claim is drained voluntarily, and its drain still has time.
 fn waits(claim: &NodeClaim, now: Timestamp) -> bool {
     use TerminationReason::{InstanceMissing, Interrupted, Unhealthy};
     let Some(end) = claim.status.termination.as_ref().filter(|_| claim.phase == Phase::Draining) else { return false };
@@ -75,7 +75,7 @@ fn deployment_of(api: &ApiServer, pod: &Value) -> Option<String> {
     owner(&set, "Deployment")
 }
 
-/// Whether a Deployment should have pods at all, and may have two versions of them at a time.
+/// Whether a Deployment has replicas, and may run a successor beside its pods.
 fn can_surge(api: &ApiServer, namespace: &str, name: &str) -> bool {
     let Ok(deployment) = api.get(&DEPLOYMENTS, namespace, name) else { return false };
     let scales = deployment["spec"]["template"]["metadata"]["annotations"]["nodeless.sh/surge-before-drain"] == "scale";

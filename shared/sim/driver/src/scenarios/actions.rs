@@ -33,7 +33,7 @@ pub(super) const DENIABLE: [&str; 9] = [
 const FOUND_BY: [&str; 4] =
     [labels::CLUSTER_NAME_TAG, labels::NODE_POOL, labels::EC2_NODE_CLASS, labels::LAUNCH_GROUP_TAG];
 
-/// What ends at a time.
+/// A fault or an edit that ends at a time.
 #[derive(Debug)]
 pub(super) enum End {
     Shortage(OfferingPattern),
@@ -108,7 +108,7 @@ impl ActiveFaults {
         Ok(())
     }
 
-    /// Creates or changes an object. One that a user deleted, and is to create again, is created before.
+    /// Creates or changes an object. An object that a user deleted, and is to create again, is created first.
     fn apply(&mut self, driver: &Driver, object: &Value) -> Result<(), ScenarioError> {
         let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
         let deleted = |end: &End| match end {

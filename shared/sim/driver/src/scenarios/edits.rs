@@ -10,7 +10,7 @@ use nodeless_world::resources::NODE_POOLS;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// What a user did, with what reverts it.
+/// A user's edit, with the data to revert it.
 #[derive(Debug)]
 pub(super) enum Edit {
     /// A wrong edit: the fields of its spec before, `null` if absent.
@@ -20,7 +20,7 @@ pub(super) enum Edit {
 }
 
 impl Edit {
-    /// Whether it concerns an object.
+    /// Whether the edit concerns this object.
     pub(super) fn concerns(&self, of_kind: &str, named: &str) -> bool {
         match self {
             Self::Wrong { kind, name, .. } => *kind == of_kind && name == named,

@@ -84,13 +84,13 @@ pub struct Machines {
     /// From the registration to being ready.
     #[serde(deserialize_with = "durations::one")]
     pub ready_after: SignedDuration,
-    /// How long DescribeInstances does not return a new instance.
+    /// The time until DescribeInstances returns a new instance.
     #[serde(deserialize_with = "durations::one")]
     pub visibility_delay: SignedDuration,
     /// The additional delay of each further instance of a call.
     #[serde(deserialize_with = "durations::one")]
     pub visibility_spread: SignedDuration,
-    /// How long after an instance its tags are returned.
+    /// The time until the tags of a new instance are returned.
     #[serde(deserialize_with = "durations::one")]
     pub tags_delay: SignedDuration,
 }
@@ -115,10 +115,10 @@ pub struct Scale {
     /// `Deployment` or `StatefulSet`.
     #[serde(default = "deployment")]
     pub kind: String,
-    /// Its namespace.
+    /// The namespace of the workload.
     #[serde(default = "default_namespace")]
     pub namespace: String,
-    /// Its name.
+    /// The name of the workload.
     pub name: String,
     /// The replicas from each time of day on, such as `"07:30": 20`.
     #[serde(default)]
@@ -126,7 +126,7 @@ pub struct Scale {
     /// The replicas from each time after the start on, such as `"1h30m": 20`.
     #[serde(default)]
     pub after: BTreeMap<String, u32>,
-    /// By which fraction each number may vary at random, from 0 to 1; the time varies by the same number of hours.
+    /// The fraction by which each number may vary at random, from 0 to 1; the time varies by the same number of hours.
     #[serde(default)]
     pub jitter: f64,
 }
@@ -148,7 +148,7 @@ pub struct Jobs {
     /// The interval between two runs.
     #[serde(deserialize_with = "durations::one")]
     pub every: SignedDuration,
-    /// By which fraction the interval may vary at random, from 0 to 1.
+    /// The fraction by which the interval may vary at random, from 0 to 1.
     #[serde(default)]
     pub jitter: f64,
     /// The Job's spec.
@@ -268,7 +268,7 @@ pub struct Shortage {
     /// `spot` or `on-demand`.
     #[serde(default)]
     pub capacity_type: Option<String>,
-    /// How many machines these offerings still provide in total.
+    /// The number of machines that these offerings still provide in total.
     #[serde(default)]
     pub left: u64,
     /// The duration.
@@ -280,14 +280,14 @@ pub struct Shortage {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Misconfigure {
-    /// What is wrong.
+    /// The fault.
     pub fault: Misconfiguration,
     /// The duration.
     #[serde(rename = "for", deserialize_with = "durations::one")]
     pub lasts: SignedDuration,
 }
 
-/// What is wrong with a NodePool or an EC2NodeClass.
+/// The fault of a NodePool or an EC2NodeClass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Misconfiguration {
@@ -371,7 +371,7 @@ pub struct SomePods {
     pub lasts: SignedDuration,
 }
 
-/// How long volumes take to detach, for a time.
+/// Slow detachment of volumes, for a time.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SlowDetachments {
@@ -389,7 +389,7 @@ pub struct SlowDetachments {
 pub struct ChangePrices {
     /// `spot` or `on-demand`.
     pub capacity_type: String,
-    /// By which fraction each price may increase or decrease at random, from 0 to below 1.
+    /// The fraction by which each price may increase or decrease at random, from 0 to below 1.
     pub share: f64,
 }
 
@@ -529,13 +529,13 @@ impl CallRates {
 /// Why a scenario cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
-    /// It is not YAML, or has an unknown field.
+    /// The scenario is not YAML, or has an unknown field.
     #[error("the scenario cannot be read: {0}; docs/simulate.md describes its fields")]
     Form(String),
-    /// It has template expressions.
+    /// The scenario has template expressions.
     #[error("line {}: {template}", template.line)]
     Templated {
-        /// The first of them.
+        /// The first template expression.
         template: Template,
     },
     /// A field has an invalid value.
@@ -543,7 +543,7 @@ pub enum ScenarioError {
     Value {
         /// The field.
         field: String,
-        /// What is wrong, and which values are valid.
+        /// The error, and the valid values.
         why: String,
     },
 }

@@ -26,9 +26,9 @@ use std::sync::Arc;
 
 /// The interval of the figures.
 const SAMPLE: SignedDuration = SignedDuration::from_mins(5);
-/// Within which time after the last action the cluster must have been quiescent for [`QUIESCENT_FOR`].
+/// The maximum time after the last action until the cluster has been quiescent for [`QUIESCENT_FOR`].
 const QUIESCENT_WITHIN: SignedDuration = SignedDuration::from_mins(150);
-/// How long it must stay quiescent.
+/// The time for which the cluster must stay quiescent.
 const QUIESCENT_FOR: SignedDuration = SignedDuration::from_hours(1);
 /// Objects of these kinds do not change in a quiescent cluster.
 const QUIESCENT_KINDS: [&str; 5] = ["NodePool", "EC2NodeClass", "NodeClaim", "Node", "Pod"];
@@ -334,7 +334,7 @@ fn replay(scenario: &str, seed: u64, hours: u32) -> String {
     format!("nodeless simulate --seed {seed} --hours {hours} --scenario {scenario}")
 }
 
-/// Whether no object is an EC2NodeClass, or a NodePool refers to one named `default` that is not among the objects.
+/// Whether the objects lack an EC2NodeClass: there is none, or a NodePool refers to a missing one named `default`.
 fn lacks_default_class(objects: &[Value]) -> bool {
     let of_kind = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
     let refers = |pool: &Value| pool["spec"]["template"]["spec"]["nodeClassRef"]["name"] == "default";

@@ -61,7 +61,7 @@ pub struct Sample {
     pub at: Timestamp,
     /// Nodes that have joined.
     pub nodes: usize,
-    /// Those that are spot.
+    /// Spot nodes that have joined.
     pub spot_nodes: usize,
     /// Running pods.
     pub running_pods: usize,

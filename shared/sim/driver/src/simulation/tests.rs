@@ -258,7 +258,8 @@ fn a_budget_whose_window_begins_after_the_decision_does_not_hold_it_up() {
 fn a_command_that_two_plans_validate_and_end_between_checks_was_decided_by_the_first() {
     let budgets = json!([{ "nodes": "0", "schedule": "5 0 * * *", "duration": "10m" }]);
     let change = json!({ "spec": { "disruption": { "budgets": budgets } } });
-    // Whether the command was observed as proposed, how long after the window began its node leaves, and whether that is a violation.
+    // Whether the command was observed as proposed, the seconds from the window's start until its node leaves, and whether that is a
+    // violation.
     for (proposed, seconds, wrong) in [(true, 2, false), (true, 120, true), (false, 2, true)] {
         let mut run = calm();
         patch(&run, &NODE_POOLS, "", "general", &change);
@@ -476,7 +477,7 @@ fn after_a_drain_of(seconds: i64, attached: bool) -> BTreeSet<&'static str> {
     }
     run.effects.after(&effect(&run, "cloud terminate", claim.status.instance.unwrap().id));
     let mut broken = broken(&mut run);
-    // Its pod was not evicted.
+    // The pod was not evicted.
     broken.remove("no pod is evicted against its PodDisruptionBudget");
     broken
 }
@@ -682,7 +683,7 @@ fn which_claims_are_due_is_no_effect_on_the_cluster() {
 
 #[test]
 fn a_cluster_that_never_becomes_quiescent_is_reported() {
-    // Its nodes live for ten minutes each.
+    // Nodes expire after ten minutes.
     let class = "nodeClassRef: { group: karpenter.k8s.aws, kind: EC2NodeClass, name: default }";
     let yaml = CALM.replace(class, &format!("{class}\n          expireAfter: 10m"));
     let scenario = Scenario::parse(&yaml).unwrap();

@@ -1,4 +1,4 @@
-//! How many calls a scale-up makes for each node, and that claims share their messages and reads.
+//! The number of calls for each node of a scale-up. Claims share their messages and reads.
 
 use crate::support::{create, list, picture, running, start_counted, within};
 use nodeless_driver::Driver;
@@ -19,13 +19,13 @@ struct ScaleUp {
 }
 
 impl ScaleUp {
-    /// How many calls the operations made with this prefix that match `counts`.
+    /// The number of the operations' calls with this prefix that match `counts`.
     fn sum(&self, prefix: &str, counts: impl Fn(&str) -> bool) -> u64 {
         self.calls.iter().filter(|(name, _)| name.starts_with(prefix) && counts(name)).map(|(_, count)| count).sum()
     }
 }
 
-/// As many pods as nodes are created at once: no two of them fit on one node.
+/// Creates this number of pods at once, of which no two fit on one node.
 fn scale_up(nodes: usize) -> ScaleUp {
     let mut driver = start_counted();
     let unlimited = json!({ "spec": { "limits": { "cpu": "100000" } } });

@@ -74,7 +74,7 @@ fn five_pods_get_a_node_and_the_empty_node_goes() {
         .collect();
     // Only a plan that runs while the node is not ready yet, or has just got its pods, publishes this one.
     reported.remove("DisruptionBlocked");
-    // How it was created, and then why it stays.
+    // The reasons from the creation of the claim, then the reason why the node is not consolidated.
     let expected = [
         "ConsistentStateFound",
         "Consolidatable",

@@ -318,12 +318,12 @@ fn each_invalid_class_gets_the_reason_and_the_others_are_processed() {
             "maxPodz",
         ),
     ];
-    // Its NodePool allows one architecture, and its AMI is for the other.
+    // The NodePool `arm` allows only amd64, and its AMI is for arm64.
     let amd64 = json!([{ "key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"] }]);
     let mut arm = node_pool_manifest("arm", &amd64, &json!({}));
     arm["spec"]["template"]["spec"]["nodeClassRef"]["name"] = json!("arm");
     create(&driver, &NODE_POOLS, arm);
-    // One instance type of the default NodePool is not listed by EC2 any more, which is no fault of a class.
+    // The NodePool `gone` allows only an instance type that EC2 does not list, which is no fault of its class.
     let tiny = json!([{ "key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m1.tiny"] }]);
     create(&driver, &NODE_POOLS, node_pool_manifest("gone", &tiny, &json!({ "weight": 90 })));
     for (name, fields, ..) in &wrong {

@@ -60,7 +60,7 @@ fn a_pod_that_a_node_turns_out_too_small_for_gets_a_larger_one_and_no_other_is_l
     driver.advance_to(within(&driver, 1800)).unwrap();
     assert_eq!(launched(&driver, false).len(), 2, "{}", picture(&mut driver));
 
-    // It is remembered when no such node is left.
+    // The actual memory is remembered when no such node is left.
     driver.world().api().delete(&DEPLOYMENTS, "default", "first", &DeleteOptions::default()).unwrap();
     wait(&mut driver, 900, "all nodes go", |it| list(it, &NODES).is_empty() && launched(it, true).is_empty());
     deploy(&driver, "second", 6700);

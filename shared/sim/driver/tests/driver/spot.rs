@@ -39,7 +39,7 @@ fn annotate(driver: &Driver, pool: &str, annotations: &Value) {
     driver.world().api().patch(&NODE_POOLS, "", pool, None, PatchType::Merge, &patch, &options).unwrap();
 }
 
-/// How many nodes there are on demand, and as spot.
+/// The numbers of on-demand and spot nodes.
 fn bought(driver: &Driver) -> (usize, usize) {
     let claims = driver.claims().snapshot();
     let instances = claims.iter().filter(|claim| claim.phase < Phase::Draining);

@@ -1,4 +1,4 @@
-//! What the webhook makes happen within seconds, in virtual time: the heartbeat and the sweep come an hour later.
+//! The webhook leads to actions within seconds of virtual time; the heartbeat and the sweep come an hour later.
 
 use crate::support::{configure, create, list, picture, running, within};
 use jiff::SignedDuration;

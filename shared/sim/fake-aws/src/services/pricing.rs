@@ -131,7 +131,7 @@ fn attributes(region: &str, name: &str, sold: &TypeFacts) -> Map<String, Value> 
     text.into_iter().map(|(name, value)| (name.to_owned(), Value::String(value))).collect()
 }
 
-/// One document of the price list.
+/// A document of the price list.
 fn product(name: &str, family: &str, attributes: &Map<String, Value>, price: f64) -> Value {
     let sku: String = name.bytes().filter(u8::is_ascii_alphanumeric).map(|b| b.to_ascii_uppercase() as char).collect();
     let (offer, rate) = (format!("{sku}.{OFFER_TERM}"), format!("{sku}.{OFFER_TERM}.{RATE}"));

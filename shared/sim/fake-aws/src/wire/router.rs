@@ -35,7 +35,7 @@ pub fn aws_router(ec2: Ec2) -> Router {
     router(ec2, None)
 }
 
-/// The same, with a clock that advances the account before each request.
+/// [`aws_router`] with a clock that advances the account before each request.
 pub fn aws_router_with_clock(ec2: Ec2, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Router {
     router(ec2, Some(Arc::new(clock)))
 }

@@ -25,7 +25,7 @@ type Attached = (String, String);
 #[derive(Debug)]
 pub struct AttachDetachController {
     feed: Feed,
-    /// Since when no pod uses a volume on its node, by the uid of the VolumeAttachment.
+    /// When the last pod on the node stopped using the volume, by the uid of the VolumeAttachment.
     unused: BTreeMap<String, Timestamp>,
     /// How many seconds a volume stays attached after its last pod.
     detaches_after: i64,

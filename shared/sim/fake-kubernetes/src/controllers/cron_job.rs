@@ -19,8 +19,8 @@ const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
 /// Creates the Jobs of CronJobs, and deletes old ones beyond the history limits.
 ///
-/// As in Kubernetes, of several missed starts only the last one is made up for. Unlike there, `timeZone` and `CRON_TZ=` in the schedule
-/// are both accepted.
+/// Of several missed starts, only the last is made up for, as in Kubernetes. Unlike Kubernetes, both `timeZone` and `CRON_TZ=` in the
+/// schedule are accepted.
 #[derive(Debug)]
 pub struct CronJobController {
     feed: Feed,
@@ -143,7 +143,7 @@ fn begin(api: &ApiServer, cron_job: &Value, jobs: &[&Arc<Value>], start: Timesta
     Ok(true)
 }
 
-/// As Kubernetes names it: with the minutes since 1970.
+/// The name that Kubernetes gives the Job, with the minutes since 1970.
 fn job_name(cron_job: &Value, start: Timestamp) -> String {
     format!("{}-{}", name(cron_job), start.as_second() / 60)
 }

@@ -117,7 +117,7 @@ fn create_set(api: &ApiServer, deployment: &Value, old: &[&Arc<Value>]) -> Resul
     let size = if old.iter().all(|set| replicas(set) == 0) || is_recreate(deployment) {
         replicas(deployment)
     } else {
-        // As many as the surge allows in addition to the old ones; the next step continues from there.
+        // Scales up within maxSurge.
         allowed_growth(deployment, old.iter().map(|set| replicas(set)).sum()).min(replicas(deployment))
     };
     let set = json!({
@@ -182,7 +182,7 @@ fn scale_all_down(api: &ApiServer, sets: &[&Arc<Value>]) -> Result<(), Status> {
     sets.iter().try_for_each(|set| scale(api, set, 0))
 }
 
-/// One step from the old ReplicaSets to the current one, within surge and unavailability.
+/// Scales the old ReplicaSets and the current one by one step of a rolling update.
 fn roll(api: &ApiServer, deployment: &Value, new: &Value, old: &[&Arc<Value>], paused: bool) -> Result<(), Status> {
     let desired = replicas(deployment);
     let old_total: i64 = old.iter().map(|set| replicas(set)).sum();

@@ -1,4 +1,4 @@
-//! Whether a controller has work: changes of the resources that it watches, and due times.
+//! Detects whether a controller has work: changes of the resources that it watches, and due times.
 
 use crate::server::{ApiServer, Change, Resource, Status};
 use jiff::Timestamp;
@@ -29,8 +29,8 @@ impl Feed {
         Ok(changed || due)
     }
 
-    /// The changes to its resources since the last call. `None` if they are not known: at the first call, or if the history of the API
-    /// server does not contain all of them. They count as processed, so list only after this call.
+    /// The changes to the feed's resources since the last call. `None` if they are unknown: at the first call, or if the history of the API
+    /// server does not contain all of them. The changes count as processed, so list only after this call.
     pub(super) fn changes(&mut self, api: &ApiServer) -> Result<Option<Vec<Change>>, Status> {
         let current = api.revision();
         let changes = match self.revision {

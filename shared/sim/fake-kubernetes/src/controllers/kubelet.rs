@@ -302,7 +302,7 @@ fn run(
     }
 }
 
-/// After how many seconds a pod completes; `None` if it does not.
+/// The seconds after which a pod completes; `None` if it does not.
 fn run_length(pod: &Value) -> Option<i64> {
     let of_job = controller_of(pod).is_some_and(|owner| owner["kind"] == "Job");
     // `helm test` waits for such a pod to complete.

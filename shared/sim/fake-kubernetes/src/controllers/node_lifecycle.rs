@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const WATCHED: &[Resource] = &[NODES, PODS];
-/// After how many seconds without a heartbeat of its kubelet a node counts as lost: `--node-monitor-grace-period`.
+/// The seconds without a heartbeat of its kubelet after which a node counts as lost: `--node-monitor-grace-period`.
 const GRACE: i64 = 40;
 /// How long the pods of a deleted node are kept, in seconds, as by Kubernetes' pod garbage collector.
 const QUARANTINE: i64 = 40;

@@ -67,7 +67,7 @@ pub(super) fn has_ended(pod: &Value) -> bool {
     matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
 }
 
-/// Whether its controller counts a pod.
+/// Whether a controller counts a pod as one of its replicas.
 pub(super) fn is_active(pod: &Value) -> bool {
     !has_ended(pod) && !is_deleting(pod)
 }
@@ -185,7 +185,7 @@ pub struct NewEvent<'a> {
     pub component: &'a str,
     /// `Normal` or `Warning`.
     pub kind: &'a str,
-    /// Such as `FailedScheduling`.
+    /// The reason, such as `FailedScheduling`.
     pub reason: &'a str,
     /// The message.
     pub message: &'a str,

@@ -13,8 +13,8 @@ pub(super) fn scaled(value: Option<&Value>, of: i64, round_up: bool, default: &s
     }
 }
 
-/// How many pods a rolling update may have above and below its size. If both are zero, one pod may be unavailable, so that it
-/// makes progress.
+/// The maximum surge and the maximum number of unavailable pods of a rolling update. If both are zero, one pod may be unavailable, so that
+/// the update makes progress.
 pub(super) fn surge_and_unavailable(strategy: &Value, replicas: i64) -> (i64, i64) {
     let surge = scaled(strategy.get("maxSurge"), replicas, true, "25%");
     let unavailable = scaled(strategy.get("maxUnavailable"), replicas, false, "25%");

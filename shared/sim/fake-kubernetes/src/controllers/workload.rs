@@ -1,4 +1,4 @@
-//! What the workload controllers share.
+//! Functions that the workload controllers share.
 
 use super::object::{all, controller_reference, controller_uid, create, is_active, is_true, name, namespace, time};
 use crate::server::resource::PODS;

@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Boolean,
 }
 
-/// How the items of a list are distinguished.
+/// The type of a list (`x-kubernetes-list-type`).
 #[derive(Debug)]
 pub(super) enum ListKind {
     Atomic,

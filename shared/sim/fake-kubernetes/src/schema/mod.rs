@@ -1,4 +1,4 @@
-//! How an API server processes objects of a custom resource: defaulting, pruning, validation.
+//! Processes objects of a custom resource as an API server does: defaulting, pruning, validation.
 //!
 //! [`Schema`] is created from a definition and works on plain JSON. It supports OpenAPI v3 structural schemas and the CEL rules
 //! in `x-kubernetes-validations`. A definition that uses anything else is rejected with a message that names it, so that
@@ -35,7 +35,7 @@ pub struct SchemaError {
     pub definition: String,
     /// The path in the schema, such as `spec.properties.replicas`.
     pub path: String,
-    /// What is malformed or not supported.
+    /// The part that is malformed or not supported.
     pub problem: String,
 }
 

@@ -94,7 +94,7 @@ pub struct PatchOptions {
 /// Options of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOptions {
-    /// One namespace; all of them when unset.
+    /// The namespace; all namespaces when unset.
     pub namespace: Option<String>,
     /// Only objects with matching labels.
     pub labels: LabelSelector,
@@ -176,7 +176,7 @@ impl ApiServer {
         Ok(Self { shared: Arc::new(shared), reviewed: false, user: None })
     }
 
-    /// The same server for this user, who is recorded with each [`Change`].
+    /// Returns the server for this user, who is recorded with each [`Change`].
     #[must_use]
     pub fn as_user(&self, user: &'static str) -> Self {
         Self { user: Some(user), ..self.clone() }
@@ -221,7 +221,7 @@ impl ApiServer {
         self.shared.watches_held.send_replace(hold);
     }
 
-    /// Whether watches are held back, to wait on in async code.
+    /// Whether watches are held back, for async code to wait on.
     pub(crate) fn watches_held(&self) -> watch::Receiver<bool> {
         self.shared.watches_held.subscribe()
     }
@@ -274,7 +274,7 @@ impl ApiServer {
     /// Creates an object; its namespace is in its metadata.
     ///
     /// # Errors
-    /// As the API server answers: invalid, already exists, missing namespace.
+    /// The errors of the API server: invalid, already exists, missing namespace.
     pub fn create(&self, resource: &Resource, object: Value, options: &CreateOptions) -> Result<Arc<Value>, Status> {
         let CreateOptions { field_manager, dry_run } = options;
         let (created, calls) = self.write(|store, now| {
@@ -299,7 +299,7 @@ impl ApiServer {
     /// Replaces an object, except for its status if that is a subresource. A `resourceVersion` in it has to be current.
     ///
     /// # Errors
-    /// As the API server answers: not found, conflict, invalid.
+    /// The errors of the API server: not found, conflict, invalid.
     pub fn update(&self, resource: &Resource, object: Value, options: &UpdateOptions) -> Result<Arc<Value>, Status> {
         self.update_part(resource, object, Part::Object, options)
     }
@@ -307,7 +307,7 @@ impl ApiServer {
     /// Replaces the status of an object.
     ///
     /// # Errors
-    /// As the API server answers: not found, conflict, invalid.
+    /// The errors of the API server: not found, conflict, invalid.
     pub fn update_status(
         &self,
         resource: &Resource,
@@ -344,10 +344,10 @@ impl ApiServer {
         Ok(updated)
     }
 
-    /// Patches an object, or its `status` or `scale` (which then is what the patch applies to, and what is returned).
+    /// Patches an object or its subresource `status` or `scale`, and returns what it patched.
     ///
     /// # Errors
-    /// As the API server answers: not found, conflict, invalid, a patch that does not apply.
+    /// The errors of the API server: not found, conflict, invalid, a patch that does not apply.
     #[allow(clippy::too_many_arguments)]
     pub fn patch(
         &self,
@@ -396,7 +396,7 @@ impl ApiServer {
         self.delete_or_mark(resource, namespace, name, options).map(|(object, _)| object)
     }
 
-    /// As [`ApiServer::delete`], and also returns whether the object is gone.
+    /// Deletes an object as [`ApiServer::delete`] does, and also returns whether it is gone.
     pub(crate) fn delete_or_mark(
         &self,
         resource: &Resource,
@@ -440,7 +440,7 @@ impl ApiServer {
         self.write(|store, now| patching::bind(store, &key, node, now))
     }
 
-    /// The same server for writes that webhooks have allowed.
+    /// Returns the server for writes that webhooks have allowed.
     pub(crate) fn reviewed(&self) -> Self {
         Self { reviewed: true, ..self.clone() }
     }

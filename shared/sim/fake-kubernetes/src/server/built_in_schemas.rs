@@ -1,7 +1,8 @@
 //! The OpenAPI schemas of built-in kinds, for `kubectl explain`.
 //!
-//! The types of k8s-openapi have the schemas and descriptions of Kubernetes. They lack how kubectl merges a field, which the schemas of
-//! a real server have: without it, `kubectl apply` would replace whole lists. `data/kubernetes-patches.txt` has that, one field a line.
+//! The types of k8s-openapi have the schemas and descriptions of Kubernetes. They lack the merge strategies of fields, which the schemas of
+//! a real server have: without them, `kubectl apply` would replace whole lists. `data/kubernetes-patches.txt` has the strategies, one field
+//! a line.
 
 use k8s_openapi::api;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as extensions;
@@ -110,7 +111,7 @@ fn make(group: &str, version: &str) -> Schemas {
 fn patch(line: &str) -> Option<(String, &str, &str, Option<&str>)> {
     let mut words = line.split(' ');
     let (name, field, strategy) = (words.next()?, words.next()?, words.next()?);
-    // Its fields are inline in JSON.
+    // In JSON, the fields of EphemeralContainerCommon are inline.
     let name = name.replace("EphemeralContainerCommon", "EphemeralContainer");
     Some((name, field, strategy, words.next()))
 }

@@ -180,7 +180,7 @@ fn refreshed(store: &Store, budget: &Value, now: Timestamp) -> Result<Value, Sta
     Ok(next)
 }
 
-/// How many pods are expected, and how many of them have to be healthy.
+/// The number of expected pods, and the number of them that have to be healthy.
 fn expected_and_desired(store: &Store, budget: &Value, pods: &[&std::sync::Arc<Value>]) -> (i64, i64) {
     let spec = &budget["spec"];
     let present = i64::try_from(pods.len()).unwrap_or(i64::MAX);

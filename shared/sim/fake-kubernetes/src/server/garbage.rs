@@ -14,12 +14,12 @@ use super::store::{ChangeKind, ObjectKey, Store, owner_uids};
 /// The propagation policy for the objects that an object owns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Propagation {
-    /// They are deleted after it.
+    /// Dependents are deleted after the owner.
     #[default]
     Background,
-    /// They are deleted before it; it waits for those that block its deletion.
+    /// Dependents are deleted before the owner, which waits for those that block its deletion.
     Foreground,
-    /// They stay, without an owner.
+    /// Dependents stay, without an owner.
     Orphan,
 }
 
@@ -161,7 +161,7 @@ fn without_finalizer(object: &Value, finalizer: &str) -> Value {
     object
 }
 
-/// Whether an object that is being deleted waits for nothing else.
+/// Whether an object is being deleted and nothing blocks its removal.
 pub(crate) fn is_finished(object: &Value) -> bool {
     let metadata = &object["metadata"];
     metadata.get("deletionTimestamp").is_some()

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 /// Paths as JSON pointers (RFC 6901).
 pub(crate) trait Path {
-    /// What [`Value::pointer`] returns. That one allocates a string for each part of the path; the controllers read every object at
-    /// several paths whenever anything has changed.
+    /// [`Value::pointer`] without allocating a string for each part of the path: the controllers read every object at several paths
+    /// whenever anything has changed.
     fn at(&self, pointer: &str) -> Option<&Value>;
 }
 

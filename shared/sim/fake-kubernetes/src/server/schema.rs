@@ -16,7 +16,7 @@ use super::status::FieldError;
 /// Validators of this process, by definition and version. Each has dozens of rules and patterns to compile, and every new world
 /// has the same definitions.
 static COMPILED: Mutex<BTreeMap<(String, String), Arc<Schema>>> = Mutex::new(BTreeMap::new());
-/// How many validators are kept.
+/// The maximum number of validators that are kept.
 const KEPT: usize = 64;
 
 /// The validator of one version of a definition.

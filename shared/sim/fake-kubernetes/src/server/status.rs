@@ -42,7 +42,7 @@ pub struct Status {
     pub causes: Vec<Cause>,
     /// Seconds after which a retry may succeed.
     pub retry_after_seconds: Option<u32>,
-    /// How a list goes on whose continue token has expired.
+    /// The metadata with which a list continues whose continue token has expired.
     pub list: Option<Box<ListMeta>>,
 }
 

@@ -75,7 +75,7 @@ pub struct Effect {
     pub operation: &'static str,
     /// The object: the name of a claim, a node, a pod, or an instance's id.
     pub subject: String,
-    /// Whether it changed anything; an eviction that a budget blocked did not.
+    /// Whether the operation changed anything; an eviction that a budget blocked did not.
     pub accepted: bool,
 }
 
@@ -103,7 +103,7 @@ struct State {
     writes: u64,
     /// Counts writes like `writes`, since the last [`FaultInjection::take_writes`].
     recent_writes: u64,
-    /// Which of the writes that `recent_writes` counts were the first of their process.
+    /// The writes, by the count of `recent_writes`, that were the first of their process.
     first_writes: BTreeSet<u64>,
     script: Script,
     /// Whether the write of `Script::fail_from` was reached.
@@ -118,7 +118,7 @@ struct State {
     instance_faults: Vec<InstanceFault>,
     /// The reads that wait for each other.
     meeting: Option<(&'static str, Arc<Barrier>)>,
-    /// How often each operation of the ports was called.
+    /// The number of calls of each operation of the ports.
     calls: BTreeMap<&'static str, u64>,
 }
 
@@ -136,7 +136,7 @@ struct Script {
 #[derive(Clone, Copy)]
 struct Invocation {
     dead: bool,
-    /// Whether it has begun a write since it was polled last.
+    /// Whether the process has begun a write since it was polled last.
     wrote: bool,
 }
 
@@ -279,14 +279,14 @@ impl FaultInjection {
         std::mem::take(&mut state.recent_writes)
     }
 
-    /// Which writes since the last [`Self::take_writes`] were the first of their process, by the numbers of [`Self::kill_at`]. A
-    /// process that is killed before any other of its writes leaves what it leaves when it is killed after the write before.
+    /// The writes since the last [`Self::take_writes`] that were the first of their process, by the numbers of [`Self::kill_at`]. A process
+    /// that is killed before any other write leaves the same as one killed after the previous write.
     #[must_use]
     pub fn first_writes(&self) -> BTreeSet<u64> {
         self.lock().first_writes.clone()
     }
 
-    /// How often each operation of the ports was called since the last call, such as `cluster patch node`.
+    /// The number of calls of each operation of the ports, such as `cluster patch node`, since this was last called.
     #[must_use]
     pub fn take_calls(&self) -> BTreeMap<&'static str, u64> {
         std::mem::take(&mut self.lock().calls)

@@ -5,7 +5,7 @@ use nodeless_fake_aws::{Instance, InstanceState, OfferingPattern};
 use nodeless_fake_kubernetes::controllers::Machine;
 use std::collections::BTreeSet;
 
-/// What the failure of a zone affects, by the ids of instances.
+/// The instances that the failure of a zone affects, by id.
 #[derive(Debug, Default)]
 pub(super) struct ZoneFailure {
     /// Instances that run without a kubelet.

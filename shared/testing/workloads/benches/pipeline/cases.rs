@@ -92,7 +92,7 @@ fn beyond() -> Vec<Case> {
         "seed=1 pods=2000 terms=100 near_zone=50",
         "seed=1 pods=2000 terms=100 rather_apart_host=50",
         "seed=1 pods=2000 terms=100 rather_near_zone=50",
-        // As many workloads as pods.
+        // One pod for each workload.
         "seed=1 pods=10000 group=1 sizes=3",
         "seed=1 pods=10000 group=1 sizes=3 hard_zone=100",
         "seed=1 pods=10000 group=1 sizes=3 apart_host=100",

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 /// The result of a workload, and the time of each part.
 pub struct Outcome {
-    /// Of the whole path.
+    /// The time of the whole path.
     pub all: Duration,
-    /// Without the decision about disruption.
+    /// The time without the decision about disruption.
     pub planned: Duration,
     pub launches: usize,
     pub left: usize,

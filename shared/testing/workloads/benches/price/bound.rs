@@ -5,11 +5,11 @@
 //! it, of which each node has the number of pods that it may run. Pods with similar proportions of requests are combined, and
 //! rounded down to common proportions, so that the result is still a bound.
 //!
-//! Of each node, both use only the capacity that whole pods can use together (`usable`).
+//! Both use only the capacity of each node that whole pods can use together (`usable`).
 //!
-//! Both are bounds of every plan that satisfies all preferences, and of many that do not, because every such plan satisfies
-//! all constraints of the programs, with integers. Of the zone constraints of pods, the better one contains only the allowed
-//! zones, and the minimum in each zone if all pods of a spread own it. Omitted constraints only make a bound lower.
+//! Both are bounds of every plan that satisfies all preferences, and of many that do not, because every such plan satisfies all constraints
+//! of the programs, with integers. The better one contains only these zone constraints of pods: the allowed zones, and the minimum in each
+//! zone if all pods of a spread own it. Omitted constraints only make a bound lower.
 
 use crate::usable::Usable;
 use crate::world::{Amounts, FlatPod, Group, RESOURCES, Rule, World};

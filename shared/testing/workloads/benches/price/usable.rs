@@ -17,14 +17,14 @@ const MAX_STEPS: usize = 4096;
 struct Sums {
     /// The greatest common divisor of the requests.
     step: u64,
-    /// By the number of steps, whether requests add up to them.
+    /// Whether requests add up to each number of steps.
     reached: Vec<bool>,
 }
 
 pub struct Usable {
     /// The sums of the requests for each resource; `None` if requests are not whole numbers, or nothing is requested.
     sums: [Option<Sums>; RESOURCES.len()],
-    /// What one node can run of all pods.
+    /// The maximum requests of the pods of one node.
     max: Amounts,
 }
 
@@ -43,7 +43,7 @@ impl Usable {
     }
 }
 
-/// How many pods that own the group and are selected by it one node may run.
+/// The maximum number of pods on one node that own the group and are selected by it.
 const fn pods_per_node(group: &Group) -> Option<usize> {
     match group.rule {
         _ if group.zonal => None,

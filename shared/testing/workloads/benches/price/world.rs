@@ -21,7 +21,7 @@ pub enum Rule {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     pub rule: Rule,
-    /// Whether it is over zones; otherwise over hosts.
+    /// Whether the topology is the zone; otherwise the host.
     pub zonal: bool,
     pub selector: LabelSelector,
 }

@@ -8,7 +8,7 @@ mod volumes;
 use crate::Workload;
 use serde_json::Value;
 
-/// Which fields of a pod are written.
+/// The fields of a pod that are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fullness {
     /// The fields that planning uses.

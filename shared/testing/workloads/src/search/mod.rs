@@ -23,7 +23,7 @@ pub const FIELDS: [(&str, &[u32]); 44] = [
     ("scale", &[1, 4, 16, 64]),
     // Percent of groups with a GPU.
     ("gpu", &[0, 5, 50]),
-    // Which pods selectors select: the group, the next group, one of seven shares of all, all.
+    // The pods that selectors select: the group, the next group, one of seven shares of all, all.
     ("selects", &[0, 1, 2, 3]),
     // The number of terms of each kind of affinity, each of which selects the next group.
     ("terms", &[1, 2, 5, 20]),
@@ -101,7 +101,7 @@ impl Combination {
         Self { seed: 1, pods, values: FIELDS.iter().map(|(_, choice)| choice[0]).collect() }
     }
 
-    /// The same number of plain pods, with the same number of running nodes and pods.
+    /// Plain pods with the same numbers of pods, running nodes and running pods.
     #[must_use]
     pub fn plain_of_its_size(&self) -> Self {
         let mut plain = Self::plain(self.pods);
@@ -123,7 +123,7 @@ impl Combination {
         found
     }
 
-    /// The same with one to four fields changed.
+    /// The combination with one to four fields changed.
     #[must_use]
     pub fn changed(&self, draw: &mut Draw) -> Self {
         let mut found = self.clone();

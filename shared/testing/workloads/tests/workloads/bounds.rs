@@ -98,7 +98,7 @@ fn no_bound_exceeds_the_price_of_a_plan_of_a_mix() {
     }
 }
 
-/// Whether the plan has all pods, with all preferences as requirements, so that it was compared.
+/// Checks the bounds against the plan with all preferences as requirements. Returns whether the plan has all pods.
 fn is_below_the_plan(workload: &Workload, name: &str) -> bool {
     let strict = strict::strict(workload);
     let (problem, options) = (strict.problem(), Options::default());
@@ -134,8 +134,8 @@ fn no_bound_exceeds_the_cheapest_of_all_plans() {
     assert!(tight >= 10, "{tight}");
 }
 
-/// The price of the cheapest plan, of all partitions of the pods into nodes, in all zones. That a spread is only required of all
-/// pods together, and not of each when it is placed, may make it cheaper.
+/// The price of the cheapest plan, of all partitions of the pods into nodes, in all zones. It may be lower because a spread is only
+/// required of all pods together, and not of each when it is placed.
 fn cheapest(world: &World) -> Option<f64> {
     let mut search = Search { world, nodes: Vec::new(), best: f64::INFINITY };
     search.place(0);

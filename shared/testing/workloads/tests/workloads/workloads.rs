@@ -130,7 +130,7 @@ fn plans_are_valid_for_every_field() {
     }
 }
 
-/// What refinement does, counted apart from its own bookkeeping, is charged, and no more than the plan.
+/// The work of refinement, counted apart from its own bookkeeping, is charged, and no more than that of the plan.
 #[test]
 fn refinement_takes_at_most_as_much_work_as_the_plan() {
     let mut draw = nodeless_workloads::Draw::new(11);

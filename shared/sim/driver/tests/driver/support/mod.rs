@@ -26,14 +26,14 @@ pub fn start_in(options: WorldOptions) -> Driver {
     driver
 }
 
-/// The same with a sink for log lines and metrics.
+/// Starts nodeless in a default world, with a sink for log lines and metrics.
 pub fn start_with(sink: Arc<dyn Sink>) -> Driver {
     let driver = Driver::new(World::new(WorldOptions::default()).unwrap(), Schedule::default(), sink);
     configure(&driver);
     driver
 }
 
-/// The same with calls counted, and no faults.
+/// Starts nodeless in a default world, with calls counted and no faults.
 pub fn start_counted() -> Driver {
     let world = World::new(WorldOptions::default()).unwrap();
     let faults = FaultInjection::scripted(world.clock().clone());

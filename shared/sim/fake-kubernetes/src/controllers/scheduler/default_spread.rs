@@ -1,6 +1,6 @@
 //! The spread constraints of pods that have none: `systemDefaultConstraints` of kube-scheduler's `PodTopologySpread`.
 //!
-//! They select the pods of the Services that select the pod, and of the ReplicationController, ReplicaSet or StatefulSet that
+//! The constraints select the pods of the Services that select the pod, and of the ReplicationController, ReplicaSet or StatefulSet that
 //! controls it (`DefaultSelector`). A pod without any of these is not spread.
 
 use super::spec::{TopologySpread, WhenUnsatisfiable};

@@ -1,4 +1,4 @@
-//! Which nodes are feasible for a pod, and why others are not.
+//! Finds the nodes that are feasible for a pod, and why others are not.
 
 use super::info::{NodeInfo, PodInfo};
 use super::queue::Plugin;
@@ -17,8 +17,8 @@ pub(super) struct Refused {
     pub(super) message: String,
     /// The plugins that rejected it for some node. Empty without any node.
     pub(super) rejected_by: BTreeSet<Plugin>,
-    /// Whether the attempt clears the pod's `status.nominatedNodeName`, as kube-scheduler does unless it finds pods to preempt: at once
-    /// if there are no nodes, and otherwise by the plugin for preemption, which does nothing for a pod that never preempts.
+    /// Whether the attempt clears the pod's `status.nominatedNodeName`. kube-scheduler does unless it finds pods to preempt: at once if
+    /// there are no nodes, otherwise in the preemption plugin, which does nothing for a pod that never preempts.
     pub(super) clears_nomination: bool,
 }
 
@@ -148,8 +148,8 @@ impl Cluster {
         node.into_iter().for_each(|node| node.nominated.retain(|other| !other.is(pod)));
     }
 
-    /// Why a node is not feasible for the pod: the reasons of the first filter that rejects it. As in kube-scheduler, it has to be
-    /// feasible both with the pods that are nominated for it and without them.
+    /// Why a node is not feasible for the pod: the reasons of the first filter that rejects it. The node has to be feasible both with the
+    /// pods that are nominated for it and without them, as in kube-scheduler.
     fn against(
         &mut self,
         pod: &PodInfo,

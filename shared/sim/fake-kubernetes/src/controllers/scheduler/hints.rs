@@ -1,4 +1,4 @@
-//! Which changes may let a plugin accept a pod that it rejected: the queueing hints of kube-scheduler 1.36 (`EventsToRegister` of each
+//! The queueing hints of kube-scheduler 1.36: the changes that may let a plugin accept a pod that it rejected (`EventsToRegister` of each
 //! plugin in `pkg/scheduler/framework/plugins`, and `pkg/scheduler/eventhandlers.go`).
 //!
 //! Left out, because nothing here depends on them: CSINode, CSIDriver, CSIStorageCapacity and VolumeAttachment objects, device classes
@@ -38,9 +38,9 @@ pub(super) enum Event {
     AssignedPodUpdated { old: PodInfo, new: PodInfo },
     /// A bound pod was deleted or has ended.
     AssignedPodDeleted(PodInfo),
-    /// A pod that is not bound is not nominated for its node any more. That matters only to pods of no higher priority.
+    /// A pod that is not bound is not nominated for its node any more, which matters only to pods of no higher priority.
     NominationRemoved(PodInfo),
-    /// A pod that is not bound was changed. That matters only to the pod itself.
+    /// A pod that is not bound was changed, which matters only to the pod itself.
     PendingPodUpdated { old: PodInfo, new: PodInfo },
     /// A claim was added or changed.
     Claim { namespace: String, name: String },
@@ -48,7 +48,7 @@ pub(super) enum Event {
     Storage,
 }
 
-/// What a change means for scheduling.
+/// The scheduling events of a change.
 pub(super) fn events(change: &Change) -> Vec<Event> {
     let deleted = change.kind == ChangeKind::Deleted;
     let new = (!deleted).then_some(&*change.object);
@@ -200,7 +200,7 @@ fn pod_updated(plugin: Plugin, pod: &PodInfo, old: &PodInfo, new: &PodInfo) -> b
     }
 }
 
-/// What the pod itself gained by a change. A nomination is no such change.
+/// Whether an update of the pod itself may let the plugin accept it. A nomination does not.
 fn itself_updated(plugin: Plugin, pod: &PodInfo, old: &PodInfo, new: &PodInfo) -> bool {
     let tolerates_more = old.tolerations() != new.tolerations();
     match plugin {

@@ -21,7 +21,7 @@ pub(in crate::controllers) struct NodeInfo {
     /// The sizes of its images in bytes, by name.
     pub(super) images: BTreeMap<String, i64>,
     pub(super) requested: ResourceList,
-    /// What the pods request by [`spec::Pod::scored_requests`].
+    /// The requests of the pods by [`spec::Pod::scored_requests`].
     pub(super) scored: ResourceList,
     pub(super) ports: Vec<Port>,
     pub(super) pods: Vec<Arc<PodInfo>>,
@@ -38,7 +38,7 @@ pub(in crate::controllers) struct PodInfo {
     pub(super) created: Option<Timestamp>,
     pub(super) is_terminating: bool,
     pub(super) priority: i64,
-    /// Whether its `preemptionPolicy` is `Never`.
+    /// Whether the pod's `preemptionPolicy` is `Never`.
     pub(super) never_preempts: bool,
     pub(super) nominated_node: Option<String>,
     pub(super) requests: ResourceList,
@@ -56,7 +56,7 @@ pub(in crate::controllers) struct PodInfo {
     pub(super) attracted: Vec<PodTerm>,
     /// Required terms of pod anti-affinity.
     pub(super) repelled: Vec<PodTerm>,
-    /// One of these has to match; `None` if the pod has no terms.
+    /// The required terms of node affinity, one of which has to match; `None` if the pod has none.
     terms: Option<Vec<Term>>,
     pub(super) preferred: Vec<(i64, Term)>,
     /// Preferred terms of pod affinity with their weights, and of pod anti-affinity with negative weights.

@@ -1,8 +1,8 @@
 //! The kube-scheduler: pods by priority, each on the best feasible node, or a reason for each node that is not feasible.
 //!
 //! Attempts are made in the order and at the times of its queue ([`queue`]): a new pod at once, and a pod that was rejected when a change
-//! may help it ([`hints`]) or after five minutes. Of the changes to the pod itself, those of its labels, tolerations and requests may help
-//! it, if the plugins that rejected it use them.
+//! may help it ([`hints`]) or after five minutes. Changes to the pod's own labels, tolerations and requests may help it, if the plugins
+//! that rejected it use them.
 //!
 //! A pod with a `status.nominatedNodeName` is placed on that node if it is feasible, and its requests count there when pods of no higher
 //! priority are placed. A failed attempt clears the field, as that of kube-scheduler does without pods to preempt. Setting the field

@@ -7,8 +7,8 @@
 //! off when no other pod is ready, by the second in which their backoff ends, and an attempt takes no time here. A pod that no plugin
 //! rejected, which is the case without any node, is attempted again when its backoff ends, and no event shortens that.
 //!
-//! The times are those of kube-scheduler: backoffs end with the second in which they are over. It looks for pods that have been
-//! unschedulable for more than five minutes every 30 seconds; here they are attempted after exactly five minutes.
+//! The times are those of kube-scheduler: backoffs end with the second in which they are over. kube-scheduler looks every 30 seconds for
+//! pods that have been unschedulable for more than five minutes; here they are attempted after exactly five minutes.
 
 use crate::controllers::object::after;
 use jiff::Timestamp;
@@ -50,22 +50,22 @@ pub(super) struct QueuedPod {
     name: (String, String),
     /// When it was added, or was last attempted.
     since: Timestamp,
-    /// How many attempts ended because plugins rejected it.
+    /// The number of attempts that ended because plugins rejected the pod.
     rejections: u32,
-    /// How many of the last attempts ended for other reasons.
+    /// The number of attempts since the last rejection that ended for other reasons.
     errors: u32,
     state: State,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum State {
-    /// It is attempted next.
+    /// The pod is attempted next.
     Active,
-    /// It is attempted when no pod is active.
+    /// The pod is attempted when no pod is active.
     Backoff,
-    /// It is attempted when its backoff ends.
+    /// The pod is attempted when its backoff ends.
     ErrorBackoff,
-    /// It is attempted upon an event that may let one of these plugins accept it.
+    /// The pod is attempted upon an event that may let one of these plugins accept it.
     Unschedulable(BTreeSet<Plugin>),
 }
 
@@ -81,7 +81,7 @@ impl QueuedPod {
         let attempts = if self.errors > 0 { self.errors } else { self.rejections };
         let Some(doublings) = attempts.checked_sub(1) else { return i64::MIN };
         let backoff = (INITIAL_BACKOFF << doublings.min(10)).min(MAX_BACKOFF);
-        // It backs off until the second in which the backoff ends is over (`isPodBackingoff`).
+        // The pod backs off until the second in which the backoff ends is over (`isPodBackingoff`).
         self.since.as_second() + backoff + 1
     }
 
@@ -120,8 +120,8 @@ impl Queue {
         self.pods.insert(uid.to_owned(), pod);
     }
 
-    /// Something happened: the unschedulable pods for which it may matter, by their uid and the plugins that rejected them, are
-    /// attempted again (`moveAllToActiveOrBackoffQueue`).
+    /// Attempts unschedulable pods again after an event that may matter to them, by their uid and the plugins that rejected them
+    /// (`moveAllToActiveOrBackoffQueue`).
     pub(super) fn requeue(&mut self, now: Timestamp, matters: impl Fn(&str, &BTreeSet<Plugin>) -> bool) {
         for (uid, pod) in &mut self.pods {
             if matches!(&pod.state, State::Unschedulable(rejected_by) if matters(uid, rejected_by)) {

@@ -364,7 +364,7 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// Its size by each of its names.
+    /// The size of the image by each of its names.
     pub(super) fn sizes(&self) -> impl Iterator<Item = (String, i64)> {
         self.names.iter().map(|name| (name.clone(), self.size_bytes))
     }

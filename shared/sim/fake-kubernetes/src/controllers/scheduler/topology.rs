@@ -11,12 +11,12 @@ pub(super) struct Spread<'a> {
     constraint: &'a TopologySpread,
     /// The number of matching pods by domain, over the eligible nodes.
     domains: BTreeMap<String, i64>,
-    /// Whether the pod counts itself.
+    /// 1 if the constraint selects the pod itself, 0 otherwise.
     own: i64,
 }
 
-/// Whether a selector matches another pod, and that pod has the values of the pod itself for the keys of the first list, and not those
-/// for the keys of the second.
+/// Whether a selector matches another pod whose label values equal those of the pod for the keys in `same` and differ for those in
+/// `different`.
 fn selects(
     selector: Option<&LabelSelector>,
     pod: &PodInfo,
@@ -51,7 +51,7 @@ impl TopologySpread {
         self.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule
     }
 
-    /// Whether the pods of nodes with taints that the pod does not tolerate are left out.
+    /// Whether nodes with taints that the pod does not tolerate are left out.
     pub(super) fn honors_taints(&self) -> bool {
         self.node_taints_policy == Some(NodeInclusionPolicy::Honor)
     }
@@ -63,7 +63,7 @@ impl TopologySpread {
             && (!self.honors_taints() || node.first_untolerated(pod, false).is_none())
     }
 
-    /// Whether it counts another pod.
+    /// Whether the constraint counts another pod.
     pub(super) fn matches(&self, pod: &PodInfo, other: &PodInfo) -> bool {
         other.namespace == pod.namespace
             && selects(self.label_selector.as_ref(), pod, &self.match_label_keys, &[], other)
@@ -153,7 +153,7 @@ pub(super) fn meant(cluster: &Cluster, pod: &PodInfo, term: &PodTerm, other: &Po
     meant_in(cluster.namespaces.get(&other.namespace), pod, term, other)
 }
 
-/// The same, with the labels of the other pod's namespace, if it exists.
+/// [`meant`], with the labels of the other pod's namespace, if it exists.
 pub(super) fn meant_in(namespace: Option<&StringMap>, pod: &PodInfo, term: &PodTerm, other: &PodInfo) -> bool {
     let everywhere = term.namespaces.is_empty() && term.namespace_selector.is_none();
     let in_namespace = if everywhere {

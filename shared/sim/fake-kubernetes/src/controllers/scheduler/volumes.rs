@@ -26,9 +26,9 @@ pub(super) struct Storage {
 
 /// A claim of a pod.
 pub(super) enum Mount<'a> {
-    /// It has a volume.
+    /// A claim that is bound to a volume.
     Bound(&'a Value),
-    /// Its volume is provisioned where the pod is scheduled.
+    /// A claim whose volume is provisioned where the pod is scheduled.
     Waiting { claim: &'a Value, class: &'a Value },
 }
 
@@ -69,7 +69,7 @@ impl Storage {
 }
 
 impl Mount<'_> {
-    /// Why a node cannot mount it, as kube-scheduler words it.
+    /// Why a node cannot mount the claim, as kube-scheduler words it.
     pub(super) fn against(&self, node: &NodeInfo) -> Option<&'static str> {
         match self {
             Self::Bound(volume) => {

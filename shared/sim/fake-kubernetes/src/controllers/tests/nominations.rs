@@ -1,5 +1,5 @@
-//! What the scheduler does with `status.nominatedNodeName`, as kube-scheduler 1.33 does in `pkg/scheduler/schedule_one.go`
-//! (`findNodesThatFitPod`, `schedulingCycle`) and `pkg/scheduler/framework/runtime/framework.go` (`RunFilterPluginsWithNominatedPods`).
+//! The scheduler handles `status.nominatedNodeName` as kube-scheduler 1.33 does in `pkg/scheduler/schedule_one.go` (`findNodesThatFitPod`,
+//! `schedulingCycle`) and `pkg/scheduler/framework/runtime/framework.go` (`RunFilterPluginsWithNominatedPods`).
 
 use super::*;
 use crate::controllers::Controller as _;

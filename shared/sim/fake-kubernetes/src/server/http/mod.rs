@@ -105,8 +105,8 @@ fn static_page(server: &ApiServer, call: &Call) -> Option<Result<Response, Statu
     Some(Ok(answer(200, &found)))
 }
 
-/// The second version of OpenAPI, which kubectl reads for kinds that the third does not have, in protobuf alone. It has no kinds here, so
-/// that kubectl continues, and reports that no API matches the kind.
+/// The second version of OpenAPI, which kubectl reads for kinds that the third does not have, in protobuf alone. The document has no kinds,
+/// so that kubectl continues, and reports that no API matches the kind.
 fn openapi_v2(call: &Call) -> Result<Response, Status> {
     if [openapi::V2_ACCEPTED, openapi::V2_PROTOBUF].iter().any(|kind| call.accept.contains(kind)) {
         return Ok(respond::bytes(openapi::V2_WITHOUT_KINDS, openapi::V2_PROTOBUF));

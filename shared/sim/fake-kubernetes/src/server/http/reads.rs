@@ -31,7 +31,7 @@ pub(super) fn get(server: &ApiServer, call: &Call, target: &Target) -> Result<Re
     }
 }
 
-/// Where a paged list continues: the revision, or `None` for the latest one, and the last object.
+/// The position from which a paged list continues: the revision, or `None` for the latest one, and the last object.
 struct Continue {
     revision: Option<u64>,
     after: ObjectKey,
@@ -100,7 +100,7 @@ pub(super) fn check_not_ahead(store: &Store, asked: u64) -> Result<(), Status> {
         .retry_after(1))
 }
 
-/// The error of a token whose revision is forgotten. It has a token with which the rest can be read at the latest revision.
+/// The error of a token whose revision is forgotten, with a token to read the rest at the latest revision.
 fn too_old(token: &Continue) -> Status {
     let text = "The provided continue parameter is too old to display a consistent list result. You can start a new list without \
         the continue parameter, or use the continue token in this response to retrieve the remainder of the results. \

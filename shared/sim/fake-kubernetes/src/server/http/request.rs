@@ -97,7 +97,7 @@ impl Call {
         Form::Full
     }
 
-    /// Which part of their object the rows of a table contain.
+    /// The part of the object that each row of a table contains.
     pub(super) fn include(&self) -> &str {
         self.parameter("includeObject").unwrap_or("Metadata")
     }

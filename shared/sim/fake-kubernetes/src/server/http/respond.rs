@@ -63,7 +63,7 @@ pub(super) fn error(status: &Status) -> Response {
     response
 }
 
-/// One object.
+/// The response with one object.
 pub(super) fn object(
     definition: &Definition,
     form: Form,

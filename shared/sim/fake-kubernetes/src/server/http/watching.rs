@@ -19,11 +19,11 @@ use crate::server::status::Status;
 use crate::server::store::{Change, ChangeKind};
 use crate::server::{events, table};
 
-/// How often a client that allows bookmarks gets one if there is no change.
+/// The interval of bookmarks, for a client that allows them, if there is no change.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(10);
-/// How long before the end of a watch it gets a bookmark, as from the real server.
+/// The time from the last bookmark to the end of a watch, as from the real server.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-/// How long a watch without a timeout lasts; the real server takes half an hour to an hour.
+/// The duration of a watch without a timeout; the real server takes half an hour to an hour.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 struct Watch {

@@ -111,7 +111,7 @@ fn parse_into(fields: &Value, path: &mut Path, set: &mut BTreeSet<Path>) {
     }
 }
 
-/// Where a value is in an object: the names of the fields that lead to it, and its path.
+/// The position of a value in an object: the names of the fields that lead to it, and its path.
 #[derive(Default)]
 struct Place {
     names: Vec<String>,

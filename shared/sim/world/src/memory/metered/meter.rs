@@ -1,4 +1,4 @@
-//! What the partitions of a table read and write: capacity units, and how many there are a second.
+//! The capacity units that the partitions of a table consume, and their maximum per second.
 //!
 //! Units are those of
 //! <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html>: an item counts in steps of 4 KB
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// A page of a Query.
 const PAGE_BYTES: usize = 1024 * 1024;
 
-/// Where items are stored. Each is one partition key, which is one partition at least.
+/// A partition key. Each has at least one partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Partition {
     /// The claims with this number, see [`partition_of`](nodeless_ports::claims::partition_of).
@@ -21,16 +21,16 @@ pub(crate) enum Partition {
     Cluster,
 }
 
-/// What a request reads or writes.
+/// A read or a write, with the size of the items in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// One item, consistently. GetItem reads one, BatchGetItem counts each by itself.
+    /// A consistent read of one item. GetItem reads one, BatchGetItem counts each by itself.
     Item(usize),
-    /// Items of this size together by a Query, consistently.
+    /// A consistent Query of items of this size together.
     Query(usize),
-    /// One item.
+    /// A write of one item.
     Write(usize),
-    /// One item in a transaction.
+    /// A write of one item in a transaction.
     WriteInTransaction(usize),
 }
 
@@ -49,7 +49,7 @@ impl Default for PartitionLimits {
     }
 }
 
-/// Which units a partition lacks.
+/// The units that a partition lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exceeded {
     Reads,
@@ -97,7 +97,7 @@ impl Meter {
     /// Takes the units of requests that are made together.
     ///
     /// # Errors
-    /// What a partition lacks. Requests that were accepted before keep their units.
+    /// The units that a partition lacks. Requests that were accepted before keep their units.
     pub(crate) fn take(&mut self, uses: &[(Partition, Use)], now: Timestamp) -> Result<(), Exceeded> {
         let (reads, writes) = (f64::from(self.limits.reads), f64::from(self.limits.writes));
         for (partition, one) in uses {

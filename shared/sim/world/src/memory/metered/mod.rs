@@ -70,7 +70,7 @@ fn of_claim(name: &str) -> Partition {
     Partition::Claims(partition_of(name))
 }
 
-/// The same use of the cluster's partition for so many items.
+/// Repeats a use of the cluster's partition for this number of items.
 fn small(count: usize, one: Use) -> Vec<(Partition, Use)> {
     vec![(Partition::Cluster, one); count]
 }

@@ -7,10 +7,10 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many objects of a type are kept.
+/// The maximum number of objects of a type that are kept.
 const KEPT: usize = 10_000;
 
-/// What an object was decoded into, or why it cannot be, with the stored object that it was decoded from.
+/// Decoded objects or the errors of decoding them, each with the stored object.
 type Known<T> = HashMap<String, (Arc<Value>, Result<T, String>)>;
 
 /// The decoded objects of each type, by uid. Every plan reads the whole cluster, of which little has changed since the one before.

@@ -33,7 +33,7 @@ use std::time::Duration;
 
 /// The field manager, the source of events, and the user.
 pub const FIELD_MANAGER: &str = "nodeless";
-/// How often `wait_for_batch` looks for newly pending pods.
+/// The interval at which `wait_for_batch` looks for newly pending pods.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The simulated cluster.
@@ -55,7 +55,7 @@ impl MemoryCluster {
         self.select(kind, "", "")
     }
 
-    /// As [`Self::read`], of those with these labels and fields.
+    /// Reads the objects of a kind with these labels and fields, as [`Self::read`].
     fn select<T: Clone + Send + 'static>(
         &self,
         kind: &Kind<T>,
@@ -65,7 +65,7 @@ impl MemoryCluster {
         select(&self.api, &self.decoded, kind, labels, fields)
     }
 
-    /// As [`Self::read`]; nothing if the CRD is not installed, because the kind is optional.
+    /// Reads all objects of an optional kind; none if its CRD is not installed.
     fn read_if_known<T: Clone + Send + 'static>(
         &self,
         kind: &Kind<T>,
@@ -76,7 +76,7 @@ impl MemoryCluster {
         }
     }
 
-    /// Where volumes can be mounted, if any pod mounts one.
+    /// Reads where volumes can be mounted, if any pod mounts one.
     fn read_volumes(&self, view: &mut ClusterView) -> Result<(), PortError> {
         if !view.mounts_volumes() {
             return Ok(());

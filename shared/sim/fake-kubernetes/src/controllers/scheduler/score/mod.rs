@@ -39,7 +39,7 @@ pub(super) fn scores(cluster: &Cluster, pod: &PodInfo, fitting: &[usize]) -> Vec
     (0..nodes.len()).map(score).collect()
 }
 
-/// The index of the best of these nodes. Of nodes with equal scores it is the first by name, where kube-scheduler chooses at random.
+/// The index of the best of these nodes. With equal scores, the first by name; kube-scheduler chooses at random.
 pub(super) fn best(cluster: &Cluster, pod: &PodInfo, fitting: &[usize]) -> Option<usize> {
     let scores = scores(cluster, pod, fitting);
     let name = |at: usize| &cluster.nodes[fitting[at]].name;

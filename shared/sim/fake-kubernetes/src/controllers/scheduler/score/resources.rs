@@ -15,8 +15,8 @@ pub(super) fn least_allocated(pod: &PodInfo, node: &NodeInfo) -> i64 {
     parts.iter().sum::<i64>().checked_div(i64::try_from(parts.len()).unwrap_or(0)).unwrap_or(0)
 }
 
-/// How much the pod changes the balance between the used fractions of cpu and memory. This is the formula of Kubernetes 1.36; 1.33
-/// scores the balance with the pod. A pod that requests neither has no score.
+/// The score of the change that the pod makes to the balance between the used fractions of cpu and memory, by the formula of Kubernetes
+/// 1.36; 1.33 scores the balance with the pod. A pod that requests neither scores 0.
 pub(super) fn balanced_allocation(pod: &PodInfo, node: &NodeInfo) -> i64 {
     if ["cpu", "memory"].iter().all(|name| amount(&pod.requests, name) == 0) {
         return 0;
