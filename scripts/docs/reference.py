@@ -77,14 +77,12 @@ SETTINGS = {
     "nodeless.sh/sleep": ("NodePool", "`0 20 * * mon-fri for 11h`, several separated by `;`, in UTC or after `CRON_TZ=` in a time zone"),
     "nodeless.sh/churn-evictions-per-hour": ("NodePool", "a whole number of pods, `0` for no breaker"),
     "nodeless.sh/graceful-expiration-before": ("NodePool", "a duration such as `24h`"),
-    "nodeless.sh/gentle-expiry-before": ("NodePool", "as `nodeless.sh/graceful-expiration-before`; deprecated"),
     "nodeless.sh/rebalance-recommendations": ("NodePool", "`replace` or `ignore`"),
     "nodeless.sh/min-on-demand": ("NodePool", "a number of nodes such as `\"2\"`, or a percentage of the CPUs such as `\"30%\"`"),
     "nodeless.sh/spot-interruptions": ("NodePool", "`avoid` or `ignore`"),
     "nodeless.sh/ami-canary": ("NodePool", "a duration such as `30m`"),
     "nodeless.sh/surge-before-drain": ("Pod, in the template of its Deployment", "`restart` or `scale`"),
     "local.nodeless.sh/fault": ("Node of `nodeless local`", "`spot-interruption`, `rebalance-recommendation`, `stop`, `silence` or `impairment`"),
-    "local.nodeless.sh/mishap": ("Node of `nodeless local`", "as `local.nodeless.sh/fault`; deprecated"),
 }
 
 

@@ -50,31 +50,12 @@ PHRASES = {
     r"[\"'`]shifts[\"'`]": "schedules",
     r"\b(?:[A-Z]+_)?(?:MOST|LEAST)(?:_[A-Z_]+)?\b": "MAX_, MIN_",
 }
-# Names that are stored, or that users have written, under a word that is not used: they are read for now. Others mean something else.
+# Words that mean something else there.
 ALLOWED = {
-    ("cli/src/local/faults.rs", "mishap"),  # the deprecated annotation
-    ("docs/disruption.md", "gentle"),  # the deprecated annotation
-    ("docs/reference/disruption.md", "prescribed"),  # the kind of stored records
-    ("docs/reference/labels.md", "gentle"),
-    ("docs/reference/labels.md", "mishap"),
-    ("docs/simulate.md", "storm"),  # the deprecated names of scenarios
-    ("docs/simulate.md", "turmoil"),
-    ("docs/simulate.md", "harbour"),
-    ("docs/simulate.md", "`shifts`"),
-    ("scripts/docs/reference.py", "gentle"),
-    ("scripts/docs/reference.py", "mishap"),
-    ("shared/core/disruption/src/forceful/expiration.rs", "gentle"),
-    ("shared/core/model/src/claim.rs", "Asleep"),  # the reason in stored claims
-    ("shared/operations/src/plan/stages/static_capacity.rs", "prescribed"),
-    ("shared/operations/src/zonal_shift.rs", "told"),  # a field of a stored record
-    ("shared/sim/driver/src/scenarios/mod.rs", "storm"),
-    ("shared/sim/driver/src/scenarios/mod.rs", "turmoil"),
-    ("shared/sim/driver/src/scenarios/mod.rs", "harbour"),
-    ("shared/sim/driver/src/scenarios/mod.rs", '"shifts"'),
     ("terraform/table.tf", "at rest"),  # encryption
 }
-# The changelog names what was renamed; the license is not ours; this file has the list.
-WHOLE_FILES = {"CHANGELOG.md", "LICENSE", "tests/documentation/test_words.py"}
+# The license is not ours; this file has the list.
+WHOLE_FILES = {"LICENSE", "tests/documentation/test_words.py"}
 # Files with checksums, whose letters are no words.
 GENERATED = re.compile(r"(\.lock|\.sum)$")
 # The parts of identifiers in snake_case and CamelCase, and the words of texts.

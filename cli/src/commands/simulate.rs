@@ -87,10 +87,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
 }
 
 fn scenario(name: &str) -> Result<Scenario, CliError> {
-    if let Some(renamed) = Scenario::renamed(name) {
-        report!("warning: the scenario {name} is deprecated; use its new name {renamed}");
-        return Ok(Scenario::built_in(renamed)?);
-    }
     if Scenario::built_in_names().any(|known| known == name) {
         return Ok(Scenario::built_in(name)?);
     }

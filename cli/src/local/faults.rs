@@ -8,8 +8,6 @@ use serde_json::{Value, json};
 
 /// The annotation that names the fault of the Node's instance. It is removed when the fault is injected.
 pub(crate) const FAULT: &str = "local.nodeless.sh/fault";
-/// The former name of the annotation, which still works.
-const FORMER: &str = "local.nodeless.sh/mishap";
 
 /// The faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +47,7 @@ impl Faults {
         let asked = |node: &Value| {
             let text = |value: &Value| value.as_str().map(str::to_owned);
             let annotations = &node["metadata"]["annotations"];
-            let what = text(&annotations[FAULT]).or_else(|| text(&annotations[FORMER]))?;
+            let what = text(&annotations[FAULT])?;
             Some((text(&node["metadata"]["name"])?, text(&node["spec"]["providerID"]).unwrap_or_default(), what))
         };
         let asked: Vec<_> = nodes.iter().map(std::convert::AsRef::as_ref).filter_map(asked).collect();
@@ -58,7 +56,7 @@ impl Faults {
 }
 
 fn one(world: &mut World, node: &str, provider: &str, what: &str) -> Result<String, String> {
-    let forget = json!({ "metadata": { "annotations": { FAULT: null, FORMER: null } } });
+    let forget = json!({ "metadata": { "annotations": { FAULT: null } } });
     // A Node that was deleted meanwhile has no annotation to remove.
     let _deleted = world.api().patch(&NODES, "", node, None, PatchType::Merge, &forget, &PatchOptions::default());
     let known = || FAULTS.map(|(name, _)| name).join(", ");
@@ -107,7 +105,7 @@ mod tests {
                 "flood",
                 "Node flood: unknown fault \"flood\"; set the annotation local.nodeless.sh/fault to one of spot-interruption, ",
             ),
-            (FORMER, "spot-interruption", "Node spot-interruption: spot-interruption: "),
+            (FAULT, "spot-interruption", "Node spot-interruption: spot-interruption: "),
             (FAULT, "silence", "Node silence: silence: it is already in effect"),
         ] {
             world.api().create(&NODES, node(annotation, what), &CreateOptions::default()).unwrap();

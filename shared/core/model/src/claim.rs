@@ -357,8 +357,7 @@ pub enum TerminationReason {
     NodePoolDeleted,
     /// The static NodePool has more nodes than its replicas.
     ScaledDown,
-    /// The schedule of its NodePool has no nodes at this time. Claims of earlier versions call it `Asleep`.
-    #[serde(alias = "Asleep")]
+    /// The schedule of its NodePool has no nodes at this time.
     ScheduledOff,
 }
 
@@ -536,13 +535,6 @@ impl NodeClaim {
 
 #[cfg(test)]
 mod tests {
-    #[test]
-    fn claims_of_earlier_versions_name_the_schedule_differently() {
-        let reason: super::TerminationReason = serde_json::from_str("\"Asleep\"").unwrap();
-        assert_eq!(reason, super::TerminationReason::ScheduledOff);
-        assert_eq!(serde_json::to_string(&reason).unwrap(), "\"ScheduledOff\"");
-    }
-
     use super::*;
 
     #[test]

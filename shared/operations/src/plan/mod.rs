@@ -98,10 +98,8 @@ pub struct PlanSettings {
     /// How long the table keeps the snapshot of each plan; `None` to keep none.
     pub keep_snapshots: Option<Duration>,
     /// The labels of pods by whose values the costs of nodes are recorded.
-    #[serde(default)]
     pub cost_labels: CostLabels,
     /// The memory of the function in MB, which determines its part of a vCPU; `None` for a whole one.
-    #[serde(default)]
     pub memory_megabytes: Option<u32>,
 }
 

@@ -56,7 +56,7 @@ async fn a_rebalance_recommendation_replaces_the_node_if_enabled() {
 async fn a_node_that_expires_soon_is_replaced_first_and_the_forceful_time_never_comes() {
     let mut harness = Harness::new().await;
     harness.cluster.patch_node_pool(json!({ "spec": { "template": { "spec": { "expireAfter": "1h" } } } }));
-    annotate(&harness, expiration::DEPRECATED_BEFORE, "20m");
+    annotate(&harness, expiration::GRACEFUL_BEFORE, "20m");
     harness.cluster.add_replica_sets([pod("web", 3000)]);
     harness.queue_wake().await;
     harness.until("it runs", |harness| harness.cluster.bound() == 1).await;

@@ -10,9 +10,6 @@ use std::time::Duration;
 /// within the budgets for `Drifted` and with a replacement first.
 pub const GRACEFUL_BEFORE: &str = "nodeless.sh/graceful-expiration-before";
 
-/// The deprecated name of [`GRACEFUL_BEFORE`], which is read if the new one is not set.
-pub const DEPRECATED_BEFORE: &str = "nodeless.sh/gentle-expiry-before";
-
 /// A claim that has expired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expired {
@@ -50,10 +47,9 @@ pub fn expired<'a>(claims: impl IntoIterator<Item = &'a NodeClaim>, now: Timesta
 /// # Errors
 /// When the annotation is not a duration; nodes only expire forcefully then.
 pub fn graceful_before(annotations: &StringMap) -> Result<Option<Duration>, InvalidAnnotation> {
-    let present = [GRACEFUL_BEFORE, DEPRECATED_BEFORE].into_iter().find_map(|key| Some((key, annotations.get(key)?)));
-    let Some((key, text)) = present else { return Ok(None) };
+    let Some(text) = annotations.get(GRACEFUL_BEFORE) else { return Ok(None) };
     parse_go_duration(text).map(Some).map_err(|why| InvalidAnnotation::Duration {
-        key,
+        key: GRACEFUL_BEFORE,
         why,
         effect: "nodes expire by force only",
     })
@@ -79,17 +75,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_annotation_is_read_under_its_present_and_its_deprecated_name() {
-        let set = |pairs: &[(&str, &str)]| {
-            let pairs = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-            graceful_before(&pairs.collect())
-        };
-        let hours = |hours| Ok(Some(Duration::from_hours(hours)));
-        assert_eq!(set(&[]), Ok(None));
-        assert_eq!(set(&[(GRACEFUL_BEFORE, "24h")]), hours(24));
-        assert_eq!(set(&[(DEPRECATED_BEFORE, "12h")]), hours(12));
-        assert_eq!(set(&[(GRACEFUL_BEFORE, "24h"), (DEPRECATED_BEFORE, "12h")]), hours(24));
-        assert_eq!(set(&[(DEPRECATED_BEFORE, "soon")]).unwrap_err().key(), DEPRECATED_BEFORE);
-        assert_eq!(set(&[(GRACEFUL_BEFORE, "soon")]).unwrap_err().key(), GRACEFUL_BEFORE);
+    fn the_annotation_is_a_duration() {
+        let set = |text: &str| graceful_before(&StringMap::from([(GRACEFUL_BEFORE.to_owned(), text.to_owned())]));
+        assert_eq!(graceful_before(&StringMap::new()), Ok(None));
+        assert_eq!(set("24h"), Ok(Some(Duration::from_hours(24))));
+        assert_eq!(set("soon").unwrap_err().key(), GRACEFUL_BEFORE);
     }
 }

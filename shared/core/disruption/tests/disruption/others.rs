@@ -117,9 +117,9 @@ fn a_node_expires_gracefully_if_configured() {
     world.on_demand("c9.large", vec![pod("a", 1500, 3000)]).claim.spec.expire_after = Some(Duration::from_secs(6000));
     // The node was created at 3000 and is 4200 seconds old.
     assert!(world.decide().commands.is_empty());
-    annotate(&mut world, expiration::DEPRECATED_BEFORE, "29m");
+    annotate(&mut world, expiration::GRACEFUL_BEFORE, "29m");
     assert!(world.decide().commands.is_empty());
-    annotate(&mut world, expiration::DEPRECATED_BEFORE, "30m");
+    annotate(&mut world, expiration::GRACEFUL_BEFORE, "30m");
     let decision = world.decide();
     assert_eq!((decision.commands[0].method, decision.commands[0].replacements.len()), (Method::Drift, 1));
     world.pools[0].disruption.budgets = vec![budget(BudgetNodes::Count(0))];
@@ -199,7 +199,7 @@ fn invalid_input_is_reported_on_the_object_concerned() {
         (pause::PAUSE, "maybe"),
         (schedules::SLEEP, "at night"),
         (churn::EVICTIONS, "few"),
-        (expiration::DEPRECATED_BEFORE, "soon"),
+        (expiration::GRACEFUL_BEFORE, "soon"),
     ] {
         annotate(&mut world, key, value);
     }

@@ -41,7 +41,6 @@ pub struct Snapshot {
     /// The offerings that are unavailable.
     pub unavailable: Vec<UnavailableOffering>,
     /// The interruptions of spot instances that are remembered, or why they are unknown. Empty if no NodePool avoids them.
-    #[serde(default = "no_interruptions")]
     pub interruptions: Result<Vec<SpotInterruption>, Unread>,
     /// How many launches of an offering may be in progress; `None` if unknown, in which case no launch waits.
     pub launch_budgets: Option<Vec<LaunchBudget>>,
@@ -57,34 +56,20 @@ pub struct Snapshot {
     /// something is to be disrupted.
     pub churn: Option<Result<Vec<StoredRecord>, Unread>>,
     /// The instances that ended recently, or why they are unknown. `None` until they are read, which happens only if nodes are launched.
-    #[serde(default)]
     pub recently_ended: Option<Result<Vec<EndedNode>, Unread>>,
     /// The nodes that the last decision did not evaluate, or why they are unknown.
     pub not_yet_evaluated: Result<BTreeSet<String>, Unread>,
     /// The pods that wait although plans place them on nodes that are ready for pods, or why they are unknown.
-    #[serde(default = "no_waiting_pods")]
     pub waiting_pods: Result<StoredRecord, Unread>,
     /// An earlier plan that did not finish.
     pub unfinished: Option<UnfinishedPlan>,
     /// Whether this plan records what nodes cost.
-    #[serde(default)]
     pub costs_due: bool,
     /// What was recorded of them, or why it is unknown. `None` if it is read only when it is needed.
-    #[serde(default)]
     pub costs: Option<Result<RecordedCosts, Unread>>,
     /// The catalog.
     #[serde(with = "stored_catalog")]
     pub catalog: Arc<Catalog>,
-}
-
-/// Snapshots that were saved by an earlier version have none.
-const fn no_interruptions() -> Result<Vec<SpotInterruption>, Unread> {
-    Ok(Vec::new())
-}
-
-/// Nor these.
-fn no_waiting_pods() -> Result<StoredRecord, Unread> {
-    Ok(StoredRecord::default())
 }
 
 /// What is recorded of the costs of nodes.

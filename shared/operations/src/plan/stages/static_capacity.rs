@@ -37,7 +37,7 @@ struct Going {
     message: String,
 }
 
-/// The kind of the records of these decisions. Records of removals made by earlier versions have the kind `prescribed`.
+/// The kind of the records of these decisions.
 const KIND: &str = "static-capacity";
 
 /// A claim to terminate.

@@ -561,10 +561,6 @@ const BUILT_IN: [(&str, &str); 9] = [
     ("surge", include_str!("built-in/surge.yaml")),
 ];
 
-/// Former names of built-in scenarios, and their current names.
-const FORMER_NAMES: [(&str, &str); 4] =
-    [("storm", "faults"), ("turmoil", "faults-all-features"), ("shifts", "schedules"), ("harbour", "stateful")];
-
 /// Whether a value of an object is a template expression.
 fn is_templated(object: &Value) -> bool {
     fn any(value: &Value) -> bool {
@@ -622,19 +618,12 @@ impl Scenario {
         BUILT_IN.into_iter().map(|(name, _)| name)
     }
 
-    /// The current name of a built-in scenario with a former name.
-    #[must_use]
-    pub fn renamed(name: &str) -> Option<&'static str> {
-        FORMER_NAMES.into_iter().find(|(former, _)| *former == name).map(|(_, present)| present)
-    }
-
-    /// A built-in scenario, by its current or former name.
+    /// A built-in scenario, by its name.
     ///
     /// # Errors
     /// When there is none with this name.
     pub fn built_in(name: &str) -> Result<Self, ScenarioError> {
-        let present = Self::renamed(name).unwrap_or(name);
-        match BUILT_IN.iter().find(|(known, _)| *known == present) {
+        match BUILT_IN.iter().find(|(known, _)| *known == name) {
             Some((_, yaml)) => Self::parse(yaml),
             None => Err(ScenarioError::Value {
                 field: "scenario".to_owned(),
@@ -657,9 +646,6 @@ mod tests {
             let scenario = Scenario::built_in(name).unwrap();
             assert_eq!(scenario.name, name);
             assert!(!scenario.objects.is_empty() && !scenario.scale.is_empty());
-        }
-        for (former, name) in FORMER_NAMES {
-            assert_eq!(Scenario::built_in(former).unwrap().name, name);
         }
     }
 
