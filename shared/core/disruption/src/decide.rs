@@ -2,20 +2,16 @@
 
 use crate::candidates::{Eligible, Lookup, reasons_to_stay};
 use crate::cluster::{Cluster, Options};
+use crate::consolidation::method::Consolidation;
 use crate::drift::ami_canary::Canaries;
-use crate::drift::simulation::DriftSimulation;
+use crate::emptiness::Emptiness;
+use crate::method::Progress;
 use crate::output::{Command, Decision, Kept, Method};
 use crate::pods::DisruptionBudgetIndex;
-use crate::policy::budgets::Budgets;
-use crate::policy::on_demand_minimum::OnDemandMinimums;
-use crate::reasons::KeptReason;
-use crate::reasons::drift::Drift;
-use crate::simulation::Expected;
-use crate::simulation::{buffers, preferences};
-use crate::{consolidation, drift, emptiness, misconfiguration, pods};
+use crate::simulation::{Expected, buffers, preferences};
+use crate::{consolidation, drift, misconfiguration, pods};
 use jiff::Timestamp;
-use nodeless_model::DisruptionReason;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::cell::RefCell;
 
 /// The work to read a cluster: for each node and each pod.
 const WORK_PER_NODE: u64 = 100;
@@ -74,73 +70,36 @@ const WORK_PER_POD: u64 = 50;
 pub fn decide(input: &Cluster<'_>, now: Timestamp, options: &Options) -> Decision {
     let held = buffers::hold(input, options, now);
     let input = held.as_ref().unwrap_or(input);
-    let mut budgets = Budgets::of(input, now);
     let budget_index = DisruptionBudgetIndex::of(input.disruption_budgets);
+    let expected = Expected::of(input, options, now);
+    let mut progress = Progress::new(input, &expected, &budget_index, options, now);
     let lookup = Lookup::of(input);
-    let mut kept: BTreeMap<String, Vec<KeptReason>> = BTreeMap::new();
     let mut eligible: Vec<Eligible<'_, '_>> = Vec::new();
     for node in input.nodes.iter().filter(|node| node.node_pool().is_some()) {
         match lookup.eligible(node, now) {
             Ok(one) => eligible.push(one),
-            Err(why) => kept.entry(node.name().to_owned()).or_default().push(why),
+            Err(why) => progress.keep([(node.name().to_owned(), why)]),
         }
     }
 
-    let expected = Expected::of(input, options, now);
     let mut movable = Vec::new();
     for one in &eligible {
         let reasons = reasons_to_stay(one, &expected, &budget_index, options.explain, now);
         if reasons.is_empty() {
             movable.push(*one);
         } else {
-            kept.entry(one.node.name.clone()).or_default().extend(reasons);
+            progress.kept.entry(one.node.name.clone()).or_default().extend(reasons);
         }
     }
     let (empty, full): (Vec<_>, Vec<_>) = movable.into_iter().partition(|one| pods::is_empty(&one.of.pods));
-    let (emptied, reasons) = emptiness::find(empty, &mut OnDemandMinimums::of_cluster(input), &mut budgets, now);
-    add(&mut kept, reasons);
-    let mut commands: Vec<Command> = emptied.into_iter().collect();
-    let mut work = 0;
-
     let drifted = drift::replacement::drifted(input, &eligible, options, now);
-    let mut canaries = Canaries::of(input, &drifted, now);
+    let canaries = Canaries::of(input, &drifted, now);
     let (failed_canaries, canary_events) = (canaries.failed(), canaries.events(&input.node_pools));
-    if commands.is_empty() {
-        let limits = (&mut budgets, &mut canaries);
-        let drifting = Drifting { input, expected: &expected, budget_index: &budget_index, options, now };
-        (commands, work) = drifting.replace(&drifted, limits, &mut kept);
-    } else {
-        add(&mut kept, waiting(&drifted));
-    }
+    let canaries = RefCell::new(canaries);
+    let (fixed_drift, node_drift) = drift::method::methods(&drifted, &canaries);
+    let commands = progress.first(&[&Emptiness(empty), &fixed_drift, &node_drift, &Consolidation(full)]);
 
-    if options.explain {
-        add_drift_reasons(&drifted, &mut kept);
-    }
-
-    let unseen = drifted.iter().map(|(one, _)| &one.node.name);
-    let unseen =
-        unseen.filter(|name| kept.get(*name).is_some_and(|reasons| reasons.contains(&KeptReason::NotEvaluated)));
-    let mut not_evaluated: BTreeSet<String> = unseen.cloned().collect();
-    if commands.is_empty() {
-        let left = Options { max_work: options.max_work.saturating_sub(work), ..options.clone() };
-        let found = consolidate(input, &full, &expected, &mut budgets, &left, now);
-        work = work.saturating_add(found.work);
-        for (node, reasons) in found.kept {
-            kept.entry(node).or_default().extend(reasons);
-        }
-        commands = found.commands;
-        not_evaluated.extend(found.not_evaluated);
-    } else {
-        // Nodes that were waiting for consolidation still wait.
-        not_evaluated.extend(input.not_evaluated.iter().cloned());
-        for one in full {
-            let reasons = kept.entry(one.node.name.clone()).or_default();
-            if reasons.is_empty() {
-                reasons.push(KeptReason::ConsolidationWaits);
-            }
-        }
-    }
-
+    let Progress { budgets, mut kept, not_evaluated, work, .. } = progress;
     for candidate in commands.iter().flat_map(|command| &command.candidates) {
         kept.remove(&candidate.node);
     }
@@ -160,79 +119,6 @@ fn reading(input: &Cluster<'_>) -> u64 {
     let count = |items: usize| u64::try_from(items).unwrap_or(u64::MAX);
     let of_nodes = count(input.nodes.len()).saturating_mul(WORK_PER_NODE);
     of_nodes.saturating_add(count(pods + input.pending_pods.len()).saturating_mul(WORK_PER_POD))
-}
-
-/// Consolidation, which keeps the preferences of pods.
-fn consolidate<'a>(
-    input: &Cluster<'a>,
-    full: &[Eligible<'_, 'a>],
-    expected: &Expected<'a>,
-    budgets: &mut Budgets,
-    options: &Options,
-    now: Timestamp,
-) -> consolidation::Found {
-    let held = preferences::held(input, options);
-    let keeping = preferences::with_held(input, &held);
-    let lookup = Lookup::of(&keeping);
-    let included: HashSet<&str> = full.iter().map(|one| one.of.name()).collect();
-    let nodes = keeping.nodes.iter().filter(|node| included.contains(node.name()));
-    let full: Vec<Eligible<'_, '_>> = nodes.filter_map(|node| lookup.eligible(node, now).ok()).collect();
-    let mut found = consolidation::find(&keeping, &full, &lookup, expected, budgets, (options, now));
-    preferences::add_reasons(&mut found.kept, &held);
-    found
-}
-
-/// The state on which a decision about drifted nodes depends.
-struct Drifting<'r, 'a> {
-    input: &'r Cluster<'a>,
-    expected: &'r Expected<'a>,
-    budget_index: &'r DisruptionBudgetIndex<'a>,
-    options: &'r Options,
-    now: Timestamp,
-}
-
-impl<'a> Drifting<'_, 'a> {
-    /// Replaces drifted nodes within the limits, and adds why others stay to `kept`. Returns the work, too.
-    fn replace(
-        &self,
-        drifted: &[(&Eligible<'_, 'a>, Drift)],
-        (budgets, canaries): (&mut Budgets, &mut Canaries),
-        kept: &mut BTreeMap<String, Vec<KeptReason>>,
-    ) -> (Vec<Command>, u64) {
-        let Self { input, expected, budget_index, options, now } = *self;
-        let (fixed, others): (Vec<_>, Vec<_>) = drifted.iter().cloned().partition(|(one, _)| one.is_static());
-        let (commands, reasons) =
-            drift::static_nodes::find(input, &fixed, budget_index, options, (budgets, canaries), now);
-        add(kept, reasons);
-        if !commands.is_empty() {
-            add(kept, waiting(&others));
-            return (commands, 0);
-        }
-        if others.is_empty() {
-            return (Vec::new(), 0);
-        }
-        let mut simulation = DriftSimulation::new(input, expected, budget_index, options, now);
-        let (commands, reasons) =
-            drift::replacement::find(&others, &mut simulation, budget_index, (budgets, canaries), now);
-        add(kept, reasons);
-        (commands, simulation.work())
-    }
-}
-
-/// Adds how a node drifted to the reasons of drifted nodes that a budget keeps.
-fn add_drift_reasons(drifted: &[(&Eligible<'_, '_>, Drift)], kept: &mut BTreeMap<String, Vec<KeptReason>>) {
-    let of_drift = |why: &KeptReason| matches!(why, KeptReason::Budget { reason: DisruptionReason::Drifted, .. });
-    for (one, drift) in drifted {
-        if let Some(reasons) = kept.get_mut(&one.node.name)
-            && let Some(place) = reasons.iter().position(of_drift)
-        {
-            reasons.insert(place, KeptReason::Drifted(drift.clone()));
-        }
-    }
-}
-
-fn waiting(drifted: &[(&Eligible<'_, '_>, Drift)]) -> Vec<(String, KeptReason)> {
-    drifted.iter().map(|(one, drift)| (one.node.name.clone(), KeptReason::DriftWaits(drift.clone()))).collect()
 }
 
 /// The remaining part of a command on a new snapshot of the cluster, at least [`crate::VALIDATION_DELAY`] after its decision.
@@ -280,7 +166,7 @@ fn emptied_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options
     left.retain(|one| {
         pods::is_empty(&one.of.pods) && reasons_to_stay(one, &expected, &budget_index, false, now).is_empty()
     });
-    emptiness::find(left, &mut OnDemandMinimums::of_cluster(input), &mut Budgets::of(input, now), now).0
+    Progress::new(input, &expected, &budget_index, options, now).first(&[&Emptiness(left)]).pop()
 }
 
 /// All nodes of the command or none, because the replacements were decided for all of them.
@@ -293,17 +179,9 @@ fn drifted_still(command: &Command, input: &Cluster<'_>, now: Timestamp, options
         return None;
     }
     let expected = Expected::of(input, options, now);
-    let (mut budgets, mut kept) = (Budgets::of(input, now), BTreeMap::new());
-    let mut canaries = Canaries::of(input, &drifted, now);
-    let limits = (&mut budgets, &mut canaries);
-    let drifting = Drifting { input, expected: &expected, budget_index: &budget_index, options, now };
-    let (found, _) = drifting.replace(&drifted, limits, &mut kept);
+    let canaries = RefCell::new(Canaries::of(input, &drifted, now));
+    let (fixed_drift, node_drift) = drift::method::methods(&drifted, &canaries);
+    let found = Progress::new(input, &expected, &budget_index, options, now).first(&[&fixed_drift, &node_drift]);
     let covers = |fresh: &Command| fresh.method == command.method && fresh.candidates == command.candidates;
     found.into_iter().find(covers)
-}
-
-fn add(kept: &mut BTreeMap<String, Vec<KeptReason>>, reasons: impl IntoIterator<Item = (String, KeptReason)>) {
-    for (node, reason) in reasons {
-        kept.entry(node).or_default().push(reason);
-    }
 }

@@ -1,6 +1,7 @@
 //! Emptiness: nodes that no pod needs.
 
 use crate::candidates::{self, Eligible};
+use crate::method::{DisruptionMethod, Progress};
 use crate::output::{Command, Method};
 use crate::policy::budgets::Budgets;
 use crate::policy::on_demand_minimum::OnDemandMinimums;
@@ -8,9 +9,25 @@ use crate::reasons::KeptReason;
 use jiff::Timestamp;
 use nodeless_model::DisruptionReason;
 
+/// Emptiness of these nodes.
+pub(crate) struct Emptiness<'c, 'a>(pub(crate) Vec<Eligible<'c, 'a>>);
+
+impl<'a> DisruptionMethod<'a> for Emptiness<'_, 'a> {
+    fn propose(&self, progress: &mut Progress<'_, 'a>) -> Vec<Command> {
+        let mut minimums = OnDemandMinimums::of_cluster(progress.input);
+        let (command, reasons) = find(self.0.clone(), &mut minimums, &mut progress.budgets, progress.now);
+        progress.keep(reasons);
+        command.into_iter().collect()
+    }
+
+    fn wait(&self, progress: &mut Progress<'_, 'a>) {
+        progress.keep(self.0.iter().map(|one| (one.node.name.clone(), KeptReason::ConsolidationWaits)));
+    }
+}
+
 /// The command that removes as many of these empty nodes as the budgets allow, the most expensive first, and those that a
 /// minimum on demand counts after the others; and why the others stay.
-pub(crate) fn find(
+fn find(
     mut empty: Vec<Eligible<'_, '_>>,
     minimums: &mut OnDemandMinimums,
     budgets: &mut Budgets,

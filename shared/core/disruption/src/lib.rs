@@ -11,7 +11,7 @@
 //! | folder | has |
 //! |---|---|
 //! | `policy` | what limits disruption: budgets, schedules, maintenance windows, pauses, on-demand minimums |
-//! | `drift`, `emptiness`, `consolidation` | the methods, which propose commands |
+//! | `drift`, `emptiness`, `consolidation` | the methods, which propose commands; `method` is their interface |
 //! | `static_capacity` | NodePools with `spec.replicas` |
 //! | `forceful` | expiration, node repair, spot interruptions and rebalance recommendations, to which budgets do not apply |
 //! | `simulation` | whether the pods of nodes fit elsewhere, and what new nodes for them cost |
@@ -34,6 +34,7 @@ mod forceful;
 pub mod meter;
 #[cfg(not(feature = "test-support"))]
 mod meter;
+mod method;
 mod misconfiguration;
 mod output;
 mod pods;

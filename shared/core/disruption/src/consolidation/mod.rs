@@ -14,6 +14,7 @@ mod binding;
 mod groups;
 mod host_spread;
 mod just_launched;
+pub(crate) mod method;
 mod prediction;
 mod prefer_no_schedule;
 mod removal;

@@ -2,6 +2,7 @@
 
 pub(crate) mod ami_canary;
 pub(crate) mod detection;
+pub(crate) mod method;
 pub(crate) mod replacement;
 pub(crate) mod simulation;
 pub(crate) mod static_nodes;

@@ -1,0 +1,47 @@
+//! Consolidation as a method of disruption.
+
+use super::find;
+use crate::candidates::{Eligible, Lookup};
+use crate::cluster::Options;
+use crate::method::{DisruptionMethod, Progress};
+use crate::output::Command;
+use crate::reasons::KeptReason;
+use crate::simulation::preferences;
+use std::collections::HashSet;
+
+/// Consolidation of nodes that pods need.
+pub(crate) struct Consolidation<'c, 'a>(pub(crate) Vec<Eligible<'c, 'a>>);
+
+impl<'a> DisruptionMethod<'a> for Consolidation<'_, 'a> {
+    /// The commands keep the preferences of pods.
+    fn propose(&self, progress: &mut Progress<'_, 'a>) -> Vec<Command> {
+        let Progress { input, expected, now, .. } = *progress;
+        let left = progress.options.max_work.saturating_sub(progress.work);
+        let options = Options { max_work: left, ..progress.options.clone() };
+        let held = preferences::held(input, &options);
+        let keeping = preferences::with_held(input, &held);
+        let lookup = Lookup::of(&keeping);
+        let included: HashSet<&str> = self.0.iter().map(|one| one.of.name()).collect();
+        let nodes = keeping.nodes.iter().filter(|node| included.contains(node.name()));
+        let full: Vec<Eligible<'_, '_>> = nodes.filter_map(|node| lookup.eligible(node, now).ok()).collect();
+        let mut found = find(&keeping, &full, &lookup, expected, &mut progress.budgets, (&options, now));
+        preferences::add_reasons(&mut found.kept, &held);
+        progress.work = progress.work.saturating_add(found.work);
+        for (node, reasons) in found.kept {
+            progress.kept.entry(node).or_default().extend(reasons);
+        }
+        progress.not_evaluated.extend(found.not_evaluated);
+        found.commands
+    }
+
+    fn wait(&self, progress: &mut Progress<'_, 'a>) {
+        // Nodes that no decision has evaluated yet are still evaluated first.
+        progress.not_evaluated.extend(progress.input.not_evaluated.iter().cloned());
+        for one in &self.0 {
+            let reasons = progress.kept.entry(one.node.name.clone()).or_default();
+            if reasons.is_empty() {
+                reasons.push(KeptReason::ConsolidationWaits);
+            }
+        }
+    }
+}
