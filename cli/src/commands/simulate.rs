@@ -2,7 +2,7 @@
 
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
-use crate::output::{self, Reader, report};
+use crate::output::{self, Reader};
 use crate::output_file::OutputFile;
 use crate::simulate::{Progress, html, text};
 use clap::Args;
