@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 /// The crates whose modules are compared.
-const CRATES: [&str; 16] = [
+const CRATES: [&str; 17] = [
     "cli",
     "shared/api",
     "shared/core/bill",
@@ -23,6 +23,7 @@ const CRATES: [&str; 16] = [
     "shared/tools/snapshot",
     "shared/tools/view",
     "shared/operations",
+    "shared/ports",
     "shared/testing/checker",
     "shared/testing/workloads",
 ];
