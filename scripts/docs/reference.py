@@ -89,7 +89,7 @@ SETTINGS = {
 def own_constants() -> dict[str, str]:
     """The keys of nodeless by name, with their descriptions, wherever they are defined."""
     found: dict[str, str] = {}
-    for path, text in sources("shared/core", "shared/adapters", "cli/src"):
+    for path, text in sources("shared/core", "shared/tools", "shared/adapters", "cli/src"):
         if path.endswith("model/src/labels.rs"):
             continue
         keys = dict(NAMED.findall(text))
