@@ -66,7 +66,7 @@ pub(crate) async fn publish(cluster: &dyn Cluster, events: &[ObjectEvent]) -> Re
     let names: BTreeSet<String> =
         events.iter().filter(|event| lacks_claim_uid(event)).map(|event| event.object.name.clone()).collect();
     for event in events.iter_mut().filter(|event| event.object.kind == "Node" && event.object.uid.is_empty()) {
-        // As the kubelet does: `kubectl describe node` looks up events by the uid and by the name in its place.
+        // `kubectl describe node` looks up events by the uid and by the name, so the kubelet uses the name as the uid.
         event.object.uid.clone_from(&event.object.name);
     }
     let uids = uids(cluster, &names).await;

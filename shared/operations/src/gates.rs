@@ -16,7 +16,7 @@ pub struct FeatureGates {
 /// Why a text is not a list of feature gates.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FeatureGatesError {
-    /// It is not `NAME=true` or `NAME=false`.
+    /// The text is not `NAME=true` or `NAME=false`.
     #[error("{0:?} is not a feature gate; write NAME=true or NAME=false, several separated by commas")]
     Form(String),
     /// There is no feature gate with this name.

@@ -16,7 +16,7 @@ use nodeless_model::{Quantity, ResourceList};
 use nodeless_ports::queue::NodeClassGeneration;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whether instances may be launched from it now.
+/// Whether instances may be launched from the class now.
 #[must_use]
 pub fn state(class: &EC2NodeClass) -> NodeClassState {
     if class.metadata.deletion_timestamp.is_some() {
@@ -222,7 +222,7 @@ fn placement_group(
     Ok(PlacementGroup { id: group.id.clone(), strategy: group.strategy.clone() })
 }
 
-/// What drift compares its nodes with; nothing before it was resolved for the first time.
+/// The facts that drift compares nodes with; `None` before the class is resolved for the first time.
 #[must_use]
 pub fn facts(class: &EC2NodeClass) -> Option<NodeClassFacts> {
     let hash = present_hash(class)?;

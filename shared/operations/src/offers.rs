@@ -104,9 +104,9 @@ type OfClass = Result<InstanceTypes, String>;
 /// The offerings that cannot be launched.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Availability<'a> {
-    /// Those that EC2 had no capacity for.
+    /// Offerings that EC2 had no capacity for.
     pub(crate) unavailable: &'a [UnavailableOffering],
-    /// Those in zones that the cluster is shifted away from.
+    /// Zones that the cluster is shifted away from.
     pub(crate) shifted: &'a [ShiftedZone],
 }
 
@@ -229,8 +229,8 @@ pub(crate) fn candidates(claim: &NodeClaim, types: &[InstanceType]) -> Vec<Launc
     candidates
 }
 
-/// What the catalog contains about an instance: labels, capacity and price. For an instance type that the catalog does not list,
-/// only what EC2 returned.
+/// The labels, capacity and price of an instance, from the catalog. For an instance type that the catalog does not list, only
+/// what EC2 returned.
 pub(crate) fn learn(instance: &Instance, types: &[InstanceType]) -> Learned {
     let mut fixed = StringMap::from([
         (labels::INSTANCE_TYPE.to_owned(), instance.instance_type.clone()),

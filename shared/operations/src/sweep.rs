@@ -39,7 +39,7 @@ const MOVED: usize = 400;
 /// The message of the event on a NodeClaim object without a NodePool.
 const UNSERVED: &str = "nothing is launched for a NodeClaim without a NodePool: delete it and create a NodePool, with \
                         spec.replicas for nodes that stay without pods";
-/// How often that event is published, in minutes: sweeps run once a minute.
+/// The interval of that event, in minutes: sweeps run once a minute.
 const EVENT_EVERY: u64 = 30;
 /// Smaller differences in dollars per hour come from the order of additions.
 const ROUNDING: f64 = 1e-6;
@@ -462,8 +462,8 @@ fn is_shifted(claims: &[NodeClaim], name: &str, shifted: &[ShiftedZone]) -> bool
     launched.is_some_and(|instance| zonal_shift::of_zone(shifted, &instance.zone).is_some())
 }
 
-/// Whether a user created a NodeClaim object for a single node, and an event on it is due. When the last event was published is
-/// not recorded, so the age of the object decides.
+/// Whether a user created a NodeClaim object for a single node, and an event on it is due. The time of the last event is not
+/// recorded, so the age of the object decides.
 fn is_unserved(mirror: &MirroredClaim, now: Timestamp) -> bool {
     let ours = mirror.record_uid.is_some() || mirror.provider_id.is_some();
     let minutes = mirror.created.map_or(0, |created| age(created, now).as_secs() / 60);

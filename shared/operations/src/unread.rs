@@ -1,4 +1,4 @@
-//! What a plan does without.
+//! Parts of a snapshot that could not be read, and without which a plan can be made.
 
 use nodeless_ports::PortError;
 use serde::{Deserialize, Serialize};

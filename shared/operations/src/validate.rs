@@ -42,7 +42,7 @@ pub struct Validator {
     pub dry_runs: bool,
 }
 
-/// What can be validated.
+/// The launches to validate, or why there are none.
 enum Samples {
     /// These launches, at least one.
     Launches(Vec<Sample>),

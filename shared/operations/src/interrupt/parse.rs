@@ -43,7 +43,7 @@ pub struct Ignored {
 /// Why a text is not an event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseInterruptionError {
-    /// It is not JSON.
+    /// The message is not JSON.
     #[error("the message is not JSON: {0}; only EventBridge may send to this queue")]
     Json(String),
     /// A field is missing or has the wrong type.

@@ -32,7 +32,7 @@ pub enum Action {
     PutRecord(RecordKind, StoredRecord),
     /// Write a claim, unless another process wrote it first.
     UpdateClaim(Box<NodeClaim>),
-    /// The same. If another process wrote it first, it is read again.
+    /// Write a claim. If another process wrote it first, read it again.
     ChangeClaim(Box<NodeClaim>),
     /// Write a claim that this plan terminates, unless another process wrote it meanwhile. The same write releases the part of
     /// its charge that no longer counts against its NodePool.
@@ -75,9 +75,9 @@ pub enum Action {
 pub enum PlanLine {
     /// An object could not be used. The plan continued without it.
     ObjectSkipped {
-        /// Its kind.
+        /// The kind of the object.
         kind: String,
-        /// Its name.
+        /// The name of the object.
         name: String,
         /// The reason.
         why: String,
@@ -103,9 +103,9 @@ pub enum PlanLine {
         /// The reason.
         why: String,
     },
-    /// What the nodes of a NodePool cost was recorded.
+    /// The costs of a NodePool's nodes were recorded.
     CostsRecorded(PoolNow),
-    /// What nodes cost could not be recorded. A later plan makes up for it.
+    /// The costs of nodes could not be recorded. A later plan includes them.
     CostsNotRecorded {
         /// The reason.
         why: String,
@@ -116,30 +116,30 @@ pub enum PlanLine {
         node_pool: String,
         /// The budget.
         dollars_per_month: f64,
-        /// What the month has cost.
+        /// The cost of the month so far.
         dollars_this_month: f64,
-        /// What the whole month costs at the present pace.
+        /// The cost of the whole month at the present pace.
         dollars_this_month_at_this_pace: f64,
     },
     /// A disruption command advanced.
     CommandStepped {
-        /// Its id.
+        /// The id of the command.
         command: String,
-        /// Its phase.
+        /// The new phase.
         to: String,
-        /// Its nodes and reason.
+        /// The nodes and the reason.
         summary: String,
     },
     /// A disruption command could not continue in this plan.
     CommandWaits {
-        /// Its id.
+        /// The id of the command.
         command: String,
         /// The reason.
         why: String,
     },
     /// An earlier plan did not finish.
     PlanUnfinished {
-        /// Its id.
+        /// The id of the plan.
         plan: String,
         /// When it started.
         began: Timestamp,
@@ -152,9 +152,9 @@ pub enum PlanLine {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Written {
-    /// It succeeded.
+    /// The action succeeded.
     Done,
-    /// It was written, with this new version.
+    /// The item was written, with this new version.
     Version(u64),
     /// Another process wrote first, and nothing was written.
     Conflict(String),
@@ -162,24 +162,24 @@ pub enum Written {
     Changed(Option<Box<NodeClaim>>),
     /// The claim exists in this state.
     There(Box<NodeClaim>),
-    /// It is impossible, for this reason. Retrying does not help.
+    /// The action is impossible, for this reason. Retrying does not help.
     Refused(String),
     /// There is time for this much work.
     Work(u64),
-    /// What was read.
+    /// The result of [`Action::ReadChurn`].
     Churn(Vec<StoredRecord>),
-    /// What was read.
+    /// The result of [`Action::ReadEnded`].
     Ended(Vec<EndedNode>),
-    /// What was read.
+    /// The result of [`Action::ReadCosts`].
     Costs(Box<RecordedCosts>),
-    /// It failed. A retry may succeed.
+    /// The action failed. A retry may succeed.
     Failed(String),
-    /// It was skipped, because an earlier action did not succeed.
+    /// The action was skipped, because an earlier one did not succeed.
     NotTried,
 }
 
 impl Written {
-    /// Why it did not succeed.
+    /// Why the action did not succeed.
     pub(super) fn problem(&self) -> Option<&str> {
         match self {
             Self::Conflict(why) | Self::Refused(why) | Self::Failed(why) => Some(why),
@@ -202,7 +202,7 @@ pub enum Stage {
     Disruption,
     /// The end of the plan.
     End,
-    /// What nodes cost.
+    /// The costs of nodes.
     Costs,
 }
 

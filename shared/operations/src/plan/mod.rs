@@ -226,14 +226,14 @@ impl Planner {
         self.run_until(None, &[]).await
     }
 
-    /// The same in a process that ends at this time: the less time is left, the less optional work is started. `woken` are the
-    /// sources of the wake-up, which decide the minimum of the batch window, and are counted in metrics.
+    /// Like [`run`](Self::run), in a process that ends at `deadline`: the less time is left, the less optional work is started.
+    /// `woken` are the sources of the wake-up, which decide the minimum of the batch window, and are counted in metrics.
     ///
-    /// If the plan fails, the next one is requested after a few seconds, and after twice as long each time, until the heartbeat
-    /// comes as soon. The caller does not retry.
+    /// If the plan fails, the next one is requested after a few seconds, and after twice as long each time, until the delay
+    /// reaches the heartbeat interval. The caller does not retry.
     ///
     /// # Errors
-    /// The same; and if the plan did not finish shortly before that time.
+    /// As for [`run`](Self::run), and if the plan did not finish shortly before the deadline.
     pub async fn run_until(&self, deadline: Option<Timestamp>, woken: &[WakeSource]) -> Result<PlanReport, PlanError> {
         let mut metrics = Metrics::new();
         let result = {
@@ -381,13 +381,13 @@ impl Planner {
         *self.waiting_pods.lock().unwrap_or_else(PoisonError::into_inner) = record;
     }
 
-    /// Whether the costs of nodes are recorded with a plan at this time. The table is asked only then.
+    /// Whether a plan at this time records the costs of nodes. Recorded costs are read only then.
     fn costs_due(&self, now: Timestamp) -> bool {
         let through = *self.costs_through.lock().unwrap_or_else(PoisonError::into_inner);
         through.is_none_or(|through| stages::costs::is_due(through, now))
     }
 
-    /// Remembers until when they are recorded.
+    /// Remembers until when costs are recorded.
     fn note_costs(&self, through: Timestamp) {
         *self.costs_through.lock().unwrap_or_else(PoisonError::into_inner) = Some(through);
     }

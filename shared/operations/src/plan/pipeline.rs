@@ -197,7 +197,7 @@ async fn go_on(mut going_on: GoingOn<'_>, facts: Facts<'_>, names: &mut Names, e
 async fn through(mut run: CommandRun, now: &mut ClaimsNow<'_>, executor: &dyn Execute) -> Outcome {
     let mut written = Vec::new();
     while let Some(batch) = run.next(now, &written) {
-        // Of a command with thousands of claims, the first are reconciled while the others are written.
+        // The first claims of a large command are reconciled while the others are written.
         if now.changed() >= TOGETHER {
             executor.carry_out(&now.wake()).await;
         }

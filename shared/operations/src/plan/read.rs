@@ -117,7 +117,7 @@ impl Planner {
         WorkBudget::within(left, self.settings.memory_megabytes)
     }
 
-    /// What is recorded of the costs of nodes, or why it cannot be read. The open record is read before the instances that have
+    /// The recorded costs of nodes, or why they cannot be read. The open record is read before the instances that have
     /// ended, and both after the claims: a claim that is deleted in between is found in one of them.
     pub(super) async fn recorded_costs(&self, now: Timestamp) -> Result<RecordedCosts, Unread> {
         let open = self.claims.open_costs().await.map_err(Unread::from)?;
@@ -126,7 +126,7 @@ impl Planner {
         Ok(RecordedCosts { open, ended })
     }
 
-    /// If that is unknown, nothing is skipped: the previous plan most likely ended.
+    /// The previous plan, if it did not finish. If that is unknown, nothing is skipped: the plan most likely ended.
     fn unfinished(&self, read: Result<Option<UnfinishedPlan>, PortError>) -> Option<UnfinishedPlan> {
         read.unwrap_or_else(|error| {
             self.context.log(&Failed { what: "read whether the last plan ended", why: &error.to_string() });

@@ -33,10 +33,10 @@ struct Header {
 /// Why a snapshot cannot be kept or read.
 #[derive(Debug, thiserror::Error)]
 pub enum SavedError {
-    /// It is not JSON, or not a snapshot.
+    /// The file is not JSON, or not a snapshot.
     #[error("it is not a snapshot of a plan: {0}")]
     Json(#[from] serde_json::Error),
-    /// It cannot be compressed or decompressed.
+    /// The snapshot cannot be compressed or decompressed.
     #[error("it is damaged: {0}")]
     Deflate(#[from] std::io::Error),
     /// Another version wrote it.
@@ -89,7 +89,7 @@ impl Snapshot {
         self.replay_with(Answers::default())
     }
 
-    /// The same, with the recorded result of each write, if there is one.
+    /// Like [`replay`](Self::replay), with the recorded result of each write, if there is one.
     #[must_use]
     pub fn replay_with(&self, answers: Answers) -> Replay {
         let answered = Answered::new(self, answers);
@@ -99,7 +99,7 @@ impl Snapshot {
         Replay { outcome, batches: recorded.kept().0 }
     }
 
-    /// The same without what plans do not read and what may be secret.
+    /// A copy without the values that plans do not read and that may be secret.
     fn without_secrets(&self) -> Self {
         let mut snapshot = self.clone();
         let view = &mut snapshot.view;

@@ -26,7 +26,7 @@ const METRICS_OF: usize = 50;
 #[derive(Default)]
 pub(super) struct Progress {
     pub(super) done: Reconciled,
-    /// What could not be read from or written to the claims table.
+    /// The error of a read or write of the claims table.
     pub(super) failed: Option<PortError>,
     /// Events to publish.
     pub(super) events: Vec<ObjectEvent>,

@@ -64,7 +64,7 @@ impl Reconciler {
         instances: &[Instance],
         progress: &mut Progress,
     ) -> Result<bool, PortError> {
-        // Its price counts until it is gone. If the catalog cannot be read, the charge of the claim is unchanged.
+        // The price of an instance counts until it is gone. If the catalog cannot be read, the charge of the claim is unchanged.
         let types = self.offer(claim, instances).await.map(|offer| offer.types).unwrap_or_default();
         let shared = self.share(claim, instances).await?;
         let found = LaunchOutcome { instances: instances.to_vec(), failures: Vec::new() };

@@ -70,7 +70,7 @@ pub struct Reconciler {
 pub struct Reconciled {
     /// The claim's name.
     pub claim: String,
-    /// Its phase at the end; `None` if the claim does not exist.
+    /// The claim's phase at the end; `None` if the claim does not exist.
     pub phase: Option<Phase>,
     /// When it is reconciled again, if it is scheduled.
     pub requeued: Option<Duration>,

@@ -10,9 +10,9 @@ use nodeless_ports::PortError;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// How many nodes are read to find a pod of a Deployment on a node that stays: of the pods that are ready for the longest time, and as
-/// many of those that are ready for the shortest, among which is a successor. If none of them stays, the pod is not evicted without a
-/// successor, so no more need be read.
+/// The number of nodes to read to find a pod of a Deployment on a node that stays: this number for the pods that are ready for the
+/// longest time, and again for the shortest, which include a successor. If none of these nodes stays, the pod is not evicted without a
+/// successor, so no more nodes need be read.
 const NODES_READ: usize = 8;
 
 impl Reconciler {
@@ -43,7 +43,7 @@ impl Reconciler {
             joining_listed: view.joining_listed(),
             nominations: view.opened.state(&claim.name),
             pods,
-            // Whether they are needed follows from the rest.
+            // The need for volume attachments follows from the other fields.
             volume_attachments: Seen::default(),
             owners,
             mirror,

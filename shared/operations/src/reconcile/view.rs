@@ -124,7 +124,7 @@ impl View {
                 let of = |node: &&Node| node.provider_id.as_deref() == Some(id.as_str());
                 let found: Vec<Node> = nodes.iter().filter(of).cloned().collect();
                 match invalid.first().filter(|_| found.is_empty()) {
-                    // It may be the node of this claim.
+                    // The undecodable object may be the node of this claim.
                     Some(object) => Seen::Unknown(unreadable(object)),
                     None => Seen::Known(found),
                 }

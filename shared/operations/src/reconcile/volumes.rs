@@ -34,8 +34,8 @@ impl Reconciler {
     /// The volumes attached to the nodes of one claim, without those of pods that stay until the instance is terminated, which are
     /// never detached. A volume stays attached for some time after its pod is deleted, so volumes without a pod are included.
     ///
-    /// They are read after the pods: a volume of a pod that was still there is then attached or detached, and not about to be
-    /// attached. So the shared ones may only be used if the pods were read before the first step of any claim of the run.
+    /// Volumes are read after the pods: a volume of a pod that was still there is then attached or detached, and not about to be
+    /// attached. The shared volumes may only be used if the pods were read before the first step of any claim of the run.
     pub(super) async fn volumes(
         &self,
         seen: &Observation,

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 /// The maximum number of NodeClaim objects whose status one sweep updates.
 const SHOWN: usize = 400;
-/// How many of them are updated concurrently.
+/// How many statuses are updated concurrently.
 const AT_ONCE: usize = 8;
 
 impl Sweeper {

@@ -36,7 +36,7 @@ impl Sweeper {
                         (next, Some(charge))
                     }
                     Err(why) => {
-                        // It is recorded together with its price or not at all. The next sweep retries it.
+                        // The change is recorded together with the price or not at all. The next sweep retries.
                         report.problems.push(format!("NodeClaim {}: what it costs on demand: {why}", claim.name));
                         continue;
                     }

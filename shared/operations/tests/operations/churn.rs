@@ -114,7 +114,7 @@ async fn nothing_is_disrupted_while_past_disruption_is_unknown() {
     assert_eq!(harness.cloud.launched(), 2);
     let report = harness.planner().run().await.unwrap();
     assert!(report.problems[0].contains("churn#default"), "{:?}", report.problems);
-    // One that cannot be noted is not carried out.
+    // A command whose evictions cannot be recorded is not carried out.
     let whole = StoredRecord { version: 1, encoded: r#"{"entries":[]}"#.into(), ..damaged };
     harness.claims.put_record(RecordKind::Churn, &whole).await.unwrap();
     harness.faults.fail("claims put churn", ErrorKind::Throttled);
@@ -123,7 +123,7 @@ async fn nothing_is_disrupted_while_past_disruption_is_unknown() {
     harness.faults.end_outages();
     harness.minutes(8).await;
     assert_eq!((replaced(&harness).await, harness.cloud.launched()), (1, 3));
-    // It is noted once, however often it was tried.
+    // The command is recorded once, however often it was tried.
     let [stored] = &harness.claims.records(RecordKind::Churn).await.unwrap()[..] else { panic!("one") };
     let noted: churn::Churn = serde_json::from_str(&stored.encoded).unwrap();
     assert_eq!(noted.entries.iter().map(|entry| entry.evictions).collect::<Vec<_>>(), [1]);

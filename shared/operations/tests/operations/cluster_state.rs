@@ -1,4 +1,4 @@
-//! What a plan makes of NodeOverlays, CapacityBuffers and volumes, and what it states about them.
+//! NodeOverlays, CapacityBuffers and volumes in a plan, and the statuses and events about them.
 
 use crate::common::{Harness, pod};
 use nodeless_api::{CapacityBufferStatus, ConditionStatus};

@@ -72,7 +72,7 @@ async fn what_cannot_be_understood_does_not_keep_nodes_tainted_for_ever() {
     check_drifted_away(&harness, "once everything is understood").await;
 }
 
-/// As while the API server's watch is behind: the claim is registered, and the view does not have its node.
+/// The API server's watch is behind: the claim is registered, and the view does not have its node.
 #[tokio::test]
 async fn a_node_that_the_view_does_not_have_yet_is_not_launched_again() {
     let mut harness = Harness::new().await;

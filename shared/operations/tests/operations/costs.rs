@@ -1,4 +1,4 @@
-//! What nodes cost is recorded by plans, and nothing depends on it.
+//! Plans record the costs of nodes, and nothing depends on the records.
 
 use crate::common::{Harness, running_cluster};
 use jiff::{SignedDuration, Timestamp};

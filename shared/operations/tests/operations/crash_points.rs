@@ -111,7 +111,7 @@ fn shrink(harness: &Harness, milli_cpu: i64) {
     harness.cluster.replace_pods(milli_cpu);
 }
 
-/// One node is enough for both pods.
+/// Both pods fit on one node.
 async fn consolidate_by_removal(harness: &mut Harness, when: &str) {
     shrink(harness, 1500);
     until_quiescent(harness, async |harness| is_quiescent(harness, 1, 2).await).await;
@@ -147,7 +147,7 @@ async fn interrupt(harness: &mut Harness, when: &str) {
     assert!(gone(harness), "{when}: the interrupted instance runs");
 }
 
-/// What EC2 runs is what the NodePool is charged for, at every moment: the promise that its limits hold.
+/// Checks that the NodePool is charged for all running instances, so that its limits hold at every moment.
 async fn check_charged(harness: &Harness, when: &str) {
     let alive = i64::try_from(harness.cloud.alive().len()).unwrap();
     let usage = harness.claims.usage().await.unwrap();

@@ -1,4 +1,4 @@
-//! What users delete is noticed by the next plan, which the webhook requests, and not only by the sweep.
+//! Deletions by users are noticed by the next plan, which the webhook requests, and not only by the sweep.
 
 use crate::common::{Harness, running_cluster};
 use nodeless_fake_kubernetes::resource::NODES;

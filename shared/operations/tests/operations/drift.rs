@@ -1,4 +1,4 @@
-//! What makes nodes drift, and what does not: clusters that are taken over from Karpenter, and classes that select other things.
+//! Changes that make nodes drift, or do not: clusters that are taken over from Karpenter, and classes that select other things.
 
 use crate::common::Harness;
 use crate::common::watched::{drift, running_cluster};

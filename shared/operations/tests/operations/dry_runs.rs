@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// What a plan decides, as it is written to the decision records.
+/// The decisions of a plan, as written to the decision records.
 #[derive(Debug, Default, PartialEq)]
 struct Decided {
     launches: Vec<Value>,

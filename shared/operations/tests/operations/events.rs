@@ -1,4 +1,4 @@
-//! What `kubectl describe` shows of nodes that stay and nodes that are removed: conditions and events, as in Karpenter.
+//! Conditions and events that `kubectl describe` shows for nodes that stay and nodes that are removed, as in Karpenter.
 
 use crate::common::{Harness, drift, pod, running_cluster};
 use nodeless_fake_kubernetes::resource::PODS;
@@ -69,7 +69,7 @@ async fn a_kept_node_names_its_blocking_pod_and_a_candidate_its_savings() {
 async fn conditions_of_the_nodeclaim_report_its_disruption() {
     let mut harness = running_cluster(1).await;
     keep_promises(&harness).await;
-    // Its pods change no more for as long as the NodePool wants.
+    // The pods of the node do not change for `consolidateAfter`.
     harness.minutes(3).await;
     let is = |kind: &str, reason: &str| {
         assert_eq!(shown(&harness, kind), Some(("True".into(), reason.into())), "{kind}");

@@ -86,7 +86,7 @@ async fn a_removal_that_led_to_a_launch_is_not_repeated_until_the_hold_ends() {
     assert_eq!(detail["removal"]["command"], removal.command.as_str());
     assert_eq!(detail["removal"]["realizedSavingsPerHour"], json!(removal.realized()));
 
-    // They could be consolidated again, and stay, whoever plans.
+    // Both nodes could be consolidated again, but stay, also after a restart of the planner.
     harness.restart();
     replace_both(&harness, SMALL);
     harness.cluster.forget_events();

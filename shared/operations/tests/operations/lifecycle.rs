@@ -119,7 +119,7 @@ async fn a_node_works_although_its_instance_may_not_be_tagged() {
     assert!(harness.cloud.running()[0].tags.contains_key(labels::NODE_CLAIM_TAG));
 }
 
-/// How often tagging an instance is reported while five nodes join.
+/// The number of errors of tagging instances that are reported while five nodes join.
 async fn refused_tags(kind: ErrorKind) -> (Harness, usize) {
     let mut harness = Harness::new().await;
     harness.faults.fail("cloud tag", kind);

@@ -62,7 +62,7 @@ async fn an_invalid_limit_is_reported_in_the_condition_and_an_event() {
 #[tokio::test]
 async fn spot_nodes_fill_a_limit_in_dollars_by_what_they_cost() {
     let mut harness = Harness::new().await;
-    // What three on-demand nodes of the cheapest kind cost, about.
+    // About the price of three on-demand nodes of the cheapest type.
     limit_dollars(&harness, "0.30");
     harness.cluster.add_pods((0..12).map(|number| pod(&format!("web-{number}"), 1500)));
     harness.queue_wake().await;
@@ -114,7 +114,7 @@ async fn at_a_full_limit_an_expired_node_has_its_replacement_at_once() {
     let harness = running_cluster(2).await;
     limit_nodes(&harness, 2);
     let claim = harness.records().await.remove(0);
-    // Of the two that have expired, only this one is reconciled.
+    // Both nodes expire, but only this one is reconciled.
     harness.clock.advance_to(harness.clock.time() + SignedDuration::from_hours(721));
     harness.reconciler().run(&claim.name).await.unwrap();
     let record = harness.records().await.into_iter().find(|one| one.name == claim.name).unwrap();

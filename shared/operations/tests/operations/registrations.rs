@@ -32,7 +32,7 @@ async fn silent_cluster(pods: usize) -> Harness {
     harness
 }
 
-/// What Karpenter states about a change of the condition, of each.
+/// The messages of the events about changes of the condition, as in Karpenter.
 fn reported(harness: &Harness) -> Vec<String> {
     let about = harness.cluster.events_of(KIND).into_iter().filter(|event| event.object.kind == "NodePool");
     about.map(|event| event.message).collect()
@@ -51,7 +51,7 @@ async fn two_machines_that_never_join_make_a_nodepool_unhealthy_and_three_that_j
     assert_eq!((failed.reason.as_str(), failed.message.as_str()), ("RegistrationFailed", "Failed to register node"));
     let text = "Unknown -> False, Reason: RegistrationFailed, Message: Failed to register node";
     assert!(matches!(&reported(&harness)[..], [one] if one.ends_with(text)), "{:?}", reported(&harness));
-    // What is known is informational: the NodePool launches on.
+    // The condition is informational: the NodePool still launches.
     assert_eq!(harness.cloud.launched(), 3);
     harness.repair_joins();
     for (pods, expected) in [(1, ConditionStatus::False), (2, ConditionStatus::False), (3, ConditionStatus::True)] {
@@ -100,7 +100,7 @@ async fn a_change_of_the_nodepool_or_its_class_begins_anew() {
     harness.cluster.patch_node_pool(json!({ "spec": { "weight": 2 } }));
     harness.minutes(1).await;
     assert_eq!(health(&harness), ConditionStatus::Unknown);
-    // Those that are awaited since before the change report nothing of what it is now.
+    // Launches from before the change do not count for the changed NodePool.
     assert_eq!(harness.cloud.launched(), 4);
     harness.minutes(16).await;
     assert_eq!((harness.cloud.launched(), health(&harness)), (6, ConditionStatus::Unknown));
@@ -130,7 +130,7 @@ async fn the_condition_of_karpenter_holds_until_there_are_results() {
     let kept = condition(&harness);
     assert_eq!((kept.status, kept.message.as_str()), (ConditionStatus::False, "as Karpenter reports"));
     assert_eq!(kept.last_transition_time.0.to_string(), "2026-01-01T00:00:00Z");
-    // What it reported about an older template it did not state about this one.
+    // A condition about an older template is not kept.
     let harness = Harness::new().await;
     harness.cluster.patch_node_pool(json!({ "spec": { "weight": 2 } }));
     harness.cluster.patch_status(&NODE_POOLS, "default", stated(1));

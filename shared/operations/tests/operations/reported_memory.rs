@@ -1,4 +1,4 @@
-//! What the claims table keeps of the memory that nodes reported.
+//! The record of the memory that nodes reported, in the claims table.
 
 use crate::common::{Harness, pod, running_cluster, small_catalog};
 use nodeless_catalog::ReportedMemory;
@@ -92,7 +92,7 @@ async fn a_plan_without_the_record_goes_by_the_nodes_and_overwrites_nothing() {
     harness.faults.end_outages();
     assert_eq!(harness.claims.record(RecordKind::ReportedMemory, "").await.unwrap().unwrap_or_default(), before);
 
-    // What cannot be decoded is stated, and written anew.
+    // A record that cannot be decoded is reported, and written anew.
     let rubbish = StoredRecord { encoded: "rubbish".into(), ..before };
     harness.claims.put_record(RecordKind::ReportedMemory, &rubbish).await.unwrap();
     let report = harness.planner().run().await.unwrap();
@@ -102,7 +102,7 @@ async fn a_plan_without_the_record_goes_by_the_nodes_and_overwrites_nothing() {
     assert_eq!((after.version, read(&after).ends().is_some()), (3, true));
 }
 
-/// What `nodeless plan` launches for the pods of this cluster, by the names of instance types.
+/// The names of the instance types that `nodeless plan` launches for the pods of this cluster.
 fn planned(harness: &Harness, view: ClusterView, claims: Vec<NodeClaim>) -> Vec<Vec<String>> {
     let dry_run = DryRun::new(DryRunInput {
         view,
@@ -125,7 +125,7 @@ async fn a_plan_of_an_export_goes_by_what_its_nodes_report() {
     let node = harness.cluster.nodes().into_values().next().unwrap();
     let own = node.labels["node.kubernetes.io/instance-type"].clone();
     let estimate = node.capacity.get("memory").units() / (1 << 20);
-    // It fits on a node with the estimated memory, and not on one with what this node reports.
+    // The pod fits on a node with the estimated memory, and not on one with the memory that this node reports.
     let mut pod = pod("large", 3000);
     let memory = format!("{}Mi", estimate - 1_400);
     pod["spec"]["containers"][0]["resources"]["requests"]["memory"] = json!(memory);

@@ -37,7 +37,7 @@ async fn cluster_after_the_reservation() -> Harness {
     harness
 }
 
-/// Whether node and NodeClaim object state that it is on demand, and nothing of a reservation.
+/// Whether the node and the NodeClaim object are labelled as on-demand, without labels of a reservation.
 fn shown(harness: &Harness) -> bool {
     let nodes = harness.cluster.nodes();
     let node = nodes.values().next().unwrap();

@@ -1,4 +1,4 @@
-//! What operations do in the cases that people care about.
+//! Operations in the most important cases.
 
 use crate::common::{Harness, invalid_pod, pod};
 use nodeless_api::{ConditionStatus, EC2NodeClass, EC2NodeClassStatus};
@@ -159,7 +159,7 @@ async fn unschedulable_pods_get_one_event_with_the_reason() {
     assert!(reported.len() == 1 && reported[0].contains("NodePool default"), "{reported:?}");
 }
 
-/// As in Karpenter: such a pod waits for capacity that is none of ours.
+/// Such a pod waits for capacity that is not managed, as in Karpenter.
 #[tokio::test]
 async fn a_pod_that_excludes_node_pools_gets_no_event() {
     let harness = Harness::new().await;
@@ -635,7 +635,7 @@ async fn a_launch_that_ec2_rejects_is_reported_on_the_class_and_not_retried_in_a
     let launched = claim.condition(condition::LAUNCHED).unwrap();
     assert_eq!((launched.status, claim.status.launch_attempts), (nodeless_model::ConditionStatus::False, 3));
     assert!(launched.message.contains("cloud launch was denied"), "{}", launched.message);
-    // It times out five minutes later; what is fixed by then serves the next claim.
+    // The claim times out five minutes later. The cause is fixed by then, so the next claim succeeds.
     harness.faults.end_outages();
     harness.until("the pod runs", |harness| harness.cluster.bound() == 1).await;
     harness.minutes(2).await;

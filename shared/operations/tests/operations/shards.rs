@@ -136,7 +136,7 @@ async fn nodes_that_join_are_read_once_and_have_one_message() {
     let once = |calls: &BTreeMap<&'static str, u64>| -> BTreeMap<&'static str, u64> {
         let each = ["cluster patch node", "cluster mirror claim", "cluster nominate", "claims update", "cloud tag"];
         let mut shared = calls.clone();
-        // Of the results that a NodePool's health is computed from, the first four are written.
+        // Only the first four launch results, from which a NodePool's health is computed, are written.
         shared.retain(|operation, _| !each.contains(operation) && *operation != "claims put registrations");
         shared
     };

@@ -1,4 +1,4 @@
-//! What a plan was made from, kept and planned for again.
+//! Snapshots of plans, kept and replayed.
 
 use crate::common::{Harness, drift, pod, running_cluster};
 use flate2::read::ZlibDecoder;
@@ -95,7 +95,7 @@ async fn a_plan_that_met_refusals_is_the_same_too() {
     }
 }
 
-/// The same cluster, and next to no work allowed.
+/// A snapshot is replayed with a very low work limit.
 #[tokio::test]
 async fn nothing_is_disrupted_while_pods_are_left_for_the_next_plan() {
     let mut harness = running_cluster(2).await;

@@ -90,7 +90,7 @@ async fn the_limit_on_nodes_applies_to_a_static_pool_and_is_reported() {
         reported.iter().any(|event| event.object.kind == "NodePool" && event.message.contains("nodes")),
         "{reported:#?}"
     );
-    // What drifts at the limit cannot be replaced first: it leaves, one node at a time, before its replacement comes.
+    // Drifted nodes at the limit cannot be replaced first: one node at a time is removed before its replacement launches.
     drift(&harness);
     harness.minutes(20).await;
     check_nodes(&harness, 2, "after drift at the limit").await;

@@ -16,7 +16,7 @@ async fn both(harness: &Harness) -> [PlanReport; 2] {
     both_with(harness, async {}).await
 }
 
-/// The same with something that happens after the first plan has read the claims and before the second reads them.
+/// Like [`both`], with something that happens after the first plan has read the claims and before the second reads them.
 async fn both_with(harness: &Harness, between: impl Future<Output = ()>) -> [PlanReport; 2] {
     harness.faults.meet_at("cluster view", 2);
     let second = harness.cold_planner();
@@ -111,7 +111,7 @@ async fn of_two_plans_at_once_launches_stay_within_the_limits_of_the_cluster() {
 struct Numbers(u64);
 
 impl Numbers {
-    /// One of so many numbers, from zero.
+    /// A number from 0 to `bound` - 1.
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
@@ -126,7 +126,7 @@ struct Limits {
 }
 
 impl Limits {
-    /// One, two or three of the limits.
+    /// Random limits: one, two or all three.
     fn any(numbers: &mut Numbers) -> Self {
         let kinds = numbers.below(7) + 1;
         let among = |numbers: &mut Numbers, kind: u64, least: u64, most: u64| {

@@ -1,4 +1,4 @@
-//! Whether EC2 would launch from an EC2NodeClass: asked with the permissions of who launches, reported in the status of the class.
+//! Dry-run validation of an EC2NodeClass with the permissions of the launching function, reported in the status of the class.
 
 use crate::common::Harness;
 use jiff::SignedDuration;

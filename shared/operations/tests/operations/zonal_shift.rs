@@ -139,7 +139,7 @@ async fn while_arc_cannot_be_read_a_shift_holds_until_its_end() {
     harness.sweeper().run().await.unwrap();
     assert_eq!(reported(&harness, "ZonalShiftActive").len(), 1);
     harness.cluster.add_pods([pod("web", 1000)]);
-    // It is cancelled while it cannot be read.
+    // The shift is cancelled while ARC cannot be read.
     harness.zonal_shifts.cancel(ZONE);
     harness.faults.fail("arc", ErrorKind::Denied);
     harness.clock.advance_to(after(&harness, 9));

@@ -17,13 +17,13 @@ pub(crate) struct Noting {
     pub(crate) batch: Batch,
     /// All records as they were read.
     stored: Vec<StoredRecord>,
-    /// Of each record to write, the removals that led to launches, by command.
+    /// The removals that led to launches, by command, for each record to write.
     caused: Vec<BTreeMap<String, Removal>>,
     /// The errors.
     failures: Vec<String>,
 }
 
-/// What was noted.
+/// The result of noting launches.
 pub(crate) struct Noted {
     /// The explanations to record.
     pub(crate) batch: Batch,
@@ -32,12 +32,12 @@ pub(crate) struct Noted {
     pub(crate) outcome: Outcome,
 }
 
-/// Since when ended claims matter at this time.
+/// The time since which ended claims matter.
 pub(crate) fn since(now: Timestamp) -> Timestamp {
     now.checked_sub(WINDOW).unwrap_or(Timestamp::MIN)
 }
 
-/// What has to be read before launches are noted: the removals, and which claims ended recently.
+/// The reads before launches are noted: the removals and the claims that ended recently.
 pub(crate) fn read(facts: Facts<'_>) -> Batch {
     Batch::each(Stage::Provisioning, vec![Action::ReadChurn, Action::ReadEnded(since(facts.snapshot.now))])
 }

@@ -18,7 +18,7 @@ use nodeless_model::{DisruptionReason, NodeClaim, Pod, StringMap, Workload};
 use nodeless_ports::{RecordKind, StoredRecord};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What voluntary disruption did to each NodePool within the last hour, and which NodePools stop because of it.
+/// The voluntary disruption of each NodePool within the last hour, and the NodePools where it stops because of that.
 #[derive(Default)]
 pub(super) struct Breaker {
     pools: BTreeMap<String, Known>,
@@ -33,9 +33,9 @@ pub(super) struct Breaker {
 pub struct PoolChurn {
     /// The NodePool.
     pub node_pool: String,
-    /// What voluntary disruption did to it within the last hour.
+    /// The voluntary disruption within the last hour.
     pub last_hour: LastHour,
-    /// How many pods it may evict in an hour without a lower price; `None` if the breaker is disabled.
+    /// The maximum number of pods evicted in an hour without lowering the price; `None` if the breaker is disabled.
     pub max_evictions: Option<u32>,
     /// Why disruption has stopped, if it has.
     pub stopped: Option<String>,
@@ -47,7 +47,7 @@ struct Known {
     annotations: StringMap,
     version: u64,
     churn: Churn,
-    /// It after all commands.
+    /// The state after all commands.
     state: PoolState,
 }
 
@@ -55,11 +55,11 @@ struct Known {
 #[derive(Clone)]
 struct Occupied {
     node_pool: String,
-    /// When its claim was created.
+    /// When the claim was created.
     since: Timestamp,
-    /// Whether it replaces nodes that were disrupted voluntarily.
+    /// Whether the node replaces nodes that were disrupted voluntarily.
     is_replacement: bool,
-    /// How many pods have to move when it is removed.
+    /// How many pods have to move when the node is removed.
     pods: u32,
     dollars: f64,
 }
@@ -255,8 +255,8 @@ impl Breaker {
     }
 
     /// How many pods a command evicts, by NodePool. The pods of drifted nodes count only if the nodes replaced others within
-    /// the last hour, which means that the NodePool replaces its nodes again and again. Otherwise a changed spec requires the evictions, as fast as budgets
-    /// allow.
+    /// the last hour, which means that the NodePool replaces its nodes again and again. Otherwise a changed spec requires the
+    /// evictions, as fast as budgets allow.
     fn evictions(&self, command: &Command, now: Timestamp) -> BTreeMap<String, u32> {
         let deliberate = |node: &&Occupied| {
             command.reason == DisruptionReason::Drifted

@@ -20,7 +20,7 @@ pub(crate) struct Noted {
     pub(crate) place: usize,
     /// The new claim.
     pub(crate) after: NodeClaim,
-    /// Whether pods came or went. Even if the write fails, this plan counts it as changed now.
+    /// Whether pods were added or removed. This plan counts the change even if the write fails.
     pub(crate) pods_changed: bool,
     /// The events to publish once it is written.
     pub(crate) events: Vec<ObjectEvent>,

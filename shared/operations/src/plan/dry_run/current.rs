@@ -1,4 +1,4 @@
-//! What the nodes of a cluster cost, and how much of them pods request.
+//! The price of a cluster's nodes, and the part of them that pods request.
 
 use crate::plan::dry_run::DryRun;
 use crate::plan::nodes::cluster_state::ClusterState;
@@ -11,13 +11,13 @@ use nodeless_model::ResourceList;
 pub struct CurrentCluster {
     /// The number of nodes, those of other provisioners included, and of claims whose node has not joined.
     pub nodes: usize,
-    /// What they cost, in dollars an hour, without those whose price is unknown.
+    /// The price of the nodes, in dollars an hour, without those whose price is unknown.
     pub price_per_hour: f64,
     /// The number of nodes whose price is unknown.
     pub without_price: usize,
-    /// The requests of the pods that run on them, DaemonSets included.
+    /// The requests of the pods on the nodes, DaemonSets included.
     pub requested: ResourceList,
-    /// Their allocatable resources.
+    /// The allocatable resources of the nodes.
     pub allocatable: ResourceList,
 }
 

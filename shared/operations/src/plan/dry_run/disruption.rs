@@ -29,7 +29,7 @@ use std::ops::ControlFlow;
 /// The suffix of the reason for which a node is not healthy.
 const REPAIRED: &str = ", which node repair does not wait for any longer";
 
-/// Which nodes would be disrupted voluntarily, and why each other node stays.
+/// The nodes that would be disrupted voluntarily, and the reasons why each other node stays.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Disruption {
     /// The commands, in the order of the decisions. Later decisions count earlier commands as in progress.
@@ -38,7 +38,7 @@ pub struct Disruption {
     pub kept: Vec<Kept>,
     /// Unmanaged nodes, by name.
     pub foreign: BTreeSet<String>,
-    /// What static NodePools launch.
+    /// The missing and the surplus nodes of static NodePools.
     pub fixed: Vec<StaticChange>,
     /// The unhealthy nodes, by name, and what node repair does about them if it is enabled.
     pub unhealthy: Vec<Unhealthy>,
@@ -68,7 +68,8 @@ impl DryRun {
         self.disruption_observed(solution, decisions, &mut |_| ControlFlow::Continue(()))
     }
 
-    /// The same. `before` is called before each decision with the number of those that have been made, and may end them.
+    /// Like [`disruption`](Self::disruption). `before` is called before each decision with the number of decisions made so far,
+    /// and may end them.
     #[must_use]
     pub fn disruption_observed(
         &self,

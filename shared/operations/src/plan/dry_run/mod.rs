@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 /// A cluster, its claims and the instance types to launch, ready to be planned.
 ///
-/// It is a snapshot as the planner reads it, except for what only a running nodeless has. Pods count as pending although no
+/// The snapshot is as the planner reads it, except for what only a running nodeless has. Pods count as pending although no
 /// kube-scheduler has evaluated them. There is no launch budget, and no command is in progress. Controllers are assumed to have
 /// succeeded: an EC2NodeClass without a status is ready and has subnets in every zone of the catalog; if a snapshot has no
 /// EC2NodeClass at all, those that NodePools name count as AL2023 with default settings; a Node without a status has the capacity

@@ -313,7 +313,7 @@ impl Live<'_> {
             }
             Ok(Committed::ClusterLimitReached { resource }) => Written::Refused(cluster_limit(&resource)),
             Ok(Committed::Overtaken) => Written::Conflict(OVERTAKEN.to_owned()),
-            // It may have been written anyway: then it is launched.
+            // The transaction may have succeeded anyway. The claims are then launched.
             Err(error) => Written::Failed(error.to_string()),
         }
     }
@@ -390,7 +390,7 @@ pub(super) fn costs_of(read: &Result<RecordedCosts, Unread>) -> Written {
     }
 }
 
-/// What failed if the costs of nodes are not recorded.
+/// The failed operation in the log line, if the costs of nodes are not recorded.
 const RECORD_COSTS: &str = "record what nodes cost";
 
 fn recorded(pool: &PoolNow) -> CostsRecorded<'_> {

@@ -75,7 +75,7 @@ impl Assumed<'_> {
 pub struct Answers {
     /// The result of each action, for each batch with actions.
     written: VecDeque<Vec<Written>>,
-    /// Whether there was time for another command, for each time that was asked.
+    /// Whether there was time for another command, for each call of `has_time`.
     had_time: VecDeque<bool>,
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn events(created: &[NodeClaim], facts: Facts<'_>) -> Vec<ObjectEvent
     events
 }
 
-/// Which of these limits the claims that `counts` selects exceed, and which of them no longer count.
+/// The message about the limits that the claims that `counts` selects exceed, and about the claims that no longer count.
 fn message(
     created: &[NodeClaim],
     facts: Facts<'_>,

@@ -61,7 +61,7 @@ pub(super) fn writes(groups: &[Vec<NodeClaim>], facts: Facts<'_>) -> Vec<Action>
 pub(super) struct Created {
     /// The written claims.
     pub(super) claims: Vec<NodeClaim>,
-    /// Their leaders, which have to be woken.
+    /// The leaders of the launch groups, which have to be woken.
     pub(super) leaders: Vec<String>,
     /// The lines to log.
     pub(super) lines: Vec<Action>,
@@ -218,8 +218,8 @@ fn claim(
         status: NodeClaimStatus::default(),
     };
     if planned.pods.is_empty() {
-        // Its NodePool has a fixed number of nodes. Until its capacity is known, pending pods may only use what it has in any
-        // case.
+        // The NodePool is static. Until the capacity of the node is known, pending pods may only use the minimum of its instance
+        // types.
         claim.status.allocatable = least(launch, &evaluated.types.instance_types);
     }
     nodeless_lifecycle::prepare(&mut claim);

@@ -76,9 +76,9 @@ impl<'a> ClusterState<'a> {
         }
     }
 
-    /// The same, where nodes that registered a moment ago and are missing from the snapshot count as launching nodes. Claims are
-    /// read before the cluster, so these nodes exist unless they were deleted since: the API server's answer is out of date, and
-    /// pods that are bound to them still look pending.
+    /// Counts nodes that registered a moment ago and are missing from the snapshot as launching nodes. Claims are read before the
+    /// cluster, so these nodes exist unless they were deleted since: the API server's answer is out of date, and pods that are bound
+    /// to them still look pending.
     pub(crate) fn with_unseen(mut self, now: Timestamp) -> Self {
         let placed: BTreeSet<&str> =
             self.places.iter().filter_map(|place| place.claim).map(|claim| claim.name.as_str()).collect();
@@ -96,12 +96,13 @@ impl<'a> ClusterState<'a> {
         self
     }
 
-    /// The same, where these are planned instead of the pending pods with the same uids.
+    /// Plans these pods instead of the pending pods with the same uids.
     pub(crate) fn with_restricted(self, pods: &'a [Pod]) -> Self {
         Self { restricted: pods.iter().map(|pod| (pod.uid.as_str(), pod)).collect(), ..self }
     }
 
-    /// The same, where pending pods count on the nodes that are about to open for them, unless they have further requirements.
+    /// Places pending pods on the nodes that are about to open for them, except the pods of
+    /// [`with_restricted`](Self::with_restricted).
     pub(crate) fn with_promised(self, now: Timestamp) -> Self {
         let waits = |pod: &&Pod| self.waits(pod) && !self.restricted.contains_key(pod.uid.as_str());
         let pending: HashMap<String, &Pod> = self.view.pods.iter().filter(waits).map(|pod| (pod.key(), pod)).collect();
@@ -125,12 +126,12 @@ impl<'a> ClusterState<'a> {
         place.pods.iter().chain(promised.into_iter().flatten()).copied().collect()
     }
 
-    /// The same, where commands are about to drain these claims.
+    /// Treats these claims as about to be drained by commands.
     pub(crate) fn with_replaced(self, replaced: BTreeSet<String>) -> Self {
         Self { replaced, ..self }
     }
 
-    /// The same, while these zones are shifted away from.
+    /// Sets the zones that the cluster is shifted away from.
     pub(crate) fn with_shifted(self, shifted: &'a [ShiftedZone]) -> Self {
         Self { shifted, ..self }
     }
@@ -207,7 +208,7 @@ impl<'a> ClusterState<'a> {
 }
 
 impl Place<'_> {
-    /// Whether its node has joined and is not expected to become ready any more.
+    /// Whether the node has joined and is no longer expected to become ready.
     pub(crate) fn failed_to_initialize(&self, now: Timestamp) -> bool {
         self.node.is_some_and(|node| failed_to_initialize(node, self.claim, now))
     }

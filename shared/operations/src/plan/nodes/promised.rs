@@ -12,8 +12,8 @@ use nodeless_scheduling::existing_node;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-/// How long after its node opened a pod is expected to be bound: lifecycle keeps nominations up for 15 seconds, and the kube-scheduler
-/// attempts a pod again after a backoff of at most 10 seconds.
+/// The time within which a pod is expected to be bound after its node opened: lifecycle keeps nominations up for 15 seconds, and
+/// the kube-scheduler attempts a pod again after a backoff of at most 10 seconds.
 pub(crate) const BOUND_WITHIN: SignedDuration = SignedDuration::from_secs(30);
 
 /// The pods that are expected on each node, by the Node's name: those of the newest claim with the pod, as far as they fit beside the

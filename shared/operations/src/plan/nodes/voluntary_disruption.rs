@@ -1,4 +1,4 @@
-//! What stages and dry runs share about voluntary disruption.
+//! Voluntary disruption, shared by stages and dry runs.
 
 use crate::node_class;
 use crate::plan::nodes::cluster_state::ClusterState;

@@ -29,7 +29,7 @@ const RECORDED_FROM: SignedDuration = SignedDuration::from_mins(1);
 /// At most this number of pods is recorded, so that the record stays far below the size of an item.
 const MAX_RECORDED: usize = 1_000;
 
-/// What is known of a pod.
+/// The record of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Waiting {
@@ -38,16 +38,16 @@ struct Waiting {
     /// Since when every plan has placed it on nodes that are ready for pods; `None` if the last one did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     since: Option<Timestamp>,
-    /// It is not planned for nodes that were initialized before this time.
+    /// The pod is not planned for nodes that were initialized before this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     not_before: Option<Timestamp>,
-    /// How often it was planned again.
+    /// How often the pod was planned again.
     #[serde(default)]
     times: u32,
 }
 
 impl Waiting {
-    /// Since when it has waited, if that is too long.
+    /// The time since which the pod has waited, if that is too long.
     fn too_long(&self, now: Timestamp) -> Option<Timestamp> {
         let longest = EXPECTED_WITHIN * (1 << self.times.min(MAX_DOUBLINGS));
         self.since.filter(|since| now.duration_since(*since) >= longest)
@@ -63,7 +63,7 @@ pub(crate) struct WaitingPods {
 }
 
 impl WaitingPods {
-    /// What earlier plans recorded, with those that have waited too long. If it cannot be read, no pod has, and nothing is recorded.
+    /// The pods that earlier plans recorded, updated for those that have waited too long. `None` if the record cannot be read.
     pub(crate) fn of(snapshot: &Snapshot) -> Option<Self> {
         let stored = snapshot.waiting_pods.as_ref().ok()?.clone();
         // A record of another version is replaced.
@@ -114,7 +114,7 @@ impl WaitingPods {
             let after = match nodes.get(pod.uid.as_str()) {
                 Some((node, true)) => planned_for(node, known, pod, now),
                 _ if left.contains(pod.uid.as_str()) => known,
-                // It waits for a node that joins, or for a launch.
+                // The pod waits for a node that joins, or for a launch.
                 _ => known.filter(|known| known.times > 0).map(|known| Waiting { since: None, ..known }),
             };
             if let Some(after) = after.filter(|_| next.len() < MAX_RECORDED) {

@@ -130,7 +130,7 @@ pub(super) fn evaluate(
     view.node_pools.iter().map(one).collect()
 }
 
-/// Whether an EC2NodeClass can be launched from, otherwise Karpenter's reason. If the class is not ready, its own reason.
+/// Whether an EC2NodeClass is ready. Otherwise Karpenter's reason, or that of the class's `Ready` condition, and a message.
 fn class_readiness(view: &ClusterView, name: &str) -> Result<(), (String, String)> {
     let not = |reason: &str, why: String| Err((reason.to_owned(), why));
     let Some(class) = view.node_classes.get(name) else {
@@ -160,7 +160,7 @@ fn class_readiness(view: &ClusterView, name: &str) -> Result<(), (String, String
 pub(super) struct Offered {
     /// The NodePools, in the order of the snapshot.
     pub(super) evaluated: Vec<EvaluatedPool>,
-    /// Their instance types with NodeOverlays.
+    /// The instance types of the NodePools, with NodeOverlays.
     pub(super) overlaid: Overlaid,
     /// The memory that nodes reported.
     pub(super) memory: reported_memory::Known,
@@ -237,7 +237,7 @@ fn status(
     }
 }
 
-/// Whether the NodePool's nodes register, worded as in Karpenter, and the observed generation of the NodePool.
+/// The condition `NodeRegistrationHealthy`, worded as in Karpenter, with the observed generation of the NodePool.
 fn joining(registrations: &Registrations, before: &[Condition], now: Timestamp) -> Condition {
     let (status, reason, message) = match &registrations.health {
         HealthStatus::Healthy => (ConditionStatus::True, HEALTHY, ""),

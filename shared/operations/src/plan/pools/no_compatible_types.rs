@@ -20,7 +20,7 @@ pub(crate) fn warnings(evaluated: &[EvaluatedPool], policy: MinValuesPolicy) -> 
     usable.filter_map(warning).collect()
 }
 
-/// What a NodePool requires of the labels of its nodes.
+/// The requirements of a NodePool on the labels of its nodes.
 fn requirements(pool: &NodePool) -> Requirements {
     let mut requirements = pool.template.requirements.clone();
     requirements.add_all(&Requirements::from_labels(&pool.template.labels));

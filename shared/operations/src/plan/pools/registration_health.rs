@@ -1,4 +1,4 @@
-//! Whether the nodes that each NodePool launches register: its condition `NodeRegistrationHealthy`.
+//! The condition `NodeRegistrationHealthy` of each NodePool: whether the nodes that it launches register.
 
 use crate::plan::snapshot::Snapshot;
 use crate::registrations::{decode, encode};

@@ -100,7 +100,7 @@ pub(crate) fn provisioning(
 /// The explanation of a decision, to be stored. Nothing depends on it.
 pub(crate) fn decision(kind: &str, subjects: Vec<String>, summary: String, detail: String, now: Timestamp) -> Action {
     Action::Record(Decision {
-        // One plan may make several decisions of the same kind.
+        // A plan may make several decisions of the same kind.
         id: format!("{:020}-{kind}-{}", now.as_nanosecond(), subjects.first().map_or("", String::as_str)),
         at: now,
         kind: kind.to_owned(),
@@ -145,7 +145,7 @@ pub fn unpacked(detail: &str) -> Result<Value, UnpackError> {
 /// Why the detail of a decision record cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// It is not JSON.
+    /// The detail is not JSON.
     #[error("it is not JSON: {0}")]
     Json(#[from] serde_json::Error),
     /// The compressed part is not base64.

@@ -1,4 +1,4 @@
-//! What is recorded of a plan: its decisions, its report, and that it has begun.
+//! The records of a plan: its decisions, its report, and that it has begun.
 
 pub(crate) mod decisions;
 pub(crate) mod report;

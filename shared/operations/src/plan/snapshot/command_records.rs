@@ -17,7 +17,7 @@ pub struct Commands {
     /// The decoded ones, in the order of their ids.
     #[serde(with = "with_versions")]
     pub records: Vec<CommandRecord>,
-    /// Those that cannot be decoded. Their contents are unknown, so no node is disrupted voluntarily.
+    /// Messages about commands that cannot be decoded. No node is then disrupted voluntarily, as the commands are unknown.
     pub damaged: Vec<String>,
 }
 
@@ -81,7 +81,7 @@ impl Commands {
 /// Why a stored command cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeCommandError {
-    /// It cannot be decompressed.
+    /// The record cannot be decompressed.
     #[error(transparent)]
     Inflate(#[from] std::io::Error),
     /// This version cannot decode it.

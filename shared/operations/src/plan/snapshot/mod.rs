@@ -52,7 +52,7 @@ pub struct Snapshot {
     pub reported_memory: Result<StoredRecord, Unread>,
     /// The disruption commands in progress.
     pub commands: Commands,
-    /// What voluntary disruption did within the last hour, or why it is unknown. `None` until it is read, which happens only if
+    /// The voluntary disruption within the last hour, or why it is unknown. `None` until it is read, which happens only if
     /// something is to be disrupted.
     pub churn: Option<Result<Vec<StoredRecord>, Unread>>,
     /// The instances that ended recently, or why they are unknown. `None` until they are read, which happens only if nodes are launched.
@@ -65,20 +65,20 @@ pub struct Snapshot {
     pub unfinished: Option<UnfinishedPlan>,
     /// Whether this plan records what nodes cost.
     pub costs_due: bool,
-    /// What was recorded of them, or why it is unknown. `None` if it is read only when it is needed.
+    /// The recorded costs, or why they are unknown. `None` if they are read only when needed.
     pub costs: Option<Result<RecordedCosts, Unread>>,
     /// The catalog.
     #[serde(with = "stored_catalog")]
     pub catalog: Arc<Catalog>,
 }
 
-/// What is recorded of the costs of nodes.
+/// The recorded costs of nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedCosts {
     /// The open record.
     pub open: StoredCosts,
-    /// The instances that have ended since, read after it.
+    /// The instances that have ended since the open record, read after it.
     pub ended: Vec<EndedNode>,
 }
 

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 /// The maximum number of steps of one command in one plan: each phase, and some conflicts with another writer.
 const STEPS: u32 = 24;
-/// How many claims of a command are changed before lifecycle is woken for them: as many as a shard of claims has.
+/// The number of claims of a command that are changed before lifecycle is woken for them: the size of a shard.
 const CHANGES: usize = CLAIMS_PER_SHARD;
 /// When the next plan runs if a command could not continue.
 const SOON: Duration = Duration::from_secs(5);
@@ -40,7 +40,7 @@ pub(in crate::plan) struct ClaimsNow<'a> {
     evaluated: &'a [EvaluatedPool],
     cluster_limits: ClusterLimits,
     now: Timestamp,
-    /// What voluntary disruption did recently, including this plan.
+    /// The recent voluntary disruption, including that of this plan.
     pub(in crate::plan) breaker: Breaker,
     /// Claims for which lifecycle has to be woken now.
     wake: Vec<String>,
@@ -142,7 +142,7 @@ pub(in crate::plan) struct CommandRun {
     record: CommandRecord,
     at: At,
     steps: u32,
-    /// Its outcome so far.
+    /// The outcome so far.
     pub(in crate::plan) outcome: Outcome,
 }
 
@@ -152,11 +152,11 @@ enum At {
     Step,
     /// The write of a validated proposal, after the record of what it is about to do.
     Confirm(Vec<Due>),
-    /// That was requested, for these NodePools.
+    /// The write of the proposal was requested, after the churn records of these NodePools.
     Confirming(Vec<String>),
     /// The write of the next phase of the record, before its effects.
     Put(Box<CommandRecord>, Effects),
-    /// That was requested.
+    /// The write of the next phase was requested.
     Putting(Box<CommandRecord>, Effects),
     /// The next effects.
     Change(Effects),
@@ -164,13 +164,13 @@ enum At {
     Changing(Effects, usize),
     /// The command is to be rolled back, for this reason.
     RollBack(String),
-    /// That was requested.
+    /// The rollback was requested.
     RollingBack(Box<CommandRecord>),
-    /// Its record is deleted, after these events are published.
+    /// The record is to be deleted, after these events are published.
     End(Vec<Action>),
-    /// That was requested.
+    /// The deletion of the record was requested.
     Ending,
-    /// It waits for another plan, for this reason.
+    /// The command waits for another plan, for this reason.
     Wait(String),
     /// The command is done in this plan.
     Over,
@@ -241,7 +241,7 @@ impl CommandRun {
         }
     }
 
-    /// What follows from the record.
+    /// The next step, which follows from the record.
     fn step(&mut self, now: &ClaimsNow<'_>) -> At {
         self.steps += 1;
         if self.steps > STEPS {

@@ -20,12 +20,12 @@ const INTERVAL: SignedDuration = SignedDuration::from_mins(5);
 /// The largest open record, well below the 400 kB that an item may have.
 const OPEN_BYTES: usize = 300_000;
 
-/// Whether costs that are recorded until a time are recorded again.
+/// Whether costs that are recorded until `through` are due to be recorded again.
 pub(in crate::plan) fn is_due(through: Timestamp, now: Timestamp) -> bool {
     now.duration_since(through) >= INTERVAL || hour_of(now) > hour_of(through)
 }
 
-/// From which time on the ends of instances are read. What cannot be decoded is reported when it is used.
+/// The time from which on ended instances are read. A record that cannot be decoded is reported when it is used.
 pub(in crate::plan) fn ended_since(stored: &StoredCosts, now: Timestamp) -> Timestamp {
     let open = open(stored).ok().flatten();
     open.map_or(now, |open| open.ended_since())
@@ -42,7 +42,7 @@ pub(in crate::plan) struct Recording {
     accrual: Option<Accrual>,
 }
 
-/// What follows after they are recorded.
+/// The actions after costs are recorded.
 pub(in crate::plan) struct Recorded {
     pub(in crate::plan) batch: Batch,
     pub(in crate::plan) outcome: Outcome,
@@ -63,7 +63,7 @@ pub(in crate::plan) fn record(snapshot: &Snapshot, read: Option<Written>) -> Rec
         Ok(open) => open,
         Err(error) => return unreadable(snapshot, &error),
     };
-    // Another planner has recorded them meanwhile.
+    // Another planner has recorded costs meanwhile.
     if let Some(open) = open.as_ref().filter(|open| !is_due(open.through, snapshot.now)) {
         return nothing(Action::NoteCosts(open.through));
     }
@@ -78,7 +78,7 @@ fn not_recorded(why: String) -> Action {
     Action::Log(PlanLine::CostsNotRecorded { why })
 }
 
-/// Every plan would find the same, so it is tried again after a while only.
+/// Reports an unreadable record. The next attempt waits for [`INTERVAL`], because every plan would find the same.
 fn unreadable(snapshot: &Snapshot, error: &StoredError) -> Recording {
     let why =
         format!("the item cost#open of the claims table cannot be read: {error}; or delete it, and records begin anew");
@@ -86,7 +86,7 @@ fn unreadable(snapshot: &Snapshot, error: &StoredError) -> Recording {
     Recording { batch: Batch::in_turn(Stage::Costs, actions), accrual: None }
 }
 
-/// What nodes cost until now. Claims are those that were read: what this plan launches is launched later.
+/// The costs of nodes until now, from the claims that were read: claims that this plan creates launch later.
 fn add(snapshot: &Snapshot, open: Option<&Open>, ended: &[EndedNode]) -> Accrual {
     let state = ClusterState::new(&snapshot.view, &snapshot.claims);
     let mut places: BTreeMap<&str, _> =
@@ -127,7 +127,7 @@ impl Recording {
     pub(in crate::plan) fn done(self, snapshot: &Snapshot, written: &[Written]) -> Recorded {
         let nothing = || Recorded { batch: Batch::each(Stage::Costs, Vec::new()), outcome: Outcome::default() };
         let Some(accrual) = self.accrual else { return nothing() };
-        // What another process wrote first, the next plan reads. A write that failed is logged.
+        // If another process wrote first, the next plan reads its record. A failed write is logged.
         if !matches!(written, [Written::Version(_)]) {
             return nothing();
         }

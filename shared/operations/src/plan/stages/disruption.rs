@@ -19,14 +19,14 @@ use nodeless_ports::StoredRecord;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How long it is kept which nodes a decision did not evaluate.
+/// How long the record of nodes that a decision did not evaluate is kept.
 const KEEP_NOT_YET_EVALUATED: Duration = Duration::from_hours(24);
 /// After this number of changed claims lifecycle is woken, before the next command or the rest of one is carried out.
 pub(in crate::plan) const TOGETHER: usize = 10;
 
 /// Whether nodes may be disrupted voluntarily in this plan.
 pub(in crate::plan) enum Begun<'a> {
-    /// None may. Commands that have started continue as far as `doubt` allows.
+    /// No node may be disrupted. Commands that have started continue as far as `doubt` allows.
     Off { batch: Batch, doubt: Option<String>, outcome: Box<Outcome> },
     /// A decision was made.
     Decided(Box<Deciding<'a>>),
@@ -112,8 +112,8 @@ impl<'a> Deciding<'a> {
         !self.decision.commands.is_empty() || self.facts.commands.records.iter().any(due)
     }
 
-    /// The same, given the disruption of the last hour, if it matters: nothing is decided for a NodePool where disruption has
-    /// stopped, and nodes that are held back are not consolidated.
+    /// Decides again if the disruption of the last hour matters: NodePools where disruption has stopped are skipped, and nodes
+    /// that are held back are not consolidated.
     pub(in crate::plan) fn given(self, churn: Option<Result<&[StoredRecord], &str>>) -> (Self, Breaker) {
         let Self { facts, cluster_state, options, mut cluster, mut decision } = self;
         let (records, now) = (&facts.commands.records, facts.snapshot.now);
@@ -127,7 +127,7 @@ impl<'a> Deciding<'a> {
         (Self { facts, cluster_state, options, cluster, decision }, breaker)
     }
 
-    /// The outcome of the decision, given the same.
+    /// The outcome of the decision, given the disruption of the last hour.
     pub(in crate::plan) fn decided(self, churn: Option<Result<&[StoredRecord], &str>>) -> Decided<'a> {
         let (Self { facts, cluster_state, options, cluster, decision }, breaker) = self.given(churn);
         let (records, now) = (&facts.commands.records, facts.snapshot.now);
@@ -204,7 +204,7 @@ pub(in crate::plan) struct GoingOn<'a> {
     facts: Facts<'a>,
     cluster_state: &'a ClusterState<'a>,
     options: Options,
-    /// Whether commands may continue that have not changed anything yet.
+    /// Whether commands that have not changed anything yet may continue.
     decides: bool,
     pub(in crate::plan) now: ClaimsNow<'a>,
     pub(in crate::plan) outcome: Outcome,

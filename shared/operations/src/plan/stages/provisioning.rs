@@ -36,12 +36,12 @@ pub(in crate::plan) struct Placed<'a> {
     pub(in crate::plan) cluster_state: ClusterState<'a>,
     pub(in crate::plan) problem: Problem<'a>,
     pub(in crate::plan) solution: Solution,
-    /// How many of the pods exist. The virtual ones come after them and get no events.
+    /// The number of real pods. Virtual pods come after them and get no events.
     pods: usize,
     reserved: &'a [Reserved<'a>],
 }
 
-/// How pods are scheduled in this plan, within the work budget.
+/// The scheduling options of this plan, within the work budget.
 const fn options(snapshot: &Snapshot) -> Options {
     Options { max_work: snapshot.work.provisioning, ..snapshot.settings.scheduling }
 }
@@ -162,7 +162,7 @@ impl<'a> Placed<'a> {
 /// The actions after claims are written.
 pub(in crate::plan) struct Launched {
     pub(in crate::plan) batch: Batch,
-    /// What the written claims use of the limits, each with its NodePool.
+    /// The charges of the written claims against limits, each with its NodePool.
     pub(in crate::plan) charges: Vec<(String, Charge)>,
     /// The written claims that are for pods, each with its NodePool.
     pub(in crate::plan) for_pods: Vec<(String, LaunchForPods)>,
@@ -287,7 +287,7 @@ fn hold(held: Vec<(Vec<usize>, String)>, placed: &Placed<'_>) -> Outcome {
     outcome
 }
 
-/// Which pods fit on which existing or launching nodes.
+/// The pods that fit on existing or launching nodes, each with its node.
 fn placements(placed: &Placed<'_>) -> Vec<(String, String)> {
     let place = |placement: &Placement| {
         Some((placed.pod(placement.pod)?.key(), placed.problem.nodes.get(placement.node)?.name.clone()))

@@ -1,6 +1,6 @@
 //! Static capacity and repair, independent of pods: static NodePools, schedules, and unhealthy nodes.
 //!
-//! It is level-triggered: each plan compares the desired nodes with the claims, and changes the claims. A claim is written before
+//! The stage is level-triggered: each plan compares the desired nodes with the claims, and changes the claims. A claim is written before
 //! it is launched and before its node is drained, so if the process ends here, the next plan or the sweep finds everything.
 
 use crate::names::Names;
@@ -43,7 +43,7 @@ const KIND: &str = "static-capacity";
 /// A claim to terminate.
 struct Leaving {
     going: Going,
-    /// Its index among the claims.
+    /// The index of the claim among the claims.
     place: usize,
     after: NodeClaim,
 }
@@ -102,7 +102,7 @@ pub(in crate::plan) struct Keeping {
     changes: Vec<Change>,
 }
 
-/// The same of one NodePool.
+/// The missing and the surplus nodes of one static NodePool.
 struct Change {
     node_pool: String,
     short: Option<String>,
@@ -234,7 +234,7 @@ fn left(
         reasons.insert(going.message);
         names.push(after.name.clone());
         if written.spec.charge != after.spec.charge {
-            // Its replacement may have exceeded the limits that were read.
+            // The replacement may have exceeded the limits that were read.
             outcome.report.wait_at_most(SOON);
         }
         if let Some(claim) = claims.get_mut(place) {

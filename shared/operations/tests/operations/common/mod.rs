@@ -61,7 +61,7 @@ pub struct Harness {
     pub cluster: TestCluster,
     pub cloud: TestCloud,
     pub zonal_shifts: MemoryZonalShifts,
-    /// What operations call: the doubles above, with faults injected.
+    /// The ports of operations: the doubles above, with faults injected.
     pub ports: Ports,
     pub sink: Arc<Captured>,
     /// Every claim that was ever seen, with the instance that it had.
@@ -325,7 +325,7 @@ pub fn small_catalog() -> Catalog {
     CATALOG.get_or_init(make).clone()
 }
 
-/// The same as it is stored.
+/// The small catalog as it is stored.
 fn stored_catalog() -> &'static [u8] {
     static STORED: OnceLock<Vec<u8>> = OnceLock::new();
     STORED.get_or_init(|| small_catalog().encode().unwrap())

@@ -1,4 +1,4 @@
-//! What must hold while nodes are replaced, and in a quiescent cluster.
+//! Checks for the time while nodes are replaced, and for a quiescent cluster.
 
 use super::{Harness, pod, static_pool};
 use nodeless_fake_kubernetes::resource::DEPLOYMENTS;
@@ -10,7 +10,7 @@ use nodeless_world::resources::NODE_POOLS;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One node for each pod; each pod that is evicted is replaced.
+/// A cluster with one node for each pod. Evicted pods are replaced.
 pub async fn running_cluster(pods: usize) -> Harness {
     let mut harness = Harness::new().await;
     harness.cluster.add_replica_sets((0..pods).map(|number| pod(&format!("web-{number}"), 3000)));
@@ -67,7 +67,7 @@ pub async fn check_order(harness: &Harness, before: &BTreeMap<String, Phase>) {
     }
 }
 
-/// What the claims table and the cluster have at this moment.
+/// The current state of the claims table and the cluster.
 async fn observed(harness: &Harness) -> Observed {
     let (claims, commands) = (harness.records().await, harness.claims.commands().await.unwrap());
     let usage = harness.claims.usage().await.unwrap();
@@ -85,7 +85,7 @@ async fn observed(harness: &Harness) -> Observed {
     }
 }
 
-/// Whether there are so many initialized nodes with instances, and so many pods that run, and no trace of unfinished work.
+/// Whether there are this number of initialized nodes with instances, this number of running pods, and no unfinished work.
 pub async fn is_quiescent(harness: &Harness, nodes: usize, pods: usize) -> bool {
     let observed = observed(harness).await;
     observed.claims.len() == nodes
@@ -126,7 +126,7 @@ pub async fn check_nodes(harness: &Harness, nodes: usize, when: &str) {
     assert_eq!(harness.cluster.nodes().len(), nodes, "{when}: nodes are left over");
 }
 
-/// Whether a claim is of the NodePool as it is now.
+/// Whether a claim has the current hash of the NodePool.
 pub fn has_new_hash(harness: &Harness, claim: &NodeClaim) -> bool {
     claim.spec.annotations.get(labels::NODE_POOL_HASH) == Some(&harness.cluster.node_pool().hash)
 }
