@@ -56,8 +56,8 @@ impl EventRate {
     }
 }
 
-/// Publishes events. Those about a NodeClaim whose uid is not known get it from the object, because `kubectl describe` shows
-/// only events with the uid of what it describes.
+/// Publishes events. If the uid of a NodeClaim is not known, it is read from the object first, because `kubectl describe` shows
+/// only events with the uid of the described object.
 ///
 /// # Errors
 /// When the objects cannot be read, although the events were published without a uid; or when they cannot be published.

@@ -20,8 +20,8 @@ const ATTEMPTS: u32 = 8;
 /// The launch results of NodePools, as read in one run of a function.
 #[derive(Default)]
 pub(crate) struct Registrations {
-    /// The record of each NodePool as last read or written; `None` if there is none. It is locked while it is read or written, so that
-    /// the claims of a run, which join at the same time, do not write it over each other and try again.
+    /// The record of each NodePool as last read or written; `None` if there is none. The lock is held during reads and writes, so that
+    /// claims of a run that join at the same time do not conflict and retry.
     known: Mutex<BTreeMap<String, Option<(u64, RegistrationHealth)>>>,
 }
 
@@ -57,7 +57,7 @@ impl Registrations {
                     return Ok(());
                 }
                 Err(error) => {
-                    // Another process wrote it, or the outcome of the write is unknown.
+                    // Another process wrote the record, or the outcome of the write is unknown.
                     known.remove(pool);
                     if error.kind != ErrorKind::Conflict || attempt >= ATTEMPTS {
                         return Err(error);

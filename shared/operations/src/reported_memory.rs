@@ -66,7 +66,7 @@ fn note(memory: &mut ReportedMemory, nodes: &[Node], claims: &[NodeClaim], now: 
 }
 
 /// The record for an export, which has no claims table. Without a NodeClaim, or without AMIs in the status of the EC2NodeClass, it is
-/// unknown whether a Node has an AMI of its EC2NodeClass. It is assumed to: its report counts for the EC2NodeClass.
+/// unknown whether a Node has an AMI of its EC2NodeClass. The Node is assumed to have one, so its report counts for the EC2NodeClass.
 pub(crate) fn of_export(view: &ClusterView, claims: &[NodeClaim], now: Timestamp) -> Result<StoredRecord, Unread> {
     let mut memory = ReportedMemory::default();
     note(&mut memory, &view.nodes, claims, now);

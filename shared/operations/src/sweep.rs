@@ -110,7 +110,7 @@ impl Sweeper {
         let mut metrics = Metrics::new();
         let result = self.sweep(&mut metrics).await;
         if let Ok(report) = &result {
-            // Only now: an alarm fires if no sweep completes for a while.
+            // Counted only after a complete sweep: an alarm fires if none completes for a while.
             metrics.count(Metric::Heartbeat, 1);
             metrics.count(Metric::ReconcileErrors, report.problems.len());
             self.context.log(&SweepEnded {

@@ -152,12 +152,12 @@ pub struct Planner {
     not_yet_evaluated: Mutex<Option<BTreeSet<String>>>,
     /// The pods that wait although plans place them, as in the table; `None` until read.
     waiting_pods: Mutex<Option<StoredRecord>>,
-    /// Until when the costs of nodes are recorded; `None` if unknown.
+    /// The time until which the costs of nodes are recorded; `None` if unknown.
     costs_through: Mutex<Option<Timestamp>>,
     /// The number of consecutive failed plans.
     failures: AtomicU32,
-    /// When the plan that was requested last runs. Each plan of a chain requests the next, so without this every heartbeat would
-    /// start another chain. Losing it starts one, which ends when the plans of another chain run first.
+    /// When the plan that was requested last runs. Each plan of a chain requests the next, so without this time every heartbeat
+    /// would start another chain. A process without it starts one, which ends when the plans of another chain run first.
     awaited: Mutex<Option<Timestamp>>,
 }
 

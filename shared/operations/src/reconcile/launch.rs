@@ -118,7 +118,8 @@ impl Reconciler {
 
     /// The instance types with NodeOverlays, if the plan used any.
     ///
-    /// Only the planner, which reads all NodePools, can detect conflicts between overlays. It reports them in their status.
+    /// Only the planner, which reads all NodePools, can detect conflicts between overlays. The planner reports
+    /// conflicts in the status of the overlays.
     async fn overlaid(&self, claim: &NodeClaim, types: Vec<InstanceType>) -> Result<Vec<InstanceType>, PortError> {
         let marks = [labels::PRICE_OVERLAY_APPLIED, labels::CAPACITY_OVERLAY_APPLIED];
         if !marks.iter().any(|mark| claim.spec.annotations.contains_key(*mark)) {

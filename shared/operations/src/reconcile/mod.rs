@@ -132,7 +132,7 @@ impl Reconciler {
             let next = step(&claim, &seen, now, &self.settings);
             progress.done.waits_for.clone_from(&next.blocked);
             let Some(written) = self.write(&claim, &next, progress).await? else {
-                // Another process wrote it, so its next step is a different one.
+                // Another process wrote the claim, so its next step is a different one.
                 let Some(present) = self.claims.get(&claim.name).await? else {
                     progress.ended(None, None);
                     return Ok(());

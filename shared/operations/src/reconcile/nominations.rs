@@ -25,12 +25,12 @@ const DENIED_FOR: Duration = Duration::from_mins(10);
 #[derive(Debug, Default)]
 pub struct NominationSwitch {
     off: bool,
-    /// When the right was last missing.
+    /// When the right to nominate was last missing.
     denied: Mutex<Option<Timestamp>>,
 }
 
 impl NominationSwitch {
-    /// Switched on or off.
+    /// Enables or disables nominations.
     #[must_use]
     pub fn new(on: bool) -> Self {
         Self { off: !on, denied: Mutex::default() }
@@ -41,7 +41,7 @@ impl NominationSwitch {
         !self.off && denied.is_none_or(|at| now.duration_since(at).unsigned_abs() >= DENIED_FOR)
     }
 
-    /// Nothing is nominated for a while. Returns whether that was not known.
+    /// Pauses nominations for [`DENIED_FOR`]. Returns whether this is the first time.
     fn deny(&self, now: Timestamp) -> bool {
         self.denied.lock().unwrap_or_else(PoisonError::into_inner).replace(now).is_none()
     }
@@ -84,7 +84,7 @@ impl Reconciler {
         Ok(mates)
     }
 
-    /// Decides which nodes open, and nominates them for their pods. What cannot be nominated is not waited for.
+    /// Decides which nodes open, and nominates them for their pods. Nodes open even if pods cannot be nominated.
     pub(super) async fn nominate(
         &self,
         claims: &[NodeClaim],

@@ -55,7 +55,7 @@ impl Sweeper {
                     *claim = NodeClaim { version, ..next };
                     claim.spec.charge = charge.unwrap_or_else(|| claim.spec.charge.clone());
                 }
-                // Another process is writing it. The next sweep retries it.
+                // Another process is writing the claim. The next sweep retries.
                 Err(error) if error.kind == ErrorKind::Conflict => {}
                 Err(error) => report.problems.push(format!("NodeClaim {}: {error}", claim.name)),
             }

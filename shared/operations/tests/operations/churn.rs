@@ -17,7 +17,7 @@ async fn running_cluster(pods: usize, most: &str) -> Harness {
     harness
 }
 
-/// Such a cluster whose nodes have replaced others, and have drifted since.
+/// A running cluster whose nodes have replaced others, and have drifted again.
 async fn drifting_again(pods: usize, most: &str) -> Harness {
     let mut harness = running_cluster(pods, most).await;
     drift(&harness);

@@ -89,7 +89,7 @@ async fn a_limit_that_is_lowered_rolls_back_a_command_that_has_launched_nothing(
 #[tokio::test]
 async fn drift_waits_for_a_maintenance_window() {
     let mut harness = running_cluster(1).await;
-    // Until the next new year.
+    // The window opens at the next new year.
     harness.cluster.annotate_cluster(MAINTENANCE_WINDOWS, Some("0 0 1 1 * for 1m"));
     drift(&harness);
     watched(&mut harness, 4).await;

@@ -1,5 +1,5 @@
-//! Disruption commands, from the proposal to the end. What becomes of them when a process ends in the middle is in
-//! `crash_points.rs`.
+//! Disruption commands, from the proposal to the end. Commands during which a process ends
+//! are tested in `crash_points.rs`.
 
 use crate::common::{
     Harness, check_drifted_away, check_order, check_quiescent, drift, invalid_pod, phases, pod, running_cluster,
@@ -140,7 +140,7 @@ async fn the_capacity_of_a_replacement_is_kept_for_its_pods_and_not_launched_twi
     drift_until_waiting(&mut harness).await;
     let report = harness.planner().run().await.unwrap();
     assert_eq!((report.pods, report.placed, report.created.len()), (1, 1, 0), "the pod that has to move has a place");
-    // Another pod comes that would fit there too: it gets a node of its own.
+    // Another pod that would fit on the replacement too gets a node of its own.
     harness.cluster.add_replica_sets([pod("other", 3000)]);
     let report = harness.planner().run().await.unwrap();
     assert_eq!((report.pods, report.created.len()), (2, 1), "{report:?}");

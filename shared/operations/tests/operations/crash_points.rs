@@ -69,14 +69,14 @@ async fn scale_up(harness: &mut Harness, when: &str) {
     check_quiescent(harness, 3, 3, when).await;
 }
 
-/// All pods go, and the nodes follow them.
+/// All pods are deleted, then the nodes are removed.
 async fn scale_down(harness: &mut Harness, when: &str) {
     harness.cluster.remove_all_pods();
     until_quiescent(harness, async |harness| is_quiescent(harness, 0, 0).await).await;
     check_quiescent(harness, 0, 0, when).await;
 }
 
-/// A person deletes a NodeClaim, and the Node of another one. Their pods are created again, on new nodes.
+/// A user deletes a NodeClaim, and the Node of another NodeClaim. The pods are created again, on new nodes.
 async fn delete_by_hand(harness: &mut Harness, when: &str) {
     let records = harness.records().await;
     harness.cluster.delete_node_claim(&records[0].name);
@@ -236,8 +236,8 @@ async fn drift_at_a_full_limit_survives_the_end_of_its_process_at_any_write() {
     at_every_write(40, 0, full_cluster, be_drifted_at_the_limit).await;
 }
 
-/// An empty cluster, into which pods come. They go again when somebody's answer gets lost, or in the end; and at the same moment
-/// all claims that have no instance yet are marked for termination.
+/// Pods are added to an empty cluster. When a process is killed, or at the end, the pods are deleted, and at the same moment all
+/// claims that have no instance yet are marked for termination.
 async fn think_again(harness: &mut Harness, when: &str) {
     harness.cluster.add_pods((0..3).map(|number| pod(&format!("web-{number}"), 3000)));
     harness.queue_wake().await;

@@ -78,7 +78,7 @@ async fn conditions_of_the_nodeclaim_report_its_disruption() {
     is("ConsistentStateFound", "ConsistentStateFound");
     assert_eq!(shown(&harness, "Drifted"), None);
 
-    // Nothing may replace it, so it stays drifted.
+    // A budget of zero nodes forbids replacement, so the node stays drifted.
     harness.cluster.patch_node_pool(json!({ "spec": { "disruption": { "budgets": [{ "nodes": "0" }] } } }));
     drift(&harness);
     harness.minutes(3).await;

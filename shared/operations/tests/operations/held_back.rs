@@ -29,7 +29,7 @@ async fn two_nodes() -> Harness {
     harness
 }
 
-/// Both pods are replaced by pods that need so much.
+/// Both pods are replaced by pods with these CPU requests.
 fn replace_both(harness: &Harness, milli_cpu: i64) {
     let names: Vec<String> = harness.cluster.pods().into_values().map(|pod| pod.name).collect();
     let containers = &pod("web", milli_cpu)["spec"]["containers"];
@@ -38,13 +38,13 @@ fn replace_both(harness: &Harness, milli_cpu: i64) {
     names.iter().for_each(|name| harness.cluster.remove_pod(name));
 }
 
-/// Both pods become small, until a command has moved one to the node of the other.
+/// Makes both pods small, and waits until a command has moved one to the node of the other.
 async fn consolidate(harness: &mut Harness) {
     replace_both(harness, SMALL);
     harness.until("one node is left", |harness| harness.cloud.alive().len() == 1 && harness.cluster.bound() == 2).await;
 }
 
-/// Both pods become large again, until there is a node for each.
+/// Makes both pods large again, and waits until there is a node for each.
 async fn launch_again(harness: &mut Harness) {
     replace_both(harness, LARGE);
     harness.queue_wake().await;

@@ -10,7 +10,7 @@ async fn which_nodes_were_not_looked_at_is_read_and_written_as_soon_as_that_can_
     let stored = async || harness.claims.not_yet_evaluated().await.unwrap();
     let waiting = harness.cluster.nodes().keys().cloned().collect::<BTreeSet<String>>();
     let until = harness.clock.time().checked_add(Duration::from_secs(3600)).unwrap();
-    // Another process left it behind; this one has all the time that it needs.
+    // Another process wrote the record. This process has enough time to evaluate all nodes.
     harness.claims.put_not_yet_evaluated(&waiting, until).await.unwrap();
     let planner = harness.cold_planner();
     for broken in ["claims not yet evaluated", "claims put not yet evaluated"] {

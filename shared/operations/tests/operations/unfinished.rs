@@ -103,8 +103,8 @@ async fn each_plan_that_was_killed_halves_the_work_of_the_next() {
     assert_eq!(latest(&harness).work.provisioning, Some(480_000_000), "the last plan finished");
 }
 
-/// The process is ended at one write after the other, as by its timeout. What pods need comes first, and whatever the plan that
-/// follows finds of the killed one, it does that too; but nothing optional, and reports that. The one after that is whole.
+/// The process is killed at each write in turn, as by its timeout. Claims for pending pods are written first. The next plan also
+/// serves pods, skips optional work and reports that. The plan after it is complete.
 #[tokio::test]
 async fn a_plan_after_one_that_was_killed_does_what_pods_need_and_leaves_out_the_rest() {
     let (mut killed, mut died_after_pods) = (0, 0);

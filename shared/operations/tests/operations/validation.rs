@@ -130,7 +130,7 @@ async fn while_ec2_cannot_be_asked_what_was_known_stands() {
     assert_eq!(reported(&harness).0, ConditionStatus::True);
     harness.queue.clear();
 
-    // Another spec waits for its answer; that there is none for now is no reason to stop.
+    // A changed spec waits for the answer of EC2, and is retried while there is none.
     harness.cluster.patch(&NODE_CLASSES, "default", json!({ "spec": { "detailedMonitoring": true } }));
     functions.refresher.run().await.unwrap();
     assert_eq!(

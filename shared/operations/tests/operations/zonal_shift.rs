@@ -60,7 +60,7 @@ async fn pods_wait_for_a_zone_and_hear_why_until_the_shift_is_over() {
     assert!(report.created.is_empty());
     assert!(report.unschedulable[0].1.contains("a zonal shift away from us-east-1a (use1-az6)"), "{report:?}");
 
-    // Nothing changed, so nothing is stated or written. Once an hour launch templates are looked at, which is not now.
+    // Nothing changed, so no event is published and nothing is written. The hourly check of launch templates is not due.
     harness.clock.advance_to(after(&harness, 1));
     harness.faults.take_writes();
     sweeper.run().await.unwrap();

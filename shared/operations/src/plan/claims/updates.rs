@@ -31,8 +31,8 @@ pub(crate) struct Noted {
 /// - When pods last came to the node or left it. The record keeps a hash of the pods, so that a stateless planner detects a
 ///   change.
 /// - Hashes that nodeless computed.
-/// - Whether and how the node drifted, as the condition `Drifted`. It is visible to users, and the nodes that drifted first are
-///   replaced first.
+/// - Whether and how the node drifted, as the condition `Drifted`, visible to users. The nodes that drifted first are replaced
+///   first.
 pub(crate) fn noted(snapshot: &Snapshot, evaluated: &[EvaluatedPool]) -> Vec<Noted> {
     let pods = bound(&snapshot.view.pods);
     let nodes: BTreeSet<&str> = snapshot.view.nodes.iter().map(|node| node.name.as_str()).collect();

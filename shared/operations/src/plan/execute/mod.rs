@@ -169,7 +169,7 @@ impl Live<'_> {
             Action::PutRecord(kind, record) => {
                 let result = claims.put_record(*kind, record).await;
                 if *kind == RecordKind::WaitingPods {
-                    // If another process wrote first, or the outcome is unknown, the next plan reads it again.
+                    // If another process wrote first, or the outcome is unknown, the next plan reads the record again.
                     let written = |version: &u64| StoredRecord { version: *version, ..record.clone() };
                     self.planner.remember_waiting_pods(result.as_ref().ok().map(written));
                 }
@@ -205,7 +205,7 @@ impl Live<'_> {
             }
             Action::PutNotYetEvaluated(nodes, until) => {
                 let result = claims.put_not_yet_evaluated(nodes, *until).await;
-                // If the outcome of the write is unknown, the next plan reads it again.
+                // If the outcome of the write is unknown, the next plan reads the record again.
                 self.planner.remember_not_yet_evaluated(result.is_ok().then(|| nodes.clone()));
                 done(result)
             }

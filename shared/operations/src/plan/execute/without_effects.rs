@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Why what a plan would read is not known.
+/// The error of a read of something that the snapshot does not have.
 const NOT_IN_SNAPSHOT: &str = "the snapshot does not have it";
 
 /// Executes nothing and reports success: for plans that are only displayed.

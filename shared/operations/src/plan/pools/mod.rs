@@ -39,7 +39,7 @@ pub(super) struct EvaluatedPool {
     pub(super) pool: NodePool,
     /// The instance types that it can launch, with all overlays.
     pub(super) types: OverlaidTypes,
-    /// Until when it is scheduled off, if it is. It launches nothing then, and is ready nevertheless.
+    /// The end of the period in which the NodePool is scheduled off, if it is. The NodePool is ready, but launches nothing.
     pub(super) scheduled_off: Option<Timestamp>,
     usage: PoolUsage,
     /// The limits of the cluster and the usage of all NodePools, if there are such limits.

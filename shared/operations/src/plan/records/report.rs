@@ -13,7 +13,7 @@ pub struct PlanReport {
     pub pods: usize,
     /// How many of them fit on existing or launching nodes.
     pub placed: usize,
-    /// These pods, `namespace/name`, and the nodes, or the claims of future nodes.
+    /// The pods that fit, `namespace/name`, each with the node, or with the claim of a future node.
     pub placements: Vec<(String, String)>,
     /// The claims that were written.
     pub created: Vec<String>,

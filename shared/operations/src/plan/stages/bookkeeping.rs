@@ -91,7 +91,7 @@ impl Findings {
                 statuses.push(events);
             }
         }
-        // Only disruption needs it. The next plan records it too, with a slightly later time.
+        // Only disruption needs these updates. The next plan makes them too, with a slightly later time.
         let noted = if snapshot.is_whole() { updates::noted(snapshot, &offered.evaluated) } else { Vec::new() };
         actions.extend(noted.iter().map(|noted| Action::UpdateClaim(Box::new(noted.after.clone()))));
         // Log lines last, so that the results of the writes are the first ones.

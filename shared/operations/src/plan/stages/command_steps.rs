@@ -150,7 +150,7 @@ pub(in crate::plan) struct CommandRun {
 enum At {
     /// Nothing: the next step is decided from the record.
     Step,
-    /// The write of a validated proposal, after the record of what it is about to do.
+    /// The write of a validated proposal, after the churn records.
     Confirm(Vec<Due>),
     /// The write of the proposal was requested, after the churn records of these NodePools.
     Confirming(Vec<String>),
@@ -179,7 +179,7 @@ enum At {
 /// The effects of a step that are not carried out yet.
 struct Effects {
     changes: VecDeque<Change>,
-    /// Why the effect after them is impossible.
+    /// Why the effect after the changes is impossible.
     refused: Option<String>,
 }
 
@@ -196,7 +196,7 @@ impl CommandRun {
         Self { record, at: At::Step, steps: 0, outcome: Outcome::default() }
     }
 
-    /// Writes that a proposal was validated, and continues with it. What it is about to do is recorded first.
+    /// Writes that a proposal was validated, and continues with it. The churn records are written first.
     pub(in crate::plan) fn carry_out(confirmed: CommandRecord, due: Vec<Due>) -> Self {
         Self { at: At::Confirm(due), ..Self::advance(confirmed) }
     }
@@ -352,7 +352,7 @@ impl CommandRun {
         }
     }
 
-    /// Applies the results of so many changes. Those after a failed one may have been written too.
+    /// Applies the results of the first `requested` changes. Changes after a failed one may have been written too.
     fn learn_changes(
         &mut self,
         mut effects: Effects,

@@ -255,7 +255,7 @@ impl<'a> Decided<'a> {
 }
 
 impl<'a> GoingOn<'a> {
-    /// If nothing is decided: only commands that have started.
+    /// Continues only commands that have started, because nothing is decided.
     pub(in crate::plan) fn begun_ones(
         facts: Facts<'a>,
         cluster_state: &'a ClusterState<'a>,

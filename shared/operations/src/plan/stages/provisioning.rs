@@ -300,8 +300,8 @@ fn placements(placed: &Placed<'_>) -> Vec<(String, String)> {
 /// The events on pods about where they are expected to run: as in Karpenter on a node, a claim, or the node of a claim.
 fn placement_events(placed: &Placed<'_>) -> Vec<ObjectEvent> {
     let cluster_state = &placed.cluster_state;
-    // A pod for which a claim was created has its event. It may be bound to the node of an equal claim, which needs no other
-    // event.
+    // A pod for which a claim was created has its event. No other event is needed if the pod is bound to the node of an equal
+    // claim.
     let on_the_way = cluster_state.places.iter().filter(|place| place.node.is_none()).filter_map(|place| place.claim);
     let already: BTreeSet<&str> = on_the_way.flat_map(|claim| &claim.spec.nominated_pods).map(String::as_str).collect();
     let joined: BTreeSet<&str> = cluster_state.view.nodes.iter().map(|node| node.name.as_str()).collect();

@@ -104,8 +104,8 @@ impl TestCloud {
         id
     }
 
-    /// An instance that another program launches, in the first subnet of its zone, with these tags besides that of the cluster. It
-    /// runs. Returns its id.
+    /// An instance that another program launches, in the first subnet of its zone, with these tags and that of the cluster.
+    /// Returns the id of the running instance.
     pub fn launch(&self, offering: &Offering, tags: &[(&str, &str)]) -> String {
         let all = [(labels::CLUSTER_NAME_TAG, CLUSTER)].into_iter().chain(tags.iter().copied());
         let tags = all.map(|(key, value)| Tag::new(key, value)).collect();
@@ -134,7 +134,7 @@ impl TestCloud {
         id
     }
 
-    /// Another program terminates an instance.
+    /// Terminates an instance, as another program does.
     pub fn end(&self, id: &str) {
         let request = TerminateInstances { instance_ids: vec![id.to_owned()], dry_run: false };
         self.ec2.terminate_instances(&request).unwrap();

@@ -273,7 +273,7 @@ impl TestCluster {
         self.view().pods.iter().filter(|pod| pod.node_name.is_some() && !pod.is_terminating()).count()
     }
 
-    /// The Events that nodeless published, the oldest first. One that was published several times is there as often.
+    /// The Events that nodeless published, the oldest first, with each repetition.
     pub fn events(&self) -> Vec<ObjectEvent> {
         let mut events = self.list(&EVENTS);
         events.retain(|event| event["source"]["component"] == "nodeless");

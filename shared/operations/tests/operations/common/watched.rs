@@ -131,7 +131,7 @@ pub fn has_new_hash(harness: &Harness, claim: &NodeClaim) -> bool {
     claim.spec.annotations.get(labels::NODE_POOL_HASH) == Some(&harness.cluster.node_pool().hash)
 }
 
-/// All nodes are of the changed NodePool.
+/// Checks that all nodes have the hash of the changed NodePool.
 pub async fn check_drifted_away(harness: &Harness, when: &str) {
     for claim in harness.records().await {
         assert!(has_new_hash(harness, &claim), "{when}: {} is of the old kind", claim.name);
