@@ -24,7 +24,7 @@ pub enum FeatureGatesError {
     Unknown(String),
     /// The feature behind this gate of Karpenter is always enabled.
     #[error(
-        "the feature gate {0} cannot be false: what it is for is always there, and does nothing unless an object asks for it"
+        "the feature gate {0} cannot be false: the feature is always enabled, and does nothing unless an object uses it"
     )]
     AlwaysOn(String),
 }

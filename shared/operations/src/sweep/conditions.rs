@@ -40,7 +40,7 @@ impl Sweeper {
             }
             match self.claims.update(&next, None).await {
                 Ok(version) => next.version = version,
-                // Another process is writing the object. The next sweep retries.
+                // Another process is writing the claim. The next sweep retries.
                 Err(error) if error.kind == ErrorKind::Conflict => continue,
                 Err(error) => {
                     report.problems.push(format!("NodeClaim {}: {error}", claim.name));
