@@ -533,7 +533,7 @@ async fn a_poisoned_claims_message_harms_no_other() {
         |id: &str, body: &str| json!({ "messageId": id, "body": body, "attributes": {}, "messageAttributes": {} });
     let event = json!({ "Records": [
         record("bad", "{\"kind\":"),
-        record("unknown", "{\"kind\":\"claim\",\"name\":\"no-such-claim\"}"),
+        record("other", "{\"kind\":\"shard\",\"shard\":0,\"number\":1}"),
     ] });
     let answer = lifecycle.invoke(&event).await.unwrap();
     assert_eq!(all_failed(&answer), ["bad"]);
