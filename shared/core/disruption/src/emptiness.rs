@@ -20,9 +20,8 @@ impl<'a> DisruptionMethod<'a> for Emptiness<'_, 'a> {
         command.into_iter().collect()
     }
 
-    fn wait(&self, progress: &mut Progress<'_, 'a>) {
-        progress.keep(self.0.iter().map(|one| (one.node.name.clone(), KeptReason::ConsolidationWaits)));
-    }
+    /// Emptiness is the first method, so its nodes never wait.
+    fn wait(&self, _: &mut Progress<'_, 'a>) {}
 }
 
 /// The command that removes as many of these empty nodes as the budgets allow, the most expensive first, and those that a
