@@ -162,7 +162,7 @@ run "the_registration_holds_what_the_functions_read" {
 
   assert {
     condition     = aws_dynamodb_table_item.cluster[0].table_name == "nodeless-blue" && jsondecode(aws_dynamodb_table_item.cluster[0].item).pk.S == "#clusters" && jsondecode(aws_dynamodb_table_item.cluster[0].item).sk.S == "cluster#green"
-    error_message = "The keys of the registration are a contract with shared/adapters/state."
+    error_message = "The keys of the registration are a contract with shared/state."
   }
 
   assert {

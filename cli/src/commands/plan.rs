@@ -10,9 +10,9 @@ use crate::table;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use nodeless_operations::gates::FeatureGates;
-use nodeless_ports::StoredRecord;
 use nodeless_scheduling::{MinValuesPolicy, Options, PreferencePolicy};
 use nodeless_snapshot::Snapshot;
+use nodeless_state::StoredRecord;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

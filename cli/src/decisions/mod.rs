@@ -179,7 +179,7 @@ pub(crate) fn read(items: &[Item], selection: &Selection<'_>) -> Result<Vec<Deci
 }
 
 /// The stored detail of a decision.
-fn detail_of(item: &Item, record: &nodeless_ports::decisions::Decision) -> Result<Value, CliError> {
+fn detail_of(item: &Item, record: &nodeless_state::decisions::Decision) -> Result<Value, CliError> {
     unpacked(&record.detail).map_err(|error| item.damaged(&format!("attribute detail: {error}")))
 }
 
@@ -259,7 +259,6 @@ mod tests {
     use crate::table;
     use nodeless_driver::scenarios::Scenario;
     use nodeless_driver::simulation::Run;
-    use nodeless_ports::Decisions;
     use nodeless_telemetry::Null;
     use std::path::Path;
     use std::sync::Arc;
@@ -303,7 +302,7 @@ scale: [{ kind: Deployment, namespace: default, name: web, after: { 20m: 2 } }]
         let claims = run.driver().claims().clone();
         assert!(run.finish().unwrap().holds());
         let decisions = claims.decisions(1000).await.unwrap();
-        let item = |decision: &nodeless_ports::decisions::Decision| {
+        let item = |decision: &nodeless_state::decisions::Decision| {
             let record = serde_json::to_string(decision).unwrap();
             json!({ "pk": { "S": "hour" }, "sk": { "S": format!("decision#{}", decision.id) }, "record": { "S": record } })
         };

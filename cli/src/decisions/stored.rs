@@ -2,9 +2,10 @@
 
 use crate::error::CliError;
 use crate::table::Item;
-use nodeless_ports::Decisions as _;
-use nodeless_state::DynamoClaims;
+use nodeless_state::State;
+use nodeless_storage::DynamoTable;
 use sha2::{Digest as _, Sha256};
+use std::sync::Arc;
 
 /// The longest name of a table that the Terraform module does not shorten (`local.name`), and the parts of a shortened one.
 const MAX_NAME: usize = 43;
@@ -15,7 +16,7 @@ const DIGEST: usize = 6;
 pub(crate) async fn read(cluster: &str, table: Option<&str>, limit: u32) -> Result<Vec<Item>, CliError> {
     let table = table.map_or_else(|| table_of(cluster), str::to_owned);
     let config = nodeless_aws::load_config().await;
-    let claims = DynamoClaims::new(&config, &table, cluster);
+    let claims = State::new(Arc::new(DynamoTable::new(&config, &table, cluster)));
     let found = claims.decisions(limit).await.map_err(|error| CliError::Table { table: table.clone(), error })?;
     found.iter().map(|decision| Item::of_decision(decision, &table)).collect()
 }

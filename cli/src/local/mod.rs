@@ -24,7 +24,7 @@ use nodeless_fake_kubernetes::{ApiServer, ListOptions, Resource};
 use nodeless_model::Dollars;
 use nodeless_operations::gates::FeatureGates;
 use nodeless_telemetry::Sink;
-use nodeless_world::memory::MemoryClaims;
+use nodeless_world::memory::MemoryState;
 use nodeless_world::{World, WorldClock, WorldOptions};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(crate) struct LocalWorld {
     pub(crate) options: WorldOptions,
     pub(crate) pace: Pace,
     /// The claims table.
-    pub(crate) claims: MemoryClaims,
+    pub(crate) claims: MemoryState,
     /// The instance types that the simulated EC2 offers, with their prices.
     pub(crate) catalog: Arc<Catalog>,
 }
@@ -77,7 +77,7 @@ impl LocalWorld {
         replaced::refuse(&api)?;
         let catalog = world.catalog().clone();
         let (worker, claims, sink) = match controllers {
-            Controllers::LeftOut(sink) => (Worker::World(Box::new(world)), MemoryClaims::default(), sink),
+            Controllers::LeftOut(sink) => (Worker::World(Box::new(world)), MemoryState::default(), sink),
             Controllers::Work(sink, gates) => {
                 let driver = Driver::new(world, Schedule::default(), sink.clone());
                 let driver = driver.gated(*gates);

@@ -9,9 +9,8 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use jiff::Timestamp;
-use nodeless_ports::{Costs as _, Decisions as _, PortError};
-use nodeless_world::memory::MemoryClaims;
+use nodeless_ports::table::{Item, Partition, Query, Range, Value as Attribute};
+use nodeless_world::memory::MemoryState;
 use serde_json::{Value, json};
 
 const QUERY: &str = "DynamoDB_20120810.Query";
@@ -21,11 +20,11 @@ const MAX_BODY: usize = 16 * 1024 * 1024;
 #[derive(Clone)]
 struct Table {
     cluster: String,
-    claims: MemoryClaims,
+    claims: MemoryState,
 }
 
 /// The router with `Query` of DynamoDB for the decisions and cost records of a cluster. Any name of a table serves.
-pub(crate) fn with_table(router: Router, cluster: &str, claims: &MemoryClaims) -> Router {
+pub(crate) fn with_table(router: Router, cluster: &str, claims: &MemoryState) -> Router {
     let table = Table { cluster: cluster.to_owned(), claims: claims.clone() };
     router.layer(from_fn_with_state(table, answer))
 }
@@ -43,13 +42,32 @@ async fn answer(State(table): State<Table>, request: Request, next: Next) -> Res
         _ => return next.run(request).await,
     }
     match axum::body::to_bytes(request.into_body(), MAX_BODY).await {
-        Ok(body) => table.query(&body).await,
+        Ok(body) => table.query(&body),
         Err(error) => refused("SerializationException", &error.to_string()),
     }
 }
 
 impl Table {
-    async fn query(&self, body: &Bytes) -> Response {
+    fn partition(&self, pk: &str) -> Option<Partition> {
+        match pk.strip_prefix(&self.cluster)? {
+            "" => Some(Partition::Cluster),
+            rest => rest.strip_prefix('#')?.parse().ok().map(Partition::Claims),
+        }
+    }
+
+    /// An item in the JSON of DynamoDB.
+    fn encoded(&self, item: &Item) -> Value {
+        let value = |value: &Attribute| match value {
+            Attribute::Text(text) => json!({ "S": text }),
+            Attribute::Number(number) => json!({ "N": number.to_string() }),
+            Attribute::Bytes(bytes) => json!({ "B": STANDARD.encode(bytes) }),
+        };
+        let attributes = item.attributes.iter().map(|(name, attribute)| (name.clone(), value(attribute)));
+        let keys = [("pk", &self.cluster), ("sk", &item.key.sort)];
+        keys.into_iter().map(|(name, key)| (name.to_owned(), json!({ "S": key }))).chain(attributes).collect()
+    }
+
+    fn query(&self, body: &Bytes) -> Response {
         let Ok(query) = serde_json::from_slice::<Value>(body) else {
             return refused("SerializationException", "the request is no JSON");
         };
@@ -60,72 +78,23 @@ impl Table {
                  :b AND :c`",
             );
         };
-        let limit = query["Limit"].as_u64().and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
-        let mut found = match self.items().await {
-            Ok(found) => found,
-            Err(error) => return refused("InternalServerError", &error.to_string()),
-        };
-        found.retain(|(sk, _)| partition == self.cluster && keys.contain(sk));
-        found.sort_by(|(a, _), (b, _)| a.cmp(b));
-        if query["ScanIndexForward"] == false {
-            found.reverse();
-        }
-        found.truncate(limit);
-        let items: Vec<Value> = found.into_iter().map(|(_, item)| item).collect();
-        typed(StatusCode::OK, &json!({ "Count": items.len(), "ScannedCount": items.len(), "Items": items }))
-    }
-
-    /// The items, each with its sort key.
-    async fn items(&self) -> Result<Vec<(String, Value)>, PortError> {
-        let mut items = Vec::new();
-        let mut add = |sk: String, rest: Value| {
-            let mut item = json!({ "pk": { "S": self.cluster }, "sk": { "S": sk } });
-            if let (Some(item), Value::Object(rest)) = (item.as_object_mut(), rest) {
-                item.extend(rest);
-            }
-            items.push((sk, item));
-        };
-        for decision in self.claims.decisions(u32::MAX).await? {
-            add(format!("decision#{}", decision.id), json!({ "record": { "S": json!(decision).to_string() } }));
-        }
-        let open = self.claims.open_costs().await?;
-        if open.version > 0 {
-            let record = STANDARD.encode(&open.encoded);
-            add(
-                "cost#open".to_owned(),
-                json!({ "record": { "B": record }, "version": { "N": open.version.to_string() } }),
+        let limit = query["Limit"].as_u64().and_then(|limit| u32::try_from(limit).ok());
+        if partition != self.cluster {
+            return refused(
+                "ValidationException",
+                &format!("a local cluster has only the items of cluster {}", self.cluster),
             );
         }
-        for hour in self.claims.hours(Timestamp::MIN, Timestamp::MAX).await? {
-            let rest = json!({
-                "record": { "B": STANDARD.encode(&hour.encoded) },
-                "hour": { "N": hour.hour.as_second().to_string() },
-                "nodePool": { "S": hour.node_pool },
-            });
-            add(format!("hour#{}", hour.key()), rest);
-        }
-        Ok(items)
-    }
-}
-
-/// The sort keys that a query asks for.
-#[derive(Debug, PartialEq)]
-enum Keys<'q> {
-    BeginWith(&'q str),
-    Between(&'q str, &'q str),
-}
-
-impl Keys<'_> {
-    fn contain(&self, sk: &str) -> bool {
-        match self {
-            Self::BeginWith(prefix) => sk.starts_with(prefix),
-            Self::Between(from, to) => *from <= sk && sk <= *to,
-        }
+        let last = limit.filter(|_| query["ScanIndexForward"] == false);
+        let mut found = self.claims.table().items(&Query { partition: Partition::Cluster, keys, last });
+        found.truncate(limit.map_or(usize::MAX, |limit| limit as usize));
+        let items: Vec<Value> = found.iter().map(|item| self.encoded(item)).collect();
+        typed(StatusCode::OK, &json!({ "Count": items.len(), "ScannedCount": items.len(), "Items": items }))
     }
 }
 
 /// The value of the partition key, and the sort keys.
-fn condition(query: &Value) -> Option<(&str, Keys<'_>)> {
+fn condition(query: &Value) -> Option<(&str, Range)> {
     let expression = query["KeyConditionExpression"].as_str()?;
     let (partition, sort) = expression.split_once(" AND ")?;
     let partition = partition.trim().strip_prefix("pk")?.trim_start().strip_prefix('=')?.trim();
@@ -133,10 +102,10 @@ fn condition(query: &Value) -> Option<(&str, Keys<'_>)> {
     let sort = sort.trim();
     let keys = if let Some(range) = sort.strip_prefix("sk BETWEEN ") {
         let (from, to) = range.split_once(" AND ")?;
-        Keys::Between(value(from)?, value(to)?)
+        Range::Between(value(from)?.to_owned(), value(to)?.to_owned())
     } else {
         let sort = sort.strip_prefix("begins_with(")?.strip_suffix(')')?;
-        Keys::BeginWith(value(sort.trim().strip_prefix("sk")?.trim_start().strip_prefix(',')?)?)
+        Range::Prefix(value(sort.trim().strip_prefix("sk")?.trim_start().strip_prefix(',')?)?.to_owned())
     };
     Some((value(partition)?, keys))
 }
@@ -160,15 +129,18 @@ mod tests {
         let of =
             |expression: &str| json!({ "KeyConditionExpression": expression, "ExpressionAttributeValues": values });
         for expression in ["pk = :pk AND begins_with(sk, :p)", "pk=:pk AND begins_with( sk , :p )"] {
-            assert_eq!(condition(&of(expression)), Some(("local", Keys::BeginWith("decision#"))), "{expression}");
+            assert_eq!(
+                condition(&of(expression)),
+                Some(("local", Range::Prefix("decision#".to_owned()))),
+                "{expression}"
+            );
         }
         let range = of("pk = :pk AND sk BETWEEN :p AND :q");
         assert_eq!(condition(&range), None, ":q has no value");
         let mut range = range;
         range["ExpressionAttributeValues"][":q"] = json!({ "S": "hour#" });
         let (_, keys) = condition(&range).unwrap();
-        assert_eq!(keys, Keys::Between("decision#", "hour#"));
-        assert!(keys.contain("decision#1") && keys.contain("hour#") && !keys.contain("hour#1"));
+        assert_eq!(keys, Range::Between("decision#".to_owned(), "hour#".to_owned()));
         for expression in ["pk = :pk", "pk = :other AND begins_with(sk, :p)", "sk = :pk AND begins_with(sk, :p)", ""] {
             assert_eq!(condition(&of(expression)), None, "{expression}");
         }

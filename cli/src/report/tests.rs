@@ -2,7 +2,6 @@ use super::*;
 use nodeless_bill::encode;
 use nodeless_driver::scenarios::Scenario;
 use nodeless_driver::simulation::Run;
-use nodeless_ports::Costs as _;
 use nodeless_telemetry::Null;
 use std::path::Path;
 use std::sync::Arc;

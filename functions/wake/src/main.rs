@@ -12,7 +12,7 @@ use log_lines::PlannerNotWoken;
 use nodeless_ports::Queue;
 use nodeless_ports::queue::{WAKE_INTERVAL, WakeSource};
 use nodeless_runtime::{Environment, EnvironmentError};
-use nodeless_state::SqsQueue;
+use nodeless_storage::SqsQueue;
 use nodeless_telemetry::{Context, Stdout, SystemClock, log};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;

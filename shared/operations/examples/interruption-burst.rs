@@ -26,9 +26,10 @@ use nodeless_model::node::provider_id;
 use nodeless_model::{CapacityType, ConditionStatus, NodeClaim, Phase, labels};
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{CatalogCache, EventRate, Interrupter, NominationSwitch, PlanReport, Planner, Reconciler};
-use nodeless_ports::{Claims, Cloud, Cluster, Queue, State, StoredCatalog};
+use nodeless_ports::{Cloud, Cluster, Queue};
+use nodeless_state::State;
 use nodeless_world::WorldClock;
-use nodeless_world::fault_injection::{FaultInjection, FaultyClaims, FaultyCloud, FaultyCluster, FaultyQueue, Rates};
+use nodeless_world::fault_injection::{FaultInjection, FaultyCloud, FaultyCluster, FaultyQueue, FaultyTable, Rates};
 use nodeless_world::resources::NODE_CLASSES;
 use serde_json::json;
 use std::sync::{Arc, Mutex};
@@ -149,8 +150,9 @@ async fn main() {
     let ids = seed(&harness, count).await;
     let rates = Rates { slow: 1.0, slowest: Duration::from_millis(2 * latency), ..Rates::default() };
     let fault_injection = FaultInjection::new(harness.clock.clone(), 1, rates);
-    let claims: Arc<dyn State> =
-        Arc::new(FaultyClaims { inner: Arc::new(harness.claims.clone()), fault_injection: fault_injection.clone() });
+    let table =
+        FaultyTable { inner: Arc::new(harness.claims.table().clone()), fault_injection: fault_injection.clone() };
+    let claims = State::new(Arc::new(table));
     let queue: Arc<dyn Queue> =
         Arc::new(FaultyQueue { inner: Arc::new(harness.queue.clone()), fault_injection: fault_injection.clone() });
     let cluster: Arc<dyn Cluster> =

@@ -7,8 +7,9 @@
 use nodeless_lifecycle::charge_when_written;
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;
-use nodeless_ports::plans::Leaving;
-use nodeless_ports::{Claims, PortError};
+use nodeless_ports::PortError;
+use nodeless_state::State;
+use nodeless_state::plans::Leaving;
 
 /// The error code of a transaction that conflicts with another one.
 const BUSY: &str = "TransactionConflict";
@@ -24,11 +25,7 @@ pub(crate) fn is_busy(error: &PortError) -> bool {
 }
 
 /// Writes a claim and its new charge. Returns the claim as written.
-pub(crate) async fn write(
-    claims: &dyn Claims,
-    claim: &NodeClaim,
-    charge: Option<&Charge>,
-) -> Result<NodeClaim, PortError> {
+pub(crate) async fn write(claims: &State, claim: &NodeClaim, charge: Option<&Charge>) -> Result<NodeClaim, PortError> {
     let charged = charge_when_written(claim, charge);
     let (version, charged) = match claims.update(claim, charged.as_ref()).await {
         Err(error) if is_busy(&error) && charged.as_ref() != charge => (claims.update(claim, None).await?, None),

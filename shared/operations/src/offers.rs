@@ -11,9 +11,10 @@ use nodeless_lifecycle::Learned;
 use nodeless_model::{
     CapacityType, Instance, InstanceType, InstanceTypes, NodeClaim, NodeOverlay, StringMap, labels, resources,
 };
-use nodeless_ports::capacity::UnavailableOffering;
 use nodeless_ports::cloud::LaunchCandidate;
-use nodeless_ports::{PortError, ShiftedZone, StoredCatalog};
+use nodeless_ports::{PortError, ShiftedZone};
+use nodeless_state::State;
+use nodeless_state::capacity::UnavailableOffering;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
@@ -42,7 +43,7 @@ impl CatalogCache {
     ///
     /// # Errors
     /// If there is none, or it cannot be read.
-    pub async fn current(&self, stored: &dyn StoredCatalog) -> Result<Arc<Catalog>, CatalogError> {
+    pub async fn current(&self, stored: &State) -> Result<Arc<Catalog>, CatalogError> {
         let mut held = self.held.lock().await;
         let version = stored.catalog_version().await?.ok_or(CatalogError::Missing)?;
         if let Some((present, catalog)) = held.as_ref()

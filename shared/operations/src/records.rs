@@ -1,7 +1,8 @@
 //! Small records of the claims table: how they are encoded.
 
 use jiff::Timestamp;
-use nodeless_ports::{ErrorKind, PortError, RecordKind, StoredRecord};
+use nodeless_ports::{ErrorKind, PortError};
+use nodeless_state::{RecordKind, StoredRecord};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

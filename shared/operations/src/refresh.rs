@@ -13,7 +13,8 @@ use nodeless_model::claim::Phase;
 use nodeless_model::events::waiting_on_node_claim_termination;
 use nodeless_model::object::ObjectEvent;
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{CatalogSource, Cluster, PortError, Queue, State};
+use nodeless_ports::{CatalogSource, Cluster, PortError, Queue};
+use nodeless_state::State;
 use nodeless_telemetry::{Metric, Metrics};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,7 @@ pub struct Refresher {
     /// Time and logs.
     pub context: Context,
     /// The claims table, where the catalog is kept.
-    pub claims: Arc<dyn State>,
+    pub claims: State,
     /// The queues.
     pub queue: Arc<dyn Queue>,
     /// The cluster.
@@ -108,7 +109,7 @@ impl Refresher {
 
     /// Reads the catalog and stores it if it changed. Returns whether it changed.
     async fn refresh_catalog(&self) -> Result<bool, RefreshError> {
-        let previous = match self.catalog.current(self.claims.as_ref()).await {
+        let previous = match self.catalog.current(&self.claims).await {
             Ok(catalog) => Some(catalog),
             Err(CatalogError::Port(error)) => return Err(error.into()),
             // The stored catalog is missing or from another release. The new one replaces it.

@@ -8,7 +8,8 @@ use futures::lock::Mutex;
 use jiff::Timestamp;
 use nodeless_lifecycle::{Registration, RegistrationHealth};
 use nodeless_model::NodeClaim;
-use nodeless_ports::{ErrorKind, PortError, RecordKind, Records, StoredRecord};
+use nodeless_ports::{ErrorKind, PortError};
+use nodeless_state::{RecordKind, State, StoredRecord};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ impl Registrations {
     /// If the table cannot be read or written. The claim's step has to wait then.
     pub(crate) async fn note(
         &self,
-        table: &dyn Records,
+        table: &State,
         context: &Context,
         claim: &NodeClaim,
         came_to: Registration,
@@ -72,7 +73,7 @@ impl Registrations {
 /// The record of a NodePool; `None` if there is none. The planner creates it before the first claim, and replaces a record that
 /// cannot be decoded.
 async fn read(
-    table: &dyn Records,
+    table: &State,
     context: &Context,
     node_pool: &str,
 ) -> Result<Option<(u64, RegistrationHealth)>, PortError> {
@@ -114,9 +115,12 @@ mod tests {
     use nodeless_lifecycle::registration_health::Described;
     use nodeless_model::{NodeClaimSpec, NodeClaimStatus, Phase};
     use nodeless_ports::Clock;
+    use nodeless_ports::table::{Item, Key, Outcome, Query, Table, Write};
     use nodeless_telemetry::Null;
+    use nodeless_world::memory::MemoryTable;
+    use std::collections::BTreeSet;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     struct Stopped;
 
@@ -130,35 +134,42 @@ mod tests {
     }
 
     /// A table that takes a moment for each call, so that concurrent writes conflict.
+    #[derive(Clone, Default)]
     struct Slow {
-        encoded: String,
-        version: AtomicU64,
-        reads: AtomicU32,
-        conflicts: AtomicU32,
+        table: MemoryTable,
+        reads: Arc<AtomicU32>,
+        conflicts: Arc<AtomicU32>,
     }
 
     #[async_trait]
-    impl Records for Slow {
-        async fn records(&self, _kind: RecordKind) -> Result<Vec<StoredRecord>, PortError> {
-            Ok(Vec::new())
-        }
-
-        async fn record(&self, _kind: RecordKind, pool: &str) -> Result<Option<StoredRecord>, PortError> {
+    impl Table for Slow {
+        async fn get(&self, operation: &'static str, key: &Key) -> Result<Option<Item>, PortError> {
             self.reads.fetch_add(1, Ordering::Relaxed);
             tokio::task::yield_now().await;
-            let (version, encoded) = (self.version.load(Ordering::Relaxed), self.encoded.clone());
-            Ok(Some(StoredRecord { node_pool: pool.to_owned(), version, encoded, expires: None }))
+            self.table.get(operation, key).await
         }
 
-        async fn put_record(&self, _kind: RecordKind, record: &StoredRecord) -> Result<u64, PortError> {
+        async fn get_all(&self, operation: &'static str, keys: &BTreeSet<Key>) -> Result<Vec<Item>, PortError> {
+            self.table.get_all(operation, keys).await
+        }
+
+        async fn query(&self, operation: &'static str, queries: &[Query]) -> Result<Vec<Item>, PortError> {
+            self.table.query(operation, queries).await
+        }
+
+        async fn find_by_instance(&self, operation: &'static str, id: &str) -> Result<Vec<Key>, PortError> {
+            self.table.find_by_instance(operation, id).await
+        }
+
+        async fn write(&self, operation: &'static str, writes: Vec<Write>) -> Result<Outcome, PortError> {
             tokio::task::yield_now().await;
-            let next = record.version + 1;
-            let order = Ordering::Relaxed;
-            if self.version.compare_exchange(record.version, next, order, order).is_err() {
-                self.conflicts.fetch_add(1, order);
-                return Err(PortError::new(ErrorKind::Conflict, "put record", "another process wrote first"));
-            }
-            Ok(next)
+            let outcome = self.table.write(operation, writes).await?;
+            self.conflicts.fetch_add(u32::from(outcome != Outcome::Written), Ordering::Relaxed);
+            Ok(outcome)
+        }
+
+        async fn put_all(&self, operation: &'static str, items: Vec<Item>) -> Result<(), PortError> {
+            self.table.put_all(operation, items).await
         }
     }
 
@@ -179,17 +190,19 @@ mod tests {
     #[tokio::test]
     async fn claims_that_join_together_do_not_write_over_each_other() {
         let of = Described { node_pool_uid: "u".into(), node_pool: 1, node_class: 1 };
-        let encoded = encode("default", 1, &RegistrationHealth::unknown(of), Timestamp::UNIX_EPOCH).unwrap().encoded;
-        let table =
-            Slow { encoded, version: AtomicU64::new(1), reads: AtomicU32::default(), conflicts: AtomicU32::default() };
+        let record = encode("default", 0, &RegistrationHealth::unknown(of), Timestamp::UNIX_EPOCH).unwrap();
+        let slow = Slow::default();
+        let table = State::new(Arc::new(slow.clone()));
+        table.put_record(RecordKind::Registrations, &record).await.unwrap();
         let context = Context { cluster_name: "test".into(), clock: Arc::new(Stopped), sink: Arc::new(Null) };
         let (registrations, claims) = (Registrations::default(), (0..16).map(claim).collect::<Vec<_>>());
         let notes = claims.iter().map(|claim| registrations.note(&table, &context, claim, Registration::Joined));
         for noted in futures::future::join_all(notes).await {
             noted.unwrap();
         }
-        let counts = [&table.reads, &table.conflicts].map(|count| count.load(Ordering::Relaxed));
+        let counts = [&slow.reads, &slow.conflicts].map(|count| count.load(Ordering::Relaxed));
         assert_eq!(counts, [1, 0], "one read, and no write that another one preceded");
-        assert_eq!(table.version.load(Ordering::Relaxed), 1 + 4, "the last four results count");
+        let written = table.record(RecordKind::Registrations, "default").await.unwrap().unwrap();
+        assert_eq!(written.version, 1 + 4, "the last four results count");
     }
 }

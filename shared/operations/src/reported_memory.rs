@@ -11,8 +11,9 @@ use nodeless_api::EC2NodeClass;
 use nodeless_catalog::{NodeClassSettings, ReportedMemory};
 use nodeless_model::claim::LaunchedInstance;
 use nodeless_model::{Node, NodeClaim, labels, resources};
+use nodeless_ports::PortError;
 use nodeless_ports::cluster::ClusterView;
-use nodeless_ports::{PortError, RecordKind, StoredRecord};
+use nodeless_state::{RecordKind, StoredRecord};
 use std::collections::{HashMap, HashSet};
 
 /// The reported memory in the table and of the present Nodes.

@@ -6,7 +6,8 @@
 
 use jiff::Timestamp;
 use nodeless_ports::queue::ShardMessage;
-use nodeless_ports::{ErrorKind, PortError, Queue, Shards, StoredShard};
+use nodeless_ports::{ErrorKind, PortError, Queue};
+use nodeless_state::{State, StoredShard};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -140,7 +141,7 @@ fn is_overdue(shard: &StoredShard, now: Timestamp) -> bool {
 /// # Errors
 /// If a shard cannot be written or its message cannot be sent. The sweep then finds the claims.
 pub(crate) async fn enqueue(
-    table: &dyn Shards,
+    table: &State,
     queue: &dyn Queue,
     now: Timestamp,
     claims: &[(String, Duration)],
@@ -167,7 +168,7 @@ pub(crate) async fn enqueue(
 }
 
 async fn enqueue_in(
-    table: &dyn Shards,
+    table: &State,
     queue: &dyn Queue,
     now: Timestamp,
     shard: u32,
@@ -206,7 +207,7 @@ impl Taken {
 /// # Errors
 /// If the shard cannot be read or written, or the message cannot be sent again.
 pub(crate) async fn take_due(
-    table: &dyn Shards,
+    table: &State,
     queue: &dyn Queue,
     now: Timestamp,
     message: ShardMessage,
@@ -229,7 +230,7 @@ pub(crate) async fn take_due(
 /// # Errors
 /// If a shard cannot be written or its message cannot be sent. The sweep then finds the claims.
 pub(crate) async fn put_reconciled(
-    table: &dyn Shards,
+    table: &State,
     queue: &dyn Queue,
     now: Timestamp,
     taken: &mut Taken,
@@ -259,7 +260,7 @@ pub(crate) async fn put_reconciled(
 /// # Errors
 /// If the shards cannot be read or written, or a message cannot be sent.
 pub(crate) async fn repair(
-    table: &dyn Shards,
+    table: &State,
     queue: &dyn Queue,
     now: Timestamp,
 ) -> Result<BTreeMap<String, Timestamp>, PortError> {
@@ -282,12 +283,12 @@ pub(crate) async fn repair(
     Ok(due)
 }
 
-async fn read(table: &dyn Shards, shard: u32) -> Result<StoredShard, PortError> {
+async fn read(table: &State, shard: u32) -> Result<StoredShard, PortError> {
     Ok(table.shard(shard).await?.unwrap_or_else(|| StoredShard { shard, ..StoredShard::default() }))
 }
 
 /// Writes a shard if it changed. Returns whether the stored shard is current; it is not if another process wrote first.
-async fn write(table: &dyn Shards, before: &StoredShard, shard: &mut StoredShard) -> Result<bool, PortError> {
+async fn write(table: &State, before: &StoredShard, shard: &mut StoredShard) -> Result<bool, PortError> {
     if before == shard {
         return Ok(true);
     }

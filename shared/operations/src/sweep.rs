@@ -22,7 +22,8 @@ use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent, ObjectRef};
 use nodeless_model::{Instance, Node, NodeClaim, NodePool, Phase, labels};
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue, ShiftedZone, State, ZonalShifts};
+use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue, ShiftedZone, ZonalShifts};
+use nodeless_state::State;
 use nodeless_telemetry::{Metric, Metrics};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -49,7 +50,7 @@ pub struct Sweeper {
     /// Time and logs.
     pub context: Context,
     /// The claims table.
-    pub claims: Arc<dyn State>,
+    pub claims: State,
     /// The queues.
     pub queue: Arc<dyn Queue>,
     /// The cluster.
@@ -240,7 +241,7 @@ impl Sweeper {
     /// The price of an instance, if the catalog and the EC2NodeClass can be read.
     async fn price(&self, claim: &NodeClaim, instance: &Instance, now: Timestamp) -> Option<f64> {
         let class = self.cluster.node_class(&claim.node_class).await.ok().flatten()?;
-        let catalog = self.catalog.current(self.claims.as_ref()).await.ok()?;
+        let catalog = self.catalog.current(&self.claims).await.ok()?;
         let settings = node_class::settings_with(&class, &catalog).ok()?;
         let names = [instance.instance_type.as_str()];
         Some(learn(instance, &catalog.instance_types_named(names, &settings, &shortages(&[], &[], now))).price)
@@ -256,7 +257,7 @@ impl Sweeper {
     ) -> Result<(), PortError> {
         let Some(mut claim) = claims.iter().find(|claim| claim.name == name).cloned() else { return Ok(()) };
         if begin_termination(&mut claim, reason, message, now) {
-            leaving::write(self.claims.as_ref(), &claim, None).await?;
+            leaving::write(&self.claims, &claim, None).await?;
         }
         self.reconcile_now(&[claim.name]).await?;
         self.queue.wake_planner(WakeSource::Lifecycle).await
@@ -343,12 +344,12 @@ impl Sweeper {
     async fn reconcile_now(&self, names: &[String]) -> Result<(), PortError> {
         let now = self.context.now();
         let due: Vec<(String, Duration)> = names.iter().map(|name| (name.clone(), Duration::ZERO)).collect();
-        shards::enqueue(self.claims.as_ref(), self.queue.as_ref(), now, &due).await
+        shards::enqueue(&self.claims, self.queue.as_ref(), now, &due).await
     }
 
     /// Makes claims due that have something to do, or that launch or terminate and are in no shard.
     async fn requeue(&self, claims: &[NodeClaim], read: &Read, now: Timestamp, report: &mut SweepReport) {
-        let pending = match shards::repair(self.claims.as_ref(), self.queue.as_ref(), now).await {
+        let pending = match shards::repair(&self.claims, self.queue.as_ref(), now).await {
             Ok(pending) => pending,
             Err(error) => {
                 report.problems.push(format!("claims that are reconciled: {error}"));

@@ -13,7 +13,8 @@ use nodeless_model::{
 };
 use nodeless_ports::cloud::{LaunchCandidate, LaunchRequest};
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue, Refusal, State};
+use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue};
+use nodeless_state::{Refusal, State};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ pub struct Validator {
     /// Time and logs.
     pub context: Context,
     /// The claims table, which keeps the answers.
-    pub claims: Arc<dyn State>,
+    pub claims: State,
     /// The queues.
     pub queue: Arc<dyn Queue>,
     /// The cluster.
@@ -140,7 +141,7 @@ impl Validator {
     async fn samples(&self, class: &EC2NodeClass, most: usize) -> Result<Samples, PortError> {
         const OPERATION: &str = "choose an instance type for dry runs";
         let invalid = |why: String| PortError::new(ErrorKind::Invalid, OPERATION, why);
-        let catalog = self.catalog.current(self.claims.as_ref()).await.map_err(|error| match error {
+        let catalog = self.catalog.current(&self.claims).await.map_err(|error| match error {
             crate::CatalogError::Port(error) => error,
             other => PortError::new(ErrorKind::Unavailable, OPERATION, other.to_string()),
         })?;

@@ -2,8 +2,9 @@
 
 use crate::records;
 use jiff::Timestamp;
-use nodeless_ports::{PortError, RecordKind, Records, ShiftedZone};
+use nodeless_ports::{PortError, ShiftedZone};
 use nodeless_scheduling::{Cause, PodFault, Reason};
+use nodeless_state::{RecordKind, State};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -25,7 +26,7 @@ impl StoredZonalShifts {
     ///
     /// # Errors
     /// If it cannot be read, or this version cannot decode it.
-    pub(crate) async fn read(table: &dyn Records) -> Result<Self, PortError> {
+    pub(crate) async fn read(table: &State) -> Result<Self, PortError> {
         let Some(stored) = table.record(RecordKind::ZonalShifts, "").await? else { return Ok(Self::default()) };
         Ok(Self { version: stored.version, ..records::decode(RecordKind::ZonalShifts, &stored)? })
     }
@@ -40,11 +41,7 @@ impl StoredZonalShifts {
 ///
 /// # Errors
 /// When the claims table cannot be read.
-pub(crate) async fn in_effect(
-    table: &dyn Records,
-    honoured: bool,
-    now: Timestamp,
-) -> Result<Vec<ShiftedZone>, PortError> {
+pub(crate) async fn in_effect(table: &State, honoured: bool, now: Timestamp) -> Result<Vec<ShiftedZone>, PortError> {
     if !honoured {
         return Ok(Vec::new());
     }

@@ -1,12 +1,13 @@
 //! EC2, for the lifecycle of a claim.
 
-use crate::{PortError, Refusal};
+use crate::PortError;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
 pub use nodeless_model::instance::{
     FaultKind, Instance, InstanceFault, InstanceState, LaunchCandidate, LaunchOutcome, OfferingFailure,
 };
+use nodeless_model::launch_check::Refusal;
 use nodeless_model::{NodeClaim, StringMap};
 
 /// The launch of identical instances for the members of one launch group.

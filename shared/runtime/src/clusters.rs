@@ -6,7 +6,8 @@
 use crate::log_lines::{ClusterUnreadable, ClustersNotRead};
 use crate::{ConnectError, Deadline, Environment, EnvironmentError};
 use aws_lambda_events::event::sqs::SqsEvent;
-use nodeless_state::{ClusterRegistry, ServedCluster};
+use nodeless_state::{CLUSTERS, ServedCluster, served_clusters};
+use nodeless_storage::DynamoTable;
 use nodeless_telemetry::log;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -111,7 +112,7 @@ impl Source {
 pub struct Clusters<T> {
     function: &'static str,
     queue_variable: &'static str,
-    registry: OnceCell<ClusterRegistry>,
+    registry: OnceCell<DynamoTable>,
     known: Mutex<Known<T>>,
 }
 
@@ -227,8 +228,8 @@ impl<T> Clusters<T> {
         }
         let own = Environment::of_process();
         let table = own.table()?;
-        let connect = async || ClusterRegistry::new(&nodeless_aws::load_config().await, table);
-        match self.registry.get_or_init(connect).await.clusters().await {
+        let connect = async || DynamoTable::new(&nodeless_aws::load_config().await, table, CLUSTERS);
+        match served_clusters(self.registry.get_or_init(connect).await).await {
             Ok((registered, unreadable)) => {
                 for error in unreadable {
                     log(None, &ClusterUnreadable { error: &error.to_string() });

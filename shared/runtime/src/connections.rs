@@ -7,7 +7,8 @@ use nodeless_kubernetes::{ApiServer, Connection, KubeCluster};
 use nodeless_launch::ClusterDetails;
 use nodeless_operations::Context;
 use nodeless_ports::{ClusterVersion, ErrorKind, PortError, ZonalShifts};
-use nodeless_state::{DynamoClaims, SqsQueue};
+use nodeless_state::State;
+use nodeless_storage::{DynamoTable, SqsQueue};
 use nodeless_telemetry::Stdout;
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ pub struct Connections {
     /// The cluster.
     pub cluster: Arc<KubeCluster>,
     /// The claims table.
-    pub claims: Arc<DynamoClaims>,
+    pub claims: State,
     /// The queues.
     pub queue: Arc<SqsQueue>,
 }
@@ -70,7 +71,7 @@ impl Connections {
         let cluster = KubeCluster::new(connection, context.clone());
         Ok(Self {
             cluster: Arc::new(cluster.with_ca_bundle(access.certificate_authority.clone())),
-            claims: Arc::new(DynamoClaims::new(&config, table, &name)),
+            claims: State::new(Arc::new(DynamoTable::new(&config, table, &name))),
             queue: Arc::new(queue),
             access,
             context,

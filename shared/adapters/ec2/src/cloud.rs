@@ -18,9 +18,10 @@ use nodeless_launch::template::{TemplateError, TemplateSpec, Variant, instance_t
 use nodeless_model::instance::{
     Instance, InstanceFault, InstanceState, LAUNCH_UNANSWERED, LaunchOutcome, OfferingFailure,
 };
+use nodeless_model::launch_check::Refusal;
 use nodeless_model::{CapacityType, StringMap, labels};
 use nodeless_ports::cloud::LaunchRequest;
-use nodeless_ports::{Cloud, ErrorKind, PortError, Refusal};
+use nodeless_ports::{Cloud, ErrorKind, PortError};
 use nodeless_telemetry::Context;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};

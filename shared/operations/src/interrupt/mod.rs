@@ -15,9 +15,10 @@ use nodeless_model::claim::condition;
 use nodeless_model::events::{interrupted, terminating_on_interruption};
 use nodeless_model::object::{EventType, ObjectEvent, ObjectRef};
 use nodeless_model::{CapacityType, ConditionStatus, NodeClaim};
-use nodeless_ports::capacity::{SpotInterruption, UnavailableOffering};
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{Cluster, ErrorKind, PortError, Queue, State};
+use nodeless_ports::{Cluster, ErrorKind, PortError, Queue};
+use nodeless_state::State;
+use nodeless_state::capacity::{SpotInterruption, UnavailableOffering};
 use nodeless_telemetry::{Metric, Metrics};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +37,7 @@ pub struct Interrupter {
     /// Time and logs.
     pub context: Context,
     /// The claims table.
-    pub claims: Arc<dyn State>,
+    pub claims: State,
     /// The queues.
     pub queue: Arc<dyn Queue>,
     /// The cluster, for events on NodeClaims; nothing depends on it.
@@ -147,7 +148,7 @@ impl Interrupter {
         let names: Vec<(String, Duration)> =
             interrupted.iter().filter(|one| one.leaves).map(|one| (one.claim.name.clone(), Duration::ZERO)).collect();
         if !names.is_empty() {
-            shards::enqueue(self.claims.as_ref(), self.queue.as_ref(), self.context.now(), &names).await?;
+            shards::enqueue(&self.claims, self.queue.as_ref(), self.context.now(), &names).await?;
             self.queue.wake_planner(WakeSource::Interruption).await?;
             // Wake-ups within one second are merged into one message. If that message was handled before these claims were
             // written, their pods would wait for the heartbeat. If it was handled before lifecycle released the charge of the

@@ -6,11 +6,11 @@ use nodeless_api::{CapacityBufferStatus, NodeOverlayStatus, NodePoolStatus};
 use nodeless_bill::PoolNow;
 use nodeless_disruption::command::CommandRecord;
 use nodeless_model::{EndedNode, NodeClaim};
-use nodeless_ports::claims::LaunchLimits;
-use nodeless_ports::costs::{StoredCosts, StoredHour};
-use nodeless_ports::decisions::Decision;
-use nodeless_ports::plans::UnfinishedPlan;
-use nodeless_ports::{RecordKind, StoredRecord};
+use nodeless_state::claims::LaunchLimits;
+use nodeless_state::costs::{StoredCosts, StoredHour};
+use nodeless_state::decisions::Decision;
+use nodeless_state::plans::UnfinishedPlan;
+use nodeless_state::{RecordKind, StoredRecord};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 

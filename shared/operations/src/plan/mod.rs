@@ -48,10 +48,11 @@ use futures::future::{self, Either};
 use jiff::Timestamp;
 use nodeless_bill::CostLabels;
 use nodeless_model::object::ObjectEvent;
-use nodeless_ports::claims::MAX_TOGETHER;
 use nodeless_ports::cluster::BatchWindow;
 use nodeless_ports::queue::{WAKE_INTERVAL, WakeSource};
-use nodeless_ports::{Cluster, PortError, Queue, State, StoredRecord};
+use nodeless_ports::{Cluster, PortError, Queue};
+use nodeless_state::claims::MAX_TOGETHER;
+use nodeless_state::{State, StoredRecord};
 use nodeless_telemetry::{Metric, Metrics};
 use recent::Recent;
 use serde::{Deserialize, Serialize};
@@ -135,7 +136,7 @@ pub struct Planner {
     /// Time and logs.
     pub context: Context,
     /// The claims table.
-    pub claims: Arc<dyn State>,
+    pub claims: State,
     /// The queues.
     pub queue: Arc<dyn Queue>,
     /// The cluster.
@@ -193,7 +194,7 @@ impl Planner {
     /// A planner with empty caches.
     pub fn new(
         context: Context,
-        claims: Arc<dyn State>,
+        claims: State,
         queue: Arc<dyn Queue>,
         cluster: Arc<dyn Cluster>,
         settings: PlanSettings,

@@ -18,7 +18,7 @@ use crate::plan::records::unfinished;
 use crate::plan::snapshot::Snapshot;
 use nodeless_disruption::held_back::LaunchForPods;
 use nodeless_model::NodeClaim;
-use nodeless_ports::StoredRecord;
+use nodeless_state::StoredRecord;
 
 /// Makes the plan for a snapshot and executes it. `kept` only makes it faster.
 pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn Execute) -> Outcome {

@@ -14,8 +14,9 @@ use crate::unread::Unread;
 use crate::zonal_shift;
 use jiff::Timestamp;
 use nodeless_disruption::spot_interruptions::avoids;
-use nodeless_ports::plans::UnfinishedPlan;
-use nodeless_ports::{PortError, RecordKind, StoredRecord};
+use nodeless_ports::PortError;
+use nodeless_state::plans::UnfinishedPlan;
+use nodeless_state::{RecordKind, StoredRecord};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ impl Planner {
     /// and this plan may not decide anything. The process ends at `deadline`, if it has one.
     pub(super) async fn read(&self, deadline: Option<Timestamp>) -> Result<(Snapshot, PlanRevision), PlanError> {
         let now = self.context.now();
-        let claims = self.claims.as_ref();
+        let claims = &self.claims;
         let revision = PlanRevision::at(claims.plan_revision().await?);
         let catalog = self.catalog.current(claims).await?;
         // Claims are read before the cluster: a node that joins in between is then matched to its claim.

@@ -206,7 +206,7 @@ impl Reconciler {
     }
 
     async fn requeue(&self, done: &mut [Progress], taken: &mut Option<Taken>) {
-        let (table, queue, now) = (self.claims.as_ref(), self.queue.as_ref(), self.context.now());
+        let (table, queue, now) = (&self.claims, self.queue.as_ref(), self.context.now());
         let others = done.iter().flat_map(|progress| progress.others.iter().cloned());
         let others: Vec<Requeued> = others.map(|(name, delay)| (name, Some(delay))).collect();
         let own = done.iter().map(|progress| (progress.done.claim.clone(), progress.done.requeued));

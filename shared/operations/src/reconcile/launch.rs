@@ -17,9 +17,10 @@ use nodeless_lifecycle::{Effect, LaunchResult, Step, absorb, charge_when_written
 use nodeless_model::instance::LaunchOutcome;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{Instance, InstanceType, InstanceTypes, NodeClaim, Phase, labels};
-use nodeless_ports::claims::{ChangedClaim, MAX_TOGETHER};
 use nodeless_ports::cloud::LaunchRequest;
-use nodeless_ports::{ErrorKind, PortError, RecordKind};
+use nodeless_ports::{ErrorKind, PortError};
+use nodeless_state::RecordKind;
+use nodeless_state::claims::{ChangedClaim, MAX_TOGETHER};
 use nodeless_telemetry::Metric;
 
 /// The offerings to launch from.
@@ -87,14 +88,14 @@ impl Reconciler {
             .node_class(name)
             .await?
             .ok_or_else(|| invalid(format!("the EC2NodeClass {name} does not exist")))?;
-        let catalog = self.catalog.current(self.claims.as_ref()).await.map_err(|error| match error {
+        let catalog = self.catalog.current(&self.claims).await.map_err(|error| match error {
             crate::CatalogError::Port(error) => error,
             other => PortError::new(ErrorKind::Unavailable, "read the catalog", other.to_string()),
         })?;
         let now = self.context.now();
         let (short, shifted) = futures::try_join!(
             self.claims.unavailable(now),
-            zonal_shift::in_effect(self.claims.as_ref(), self.zonal_shift, now),
+            zonal_shift::in_effect(&self.claims, self.zonal_shift, now),
         )?;
         let unavailable = shortages(&short, &shifted, now);
         let mut settings = node_class::settings_with(&node_class, &catalog)

@@ -21,7 +21,8 @@ use batch::Progress;
 use nodeless_lifecycle::{Effect, Needs, Registration, Settings, Step, charge_when_written, step};
 use nodeless_model::{NodeClaim, Phase};
 use nodeless_ports::queue::ShardMessage;
-use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue, State};
+use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue};
+use nodeless_state::State;
 use nodeless_telemetry::{Metric, Metrics};
 pub use nominations::NominationSwitch;
 use std::sync::Arc;
@@ -43,7 +44,7 @@ pub struct Reconciler {
     /// Time and logs.
     pub context: Context,
     /// The claims table.
-    pub claims: Arc<dyn State>,
+    pub claims: State,
     /// The queues.
     pub queue: Arc<dyn Queue>,
     /// The cluster.
@@ -97,7 +98,7 @@ impl Reconciler {
     /// If the claims table cannot be read or written, or the message cannot be sent again. The sweep then finds the claims.
     pub async fn run_shard(&self, message: ShardMessage) -> Result<Vec<Reconciled>, ReconcileError> {
         let failed = |source| ReconcileError { of: format!("shard {}", message.shard), source };
-        let (table, queue, now) = (self.claims.as_ref(), self.queue.as_ref(), self.context.now());
+        let (table, queue, now) = (&self.claims, self.queue.as_ref(), self.context.now());
         let Some(taken) = shards::take_due(table, queue, now, message).await.map_err(failed)? else {
             return Ok(Vec::new());
         };
@@ -188,9 +189,9 @@ impl Reconciler {
             return Ok(Some(next.clone()));
         }
         if let Some(came_to) = Registration::of(before, next) {
-            progress.shared.registrations.note(self.claims.as_ref(), &self.context, before, came_to).await?;
+            progress.shared.registrations.note(&self.claims, &self.context, before, came_to).await?;
         }
-        let written = match leaving::write(self.claims.as_ref(), next, step.charge.as_ref()).await {
+        let written = match leaving::write(&self.claims, next, step.charge.as_ref()).await {
             Ok(written) => written,
             Err(error) if error.kind == ErrorKind::Conflict => return Ok(None),
             Err(error) => return Err(error),

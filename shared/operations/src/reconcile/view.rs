@@ -56,7 +56,7 @@ impl View {
         let needs: Vec<(&NodeClaim, Needs)> = claims.iter().map(|claim| (claim, Needs::of(claim))).collect();
         let any_launched = claims.iter().any(|claim| claim.status.instance.is_some());
         let honoured = reconciler.zonal_shift && any_launched;
-        let shifted = zonal_shift::in_effect(reconciler.claims.as_ref(), honoured, reconciler.context.now()).await?;
+        let shifted = zonal_shift::in_effect(&reconciler.claims, honoured, reconciler.context.now()).await?;
         let (nodes, mirrors, node_pools, node_classes) = futures::join!(
             reconciler.sought_nodes(&needs, mates),
             reconciler.mirrors(&needs),

@@ -67,7 +67,7 @@ impl Sweeper {
     /// zone. If the catalog has no price, the previous price is kept.
     async fn price_on_demand(&self, claim: &NodeClaim, instance: &Instance, now: Timestamp) -> Result<f64, String> {
         let class = self.cluster.node_class(&claim.node_class).await.map_err(|error| error.to_string())?;
-        let catalog = self.catalog.current(self.claims.as_ref()).await.map_err(|error| error.to_string())?;
+        let catalog = self.catalog.current(&self.claims).await.map_err(|error| error.to_string())?;
         let of_class = class.and_then(|class| node_class::settings_with(&class, &catalog).ok());
         let plain = NodeClassSettings::new(AmiFamily::Al2023, catalog.zones.clone());
         let shortages = shortages(&[], &[], now);

@@ -10,7 +10,8 @@ use nodeless_model::events::{zonal_shift_active, zonal_shift_cleared};
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{NodePool, labels};
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{ErrorKind, PortError, RecordKind, ShiftedZone, ZonalShift};
+use nodeless_ports::{ErrorKind, PortError, ShiftedZone, ZonalShift};
+use nodeless_state::RecordKind;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a shift without an expiry stays in effect after ARC last listed it, so that ARC may be unavailable for this time.
@@ -56,7 +57,7 @@ impl Sweeper {
     pub(super) async fn honour_zonal_shifts(&self, report: &mut SweepReport) -> Result<Vec<ShiftedZone>, PortError> {
         let Some(arc) = &self.zonal_shifts else { return Ok(Vec::new()) };
         let now = self.context.now();
-        let mut stored = StoredZonalShifts::read(self.claims.as_ref()).await?;
+        let mut stored = StoredZonalShifts::read(&self.claims).await?;
         match arc.applied().await {
             Ok(applied) => {
                 let names = self.zone_names(&stored, &applied, report).await;
@@ -98,7 +99,7 @@ impl Sweeper {
         if applied.iter().all(|shift| known.contains(shift.zone_id.as_str())) {
             return BTreeMap::new();
         }
-        match self.catalog.current(self.claims.as_ref()).await {
+        match self.catalog.current(&self.claims).await {
             Ok(catalog) => catalog.zones.iter().map(|zone| (zone.id.clone(), zone.name.clone())).collect(),
             Err(error) => {
                 report.problems.push(format!("names of zones: {error}"));

@@ -2,7 +2,8 @@
 
 use crate::common::{Harness, drift, has_new_hash, pod};
 use nodeless_disruption::churn;
-use nodeless_ports::{ErrorKind, Plans, RecordKind, Records, StoredRecord};
+use nodeless_ports::ErrorKind;
+use nodeless_state::{RecordKind, StoredRecord};
 use nodeless_telemetry::Metric;
 use serde_json::json;
 

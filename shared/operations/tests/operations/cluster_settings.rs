@@ -5,7 +5,6 @@ use nodeless_disruption::maintenance::MAINTENANCE_WINDOWS;
 use nodeless_model::Quantity;
 use nodeless_model::cluster_limits::{MAX_CPU, MAX_DOLLARS_PER_HOUR, MAX_NODES};
 use nodeless_model::node_pool::PoolUsage;
-use nodeless_ports::{Claims, Decisions, Plans};
 use nodeless_world::resources::NODE_POOLS;
 use serde_json::json;
 

@@ -8,8 +8,7 @@ use crate::common::{
 use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::claim::condition;
 use nodeless_model::{Phase, Taint};
-use nodeless_ports::plans::StoredCommand;
-use nodeless_ports::{Claims, Decisions, Plans};
+use nodeless_state::plans::StoredCommand;
 use serde_json::json;
 
 fn events(harness: &Harness, reason: &str) -> usize {

@@ -3,8 +3,8 @@
 use crate::common::{Harness, running_cluster};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_bill::{BUDGET, HourRecord, Open, decode};
-use nodeless_ports::costs::StoredCosts;
-use nodeless_ports::{Costs, ErrorKind};
+use nodeless_ports::ErrorKind;
+use nodeless_state::costs::StoredCosts;
 use serde_json::Value;
 
 async fn open(harness: &Harness) -> Open {

@@ -14,7 +14,6 @@ use nodeless_model::instance::{FaultKind, InstanceFault};
 use nodeless_model::{NodeClaim, Quantity};
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
-use nodeless_ports::Claims;
 use serde_json::json;
 use std::collections::BTreeSet;
 

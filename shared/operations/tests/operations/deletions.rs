@@ -3,7 +3,6 @@
 use crate::common::{Harness, running_cluster};
 use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::NodeClaim;
-use nodeless_ports::Claims;
 use nodeless_world::resources::NODE_POOLS;
 
 type Delete = fn(&Harness, &NodeClaim);

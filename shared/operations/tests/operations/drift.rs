@@ -6,7 +6,6 @@ use nodeless_api::hash::VERSION;
 use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::claim::condition;
 use nodeless_model::{NodeClaim, labels};
-use nodeless_ports::Claims;
 use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES};
 use serde_json::json;
 

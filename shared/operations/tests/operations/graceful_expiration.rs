@@ -5,7 +5,7 @@ use nodeless_disruption::{expiration, pause, rebalance};
 use nodeless_fake_kubernetes::resource::REPLICA_SETS;
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::condition;
-use nodeless_ports::{Claims, Decisions, ErrorKind};
+use nodeless_ports::ErrorKind;
 use serde_json::json;
 
 fn annotate(harness: &Harness, key: &str, value: &str) {

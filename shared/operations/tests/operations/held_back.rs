@@ -5,8 +5,9 @@ use nodeless_disruption::churn::Churn;
 use nodeless_disruption::held_back::HeldBack;
 use nodeless_fake_kubernetes::resource::REPLICA_SETS;
 use nodeless_operations::plan::unpacked;
-use nodeless_ports::decisions::Decision;
-use nodeless_ports::{Decisions, ErrorKind, Plans, RecordKind, Records};
+use nodeless_ports::ErrorKind;
+use nodeless_state::RecordKind;
+use nodeless_state::decisions::Decision;
 use nodeless_telemetry::Metric;
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use crate::common::{Harness, pod};
 use nodeless_model::{NodeClaim, Phase};
 use nodeless_operations::interrupt::InterruptError;
-use nodeless_ports::{Capacity, Claims, Clock, ErrorKind};
+use nodeless_ports::{Clock, ErrorKind};
 use nodeless_telemetry::Metric;
 use nodeless_world::resources::NODE_CLASSES;
 use serde_json::json;

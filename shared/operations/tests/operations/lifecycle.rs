@@ -5,7 +5,7 @@ use nodeless_fake_aws::{CapacityType, Offering};
 use nodeless_lifecycle::{LaunchResult, Settings, absorb, begin_termination, prepare};
 use nodeless_model::claim::{Condition, LaunchGroup, TerminationReason, condition};
 use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, labels};
-use nodeless_ports::{Claims, Clock, ErrorKind};
+use nodeless_ports::{Clock, ErrorKind};
 use nodeless_world::resources::NODE_CLAIMS;
 use serde_json::json;
 use std::time::Duration;

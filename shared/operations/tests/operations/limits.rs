@@ -7,7 +7,6 @@ use nodeless_api::ConditionStatus;
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::{NodeClaim, Quantity};
 use nodeless_operations::PlanReport;
-use nodeless_ports::Claims;
 use serde_json::json;
 use std::time::Duration;
 

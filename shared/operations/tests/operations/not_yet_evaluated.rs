@@ -1,6 +1,6 @@
 //! The nodes that a decision had no time for.
 
-use nodeless_ports::{ErrorKind, Plans};
+use nodeless_ports::ErrorKind;
 use std::collections::BTreeSet;
 use std::time::Duration;
 

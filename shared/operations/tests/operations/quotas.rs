@@ -3,7 +3,6 @@
 use crate::common::{Harness, pod};
 use nodeless_fake_aws::{CapacityType as Kind, Ec2Error, Offering, OfferingPattern};
 use nodeless_model::{CapacityType, Phase};
-use nodeless_ports::Capacity as _;
 use nodeless_world::resources::NODE_CLASSES;
 use serde_json::json;
 

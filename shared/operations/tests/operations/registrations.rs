@@ -3,7 +3,8 @@
 use crate::common::{Harness, pod};
 use nodeless_api::{Condition, ConditionStatus};
 use nodeless_lifecycle::RegistrationHealth;
-use nodeless_ports::{ErrorKind, RecordKind, Records, StoredRecord};
+use nodeless_ports::ErrorKind;
+use nodeless_state::{RecordKind, StoredRecord};
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::json;
 use std::time::Duration;

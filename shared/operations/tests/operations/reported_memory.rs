@@ -7,9 +7,10 @@ use nodeless_model::claim::condition;
 use nodeless_model::{NodeClaim, Quantity};
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{DryRun, DryRunInput};
+use nodeless_ports::ErrorKind;
 use nodeless_ports::cluster::ClusterView;
-use nodeless_ports::{ErrorKind, RecordKind, Records, StoredRecord};
 use nodeless_scheduling::Launch;
+use nodeless_state::{RecordKind, StoredRecord};
 use serde_json::json;
 
 /// A node reports so much memory, in MiB.

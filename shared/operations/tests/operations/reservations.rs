@@ -4,7 +4,7 @@ use crate::common::{Harness, running_cluster};
 use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::claim::Charge;
 use nodeless_model::{CapacityType, NodeClaim, labels};
-use nodeless_ports::{Claims, ErrorKind};
+use nodeless_ports::ErrorKind;
 use nodeless_world::resources::NODE_CLAIMS;
 use serde_json::json;
 use std::collections::BTreeMap;

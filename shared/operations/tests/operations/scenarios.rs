@@ -9,7 +9,7 @@ use nodeless_model::claim::{TerminationReason, condition};
 use nodeless_model::{Instance, Node, Phase, Pod, Quantity, labels};
 use nodeless_operations::interrupt::InterruptError;
 use nodeless_operations::{CapacitySettings, CatalogCache, PlanError, Refresher};
-use nodeless_ports::{Capacity, CatalogSource, Claims, Clock, ErrorKind, Plans, PortError, StoredCatalog};
+use nodeless_ports::{CatalogSource, Clock, ErrorKind, PortError};
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::json;
 use std::collections::BTreeMap;

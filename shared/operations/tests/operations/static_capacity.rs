@@ -8,7 +8,6 @@ use nodeless_model::claim::TerminationReason;
 use nodeless_model::{NodeClaim, Phase};
 use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
-use nodeless_ports::{Decisions, Plans};
 use nodeless_world::resources::NODE_POOLS;
 use serde_json::json;
 use std::collections::BTreeSet;

@@ -6,7 +6,7 @@ use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, PODS, REPLICA_SETS};
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::surge::SurgeState;
 use nodeless_model::{Phase, labels};
-use nodeless_ports::{Claims, Clock, ErrorKind};
+use nodeless_ports::{Clock, ErrorKind};
 use serde_json::{Value, json};
 
 const WRITE: &str = "cluster change deployment";

@@ -3,8 +3,7 @@
 use crate::common::{Harness, drift, pod, running_cluster};
 use nodeless_model::Node;
 use nodeless_operations::plan::{ANSWERS, Action, PlanSettings, Snapshot};
-use nodeless_ports::plans::UnfinishedPlan;
-use nodeless_ports::{Decisions, Plans};
+use nodeless_state::plans::UnfinishedPlan;
 use nodeless_telemetry::Metric;
 use std::time::Duration;
 

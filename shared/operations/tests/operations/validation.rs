@@ -7,7 +7,7 @@ use nodeless_fake_aws::Ec2Error;
 use nodeless_launch::node_class::check;
 use nodeless_model::labels;
 use nodeless_operations::{CapacitySettings, CatalogCache, Refresher, Validator};
-use nodeless_ports::{Capacity as _, ErrorKind};
+use nodeless_ports::ErrorKind;
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::json;
 use std::sync::Arc;

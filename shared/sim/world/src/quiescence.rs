@@ -2,7 +2,7 @@
 
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{NodeClaim, Phase, ResourceList, labels};
-use nodeless_ports::plans::StoredCommand;
+use nodeless_state::plans::StoredCommand;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The rounding of the price of one claim in the table, in dollars per hour.

@@ -8,9 +8,10 @@ use nodeless_fake_aws::requests::{CreateLaunchTemplate, DeleteLaunchTemplate, De
 use nodeless_fake_aws::{CapacityReservation, CapacityType, Ec2Error, Offering, OfferingPattern};
 use nodeless_model::CapacityType::{OnDemand, Reserved, Spot};
 use nodeless_model::instance::{FaultKind, InstanceState, LaunchOutcome};
+use nodeless_model::launch_check::Refusal;
 use nodeless_model::{NodeClaim, StringMap};
 use nodeless_ports::cloud::{LaunchCandidate, LaunchRequest};
-use nodeless_ports::{CatalogSource as _, Cloud, ErrorKind, PortError, Refusal};
+use nodeless_ports::{CatalogSource as _, Cloud, ErrorKind, PortError};
 use serde_json::json;
 
 async fn launch(

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use nodeless_disruption::churn::Churn;
 use nodeless_disruption::held_back::{LaunchForPods, Removal, WINDOW};
 use nodeless_model::{DollarsPerHour, EndedNode};
-use nodeless_ports::{RecordKind, StoredRecord};
+use nodeless_state::{RecordKind, StoredRecord};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The records to write because of launches.

@@ -15,7 +15,7 @@ use nodeless_disruption::held_back::{HeldBack, MovedWorkloads, NodeShape, Remova
 use nodeless_model::events::disruption_stopped;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{DisruptionReason, NodeClaim, Pod, StringMap, Workload};
-use nodeless_ports::{RecordKind, StoredRecord};
+use nodeless_state::{RecordKind, StoredRecord};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The voluntary disruption of each NodePool within the last hour, and the NodePools where it stops because of that.

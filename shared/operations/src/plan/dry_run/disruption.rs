@@ -21,8 +21,8 @@ use nodeless_disruption::{Candidate, Command, Kept, KeptReason, NodeDetails, Opt
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::{Charge, LaunchedInstance, Termination, TerminationReason};
 use nodeless_model::object::ObjectEvent;
-use nodeless_ports::StoredRecord;
 use nodeless_scheduling::Solution;
+use nodeless_state::StoredRecord;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 

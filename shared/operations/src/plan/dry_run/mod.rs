@@ -30,9 +30,9 @@ use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{InstanceTypes, NodeClaim, Pod, Quantity, labels, resources};
 use nodeless_ports::ShiftedZone;
-use nodeless_ports::StoredRecord;
 use nodeless_ports::cluster::ClusterView;
 use nodeless_scheduling::{Problem, Solution};
+use nodeless_state::StoredRecord;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

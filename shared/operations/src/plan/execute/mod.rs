@@ -21,10 +21,11 @@ use nodeless_bill::PoolNow;
 use nodeless_disruption::command::CommandRecord;
 use nodeless_model::NodeClaim;
 use nodeless_model::cluster_limits::annotation_of;
-use nodeless_ports::claims::{LaunchLimits, MAX_TOGETHER};
-use nodeless_ports::plans::{Commit, Committed, Leaving, StoredCommand};
 use nodeless_ports::queue::WakeSource;
-use nodeless_ports::{ErrorKind, PortError, RecordKind, StoredRecord};
+use nodeless_ports::{ErrorKind, PortError};
+use nodeless_state::claims::{LaunchLimits, MAX_TOGETHER};
+use nodeless_state::plans::{Commit, Committed, Leaving, StoredCommand};
+use nodeless_state::{RecordKind, StoredRecord};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -218,7 +219,7 @@ impl Live<'_> {
                     names.iter().map(|name| (name.clone(), Duration::ZERO)).collect();
                 // The sweep finds them within a minute.
                 let now = self.planner.context.now();
-                let result = shards::enqueue(claims.as_ref(), queue.as_ref(), now, &messages).await;
+                let result = shards::enqueue(claims, queue.as_ref(), now, &messages).await;
                 self.minor("have claims reconciled", result)
             }
             Action::WakePlanner => self.minor("wake the planner", queue.wake_planner(WakeSource::Planner).await),

@@ -4,7 +4,7 @@ use crate::plan::launches::PlannedNode;
 use crate::plan::pools::EvaluatedPool;
 use nodeless_launch::launch_budget::{Budgets, Share, Usable};
 use nodeless_model::{InstanceType, NodeClaim, Phase, Requirements};
-use nodeless_ports::capacity::LaunchBudget;
+use nodeless_state::capacity::LaunchBudget;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -17,8 +17,8 @@ use nodeless_model::claim::{LaunchGroup, OfferingKey};
 use nodeless_model::{
     ClusterLimits, InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, ResourceList, labels,
 };
-use nodeless_ports::claims::{LaunchLimits, MAX_TOGETHER, PoolLimits};
 use nodeless_scheduling::Launch;
+use nodeless_state::claims::{LaunchLimits, MAX_TOGETHER, PoolLimits};
 use std::collections::BTreeMap;
 
 /// A planned node, before it has a name.

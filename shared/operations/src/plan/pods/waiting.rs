@@ -15,7 +15,7 @@ use nodeless_model::object::ObjectEvent;
 use nodeless_model::requirement::{Operator, RequirementTerm};
 use nodeless_model::{Node, NodeClaim, Pod, labels};
 use nodeless_ports::cluster::ClusterView;
-use nodeless_ports::{RecordKind, StoredRecord};
+use nodeless_state::{RecordKind, StoredRecord};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

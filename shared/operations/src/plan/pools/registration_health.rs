@@ -6,8 +6,8 @@ use nodeless_api::{ConditionStatus, NodePoolStatus};
 use nodeless_lifecycle::RegistrationHealth;
 use nodeless_lifecycle::registration_health::{Described, HealthStatus};
 use nodeless_model::NodePool;
-use nodeless_ports::StoredRecord;
 use nodeless_ports::cluster::ClusterView;
+use nodeless_state::StoredRecord;
 
 /// The condition.
 pub(crate) const HEALTHY: &str = "NodeRegistrationHealthy";

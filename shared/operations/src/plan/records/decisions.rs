@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use nodeless_disruption::held_back::Removal;
 use nodeless_disruption::spot_interruptions::LeftOut;
 use nodeless_disruption::{Command, CommandReport, Kept};
-use nodeless_ports::decisions::Decision;
 use nodeless_scheduling::{Problem, Solution};
+use nodeless_state::decisions::Decision;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -130,7 +130,7 @@ pub(crate) fn removal_led_to_launch(node_pool: &str, removal: &Removal) -> Strin
     .to_string()
 }
 
-/// The detail of a [decision record](nodeless_ports::decisions::Decision), decompressed.
+/// The detail of a [decision record](nodeless_state::decisions::Decision), decompressed.
 ///
 /// # Errors
 /// If it cannot be decoded.

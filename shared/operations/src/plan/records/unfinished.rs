@@ -6,7 +6,7 @@ use crate::plan::records::report::Outcome;
 use crate::plan::snapshot::Snapshot;
 use jiff::Timestamp;
 use nodeless_model::Pod;
-use nodeless_ports::plans::UnfinishedPlan;
+use nodeless_state::plans::UnfinishedPlan;
 use serde_json::json;
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use crate::plan::records::report::Outcome;
 use crate::plan::snapshot::Snapshot;
 use nodeless_model::NodeClaim;
 use nodeless_model::object::ObjectEvent;
-use nodeless_ports::RecordKind;
+use nodeless_state::RecordKind;
 use std::collections::BTreeMap;
 
 /// The first findings, and those of them that have to be written before statuses can report them.

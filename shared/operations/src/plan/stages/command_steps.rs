@@ -18,7 +18,7 @@ use nodeless_disruption::pause::{Pause, pause};
 use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::condition;
 use nodeless_model::{ClusterLimits, ConditionStatus, DollarsPerHour, NodeClaim, Taint};
-use nodeless_ports::RecordKind;
+use nodeless_state::RecordKind;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ use nodeless_bill::{
 use nodeless_model::events::{budget_exceeded, budget_invalid};
 use nodeless_model::object::ObjectRef;
 use nodeless_model::{EndedNode, StringMap};
-use nodeless_ports::costs::{StoredCosts, StoredHour};
+use nodeless_state::costs::{StoredCosts, StoredHour};
 use std::collections::BTreeMap;
 
 /// How often costs are recorded.

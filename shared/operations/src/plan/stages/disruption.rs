@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_disruption::{Cluster, Command, Decision, KeptReason, Options, decide, revalidate};
 use nodeless_model::NodeClaim;
-use nodeless_ports::StoredRecord;
+use nodeless_state::StoredRecord;
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -27,13 +27,14 @@ use nodeless_operations::{
     CatalogCache, Context, EventRate, Interrupter, NominationSwitch, Planner, Reconciler, Sweeper,
 };
 use nodeless_ports::queue::{ShardMessage, WakeSource};
-use nodeless_ports::{Claims, Clock, Cloud, Cluster, Queue, Shards, State, StoredCatalog, ZonalShifts};
+use nodeless_ports::{Clock, Cloud, Cluster, Queue, ZonalShifts};
+use nodeless_state::State;
 use nodeless_telemetry::Captured;
 use nodeless_world::WorldClock;
 use nodeless_world::fault_injection::{
-    FaultInjection, FaultyClaims, FaultyCloud, FaultyCluster, FaultyQueue, FaultyZonalShifts,
+    FaultInjection, FaultyCloud, FaultyCluster, FaultyQueue, FaultyTable, FaultyZonalShifts,
 };
-use nodeless_world::memory::{MemoryClaims, MemoryQueue, MemoryZonalShifts, MeteredClaims};
+use nodeless_world::memory::{MemoryQueue, MemoryState, MemoryZonalShifts, MeteredTable};
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -45,7 +46,7 @@ const START: Timestamp = Timestamp::constant(1_800_000_000, 0);
 /// The ports of the operations.
 #[derive(Clone)]
 pub struct Ports {
-    pub claims: Arc<dyn State>,
+    pub claims: State,
     pub queue: Arc<dyn Queue>,
     pub cluster: Arc<dyn Cluster>,
     pub cloud: Arc<dyn Cloud>,
@@ -54,9 +55,9 @@ pub struct Ports {
 pub struct Harness {
     pub clock: WorldClock,
     pub faults: FaultInjection,
-    pub claims: MemoryClaims,
+    pub claims: MemoryState,
     /// The limits of the table that operations call.
-    pub table: MeteredClaims,
+    pub table: MeteredTable,
     pub queue: MemoryQueue,
     pub cluster: TestCluster,
     pub cloud: TestCloud,
@@ -82,15 +83,18 @@ impl Harness {
         let cloud = TestCloud::new(cluster.world().ec2().clone(), clock.clone());
         cluster.configure(&cloud).await;
         let faults = FaultInjection::scripted(clock.clone());
-        let claims = MemoryClaims::default();
-        let table = MeteredClaims::new(Arc::new(claims.clone()), Arc::new(clock.clone()));
+        let claims = MemoryState::default();
+        let table = MeteredTable::new(Arc::new(claims.table().clone()), Arc::new(clock.clone()));
         claims.put_catalog("1", stored_catalog(), clock.time()).await.unwrap();
         let queue = MemoryQueue::new(Arc::new(clock.clone()));
         let zonal_shifts = cluster.world().zonal_shifts().clone();
         let sink = Arc::new(Captured::default());
         let settings = PlanSettings { zonal_shift: true, ..PlanSettings::default() };
         let ports = Ports {
-            claims: Arc::new(FaultyClaims { inner: Arc::new(table.clone()), fault_injection: faults.clone() }),
+            claims: State::new(Arc::new(FaultyTable {
+                inner: Arc::new(table.clone()),
+                fault_injection: faults.clone(),
+            })),
             queue: Arc::new(FaultyQueue { inner: Arc::new(queue.clone()), fault_injection: faults.clone() }),
             cluster: Arc::new(FaultyCluster::new(Arc::new(cluster.port.clone()), faults.clone())),
             cloud: Arc::new(FaultyCloud::new(Arc::new(cloud.port.clone()), faults.clone())),

@@ -4,7 +4,6 @@ use super::{Harness, pod, static_pool};
 use nodeless_fake_kubernetes::resource::DEPLOYMENTS;
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::{NodeClaim, Phase, Taint, labels};
-use nodeless_ports::{Claims, Plans};
 use nodeless_world::quiescence::Observed;
 use nodeless_world::resources::NODE_POOLS;
 use serde_json::json;

@@ -6,7 +6,6 @@ use nodeless_driver::{Driver, Schedule};
 use nodeless_fake_kubernetes::resource::{DAEMON_SETS, DEPLOYMENTS, NAMESPACES, PODS};
 use nodeless_fake_kubernetes::{CreateOptions, ListOptions, Resource};
 use nodeless_model::NodeClaim;
-use nodeless_ports::Claims as _;
 use nodeless_telemetry::Null;
 use nodeless_workloads::Mix;
 use nodeless_workloads::export::{Fullness, export};

@@ -10,13 +10,14 @@ use nodeless_operations::{
     Validator,
 };
 use nodeless_ports::queue::{ShardMessage, WakeSource};
-use nodeless_ports::{CatalogSource, Cloud, Cluster, PortError, Queue, State, ZonalShifts};
+use nodeless_ports::{CatalogSource, Cloud, Cluster, PortError, Queue, Table, ZonalShifts};
+use nodeless_state::State;
 use nodeless_telemetry::Sink;
 use nodeless_world::World;
 use nodeless_world::fault_injection::{
-    FaultInjection, FaultyCatalogSource, FaultyClaims, FaultyCloud, FaultyCluster, FaultyQueue, FaultyZonalShifts,
+    FaultInjection, FaultyCatalogSource, FaultyCloud, FaultyCluster, FaultyQueue, FaultyTable, FaultyZonalShifts,
 };
-use nodeless_world::memory::{MemoryClaims, MemoryQueue, MeteredClaims};
+use nodeless_world::memory::{MemoryQueue, MemoryState, MeteredTable};
 use nodeless_world::ports::{MemoryCatalogSource, MemoryCloud, MemoryCluster};
 use std::sync::Arc;
 
@@ -74,7 +75,7 @@ impl Functions {
     /// call if it is given. They start with empty memory.
     pub fn new(
         world: &World,
-        claims: MemoryClaims,
+        claims: &MemoryState,
         queue: MemoryQueue,
         sink: &Arc<dyn Sink>,
         fault_injection: Option<&FaultInjection>,
@@ -82,7 +83,7 @@ impl Functions {
     ) -> Self {
         let options = world.options();
         let name = options.cluster_name.clone();
-        let claims: Arc<dyn State> = Arc::new(MeteredClaims::new(Arc::new(claims), Arc::new(world.clock().clone())));
+        let table: Arc<dyn Table> = Arc::new(claims.table().clone());
         let queue: Arc<dyn Queue> = Arc::new(queue);
         let cluster: Arc<dyn Cluster> = Arc::new(MemoryCluster::new(world.api(), world.clock().clone()));
         let cloud: Arc<dyn Cloud> = Arc::new(MemoryCloud::new(world.ec2().clone(), name.clone()));
@@ -90,14 +91,14 @@ impl Functions {
         let source: Arc<dyn CatalogSource> =
             Arc::new(MemoryCatalogSource::new(world.ec2().clone(), catalog, name.clone(), options.version.clone()));
         let arc: Arc<dyn ZonalShifts> = Arc::new(world.zonal_shifts().clone());
-        let (claims, queue, cluster, cloud, source, arc) = match fault_injection.cloned() {
-            None => (claims, queue, cluster, cloud, source, arc),
+        let (table, queue, cluster, cloud, source, arc) = match fault_injection.cloned() {
+            None => (table, queue, cluster, cloud, source, arc),
             Some(fault_injection) => (
-                Arc::new(FaultyClaims {
+                Arc::new(FaultyTable {
                     // Without faults, the clock stands still while thousands of claims are written, which takes seconds in AWS.
-                    inner: Arc::new(MeteredClaims::new(claims, Arc::new(world.clock().clone()))),
+                    inner: Arc::new(MeteredTable::new(table, Arc::new(world.clock().clone()))),
                     fault_injection: fault_injection.clone(),
-                }) as Arc<dyn State>,
+                }) as Arc<dyn Table>,
                 Arc::new(FaultyQueue { inner: queue, fault_injection: fault_injection.clone() }) as Arc<dyn Queue>,
                 Arc::new(FaultyCluster::new(cluster, fault_injection.clone())) as Arc<dyn Cluster>,
                 Arc::new(FaultyCloud::new(cloud, fault_injection.clone())) as Arc<dyn Cloud>,
@@ -106,6 +107,7 @@ impl Functions {
                 Arc::new(FaultyZonalShifts { inner: arc, fault_injection }) as Arc<dyn ZonalShifts>,
             ),
         };
+        let claims = State::new(table);
         // Each function has its own processes.
         let context = || Context {
             cluster_name: name.clone(),

@@ -28,7 +28,7 @@ use nodeless_operations::gates::FeatureGates;
 use nodeless_ports::queue::{ShardMessage, WAKE_INTERVAL, WakeSource};
 use nodeless_telemetry::{Sink, emit};
 use nodeless_world::fault_injection::{Fate, FaultInjection};
-use nodeless_world::memory::{MemoryClaims, MemoryQueue};
+use nodeless_world::memory::{MemoryQueue, MemoryState};
 use nodeless_world::{World, WorldError};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -73,7 +73,7 @@ pub struct Driver {
     world: World,
     functions: Arc<Functions>,
     gates: FeatureGates,
-    claims: MemoryClaims,
+    claims: MemoryState,
     queue: MemoryQueue,
     schedule: Schedule,
     sink: Arc<dyn Sink>,
@@ -135,9 +135,9 @@ impl Driver {
         fault_injection: Option<FaultInjection>,
         gates: FeatureGates,
     ) -> Self {
-        let claims = MemoryClaims::default();
+        let claims = MemoryState::default();
         let queue = MemoryQueue::new(Arc::new(world.clock().clone()));
-        let functions = Functions::new(&world, claims.clone(), queue.clone(), &sink, fault_injection.as_ref(), gates);
+        let functions = Functions::new(&world, &claims, queue.clone(), &sink, fault_injection.as_ref(), gates);
         let now = world.now();
         Self {
             seen: world.api().revision(),
@@ -169,7 +169,7 @@ impl Driver {
     }
 
     /// The claims table.
-    pub fn claims(&self) -> &MemoryClaims {
+    pub fn claims(&self) -> &MemoryState {
         &self.claims
     }
 
@@ -286,6 +286,10 @@ impl Driver {
         if scheduled.sweep {
             self.due.insert(Work::Sweep);
         }
+        if scheduled.refresh {
+            // DynamoDB deletes expired items at any time.
+            self.claims.table().delete_expired(now);
+        }
         if scheduled.refresh || self.queue.take_resolve() {
             self.due.insert(Work::Refresh);
         }
@@ -375,8 +379,14 @@ impl Driver {
     /// Later processes start with empty memory. Running processes keep theirs.
     fn forget(&mut self) {
         let (claims, queue) = (self.claims.clone(), self.queue.clone());
-        self.functions =
-            Arc::new(Functions::new(&self.world, claims, queue, &self.sink, self.fault_injection.as_ref(), self.gates));
+        self.functions = Arc::new(Functions::new(
+            &self.world,
+            &claims,
+            queue,
+            &self.sink,
+            self.fault_injection.as_ref(),
+            self.gates,
+        ));
     }
 
     /// Polls the operations until all of them wait. Returns whether any ended.

@@ -6,7 +6,7 @@ use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::condition;
 use nodeless_operations::plan::decode_command;
-use nodeless_ports::plans::StoredCommand;
+use nodeless_state::plans::StoredCommand;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The maximum time between the validation of a command and its first observation in the table, whatever its record contains: the maximum

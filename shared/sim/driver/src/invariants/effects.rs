@@ -14,7 +14,7 @@ use nodeless_fake_kubernetes::{ApiServer, ListOptions, Resource};
 use nodeless_model::claim::{Termination, TerminationReason};
 use nodeless_model::{NodeClaim, labels};
 use nodeless_world::fault_injection::{Effect, Observer};
-use nodeless_world::memory::MemoryClaims;
+use nodeless_world::memory::MemoryState;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,7 +36,7 @@ pub(crate) struct Observed {
 /// Checks each effect right after it happened.
 pub(crate) struct EffectChecks {
     api: ApiServer,
-    claims: MemoryClaims,
+    claims: MemoryState,
     ec2: Ec2,
     /// By how much the clocks of processes may differ from the time.
     skew: SignedDuration,
@@ -64,7 +64,7 @@ const WITHOUT_EFFECT: [&str; 12] = [
 const KEPT: usize = 10_000;
 
 impl EffectChecks {
-    pub(crate) fn new(api: ApiServer, claims: MemoryClaims, ec2: Ec2, skew: SignedDuration) -> Self {
+    pub(crate) fn new(api: ApiServer, claims: MemoryState, ec2: Ec2, skew: SignedDuration) -> Self {
         Self { api, claims, ec2, skew, observed: Mutex::default() }
     }
 

@@ -6,7 +6,6 @@ use futures::FutureExt as _;
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NODES};
 use nodeless_fake_kubernetes::{ListOptions, Resource};
 use nodeless_model::labels;
-use nodeless_ports::Claims;
 use nodeless_world::quiescence::Observed;
 use nodeless_world::resources::NODE_CLAIMS;
 use serde_json::Value;

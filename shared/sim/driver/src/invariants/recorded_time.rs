@@ -6,7 +6,6 @@ use jiff::Timestamp;
 use nodeless_bill::{HourRecord, Open, decode};
 use nodeless_fake_aws::Instance;
 use nodeless_model::NodeClaim;
-use nodeless_ports::Costs as _;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The precision of the time of an instance, in seconds: launches and ends are known to the second.

@@ -9,7 +9,6 @@ use nodeless_fake_kubernetes::{DeleteOptions, ListOptions};
 use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::{NodeClaim, Phase};
-use nodeless_ports::{Claims as _, StoredCatalog as _};
 use nodeless_telemetry::Null;
 use nodeless_world::fault_injection::{Effect, Observer as _};
 use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};

@@ -5,7 +5,6 @@ use nodeless_driver::Driver;
 use nodeless_fake_aws::InstanceState;
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, EVENTS, NODES, PODS};
 use nodeless_fake_kubernetes::{DeleteOptions, PatchOptions, PatchType};
-use nodeless_ports::Claims as _;
 use nodeless_world::resources::NODE_CLAIMS;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

@@ -13,7 +13,6 @@ use nodeless_fake_kubernetes::resource::{
 use nodeless_fake_kubernetes::{DeleteOptions, PatchOptions, PatchType, Resource};
 use nodeless_model::claim::Charge;
 use nodeless_model::{CapacityType, StringMap, labels};
-use nodeless_ports::Claims;
 use nodeless_telemetry::Null;
 use nodeless_world::resources::{CAPACITY_BUFFERS, NODE_CLAIMS, NODE_CLASSES, NODE_OVERLAYS, NODE_POOLS};
 use serde_json::{Value, json};

@@ -7,7 +7,6 @@ use nodeless_driver::{Driver, Outcome};
 use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{PatchOptions, PatchType};
 use nodeless_model::{NodeClaim, labels};
-use nodeless_ports::Claims as _;
 use nodeless_world::resources::NODE_POOLS;
 use nodeless_world::{JoinTiming, WorldOptions};
 use serde_json::{Value, json};

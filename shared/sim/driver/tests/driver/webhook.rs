@@ -6,7 +6,6 @@ use nodeless_driver::{Driver, Schedule};
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, NODES};
 use nodeless_fake_kubernetes::{DeleteOptions, Resource};
 use nodeless_model::Phase;
-use nodeless_ports::Claims as _;
 use nodeless_telemetry::Null;
 use nodeless_world::resources::{NODE_CLAIMS, NODE_POOLS};
 use nodeless_world::{World, WorldOptions};

@@ -10,7 +10,6 @@ use nodeless_driver::simulation::Run;
 use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, EVENTS, NODES, PODS};
 use nodeless_fake_kubernetes::{PatchOptions, PatchType};
 use nodeless_operations::plan::decode_command;
-use nodeless_ports::Plans;
 use nodeless_telemetry::Null;
 use nodeless_world::WorldOptions;
 use nodeless_world::resources::{NODE_CLAIMS, NODE_POOLS};

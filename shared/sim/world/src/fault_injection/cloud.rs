@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use nodeless_model::StringMap;
 use nodeless_model::instance::{Instance, InstanceFault, LaunchOutcome};
 use nodeless_ports::cloud::LaunchRequest;
-use nodeless_ports::{Cloud, PortError, Refusal};
+use nodeless_ports::{Cloud, PortError};
+use nodeless_state::Refusal;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 

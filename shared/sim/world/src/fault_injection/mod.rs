@@ -13,7 +13,7 @@ mod cloud;
 mod cluster;
 mod queue;
 
-pub use claims::{FaultyCatalogSource, FaultyClaims, FaultyZonalShifts};
+pub use claims::{FaultyCatalogSource, FaultyTable, FaultyZonalShifts};
 pub use cloud::FaultyCloud;
 pub use cluster::FaultyCluster;
 pub use queue::{Fate, FaultyQueue};
@@ -43,7 +43,7 @@ pub struct Rates {
     pub throttled: f64,
     /// A write takes effect, but its answer is lost.
     pub answer_lost: f64,
-    /// A conditional write of the claims table fails, as in a conflict between transactions.
+    /// A conditional write of the claims table conflicts with another transaction.
     pub refused: f64,
     /// A call takes up to [`Self::slowest`], so that other operations run in between.
     pub slow: f64,
@@ -361,29 +361,14 @@ impl FaultInjection {
                 return Before::Die;
             }
         }
-        let Rates { killed_before, failed, throttled, refused, slow, slowest, .. } = state.rates;
+        let Rates { killed_before, failed, throttled, slow, slowest, .. } = state.rates;
         if write && state.random.happens(killed_before) {
             return Before::Die;
         }
-        let conditional = operation.starts_with("claims ")
-            && [
-                "create",
-                "update",
-                "update together",
-                "delete",
-                "put command",
-                "delete command",
-                "put launch group",
-                "put shard",
-            ]
-            .iter()
-            .any(|it| operation.ends_with(it));
         let fault = if state.random.happens(failed) {
             Some((ErrorKind::Unavailable, "the service did not answer"))
         } else if state.random.happens(throttled) {
             Some((ErrorKind::Throttled, "too many calls"))
-        } else if conditional && state.random.happens(refused) {
-            Some((ErrorKind::Conflict, "another transaction was first"))
         } else {
             None
         };
@@ -475,6 +460,15 @@ impl FaultInjection {
             }
             After::Die => self.die().await,
         }
+    }
+
+    /// Whether a conditional write of the claims table conflicts with another transaction.
+    pub(crate) fn refuses(&self) -> bool {
+        let mut state = self.lock();
+        let refused = state.rates.refused;
+        let refuses = state.random.happens(refused);
+        state.faults += u64::from(refuses);
+        refuses
     }
 
     /// Whether the response to a launch is emptied.

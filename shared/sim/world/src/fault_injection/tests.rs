@@ -1,5 +1,5 @@
-use super::{Effect, Fate, FaultInjection, FaultyClaims, FaultyCluster, FaultyQueue, Observer, Rates};
-use crate::memory::{MemoryClaims, MemoryQueue};
+use super::{Effect, Fate, FaultInjection, FaultyCluster, FaultyQueue, FaultyTable, Observer, Rates};
+use crate::memory::{MemoryQueue, MemoryState};
 use crate::ports::MemoryCluster;
 use crate::world::{World, WorldClock, WorldOptions};
 use futures::FutureExt as _;
@@ -8,7 +8,8 @@ use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{ApiServer, CreateOptions};
 use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase};
 use nodeless_ports::queue::{ShardMessage, WakeSource};
-use nodeless_ports::{Claims, ErrorKind, PlanningView as _, Queue as _};
+use nodeless_ports::{ErrorKind, PlanningView as _, Queue as _};
+use nodeless_state::State;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -16,6 +17,12 @@ use std::time::Duration;
 
 fn clock() -> WorldClock {
     WorldClock::new(Timestamp::UNIX_EPOCH)
+}
+
+/// The state in a table with faults.
+fn faulty(claims: &MemoryState, faults: &FaultInjection) -> State {
+    let inner = Arc::new(claims.table().clone());
+    State::new(Arc::new(FaultyTable { inner, fault_injection: faults.clone() }))
 }
 
 fn claim(name: &str) -> NodeClaim {
@@ -45,8 +52,8 @@ impl Observer for Notes {
 fn a_process_ends_before_or_after_a_write_and_never_goes_on() {
     for (done, left) in [(false, 0), (true, 1)] {
         let fault_injection = FaultInjection::new(clock(), 0, Rates::default());
-        let table = MemoryClaims::default();
-        let claims = FaultyClaims { inner: Arc::new(table.clone()), fault_injection: fault_injection.clone() };
+        let table = MemoryState::default();
+        let claims = faulty(&table, &fault_injection);
         fault_injection.kill_at(0, done);
         fault_injection.enter();
         let one = claim("a");
@@ -63,8 +70,8 @@ fn a_process_ends_before_or_after_a_write_and_never_goes_on() {
 #[test]
 fn a_process_is_killed_at_the_chosen_write_and_outages_last_until_they_are_ended() {
     let faults = FaultInjection::scripted(clock());
-    let table = MemoryClaims::default();
-    let claims = FaultyClaims { inner: Arc::new(table.clone()), fault_injection: faults.clone() };
+    let table = MemoryState::default();
+    let claims = faulty(&table, &faults);
     let stored = || table.list().now_or_never().unwrap().unwrap().len();
     let create = async |name: &str| claims.create(&claim(name), None).await;
     faults.kill_at(1, true);
@@ -97,7 +104,7 @@ fn a_process_is_killed_at_the_chosen_write_and_outages_last_until_they_are_ended
 #[test]
 fn a_write_of_one_subject_fails_and_those_of_others_do_not() {
     let faults = FaultInjection::scripted(clock());
-    let claims = FaultyClaims { inner: Arc::new(MemoryClaims::default()), fault_injection: faults.clone() };
+    let claims = faulty(&MemoryState::default(), &faults);
     faults.fail("claims create a", ErrorKind::Denied);
     let refused = claims.create(&claim("a"), None).now_or_never().unwrap().unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Denied);
@@ -107,7 +114,7 @@ fn a_write_of_one_subject_fails_and_those_of_others_do_not() {
 #[tokio::test]
 async fn reads_that_meet_wait_for_each_other() {
     let faults = FaultInjection::scripted(clock());
-    let claims = FaultyClaims { inner: Arc::new(MemoryClaims::default()), fault_injection: faults.clone() };
+    let claims = faulty(&MemoryState::default(), &faults);
     faults.meet_at("claims list", 2);
     assert!(claims.usage().now_or_never().is_some(), "another read");
     assert!(claims.list().now_or_never().is_none(), "one waits");
@@ -128,8 +135,8 @@ fn faults_come_at_their_rates_and_effects_are_observed_even_if_the_answer_is_los
     let fault_injection = FaultInjection::new(clock(), 3, Rates { answer_lost: 1.0, ..Rates::default() });
     let notes = Arc::new(Notes::default());
     fault_injection.set_observer(notes.clone());
-    let table = MemoryClaims::default();
-    let claims = FaultyClaims { inner: Arc::new(table), fault_injection: fault_injection.clone() };
+    let table = MemoryState::default();
+    let claims = faulty(&table, &fault_injection);
     let lost = claims.create(&claim("a"), None).now_or_never().unwrap().unwrap_err();
     assert_eq!(lost.kind, ErrorKind::Unavailable);
     assert_eq!(*notes.0.lock().unwrap(), ["claims create a true"]);

@@ -1,15 +1,18 @@
 //! The claims table, the queues and ARC in memory, with the semantics of the real ones. `fault_injection` wraps them to make
 //! calls fail.
 
-mod claims;
+mod meter;
 mod metered;
 mod queue;
+mod state;
+mod table;
 mod zonal_shifts;
 
-pub use claims::MemoryClaims;
-pub(crate) use claims::record_operations;
-pub use metered::{MeteredClaims, PartitionLimits};
+pub use meter::PartitionLimits;
+pub use metered::MeteredTable;
 pub use queue::MemoryQueue;
+pub use state::MemoryState;
+pub use table::MemoryTable;
 pub use zonal_shifts::MemoryZonalShifts;
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use nodeless_driver::{Driver, Outcome, Schedule};
 use nodeless_fake_kubernetes::resource::{NODES, PODS};
 use nodeless_fake_kubernetes::{CreateOptions, ListOptions, Resource};
 use nodeless_operations::gates::FeatureGates;
-use nodeless_ports::Claims;
 use nodeless_telemetry::{Null, Sink};
 use nodeless_world::fault_injection::FaultInjection;
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};

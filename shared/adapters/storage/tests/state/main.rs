@@ -1,0 +1,8 @@
+//! The claims table and the queues, on DynamoDB Local and moto.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+mod dynamodb;
+mod limits;
+mod semantics;
+mod sqs;

@@ -1,0 +1,106 @@
+//! Decisions of plans: each is written in one transaction with the next plan revision, on condition that the plan read the
+//! current revision. So of two plans that run at the same time at most one decides anything.
+
+use crate::State;
+use crate::claims::{LaunchLimits, replacements};
+use crate::commands::command_write;
+use crate::items::{attributes, number, read_number};
+use crate::plans::{Commit, Committed};
+use crate::state::{conflict, first_refused};
+use crate::usage::first_cluster_limit_passed;
+use nodeless_model::NodeClaim;
+use nodeless_ports::PortError;
+use nodeless_ports::table::{Change, Condition, Key, Outcome, Write};
+
+const KEY: &str = "plan-revision";
+const REVISION: &str = "revision";
+
+impl State {
+    /// The plan revision, read consistently. A plan reads it before anything else.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    pub async fn plan_revision(&self) -> Result<u64, PortError> {
+        self.item("claims plan revision", KEY).await?.map_or(Ok(0), |item| read_number(&item, REVISION))
+    }
+
+    /// Writes a decision of a plan and the next plan revision in one transaction, if the revision is still the one that the plan
+    /// read.
+    ///
+    /// # Errors
+    /// As for the write itself: [`Conflict`](crate::ErrorKind::Conflict) when another process wrote the claim or command first,
+    /// `Invalid` for invalid input, and when the table cannot be written. In the last case the write may have succeeded.
+    pub async fn commit(&self, commit: Commit<'_>, revision: u64) -> Result<Committed, PortError> {
+        match commit {
+            Commit::Launch(claims, limits) => self.commit_launch(claims, limits, revision).await,
+            Commit::Leave(leaving) => {
+                const OPERATION: &str = "claims update";
+                let changes: Vec<_> = leaving.iter().map(|one| (&one.claim, one.charge.as_ref())).collect();
+                let writes = replacements(OPERATION, &changes)?;
+                let names: Vec<&str> = leaving.iter().map(|one| one.claim.name.as_str()).collect();
+                self.with_revision(OPERATION, writes, revision, &names).await
+            }
+            Commit::Command(command) => {
+                const OPERATION: &str = "claims put command";
+                self.with_revision(OPERATION, vec![command_write(OPERATION, command)?], revision, &[&command.id]).await
+            }
+        }
+    }
+
+    async fn commit_launch(
+        &self,
+        claims: &[NodeClaim],
+        LaunchLimits { node_pool: limits, cluster }: &LaunchLimits,
+        revision: u64,
+    ) -> Result<Committed, PortError> {
+        const OPERATION: &str = "claims create";
+        let creation = match self.creation(OPERATION, claims, Some(limits))? {
+            Ok(creation) => creation,
+            Err(resource) => return Ok(Committed::LimitReached { resource }),
+        };
+        if !cluster.are_none() {
+            // Read after the plan revision: see `Commit::Launch`.
+            let usage = self.usage().await?;
+            if let Some(resource) = first_cluster_limit_passed(&usage, &creation.amounts, cluster) {
+                return Ok(Committed::ClusterLimitReached { resource });
+            }
+        }
+        let mut writes = creation.writes.clone();
+        writes.push(next_revision(revision));
+        let Outcome::Refused(mut refusals) = self.table.write(OPERATION, writes).await? else {
+            return Ok(Committed::Written);
+        };
+        let overtaken = refusals.pop().flatten().is_some();
+        let claims_refused = refusals.iter().take(claims.len()).any(Option::is_some);
+        // If claims of this plan exist, an earlier attempt wrote them and incremented the revision.
+        if overtaken && !claims_refused {
+            return Ok(Committed::Overtaken);
+        }
+        creation.refused(OPERATION, claims, Some(limits), refusals).map(Committed::created)
+    }
+
+    /// Writes the items with these names and the next revision.
+    async fn with_revision(
+        &self,
+        operation: &'static str,
+        mut writes: Vec<Write>,
+        revision: u64,
+        names: &[&str],
+    ) -> Result<Committed, PortError> {
+        writes.push(next_revision(revision));
+        match self.table.write(operation, writes).await? {
+            Outcome::Written => Ok(Committed::Written),
+            Outcome::Refused(refusals) if refusals.last().is_some_and(Option::is_some) => Ok(Committed::Overtaken),
+            Outcome::Refused(refusals) => Err(conflict(operation, first_refused(names.iter().copied(), &refusals))),
+        }
+    }
+}
+
+/// The write of the next revision.
+fn next_revision(read: u64) -> Write {
+    let condition = match read {
+        0 => Condition::Missing,
+        read => Condition::Is(REVISION.to_owned(), number(read)),
+    };
+    Write::new(Key::of_cluster(KEY), Change::Set(attributes([(REVISION, number(read + 1))]))).on(condition)
+}

@@ -1,0 +1,132 @@
+//! Reading and writing single attributes, with errors that name them.
+
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+use jiff::Timestamp;
+use nodeless_ports::table::{Attributes, Item, Value};
+use nodeless_ports::{ErrorKind, PortError};
+use std::fmt::Display;
+use std::io::Read as _;
+
+/// Attributes by name.
+pub(crate) fn attributes<const N: usize>(pairs: [(&str, Value); N]) -> Attributes {
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+pub(crate) fn text(value: impl Into<String>) -> Value {
+    Value::Text(value.into())
+}
+
+/// A version, a count or an amount. The table has signed numbers, and none of these comes near their maximum.
+pub(crate) fn number(value: impl TryInto<i64>) -> Value {
+    Value::Number(value.try_into().unwrap_or(i64::MAX))
+}
+
+/// Seconds since 1970 for DynamoDB's TTL, rounded up so that nothing expires early.
+pub(crate) fn ttl(at: Timestamp) -> Value {
+    Value::Number(at.as_second().saturating_add(1))
+}
+
+pub(crate) fn read_text<'a>(item: &'a Item, attribute: &str) -> Result<&'a str, PortError> {
+    match item.attributes.get(attribute) {
+        Some(Value::Text(value)) => Ok(value),
+        _ => Err(damaged(item, attribute, "a text")),
+    }
+}
+
+pub(crate) fn read_number<T: TryFrom<i64>>(item: &Item, attribute: &str) -> Result<T, PortError> {
+    match item.attributes.get(attribute) {
+        Some(Value::Number(value)) => T::try_from(*value).map_err(|_| damaged(item, attribute, "such a number")),
+        _ => Err(damaged(item, attribute, "a number")),
+    }
+}
+
+pub(crate) fn read_bytes<'a>(item: &'a Item, attribute: &str) -> Result<&'a [u8], PortError> {
+    match item.attributes.get(attribute) {
+        Some(Value::Bytes(bytes)) => Ok(bytes),
+        _ => Err(damaged(item, attribute, "bytes")),
+    }
+}
+
+/// The time in an attribute.
+pub(crate) fn read_time(item: &Item, attribute: &str) -> Result<Timestamp, PortError> {
+    read_text(item, attribute)?.parse().map_err(|_| damaged(item, attribute, "a time"))
+}
+
+/// The JSON text of an attribute, decoded.
+pub(crate) fn read_json<T: serde::de::DeserializeOwned>(item: &Item, attribute: &str) -> Result<T, PortError> {
+    let text = read_text(item, attribute)?;
+    serde_json::from_str(text).map_err(|error| damaged(item, attribute, &format!("what this version writes ({error})")))
+}
+
+pub(crate) fn write_json<T: serde::Serialize>(operation: &str, value: &T) -> Result<Value, PortError> {
+    let invalid = |error: serde_json::Error| PortError::new(ErrorKind::Invalid, operation, error.to_string());
+    serde_json::to_string(value).map(Value::Text).map_err(invalid)
+}
+
+/// The value of an attribute that [`write_deflated`] made.
+pub(crate) fn read_deflated<T: serde::de::DeserializeOwned>(item: &Item, attribute: &str) -> Result<T, PortError> {
+    let mut text = Vec::new();
+    let unreadable = |error: &dyn Display| damaged(item, attribute, &format!("what this version writes ({error})"));
+    let bytes = read_bytes(item, attribute)?;
+    DeflateDecoder::new(bytes).read_to_end(&mut text).map_err(|error| unreadable(&error))?;
+    serde_json::from_slice(&text).map_err(|error| unreadable(&error))
+}
+
+/// Compressed JSON. DynamoDB charges by the kilobyte, and lists of instance types shrink to a quarter.
+pub(crate) fn write_deflated<T: serde::Serialize>(operation: &str, value: &T) -> Result<Value, PortError> {
+    let invalid = |error: &dyn Display| PortError::new(ErrorKind::Invalid, operation, error.to_string());
+    let text = serde_json::to_vec(value).map_err(|error| invalid(&error))?;
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
+    std::io::Write::write_all(&mut encoder, &text).map_err(|error| invalid(&error))?;
+    Ok(Value::Bytes(encoder.finish().map_err(|error| invalid(&error))?))
+}
+
+/// The parts of a sort key after its kind: `kind#A#B#C`.
+pub(crate) fn key_parts<const N: usize>(item: &Item) -> Result<[&str; N], PortError> {
+    let parts: Vec<&str> = item.key.sort.split('#').skip(1).collect();
+    parts.try_into().map_err(|_| unusable(item, &format!("its key does not have {N} parts")))
+}
+
+/// The error of an item that can be deleted without loss.
+pub(crate) fn unusable(item: &Item, why: &str) -> PortError {
+    PortError::new(ErrorKind::Invalid, "read the claims table", format!("item {:?}: {why}; delete it", item.key.sort))
+}
+
+fn damaged(item: &Item, attribute: &str, expected: &str) -> PortError {
+    let message = format!(
+        "the attribute {attribute:?} of item {:?} is not {expected}; if another version of nodeless wrote it, use that version; \
+         otherwise delete that item",
+        item.key.sort
+    );
+    PortError::new(ErrorKind::Invalid, "read the claims table", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodeless_ports::table::Key;
+
+    fn item(name: &str, value: Value) -> Item {
+        Item { key: Key::of_cluster("nodeclaim#a"), attributes: attributes([(name, value)]) }
+    }
+
+    #[test]
+    fn a_damaged_item_is_named() {
+        let error = read_number::<u64>(&item("version", text("x")), "version").unwrap_err().to_string();
+        assert!(error.contains("\"version\" of item \"nodeclaim#a\""), "{error}");
+        let error = read_number::<u64>(&item("version", Value::Number(-1)), "version").unwrap_err().to_string();
+        assert!(error.contains("is not such a number"), "{error}");
+    }
+
+    #[test]
+    fn what_is_deflated_comes_back_and_is_smaller() {
+        let types: Vec<String> = (0..60).map(|size| format!("m{}i.{size}xlarge", size % 7)).collect();
+        let value = write_deflated("test", &types).unwrap();
+        assert!(value.bytes() * 2 < serde_json::to_string(&types).unwrap().len());
+        assert_eq!(read_deflated::<Vec<String>>(&item("record", value), "record").unwrap(), types);
+        let error = read_deflated::<Vec<String>>(&item("record", Value::Bytes(vec![1])), "record").unwrap_err();
+        assert!(error.to_string().contains("\"record\" of item \"nodeclaim#a\""), "{error}");
+    }
+}
