@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 /// The crates whose modules are compared.
-const CRATES: [&str; 18] = [
+const CRATES: [&str; 19] = [
     "cli",
     "shared/api",
     "shared/core/bill",
@@ -25,6 +25,7 @@ const CRATES: [&str; 18] = [
     "shared/operations",
     "shared/ports",
     "shared/sim/fake-aws",
+    "shared/sim/fake-kubernetes",
     "shared/testing/checker",
     "shared/testing/workloads",
 ];
