@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 /// The crates whose modules are compared.
-const CRATES: [&str; 19] = [
+const CRATES: [&str; 20] = [
     "cli",
     "shared/api",
     "shared/core/bill",
@@ -26,6 +26,7 @@ const CRATES: [&str; 19] = [
     "shared/ports",
     "shared/sim/fake-aws",
     "shared/sim/fake-kubernetes",
+    "shared/sim/world",
     "shared/testing/checker",
     "shared/testing/workloads",
 ];
