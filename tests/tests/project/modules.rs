@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 /// The crates whose modules are compared.
-const CRATES: [&str; 17] = [
+const CRATES: [&str; 21] = [
     "cli",
     "shared/api",
     "shared/core/bill",
@@ -24,6 +24,10 @@ const CRATES: [&str; 17] = [
     "shared/tools/view",
     "shared/operations",
     "shared/ports",
+    "shared/sim/driver",
+    "shared/sim/fake-aws",
+    "shared/sim/fake-kubernetes",
+    "shared/sim/world",
     "shared/testing/checker",
     "shared/testing/workloads",
 ];

@@ -111,20 +111,11 @@ fn wasteful(nodes: usize, percent: i64, related: bool) -> World {
 fn relate(pod: &mut Pod, draw: &mut Draw) {
     let app = draw.below(400);
     pod.labels.insert("app".into(), format!("app-{app}"));
-    let selector = Some(LabelSelector::from_labels(pod.labels.clone()));
+    let selector = LabelSelector::from_labels(pod.labels.clone());
     if app.is_multiple_of(2) {
-        pod.topology_spread = vec![TopologySpread {
-            max_skew: 5,
-            topology_key: labels::ZONE.into(),
-            hard: true,
-            selector,
-            match_label_keys: Vec::new(),
-            min_domains: None,
-            honor_node_affinity: true,
-            honor_node_taints: false,
-        }];
+        pod.topology_spread = vec![TopologySpread { max_skew: 5, ..topology_spread(labels::ZONE, selector) }];
     } else {
-        let topology_key = labels::HOSTNAME.into();
+        let (selector, topology_key) = (Some(selector), labels::HOSTNAME.into());
         pod.required_pod_anti_affinity = vec![PodAffinityTerm { selector, topology_key, ..PodAffinityTerm::default() }];
     }
 }

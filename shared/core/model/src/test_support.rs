@@ -2,8 +2,10 @@
 //! which nothing that ships enables.
 
 use crate::node_pool::BudgetNodes;
+use crate::pod::TopologySpread;
 use crate::{
-    Budget, Disruption, NodePool, NodeTemplate, Pod, Quantity, Requirement, Requirements, ResourceList, labels,
+    Budget, Disruption, LabelSelector, Node, NodePool, NodeTemplate, Pod, Quantity, Requirement, Requirements,
+    ResourceList, StringMap, labels,
 };
 
 /// A NodePool that is ready and requires nothing, of the EC2NodeClass `default`, with Karpenter's defaults for disruption.
@@ -52,5 +54,48 @@ pub fn pod(name: impl Into<String>, cpu_milli: i64, memory_mib: i64) -> Pod {
             .with("memory", Quantity::from_mebibytes(memory_mib))
             .with("pods", Quantity::from_units(1)),
         ..Pod::default()
+    }
+}
+
+/// The pod with one more label.
+#[must_use]
+pub fn labelled(mut pod: Pod, key: &str, value: &str) -> Pod {
+    pod.labels.insert(key.to_owned(), value.to_owned());
+    pod
+}
+
+/// Selects objects by one label.
+#[must_use]
+pub fn selector(key: &str, value: &str) -> LabelSelector {
+    LabelSelector::from_labels(StringMap::from([(key.to_owned(), value.to_owned())]))
+}
+
+/// A `DoNotSchedule` spread with `maxSkew` 1 of the selected pods, with Kubernetes' defaults for all else.
+#[must_use]
+pub fn topology_spread(topology_key: &str, selector: LabelSelector) -> TopologySpread {
+    TopologySpread {
+        max_skew: 1,
+        topology_key: topology_key.to_owned(),
+        hard: true,
+        selector: Some(selector),
+        match_label_keys: Vec::new(),
+        min_domains: None,
+        honor_node_affinity: true,
+        honor_node_taints: false,
+    }
+}
+
+/// A node with its hostname as a label and these allocatable resources, in thousandths of a cpu and in MiB, for 110 pods: the kubelet's
+/// default.
+#[must_use]
+pub fn node(name: &str, cpu_milli: i64, memory_mib: i64) -> Node {
+    Node {
+        name: name.to_owned(),
+        labels: StringMap::from([(labels::HOSTNAME.to_owned(), name.to_owned())]),
+        allocatable: ResourceList::new()
+            .with("cpu", Quantity::from_milli(cpu_milli))
+            .with("memory", Quantity::from_mebibytes(memory_mib))
+            .with("pods", Quantity::from_units(110)),
+        ..Node::default()
     }
 }

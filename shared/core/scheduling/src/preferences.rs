@@ -223,33 +223,24 @@ mod tests {
     use super::*;
     use nodeless_model::pod::{PodAffinityTerm, TopologySpread};
     use nodeless_model::requirement::RequirementTerm;
-    use nodeless_model::{LabelSelector, Operator, StringMap};
+    use nodeless_model::test_support::{self, topology_spread};
+    use nodeless_model::{Operator, StringMap};
 
     fn labelled(key: &str, value: &str) -> StringMap {
         StringMap::from([(key.into(), value.into())])
     }
 
     fn pod(name: &str) -> Pod {
-        let own = labelled("app", "web");
-        let selector = Some(LabelSelector::from_labels(own.clone()));
+        let selector = test_support::selector("app", "web");
         Pod {
             namespace: "default".into(),
             name: name.into(),
-            labels: own,
-            topology_spread: vec![TopologySpread {
-                max_skew: 1,
-                topology_key: labels::ZONE.into(),
-                hard: false,
-                selector: selector.clone(),
-                match_label_keys: Vec::new(),
-                min_domains: None,
-                honor_node_affinity: true,
-                honor_node_taints: false,
-            }],
+            labels: labelled("app", "web"),
+            topology_spread: vec![TopologySpread { hard: false, ..topology_spread(labels::ZONE, selector.clone()) }],
             preferred_pod_anti_affinity: vec![Weighted {
                 weight: 1,
                 preference: PodAffinityTerm {
-                    selector,
+                    selector: Some(selector),
                     topology_key: labels::HOSTNAME.into(),
                     ..PodAffinityTerm::default()
                 },

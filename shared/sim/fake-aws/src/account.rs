@@ -7,8 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::facts::RegionFacts;
-use super::instance::CapacityType;
-use super::quotas::QuotaFamily;
+use super::offering::CapacityType;
+use super::quota_family::QuotaFamily;
 
 /// Tags of one resource.
 pub type Tags = BTreeMap<String, String>;

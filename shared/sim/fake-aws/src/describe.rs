@@ -5,9 +5,10 @@ use jiff::Timestamp;
 use super::error::Ec2Error;
 use super::filter::{page, passes};
 use super::instance::{Instance, InstanceState, PlannedEvent};
-use super::launch_templates::{LaunchTemplate, LaunchTemplateVersion, not_found};
+use super::launch_templates::not_found;
 use super::requests::Describe;
 use super::state::{Ec2, State};
+use super::template::{LaunchTemplate, LaunchTemplateVersion};
 
 /// Entries of one page, and the token of the next page if there is one.
 pub type Page<T> = (Vec<T>, Option<String>);
@@ -23,23 +24,6 @@ pub struct TagOfResource {
     pub key: String,
     /// The tag's value.
     pub value: String,
-}
-
-/// The error for ids of instances that do not exist.
-pub(super) fn instance_not_found(ids: &[String]) -> Ec2Error {
-    if let Some(id) = ids.iter().find(|id| !well_formed(id)) {
-        return Ec2Error::new("InvalidInstanceID.Malformed", format!("Invalid id: \"{id}\""));
-    }
-    let message = match ids {
-        [id] => format!("The instance ID '{id}' does not exist"),
-        ids => format!("The instance IDs '{}' do not exist", ids.join(", ")),
-    };
-    Ec2Error::new("InvalidInstanceID.NotFound", message)
-}
-
-fn well_formed(id: &str) -> bool {
-    let digits = id.strip_prefix("i-").unwrap_or_default();
-    matches!(digits.len(), 8 | 17) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn instance_attribute(instance: &Instance, name: &str) -> Option<Vec<String>> {
@@ -252,7 +236,7 @@ impl State {
         let unknown: Vec<_> =
             request.ids.iter().filter(|id| !self.instances.get(*id).is_some_and(visible)).cloned().collect();
         if !unknown.is_empty() {
-            return Err(instance_not_found(&unknown));
+            return Err(Ec2Error::instance_not_found(&unknown));
         }
         let mut found = Vec::new();
         for instance in self.instances.values() {

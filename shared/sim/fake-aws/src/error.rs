@@ -86,4 +86,33 @@ impl Ec2Error {
             "Arguments on this idempotent request are inconsistent with arguments used in previous request(s).",
         )
     }
+
+    /// Instances with these ids do not exist.
+    pub fn instance_not_found(ids: &[String]) -> Self {
+        if let Some(id) = ids.iter().find(|id| !is_instance_id(id)) {
+            return Self::new("InvalidInstanceID.Malformed", format!("Invalid id: \"{id}\""));
+        }
+        let message = match ids {
+            [id] => format!("The instance ID '{id}' does not exist"),
+            ids => format!("The instance IDs '{}' do not exist", ids.join(", ")),
+        };
+        Self::new("InvalidInstanceID.NotFound", message)
+    }
+
+    /// The error of the query protocol for an action that is not served.
+    pub fn unknown_action(action: &str) -> Self {
+        Self::new("InvalidAction", format!("The action {action} is not valid for this web service."))
+    }
+
+    /// The error of the JSON and REST protocols for an operation that is not served.
+    pub fn unknown_operation(operation: &str) -> Self {
+        let message = format!("The simulated account does not serve {operation}.");
+        Self::new("UnknownOperationException", message).with_status(404)
+    }
+}
+
+/// Whether a text has the form of an instance's id.
+fn is_instance_id(id: &str) -> bool {
+    let digits = id.strip_prefix("i-").unwrap_or_default();
+    matches!(digits.len(), 8 | 17) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

@@ -1,8 +1,9 @@
 //! The order in which a fleet tries offerings.
 
 use super::error::Ec2Error;
-use super::fleet::Candidate;
-use super::instance::CapacityType;
+use super::fleet::LaunchTemplateAndOverrides;
+use super::launch::LaunchPlan;
+use super::offering::CapacityType;
 use super::requests::CreateFleet;
 use super::state::State;
 
@@ -56,6 +57,15 @@ impl Strategy {
             }
         }
     }
+}
+
+/// An override in one subnet.
+#[derive(Debug, Clone)]
+pub(super) struct Candidate {
+    pub(super) line: LaunchTemplateAndOverrides,
+    pub(super) weight: f64,
+    pub(super) priority: f64,
+    pub(super) plan: LaunchPlan,
 }
 
 /// Candidates in the order in which they are tried.

@@ -1,6 +1,5 @@
 //! Converts a call and its template to an instance, or to EC2's error.
 
-use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -8,7 +7,8 @@ use serde_json::Value;
 
 use super::account::{CapacityReservation, Image, Subnet, Tags};
 use super::error::Ec2Error;
-use super::instance::{CapacityType, Instance, InstanceState, Offering};
+use super::instance::{Instance, InstanceState};
+use super::offering::{CapacityType, Offering};
 use super::requests::LaunchTemplateData;
 use super::state::State;
 use super::tags::tags_for;
@@ -385,30 +385,6 @@ impl State {
             subnet.free_addresses -= 1;
         }
         Ok(address)
-    }
-}
-
-/// The addresses of one subnet: each is used once before any is reused.
-#[derive(Debug, Default)]
-pub(super) struct Addresses {
-    next: u32,
-    taken: BTreeSet<Ipv4Addr>,
-}
-
-impl Addresses {
-    fn take(&mut self, first: u32, usable: u32) -> Option<Ipv4Addr> {
-        let address_at = |offset: u32| Ipv4Addr::from(first + offset % usable);
-        let offset = (self.next..self.next + usable).find(|offset| !self.taken.contains(&address_at(*offset)))?;
-        self.next = (offset + 1) % usable;
-        self.taken.insert(address_at(offset));
-        Some(address_at(offset))
-    }
-
-    /// Releases an address.
-    pub(super) fn free(&mut self, address: &str) {
-        if let Ok(address) = address.parse() {
-            self.taken.remove(&address);
-        }
     }
 }
 

@@ -8,6 +8,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod account;
+mod addresses;
+mod create_fleet;
 mod describe;
 mod describe_region;
 mod error;
@@ -19,12 +21,16 @@ mod fleet_allocation;
 mod instance;
 mod launch;
 mod launch_templates;
+mod offering;
+mod query;
+mod quota_family;
 mod quotas;
 pub mod requests;
 mod run;
 mod services;
 mod state;
 mod tags;
+mod template;
 mod throttling;
 mod wire;
 
@@ -38,11 +44,12 @@ pub use error::Ec2Error;
 pub use facts::{RegionFacts, TypeFacts, Zone};
 pub use faults::{Call, LaunchFault, OfferingPattern};
 pub use fleet::{CreateFleetAnswer, Fleet, FleetError, FleetInstances, LaunchTemplateAndOverrides};
-pub use instance::{CapacityType, Ec2Event, Instance, InstanceState, Offering, PlannedEvent};
-pub use launch_templates::{LaunchTemplate, LaunchTemplateVersion};
-pub use quotas::QuotaFamily;
+pub use instance::{Ec2Event, Instance, InstanceState, PlannedEvent};
+pub use offering::{CapacityType, Offering};
+pub use quota_family::QuotaFamily;
 pub use run::TerminatedInstance;
 pub use state::Ec2;
+pub use template::{LaunchTemplate, LaunchTemplateVersion};
 pub use wire::{aws_router, aws_router_with_clock};
 
 #[cfg(test)]

@@ -5,55 +5,11 @@
 
 use super::account::CapacityReservation;
 use super::error::Ec2Error;
-use super::instance::{CapacityType, Instance, InstanceState, Offering};
+use super::instance::{Instance, InstanceState};
 use super::launch::LaunchPlan;
+use super::offering::{CapacityType, Offering};
+use super::quota_family::QuotaFamily;
 use super::state::State;
-
-/// The families of instance types that share a quota.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum QuotaFamily {
-    /// A, C, D, H, I, M, R, T and Z.
-    Standard,
-    /// DL.
-    Dl,
-    /// F.
-    F,
-    /// G and VT.
-    GAndVt,
-    /// U, the types with high memory.
-    HighMemory,
-    /// HPC.
-    Hpc,
-    /// Inf.
-    Inf,
-    /// P.
-    P,
-    /// Trn.
-    Trn,
-    /// X.
-    X,
-}
-
-impl QuotaFamily {
-    /// The family of an instance type. `None` for Mac, which only runs on dedicated hosts.
-    #[must_use]
-    pub fn of(instance_type: &str) -> Option<Self> {
-        let letters = instance_type.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(instance_type.len());
-        Some(match &instance_type[..letters] {
-            "mac" => return None,
-            "dl" => Self::Dl,
-            "f" => Self::F,
-            "g" | "gr" | "vt" => Self::GAndVt,
-            "u" => Self::HighMemory,
-            "hpc" => Self::Hpc,
-            "inf" => Self::Inf,
-            "p" => Self::P,
-            "trn" => Self::Trn,
-            "x" => Self::X,
-            _ => Self::Standard,
-        })
-    }
-}
 
 impl State {
     /// Whether the quotas allow this many more machines. RunInstances refuses a maximum beyond the quota as a whole.

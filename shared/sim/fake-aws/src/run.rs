@@ -5,12 +5,12 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::account::Tags;
-use super::describe::instance_not_found;
+use super::create_fleet::{merged_tags, price_limit};
 use super::error::Ec2Error;
-use super::fleet::{merged_tags, price_limit};
-use super::instance::{CapacityType, Instance, InstanceState, Offering};
+use super::instance::{Instance, InstanceState};
 use super::launch::LaunchPlan;
 use super::launch_templates::check_user_data;
+use super::offering::{CapacityType, Offering};
 use super::requests::{
     IamInstanceProfile, InstanceMarketOptions, LaunchTemplateData, RunInstances, SpotMarketOptions, TerminateInstances,
 };
@@ -49,7 +49,7 @@ impl Ec2 {
             let known = |id: &&String| state.instances.get(*id).is_some_and(|i| i.visible_from <= state.now);
             let unknown: Vec<_> = request.instance_ids.iter().filter(|id| !known(id)).cloned().collect();
             if !unknown.is_empty() {
-                return Err(instance_not_found(&unknown));
+                return Err(Ec2Error::instance_not_found(&unknown));
             }
             if request.dry_run {
                 return Err(Ec2Error::dry_run());

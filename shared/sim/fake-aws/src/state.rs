@@ -8,13 +8,14 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::account::Account;
+use super::addresses::Addresses;
 use super::error::Ec2Error;
 use super::facts::RegionFacts;
 use super::faults::{Call, Faults, LaunchFault, OfferingPattern};
 use super::fleet::Fleet;
-use super::instance::{CapacityType, Ec2Event, Instance, InstanceState, Offering, PlannedEvent};
-use super::launch::Addresses;
-use super::launch_templates::LaunchTemplate;
+use super::instance::{Ec2Event, Instance, InstanceState, PlannedEvent};
+use super::offering::{CapacityType, Offering};
+use super::template::LaunchTemplate;
 use super::throttling::Buckets;
 
 /// EC2 in memory. Clones share one account.
@@ -506,7 +507,7 @@ impl State {
             Some(CapacityType::OnDemand) => {
                 Err(Ec2Error::new("IncorrectInstanceState", format!("The instance '{id}' is not a Spot instance")))
             }
-            None => Err(super::describe::instance_not_found(&[id.to_owned()])),
+            None => Err(Ec2Error::instance_not_found(&[id.to_owned()])),
         }
     }
 

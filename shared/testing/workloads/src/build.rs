@@ -42,16 +42,7 @@ pub fn preferably_near(topology_key: &str, labels: StringMap) -> Weighted<PodAff
 /// `DoNotSchedule` spread with `maxSkew` 1 of pods with these labels.
 #[must_use]
 pub fn spread(topology_key: &str, labels: StringMap) -> TopologySpread {
-    TopologySpread {
-        max_skew: 1,
-        topology_key: topology_key.into(),
-        hard: true,
-        selector: Some(LabelSelector::from_labels(labels)),
-        match_label_keys: Vec::new(),
-        min_domains: None,
-        honor_node_affinity: true,
-        honor_node_taints: false,
-    }
+    test_support::topology_spread(topology_key, LabelSelector::from_labels(labels))
 }
 
 /// `ScheduleAnyway` spread with `maxSkew` 1 of pods with these labels.

@@ -105,7 +105,7 @@ fn nothing_prevents_the_capacity_from_moving() {
     world.budgets = vec![PodDisruptionBudget {
         namespace: "default".into(),
         name: "web".into(),
-        selector: Some(LabelSelector::from_labels(StringMap::from([("app".into(), "web".into())]))),
+        selector: Some(selector("app", "web")),
         blocks_always: true,
         ..PodDisruptionBudget::default()
     }];

@@ -63,14 +63,8 @@ fn a_node_that_is_too_large_is_replaced_by_a_cheaper_one() {
 #[test]
 fn a_pod_does_not_join_more_than_the_spread_of_another_allows() {
     let spread = TopologySpread {
-        max_skew: 1,
-        topology_key: labels::HOSTNAME.into(),
-        hard: true,
-        selector: Some(LabelSelector::from_labels(StringMap::from([("app".into(), "web".into())]))),
         match_label_keys: vec!["version".into()],
-        min_domains: None,
-        honor_node_affinity: true,
-        honor_node_taints: false,
+        ..topology_spread(labels::HOSTNAME, selector("app", "web"))
     };
     let of = |name: &str, version: &str| labelled(labelled(pod(name, 500, 512), "app", "web"), "version", version);
     let decide = |mover: &str| {
@@ -182,7 +176,7 @@ fn anti_affinity_is_evaluated_by_the_scheduler() {
 fn a_pod_that_others_keep_away_is_not_sent_to_them() {
     let mut lonely = labelled(pod("lonely", 500, 512), "app", "lonely");
     lonely.required_pod_anti_affinity = vec![PodAffinityTerm {
-        selector: Some(LabelSelector::from_labels(StringMap::from([("app".into(), "noisy".into())]))),
+        selector: Some(selector("app", "noisy")),
         topology_key: labels::HOSTNAME.into(),
         ..PodAffinityTerm::default()
     }];
@@ -198,16 +192,7 @@ fn a_pod_that_others_keep_away_is_not_sent_to_them() {
 fn spread_holds_after_the_move() {
     let spread = |name: String| {
         let mut pod = labelled(pod(&name, 1000, 512), "app", "web");
-        pod.topology_spread = vec![TopologySpread {
-            max_skew: 1,
-            topology_key: labels::ZONE.into(),
-            hard: true,
-            selector: Some(LabelSelector::from_labels(pod.labels.clone())),
-            match_label_keys: Vec::new(),
-            min_domains: None,
-            honor_node_affinity: true,
-            honor_node_taints: false,
-        }];
+        pod.topology_spread = vec![topology_spread(labels::ZONE, selector("app", "web"))];
         pod
     };
     let mut world = world();

@@ -278,7 +278,7 @@ fn pods_that_stay_until_the_grace_period_ends_need_no_place() {
     world.budgets = vec![PodDisruptionBudget {
         namespace: "default".into(),
         name: "never".into(),
-        selector: Some(LabelSelector::from_labels(StringMap::from([("app".into(), "guarded".into())]))),
+        selector: Some(selector("app", "guarded")),
         blocks_always: true,
         ..PodDisruptionBudget::default()
     }];

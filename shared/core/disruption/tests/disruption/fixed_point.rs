@@ -25,22 +25,13 @@ fn make_pod_of(app: &str, name: &str, (size, special): PodSeed) -> Pod {
     let cpu = [50, 100, 250, 500, 1000, 1500, 2500, 3000][size % 8];
     let mut pod = pod(name, cpu, [64, 256, 512, 1024, 2048, 4096, 6144, 9000][size / 8 % 8]);
     pod.labels.insert("app".into(), app.into());
-    let selector = Some(LabelSelector::from_labels(StringMap::from([("app".into(), app.into())])));
+    let selector = selector("app", app);
     let term = |key: &str| PodAffinityTerm {
-        selector: selector.clone(),
+        selector: Some(selector.clone()),
         topology_key: key.into(),
         ..PodAffinityTerm::default()
     };
-    let spread = |key: &str, max_skew| TopologySpread {
-        max_skew,
-        topology_key: key.into(),
-        hard: true,
-        selector: selector.clone(),
-        match_label_keys: Vec::new(),
-        min_domains: None,
-        honor_node_affinity: true,
-        honor_node_taints: false,
-    };
+    let spread = |key: &str, max_skew| TopologySpread { max_skew, ..topology_spread(key, selector.clone()) };
     match special / 4 {
         0 => pod.required_pod_anti_affinity = vec![term(labels::HOSTNAME)],
         1 => pod.topology_spread = vec![spread(labels::ZONE, 1)],

@@ -206,7 +206,7 @@ fn invalid_input_is_reported_on_the_object_concerned() {
     let guard = |name: &str, app: &str, blocks_always: bool| PodDisruptionBudget {
         namespace: "default".into(),
         name: name.into(),
-        selector: Some(LabelSelector::from_labels(StringMap::from([("app".into(), app.into())]))),
+        selector: Some(selector("app", app)),
         disruptions_allowed: i32::from(!blocks_always),
         blocks_always,
         ..PodDisruptionBudget::default()
@@ -244,7 +244,7 @@ fn capacity_is_kept_for_the_pods_of_a_draining_node_until_a_budget_has_held_them
         world.budgets = vec![PodDisruptionBudget {
             namespace: "default".into(),
             name: "db".into(),
-            selector: Some(LabelSelector::from_labels(StringMap::from([("app".into(), "db".into())]))),
+            selector: Some(selector("app", "db")),
             disruptions_allowed: allowed,
             ..PodDisruptionBudget::default()
         }];

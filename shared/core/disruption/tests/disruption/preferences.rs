@@ -1,5 +1,6 @@
 //! Preferences are kept by plans, by their refinement, and by consolidation.
 
+use crate::support::first_node::held;
 use crate::support::*;
 use nodeless_disruption::*;
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread, Weighted};
@@ -9,11 +10,7 @@ use nodeless_scheduling::{PreferencePolicy, Problem, Solution};
 use std::collections::BTreeSet;
 
 fn term(key: &str, app: &str) -> PodAffinityTerm {
-    PodAffinityTerm {
-        selector: Some(LabelSelector::from_labels(StringMap::from([("app".into(), app.into())]))),
-        topology_key: key.into(),
-        ..PodAffinityTerm::default()
-    }
+    PodAffinityTerm { selector: Some(selector("app", app)), topology_key: key.into(), ..PodAffinityTerm::default() }
 }
 
 fn preferred(key: &str, app: &str) -> Vec<Weighted<PodAffinityTerm>> {
@@ -21,16 +18,7 @@ fn preferred(key: &str, app: &str) -> Vec<Weighted<PodAffinityTerm>> {
 }
 
 fn soft_spread(key: &str, app: &str) -> Vec<TopologySpread> {
-    vec![TopologySpread {
-        max_skew: 1,
-        topology_key: key.into(),
-        hard: false,
-        selector: term(key, app).selector,
-        match_label_keys: Vec::new(),
-        min_domains: None,
-        honor_node_affinity: true,
-        honor_node_taints: false,
-    }]
+    vec![TopologySpread { hard: false, ..topology_spread(key, selector("app", app)) }]
 }
 
 /// A pod like those of most charts: spread over zones and apart over hosts, both only preferred.
@@ -45,12 +33,6 @@ fn planned(world: &World, pods: &[Pod]) -> Solution {
     let cluster = world.cluster();
     let problem = Problem { pods: pods.iter().collect(), node_pools: cluster.node_pools.clone(), ..Problem::default() };
     plan(&problem, &world.options.scheduling, true)
-}
-
-/// A pod that keeps its node.
-fn held(mut pod: Pod) -> Pod {
-    pod.annotations.insert(labels::DO_NOT_DISRUPT.into(), "true".into());
-    pod
 }
 
 /// A node in each of the zones, with one pod each.

@@ -57,7 +57,7 @@ fn guard(name: &str, key: &str, value: &str, allowed: i32) -> PodDisruptionBudge
     PodDisruptionBudget {
         namespace: "default".into(),
         name: name.into(),
-        selector: Some(LabelSelector::from_labels(StringMap::from([(key.into(), value.into())]))),
+        selector: Some(selector(key, value)),
         disruptions_allowed: allowed,
         ..PodDisruptionBudget::default()
     }

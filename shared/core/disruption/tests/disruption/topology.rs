@@ -7,25 +7,12 @@ use nodeless_model::pod::{PodAffinityTerm, TopologySpread};
 use nodeless_model::selector::{LabelExpression, LabelOperator};
 use nodeless_model::*;
 
-fn selector(key: &str, value: &str) -> LabelSelector {
-    LabelSelector::from_labels(StringMap::from([(key.into(), value.into())]))
-}
-
 fn near(key: &str, app: &str) -> PodAffinityTerm {
     PodAffinityTerm { selector: Some(selector("app", app)), topology_key: key.into(), ..PodAffinityTerm::default() }
 }
 
 fn spread(key: &str) -> TopologySpread {
-    TopologySpread {
-        max_skew: 1,
-        topology_key: key.into(),
-        hard: true,
-        selector: Some(selector("app", "web")),
-        match_label_keys: Vec::new(),
-        min_domains: None,
-        honor_node_affinity: true,
-        honor_node_taints: false,
-    }
+    topology_spread(key, selector("app", "web"))
 }
 
 #[test]

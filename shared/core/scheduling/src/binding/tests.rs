@@ -4,51 +4,20 @@ use super::*;
 use crate::existing::existing_node;
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread, Weighted};
 use nodeless_model::requirement::{Operator, RequirementTerm};
-use nodeless_model::{LabelSelector, Node, Quantity, StringMap, Taint, labels};
-
-fn node(name: &str, cpu_milli: i64, memory_mib: i64) -> Node {
-    let mut node = Node { name: name.into(), ..Node::default() };
-    node.labels.insert(labels::HOSTNAME.into(), name.into());
-    node.allocatable = ResourceList::new()
-        .with("cpu", Quantity::from_milli(cpu_milli))
-        .with("memory", Quantity::from_mebibytes(memory_mib))
-        .with("pods", Quantity::from_units(20));
-    node
-}
+use nodeless_model::test_support::{labelled, node, pod, selector, topology_spread};
+use nodeless_model::{Node, Taint, labels};
 
 fn within(mut node: Node, key: &str, value: &str) -> Node {
     node.labels.insert(key.into(), value.into());
     node
 }
 
-fn pod(name: &str, cpu_milli: i64, memory_mib: i64) -> Pod {
-    nodeless_model::test_support::pod(name, cpu_milli, memory_mib)
-}
-
-fn labelled(mut pod: Pod, key: &str, value: &str) -> Pod {
-    pod.labels.insert(key.into(), value.into());
-    pod
-}
-
-fn selector(key: &str, value: &str) -> Option<LabelSelector> {
-    Some(LabelSelector::from_labels(StringMap::from([(key.into(), value.into())])))
+fn spread(topology_key: &str, hard: bool) -> TopologySpread {
+    TopologySpread { hard, ..topology_spread(topology_key, selector("app", "web")) }
 }
 
 fn near(key: &str, value: &str, topology_key: &str) -> PodAffinityTerm {
-    PodAffinityTerm { selector: selector(key, value), topology_key: topology_key.into(), ..Default::default() }
-}
-
-fn spread(topology_key: &str, hard: bool) -> TopologySpread {
-    TopologySpread {
-        max_skew: 1,
-        topology_key: topology_key.into(),
-        hard,
-        selector: selector("app", "web"),
-        match_label_keys: Vec::new(),
-        min_domains: None,
-        honor_node_affinity: true,
-        honor_node_taints: false,
-    }
+    PodAffinityTerm { selector: Some(selector(key, value)), topology_key: topology_key.into(), ..Default::default() }
 }
 
 /// The nodes with their pods, for these pods to bind.
@@ -203,7 +172,7 @@ fn preferred_spread_counts_zones() {
     let mut pod = web("p");
     pod.topology_spread = vec![spread(labels::ZONE, false)];
     assert_eq!(choices(&nodes, &pod), [2]);
-    pod.topology_spread = vec![TopologySpread { selector: selector("app", "db"), ..spread(labels::ZONE, false) }];
+    pod.topology_spread = vec![TopologySpread { selector: Some(selector("app", "db")), ..spread(labels::ZONE, false) }];
     assert_eq!(choices(&nodes, &pod), [0]);
 }
 
@@ -262,7 +231,7 @@ fn taints_and_node_affinity_are_preferences() {
 #[test]
 fn with_much_free_capacity_any_binding_works() {
     let empty = |name: &str| (node(name, 4000, 16_384), Vec::new());
-    let pods: Vec<Pod> = (0..4).map(|number| pod(&format!("p-{number}"), 1000, 4096)).collect();
+    let pods: Vec<Pod> = (0..4).map(|number| pod(format!("p-{number}"), 1000, 4096)).collect();
     let queue: Vec<&Pod> = pods.iter().collect();
     let always = |nodes: &[(Node, Vec<Pod>)]| bindings(nodes, &pods).always_bound(&queue);
     assert!(always(&[empty("a")]), "one node has free capacity for all");

@@ -7,13 +7,11 @@ use nodeless_scheduling::{BoundPods, Solution};
 use std::collections::BTreeSet;
 
 fn app(name: &str, cpu_milli: i64) -> Pod {
-    let mut pod = pod(name, cpu_milli, 1024);
-    pod.labels.insert("app".into(), "db".into());
-    pod
+    labelled(pod(name, cpu_milli, 1024), "app", "db")
 }
 
 fn near(key: &str) -> PodAffinityTerm {
-    let selector = LabelSelector::from_labels(StringMap::from([("app".into(), "db".into())]));
+    let selector = selector("app", "db");
     PodAffinityTerm { selector: Some(selector), topology_key: key.into(), ..PodAffinityTerm::default() }
 }
 
@@ -98,16 +96,8 @@ fn a_tolerant_pod_does_not_drift_to_a_lower_weight_because_a_node_there_was_open
         pods[0].node_selector.insert("light".into(), "yes".into());
         if related {
             for pod in &mut pods[1..] {
-                pod.topology_spread = vec![TopologySpread {
-                    max_skew: 3,
-                    topology_key: labels::ZONE.into(),
-                    hard: true,
-                    selector: near("").selector,
-                    match_label_keys: Vec::new(),
-                    min_domains: None,
-                    honor_node_affinity: true,
-                    honor_node_taints: false,
-                }];
+                let spread = topology_spread(labels::ZONE, selector("app", "db"));
+                pod.topology_spread = vec![TopologySpread { max_skew: 3, ..spread }];
             }
         }
         let solution = solve_checked(&problem(&pods, &pools));
@@ -152,16 +142,7 @@ fn alternatives_of_required_affinity_are_compared_and_not_dropped() {
 fn spreading(count: usize, change: impl Fn(&mut Pod, &mut TopologySpread)) -> Vec<Pod> {
     let mut pods: Vec<Pod> = (0..count).map(|index| app(&format!("db-{index}"), 500)).collect();
     for pod in &mut pods {
-        let mut spread = TopologySpread {
-            max_skew: 1,
-            topology_key: labels::ZONE.into(),
-            hard: true,
-            selector: near("").selector,
-            match_label_keys: Vec::new(),
-            min_domains: None,
-            honor_node_affinity: true,
-            honor_node_taints: false,
-        };
+        let mut spread = topology_spread(labels::ZONE, selector("app", "db"));
         change(pod, &mut spread);
         pod.topology_spread = vec![spread];
     }

@@ -1,25 +1,12 @@
 //! Equal pods change places, so that the kube-scheduler can bind them in the order of its queue.
 
 use crate::support::*;
-use nodeless_model::pod::TopologySpread;
 use nodeless_model::*;
 use nodeless_scheduling::{ExistingNode, Launch, Placement, Problem, Solution, exchange_equal_pods};
 
 fn web(index: usize) -> Pod {
-    let mut pod = pod(format!("web-{index}"), 1000, 1024);
-    pod.labels.insert("app".into(), "web".into());
-    let selector = LabelSelector::from_labels(StringMap::from([("app".into(), "web".into())]));
-    pod.topology_spread = vec![TopologySpread {
-        max_skew: 1,
-        topology_key: labels::ZONE.into(),
-        hard: true,
-        selector: Some(selector),
-        match_label_keys: Vec::new(),
-        min_domains: None,
-        honor_node_affinity: true,
-        honor_node_taints: false,
-    }];
-    pod
+    let topology_spread = vec![topology_spread(labels::ZONE, selector("app", "web"))];
+    Pod { topology_spread, ..labelled(pod(format!("web-{index}"), 1000, 1024), "app", "web") }
 }
 
 /// The zones of the launches of pods, in the order of the pods.

@@ -7,13 +7,8 @@ use nodeless_scheduling::{ClusterFacts, Excluded, ExistingNode, Problem, existin
 use std::collections::BTreeMap;
 
 fn node(name: &str, cpu: i64) -> Node {
-    let mut node = Node { name: name.into(), ..Node::default() };
-    node.labels.insert(labels::HOSTNAME.into(), name.into());
+    let mut node = test_support::node(name, cpu * 1000, cpu * 4 * 1024);
     node.labels.insert(labels::ZONE.into(), "us-east-1a".into());
-    node.allocatable = ResourceList::new()
-        .with("cpu", Quantity::from_units(cpu))
-        .with("memory", gib(cpu * 4))
-        .with("pods", Quantity::from_units(20));
     node
 }
 
@@ -110,7 +105,7 @@ fn what_pods_and_missing_daemons_take_is_not_available() {
     let existing = existing_node(Some(&node), None, &[&daemon_pod, &done, &web], &daemons).unwrap();
     // 4000 - 300 for the daemon that is there - 1000 for the pod - 200 for the daemon that is to come.
     assert_eq!(existing.available.get("cpu"), Quantity::from_milli(2500));
-    assert_eq!(existing.available.get("pods"), Quantity::from_units(17));
+    assert_eq!(existing.available.get("pods"), Quantity::from_units(107));
 }
 
 #[test]

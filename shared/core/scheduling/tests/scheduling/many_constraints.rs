@@ -11,25 +11,20 @@ use std::collections::BTreeMap;
 /// Changes a pod so that it has a number of constraints.
 type Crowd = fn(&mut Pod, usize);
 
-fn selecting(index: usize) -> Option<LabelSelector> {
-    Some(LabelSelector::from_labels(StringMap::from([("app".into(), format!("app-{index}"))])))
+fn selecting(index: usize) -> LabelSelector {
+    selector("app", &format!("app-{index}"))
 }
 
-fn spread(topology_key: String, index: usize) -> TopologySpread {
-    TopologySpread {
-        max_skew: 1,
-        topology_key,
-        hard: false,
-        selector: selecting(index),
-        match_label_keys: Vec::new(),
-        min_domains: None,
-        honor_node_affinity: true,
-        honor_node_taints: true,
-    }
+fn spread(topology_key: &str, index: usize) -> TopologySpread {
+    TopologySpread { hard: false, honor_node_taints: true, ..topology_spread(topology_key, selecting(index)) }
 }
 
 fn near(index: usize) -> PodAffinityTerm {
-    PodAffinityTerm { selector: selecting(index), topology_key: labels::ZONE.into(), ..PodAffinityTerm::default() }
+    PodAffinityTerm {
+        selector: Some(selecting(index)),
+        topology_key: labels::ZONE.into(),
+        ..PodAffinityTerm::default()
+    }
 }
 
 fn not_in(index: usize) -> Vec<requirement::RequirementTerm> {
@@ -43,10 +38,10 @@ fn weighted<T>(preference: T) -> Weighted<T> {
 /// Constraints of each kind that share a maximum of [`MAX_CONSTRAINTS`].
 const KINDS: [(&str, Crowd); 9] = [
     ("topology spread constraints", |pod, count| {
-        pod.topology_spread = (0..count).map(|index| spread(labels::ZONE.into(), index)).collect();
+        pod.topology_spread = (0..count).map(|index| spread(labels::ZONE, index)).collect();
     }),
     ("topology spread constraints", |pod, count| {
-        pod.topology_spread = (0..count).map(|index| spread(format!("key-{index}"), index)).collect();
+        pod.topology_spread = (0..count).map(|index| spread(&format!("key-{index}"), index)).collect();
     }),
     ("pod affinity and anti-affinity terms", |pod, count| {
         pod.preferred_pod_affinity = (0..count).map(|index| weighted(near(index))).collect();
@@ -183,8 +178,7 @@ fn the_work_of_a_pods_constraints_is_counted_and_grows_at_most_with_their_square
 fn over_labels(name: &str, keys: &[&str]) -> Pod {
     let mut pod = pod(name, 2000, 1024);
     pod.labels = StringMap::from([("app".into(), "app-0".into())]);
-    pod.topology_spread =
-        keys.iter().map(|key| TopologySpread { hard: true, ..spread((*key).to_owned(), 0) }).collect();
+    pod.topology_spread = keys.iter().map(|key| TopologySpread { hard: true, ..spread(key, 0) }).collect();
     pod
 }
 

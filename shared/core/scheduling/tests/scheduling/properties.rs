@@ -16,11 +16,11 @@ type PodSeed = (usize, usize, usize, usize);
 fn relate(pod: &mut Pod, kind: usize, group: usize) {
     let app = |number: usize| ["web", "db", "cache"][number % 3];
     pod.labels.insert("app".into(), app(group).into());
-    let selector = |number| Some(LabelSelector::from_labels(StringMap::from([("app".into(), app(number).into())])));
     let key = [labels::ZONE, labels::HOSTNAME][group / 3 % 2];
     let itself = group + usize::from((group / 6).is_multiple_of(4));
+    let selector = Some(selector("app", app(itself)));
     let near = nodeless_model::pod::PodAffinityTerm {
-        selector: selector(itself),
+        selector: selector.clone(),
         topology_key: key.into(),
         ..Default::default()
     };
@@ -28,7 +28,7 @@ fn relate(pod: &mut Pod, kind: usize, group: usize) {
         max_skew: 1 + i32::try_from(group / 24 % 2).unwrap(),
         topology_key: key.into(),
         hard,
-        selector: selector(itself),
+        selector: selector.clone(),
         match_label_keys: Vec::new(),
         min_domains: (group / 48).is_multiple_of(4).then_some(3),
         honor_node_affinity: !group.is_multiple_of(5),
@@ -57,13 +57,10 @@ fn make_related_pod(index: usize, seed: PodSeed, affine: bool) -> Pod {
 
 /// Nodes with running pods.
 fn make_running(index: usize, seed: PodSeed) -> (Node, Vec<Pod>) {
-    let mut node = Node { name: format!("node-{index}"), ..Node::default() };
+    let cpu_milli = 1000 * i64::try_from(seed.0 % 6).unwrap();
+    let mut node = test_support::node(&format!("node-{index}"), cpu_milli, 8 * 1024);
     node.labels.insert(labels::ZONE.into(), ZONES[index % 3].into());
-    node.labels.insert(labels::HOSTNAME.into(), node.name.clone());
-    node.allocatable = ResourceList::new()
-        .with("cpu", Quantity::from_units(i64::try_from(seed.0 % 6).unwrap()))
-        .with("memory", gib(8))
-        .with("pods", Quantity::from_units(9));
+    node.allocatable.set("pods", Quantity::from_units(9));
     let pods = (0..seed.1 % 3).map(|number| {
         let mut pod = pod(format!("running-{index}-{number}"), 100, 100);
         relate(&mut pod, seed.2 + number, seed.3 + number);

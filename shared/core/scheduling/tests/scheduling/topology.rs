@@ -7,27 +7,12 @@ use nodeless_model::*;
 use nodeless_scheduling::{BoundPods, ExistingNode, Options, PreferencePolicy, Problem, Solution, existing_node};
 use std::collections::BTreeMap;
 
-fn selector(key: &str, value: &str) -> LabelSelector {
-    LabelSelector::from_labels(StringMap::from([(key.into(), value.into())]))
-}
-
 fn app(name: &str, app: &str) -> Pod {
-    let mut pod = pod(name, 1000, 1024);
-    pod.labels.insert("app".into(), app.into());
-    pod
+    labelled(pod(name, 1000, 1024), "app", app)
 }
 
 fn spread(key: &str, app: &str) -> TopologySpread {
-    TopologySpread {
-        max_skew: 1,
-        topology_key: key.into(),
-        hard: true,
-        selector: Some(selector("app", app)),
-        match_label_keys: Vec::new(),
-        min_domains: None,
-        honor_node_affinity: true,
-        honor_node_taints: false,
-    }
+    topology_spread(key, selector("app", app))
 }
 
 fn near(key: &str, app: &str) -> PodAffinityTerm {
@@ -45,13 +30,8 @@ fn many(count: usize, name: &str, change: impl Fn(&mut Pod)) -> Vec<Pod> {
 }
 
 fn node(name: &str, zone: &str, cpu: i64) -> Node {
-    let mut node = Node { name: name.into(), ..Node::default() };
-    node.labels.insert(labels::HOSTNAME.into(), name.into());
+    let mut node = test_support::node(name, cpu * 1000, 64 * 1024);
     node.labels.insert(labels::ZONE.into(), zone.into());
-    node.allocatable = ResourceList::new()
-        .with("cpu", Quantity::from_units(cpu))
-        .with("memory", gib(64))
-        .with("pods", Quantity::from_units(110));
     node
 }
 

@@ -1,229 +1,26 @@
 //! Executes the actions of a scenario.
 
-use super::edits::{self, Edit};
+use super::active_faults::{ActiveFaults, End, set_quota};
+use super::misconfigurations;
+use super::objects::{refused, resource};
+use super::selection::{listed, some_of};
 use super::timeline::{Entry, after};
-use super::{Action, BadMachines, ChangePrices, Named, Quota, Scenario, ScenarioError, Shortage};
+use super::{Action, BadMachines, ChangePrices, DENIABLE, Named, Quota, ScenarioError, Shortage};
 use crate::Driver;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use nodeless_fake_aws::requests::{ChangeTags, Tag, TerminateInstances};
-use nodeless_fake_aws::{CapacityType, Instance, InstanceState, LaunchFault, OfferingPattern, QuotaFamily};
-use nodeless_fake_kubernetes::resource as known;
-use nodeless_fake_kubernetes::{CreateOptions, DeleteOptions, ListOptions, PatchOptions, PatchType, Resource, Status};
+use nodeless_fake_aws::{CapacityType, Instance, InstanceState, LaunchFault, OfferingPattern};
+use nodeless_fake_kubernetes::resource::PODS;
+use nodeless_fake_kubernetes::{DeleteOptions, ListOptions, PatchOptions, PatchType};
 use nodeless_model::labels;
 use nodeless_ports::ErrorKind;
 use nodeless_world::random::Random;
-use nodeless_world::resources;
 use serde_json::{Value, json};
 use std::sync::Arc;
-
-/// The APIs of EC2 that nodeless calls for instances.
-pub(super) const DENIABLE: [&str; 9] = [
-    "CreateFleet",
-    "CreateLaunchTemplate",
-    "CreateTags",
-    "DeleteLaunchTemplate",
-    "DescribeInstanceStatus",
-    "DescribeInstances",
-    "DescribeLaunchTemplates",
-    "RunInstances",
-    "TerminateInstances",
-];
 
 /// The tags by which nodeless finds its instances.
 const FOUND_BY: [&str; 4] =
     [labels::CLUSTER_NAME_TAG, labels::NODE_POOL, labels::EC2_NODE_CLASS, labels::LAUNCH_GROUP_TAG];
-
-/// A fault or an edit that ends at a time.
-#[derive(Debug)]
-pub(super) enum End {
-    Shortage(OfferingPattern),
-    ZonalShift(String),
-    Edit(Edit),
-    Denial(String),
-    ZoneFailure(String),
-    SlowDetachments(SignedDuration),
-    UnreadyPods(Vec<String>),
-    HangingPods(Vec<String>),
-    /// A capacity type, and its quota of vCPUs.
-    Quota(CapacityType, u64),
-}
-
-/// Faults that are in effect, with the times at which they end.
-#[derive(Debug, Default)]
-pub(crate) struct ActiveFaults {
-    ends: Vec<(Timestamp, End)>,
-}
-
-impl ActiveFaults {
-    pub(super) fn add(&mut self, until: Timestamp, end: End) {
-        self.ends.push((until, end));
-    }
-
-    /// When the next fault ends.
-    pub(crate) fn next_end(&self) -> Option<Timestamp> {
-        self.ends.iter().map(|(at, _)| *at).min()
-    }
-
-    /// Ends what is due, or everything with `all`.
-    ///
-    /// # Errors
-    /// When the API server refuses an object that a user corrects or creates again.
-    pub(crate) fn end(&mut self, driver: &mut Driver, now: Timestamp, all: bool) -> Result<(), ScenarioError> {
-        let due: Vec<End> = self.ends.extract_if(.., |(until, _)| all || *until <= now).map(|(_, end)| end).collect();
-        for end in due {
-            match end {
-                End::ZonalShift(zone) => drop(driver.world_mut().cancel_zonal_shift(&zone)),
-                End::Shortage(pattern) => driver.world().ec2().restore(pattern),
-                End::ZoneFailure(zone) => {
-                    let others = |end: &End| matches!(end, End::ZoneFailure(other) if *other == zone);
-                    if !self.ends.iter().any(|(_, end)| others(end)) {
-                        driver.world_mut().recover_zone(&zone);
-                    }
-                }
-                End::UnreadyPods(pods) => pods.iter().for_each(|pod| driver.world_mut().set_pod_ready(pod, true)),
-                End::HangingPods(pods) => pods.iter().for_each(|pod| driver.world_mut().set_pod_stops(pod, true)),
-                End::SlowDetachments(_) => {
-                    let mut others = self.ends.iter().filter_map(|(_, end)| match end {
-                        End::SlowDetachments(take) => Some(*take),
-                        _ => None,
-                    });
-                    driver.world_mut().set_detachment(others.next_back());
-                }
-                End::Denial(api) => {
-                    let others = self.ends.iter().any(|(_, end)| matches!(end, End::Denial(other) if *other == api));
-                    if !others {
-                        driver.world().ec2().allow(&api);
-                    }
-                }
-                End::Quota(capacity_type, _) => {
-                    let mut others = self.ends.iter().filter_map(|(_, end)| match end {
-                        End::Quota(other, vcpus) if *other == capacity_type => Some(*vcpus),
-                        _ => None,
-                    });
-                    set_quota(driver, capacity_type, others.next_back());
-                }
-                End::Edit(edit) => edit.revert(driver)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Creates or changes an object. An object that a user deleted, and is to create again, is created first.
-    fn apply(&mut self, driver: &Driver, object: &Value) -> Result<(), ScenarioError> {
-        let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
-        let deleted = |end: &End| match end {
-            End::Edit(edit @ Edit::Deleted(_)) => edit.concerns(text("/kind"), text("/metadata/name")),
-            _ => false,
-        };
-        for (_, end) in self.ends.extract_if(.., |(_, end)| deleted(end)) {
-            if let End::Edit(edit) = end {
-                edit.revert(driver)?;
-            }
-        }
-        apply(driver, object)
-    }
-
-    /// The edits of users that are in effect.
-    pub(super) fn edits(&self) -> impl Iterator<Item = &Edit> {
-        self.ends.iter().filter_map(|(_, end)| match end {
-            End::Edit(edit) => Some(edit),
-            _ => None,
-        })
-    }
-}
-
-/// The resource of a kind.
-pub(crate) fn resource(kind: &str) -> Result<Resource, ScenarioError> {
-    if let Some(custom) = resources::ALL.into_iter().find(|resource| resource.kind == kind) {
-        return Ok(custom);
-    }
-    Ok(match kind {
-        "Deployment" => known::DEPLOYMENTS,
-        "StatefulSet" => known::STATEFUL_SETS,
-        "DaemonSet" => known::DAEMON_SETS,
-        "ReplicaSet" => known::REPLICA_SETS,
-        "Job" => known::JOBS,
-        "Pod" => known::PODS,
-        "PodDisruptionBudget" => known::POD_DISRUPTION_BUDGETS,
-        "PriorityClass" => known::PRIORITY_CLASSES,
-        "Namespace" => known::NAMESPACES,
-        "PodTemplate" => known::POD_TEMPLATES,
-        "StorageClass" => known::STORAGE_CLASSES,
-        "PersistentVolumeClaim" => known::PERSISTENT_VOLUME_CLAIMS,
-        "PersistentVolume" => known::PERSISTENT_VOLUMES,
-        "Node" => known::NODES,
-        other => {
-            return Err(ScenarioError::Value {
-                field: "kind".to_owned(),
-                why: format!(
-                    "{other} is not simulated; use NodePool, EC2NodeClass, NodeOverlay, CapacityBuffer, Deployment, StatefulSet, \
-                     DaemonSet, ReplicaSet, Job, Pod, PodTemplate, PodDisruptionBudget, PersistentVolume, \
-                     PersistentVolumeClaim, StorageClass, PriorityClass or Namespace"
-                ),
-            });
-        }
-    })
-}
-
-pub(super) fn refused(what: &str, status: &Status) -> ScenarioError {
-    ScenarioError::Value { field: what.to_owned(), why: format!("the API server refused it: {status}") }
-}
-
-/// Checks every object of a scenario before the run: its kind, and that it has no unknown field, as `kubectl apply
-/// --validate=strict` does.
-pub(crate) fn check(driver: &Driver, scenario: &Scenario) -> Result<(), ScenarioError> {
-    for (index, object) in scenario.objects.iter().enumerate() {
-        check_object(driver, &format!("objects[{index}]"), object)?;
-    }
-    for (index, action) in scenario.actions.iter().enumerate() {
-        match &action.action {
-            Action::Apply(object) => check_object(driver, &format!("actions[{index}].apply"), object)?,
-            Action::Delete(named) => resource(&named.kind).map(drop)?,
-            _ => {}
-        }
-    }
-    for (index, jobs) in scenario.jobs.iter().enumerate() {
-        check_object(driver, &format!("jobs[{index}]"), &jobs.object(0))?;
-    }
-    Ok(())
-}
-
-fn check_object(driver: &Driver, place: &str, object: &Value) -> Result<(), ScenarioError> {
-    let named = |field: &str| object.pointer(field).and_then(Value::as_str).unwrap_or_default();
-    let field = format!("{place}, {} {}", named("/kind"), named("/metadata/name"));
-    let wrong = |why: String| Err(ScenarioError::Value { field: field.clone(), why });
-    let known = resource(named("/kind"))?;
-    if named("/metadata/name").is_empty() {
-        return wrong("it has no metadata.name".to_owned());
-    }
-    if named("/apiVersion") != known.api_version() {
-        return wrong(format!("apiVersion is {:?}; write {}", named("/apiVersion"), known.api_version()));
-    }
-    let unknown = driver.world().api().unknown_fields(&known, object).map_err(|status| refused(&field, &status))?;
-    if unknown.is_empty() {
-        return Ok(());
-    }
-    let listed: Vec<String> = unknown.iter().map(|field| format!("{field:?}")).collect();
-    wrong(format!("there is no field {} in a {} of {}", listed.join(", "), known.kind, known.api_version()))
-}
-
-/// Creates or replaces an object.
-pub(crate) fn apply(driver: &Driver, object: &Value) -> Result<(), ScenarioError> {
-    let kind = object["kind"].as_str().unwrap_or_default();
-    let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
-    let resource = resource(kind)?;
-    let api = driver.world().api();
-    let what = format!("{kind} {name}");
-    let namespace = if resource.namespaced { namespace } else { "" };
-    if api.get(&resource, namespace, name).is_ok() {
-        let options = PatchOptions::default();
-        let patched = api.patch(&resource, namespace, name, None, PatchType::Merge, object, &options);
-        return patched.map(drop).map_err(|status| refused(&what, &status));
-    }
-    let created = api.create(&resource, object.clone(), &CreateOptions::default());
-    created.map(drop).map_err(|status| refused(&what, &status))
-}
 
 /// Executes an entry of the timeline. Returns a description of it.
 pub(crate) fn carry_out(
@@ -333,8 +130,8 @@ fn perform(
             ec2.change_account(|account| account.add_eks_images(&version, now));
             Ok("a new EKS image is published".to_owned())
         }
-        Action::Misconfigure(misconfigure) => edits::misconfigure(driver, misconfigure, random, active),
-        Action::RecreateNodePools(recreate) => edits::recreate(driver, recreate, random, active),
+        Action::Misconfigure(misconfigure) => misconfigurations::misconfigure(driver, misconfigure, random, active),
+        Action::RecreateNodePools(recreate) => misconfigurations::recreate(driver, recreate, random, active),
         Action::Shortage(shortage) => {
             let pattern = pattern(shortage)?;
             match shortage.left {
@@ -442,21 +239,9 @@ fn capacity_type(field: &str, name: &str) -> Result<CapacityType, ScenarioError>
     }
 }
 
-fn standard(capacity_type: CapacityType) -> (CapacityType, QuotaFamily) {
-    (capacity_type, QuotaFamily::Standard)
-}
-
-/// Sets or removes the quota of the Standard families.
-fn set_quota(driver: &Driver, capacity_type: CapacityType, vcpus: Option<u64>) {
-    driver.world().ec2().change_account(|account| match vcpus {
-        Some(vcpus) => drop(account.vcpu_quotas.insert(standard(capacity_type), vcpus)),
-        None => drop(account.vcpu_quotas.remove(&standard(capacity_type))),
-    });
-}
-
 /// The uids and the names of running pods, chosen at random.
 fn running_pods(driver: &Driver, count: u32, random: &mut Random) -> (Vec<String>, Vec<String>) {
-    let list = driver.world().api().list(&known::PODS, &ListOptions::default());
+    let list = driver.world().api().list(&PODS, &ListOptions::default());
     let mut pods = list.map(|list| list.items).unwrap_or_default();
     pods.retain(|pod| pod["status"]["phase"] == "Running");
     let field = |pod: &Value, name: &str| pod["metadata"][name].as_str().unwrap_or_default().to_owned();
@@ -480,19 +265,6 @@ fn delete_some(driver: &Driver, kind: &str, count: u32, random: &mut Random) -> 
     let gone = |name: &String| api.delete(&resource, "", name, &DeleteOptions::default()).is_ok();
     let deleted: Vec<String> = chosen.into_iter().filter(gone).collect();
     format!("{kind} deleted by a person: {}", listed(&deleted))
-}
-
-pub(super) fn some_of<T>(mut from: Vec<T>, count: u32, random: &mut Random) -> Vec<T> {
-    let mut chosen = Vec::new();
-    while chosen.len() < usize::try_from(count).unwrap_or(usize::MAX) && !from.is_empty() {
-        let at = usize::try_from(random.below(u64::try_from(from.len()).unwrap_or(1))).unwrap_or(0);
-        chosen.push(from.remove(at));
-    }
-    chosen
-}
-
-pub(super) fn listed(names: &[String]) -> String {
-    if names.is_empty() { "none, because there is none".to_owned() } else { names.join(", ") }
 }
 
 /// The minimum time between two steps.

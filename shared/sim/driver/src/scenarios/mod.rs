@@ -1,8 +1,12 @@
 //! The format of scenario files, and the built-in scenarios.
 
 pub(crate) mod actions;
+pub(crate) mod active_faults;
 pub(crate) mod durations;
-mod edits;
+mod edit;
+mod misconfigurations;
+pub(crate) mod objects;
+mod selection;
 mod timeline;
 
 pub(crate) use timeline::{Timeline, after};
@@ -346,6 +350,19 @@ pub struct Denial {
     #[serde(rename = "for", deserialize_with = "durations::one")]
     pub lasts: SignedDuration,
 }
+
+/// The APIs of EC2 that nodeless calls for instances.
+const DENIABLE: [&str; 9] = [
+    "CreateFleet",
+    "CreateLaunchTemplate",
+    "CreateTags",
+    "DeleteLaunchTemplate",
+    "DescribeInstanceStatus",
+    "DescribeInstances",
+    "DescribeLaunchTemplates",
+    "RunInstances",
+    "TerminateInstances",
+];
 
 /// A quota of the account for instances of the Standard families (A, C, D, H, I, M, R, T and Z) for a time.
 #[derive(Clone, Debug, Deserialize)]

@@ -1,9 +1,8 @@
 //! The timeline of a run: drawn from the seed before the run begins, so that nothing in the run changes it.
 
-use super::actions::DENIABLE;
 use super::{
-    Action, BadMachines, ChangePrices, Denial, Misconfiguration, Misconfigure, OneZone, Outage, Quota, Recreate, Scale,
-    Scenario, ScenarioError, Shortage, SlowDetachments, SomePods, durations,
+    Action, BadMachines, ChangePrices, DENIABLE, Denial, Misconfiguration, Misconfigure, OneZone, Outage, Quota,
+    Recreate, Scale, Scenario, ScenarioError, Shortage, SlowDetachments, SomePods, durations,
 };
 use jiff::{SignedDuration, Timestamp};
 use nodeless_world::random::Random;

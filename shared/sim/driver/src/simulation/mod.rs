@@ -11,7 +11,9 @@ mod report;
 pub use report::{Note, Report, Sample, Waits};
 
 use crate::invariants::{BECOMES_QUIESCENT, EffectChecks, NO_LEFTOVERS, Oracle, Violation, leftovers};
-use crate::scenarios::actions::{self, ActiveFaults};
+use crate::scenarios::actions;
+use crate::scenarios::active_faults::ActiveFaults;
+use crate::scenarios::objects;
 use crate::scenarios::{Action, Scenario, ScenarioError, Timeline, after};
 use crate::{Driver, DriverError, Schedule};
 use jiff::{SignedDuration, Timestamp};
@@ -126,12 +128,12 @@ impl Run {
             scenario.faults.calls.skew,
         ));
         fault_injection.set_observer(effects.clone());
-        actions::check(&driver, &scenario)?;
+        objects::check(&driver, &scenario)?;
         if lacks_default_class(&scenario.objects) {
-            actions::apply(&driver, &node_class(&driver))?;
+            objects::apply(&driver, &node_class(&driver))?;
         }
         for object in &scenario.objects {
-            actions::apply(&driver, object)?;
+            objects::apply(&driver, object)?;
         }
         let oracle = Oracle::new(&scenario, &driver);
         let report = Report::new(&scenario, seed, hours);

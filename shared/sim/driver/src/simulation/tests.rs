@@ -451,7 +451,7 @@ fn no_pod_may_be_evicted_before_those_of_earlier_groups() {
         "nodeName": ordinary["spec"]["nodeName"], "priorityClassName": "system-cluster-critical",
         "containers": [{ "name": "dns", "image": "registry.k8s.io/pause:3.9" }],
     } });
-    actions::apply(&run.driver, &critical).unwrap();
+    objects::apply(&run.driver, &critical).unwrap();
     let later = after(run.driver.world().now(), SignedDuration::from_mins(2));
     run.driver.world_mut().advance_to(later).unwrap();
     evict(&run, &ordinary, || ());
@@ -549,7 +549,7 @@ fn with_a_pod_that_waits_for(reports: &[&PlanReport]) -> BTreeSet<&'static str> 
     let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "giant" }, "spec": { "containers": [
         { "name": "main", "image": "registry.k8s.io/pause:3.9", "resources": { "requests": { "cpu": "500" } } },
     ] } });
-    actions::apply(&run.driver, &pod).unwrap();
+    objects::apply(&run.driver, &pod).unwrap();
     // Only the world's time advances: this test replaces the operations.
     for report in reports {
         let later = after(run.driver.world().now(), SignedDuration::from_mins(2));

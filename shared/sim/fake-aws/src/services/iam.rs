@@ -5,11 +5,10 @@ use serde_json::{Value, json};
 
 use super::super::account::{Account, InstanceProfile};
 use super::super::error::Ec2Error;
+use super::super::query::Node;
 use super::super::requests::Tag;
 use super::super::state::{Ec2, State};
 use super::super::tags::checked;
-use super::super::wire::query::Node;
-use super::super::wire::unknown_action;
 
 pub(in super::super) const NAMESPACE: &str = "https://iam.amazonaws.com/doc/2010-05-08/";
 
@@ -44,7 +43,7 @@ const ACTIONS: &[&str] = &[
 
 pub(in super::super) fn call(ec2: &Ec2, action: &str, parameters: &Node) -> Result<Value, Ec2Error> {
     if !ACTIONS.contains(&action) {
-        return Err(unknown_action(action));
+        return Err(Ec2Error::unknown_action(action));
     }
     let request: Request = parameters.read()?;
     ec2.call("iam", action, &request, |state| match action {

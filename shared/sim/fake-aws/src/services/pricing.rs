@@ -7,7 +7,6 @@ use serde_json::{Map, Value, json};
 use super::super::error::Ec2Error;
 use super::super::facts::TypeFacts;
 use super::super::state::Ec2;
-use super::super::wire::unknown_operation;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
@@ -38,7 +37,7 @@ const RATE: &str = "6YS6EN2CT7";
 
 pub(in super::super) fn call(ec2: &Ec2, action: &str, parameters: &Value) -> Result<Value, Ec2Error> {
     if action != "GetProducts" {
-        return Err(unknown_operation(&format!("pricing:{action}")));
+        return Err(Ec2Error::unknown_operation(&format!("pricing:{action}")));
     }
     ec2.call("pricing", action, parameters, |state| {
         let request = GetProducts::deserialize(parameters).map_err(|error| invalid(&error.to_string()))?;

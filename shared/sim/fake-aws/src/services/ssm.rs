@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::super::error::Ec2Error;
 use super::super::state::{Ec2, State};
-use super::super::wire::unknown_operation;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
@@ -49,7 +48,7 @@ pub(in super::super) fn call(ec2: &Ec2, action: &str, parameters: &Value) -> Res
                 "InvalidParameters": request.names.iter().filter(unknown).cloned().collect::<Value>(),
             }))
         }),
-        other => Err(unknown_operation(&format!("ssm:{other}"))),
+        other => Err(Ec2Error::unknown_operation(&format!("ssm:{other}"))),
     }
 }
 

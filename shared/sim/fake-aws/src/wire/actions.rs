@@ -5,16 +5,11 @@ use serde_json::{Value, json};
 
 use super::super::describe::Page;
 use super::super::error::Ec2Error;
+use super::super::query::Node;
 use super::super::requests::Describe;
 use super::super::state::Ec2;
 use super::encode;
 use super::names::{launch_template_member, to_wire};
-use super::query::Node;
-
-/// EC2's error for an unknown action.
-pub(crate) fn invalid_action(action: &str) -> Ec2Error {
-    Ec2Error::new("InvalidAction", format!("The action {action} is not valid for this web service."))
-}
 
 /// A page of a describe call: the list under its name, and the token.
 fn paged<T>(list: &str, (entries, token): Page<T>, encode: impl FnMut(T) -> Value) -> Value {
@@ -52,7 +47,7 @@ const DESCRIBES: &[&str] = &[
 pub(crate) fn run(ec2: &Ec2, action: &str, mut parameters: Node) -> Result<Value, Ec2Error> {
     if action.starts_with("Describe") {
         if !DESCRIBES.contains(&action) {
-            return Err(invalid_action(action));
+            return Err(Ec2Error::unknown_action(action));
         }
         return describe(ec2, action, &parameters.read()?);
     }
@@ -94,7 +89,7 @@ pub(crate) fn run(ec2: &Ec2, action: &str, mut parameters: Node) -> Result<Value
             let template = ec2.delete_launch_template(&parameters.read()?)?;
             Ok(json!({ "launchTemplate": encode::launch_template(&ec2.account(), &template) }))
         }
-        other => Err(invalid_action(other)),
+        other => Err(Ec2Error::unknown_action(other)),
     }
 }
 
@@ -196,6 +191,6 @@ fn describe_region(ec2: &Ec2, action: &str, request: &Describe) -> Result<Value,
                 })
             }))
         }
-        other => Err(invalid_action(other)),
+        other => Err(Ec2Error::unknown_action(other)),
     }
 }

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 use super::super::account::{Account, CapacityReservation, Image, PlacementGroup, SecurityGroup, Subnet, Tags, Vpc};
 use super::super::describe_region::Tagged;
 use super::super::fleet::CreateFleetAnswer;
-use super::super::instance::{CapacityType, Instance, InstanceState};
-use super::super::launch_templates::{LaunchTemplate, LaunchTemplateVersion};
+use super::super::instance::{Instance, InstanceState};
+use super::super::offering::CapacityType;
+use super::super::template::{LaunchTemplate, LaunchTemplateVersion};
 use super::names::to_wire;
 
 /// A time with milliseconds, as EC2 writes it.

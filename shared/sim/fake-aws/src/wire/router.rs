@@ -11,11 +11,11 @@ use axum::http::{HeaderMap, Method, Response};
 use jiff::Timestamp;
 
 use super::super::error::Ec2Error;
+use super::super::query::Node;
 use super::super::services::{eks, iam, pricing, ssm, sts};
 use super::super::state::Ec2;
-use super::actions::{invalid_action, run};
+use super::actions::run;
 use super::answer::{Protocol, respond};
-use super::query::Node;
 
 /// The maximum size of a request in bytes. EC2's own limit is far below.
 const BODY_LIMIT: usize = 4 << 20;
@@ -73,7 +73,7 @@ pub(super) fn dispatch(ec2: &Ec2, request_id: &str, parts: &Parts, body: &[u8]) 
         let result = match (&parts.method, path.strip_prefix("/clusters")) {
             (&Method::GET, Some("" | "/")) => eks::list_clusters(ec2),
             (&Method::GET, Some(name)) if !name[1..].contains('/') => eks::describe_cluster(ec2, &name[1..]),
-            (method, _) => Err(unknown_operation(&format!("{method} {path}"))),
+            (method, _) => Err(Ec2Error::unknown_operation(&format!("{method} {path}"))),
         };
         return respond(Protocol::Rest, "", request_id, result);
     }
@@ -107,14 +107,8 @@ fn json_call(ec2: &Ec2, target: &str, action: &str, body: &[u8]) -> Result<serde
     } else if target.starts_with("AWSPriceListService.") {
         pricing::call(ec2, action, &parameters)
     } else {
-        Err(unknown_operation(target))
+        Err(Ec2Error::unknown_operation(target))
     }
-}
-
-/// The error of the JSON and REST protocols for an operation that is not served.
-pub(crate) fn unknown_operation(operation: &str) -> Ec2Error {
-    let message = format!("The simulated account does not serve {operation}.");
-    Ec2Error::new("UnknownOperationException", message).with_status(404)
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -142,9 +136,4 @@ fn service(headers: &HeaderMap, query: &str, action: &str) -> Service {
         None if action == "GetCallerIdentity" => Service::Sts,
         None => Service::Ec2,
     }
-}
-
-/// The answer of a query service to an unknown action.
-pub(crate) fn unknown_action(action: &str) -> Ec2Error {
-    invalid_action(action)
 }

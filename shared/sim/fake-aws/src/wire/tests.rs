@@ -1,10 +1,10 @@
 use axum::http::{Request, request::Parts};
 use serde_json::json;
 
+use super::super::query::Node;
 use super::super::requests::{CreateFleet, CreateLaunchTemplate};
 use super::super::tests::{account, ec2, start};
 use super::super::{Account, Ec2};
-use super::query::Node;
 use super::router::dispatch;
 
 fn parts(path: &str, headers: &[(&str, &str)]) -> Parts {

@@ -1,8 +1,8 @@
 //! Reads and writes objects as JSON.
 
 use crate::server::path::Path as _;
+pub(crate) use crate::server::path::text;
 use crate::server::resource::EVENTS;
-pub(crate) use crate::server::resource::text;
 use crate::server::{ApiServer, CreateOptions, DeleteOptions, Resource, Status, UpdateOptions};
 use crate::server::{ListOptions, PatchOptions, PatchType};
 use jiff::{SignedDuration, Timestamp};

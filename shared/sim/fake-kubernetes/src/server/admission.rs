@@ -1,13 +1,14 @@
 //! Validating admission webhooks: which of them match a write, and their AdmissionReviews.
 
-use crate::server::path::Path as _;
+use crate::server::path::{Path as _, text};
 use std::time::Duration;
 
 use kube_cel::{KubeCelExt as _, cel};
 use serde_json::{Value, json};
 
+use super::definition::Definition;
 use super::events;
-use super::resource::{Definition, EVENTS, NAMESPACES, NEW_EVENTS, VALIDATING_WEBHOOK_CONFIGURATIONS, text};
+use super::resource::{EVENTS, NAMESPACES, NEW_EVENTS, VALIDATING_WEBHOOK_CONFIGURATIONS};
 use super::selectors::LabelSelector;
 use super::status::Status;
 use super::store::Store;

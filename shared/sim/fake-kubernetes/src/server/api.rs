@@ -8,11 +8,15 @@ use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
 use super::admission::{self, Call};
+use super::definition::Definition;
 use super::garbage::{self, DeleteOptions};
-use super::resource::{Definition, EVENTS, Resource, text};
+use super::patch::PatchType;
+use super::path::text;
+use super::resource::{EVENTS, Resource};
 use super::selectors::{FieldSelector, LabelSelector};
 use super::status::Status;
 use super::store::{Change, ObjectKey, Store};
+use super::unknown_fields::unknown_fields;
 use super::writes::{self, Part, Request};
 use super::{bootstrap, events, eviction, patching, scale};
 
@@ -65,19 +69,6 @@ pub struct UpdateOptions {
     pub field_manager: Option<String>,
     /// Dry run: returns the object without storing it.
     pub dry_run: bool,
-}
-
-/// The kinds of patch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PatchType {
-    /// RFC 6902.
-    Json,
-    /// RFC 7386.
-    Merge,
-    /// Strategic merge, which supports keyed lists. Built-in kinds only.
-    Strategic,
-    /// Server-side apply; needs a field manager.
-    Apply,
 }
 
 /// Options of a patch.
@@ -293,7 +284,7 @@ impl ApiServer {
     /// # Errors
     /// When there is no such resource.
     pub fn unknown_fields(&self, resource: &Resource, object: &Value) -> Result<Vec<String>, Status> {
-        self.store().definition_of(resource).map(|definition| definition.unknown_fields(object))
+        self.store().definition_of(resource).map(|definition| unknown_fields(&definition, object))
     }
 
     /// Replaces an object, except for its status if that is a subresource. A `resourceVersion` in it has to be current.

@@ -130,7 +130,8 @@ fn annotate(property: &mut Value, strategy: &str, key: Option<&str>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::resource::{Resource, built_in};
+    use crate::server::definition::built_in;
+    use crate::server::resource::Resource;
 
     fn is_known(resource: &Resource) -> bool {
         let own = (&*resource.group, &*resource.version, &*resource.kind);

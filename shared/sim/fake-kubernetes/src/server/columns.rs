@@ -1,12 +1,15 @@
 //! The printer columns of built-in resources.
 
-use crate::server::path::Path as _;
+use crate::server::path::{Path as _, text};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::resource::{Resource, text};
+use super::resource::Resource;
 use super::selectors::LabelSelector;
-use super::table::{Column, age, human_duration, since};
+use super::time::{age, human_duration, since};
+
+/// A column: name, OpenAPI type, priority (0 is always shown, 1 with `-o wide`).
+pub(crate) type Column = (&'static str, &'static str, u8);
 
 const NAME: Column = ("Name", "string", 0);
 const AGE: Column = ("Age", "string", 0);

@@ -1,33 +1,14 @@
 //! Custom resources: the properties of a kind that a CustomResourceDefinition defines.
 
-use crate::server::path::Path as _;
+use crate::server::path::{Path as _, text};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::patch::apply::seconds;
-use super::resource::{Definition, Resource, Scale, text};
-
-/// One served version of a custom resource.
-pub(crate) struct CustomVersion {
-    /// The structural schema (`openAPIV3Schema`).
-    pub(crate) schema: Value,
-    /// Checks objects against the schema.
-    pub(crate) validator: Arc<crate::schema::Schema>,
-    /// Whether objects are stored in this version.
-    pub(crate) storage: bool,
-    /// `additionalPrinterColumns`.
-    pub(crate) columns: Vec<Value>,
-    /// JSON paths of `selectableFields`.
-    pub(crate) selectable_fields: Vec<String>,
-}
-
-impl std::fmt::Debug for CustomVersion {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("CustomVersion").field("storage", &self.storage).finish_non_exhaustive()
-    }
-}
+use super::definition::{CustomVersion, Definition, Scale};
+use super::resource::Resource;
+use super::time::seconds;
 
 fn strings(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()

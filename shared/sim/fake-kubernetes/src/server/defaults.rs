@@ -1,9 +1,9 @@
 //! The defaults of built-in kinds that clients and controllers rely on.
 
-use crate::server::path::Path as _;
+use crate::server::path::{Path as _, text};
 use serde_json::{Map, Value, json};
 
-use super::resource::{Definition, text};
+use super::definition::Definition;
 
 /// Sets a field if it is missing or null. Does nothing if the parent is not an object.
 fn default(object: &mut Value, field: &str, value: Value) {

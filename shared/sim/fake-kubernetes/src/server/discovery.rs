@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::resource::{Definition, PODS};
+use super::definition::Definition;
+use super::resource::PODS;
 use super::store::Store;
 
 /// The media type of aggregated discovery.

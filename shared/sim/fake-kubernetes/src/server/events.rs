@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::resource::{Definition, EVENTS, NEW_EVENTS};
+use super::definition::Definition;
+use super::resource::{EVENTS, NEW_EVENTS};
 use super::status::Status;
 use super::store::Store;
 

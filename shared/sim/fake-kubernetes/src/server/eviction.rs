@@ -1,15 +1,15 @@
 //! Eviction: deleting a pod only when its PodDisruptionBudget allows it, and the arithmetic of budgets.
 
-use crate::server::path::Path as _;
+use crate::server::path::{Path as _, text};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::garbage::{self, DeleteOptions};
-use super::patch::apply::seconds;
-use super::resource::{POD_DISRUPTION_BUDGETS, PODS, text};
+use super::resource::{POD_DISRUPTION_BUDGETS, PODS};
 use super::selectors::LabelSelector;
 use super::status::Status;
 use super::store::{ChangeKind, ObjectKey, Store};
+use super::time::seconds;
 
 /// Pods whose eviction was allowed count as deleted for this long, unless they are deleted earlier.
 const DELETION_TIMEOUT: SignedDuration = SignedDuration::from_mins(2);

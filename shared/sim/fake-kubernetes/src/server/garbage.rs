@@ -1,15 +1,16 @@
 //! Deletion: grace periods, finalizers, owner references and the deletion of namespaces.
 
-use crate::server::path::Path as _;
+use crate::server::path::{Path as _, text};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::patch::apply::seconds;
-use super::resource::{CUSTOM_RESOURCE_DEFINITIONS, Definition, NAMESPACES, PODS, StorageKey, text};
+use super::definition::Definition;
+use super::resource::{CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, StorageKey};
 use super::status::Status;
 use super::store::{ChangeKind, ObjectKey, Store, owner_uids};
+use super::time::seconds;
 
 /// The propagation policy for the objects that an object owns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

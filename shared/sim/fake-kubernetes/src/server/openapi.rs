@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::resource::Definition;
+use super::definition::Definition;
 use super::store::Store;
 use super::{built_in_schemas, discovery};
 

@@ -1,16 +1,17 @@
 //! Patches and bindings: writes that are based on the current object.
 
-use crate::server::path::Path as _;
+use crate::server::path::{Path as _, text};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::api::PatchType;
-use super::patch::{apply, json as json_patch, merge, strategic};
-use super::resource::{Definition, PODS, text};
+use super::definition::Definition;
+use super::patch::{PatchType, apply, json as json_patch, merge, strategic};
+use super::resource::PODS;
 use super::status::Status;
 use super::store::{ChangeKind, ObjectKey, Store};
+use super::time::seconds;
 use super::writes::{self, Part, Request};
 use super::{events, scale};
 
@@ -145,7 +146,7 @@ pub(crate) fn bind(store: &mut Store, key: &ObjectKey, node: &str, now: Timestam
     }
     pod["spec"]["nodeName"] = json!(node);
     let scheduled = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null,
-        "lastTransitionTime": apply::seconds(now)});
+        "lastTransitionTime": seconds(now)});
     let conditions = pod.at("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
     let mut conditions: Vec<Value> = conditions.into_iter().filter(|it| it["type"] != "PodScheduled").collect();
     conditions.push(scheduled);

@@ -26,6 +26,11 @@ impl Path for Value {
     }
 }
 
+/// Reads a string at a JSON pointer; empty if it is missing or not a string.
+pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.at(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -266,7 +266,7 @@ fn special(name: &str, bytes: &[u8]) -> Result<Option<Value>, Status> {
         kind @ ("Time" | "MicroTime") => {
             let nanoseconds = i32::try_from(number(2)?).map_err(|_| malformed("a time is out of range"))?;
             let time = Timestamp::new(number(1)?, nanoseconds).map_err(|error| malformed(&error.to_string()))?;
-            if kind == "Time" { json!(super::patch::apply::seconds(time)) } else { json!(format!("{time:.6}")) }
+            if kind == "Time" { json!(super::time::seconds(time)) } else { json!(format!("{time:.6}")) }
         }
         "RawExtension" | "FieldsV1" => serde_json::from_slice(data(1)?).unwrap_or_default(),
         "ExtraValue" => {

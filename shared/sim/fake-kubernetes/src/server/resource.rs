@@ -1,9 +1,6 @@
-//! The supported resources: the built-in ones as constants, and their properties.
+//! Resources, the built-in ones as constants.
 
-use crate::server::path::Path as _;
 use std::borrow::Cow;
-
-use serde_json::Value;
 
 /// A resource: group, version and plural in a URL.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -73,70 +70,14 @@ pub(crate) struct StorageKey {
     pub(crate) plural: Cow<'static, str>,
 }
 
-/// The properties of a resource.
-#[derive(Clone, Debug)]
-pub(crate) struct Definition {
-    pub(crate) resource: Resource,
-    pub(crate) singular: String,
-    pub(crate) short_names: Vec<String>,
-    pub(crate) categories: Vec<String>,
-    /// Has a `status` subresource: other updates leave the status alone.
-    pub(crate) status: bool,
-    /// Has a `scale` subresource.
-    pub(crate) scale: Option<Scale>,
-    /// Increments `metadata.generation` when the spec changes.
-    pub(crate) generation: bool,
-    /// Set for resources from a CustomResourceDefinition.
-    pub(crate) custom: Option<std::sync::Arc<super::custom::CustomVersion>>,
-}
-
-/// The paths of the values of the scale subresource, as JSON pointers.
-#[derive(Clone, Debug)]
-pub(crate) struct Scale {
-    pub(crate) spec_replicas: String,
-    pub(crate) status_replicas: String,
-    /// A label selector, as an object or as text.
-    pub(crate) selector: Option<String>,
-}
-
-impl Definition {
-    /// The unknown fields of an object, as paths.
-    pub(crate) fn unknown_fields(&self, object: &Value) -> Vec<String> {
-        match &self.custom {
-            Some(custom) => super::schema::unknown_fields(custom, object),
-            None => super::protobuf::unknown_fields(&self.resource.api_version(), &self.resource.kind, object),
-        }
-    }
-
-    /// The subresources with their own URLs.
-    pub(crate) fn subresources(&self) -> Vec<&'static str> {
-        let mut all = Vec::new();
-        if self.status {
-            all.push("status");
-        }
-        if self.scale.is_some() {
-            all.push("scale");
-        }
-        if self.resource == PODS {
-            all.extend(["binding", "eviction", "log", "exec", "attach", "portforward"]);
-        }
-        if self.resource == NAMESPACES {
-            all.push("finalize");
-        }
-        if self.resource == SERVICE_ACCOUNTS {
-            all.push("token");
-        }
-        all
-    }
-}
-
 macro_rules! resources {
     ($($name:ident = $group:literal, $version:literal, $plural:literal, $kind:literal, $namespaced:literal;)*) => {
         $(
             #[doc = concat!("`", $plural, "` (kind ", $kind, ").")]
             pub const $name: Resource = Resource::new($group, $version, $plural, $kind, $namespaced);
         )*
-        const ALL: &[Resource] = &[$($name),*];
+        /// The built-in resources.
+        pub(crate) const ALL: &[Resource] = &[$($name),*];
     };
 }
 
@@ -186,119 +127,4 @@ resources! {
     INGRESS_CLASSES = "networking.k8s.io", "v1", "ingressclasses", "IngressClass", false;
     NETWORK_POLICIES = "networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", true;
     RUNTIME_CLASSES = "node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", false;
-}
-
-fn short_names(resource: &Resource) -> &'static [&'static str] {
-    match resource.plural.as_ref() {
-        "pods" => &["po"],
-        "nodes" => &["no"],
-        "namespaces" => &["ns"],
-        "services" => &["svc"],
-        "endpoints" => &["ep"],
-        "configmaps" => &["cm"],
-        "serviceaccounts" => &["sa"],
-        "events" => &["ev"],
-        "persistentvolumes" => &["pv"],
-        "persistentvolumeclaims" => &["pvc"],
-        "replicationcontrollers" => &["rc"],
-        "limitranges" => &["limits"],
-        "resourcequotas" => &["quota"],
-        "deployments" => &["deploy"],
-        "replicasets" => &["rs"],
-        "statefulsets" => &["sts"],
-        "daemonsets" => &["ds"],
-        "cronjobs" => &["cj"],
-        "poddisruptionbudgets" => &["pdb"],
-        "storageclasses" => &["sc"],
-        "priorityclasses" => &["pc"],
-        "customresourcedefinitions" => &["crd", "crds"],
-        "horizontalpodautoscalers" => &["hpa"],
-        "ingresses" => &["ing"],
-        "networkpolicies" => &["netpol"],
-        _ => &[],
-    }
-}
-
-fn in_category_all(resource: &Resource) -> bool {
-    matches!(
-        resource.plural.as_ref(),
-        "pods"
-            | "services"
-            | "replicationcontrollers"
-            | "deployments"
-            | "replicasets"
-            | "statefulsets"
-            | "daemonsets"
-            | "jobs"
-            | "cronjobs"
-            | "horizontalpodautoscalers"
-    )
-}
-
-fn has_status(resource: &Resource) -> bool {
-    in_category_all(resource)
-        || matches!(
-            resource.plural.as_ref(),
-            "nodes"
-                | "namespaces"
-                | "persistentvolumes"
-                | "persistentvolumeclaims"
-                | "resourcequotas"
-                | "poddisruptionbudgets"
-                | "volumeattachments"
-                | "ingresses"
-                | "customresourcedefinitions"
-        )
-}
-
-fn has_generation(resource: &Resource) -> bool {
-    matches!(
-        resource.plural.as_ref(),
-        "deployments"
-            | "replicasets"
-            | "statefulsets"
-            | "daemonsets"
-            | "replicationcontrollers"
-            | "jobs"
-            | "cronjobs"
-            | "poddisruptionbudgets"
-            | "ingresses"
-            | "ingressclasses"
-            | "networkpolicies"
-            | "customresourcedefinitions"
-            | "validatingwebhookconfigurations"
-            | "endpointslices"
-            | "podtemplates"
-    )
-}
-
-fn scale(resource: &Resource) -> Option<Scale> {
-    matches!(resource.plural.as_ref(), "deployments" | "replicasets" | "statefulsets" | "replicationcontrollers").then(
-        || Scale {
-            spec_replicas: "/spec/replicas".into(),
-            status_replicas: "/status/replicas".into(),
-            selector: Some("/spec/selector".into()),
-        },
-    )
-}
-
-/// The definitions of all built-in resources.
-pub(crate) fn built_in() -> Vec<Definition> {
-    ALL.iter()
-        .map(|resource| Definition {
-            resource: resource.clone(),
-            singular: resource.kind.to_lowercase(),
-            short_names: short_names(resource).iter().map(|name| (*name).to_owned()).collect(),
-            categories: if in_category_all(resource) { vec!["all".into()] } else { Vec::new() },
-            status: has_status(resource),
-            scale: scale(resource),
-            generation: has_generation(resource),
-            custom: None,
-        })
-        .collect()
-}
-
-/// Reads a string at a JSON pointer; empty if it is missing or not a string.
-pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.at(pointer).and_then(Value::as_str).unwrap_or_default()
 }

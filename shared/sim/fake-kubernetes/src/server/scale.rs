@@ -1,9 +1,9 @@
 //! The scale subresource: replicas of scalable resources in one form.
 
-use crate::server::path::Path as _;
+use crate::server::path::{Path as _, text};
 use serde_json::{Value, json};
 
-use super::resource::{Definition, Scale, text};
+use super::definition::{Definition, Scale};
 use super::selectors::LabelSelector;
 use super::status::{FieldError, Status};
 

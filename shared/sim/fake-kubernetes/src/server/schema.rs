@@ -1,7 +1,7 @@
 //! Structural schemas of custom resources: defaults, pruning, validation and CEL rules, by the validator that checks the
 //! project's own definitions.
 
-use crate::server::path::Path as _;
+use crate::server::path::{Path as _, text};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,8 +9,7 @@ use crate::schema::Schema;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
-use super::custom::CustomVersion;
-use super::resource::text;
+use super::definition::CustomVersion;
 use super::status::FieldError;
 
 /// Validators of this process, by definition and version. Each has dozens of rules and patterns to compile, and every new world

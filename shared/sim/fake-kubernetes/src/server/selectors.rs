@@ -1,9 +1,9 @@
 //! Label and field selectors.
 
-use crate::server::path::Path as _;
+use crate::server::path::{Path as _, text};
 use serde_json::Value;
 
-use super::resource::{Definition, text};
+use super::definition::Definition;
 use super::status::Status;
 
 /// A parsed label selector.

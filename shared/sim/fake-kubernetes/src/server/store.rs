@@ -1,12 +1,13 @@
 //! The objects, their history, and their indices. The store does not validate; it only assigns revisions.
 
-use crate::server::path::Path as _;
+use crate::server::path::{Path as _, text};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::resource::{Definition, Resource, StorageKey, built_in, text};
+use super::definition::{Definition, built_in};
+use super::resource::{Resource, StorageKey};
 use super::status::Status;
 
 /// Namespace (empty for cluster-scoped objects) and name.

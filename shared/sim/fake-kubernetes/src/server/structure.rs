@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::resource::Definition;
+use super::definition::Definition;
 
 /// The merge strategy of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Validation of built-in objects, with the messages of Kubernetes.
 
-use crate::server::path::Path as _;
+use crate::server::path::{Path as _, text};
 use serde_json::{Value, json};
 
-use super::resource::{Definition, text};
+use super::definition::Definition;
 use super::selectors::LabelSelector;
 use super::status::FieldError;
 

@@ -1,18 +1,18 @@
 //! Creating and updating objects.
 
-use crate::server::path::Path as _;
+use crate::server::path::{Path as _, text};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::definition::Definition;
 use super::events;
-use super::patch::apply::{Writer, seconds, track_update};
-use super::resource::{
-    CUSTOM_RESOURCE_DEFINITIONS, Definition, NAMESPACES, PODS, PRIORITY_CLASSES, SERVICE_ACCOUNTS, SERVICES, text,
-};
+use super::patch::apply::{Writer, track_update};
+use super::resource::{CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, PRIORITY_CLASSES, SERVICE_ACCOUNTS, SERVICES};
 use super::status::Status;
 use super::store::{ChangeKind, ObjectKey, Store};
+use super::time::seconds;
 use super::{custom, defaults, garbage, schema, validation};
 
 /// The context of every write: the time, and the field manager (`None` leaves field ownership untracked).

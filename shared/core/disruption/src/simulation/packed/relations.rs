@@ -376,20 +376,15 @@ fn domains(pod: &Pod) -> Domains {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodeless_model::LabelSelector;
+    use nodeless_model::test_support;
 
     fn pod(name: &str, app: &str) -> Pod {
-        Pod {
-            namespace: "default".into(),
-            name: name.into(),
-            labels: StringMap::from([("app".into(), app.into())]),
-            ..Pod::default()
-        }
+        test_support::labelled(test_support::pod(name, 0, 0), "app", app)
     }
 
     fn against(mut pod: Pod, app: &str, key: &str) -> Pod {
         pod.required_pod_anti_affinity.push(PodAffinityTerm {
-            selector: Some(LabelSelector::from_labels(StringMap::from([("app".into(), app.into())]))),
+            selector: Some(test_support::selector("app", app)),
             topology_key: key.into(),
             ..PodAffinityTerm::default()
         });

@@ -1,6 +1,13 @@
 //! Small clusters for tests and benchmarks: round prices, nodes of any type with pods on them, and what becomes of all that
 //! when commands are carried out.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used, missing_docs, reason = "each test file uses its own part")]
+#![allow(
+    dead_code,
+    unused_imports,
+    unreachable_pub,
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "each test file uses its own part"
+)]
 
 pub mod first_node;
 
@@ -9,7 +16,7 @@ use nodeless_disruption::*;
 use nodeless_model::claim::{Charge, LaunchedInstance, NodeClaimSpec, NodeClaimStatus, condition};
 use nodeless_model::node::NodeCondition;
 use nodeless_model::node_pool::{BudgetNodes, PoolUsage};
-pub use nodeless_model::test_support::budget;
+pub use nodeless_model::test_support::{budget, labelled, selector, topology_spread};
 use nodeless_model::*;
 use nodeless_scheduling::{ClusterFacts, ClusterUsage, PoolOffer};
 use std::collections::BTreeMap;
@@ -97,11 +104,6 @@ pub fn pod(name: &str, cpu_milli: i64, memory_mib: i64) -> Pod {
         start_time: Some(at(3700)),
         ..test_support::pod(name, cpu_milli, memory_mib)
     }
-}
-
-pub fn labelled(mut pod: Pod, key: &str, value: &str) -> Pod {
-    pod.labels.insert(key.into(), value.into());
-    pod
 }
 
 /// A node with its claim and its pods.

@@ -86,7 +86,7 @@ pub fn instance_type(
 
 /// On-demand only, as that makes prices easy to read; tests with spot set it.
 pub use nodeless_model::test_support::on_demand_node_pool as node_pool;
-pub use nodeless_model::test_support::pod;
+pub use nodeless_model::test_support::{labelled, pod, selector, topology_spread};
 
 pub fn offer(pool: &NodePool) -> PoolOffer<'_> {
     PoolOffer { pool, instance_types: catalog(), usage: PoolUsage::default(), cluster: None }

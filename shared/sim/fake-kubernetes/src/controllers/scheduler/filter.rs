@@ -1,14 +1,13 @@
 //! Finds the nodes that are feasible for a pod, and why others are not.
 
+use super::cluster::Cluster;
 use super::info::{NodeInfo, PodInfo};
 use super::queue::Plugin;
 use super::score;
 use super::topology::{self, Spread};
-use super::volumes::{Mount, Storage};
-use crate::server::{ApiServer, Status};
-use nodeless_model::{StringMap, Taint, TaintEffect};
+use super::volumes::Mount;
+use nodeless_model::{Taint, TaintEffect};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// Why a pod was placed on no node.
 #[derive(Debug)]
@@ -44,16 +43,6 @@ struct Diagnosis {
 
 /// Why there is no node for a pod: the reasons against the nodes, as kube-scheduler words them, and the plugins.
 type Unschedulable = (String, BTreeSet<Plugin>);
-
-/// The cluster during one round of scheduling.
-#[derive(Debug)]
-pub(super) struct Cluster {
-    pub(super) nodes: Vec<NodeInfo>,
-    /// Labels of the namespaces.
-    pub(super) namespaces: BTreeMap<String, StringMap>,
-    /// The volumes that pending pods may need.
-    pub(super) storage: Storage,
-}
 
 impl Cluster {
     /// The index of the node for a pod, or why there is none: the node that is nominated for it if that is feasible, and otherwise the
@@ -125,27 +114,6 @@ impl Cluster {
             }
         }
         (fitting, diagnosis)
-    }
-
-    /// Creates the volumes of a pod that wait for its node.
-    pub(super) fn provision(&mut self, api: &ApiServer, pod: &PodInfo, index: usize) -> Result<(), Status> {
-        for mount in self.storage.mounts(pod).unwrap_or_default() {
-            mount.provision(api, &self.nodes[index])?;
-        }
-        self.storage = Storage::read(api)?;
-        Ok(())
-    }
-
-    /// Assigns a pod to a node.
-    pub(super) fn add(&mut self, index: usize, pod: Arc<PodInfo>) {
-        self.forget_nomination(&pod);
-        self.nodes[index].add(pod);
-    }
-
-    /// The pod is no longer nominated for a node.
-    pub(super) fn forget_nomination(&mut self, pod: &PodInfo) {
-        let node = self.nodes.iter_mut().find(|node| pod.nominated_node.as_ref() == Some(&node.name));
-        node.into_iter().for_each(|node| node.nominated.retain(|other| !other.is(pod)));
     }
 
     /// Why a node is not feasible for the pod: the reasons of the first filter that rejects it. The node has to be feasible both with the

@@ -11,6 +11,7 @@
 //! Preemption and the limits of CSI drivers are not simulated, and neither is that kube-scheduler compares only a part of the nodes of a
 //! cluster of more than 100 nodes.
 
+mod cluster;
 mod default_spread;
 mod filter;
 mod hints;
@@ -32,8 +33,9 @@ use crate::server::resource::{
     NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, Resource, STORAGE_CLASSES,
 };
 use crate::server::{ApiServer, Change, Status};
+use cluster::Cluster;
 use default_spread::Defaults;
-use filter::{Cluster, Refused};
+use filter::Refused;
 use hints::Event;
 use jiff::Timestamp;
 use queue::{MAX_UNSCHEDULABLE, Queue, QueuedPod};

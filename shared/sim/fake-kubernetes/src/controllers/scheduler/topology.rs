@@ -1,6 +1,6 @@
 //! Topology spread constraints, and required affinity and anti-affinity between pods.
 
-use super::filter::Cluster;
+use super::cluster::Cluster;
 use super::info::{NodeInfo, PodInfo};
 use super::spec::{NodeInclusionPolicy, PodTerm, TopologySpread, WhenUnsatisfiable};
 use nodeless_model::{LabelSelector, StringMap};

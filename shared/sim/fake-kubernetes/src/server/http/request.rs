@@ -6,7 +6,7 @@ use axum::http::{header, request::Parts};
 
 use super::respond::Form;
 use crate::server::api::{ApiServer, ListOptions};
-use crate::server::resource::Definition;
+use crate::server::definition::Definition;
 use crate::server::selectors::LabelSelector;
 use crate::server::status::Status;
 

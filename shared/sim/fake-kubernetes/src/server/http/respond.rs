@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json as object_of};
 
-use crate::server::resource::Definition;
+use crate::server::definition::Definition;
 use crate::server::status::Status;
 use crate::server::table;
 

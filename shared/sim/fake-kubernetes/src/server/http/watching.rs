@@ -13,7 +13,7 @@ use super::reads::check_not_ahead;
 use super::request::{Call, Target};
 use super::respond::{self, Form};
 use crate::server::api::{ApiServer, ListOptions};
-use crate::server::resource::Definition;
+use crate::server::definition::Definition;
 use crate::server::selectors::FieldSelector;
 use crate::server::status::Status;
 use crate::server::store::{Change, ChangeKind};

@@ -9,11 +9,13 @@ use serde_json::{Value, json};
 use super::request::{Call, Target};
 use super::{body, respond, show};
 use crate::server::admission;
-use crate::server::api::{ApiServer, CreateOptions, PatchOptions, PatchType, UpdateOptions};
-use crate::server::resource::text;
+use crate::server::api::{ApiServer, CreateOptions, PatchOptions, UpdateOptions};
+use crate::server::patch::PatchType;
+use crate::server::path::text;
 use crate::server::scale;
 use crate::server::selectors::FieldSelector;
 use crate::server::status::Status;
+use crate::server::unknown_fields::unknown_fields;
 use crate::server::writes::{self, Part};
 
 /// Calls the webhooks for a write, then performs it. `write` takes the server and whether it is a dry run.
@@ -101,7 +103,7 @@ fn check_fields(call: &Call, target: &Target, object: &Value) -> Result<(), Stat
         Some(other) => return Err(Status::bad_request(format!("fieldValidation {other:?} is not supported"))),
     }
     let resource = &target.definition.resource;
-    let unknown = target.definition.unknown_fields(object);
+    let unknown = unknown_fields(&target.definition, object);
     if unknown.is_empty() {
         return Ok(());
     }

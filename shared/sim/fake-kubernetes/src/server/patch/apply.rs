@@ -1,13 +1,14 @@
 //! Server-side apply, and the field managers that it uses.
 
-use crate::server::path::Path as _;
+use crate::server::path::{Path as _, text};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::fields::{self, FieldSet, display};
-use crate::server::resource::{Definition, text};
+use crate::server::definition::Definition;
 use crate::server::status::{Cause, Status};
 use crate::server::structure::{ListType, is_atomic_map, list_type, position_by_keys};
+use crate::server::time::seconds;
 
 /// The field manager, and the subresource.
 #[derive(Clone, Copy, Debug)]
@@ -107,11 +108,6 @@ fn new_entry(definition: &Definition, writer: Writer<'_>, operation: &str) -> En
         time: json!(seconds(writer.now)),
         fields: FieldSet::default(),
     }
-}
-
-/// A time as Kubernetes writes it: RFC 3339 in whole seconds.
-pub(crate) fn seconds(now: Timestamp) -> String {
-    Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
 }
 
 /// Merges an applied configuration into the live object (an empty one, to create it).

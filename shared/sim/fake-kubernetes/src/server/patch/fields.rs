@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use crate::server::resource::Definition;
+use crate::server::definition::Definition;
 use crate::server::structure::{ListType, is_atomic_map, key_value, list_type};
 
 /// One step of a path, in the syntax of `FieldsV1`: `f:name`, `k:{"name":"a"}`, `v:"value"`.

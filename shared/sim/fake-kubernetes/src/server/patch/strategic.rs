@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::server::resource::Definition;
+use crate::server::definition::Definition;
 use crate::server::status::Status;
 use crate::server::structure::{ListType, position_by_keys, strategic_list_type};
 

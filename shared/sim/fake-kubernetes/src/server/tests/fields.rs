@@ -2,9 +2,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{deployment, pod};
-use crate::server::resource::{Definition, built_in};
+use crate::server::definition::{Definition, built_in};
 use crate::server::validation::is_quantity;
-use crate::server::{jsonpath, patch, protobuf, table};
+use crate::server::{jsonpath, patch, protobuf, time};
 
 fn definition(kind: &str) -> Definition {
     built_in().into_iter().find(|definition| definition.resource.kind == kind).unwrap()
@@ -114,10 +114,10 @@ fn durations_lose_digits_as_they_grow() {
         (64_000_000, "2y10d"),
     ];
     for (seconds, text) in cases {
-        assert_eq!(table::human_duration(seconds), text);
+        assert_eq!(time::human_duration(seconds), text);
     }
     let start = Timestamp::UNIX_EPOCH;
-    assert_eq!(table::since("garbage", start), "<unknown>");
+    assert_eq!(time::since("garbage", start), "<unknown>");
 }
 
 /// A field of the wire format with a length.

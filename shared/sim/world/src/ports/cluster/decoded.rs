@@ -1,6 +1,6 @@
 //! Objects that were decoded before.
 
-use super::objects::Kind;
+use super::kinds::Kind;
 use nodeless_fake_kubernetes::controllers::object::uid;
 use serde_json::Value;
 use std::any::{Any, TypeId};

@@ -4,6 +4,7 @@ mod buffers;
 mod claims;
 mod decoded;
 mod deployments;
+mod kinds;
 mod node_classes;
 mod nodes;
 mod objects;
@@ -13,6 +14,7 @@ use crate::resources::{CAPACITY_BUFFERS, NODE_OVERLAYS, NODE_POOLS};
 use crate::world::WorldClock;
 use async_trait::async_trait;
 use decoded::Decoded;
+use kinds::Kind;
 use nodeless_api::convert::volumes::Storage;
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
 use nodeless_fake_kubernetes::ApiServer;
@@ -26,7 +28,7 @@ use nodeless_ports::cluster::{
 use nodeless_ports::{
     ClaimMirror, Clock, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads,
 };
-use objects::{Kind, failed, get_one, refuse_doubt, select};
+use objects::{failed, get_one, refuse_doubt, select};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -81,8 +83,8 @@ impl MemoryCluster {
         if !view.mounts_volumes() {
             return Ok(());
         }
-        let (claims, volumes) = (self.read(&objects::ALL_VOLUME_CLAIMS)?, self.read(&objects::ALL_VOLUMES)?);
-        let (classes, nodes) = (self.read(&objects::ALL_STORAGE_CLASSES)?, self.read(&objects::ALL_CSI_NODES)?);
+        let (claims, volumes) = (self.read(&kinds::ALL_VOLUME_CLAIMS)?, self.read(&kinds::ALL_VOLUMES)?);
+        let (classes, nodes) = (self.read(&kinds::ALL_STORAGE_CLASSES)?, self.read(&kinds::ALL_CSI_NODES)?);
         view.set_volumes(Storage { claims: &claims.0, volumes: &volumes.0, classes: &classes.0 }, &nodes.0);
         view.invalid.extend([claims.1, volumes.1, classes.1, nodes.1].concat());
         Ok(())
@@ -90,7 +92,7 @@ impl MemoryCluster {
 
     /// The uids of the pending pods.
     fn pending(&self) -> Result<BTreeSet<String>, PortError> {
-        let (pods, _) = self.read(&objects::UNBOUND_PODS)?;
+        let (pods, _) = self.read(&kinds::UNBOUND_PODS)?;
         Ok(pods.into_iter().filter(Pod::is_provisionable).map(|pod| pod.uid).collect())
     }
 }
@@ -98,21 +100,21 @@ impl MemoryCluster {
 #[async_trait]
 impl PlanningView for MemoryCluster {
     async fn view(&self) -> Result<ClusterView, PortError> {
-        let (nodes, pods) = (self.read(&objects::ALL_NODES)?, self.read(&objects::NOT_ENDED_PODS)?);
-        let daemon_sets = self.read(&objects::ALL_DAEMON_SETS)?;
-        let budgets = self.read(&objects::ALL_BUDGETS)?;
-        let (pools, classes) = (self.read(&objects::ALL_NODE_POOLS)?, self.read(&objects::ALL_NODE_CLASSES)?);
-        let claims = self.read(&objects::ALL_NODE_CLAIMS)?;
+        let (nodes, pods) = (self.read(&kinds::ALL_NODES)?, self.read(&kinds::NOT_ENDED_PODS)?);
+        let daemon_sets = self.read(&kinds::ALL_DAEMON_SETS)?;
+        let budgets = self.read(&kinds::ALL_BUDGETS)?;
+        let (pools, classes) = (self.read(&kinds::ALL_NODE_POOLS)?, self.read(&kinds::ALL_NODE_CLASSES)?);
+        let claims = self.read(&kinds::ALL_NODE_CLAIMS)?;
         let name = |class: &EC2NodeClass| class.metadata.name.clone().unwrap_or_default();
-        let overlays = self.read_if_known(&objects::ALL_NODE_OVERLAYS)?;
-        let buffers = self.read_if_known(&objects::ALL_CAPACITY_BUFFERS)?;
+        let overlays = self.read_if_known(&kinds::ALL_NODE_OVERLAYS)?;
+        let buffers = self.read_if_known(&kinds::ALL_CAPACITY_BUFFERS)?;
         let mut view = ClusterView {
             nodes: nodes.0,
             pods: pods.0,
             daemon_sets: daemon_sets.0,
             disruption_budgets: budgets.0,
             node_pools: pools.0,
-            node_pool_statuses: self.read(&objects::NODE_POOL_STATUSES)?.0.into_iter().collect(),
+            node_pool_statuses: self.read(&kinds::NODE_POOL_STATUSES)?.0.into_iter().collect(),
             node_classes: classes.0.into_iter().map(|class| (name(&class), class)).collect(),
             node_overlays: overlays.0,
             capacity_buffers: buffers::shapes(&self.api, buffers.0)?,
@@ -122,7 +124,7 @@ impl PlanningView for MemoryCluster {
         };
         view.invalid.extend(overlays.1.into_iter().chain(buffers.1));
         self.read_volumes(&mut view)?;
-        let (namespaces, invalid) = self.read(&objects::ALL_NAMESPACES)?;
+        let (namespaces, invalid) = self.read(&kinds::ALL_NAMESPACES)?;
         let system = namespaces.iter().find(|namespace| namespace.metadata.name.as_deref() == Some(SYSTEM_NAMESPACE));
         view.set_annotations(system.and_then(|namespace| namespace.metadata.annotations.clone()));
         if view.selects_namespaces() {
@@ -153,7 +155,7 @@ impl PlanningView for MemoryCluster {
 #[async_trait]
 impl NodesAndPods for MemoryCluster {
     async fn nodes_of(&self, provider_id: &str, _name_hint: Option<&str>) -> Result<Vec<Node>, PortError> {
-        let (nodes, invalid) = self.read(&objects::ALL_NODES)?;
+        let (nodes, invalid) = self.read(&kinds::ALL_NODES)?;
         let found: Vec<Node> =
             nodes.into_iter().filter(|node| node.provider_id.as_deref() == Some(provider_id)).collect();
         refuse_doubt(found.is_empty(), &invalid)?;
@@ -161,33 +163,33 @@ impl NodesAndPods for MemoryCluster {
     }
 
     async fn node(&self, name: &str) -> Result<Option<Node>, PortError> {
-        let (nodes, invalid) = self.select(&objects::ALL_NODES, "", &format!("metadata.name={name}"))?;
+        let (nodes, invalid) = self.select(&kinds::ALL_NODES, "", &format!("metadata.name={name}"))?;
         refuse_doubt(true, &invalid)?;
         Ok(nodes.into_iter().next())
     }
 
     async fn nodes_of_all(&self, sought: &[SoughtNode]) -> Result<FoundNodes, PortError> {
         let ids: BTreeSet<&str> = sought.iter().map(|node| node.provider_id.as_str()).collect();
-        let (mut nodes, invalid) = self.read(&objects::ALL_NODES)?;
+        let (mut nodes, invalid) = self.read(&kinds::ALL_NODES)?;
         let joining_listed = nodes.iter().filter(|node| !node.is_initialized()).count();
         nodes.retain(|node| node.provider_id.as_deref().is_some_and(|id| ids.contains(id)));
         Ok(FoundNodes { nodes, invalid, joining_listed })
     }
 
     async fn our_nodes(&self) -> Result<Vec<Node>, PortError> {
-        let (nodes, invalid) = self.select(&objects::ALL_NODES, labels::NODE_POOL, "")?;
+        let (nodes, invalid) = self.select(&kinds::ALL_NODES, labels::NODE_POOL, "")?;
         refuse_doubt(true, &invalid)?;
         Ok(nodes)
     }
 
     async fn pods_on(&self, node: &str) -> Result<Vec<Pod>, PortError> {
-        let (pods, invalid) = self.select(&objects::ALL_PODS, "", &format!("spec.nodeName={node}"))?;
+        let (pods, invalid) = self.select(&kinds::ALL_PODS, "", &format!("spec.nodeName={node}"))?;
         refuse_doubt(true, &invalid)?;
         Ok(pods)
     }
 
     async fn volume_attachments(&self, nodes: &BTreeSet<String>) -> Result<Vec<VolumeAttachment>, PortError> {
-        let (all, invalid) = self.read(&objects::ALL_VOLUME_ATTACHMENTS)?;
+        let (all, invalid) = self.read(&kinds::ALL_VOLUME_ATTACHMENTS)?;
         refuse_doubt(true, &invalid)?;
         Ok(pods::attached_to(all, nodes))
     }
@@ -209,7 +211,7 @@ impl NodesAndPods for MemoryCluster {
     }
 
     async fn unbound_pods(&self) -> Result<Vec<UnboundPod>, PortError> {
-        Ok(self.read(&objects::NOMINABLE_PODS)?.0)
+        Ok(self.read(&kinds::NOMINABLE_PODS)?.0)
     }
 
     async fn nominate(&self, pod: &UnboundPod, node: &str) -> Result<(), PortError> {
@@ -232,7 +234,7 @@ impl Workloads for MemoryCluster {
     }
 
     async fn disruption_budgets(&self) -> Result<Vec<PodDisruptionBudget>, PortError> {
-        let (budgets, invalid) = self.read(&objects::ALL_BUDGETS)?;
+        let (budgets, invalid) = self.read(&kinds::ALL_BUDGETS)?;
         refuse_doubt(true, &invalid)?;
         Ok(budgets)
     }
@@ -258,19 +260,19 @@ impl Configuration for MemoryCluster {
     }
 
     async fn node_classes(&self) -> Result<(Vec<EC2NodeClass>, Vec<InvalidObject>), PortError> {
-        self.read(&objects::ALL_NODE_CLASSES)
+        self.read(&kinds::ALL_NODE_CLASSES)
     }
 
     async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
-        get_one(&self.api, &objects::ALL_NODE_POOLS, name)
+        get_one(&self.api, &kinds::ALL_NODE_POOLS, name)
     }
 
     async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
-        self.read(&objects::ALL_NODE_POOLS)
+        self.read(&kinds::ALL_NODE_POOLS)
     }
 
     async fn node_overlays(&self) -> Result<Vec<(NodeOverlay, NodeOverlayStatus)>, PortError> {
-        Ok(self.read_if_known(&objects::ALL_NODE_OVERLAYS)?.0)
+        Ok(self.read_if_known(&kinds::ALL_NODE_OVERLAYS)?.0)
     }
 
     async fn write_node_pool_status(&self, name: &str, status: &NodePoolStatus) -> Result<(), PortError> {
@@ -302,17 +304,17 @@ impl Configuration for MemoryCluster {
 #[async_trait]
 impl ClaimMirror for MemoryCluster {
     async fn mirrored_claims(&self) -> Result<Vec<MirroredClaim>, PortError> {
-        let (claims, invalid) = self.read(&objects::ALL_NODE_CLAIMS)?;
+        let (claims, invalid) = self.read(&kinds::ALL_NODE_CLAIMS)?;
         refuse_doubt(true, &invalid)?;
         Ok(claims)
     }
 
     async fn mirrored_claim(&self, name: &str) -> Result<Option<MirroredClaim>, PortError> {
-        get_one(&self.api, &objects::ALL_NODE_CLAIMS, name)
+        get_one(&self.api, &kinds::ALL_NODE_CLAIMS, name)
     }
 
     async fn mirrors_of(&self, names: &[String]) -> Result<(Vec<MirroredClaim>, Vec<InvalidObject>), PortError> {
-        let (mut claims, mut invalid) = self.read(&objects::ALL_NODE_CLAIMS)?;
+        let (mut claims, mut invalid) = self.read(&kinds::ALL_NODE_CLAIMS)?;
         claims.retain(|claim| names.contains(&claim.name));
         invalid.retain(|object| names.contains(&object.name));
         Ok((claims, invalid))

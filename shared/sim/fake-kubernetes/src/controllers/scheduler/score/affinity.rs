@@ -1,7 +1,7 @@
 //! `InterPodAffinity`: preferred affinity and anti-affinity between the pod and the pods that run, in both directions.
 
 use super::MAX;
-use crate::controllers::scheduler::filter::Cluster;
+use crate::controllers::scheduler::cluster::Cluster;
 use crate::controllers::scheduler::info::{NodeInfo, PodInfo};
 use crate::controllers::scheduler::spec::PodTerm;
 use crate::controllers::scheduler::topology::meant;

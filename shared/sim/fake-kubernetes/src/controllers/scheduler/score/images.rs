@@ -1,7 +1,7 @@
 //! `ImageLocality`: the more of a pod's images a node has, by their sizes, and the more nodes have them, the higher its score.
 
 use super::MAX;
-use crate::controllers::scheduler::filter::Cluster;
+use crate::controllers::scheduler::cluster::Cluster;
 use crate::controllers::scheduler::info::{NodeInfo, PodInfo};
 
 /// The sum of sizes in bytes up to which the score is 0, and the sum for each container from which it is 100.

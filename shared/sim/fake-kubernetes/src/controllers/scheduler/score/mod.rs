@@ -9,7 +9,7 @@ mod images;
 mod resources;
 mod spread;
 
-use super::filter::Cluster;
+use super::cluster::Cluster;
 use super::info::{NodeInfo, PodInfo};
 use nodeless_model::{Taint, TaintEffect};
 

@@ -3,7 +3,7 @@
 //! The constraints with `ScheduleAnyway` count, and for a pod without any constraints those of [`PodInfo::default_spread`].
 
 use super::MAX;
-use crate::controllers::scheduler::filter::Cluster;
+use crate::controllers::scheduler::cluster::Cluster;
 use crate::controllers::scheduler::info::{NodeInfo, PodInfo};
 use crate::controllers::scheduler::spec::TopologySpread;
 use std::collections::BTreeMap;

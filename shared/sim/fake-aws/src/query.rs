@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::de::{self, DeserializeOwned, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor};
 
-use super::super::error::Ec2Error;
+use super::error::Ec2Error;
 
 /// A parameter: a value, or parameters by name or number.
 #[derive(Debug, Clone, PartialEq)]

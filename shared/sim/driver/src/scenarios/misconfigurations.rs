@@ -1,57 +1,17 @@
 //! Wrong edits and deletions of NodePools and EC2NodeClasses by a user, who corrects them later.
 
-use super::actions::{ActiveFaults, End, apply, listed, refused, resource, some_of};
+use super::active_faults::{ActiveFaults, End};
+use super::edit::{Edit, name_of, patch_spec};
+use super::objects::{refused, resource};
+use super::selection::{listed, some_of};
 use super::timeline::after;
 use super::{Misconfiguration, Misconfigure, Recreate, ScenarioError};
 use crate::Driver;
-use nodeless_fake_kubernetes::{DeleteOptions, ListOptions, PatchOptions, PatchType};
+use nodeless_fake_kubernetes::{DeleteOptions, ListOptions};
 use nodeless_world::random::Random;
 use nodeless_world::resources::NODE_POOLS;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
-
-/// A user's edit, with the data to revert it.
-#[derive(Debug)]
-pub(super) enum Edit {
-    /// A wrong edit: the fields of its spec before, `null` if absent.
-    Wrong { kind: &'static str, name: String, correction: Value },
-    /// A NodePool that was deleted.
-    Deleted(Value),
-}
-
-impl Edit {
-    /// Whether the edit concerns this object.
-    pub(super) fn concerns(&self, of_kind: &str, named: &str) -> bool {
-        match self {
-            Self::Wrong { kind, name, .. } => *kind == of_kind && name == named,
-            Self::Deleted(object) => kind_of(object) == of_kind && name_of(object) == named,
-        }
-    }
-
-    /// Corrects the object, or creates the deleted one again.
-    pub(super) fn revert(&self, driver: &Driver) -> Result<(), ScenarioError> {
-        match self {
-            Self::Wrong { kind, name, correction } => patch_spec(driver, kind, name, correction),
-            Self::Deleted(object) => apply(driver, object),
-        }
-    }
-}
-
-fn kind_of(object: &Value) -> &str {
-    object["kind"].as_str().unwrap_or_default()
-}
-
-fn name_of(object: &Value) -> &str {
-    object["metadata"]["name"].as_str().unwrap_or_default()
-}
-
-fn patch_spec(driver: &Driver, kind: &str, name: &str, spec: &Value) -> Result<(), ScenarioError> {
-    let (api, patch) = (driver.world().api(), json!({ "spec": spec }));
-    match api.patch(&resource(kind)?, "", name, None, PatchType::Merge, &patch, &PatchOptions::default()) {
-        Err(status) if status.code != 404 => Err(refused(&format!("edit {kind} {name}"), &status)),
-        _ => Ok(()),
-    }
-}
 
 /// The objects of a kind that are not being deleted and that no other edit concerns, in the order of their names.
 fn present(driver: &Driver, kind: &str, active: &ActiveFaults) -> Result<Vec<Arc<Value>>, ScenarioError> {
