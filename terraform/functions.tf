@@ -51,8 +51,15 @@ resource "aws_lambda_function" "function" {
 
 # These functions wake each other, and lifecycle itself, by messages. Lambda detects such a loop and stops it after about 16
 # invocations: https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html
+# That page names the regions which detect loops: all commercial ones but two. Elsewhere there is nothing to allow, and the call would
+# fail the apply.
+locals {
+  detects_loops          = local.partition == "aws" && !contains(["ap-southeast-6", "mx-central-1"], local.region)
+  recursive_loop_allowed = coalesce(var.recursive_loop_allowed, local.detects_loops)
+}
+
 resource "aws_lambda_function_recursion_config" "function" {
-  for_each = var.recursive_loop_allowed ? local.looping : toset([])
+  for_each = local.recursive_loop_allowed ? local.looping : toset([])
 
   function_name  = aws_lambda_function.function[each.key].function_name
   recursive_loop = "Allow"

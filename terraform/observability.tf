@@ -104,7 +104,7 @@ resource "aws_cloudwatch_metric_alarm" "recursion" {
   for_each = var.alarms.enabled ? local.looping : toset([])
 
   alarm_name          = "${local.name}-${each.key}-recursion"
-  alarm_description   = "Lambda detected messages of nodeless as a recursive loop and dropped them: nodes are reconciled only once a minute. Set recursive_loop_allowed = true, or allow recursive loops of ${local.name}-${each.key} manually. See docs/operate/recursion.md."
+  alarm_description   = "Lambda detected messages of nodeless as a recursive loop and dropped them: nodes are reconciled only once a minute. Set recursive_loop_allowed = true and apply, or allow recursive loops of ${local.name}-${each.key} manually. See docs/operate/recursion.md."
   namespace           = "AWS/Lambda"
   metric_name         = "RecursiveInvocationsDropped"
   dimensions          = { FunctionName = aws_lambda_function.function[each.key].function_name }

@@ -457,10 +457,9 @@ variable "deletion_protection" {
 }
 
 variable "recursive_loop_allowed" {
-  description = "Whether to allow recursive loops of planner, lifecycle, interruption and catalog in Lambda (PutFunctionRecursionConfig): they wake each other. Set false only if the partition does not have that API: then Lambda drops messages, and nodes are reconciled once a minute."
+  description = "Whether to allow recursive loops of planner, lifecycle, interruption and catalog in Lambda (PutFunctionRecursionConfig): they wake each other. null (default) allows them in the regions in which Lambda detects such loops, and makes no call elsewhere (docs/compatibility.md). false in a region that detects them: Lambda drops messages, and nodes are reconciled once a minute."
   type        = bool
-  default     = true
-  nullable    = false
+  default     = null
 }
 
 variable "alarms" {

@@ -543,14 +543,53 @@ run "functions_wake_each_other_for_as_long_as_they_need" {
   }
 }
 
-run "a_partition_without_recursion_config" {
+run "a_region_without_loop_detection" {
+  override_data {
+    target = data.aws_region.current
+    values = { id = "mx-central-1", name = "mx-central-1" }
+  }
+
+  assert {
+    condition     = length(aws_lambda_function_recursion_config.function) == 0 && length(aws_cloudwatch_metric_alarm.recursion) == 4
+    error_message = "Where Lambda has no loop detection nothing may call its API, and the alarm stays, for when Lambda gets it."
+  }
+}
+
+run "a_partition_without_loop_detection" {
+  override_data {
+    target = data.aws_partition.current
+    values = { partition = "aws-us-gov" }
+  }
+
+  assert {
+    condition     = length(aws_lambda_function_recursion_config.function) == 0
+    error_message = "AWS documents loop detection for commercial regions only."
+  }
+}
+
+run "loops_allowed_by_choice" {
+  variables {
+    recursive_loop_allowed = true
+  }
+  override_data {
+    target = data.aws_region.current
+    values = { id = "ap-southeast-6", name = "ap-southeast-6" }
+  }
+
+  assert {
+    condition     = length(aws_lambda_function_recursion_config.function) == 4
+    error_message = "recursive_loop_allowed = true calls the API in a region that gets it later than its documentation."
+  }
+}
+
+run "loops_refused_by_choice" {
   variables {
     recursive_loop_allowed = false
   }
 
   assert {
     condition     = length(aws_lambda_function_recursion_config.function) == 0 && length(aws_cloudwatch_metric_alarm.recursion) == 4
-    error_message = "Without the API nothing may call it, and the alarm matters all the more."
+    error_message = "recursive_loop_allowed = false must call nothing, and the alarm matters all the more."
   }
 }
 
