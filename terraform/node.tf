@@ -7,9 +7,11 @@ locals {
 resource "aws_iam_role" "node" {
   count = var.create_node_role ? 1 : 0
 
-  name        = "${local.iam_name}-node"
-  description = "Nodes that nodeless launches for EKS cluster ${local.cluster}"
-  tags        = local.tags
+  name                 = "${local.iam_name}-node"
+  path                 = var.iam_path
+  permissions_boundary = var.permissions_boundary_arn
+  description          = "Nodes that nodeless launches for EKS cluster ${local.cluster}"
+  tags                 = local.tags
 
   assume_role_policy = jsonencode({
     Version = "2012-10-17"
@@ -35,6 +37,7 @@ resource "aws_iam_role_policy_attachment" "node" {
 
 resource "aws_iam_instance_profile" "node" {
   name = "${local.iam_name}-node"
+  path = var.iam_path
   role = local.node_role_name
   tags = local.tags
 }

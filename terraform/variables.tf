@@ -420,6 +420,51 @@ variable "additional_node_role_arns" {
   nullable    = false
 }
 
+variable "iam_path" {
+  description = "Path of the roles, policies and instance profile of the module, such as /teams/platform/, for organizations that allow roles only below one. Instance profiles that the catalog function creates have the path /."
+  type        = string
+  default     = "/"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^/([!-~]+/)?$", var.iam_path)) && length(var.iam_path) <= 512
+    error_message = "iam_path begins and ends with '/', such as /teams/platform/."
+  }
+}
+
+variable "permissions_boundary_arn" {
+  description = "ARN of a policy that becomes the permissions boundary of every role of the module. It must allow what docs/reference/security.md lists for the functions, and what the node role's policies allow. null (default) sets none."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.permissions_boundary_arn == null ? true : can(regex("^arn:[a-z-]+:iam::([0-9]{12}|aws):policy/.+$", var.permissions_boundary_arn))
+    error_message = "permissions_boundary_arn must be the ARN of an IAM policy."
+  }
+}
+
+variable "kms_key_arns" {
+  description = "Customer managed keys of KMS, as ARNs of keys in the region: of the state table, the queues, the log groups and the environment variables of the functions. null (default) encrypts each with a key of AWS, which costs nothing. The key policies must allow EventBridge (queues) and CloudWatch Logs (logs) to use the keys, as docs/install/organization.md shows."
+  type = object({
+    table       = optional(string)
+    queues      = optional(string)
+    logs        = optional(string)
+    environment = optional(string)
+  })
+  default  = {}
+  nullable = false
+
+  validation {
+    condition     = alltrue([for arn in values(var.kms_key_arns) : arn == null ? true : can(regex("^arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/.+$", arn))])
+    error_message = "kms_key_arns are ARNs of keys (arn:aws:kms:REGION:ACCOUNT:key/ID), not of aliases: IAM policies cannot name an alias."
+  }
+
+  validation {
+    condition     = var.kms_key_arns.table == null || var.shared_functions == null
+    error_message = "kms_key_arns.table is a setting of the module that creates the table: clusters with shared_functions use that table."
+  }
+}
+
 variable "create_access_entries" {
   description = "Create the EKS access entries of nodes and functions. Set false if you manage access elsewhere; the README lists the entries that you have to create then."
   type        = bool

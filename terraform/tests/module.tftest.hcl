@@ -937,3 +937,85 @@ run "zips_in_s3" {
     error_message = "A function is updated when the checksum beside its zip changes."
   }
 }
+
+run "without_customer_managed_keys" {
+  assert {
+    condition     = alltrue([for p in aws_iam_role_policy.function : !strcontains(p.policy, "kms:")]) && !aws_dynamodb_table.state[0].server_side_encryption[0].enabled
+    error_message = "Keys of AWS need no right."
+  }
+}
+
+run "customer_managed_keys" {
+  variables {
+    kms_key_arns = {
+      table       = "arn:aws:kms:eu-west-1:111122223333:key/table"
+      queues      = "arn:aws:kms:eu-west-1:111122223333:key/queues"
+      logs        = "arn:aws:kms:eu-west-1:111122223333:key/logs"
+      environment = "arn:aws:kms:eu-west-1:111122223333:key/environment"
+    }
+  }
+
+  assert {
+    condition = (
+      aws_dynamodb_table.state[0].server_side_encryption[0].enabled && aws_dynamodb_table.state[0].server_side_encryption[0].kms_key_arn == "arn:aws:kms:eu-west-1:111122223333:key/table" &&
+      alltrue([for f in aws_lambda_function.function : f.kms_key_arn == "arn:aws:kms:eu-west-1:111122223333:key/environment"]) &&
+      alltrue([for g in aws_cloudwatch_log_group.function : g.kms_key_id == "arn:aws:kms:eu-west-1:111122223333:key/logs"])
+    )
+    error_message = "Table, environment and logs must be encrypted with the given keys."
+  }
+
+  # The provider refuses sqs_managed_sse_enabled beside a key.
+  assert {
+    condition = alltrue([
+      for q in [
+        aws_sqs_queue.plan, aws_sqs_queue.plan_dead_letters, aws_sqs_queue.claims, aws_sqs_queue.claims_dead_letters,
+        aws_sqs_queue.interruption, aws_sqs_queue.interruption_dead_letters, aws_sqs_queue.catalog, aws_sqs_queue.catalog_dead_letters,
+      ] : q.kms_master_key_id == "arn:aws:kms:eu-west-1:111122223333:key/queues"
+    ])
+    error_message = "Every queue must be encrypted with the given key."
+  }
+
+  assert {
+    condition = jsonencode({
+      for name, p in aws_iam_role_policy.function : name => {
+        for s in jsondecode(p.policy).Statement : s.Sid => [s.Action, s.Resource] if strcontains(jsonencode(s.Action), "kms:")
+      }
+      }) == jsonencode(merge(
+      {
+        for name in ["planner", "lifecycle", "interruption", "catalog"] : name => {
+          UseTableKey = ["kms:Decrypt", "arn:aws:kms:eu-west-1:111122223333:key/table"]
+          UseQueueKey = [["kms:Decrypt", "kms:GenerateDataKey"], "arn:aws:kms:eu-west-1:111122223333:key/queues"]
+        }
+      },
+      { wake = { UseQueueKey = [["kms:Decrypt", "kms:GenerateDataKey"], "arn:aws:kms:eu-west-1:111122223333:key/queues"] }, installer = {} },
+    ))
+    error_message = "The roles need the keys of the table and the queues that their functions use, and no other right on a key."
+  }
+
+  assert {
+    condition = alltrue(flatten([
+      for p in aws_iam_role_policy.function : [
+        for s in jsondecode(p.policy).Statement : (
+          s.Sid == "UseTableKey" ?
+          s.Condition == { StringEquals = { "kms:EncryptionContext:aws:dynamodb:tableName" = "nodeless-example" }, StringLike = { "kms:ViaService" = "dynamodb.eu-west-1.amazonaws.com*" } } :
+          s.Condition.StringLike["kms:ViaService"] == "sqs.eu-west-1.amazonaws.com*"
+        ) if strcontains(jsonencode(s.Action), "kms:")
+      ]
+    ]))
+    error_message = "Functions may use the keys through DynamoDB for this table, and through SQS, and not by themselves."
+  }
+}
+
+run "rules_of_an_organization_for_roles" {
+  variables {
+    iam_path                 = "/teams/platform/"
+    permissions_boundary_arn = "arn:aws:iam::111122223333:policy/boundary"
+  }
+
+  assert {
+    condition = alltrue([
+      for r in concat(values(aws_iam_role.function), aws_iam_role.node) : r.path == "/teams/platform/" && r.permissions_boundary == "arn:aws:iam::111122223333:policy/boundary"
+    ]) && aws_iam_instance_profile.node.path == "/teams/platform/"
+    error_message = "Every role must have the path and the permissions boundary."
+  }
+}

@@ -240,3 +240,27 @@ run "checksums_without_a_function" {
   }
   expect_failures = [data.aws_s3_object.checksums]
 }
+
+run "an_alias_of_a_key" {
+  command = plan
+  variables {
+    kms_key_arns = { queues = "arn:aws:kms:eu-west-1:111122223333:alias/queues" }
+  }
+  expect_failures = [var.kms_key_arns]
+}
+
+run "a_path_without_slashes" {
+  command = plan
+  variables {
+    iam_path = "teams"
+  }
+  expect_failures = [var.iam_path]
+}
+
+run "a_boundary_that_is_no_policy" {
+  command = plan
+  variables {
+    permissions_boundary_arn = "boundary"
+  }
+  expect_failures = [var.permissions_boundary_arn]
+}

@@ -30,6 +30,9 @@ BY_REASON: dict[str, tuple[str, ...]] = {
         "cloudwatch-fill-never", "lambda-maximum-concurrency", "lambda-partial-batch", "lambda-recursion-sdk", "lambda-terraform-15-minutes",
         "lambda-url-permissions", "lambda-visibility-six-times",
     ),
+    "it takes a key of KMS, which is paid for as long as it exists, or roles with another path than the module's default": (
+        "ddb-customer-key", "eks-role-path", "lambda-environment-key", "sqs-customer-key",
+    ),
     "it takes a clock, a token or a role that a user of AWS cannot make wrong": ("eks-token-15-minutes", "iam-eventual", "iam-profile-refusal", "lambda-deadline"),
     "it takes a webhook that hangs, a control plane under load, or its audit log, which the example leaves off": (
         "eks-fairness", "eks-webhook-generation", "eks-webhook-ignore",
