@@ -97,6 +97,11 @@ variable "functions" {
   }
 
   validation {
+    condition     = (var.functions.lifecycle.reserved_concurrency <= 0 || var.functions.lifecycle.reserved_concurrency >= var.claims_concurrency) && (var.functions.interruption.reserved_concurrency <= 0 || var.functions.interruption.reserved_concurrency >= 5)
+    error_message = "functions: reserved_concurrency of lifecycle must not be less than claims_concurrency, and that of interruption not less than 5: Lambda would refuse what their queues start."
+  }
+
+  validation {
     condition     = var.functions.planner.timeout >= 10 && var.functions.planner.timeout <= 50
     error_message = "functions.planner.timeout must be 10 to 50 seconds: the messages of a killed planner are delivered again five seconds later, and the next plan has to start within a minute."
   }
@@ -508,7 +513,7 @@ variable "recursive_loop_allowed" {
 }
 
 variable "alarms" {
-  description = "Thresholds of the alarms; 0 disables an alarm. churn = false disables the alarm for a NodePool that evicts many pods without becoming cheaper, ami_canary = false that for a new AMI whose first node fails. budget = true creates one for budgets (nodeless.sh/dollars-per-month). enabled = false disables all alarms."
+  description = "Thresholds of the alarms; 0 disables an alarm. churn = false disables the alarm for a NodePool that evicts many pods without becoming cheaper, ami_canary = false that for a new AMI whose first node fails, throttles = false that for invocations that Lambda refuses, launch_failures = false that for launches that fail for a quarter of an hour, unschedulable_pods = false that for pods that fit no NodePool. budget = true creates one for budgets (nodeless.sh/dollars-per-month). enabled = false disables all alarms."
   type = object({
     enabled                 = optional(bool, true)
     node_count              = optional(number, 100)
@@ -517,6 +522,9 @@ variable "alarms" {
     nodes_launched_per_hour = optional(number, 100)
     churn                   = optional(bool, true)
     ami_canary              = optional(bool, true)
+    throttles               = optional(bool, true)
+    launch_failures         = optional(bool, true)
+    unschedulable_pods      = optional(bool, true)
     budget                  = optional(bool, false)
   })
   default  = {}

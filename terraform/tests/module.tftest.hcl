@@ -656,7 +656,7 @@ run "metrics_and_alarms" {
 
   assert {
     condition = alltrue([
-      for a in concat(aws_cloudwatch_metric_alarm.wake_silent, values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.dead_letters), values(aws_cloudwatch_metric_alarm.limit), aws_cloudwatch_metric_alarm.stale, values(aws_cloudwatch_metric_alarm.recursion), aws_cloudwatch_metric_alarm.churn, aws_cloudwatch_metric_alarm.ami_canary) :
+      for a in concat(aws_cloudwatch_metric_alarm.wake_silent, values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.dead_letters), values(aws_cloudwatch_metric_alarm.limit), aws_cloudwatch_metric_alarm.stale, values(aws_cloudwatch_metric_alarm.recursion), aws_cloudwatch_metric_alarm.churn, aws_cloudwatch_metric_alarm.ami_canary, aws_cloudwatch_metric_alarm.throttles, aws_cloudwatch_metric_alarm.launch_failures, aws_cloudwatch_metric_alarm.unschedulable_pods) :
       tolist(a.alarm_actions) == tolist(["arn:aws:sns:eu-west-1:111122223333:pager"]) && length(a.alarm_description) > 40
     ])
     error_message = "Every alarm must notify the topic and describe what to check."
@@ -686,6 +686,47 @@ run "metrics_and_alarms" {
       ]) if w.type == "metric"
     ])
     error_message = "Every metric of ours on the dashboard must have the one dimension Cluster."
+  }
+}
+
+run "alarms_about_work_that_waits" {
+  assert {
+    condition = (
+      { for q in one(aws_cloudwatch_metric_alarm.throttles).metric_query : q.id => "${q.metric[0].metric_name} of ${q.metric[0].dimensions.FunctionName}" if length(q.metric) > 0 } ==
+      { for name in ["planner", "lifecycle", "interruption", "catalog", "wake"] : name => "Throttles of nodeless-example-${name}" }
+    )
+    error_message = "Invocations that Lambda refuses are no errors; every function that messages or calls invoke needs the alarm."
+  }
+
+  assert {
+    condition = alltrue([
+      for a in [one(aws_cloudwatch_metric_alarm.launch_failures), one(aws_cloudwatch_metric_alarm.unschedulable_pods)] :
+      a.dimensions == tomap({ Cluster = "example" }) && a.threshold == 1 && a.treat_missing_data == "notBreaching" && a.evaluation_periods >= 3
+    ]) && one(aws_cloudwatch_metric_alarm.launch_failures).metric_name == "LaunchFailures" && one(aws_cloudwatch_metric_alarm.unschedulable_pods).metric_name == "UnschedulablePods"
+    error_message = "Launches that keep failing, and pods that fit no NodePool, must raise an alarm, and a single one must not."
+  }
+}
+
+run "alarms_off_by_choice" {
+  variables {
+    alarms = { throttles = false, launch_failures = false, unschedulable_pods = false }
+  }
+
+  assert {
+    condition     = length(aws_cloudwatch_metric_alarm.throttles) + length(aws_cloudwatch_metric_alarm.launch_failures) + length(aws_cloudwatch_metric_alarm.unschedulable_pods) == 0 && length(aws_cloudwatch_metric_alarm.stale) == 1
+    error_message = "Each alarm can be turned off by itself."
+  }
+}
+
+run "number_of_alarms" {
+  assert {
+    condition = length(concat(
+      values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.recursion), values(aws_cloudwatch_metric_alarm.dead_letters),
+      values(aws_cloudwatch_metric_alarm.limit), aws_cloudwatch_metric_alarm.stale, aws_cloudwatch_metric_alarm.churn, aws_cloudwatch_metric_alarm.ami_canary,
+      aws_cloudwatch_metric_alarm.wake_silent, aws_cloudwatch_metric_alarm.throttles, aws_cloudwatch_metric_alarm.launch_failures,
+      aws_cloudwatch_metric_alarm.unschedulable_pods, aws_cloudwatch_metric_alarm.budget,
+    )) == 25
+    error_message = "The number of alarms changed: docs/cost.py has it, and their metrics, for the price of monitoring."
   }
 }
 

@@ -264,3 +264,11 @@ run "a_boundary_that_is_no_policy" {
   }
   expect_failures = [var.permissions_boundary_arn]
 }
+
+run "less_concurrency_than_the_queue_starts" {
+  command = plan
+  variables {
+    functions = { lifecycle = { reserved_concurrency = 5 } }
+  }
+  expect_failures = [var.functions]
+}
