@@ -406,6 +406,18 @@ variable "node_role_arn" {
   }
 }
 
+variable "ip_family" {
+  description = "IP family of the cluster (kubernetes_network_config.ip_family of aws_eks_cluster): ipv4 or ipv6. It decides which permissions of the VPC CNI the node role gets, with create_node_role = true: pods of an IPv6 cluster get no address without those for ipv6."
+  type        = string
+  default     = "ipv4"
+  nullable    = false
+
+  validation {
+    condition     = contains(["ipv4", "ipv6"], var.ip_family)
+    error_message = "ip_family is ipv4 or ipv6."
+  }
+}
+
 variable "windows_node_role_arns" {
   description = "Roles of Windows nodes, for spec.role of EC2NodeClasses whose AMI family is Windows. Each gets an access entry of type EC2_WINDOWS (unless create_access_entries is false): a role has one entry, so it cannot be the role of Linux nodes. The cluster's vpc-cni needs Windows support, and its vpc-resource-controller a Linux node."
   type        = list(string)

@@ -869,7 +869,7 @@ run "an_endpoint_that_lambda_cannot_reach_is_reported" {
     values = { vpc_config = [{ endpoint_public_access = true, public_access_cidrs = ["198.51.100.0/24"] }] }
   }
 
-  expect_failures = [check.endpoint_is_reachable]
+  expect_failures = [check.cluster_fits]
 }
 
 run "underscores_in_the_clusters_name" {
@@ -940,6 +940,54 @@ run "govcloud" {
     ) : startswith(arn, "arn:aws-us-gov:")])
     error_message = "AWS's own policies are those of the partition."
   }
+}
+
+run "ipv4" {
+  assert {
+    condition     = contains(keys(aws_iam_role_policy_attachment.node), "AmazonEKS_CNI_Policy") && length(aws_iam_role_policy.node) == 0
+    error_message = "Nodes of an IPv4 cluster have AWS's policy for the VPC CNI."
+  }
+}
+
+run "ipv6" {
+  variables {
+    ip_family = "ipv6"
+  }
+  override_data {
+    target = data.aws_eks_cluster.this
+    values = {
+      vpc_config                = [{ endpoint_public_access = true, public_access_cidrs = ["0.0.0.0/0"] }]
+      kubernetes_network_config = [{ ip_family = "ipv6" }]
+    }
+  }
+
+  assert {
+    condition = (
+      flatten([for s in jsondecode(one(aws_iam_role_policy.node).policy).Statement : s.Action]) ==
+      ["ec2:AssignIpv6Addresses", "ec2:DescribeInstances", "ec2:DescribeInstanceTypes", "ec2:DescribeNetworkInterfaces", "ec2:DescribeTags", "ec2:CreateTags"] &&
+      jsondecode(one(aws_iam_role_policy.node).policy).Statement[1].Resource == "arn:aws:ec2:*:*:network-interface/*"
+    )
+    error_message = "Without ec2:AssignIpv6Addresses the VPC CNI gives the pods of an IPv6 cluster no address."
+  }
+
+  assert {
+    condition     = sort(keys(aws_iam_role_policy_attachment.node)) == tolist(["AmazonEC2ContainerRegistryPullOnly", "AmazonEKSWorkerNodePolicy", "AmazonSSMManagedInstanceCore"])
+    error_message = "AWS documents the permissions for IPv6 instead of AmazonEKS_CNI_Policy."
+  }
+}
+
+run "a_cluster_of_another_ip_family_is_reported" {
+  command = plan
+
+  override_data {
+    target = data.aws_eks_cluster.this
+    values = {
+      vpc_config                = [{ endpoint_public_access = true, public_access_cidrs = ["0.0.0.0/0"] }]
+      kubernetes_network_config = [{ ip_family = "ipv6" }]
+    }
+  }
+
+  expect_failures = [check.cluster_fits]
 }
 
 run "windows_nodes" {

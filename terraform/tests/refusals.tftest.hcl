@@ -241,6 +241,14 @@ run "checksums_without_a_function" {
   expect_failures = [data.aws_s3_object.checksums]
 }
 
+run "an_ip_family_that_eks_does_not_have" {
+  command = plan
+  variables {
+    ip_family = "dualstack"
+  }
+  expect_failures = [var.ip_family]
+}
+
 run "an_alias_of_a_key" {
   command = plan
   variables {

@@ -20,8 +20,8 @@ BY_REASON: dict[str, tuple[str, ...]] = {
     "it takes minutes in which an instance is paid for": ("ec2-fleet-token-lifetime",),
     "it takes an instance that is protected, or has several interfaces, which may stay behind": ("ec2-template-public-address", "ec2-terminate-protected"),
     "it takes a cluster of another kind, or in another zone or region, than the one of the example": (
-        "arc-events", "arc-zonal-shift", "eks-egress-isolated", "eks-egress-mode", "eks-zones", "lambda-recursion-regions",
-        "lambda-url-regions", "pricing-regions",
+        "arc-events", "arc-zonal-shift", "eks-cni-ipv6", "eks-egress-isolated", "eks-egress-mode", "eks-zones",
+        "lambda-recursion-regions", "lambda-url-regions", "pricing-regions",
     ),
     "it takes thousands of reads or writes of the table a second, or two at the same moment": (
         "ddb-cancellation-throttled", "ddb-conflict", "ddb-in-progress", "ddb-partition-code", "ddb-partition-split", "ddb-partition-units", "ddb-query-isolation",
