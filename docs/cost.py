@@ -29,7 +29,7 @@ POLLS_A_MINUTE = 15
 # https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html
 ONE_VCPU_MB = 1769
 # The memory of the functions in MB (terraform/variables.tf), and the number of invocations in an idle month.
-MEMORY = {"planner": 1024, "lifecycle": 512, "catalog": 1024, "interruption": 256}
+MEMORY = {"planner": 1024, "lifecycle": 1024, "catalog": 1024, "interruption": 256}
 RUNS = {"planner": MINUTES, "lifecycle": MINUTES, "catalog": MINUTES / 5}
 # The metrics that are published in every hour of an idle month (shared/operations/tests/operations/events.rs lists them); others are
 # published only in hours with activity.

@@ -33,7 +33,7 @@ locals {
 
   default_sizes = {
     planner      = { memory = 1024, timeout = 40, reserved_concurrency = -1 }
-    lifecycle    = { memory = 512, timeout = 90, reserved_concurrency = -1 }
+    lifecycle    = { memory = 1024, timeout = 90, reserved_concurrency = -1 }
     interruption = { memory = 256, timeout = 30, reserved_concurrency = -1 }
     catalog      = { memory = 1024, timeout = 240, reserved_concurrency = -1 }
   }

@@ -61,7 +61,7 @@ variable "functions" {
       reserved_concurrency = optional(number, -1)
     }), {})
     lifecycle = optional(object({
-      memory               = optional(number, 512)
+      memory               = optional(number, 1024)
       timeout              = optional(number, 90)
       reserved_concurrency = optional(number, -1)
     }), {})

@@ -137,6 +137,25 @@ run "one_planner_at_a_time" {
   }
 }
 
+run "an_outage_is_not_followed_by_its_events" {
+  variables {
+    zonal_shift_enabled = true
+  }
+
+  assert {
+    condition = alltrue([
+      for t in concat([aws_cloudwatch_event_target.heartbeat, aws_cloudwatch_event_target.sweep], aws_cloudwatch_event_target.zonal_shift) :
+      t.retry_policy[0].maximum_event_age_in_seconds == 60 && t.retry_policy[0].maximum_retry_attempts > 0
+    ])
+    error_message = "The schedule repeats these events each minute: EventBridge must not keep them for a day, and must still try again."
+  }
+
+  assert {
+    condition     = alltrue([for t in concat([aws_cloudwatch_event_target.catalog], values(aws_cloudwatch_event_target.interruption)) : t.retry_policy[0].maximum_event_age_in_seconds == 300 && t.retry_policy[0].maximum_retry_attempts > 0])
+    error_message = "Events must not outlive what their queue is about."
+  }
+}
+
 run "queues_fail_one_message_at_a_time" {
   assert {
     condition = alltrue([
