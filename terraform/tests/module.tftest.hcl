@@ -499,6 +499,15 @@ run "installer_input" {
   }
 }
 
+run "the_wake_path_is_not_printed" {
+  command = plan
+
+  assert {
+    condition     = issensitive(terraform_data.wake_path[0].input) && issensitive(local.wake_path)
+    error_message = "A plan must not print the secret path of the Function URL."
+  }
+}
+
 run "without_wake" {
   variables {
     wake_enabled = false
