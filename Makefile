@@ -148,9 +148,17 @@ crds: ## Write the CustomResourceDefinitions into infra/crds
 zips: venv ## Build the functions for arm64 as Terraform deploys them, into target/lambda
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cargo lambda build --release --arm64 --output-format zip $(addprefix -p ,$(FUNCTIONS))
 
+# Only what a release is built with, by hash.
+RELEASE_VENV := target/release-venv
+
+$(RELEASE_VENV)/installed: scripts/release-requirements.txt
+	python3 -m venv $(RELEASE_VENV)
+	$(RELEASE_VENV)/bin/python -m pip install --quiet --require-hashes --requirement $<
+	touch $@
+
 .PHONY: release
-release: venv ## Make the archives of a release from the commit, into target/release-archives
-	$(PYTHON) scripts/release.py
+release: $(RELEASE_VENV)/installed ## Make the archives of a release from the commit, into target/release-archives
+	$(RELEASE_VENV)/bin/python scripts/release.py
 
 .PHONY: demo
 demo: ## Scale a Deployment up and down in a simulated cluster

@@ -2,6 +2,7 @@
 
     nodeless-VERSION-terraform.tar.gz   the module; the zips of the functions; CustomResourceDefinitions, RBAC and NodePool examples
     nodeless-VERSION-HOST.tar.gz        the `nodeless` command for the machine that runs this
+    ARCHIVE.cdx.json                    what the programs of each archive are built from, in CycloneDX
     SHA256SUMS
 
 A user of the module unpacks the first archive and needs no Rust: `artifacts_directory` is its folder `lambda`, or `artifacts_s3` where
@@ -33,7 +34,12 @@ sys.path.insert(0, str(ROOT / "scripts/docs"))
 
 import repository_links  # noqa: E402
 
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import sbom  # noqa: E402
+
 FUNCTIONS = ("planner", "lifecycle", "interruption", "catalog", "wake", "installer")
+ARM64 = "aarch64-unknown-linux-gnu"
 # The parts of the repository that are published with the functions; paths of git, so that files outside git are not published.
 PUBLISHED = ("terraform", "infra", "LICENSE", "CHANGELOG.md", "docs")
 # Zip entries carry no time before 1980; Lambda looks at none.
@@ -110,6 +116,16 @@ def run(*command: str, **variables: str) -> str:
     return done.stdout
 
 
+def bills(names: tuple[str, str], version: str, host: str) -> dict[str, bytes]:
+    """The bills of materials of both archives by the names of their files."""
+    lock = (ROOT / "Cargo.lock").read_text()
+    found = {}
+    for name, packages, platform in zip(names, (FUNCTIONS, ("nodeless",)), (ARM64, host), strict=True):
+        metadata = json.loads(run("cargo", "metadata", "--locked", "--format-version", "1", "--all-features", "--filter-platform", platform))
+        found[f"{name}.cdx.json"] = sbom.bill(name, version, metadata, lock, packages)
+    return found
+
+
 def build(target: Path, time: int) -> tuple[dict[str, bytes], bytes]:
     """The functions for arm64 and the command for this machine. Paths of this machine are replaced, so that two give the same bytes."""
     cargo_home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
@@ -148,6 +164,8 @@ def main() -> None:
         f"{folder}-terraform.tar.gz": archive(module_files(folder, zips, with_whole_links(tracked(PUBLISHED), commit)), time),
         f"{folder}-{host}.tar.gz": archive({f"{folder}/nodeless": (command, True), **{f"{folder}/{k}": v for k, v in tracked(["LICENSE"]).items()}}, time),
     }
+    module, command_line = archives
+    archives |= bills((module, command_line), version, host)
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     for name, contents in archives.items():

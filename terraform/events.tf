@@ -6,6 +6,13 @@ locals {
     catalog   = { expression = var.schedules.catalog, about = "Asks catalog to refresh types, prices, images and EC2NodeClass status" }
   }
 
+  # EventBridge tries to deliver an event for 24 hours by default: a day without SQS would end with 1,440 sweeps. A later event of the
+  # schedule replaces an older one, and interruptions are as old as their queue keeps them. 60 seconds is the least that EventBridge takes:
+  # https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-retry-policy.html
+  event_ages = { heartbeat = 60, sweep = 60, catalog = 300, interruption = 300 }
+  # EventBridge's own number. The provider sends 0 where it is left out.
+  retries = 185
+
   interruption_rules = {
     spot-warning         = { source = ["aws.ec2"], detail-type = ["EC2 Spot Instance Interruption Warning"] }
     rebalance            = { source = ["aws.ec2"], detail-type = ["EC2 Instance Rebalance Recommendation"] }
@@ -51,6 +58,11 @@ resource "aws_cloudwatch_event_target" "heartbeat" {
     input_paths    = { at = "$.time" }
     input_template = "{\"kind\":\"wake\",\"source\":\"heartbeat\",\"at\":<at>}"
   }
+
+  retry_policy {
+    maximum_event_age_in_seconds = local.event_ages.heartbeat
+    maximum_retry_attempts       = local.retries
+  }
 }
 
 resource "aws_cloudwatch_event_target" "sweep" {
@@ -61,6 +73,11 @@ resource "aws_cloudwatch_event_target" "sweep" {
   input_transformer {
     input_paths    = { at = "$.time" }
     input_template = "{\"kind\":\"sweep\",\"at\":<at>}"
+  }
+
+  retry_policy {
+    maximum_event_age_in_seconds = local.event_ages.sweep
+    maximum_retry_attempts       = local.retries
   }
 }
 
@@ -77,6 +94,11 @@ resource "aws_cloudwatch_event_target" "catalog" {
   input_transformer {
     input_paths    = { at = "$.time" }
     input_template = "{\"kind\":\"refresh\",\"at\":<at>}"
+  }
+
+  retry_policy {
+    maximum_event_age_in_seconds = local.event_ages.catalog
+    maximum_retry_attempts       = local.retries
   }
 }
 
@@ -95,6 +117,11 @@ resource "aws_cloudwatch_event_target" "interruption" {
   rule      = aws_cloudwatch_event_rule.interruption[each.key].name
   target_id = "interruption-queue"
   arn       = aws_sqs_queue.interruption.arn
+
+  retry_policy {
+    maximum_event_age_in_seconds = local.event_ages.interruption
+    maximum_retry_attempts       = local.retries
+  }
 }
 
 # A zonal shift that starts or ends triggers a sweep, which reads the state from ARC: events only report that something changed,
@@ -123,5 +150,10 @@ resource "aws_cloudwatch_event_target" "zonal_shift" {
   input_transformer {
     input_paths    = { at = "$.time" }
     input_template = aws_cloudwatch_event_target.sweep.input_transformer[0].input_template
+  }
+
+  retry_policy {
+    maximum_event_age_in_seconds = local.event_ages.sweep
+    maximum_retry_attempts       = local.retries
   }
 }

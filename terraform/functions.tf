@@ -1,17 +1,18 @@
 resource "aws_cloudwatch_log_group" "function" {
-  #checkov:skip=CKV_AWS_158:encrypted with the key of CloudWatch Logs; logs hold no secret, and a customer managed key costs more than the functions
+  #checkov:skip=CKV_AWS_158:encrypted with the key of CloudWatch Logs unless kms_key_arns.logs is set; logs hold no secret
   #checkov:skip=CKV_AWS_338:retention is a variable; decisions older than a month are of little use
   for_each = local.functions
 
   name              = "/aws/lambda/${local.name}-${each.key}"
   retention_in_days = var.log_retention_days
+  kms_key_id        = var.kms_key_arns.logs
   tags              = local.tags
 }
 
 resource "aws_lambda_function" "function" {
   #checkov:skip=CKV_AWS_50:tracing every minute's heartbeat costs more than running it
   #checkov:skip=CKV_AWS_116:nothing invokes a function asynchronously; the queues have dead-letter queues, and Terraform, the API server and people wait for the answer
-  #checkov:skip=CKV_AWS_173:the only secret is wake's path, which everyone who can read the function's configuration could also read from its URL's webhook
+  #checkov:skip=CKV_AWS_173:encrypted with the key of Lambda unless kms_key_arns.environment is set; the only secret is wake's path, which everyone who can read the function's configuration could also read from its URL's webhook
   #checkov:skip=CKV_AWS_272:the zips are built by the user who applies this, who would also own the signing profile
   for_each = local.functions
 
@@ -29,6 +30,8 @@ resource "aws_lambda_function" "function" {
   timeout          = each.value.timeout
 
   reserved_concurrent_executions = each.value.reserved_concurrency
+
+  kms_key_arn = var.kms_key_arns.environment
 
   environment {
     variables = merge(var.extra_environment, local.common_environment, local.environment[each.key])
@@ -51,8 +54,15 @@ resource "aws_lambda_function" "function" {
 
 # These functions wake each other, and lifecycle itself, by messages. Lambda detects such a loop and stops it after about 16
 # invocations: https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html
+# That page names the regions which detect loops: all commercial ones but two. Elsewhere there is nothing to allow, and the call would
+# fail the apply.
+locals {
+  detects_loops          = local.partition == "aws" && !contains(["ap-southeast-6", "mx-central-1"], local.region)
+  recursive_loop_allowed = coalesce(var.recursive_loop_allowed, local.detects_loops)
+}
+
 resource "aws_lambda_function_recursion_config" "function" {
-  for_each = var.recursive_loop_allowed ? local.looping : toset([])
+  for_each = local.recursive_loop_allowed ? local.looping : toset([])
 
   function_name  = aws_lambda_function.function[each.key].function_name
   recursive_loop = "Allow"

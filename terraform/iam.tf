@@ -5,9 +5,11 @@
 resource "aws_iam_role" "function" {
   for_each = local.functions
 
-  name        = "${local.iam_name}-${each.key}"
-  description = "nodeless ${each.key} for EKS cluster ${local.cluster}"
-  tags        = local.tags
+  name                 = "${local.iam_name}-${each.key}"
+  path                 = var.iam_path
+  permissions_boundary = var.permissions_boundary_arn
+  description          = "nodeless ${each.key} for EKS cluster ${local.cluster}"
+  tags                 = local.tags
 
   assume_role_policy = jsonencode({
     Version = "2012-10-17"
@@ -148,6 +150,29 @@ locals {
     Resource = "${local.table.arn}/index/instance"
   }
 
+  # DynamoDB decrypts the key of the table in the name of its caller:
+  # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html
+  use_table_key = [for key in [var.kms_key_arns.table] : {
+    Sid      = "UseTableKey"
+    Effect   = "Allow"
+    Action   = "kms:Decrypt"
+    Resource = key
+    Condition = {
+      StringEquals = { "kms:EncryptionContext:aws:dynamodb:tableName" = local.table.name }
+      StringLike   = { "kms:ViaService" = "dynamodb.${local.region}.amazonaws.com*" } # ends in .cn in China
+    }
+  } if key != null]
+
+  # A receiver decrypts the data key of a queue, and a sender also makes it; each of these functions is a sender:
+  # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html
+  use_queue_key = [for key in [var.kms_key_arns.queues] : {
+    Sid       = "UseQueueKey"
+    Effect    = "Allow"
+    Action    = ["kms:Decrypt", "kms:GenerateDataKey"]
+    Resource  = key
+    Condition = { StringLike = { "kms:ViaService" = "sqs.${local.region}.amazonaws.com*" } }
+  } if key != null]
+
   send = {
     for name, queues in {
       planner      = [aws_sqs_queue.plan.arn, aws_sqs_queue.claims.arn, aws_sqs_queue.catalog.arn]
@@ -183,7 +208,7 @@ locals {
       local.use_state,
       local.receive["planner"],
       local.send["planner"],
-    ])
+    ], local.use_table_key, local.use_queue_key)
 
     interruption = concat(local.write_own_logs["interruption"], [
       local.find_cluster,
@@ -191,9 +216,9 @@ locals {
       local.find_claims_of_instances,
       local.receive["interruption"],
       local.send["interruption"],
-    ])
+    ], local.use_table_key, local.use_queue_key)
 
-    wake = concat(local.write_own_logs["wake"], [local.send["wake"]])
+    wake = concat(local.write_own_logs["wake"], [local.send["wake"]], local.use_queue_key)
 
     installer = concat(local.write_own_logs["installer"], [local.find_cluster])
 
@@ -290,7 +315,7 @@ locals {
         Resource  = "${local.iam_arn}:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot"
         Condition = { StringEquals = { "iam:AWSServiceName" = "spot.amazonaws.com" } }
       },
-    ])
+    ], local.use_table_key, local.use_queue_key)
 
     catalog = concat(local.write_own_logs["catalog"], [
       local.find_cluster,
@@ -383,7 +408,7 @@ locals {
           StringLike   = { "aws:ResourceTag/karpenter.k8s.aws/ec2nodeclass" = "*" }
         }
       },
-    ])
+    ], local.use_table_key, local.use_queue_key)
   }
 
   profile_tags = {

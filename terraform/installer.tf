@@ -69,11 +69,12 @@ resource "aws_lambda_invocation" "remove_nodes" {
     aws_eks_access_entry.node,
     aws_eks_access_entry.windows_node,
     aws_iam_role_policy_attachment.node,
+    aws_iam_role_policy.node,
   ]
 }
 
-# A warning, not an error: the CIDRs in public_access_cidrs may include Lambda.
-check "endpoint_is_reachable" {
+# Warnings, not errors: the CIDRs in public_access_cidrs may include Lambda, and the VPC CNI may have a role of its own.
+check "cluster_fits" {
   data "aws_eks_cluster" "this" {
     name = local.cluster
   }
@@ -81,5 +82,10 @@ check "endpoint_is_reachable" {
   assert {
     condition     = (var.vpc_config != null && (!local.shares_functions || try(var.shared_functions.in_vpc, false))) || (data.aws_eks_cluster.this.vpc_config[0].endpoint_public_access && contains(data.aws_eks_cluster.this.vpc_config[0].public_access_cidrs, "0.0.0.0/0"))
     error_message = "The functions run outside the VPC, and the endpoint of cluster ${local.cluster} is private or restricted by public_access_cidrs. The addresses of Lambda change: set vpc_config, and endpoint_private_access on the cluster."
+  }
+
+  assert {
+    condition     = !var.create_node_role || try(data.aws_eks_cluster.this.kubernetes_network_config[0].ip_family, var.ip_family) == var.ip_family
+    error_message = "Cluster ${local.cluster} is not of the IP family ${var.ip_family}: pods on nodes with the module's node role get no address. Set ip_family to that of the cluster."
   }
 }

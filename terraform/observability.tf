@@ -55,6 +55,8 @@ locals {
     catalog      = aws_sqs_queue.catalog_dead_letters.name
   }
 
+  invoked_by_others = { for name in keys(local.functions) : name => aws_lambda_function.function[name].function_name if name != "installer" }
+
   alarm_actions = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
 
   # A threshold of zero means no alarm: null would restore the default.
@@ -100,11 +102,89 @@ resource "aws_cloudwatch_metric_alarm" "errors" {
   tags                = local.tags
 }
 
+# One alarm for all functions that messages and calls invoke. Terraform waits for the answer of the installer, so a refusal of it is an
+# error of the apply. Functions that other clusters share have the alarm of the module that creates them.
+resource "aws_cloudwatch_metric_alarm" "throttles" {
+  count = var.alarms.enabled && var.alarms.throttles && length(local.invoked_by_others) > 0 ? 1 : 0
+
+  alarm_name          = "${local.name}-throttles"
+  alarm_description   = "Lambda refused invocations of functions of nodeless in three of five minutes, because no concurrency was left: work is late. The dashboard shows which function; other functions of the account may use up its concurrency. See docs/operate/throttles.md."
+  evaluation_periods  = 5
+  datapoints_to_alarm = 3
+  threshold           = 1
+  comparison_operator = "GreaterThanOrEqualToThreshold"
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = local.alarm_actions
+  ok_actions          = local.alarm_actions
+  tags                = local.tags
+
+  metric_query {
+    id          = "refused"
+    expression  = "SUM(METRICS())"
+    label       = "Invocations that Lambda refused"
+    return_data = true
+  }
+
+  dynamic "metric_query" {
+    for_each = local.invoked_by_others
+    content {
+      id = metric_query.key
+      metric {
+        namespace   = "AWS/Lambda"
+        metric_name = "Throttles"
+        dimensions  = { FunctionName = metric_query.value }
+        stat        = "Sum"
+        period      = 60
+      }
+    }
+  }
+}
+
+# A single failure may be an instance profile that is not visible yet; one that persists fails with every plan.
+resource "aws_cloudwatch_metric_alarm" "launch_failures" {
+  count = var.alarms.enabled && var.alarms.launch_failures ? 1 : 0
+
+  alarm_name          = "${local.name}-launch-failures"
+  alarm_description   = "Launches have failed for a quarter of an hour, for a reason other than a lack of capacity: pods stay pending. The lines launch-failed in the log of lifecycle have the answers of EC2. See docs/operate/launch-failures.md."
+  namespace           = local.namespace
+  metric_name         = "LaunchFailures"
+  dimensions          = { Cluster = local.cluster }
+  statistic           = "Sum"
+  period              = 300
+  evaluation_periods  = 3
+  threshold           = 1
+  comparison_operator = "GreaterThanOrEqualToThreshold"
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = local.alarm_actions
+  ok_actions          = local.alarm_actions
+  tags                = local.tags
+}
+
+# Published only if there are such pods, so missing data is not breaching.
+resource "aws_cloudwatch_metric_alarm" "unschedulable_pods" {
+  count = var.alarms.enabled && var.alarms.unschedulable_pods ? 1 : 0
+
+  alarm_name          = "${local.name}-unschedulable-pods"
+  alarm_description   = "A pod has fitted no NodePool for half an hour, so no node is launched for it. The event FailedScheduling of nodeless on the pod has the reason for each NodePool. See docs/operate/unschedulable-pods.md."
+  namespace           = local.namespace
+  metric_name         = "UnschedulablePods"
+  dimensions          = { Cluster = local.cluster }
+  statistic           = "Maximum"
+  period              = 300
+  evaluation_periods  = 6
+  threshold           = 1
+  comparison_operator = "GreaterThanOrEqualToThreshold"
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = local.alarm_actions
+  ok_actions          = local.alarm_actions
+  tags                = local.tags
+}
+
 resource "aws_cloudwatch_metric_alarm" "recursion" {
   for_each = var.alarms.enabled ? local.looping : toset([])
 
   alarm_name          = "${local.name}-${each.key}-recursion"
-  alarm_description   = "Lambda detected messages of nodeless as a recursive loop and dropped them: nodes are reconciled only once a minute. Set recursive_loop_allowed = true, or allow recursive loops of ${local.name}-${each.key} manually. See docs/operate/recursion.md."
+  alarm_description   = "Lambda detected messages of nodeless as a recursive loop and dropped them: nodes are reconciled only once a minute. Set recursive_loop_allowed = true and apply, or allow recursive loops of ${local.name}-${each.key} manually. See docs/operate/recursion.md."
   namespace           = "AWS/Lambda"
   metric_name         = "RecursiveInvocationsDropped"
   dimensions          = { FunctionName = aws_lambda_function.function[each.key].function_name }

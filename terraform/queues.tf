@@ -14,7 +14,8 @@ resource "aws_sqs_queue" "plan" {
   visibility_timeout_seconds  = local.timeouts.planner + 5
   # Several heartbeats have replaced a wake-up that is older than this.
   message_retention_seconds = 600
-  sqs_managed_sse_enabled   = true
+  sqs_managed_sse_enabled   = var.kms_key_arns.queues == null ? true : null
+  kms_master_key_id         = var.kms_key_arns.queues
   tags                      = local.tags
 
   redrive_policy = jsonencode({
@@ -28,7 +29,8 @@ resource "aws_sqs_queue" "plan_dead_letters" {
   name                      = "${local.name}-plan-dead-letters.fifo"
   fifo_queue                = true
   message_retention_seconds = 1209600
-  sqs_managed_sse_enabled   = true
+  sqs_managed_sse_enabled   = var.kms_key_arns.queues == null ? true : null
+  kms_master_key_id         = var.kms_key_arns.queues
   tags                      = local.tags
 }
 
@@ -38,7 +40,8 @@ resource "aws_sqs_queue" "claims" {
   visibility_timeout_seconds = local.timeouts.lifecycle + 30
   # The sweep finds every claim again within a minute.
   message_retention_seconds = 3600
-  sqs_managed_sse_enabled   = true
+  sqs_managed_sse_enabled   = var.kms_key_arns.queues == null ? true : null
+  kms_master_key_id         = var.kms_key_arns.queues
   tags                      = local.tags
 
   redrive_policy = jsonencode({
@@ -50,7 +53,8 @@ resource "aws_sqs_queue" "claims" {
 resource "aws_sqs_queue" "claims_dead_letters" {
   name                      = "${local.name}-claims-dead-letters"
   message_retention_seconds = 1209600
-  sqs_managed_sse_enabled   = true
+  sqs_managed_sse_enabled   = var.kms_key_arns.queues == null ? true : null
+  kms_master_key_id         = var.kms_key_arns.queues
   tags                      = local.tags
 }
 
@@ -59,7 +63,8 @@ resource "aws_sqs_queue" "interruption" {
   visibility_timeout_seconds = local.timeouts.interruption + 10
   # A spot instance is interrupted two minutes after its warning. After that the sweep detects it.
   message_retention_seconds = 300
-  sqs_managed_sse_enabled   = true
+  sqs_managed_sse_enabled   = var.kms_key_arns.queues == null ? true : null
+  kms_master_key_id         = var.kms_key_arns.queues
   tags                      = local.tags
 
   redrive_policy = jsonencode({
@@ -71,7 +76,8 @@ resource "aws_sqs_queue" "interruption" {
 resource "aws_sqs_queue" "interruption_dead_letters" {
   name                      = "${local.name}-interruption-dead-letters"
   message_retention_seconds = 1209600
-  sqs_managed_sse_enabled   = true
+  sqs_managed_sse_enabled   = var.kms_key_arns.queues == null ? true : null
+  kms_master_key_id         = var.kms_key_arns.queues
   tags                      = local.tags
 }
 
@@ -84,7 +90,8 @@ resource "aws_sqs_queue" "catalog" {
   visibility_timeout_seconds  = local.timeouts.catalog + 5
   # The schedule has replaced older messages.
   message_retention_seconds = 600
-  sqs_managed_sse_enabled   = true
+  sqs_managed_sse_enabled   = var.kms_key_arns.queues == null ? true : null
+  kms_master_key_id         = var.kms_key_arns.queues
   tags                      = local.tags
 
   redrive_policy = jsonencode({
@@ -98,7 +105,8 @@ resource "aws_sqs_queue" "catalog_dead_letters" {
   name                      = "${local.name}-catalog-dead-letters.fifo"
   fifo_queue                = true
   message_retention_seconds = 1209600
-  sqs_managed_sse_enabled   = true
+  sqs_managed_sse_enabled   = var.kms_key_arns.queues == null ? true : null
+  kms_master_key_id         = var.kms_key_arns.queues
   tags                      = local.tags
 }
 

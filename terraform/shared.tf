@@ -33,17 +33,18 @@ locals {
 
   default_sizes = {
     planner      = { memory = 1024, timeout = 40, reserved_concurrency = -1 }
-    lifecycle    = { memory = 512, timeout = 90, reserved_concurrency = -1 }
+    lifecycle    = { memory = 1024, timeout = 90, reserved_concurrency = -1 }
     interruption = { memory = 256, timeout = 30, reserved_concurrency = -1 }
     catalog      = { memory = 1024, timeout = 240, reserved_concurrency = -1 }
   }
 }
 
 # The shared functions' permissions for this cluster: the same statements as for a cluster with functions of its own. A policy has
-# at most 6,144 characters, and that of lifecycle contains the name of the cluster 13 times: for a long name it is two policies.
+# at most 6,144 characters, and that of lifecycle contains the name of the cluster 13 times: for a long name it is two policies, and with a
+# key of the queues, whose statement comes on top, for a shorter one.
 locals {
   shared_statements = { for name in local.shared_names : name => concat(local.statements[name], [local.read_clusters]) }
-  split_lifecycle   = length(local.cluster) > 40
+  split_lifecycle   = length(local.cluster) > (var.kms_key_arns.queues == null ? 40 : 30)
 
   shared_policies = { for name, part in {
     planner      = { function = "planner", from = 0, to = 100 }
@@ -58,6 +59,7 @@ resource "aws_iam_policy" "shared" {
   for_each = local.shared_policies
 
   name        = "${local.iam_name}-${each.key}"
+  path        = var.iam_path
   description = "What nodeless ${each.value.function} may do for EKS cluster ${local.cluster}"
   tags        = local.tags
 

@@ -4,7 +4,7 @@ moved {
 }
 
 resource "aws_dynamodb_table" "state" {
-  #checkov:skip=CKV_AWS_119:encrypted with the key of DynamoDB; the table holds names of nodes and no secret
+  #checkov:skip=CKV_AWS_119:encrypted with the key of DynamoDB unless kms_key_arns.table is set; the table holds names of nodes and no secret
   count = local.shares_functions ? 0 : 1
 
   name                        = local.name
@@ -47,6 +47,8 @@ resource "aws_dynamodb_table" "state" {
   }
 
   server_side_encryption {
-    enabled = false # the AWS-owned key: encrypted at rest, without a charge for every request
+    # false is the AWS-owned key: encrypted at rest, without a charge for every request.
+    enabled     = var.kms_key_arns.table != null
+    kms_key_arn = var.kms_key_arns.table
   }
 }

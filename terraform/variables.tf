@@ -61,7 +61,7 @@ variable "functions" {
       reserved_concurrency = optional(number, -1)
     }), {})
     lifecycle = optional(object({
-      memory               = optional(number, 512)
+      memory               = optional(number, 1024)
       timeout              = optional(number, 90)
       reserved_concurrency = optional(number, -1)
     }), {})
@@ -94,6 +94,11 @@ variable "functions" {
   validation {
     condition     = var.functions.lifecycle.timeout >= 75
     error_message = "functions.lifecycle.timeout must be at least 75 seconds: it waits up to 45 for the answer to CreateFleet, and records the answer after that."
+  }
+
+  validation {
+    condition     = (var.functions.lifecycle.reserved_concurrency <= 0 || var.functions.lifecycle.reserved_concurrency >= var.claims_concurrency) && (var.functions.interruption.reserved_concurrency <= 0 || var.functions.interruption.reserved_concurrency >= 5)
+    error_message = "functions: reserved_concurrency of lifecycle must not be less than claims_concurrency, and that of interruption not less than 5: Lambda would refuse what their queues start."
   }
 
   validation {
@@ -401,6 +406,18 @@ variable "node_role_arn" {
   }
 }
 
+variable "ip_family" {
+  description = "IP family of the cluster (kubernetes_network_config.ip_family of aws_eks_cluster): ipv4 or ipv6. It decides which permissions of the VPC CNI the node role gets, with create_node_role = true: pods of an IPv6 cluster get no address without those for ipv6."
+  type        = string
+  default     = "ipv4"
+  nullable    = false
+
+  validation {
+    condition     = contains(["ipv4", "ipv6"], var.ip_family)
+    error_message = "ip_family is ipv4 or ipv6."
+  }
+}
+
 variable "windows_node_role_arns" {
   description = "Roles of Windows nodes, for spec.role of EC2NodeClasses whose AMI family is Windows. Each gets an access entry of type EC2_WINDOWS (unless create_access_entries is false): a role has one entry, so it cannot be the role of Linux nodes. The cluster's vpc-cni needs Windows support, and its vpc-resource-controller a Linux node."
   type        = list(string)
@@ -418,6 +435,51 @@ variable "additional_node_role_arns" {
   type        = list(string)
   default     = []
   nullable    = false
+}
+
+variable "iam_path" {
+  description = "Path of the roles, policies and instance profile of the module, such as /teams/platform/, for organizations that allow roles only below one. Instance profiles that the catalog function creates have the path /."
+  type        = string
+  default     = "/"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^/([!-~]+/)?$", var.iam_path)) && length(var.iam_path) <= 512
+    error_message = "iam_path begins and ends with '/', such as /teams/platform/."
+  }
+}
+
+variable "permissions_boundary_arn" {
+  description = "ARN of a policy that becomes the permissions boundary of every role of the module. It must allow what docs/reference/security.md lists for the functions, and what the node role's policies allow. null (default) sets none."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.permissions_boundary_arn == null ? true : can(regex("^arn:[a-z-]+:iam::([0-9]{12}|aws):policy/.+$", var.permissions_boundary_arn))
+    error_message = "permissions_boundary_arn must be the ARN of an IAM policy."
+  }
+}
+
+variable "kms_key_arns" {
+  description = "Customer managed keys of KMS, as ARNs of keys in the region: of the state table, the queues, the log groups and the environment variables of the functions. null (default) encrypts each with a key of AWS, which costs nothing. The key policies must allow EventBridge (queues) and CloudWatch Logs (logs) to use the keys, as docs/install/organization.md shows."
+  type = object({
+    table       = optional(string)
+    queues      = optional(string)
+    logs        = optional(string)
+    environment = optional(string)
+  })
+  default  = {}
+  nullable = false
+
+  validation {
+    condition     = alltrue([for arn in values(var.kms_key_arns) : arn == null ? true : can(regex("^arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/.+$", arn))])
+    error_message = "kms_key_arns are ARNs of keys (arn:aws:kms:REGION:ACCOUNT:key/ID), not of aliases: IAM policies cannot name an alias."
+  }
+
+  validation {
+    condition     = var.kms_key_arns.table == null || var.shared_functions == null
+    error_message = "kms_key_arns.table is a setting of the module that creates the table: clusters with shared_functions use that table."
+  }
 }
 
 variable "create_access_entries" {
@@ -457,14 +519,13 @@ variable "deletion_protection" {
 }
 
 variable "recursive_loop_allowed" {
-  description = "Whether to allow recursive loops of planner, lifecycle, interruption and catalog in Lambda (PutFunctionRecursionConfig): they wake each other. Set false only if the partition does not have that API: then Lambda drops messages, and nodes are reconciled once a minute."
+  description = "Whether to allow recursive loops of planner, lifecycle, interruption and catalog in Lambda (PutFunctionRecursionConfig): they wake each other. null (default) allows them in the regions in which Lambda detects such loops, and makes no call elsewhere (docs/compatibility.md). false in a region that detects them: Lambda drops messages, and nodes are reconciled once a minute."
   type        = bool
-  default     = true
-  nullable    = false
+  default     = null
 }
 
 variable "alarms" {
-  description = "Thresholds of the alarms; 0 disables an alarm. churn = false disables the alarm for a NodePool that evicts many pods without becoming cheaper, ami_canary = false that for a new AMI whose first node fails. budget = true creates one for budgets (nodeless.sh/dollars-per-month). enabled = false disables all alarms."
+  description = "Thresholds of the alarms; 0 disables an alarm. churn = false disables the alarm for a NodePool that evicts many pods without becoming cheaper, ami_canary = false that for a new AMI whose first node fails, throttles = false that for invocations that Lambda refuses, launch_failures = false that for launches that fail for a quarter of an hour, unschedulable_pods = false that for pods that fit no NodePool. budget = true creates one for budgets (nodeless.sh/dollars-per-month). enabled = false disables all alarms."
   type = object({
     enabled                 = optional(bool, true)
     node_count              = optional(number, 100)
@@ -473,6 +534,9 @@ variable "alarms" {
     nodes_launched_per_hour = optional(number, 100)
     churn                   = optional(bool, true)
     ami_canary              = optional(bool, true)
+    throttles               = optional(bool, true)
+    launch_failures         = optional(bool, true)
+    unschedulable_pods      = optional(bool, true)
     budget                  = optional(bool, false)
   })
   default  = {}

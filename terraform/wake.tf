@@ -11,7 +11,8 @@ data "aws_secretsmanager_random_password" "wake_path" {
 resource "terraform_data" "wake_path" {
   count = var.wake_enabled ? 1 : 0
 
-  input = nonsensitive(data.aws_secretsmanager_random_password.wake_path[0].random_password)
+  # Provider 5.x does not mark the password as sensitive, so that a plan would print it.
+  input = sensitive(data.aws_secretsmanager_random_password.wake_path[0].random_password)
 
   lifecycle {
     ignore_changes = [input]

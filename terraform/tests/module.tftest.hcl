@@ -137,6 +137,25 @@ run "one_planner_at_a_time" {
   }
 }
 
+run "an_outage_is_not_followed_by_its_events" {
+  variables {
+    zonal_shift_enabled = true
+  }
+
+  assert {
+    condition = alltrue([
+      for t in concat([aws_cloudwatch_event_target.heartbeat, aws_cloudwatch_event_target.sweep], aws_cloudwatch_event_target.zonal_shift) :
+      t.retry_policy[0].maximum_event_age_in_seconds == 60 && t.retry_policy[0].maximum_retry_attempts > 0
+    ])
+    error_message = "The schedule repeats these events each minute: EventBridge must not keep them for a day, and must still try again."
+  }
+
+  assert {
+    condition     = alltrue([for t in concat([aws_cloudwatch_event_target.catalog], values(aws_cloudwatch_event_target.interruption)) : t.retry_policy[0].maximum_event_age_in_seconds == 300 && t.retry_policy[0].maximum_retry_attempts > 0])
+    error_message = "Events must not outlive what their queue is about."
+  }
+}
+
 run "queues_fail_one_message_at_a_time" {
   assert {
     condition = alltrue([
@@ -480,6 +499,15 @@ run "installer_input" {
   }
 }
 
+run "the_wake_path_is_not_printed" {
+  command = plan
+
+  assert {
+    condition     = issensitive(terraform_data.wake_path[0].input) && issensitive(local.wake_path)
+    error_message = "A plan must not print the secret path of the Function URL."
+  }
+}
+
 run "without_wake" {
   variables {
     wake_enabled = false
@@ -543,14 +571,53 @@ run "functions_wake_each_other_for_as_long_as_they_need" {
   }
 }
 
-run "a_partition_without_recursion_config" {
+run "a_region_without_loop_detection" {
+  override_data {
+    target = data.aws_region.current
+    values = { id = "mx-central-1", name = "mx-central-1" }
+  }
+
+  assert {
+    condition     = length(aws_lambda_function_recursion_config.function) == 0 && length(aws_cloudwatch_metric_alarm.recursion) == 4
+    error_message = "Where Lambda has no loop detection nothing may call its API, and the alarm stays, for when Lambda gets it."
+  }
+}
+
+run "a_partition_without_loop_detection" {
+  override_data {
+    target = data.aws_partition.current
+    values = { partition = "aws-us-gov" }
+  }
+
+  assert {
+    condition     = length(aws_lambda_function_recursion_config.function) == 0
+    error_message = "AWS documents loop detection for commercial regions only."
+  }
+}
+
+run "loops_allowed_by_choice" {
+  variables {
+    recursive_loop_allowed = true
+  }
+  override_data {
+    target = data.aws_region.current
+    values = { id = "ap-southeast-6", name = "ap-southeast-6" }
+  }
+
+  assert {
+    condition     = length(aws_lambda_function_recursion_config.function) == 4
+    error_message = "recursive_loop_allowed = true calls the API in a region that gets it later than its documentation."
+  }
+}
+
+run "loops_refused_by_choice" {
   variables {
     recursive_loop_allowed = false
   }
 
   assert {
     condition     = length(aws_lambda_function_recursion_config.function) == 0 && length(aws_cloudwatch_metric_alarm.recursion) == 4
-    error_message = "Without the API nothing may call it, and the alarm matters all the more."
+    error_message = "recursive_loop_allowed = false must call nothing, and the alarm matters all the more."
   }
 }
 
@@ -617,7 +684,7 @@ run "metrics_and_alarms" {
 
   assert {
     condition = alltrue([
-      for a in concat(aws_cloudwatch_metric_alarm.wake_silent, values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.dead_letters), values(aws_cloudwatch_metric_alarm.limit), aws_cloudwatch_metric_alarm.stale, values(aws_cloudwatch_metric_alarm.recursion), aws_cloudwatch_metric_alarm.churn, aws_cloudwatch_metric_alarm.ami_canary) :
+      for a in concat(aws_cloudwatch_metric_alarm.wake_silent, values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.dead_letters), values(aws_cloudwatch_metric_alarm.limit), aws_cloudwatch_metric_alarm.stale, values(aws_cloudwatch_metric_alarm.recursion), aws_cloudwatch_metric_alarm.churn, aws_cloudwatch_metric_alarm.ami_canary, aws_cloudwatch_metric_alarm.throttles, aws_cloudwatch_metric_alarm.launch_failures, aws_cloudwatch_metric_alarm.unschedulable_pods) :
       tolist(a.alarm_actions) == tolist(["arn:aws:sns:eu-west-1:111122223333:pager"]) && length(a.alarm_description) > 40
     ])
     error_message = "Every alarm must notify the topic and describe what to check."
@@ -647,6 +714,47 @@ run "metrics_and_alarms" {
       ]) if w.type == "metric"
     ])
     error_message = "Every metric of ours on the dashboard must have the one dimension Cluster."
+  }
+}
+
+run "alarms_about_work_that_waits" {
+  assert {
+    condition = (
+      { for q in one(aws_cloudwatch_metric_alarm.throttles).metric_query : q.id => "${q.metric[0].metric_name} of ${q.metric[0].dimensions.FunctionName}" if length(q.metric) > 0 } ==
+      { for name in ["planner", "lifecycle", "interruption", "catalog", "wake"] : name => "Throttles of nodeless-example-${name}" }
+    )
+    error_message = "Invocations that Lambda refuses are no errors; every function that messages or calls invoke needs the alarm."
+  }
+
+  assert {
+    condition = alltrue([
+      for a in [one(aws_cloudwatch_metric_alarm.launch_failures), one(aws_cloudwatch_metric_alarm.unschedulable_pods)] :
+      a.dimensions == tomap({ Cluster = "example" }) && a.threshold == 1 && a.treat_missing_data == "notBreaching" && a.evaluation_periods >= 3
+    ]) && one(aws_cloudwatch_metric_alarm.launch_failures).metric_name == "LaunchFailures" && one(aws_cloudwatch_metric_alarm.unschedulable_pods).metric_name == "UnschedulablePods"
+    error_message = "Launches that keep failing, and pods that fit no NodePool, must raise an alarm, and a single one must not."
+  }
+}
+
+run "alarms_off_by_choice" {
+  variables {
+    alarms = { throttles = false, launch_failures = false, unschedulable_pods = false }
+  }
+
+  assert {
+    condition     = length(aws_cloudwatch_metric_alarm.throttles) + length(aws_cloudwatch_metric_alarm.launch_failures) + length(aws_cloudwatch_metric_alarm.unschedulable_pods) == 0 && length(aws_cloudwatch_metric_alarm.stale) == 1
+    error_message = "Each alarm can be turned off by itself."
+  }
+}
+
+run "number_of_alarms" {
+  assert {
+    condition = length(concat(
+      values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.recursion), values(aws_cloudwatch_metric_alarm.dead_letters),
+      values(aws_cloudwatch_metric_alarm.limit), aws_cloudwatch_metric_alarm.stale, aws_cloudwatch_metric_alarm.churn, aws_cloudwatch_metric_alarm.ami_canary,
+      aws_cloudwatch_metric_alarm.wake_silent, aws_cloudwatch_metric_alarm.throttles, aws_cloudwatch_metric_alarm.launch_failures,
+      aws_cloudwatch_metric_alarm.unschedulable_pods, aws_cloudwatch_metric_alarm.budget,
+    )) == 25
+    error_message = "The number of alarms changed: docs/cost.py has it, and their metrics, for the price of monitoring."
   }
 }
 
@@ -789,7 +897,7 @@ run "an_endpoint_that_lambda_cannot_reach_is_reported" {
     values = { vpc_config = [{ endpoint_public_access = true, public_access_cidrs = ["198.51.100.0/24"] }] }
   }
 
-  expect_failures = [check.endpoint_is_reachable]
+  expect_failures = [check.cluster_fits]
 }
 
 run "underscores_in_the_clusters_name" {
@@ -862,6 +970,54 @@ run "govcloud" {
   }
 }
 
+run "ipv4" {
+  assert {
+    condition     = contains(keys(aws_iam_role_policy_attachment.node), "AmazonEKS_CNI_Policy") && length(aws_iam_role_policy.node) == 0
+    error_message = "Nodes of an IPv4 cluster have AWS's policy for the VPC CNI."
+  }
+}
+
+run "ipv6" {
+  variables {
+    ip_family = "ipv6"
+  }
+  override_data {
+    target = data.aws_eks_cluster.this
+    values = {
+      vpc_config                = [{ endpoint_public_access = true, public_access_cidrs = ["0.0.0.0/0"] }]
+      kubernetes_network_config = [{ ip_family = "ipv6" }]
+    }
+  }
+
+  assert {
+    condition = (
+      flatten([for s in jsondecode(one(aws_iam_role_policy.node).policy).Statement : s.Action]) ==
+      ["ec2:AssignIpv6Addresses", "ec2:DescribeInstances", "ec2:DescribeInstanceTypes", "ec2:DescribeNetworkInterfaces", "ec2:DescribeTags", "ec2:CreateTags"] &&
+      jsondecode(one(aws_iam_role_policy.node).policy).Statement[1].Resource == "arn:aws:ec2:*:*:network-interface/*"
+    )
+    error_message = "Without ec2:AssignIpv6Addresses the VPC CNI gives the pods of an IPv6 cluster no address."
+  }
+
+  assert {
+    condition     = sort(keys(aws_iam_role_policy_attachment.node)) == tolist(["AmazonEC2ContainerRegistryPullOnly", "AmazonEKSWorkerNodePolicy", "AmazonSSMManagedInstanceCore"])
+    error_message = "AWS documents the permissions for IPv6 instead of AmazonEKS_CNI_Policy."
+  }
+}
+
+run "a_cluster_of_another_ip_family_is_reported" {
+  command = plan
+
+  override_data {
+    target = data.aws_eks_cluster.this
+    values = {
+      vpc_config                = [{ endpoint_public_access = true, public_access_cidrs = ["0.0.0.0/0"] }]
+      kubernetes_network_config = [{ ip_family = "ipv6" }]
+    }
+  }
+
+  expect_failures = [check.cluster_fits]
+}
+
 run "windows_nodes" {
   variables {
     windows_node_role_arns = ["arn:aws:iam::111122223333:role/windows"]
@@ -896,5 +1052,87 @@ run "zips_in_s3" {
   assert {
     condition     = aws_lambda_function.function["planner"].source_code_hash == "cGxhbm5lcg=="
     error_message = "A function is updated when the checksum beside its zip changes."
+  }
+}
+
+run "without_customer_managed_keys" {
+  assert {
+    condition     = alltrue([for p in aws_iam_role_policy.function : !strcontains(p.policy, "kms:")]) && !aws_dynamodb_table.state[0].server_side_encryption[0].enabled
+    error_message = "Keys of AWS need no right."
+  }
+}
+
+run "customer_managed_keys" {
+  variables {
+    kms_key_arns = {
+      table       = "arn:aws:kms:eu-west-1:111122223333:key/table"
+      queues      = "arn:aws:kms:eu-west-1:111122223333:key/queues"
+      logs        = "arn:aws:kms:eu-west-1:111122223333:key/logs"
+      environment = "arn:aws:kms:eu-west-1:111122223333:key/environment"
+    }
+  }
+
+  assert {
+    condition = (
+      aws_dynamodb_table.state[0].server_side_encryption[0].enabled && aws_dynamodb_table.state[0].server_side_encryption[0].kms_key_arn == "arn:aws:kms:eu-west-1:111122223333:key/table" &&
+      alltrue([for f in aws_lambda_function.function : f.kms_key_arn == "arn:aws:kms:eu-west-1:111122223333:key/environment"]) &&
+      alltrue([for g in aws_cloudwatch_log_group.function : g.kms_key_id == "arn:aws:kms:eu-west-1:111122223333:key/logs"])
+    )
+    error_message = "Table, environment and logs must be encrypted with the given keys."
+  }
+
+  # The provider refuses sqs_managed_sse_enabled beside a key.
+  assert {
+    condition = alltrue([
+      for q in [
+        aws_sqs_queue.plan, aws_sqs_queue.plan_dead_letters, aws_sqs_queue.claims, aws_sqs_queue.claims_dead_letters,
+        aws_sqs_queue.interruption, aws_sqs_queue.interruption_dead_letters, aws_sqs_queue.catalog, aws_sqs_queue.catalog_dead_letters,
+      ] : q.kms_master_key_id == "arn:aws:kms:eu-west-1:111122223333:key/queues"
+    ])
+    error_message = "Every queue must be encrypted with the given key."
+  }
+
+  assert {
+    condition = jsonencode({
+      for name, p in aws_iam_role_policy.function : name => {
+        for s in jsondecode(p.policy).Statement : s.Sid => [s.Action, s.Resource] if strcontains(jsonencode(s.Action), "kms:")
+      }
+      }) == jsonencode(merge(
+      {
+        for name in ["planner", "lifecycle", "interruption", "catalog"] : name => {
+          UseTableKey = ["kms:Decrypt", "arn:aws:kms:eu-west-1:111122223333:key/table"]
+          UseQueueKey = [["kms:Decrypt", "kms:GenerateDataKey"], "arn:aws:kms:eu-west-1:111122223333:key/queues"]
+        }
+      },
+      { wake = { UseQueueKey = [["kms:Decrypt", "kms:GenerateDataKey"], "arn:aws:kms:eu-west-1:111122223333:key/queues"] }, installer = {} },
+    ))
+    error_message = "The roles need the keys of the table and the queues that their functions use, and no other right on a key."
+  }
+
+  assert {
+    condition = alltrue(flatten([
+      for p in aws_iam_role_policy.function : [
+        for s in jsondecode(p.policy).Statement : (
+          s.Sid == "UseTableKey" ?
+          s.Condition == { StringEquals = { "kms:EncryptionContext:aws:dynamodb:tableName" = "nodeless-example" }, StringLike = { "kms:ViaService" = "dynamodb.eu-west-1.amazonaws.com*" } } :
+          s.Condition.StringLike["kms:ViaService"] == "sqs.eu-west-1.amazonaws.com*"
+        ) if strcontains(jsonencode(s.Action), "kms:")
+      ]
+    ]))
+    error_message = "Functions may use the keys through DynamoDB for this table, and through SQS, and not by themselves."
+  }
+}
+
+run "rules_of_an_organization_for_roles" {
+  variables {
+    iam_path                 = "/teams/platform/"
+    permissions_boundary_arn = "arn:aws:iam::111122223333:policy/boundary"
+  }
+
+  assert {
+    condition = alltrue([
+      for r in concat(values(aws_iam_role.function), aws_iam_role.node) : r.path == "/teams/platform/" && r.permissions_boundary == "arn:aws:iam::111122223333:policy/boundary"
+    ]) && aws_iam_instance_profile.node.path == "/teams/platform/"
+    error_message = "Every role must have the path and the permissions boundary."
   }
 }

@@ -240,3 +240,43 @@ run "checksums_without_a_function" {
   }
   expect_failures = [data.aws_s3_object.checksums]
 }
+
+run "an_ip_family_that_eks_does_not_have" {
+  command = plan
+  variables {
+    ip_family = "dualstack"
+  }
+  expect_failures = [var.ip_family]
+}
+
+run "an_alias_of_a_key" {
+  command = plan
+  variables {
+    kms_key_arns = { queues = "arn:aws:kms:eu-west-1:111122223333:alias/queues" }
+  }
+  expect_failures = [var.kms_key_arns]
+}
+
+run "a_path_without_slashes" {
+  command = plan
+  variables {
+    iam_path = "teams"
+  }
+  expect_failures = [var.iam_path]
+}
+
+run "a_boundary_that_is_no_policy" {
+  command = plan
+  variables {
+    permissions_boundary_arn = "boundary"
+  }
+  expect_failures = [var.permissions_boundary_arn]
+}
+
+run "less_concurrency_than_the_queue_starts" {
+  command = plan
+  variables {
+    functions = { lifecycle = { reserved_concurrency = 5 } }
+  }
+  expect_failures = [var.functions]
+}

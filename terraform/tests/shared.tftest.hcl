@@ -214,6 +214,20 @@ run "policies_fit_for_a_name_of_40_characters" {
   }
 }
 
+run "policies_fit_for_a_name_of_30_characters_and_a_key_of_the_queues" {
+  variables {
+    shared_functions    = run.blue.shared_functions
+    cluster_name        = "a-cluster-name-of-30-character"
+    zonal_shift_enabled = true
+    kms_key_arns        = { queues = "arn:aws:kms:eu-west-1:111122223333:key/mrk-1234567890abcdef1234567890abcdef" }
+  }
+
+  assert {
+    condition     = alltrue([for p in aws_iam_policy.shared : length(p.policy) <= 6144]) && length(aws_iam_policy.shared) == 4
+    error_message = "A managed policy has at most 6,144 characters: ${jsonencode({ for name, p in aws_iam_policy.shared : name => length(p.policy) })}"
+  }
+}
+
 run "policies_fit_for_the_longest_name" {
   variables {
     shared_functions    = run.blue.shared_functions
@@ -300,4 +314,13 @@ run "a_batch_window_that_the_shared_planner_has_no_time_for" {
     batch_max_duration = "20s"
   }
   expect_failures = [aws_dynamodb_table_item.cluster]
+}
+
+run "a_key_of_a_table_that_this_module_does_not_create" {
+  command = plan
+  variables {
+    shared_functions = run.blue.shared_functions
+    kms_key_arns     = { table = "arn:aws:kms:eu-west-1:111122223333:key/table" }
+  }
+  expect_failures = [var.kms_key_arns]
 }

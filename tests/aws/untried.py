@@ -20,7 +20,8 @@ BY_REASON: dict[str, tuple[str, ...]] = {
     "it takes minutes in which an instance is paid for": ("ec2-fleet-token-lifetime",),
     "it takes an instance that is protected, or has several interfaces, which may stay behind": ("ec2-template-public-address", "ec2-terminate-protected"),
     "it takes a cluster of another kind, or in another zone or region, than the one of the example": (
-        "arc-events", "arc-zonal-shift", "eks-egress-isolated", "eks-egress-mode", "eks-zones", "lambda-url-regions", "pricing-regions",
+        "arc-events", "arc-zonal-shift", "eks-cni-ipv6", "eks-egress-isolated", "eks-egress-mode", "eks-zones",
+        "lambda-recursion-regions", "lambda-url-regions", "pricing-regions",
     ),
     "it takes thousands of reads or writes of the table a second, or two at the same moment": (
         "ddb-cancellation-throttled", "ddb-conflict", "ddb-in-progress", "ddb-partition-code", "ddb-partition-split", "ddb-partition-units", "ddb-query-isolation",
@@ -28,6 +29,9 @@ BY_REASON: dict[str, tuple[str, ...]] = {
     "it takes a function, a URL or an alarm that is set up wrongly on purpose": (
         "cloudwatch-fill-never", "lambda-maximum-concurrency", "lambda-partial-batch", "lambda-recursion-sdk", "lambda-terraform-15-minutes",
         "lambda-url-permissions", "lambda-visibility-six-times",
+    ),
+    "it takes a key of KMS, which is paid for as long as it exists, or roles with another path than the module's default": (
+        "ddb-customer-key", "eks-role-path", "lambda-environment-key", "sqs-customer-key",
     ),
     "it takes a clock, a token or a role that a user of AWS cannot make wrong": ("eks-token-15-minutes", "iam-eventual", "iam-profile-refusal", "lambda-deadline"),
     "it takes a webhook that hangs, a control plane under load, or its audit log, which the example leaves off": (

@@ -15,7 +15,7 @@ import pytest
 from tools.authorization import Profile, Tags, request_tags, requests, resource_tags
 from tools.calls import Call
 from tools.iam import Decision, Policy, Request
-from tools.rendered import ACCOUNT, CLUSTER, NODE_ROLE, REGION, SIBLING, TABLE, Rendered, queue_arn, render
+from tools.rendered import ACCOUNT, CLUSTER, NODE_ROLE, QUEUE_KEY, REGION, SIBLING, TABLE, TABLE_KEY, Rendered, queue_arn, render
 from tools.security import documented_as_unused
 from tools.terraform import FUNCTIONS
 
@@ -138,6 +138,12 @@ def send(queue: str) -> list[Request]:
     return call("sqs", "SendMessage", QueueUrl=f"https://sqs/{ACCOUNT}/{queue}", MessageBody="{}")
 
 
+def use_key(action: str, arn: str, service: str | None = None, table: str | None = None) -> list[Request]:
+    """A use of a key of KMS, by a service in the name of the caller or by the caller itself."""
+    via = {"kms:viaservice": f"{service}.{REGION}.amazonaws.com"} if service else {}
+    return ask(action, arn, **via, **({"kms:encryptioncontext:aws:dynamodb:tablename": table} if table else {}))
+
+
 def profile(operation: str, name: str, **more: object) -> list[Request]:
     return call("iam", operation, region="us-east-1", InstanceProfileName=name, **more)
 
@@ -169,6 +175,9 @@ def adopt(resource: str) -> list[Request]:
     return call("ec2", "CreateTags", ResourceId=[resource], Tag=tag_list(OURS))
 
 
+# The name that the module gives the table; the ARN of the mock has another one.
+OUR_TABLE = f"nodeless-{CLUSTER}"
+OTHER_KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/other"
 SPOT_ROLE = f"{IAM}:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot"
 FIND_CLAIM = call(
     "dynamodb",
@@ -290,6 +299,13 @@ ATTACKS: dict[str, list[Request]] = {
         f"{action} on a queue of ours": ask(action, queue_arn("plan"))
         for action in ("sqs:PurgeQueue", "sqs:DeleteQueue", "sqs:AddPermission", "sqs:SetQueueAttributes")
     },
+    "decrypt with the key of the table": use_key("kms:Decrypt", TABLE_KEY, table=OUR_TABLE),
+    "decrypt another table with the key of ours": use_key("kms:Decrypt", TABLE_KEY, "dynamodb", "orders"),
+    "decrypt the table with another key": use_key("kms:Decrypt", OTHER_KEY, "dynamodb", OUR_TABLE),
+    "make a data key with the key of the table": use_key("kms:GenerateDataKey", TABLE_KEY, "dynamodb", OUR_TABLE),
+    **{f"{action} with the key of the queues": use_key(action, QUEUE_KEY) for action in ("kms:Decrypt", "kms:GenerateDataKey")},
+    "decrypt a queue with another key": use_key("kms:Decrypt", OTHER_KEY, "sqs"),
+    **{f"{action} for a key of ours": ask(action, QUEUE_KEY) for action in ("kms:CreateGrant", "kms:PutKeyPolicy", "kms:ScheduleKeyDeletion")},
     "read a parameter that is not Amazon's": call("ssm", "GetParameter", Name="/prod/password"),
     "read several parameters": call("ssm", "GetParameters", Names=["/aws/service/eks/x"]),
     "run a command on a node": ask("ssm:SendCommand", f"{EC2}:instance/i-ours", **resource_tags(OURS)),
@@ -416,6 +432,8 @@ LEGITIMATE: dict[str, tuple[str, list[Request]]] = {
     "write a batch": ("catalog", call("dynamodb", "BatchWriteItem", RequestItems={"nodeless": [{"PutRequest": {"Item": key(CLUSTER)}}]})),
     "find the claim of an instance": ("interruption", FIND_CLAIM),
     "wake the planner": ("wake", send("ours-plan")),
+    "encrypt a message": ("wake", use_key("kms:GenerateDataKey", QUEUE_KEY, "sqs") + use_key("kms:Decrypt", QUEUE_KEY, "sqs")),
+    "decrypt a message": ("lifecycle", use_key("kms:Decrypt", QUEUE_KEY, "sqs")),
     "find the cluster": ("installer", call("eks", "DescribeCluster", name=CLUSTER)),
 }
 
@@ -554,6 +572,11 @@ def test_the_same_on_what_is_ours_is_allowed(rendered: dict[str, Policy], name: 
     function, questions = LEGITIMATE[name]
     assert questions
     assert not rendered[function].denied(questions)
+
+
+def test_the_key_of_the_table_decrypts_it_for_the_functions_that_read_it(both: Rendered) -> None:
+    decrypt = use_key("kms:Decrypt", TABLE_KEY, "dynamodb", OUR_TABLE)
+    assert {function for function, policy in both.outside.items() if not policy.denied(decrypt)} == {"planner", "lifecycle", "interruption", "catalog"}
 
 
 @pytest.mark.parametrize("name", NOT_HELD_BACK)

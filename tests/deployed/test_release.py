@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import posixpath
 import re
 import sys
@@ -21,6 +22,7 @@ import release  # noqa: E402
 
 import pages  # noqa: E402
 import repository_links  # noqa: E402
+import sbom  # noqa: E402
 
 TIME = 1_700_000_000
 FILES = {"b.tf": (b"module", False), "a/nodeless": (b"\x7fELF", True)}
@@ -87,3 +89,34 @@ def test_no_relative_link_in_an_archive_is_broken() -> None:
 def test_checksums_are_what_sha256sum_reads() -> None:
     lines = release.checksums({"b": b"2", "a": b"1"}).splitlines()
     assert lines == [f"{hashlib.sha256(b'1').hexdigest()}  a", f"{hashlib.sha256(b'2').hexdigest()}  b"]
+
+
+def package(name: str, source: str | None = "registry+https://example.com/index", licence: str = "MIT/Apache-2.0") -> dict[str, object]:
+    return {"name": name, "version": "1.0.0", "id": f"{source or 'path+file:///here'}#{name}", "source": source, "license": licence}
+
+
+def test_the_bill_of_materials_has_what_is_built_and_not_what_only_tests_need() -> None:
+    program, linked, built, tested, other = package("program", None), package("linked"), package("built"), package("tested"), package("other")
+    deps = [{"pkg": one["id"], "dep_kinds": [{"kind": kind}]} for one, kind in ((linked, None), (built, "build"), (tested, "dev"))]
+    metadata = {
+        "workspace_root": "/here", "workspace_members": [program["id"]], "packages": [program, linked, built, tested, other],
+        "resolve": {"nodes": [{"id": program["id"], "deps": deps}, *({"id": one["id"], "deps": []} for one in (linked, built, tested, other))]},
+    }  # fmt: skip
+    lock = "".join(f'[[package]]\nname = "{name}"\nversion = "1.0.0"\nchecksum = "{name}sum"\n' for name in ("linked", "built", "tested", "other"))
+    written = sbom.bill("archive", "1.0.0", metadata, lock, ["program"])
+    bill = json.loads(written)
+    assert bill["bomFormat"] == "CycloneDX" and [one["name"] for one in bill["components"]] == ["program", "built", "linked"]
+    assert bill["components"][2] == {
+        "type": "library", "bom-ref": linked["id"], "name": "linked", "version": "1.0.0", "purl": "pkg:cargo/linked@1.0.0",
+        "hashes": [{"alg": "SHA-256", "content": "linkedsum"}], "licenses": [{"expression": "MIT OR Apache-2.0"}],
+    }  # fmt: skip
+    assert len(bill["dependencies"][0]["dependsOn"]) == 2
+    assert b"/here" not in written and written == sbom.bill("archive", "1.0.0", metadata, lock, ["program"])
+
+
+def test_the_functions_have_a_bill_of_materials() -> None:
+    found = release.bills(("functions", "command"), "1.0.0", "x86_64-unknown-linux-gnu")
+    functions, command = (json.loads(found[f"{name}.cdx.json"]) for name in ("functions", "command"))
+    names = {one["name"] for one in functions["components"]}
+    assert set(release.FUNCTIONS) | {"aws-sdk-ec2", "kube-client"} <= names and "nodeless" in {one["name"] for one in command["components"]}
+    assert all("hashes" in one for one in functions["components"] if "purl" in one)

@@ -78,6 +78,7 @@ def check_order(directory: Path) -> None:
         ("aws_lambda_invocation.remove_nodes", "aws_eks_access_entry.node", "nodes must be in the cluster to be drained"),
         ("aws_lambda_invocation.remove_nodes", "aws_eks_access_entry.windows_node", "Windows nodes must be in the cluster to be drained"),
         ("aws_lambda_invocation.remove_nodes", "aws_iam_role_policy_attachment.node", "pods start on the nodes that are left: addresses, images"),
+        ("aws_lambda_invocation.remove_nodes", "aws_iam_role_policy.node", "pods start on the nodes that are left: IPv6 addresses"),
         ("aws_lambda_invocation.remove_nodes", "aws_lambda_function_recursion_config.function", "Lambda would stop the functions' messages as a loop"),
     ]:
         assert earlier in before(later), f"{later} must depend on {earlier}: {why}"

@@ -34,6 +34,8 @@ KEYS = (
     "ec2:createaction",
     "iam:awsservicename",
     "iam:passedtoservice",
+    "kms:encryptioncontext:aws:dynamodb:tablename",
+    "kms:viaservice",
     "lambda:sourcefunctionarn",
 )
 # Resources whose tags are evaluated; the tags of queues, tables, clusters, roles and parameters are not read.

@@ -22,6 +22,8 @@ NODE_ROLE = f"arn:aws:iam::{ACCOUNT}:role/ours-node"
 SIBLING = "sibling"
 SIBLING_NODE_ROLE = f"arn:aws:iam::{ACCOUNT}:role/sibling-node"
 TABLE = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/nodeless"
+TABLE_KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/table"
+QUEUE_KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/queues"
 QUEUES = ("plan", "plan_dead_letters", "claims", "claims_dead_letters", "interruption", "interruption_dead_letters", "catalog", "catalog_dead_letters")
 
 MOCKS = f"""
@@ -84,6 +86,7 @@ run "sibling" {{
 run "shared" {{
   variables {{
     shared_functions = run.sibling.shared_functions
+    kms_key_arns     = {{ queues = "{QUEUE_KEY}" }}
   }}
 }}
 """
@@ -123,7 +126,7 @@ def render(mirror: Path, scratch: Path) -> Rendered:
     """Runs `terraform test`, which prints the planned state."""
     module = copy_module(scratch / "terraform")
     artifacts = placeholder_artifacts(scratch / "artifacts")
-    given = f'  cluster_name = "{CLUSTER}"\n  zonal_shift_enabled = true\n'
+    given = f'  cluster_name = "{CLUSTER}"\n  zonal_shift_enabled = true\n  kms_key_arns = {{ table = "{TABLE_KEY}", queues = "{QUEUE_KEY}" }}\n'
     test = f'{MOCKS}{"".join(map(_queue_override, QUEUES))}}}\n\nvariables {{\n{given}}}\n\nrun "outside" {{}}\n\n{INSIDE}{SHARED}'
     (module / "tests/rights.tftest.hcl").write_text(test)
     terraform(module, "init", "-backend=false", f"-plugin-dir={mirror}")

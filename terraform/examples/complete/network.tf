@@ -25,6 +25,14 @@ resource "aws_vpc" "this" {
   enable_dns_support   = true
   enable_dns_hostnames = true
   tags                 = merge(var.tags, { Name = var.cluster_name })
+
+  # An account may have two zones of us-west-1, of which EKS refuses one.
+  lifecycle {
+    precondition {
+      condition     = length(local.zones) >= 2
+      error_message = "EKS needs subnets in two zones, and this account has ${length(local.zones)} in ${var.region} that EKS accepts (${join(", ", local.zones)}). Set the variable region to another one."
+    }
+  }
 }
 
 # The default group is not used; without rules it also allows nothing by mistake.

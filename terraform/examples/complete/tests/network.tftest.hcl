@@ -65,6 +65,18 @@ run "zones_of_the_control_plane" {
   }
 }
 
+run "a_region_with_one_zone" {
+  command = plan
+  variables {
+    region = "us-west-1"
+  }
+  override_data {
+    target = data.aws_availability_zones.available
+    values = { names = ["us-west-1b"] }
+  }
+  expect_failures = [aws_vpc.this]
+}
+
 run "china" {
   command = plan
   override_data {
