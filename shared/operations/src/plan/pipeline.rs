@@ -1,5 +1,4 @@
-//! The planning pipeline: one stage after another, each a pure function of the snapshot and of the results of the preceding
-//! writes. Only [`Execute`] has effects.
+//! The planning pipeline: the stages of a plan, one after another.
 
 use super::stages::command_steps::{ClaimsNow, CommandRun};
 use super::stages::disruption::{Begun, Decided, Deciding, GoingOn, TOGETHER};
@@ -17,7 +16,6 @@ use crate::plan::records::report::Outcome;
 use crate::plan::records::unfinished;
 use crate::plan::snapshot::Snapshot;
 use nodeless_disruption::held_back::LaunchForPods;
-use nodeless_model::NodeClaim;
 use nodeless_state::StoredRecord;
 
 /// Makes the plan for a snapshot and executes it. `kept` only makes it faster.
@@ -25,10 +23,10 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
     let (begun, mut outcome) = unfinished::begin(snapshot);
     executor.carry_out(&Batch::each(Stage::Bookkeeping, begun)).await;
     let mut offered = Offered::of(snapshot, kept);
-    let claims = keep_books(snapshot, &offered, executor, &mut outcome).await;
+    let claims = bookkeeping::run(snapshot, &offered, executor, &mut outcome).await;
     let facts = Facts { snapshot, evaluated: &offered.evaluated, claims: &claims, commands: &snapshot.commands };
-    let mut names = names(snapshot);
-    let claims = keep_static_capacity(Facts { claims: &claims, ..facts }, &mut names, executor, &mut outcome).await;
+    let mut names = snapshot.names();
+    let claims = static_capacity::run(facts, &mut names, executor, &mut outcome).await;
 
     pools::charge_created(&mut offered.evaluated, snapshot, &claims);
 
@@ -105,46 +103,6 @@ async fn record_costs(snapshot: &Snapshot, executor: &dyn Execute, outcome: &mut
     outcome.add(recorded.outcome);
 }
 
-/// Runs the bookkeeping, and returns the claims after it.
-async fn keep_books(
-    snapshot: &Snapshot,
-    offered: &Offered,
-    executor: &dyn Execute,
-    outcome: &mut Outcome,
-) -> Vec<NodeClaim> {
-    let noticing = bookkeeping::notice(snapshot, offered);
-    let written = executor.carry_out(&noticing.batch).await;
-    let noting = noticing.note(snapshot, offered, &written);
-    let written = executor.carry_out(&noting.batch).await;
-    let kept = noting.done(snapshot, &written);
-    executor.carry_out(&kept.batch).await;
-    outcome.add(kept.outcome);
-    kept.claims
-}
-
-/// Runs static capacity and repair before provisioning: removed nodes make their pods move, and launched nodes add capacity.
-/// Returns the claims after it.
-pub(super) async fn keep_static_capacity(
-    facts: Facts<'_>,
-    names: &mut Names,
-    executor: &dyn Execute,
-    outcome: &mut Outcome,
-) -> Vec<NodeClaim> {
-    let retiring = static_capacity::retire(facts);
-    let written = executor.carry_out(&retiring.batch).await;
-    let retired = retiring.done(facts, &written);
-    executor.carry_out(&retired.batch).await;
-    outcome.add(retired.outcome);
-
-    let facts = Facts { claims: &retired.claims, ..facts };
-    let keeping = static_capacity::keep_numbers(facts, names);
-    let written = executor.carry_out(&keeping.batch).await;
-    let kept = keeping.done(facts, &written);
-    executor.carry_out(&kept.batch).await;
-    outcome.add(kept.outcome);
-    kept.claims
-}
-
 /// How much disruption work there is time for, after the pods were scheduled.
 async fn work(snapshot: &Snapshot, executor: &dyn Execute) -> u64 {
     if !snapshot.is_whole() {
@@ -204,12 +162,4 @@ async fn through(mut run: CommandRun, now: &mut ClaimsNow<'_>, executor: &dyn Ex
         written = executor.carry_out(&batch).await;
     }
     run.outcome
-}
-
-/// Names for new claims: different in each plan, and the same for the same snapshot.
-pub(super) fn names(snapshot: &Snapshot) -> Names {
-    let claims = snapshot.claims.iter().map(|claim| &claim.name);
-    let taken = claims.chain(snapshot.view.node_claims.iter().map(|claim| &claim.name));
-    let seed = format!("{}/{}", snapshot.cluster_name, snapshot.now.as_nanosecond());
-    Names::new(seed, taken.cloned().collect())
 }

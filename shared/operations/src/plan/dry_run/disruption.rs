@@ -9,7 +9,6 @@ use crate::plan::nodes::cluster_state::ClusterState;
 use crate::plan::nodes::node_events::NodeEvents;
 use crate::plan::nodes::place::Place;
 use crate::plan::nodes::voluntary_disruption::{doubt, input};
-use crate::plan::pipeline;
 use crate::plan::pools::{self, EvaluatedPool};
 use crate::plan::snapshot::Snapshot;
 use crate::plan::snapshot::command_records::Commands;
@@ -193,7 +192,7 @@ impl Rounds {
             commands: Commands::default(),
             churn: snapshot.churn.clone().and_then(Result::ok).unwrap_or_default(),
             not_yet_evaluated: BTreeSet::new(),
-            names: pipeline::names(snapshot),
+            names: snapshot.names(),
             first: Vec::new(),
             last: Vec::new(),
         };
