@@ -15,7 +15,6 @@ use crate::plan::pools::{self, Offered};
 use crate::plan::records::report::Outcome;
 use crate::plan::records::unfinished;
 use crate::plan::snapshot::Snapshot;
-use nodeless_disruption::held_back::LaunchForPods;
 use nodeless_state::StoredRecord;
 
 /// Makes the plan for a snapshot and executes it. `kept` only makes it faster.
@@ -35,21 +34,15 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
     let waiting = WaitingPods::of(snapshot);
     let restricted = waiting.as_ref().map(|waiting| waiting.restricted(&snapshot.view, &claims)).unwrap_or_default();
     let placed = provisioning::place(facts, &reserved, &restricted);
-    let launching = placed.launch(facts, &mut names);
-    let written = executor.carry_out(&launching.batch).await;
-    let launched = launching.done(&placed, facts, &written);
-    executor.carry_out(&launched.batch).await;
-    outcome.add(launched.outcome);
-    let churn = note_launches(&launched.for_pods, facts, executor, &mut outcome).await;
+    let created = provisioning::launch(&placed, facts, &mut names, executor, &mut outcome).await;
+    let churn = caused_launches::note(&placed.launches_for_pods(&created), facts, executor, &mut outcome).await;
     if let Some(waiting) = waiting {
-        let (batch, reported) = waiting.note(&placed, facts);
-        executor.carry_out(&batch).await;
-        outcome.add(reported);
+        waiting.note(&placed, facts, executor, &mut outcome).await;
     }
 
     // Replacements share the limits with what was launched for pods.
     let mut charged = offered.evaluated.clone();
-    pools::charge(&mut charged, launched.charges.iter().map(|(pool, charge)| (pool.as_str(), charge)));
+    pools::charge(&mut charged, created.iter().map(|claim| (claim.node_pool.as_str(), &claim.spec.charge)));
     let facts = Facts { evaluated: &charged, ..facts };
     let work = work(snapshot, executor).await;
     match disruption::begin(facts, &placed.cluster_state, work, placed.unfinished()) {
@@ -68,39 +61,9 @@ pub(crate) async fn run(snapshot: &Snapshot, kept: &OfferCache, executor: &dyn E
     }
     executor.carry_out(&Batch::each(Stage::End, unfinished::end(snapshot))).await;
     if snapshot.costs_due && executor.has_time() {
-        record_costs(snapshot, executor, &mut outcome).await;
+        costs::record(snapshot, executor, &mut outcome).await;
     }
     outcome
-}
-
-/// Notes which launches earlier removals led to. The recent disruption is read for that only if there are launches; it is returned if it
-/// is known after the writes.
-async fn note_launches(
-    launches: &[(String, LaunchForPods)],
-    facts: Facts<'_>,
-    executor: &dyn Execute,
-    outcome: &mut Outcome,
-) -> Option<Vec<StoredRecord>> {
-    if launches.is_empty() {
-        return None;
-    }
-    let read = executor.carry_out(&caused_launches::read(facts)).await;
-    let noting = caused_launches::note(launches, facts, &read);
-    let written = executor.carry_out(&noting.batch).await;
-    let noted = noting.done(facts, &written);
-    executor.carry_out(&noted.batch).await;
-    outcome.add(noted.outcome);
-    noted.churn
-}
-
-/// Records what nodes cost. Nothing depends on it: what fails, a later plan makes up for.
-async fn record_costs(snapshot: &Snapshot, executor: &dyn Execute, outcome: &mut Outcome) {
-    let read = executor.carry_out(&Batch::each(Stage::Costs, vec![Action::ReadCosts])).await;
-    let recording = costs::record(snapshot, read.into_iter().next());
-    let written = executor.carry_out(&recording.batch).await;
-    let recorded = recording.done(snapshot, &written);
-    executor.carry_out(&recorded.batch).await;
-    outcome.add(recorded.outcome);
 }
 
 /// How much disruption work there is time for, after the pods were scheduled.
