@@ -1,8 +1,8 @@
 //! Decides what to launch for pending pods, and which nodes to remove.
 //!
-//! A plan is made from a [`Snapshot`] alone: stages (`stages`), each pure, return [`Action`]s, and the results of these
-//! ([`Written`]) are inputs of the next stages. `pipeline` combines the stages, `read` reads the snapshot, `execute` executes the
-//! actions, and nothing else here uses a port.
+//! A plan is made from a [`Snapshot`] and from the results ([`Written`]) of its own [`Action`]s: stages (`stages`) request these
+//! from `execute`, which executes them over the ports, or replays their results. `pipeline` lists the stages, `read` reads the
+//! snapshot, and nothing else here uses a port.
 //!
 //! | folder | has |
 //! |---|---|

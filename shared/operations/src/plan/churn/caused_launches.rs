@@ -1,6 +1,7 @@
 //! Launches that the removal of other nodes led to: they are recorded, and such nodes are not consolidated for a time.
 
 use crate::plan::action::{Action, Batch, Stage, Written};
+use crate::plan::execute::Execute;
 use crate::plan::facts::Facts;
 use crate::plan::records::decisions;
 use crate::plan::records::report::Outcome;
@@ -12,24 +13,10 @@ use nodeless_model::{DollarsPerHour, EndedNode};
 use nodeless_state::{RecordKind, StoredRecord};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The records to write because of launches.
-pub(crate) struct Noting {
-    pub(crate) batch: Batch,
-    /// All records as they were read.
-    stored: Vec<StoredRecord>,
-    /// The removals that led to launches, by command, for each record to write.
-    caused: Vec<BTreeMap<String, Removal>>,
-    /// The errors.
-    failures: Vec<String>,
-}
-
-/// The result of noting launches.
-pub(crate) struct Noted {
-    /// The explanations to record.
-    pub(crate) batch: Batch,
-    /// All records after the writes; `None` if one of them is unknown.
-    pub(crate) churn: Option<Vec<StoredRecord>>,
-    pub(crate) outcome: Outcome,
+/// A record of recent disruption with new launches, and the removals that led to them, by command.
+struct Caused {
+    record: StoredRecord,
+    removals: BTreeMap<String, Removal>,
 }
 
 /// The time since which ended claims matter.
@@ -37,32 +24,48 @@ pub(crate) fn since(now: Timestamp) -> Timestamp {
     now.checked_sub(WINDOW).unwrap_or(Timestamp::MIN)
 }
 
-/// The reads before launches are noted: the removals and the claims that ended recently.
-pub(crate) fn read(facts: Facts<'_>) -> Batch {
-    Batch::each(Stage::Provisioning, vec![Action::ReadChurn, Action::ReadEnded(since(facts.snapshot.now))])
+/// Records which launches for pods of workloads the removals of nodes of the same NodePool led to. The recent disruption is read for
+/// that only if there are launches; all its records are returned if they are known after the writes.
+pub(crate) async fn note(
+    launches: &[(String, LaunchForPods)],
+    facts: Facts<'_>,
+    executor: &dyn Execute,
+    outcome: &mut Outcome,
+) -> Option<Vec<StoredRecord>> {
+    if launches.is_empty() {
+        return None;
+    }
+    let read = executor.carry_out(&batch(vec![Action::ReadChurn, Action::ReadEnded(since(facts.snapshot.now))])).await;
+    let [Written::Churn(stored), Written::Ended(ended)] = read.as_slice() else {
+        let why = read.iter().find_map(Written::problem).unwrap_or("it was not read");
+        outcome.report.problems.push(not_recorded(why));
+        return None;
+    };
+    let (caused, mut failures) = caused(launches, stored, &removing(facts, ended), facts.snapshot.now);
+    let actions = caused.iter().map(|one| Action::PutRecord(RecordKind::Churn, one.record.clone())).collect();
+    let written = executor.carry_out(&batch(actions)).await;
+
+    let (mut stored, mut explanations) = (stored.clone(), Vec::new());
+    for (Caused { record, removals }, answer) in caused.into_iter().zip(&written) {
+        let Written::Version(version) = answer else {
+            failures.push(answer.problem().unwrap_or("it was not written").to_owned());
+            continue;
+        };
+        explanations.extend(removals.values().map(|removal| explanation(&record.node_pool, removal, facts)));
+        let old = stored.iter_mut().filter(|old| old.node_pool == record.node_pool);
+        old.for_each(|old| *old = StoredRecord { version: *version, ..record.clone() });
+    }
+    executor.carry_out(&batch(explanations)).await;
+    outcome.report.problems.extend(failures.iter().map(|why| not_recorded(why)));
+    failures.is_empty().then_some(stored)
 }
 
-/// Notes the launches for pods of workloads that removals of the same NodePool move, given what was read.
-pub(crate) fn note(launches: &[(String, LaunchForPods)], facts: Facts<'_>, read: &[Written]) -> Noting {
-    let batch = Batch::each(Stage::Provisioning, Vec::new());
-    let mut noting = Noting { batch, stored: Vec::new(), caused: Vec::new(), failures: Vec::new() };
-    let [Written::Churn(stored), Written::Ended(ended)] = read else {
-        let why = read.iter().find_map(Written::problem).unwrap_or("it was not read");
-        noting.failures.push(why.to_owned());
-        return noting;
-    };
-    noting.stored.clone_from(stored);
-    let removing = removing(facts, ended);
-    for record in stored {
-        let launched: Vec<&LaunchForPods> =
-            launches.iter().filter(|(pool, _)| *pool == record.node_pool).map(|(_, launch)| launch).collect();
-        if !launched.is_empty()
-            && let Err(why) = noting.add(record, &launched, &removing, facts)
-        {
-            noting.failures.push(why);
-        }
-    }
-    noting
+const fn batch(actions: Vec<Action>) -> Batch {
+    Batch::each(Stage::Provisioning, actions)
+}
+
+fn not_recorded(why: &str) -> String {
+    format!("it could not be recorded whether a removal led to a launch: {why}")
 }
 
 /// The claims that commands remove, and those that ended within [`WINDOW`]. Those of a command that was rolled back are not removed.
@@ -71,53 +74,51 @@ fn removing<'a>(facts: Facts<'a>, ended: &'a [EndedNode]) -> BTreeSet<&'a str> {
     leaving.map(|claim| claim.name.as_str()).chain(ended.iter().map(|node| node.name.as_str())).collect()
 }
 
-impl Noting {
-    fn add(
-        &mut self,
-        stored: &StoredRecord,
-        launched: &[&LaunchForPods],
-        removing: &BTreeSet<&str>,
-        facts: Facts<'_>,
-    ) -> Result<(), String> {
-        let now = facts.snapshot.now;
-        let mut churn: Churn = records::decode(RecordKind::Churn, stored).map_err(|error| error.to_string())?;
-        let mut caused = BTreeMap::new();
-        for launch in launched {
-            if let Some(removal) = churn.held_back.note_launch(launch, removing, now) {
-                caused.insert(removal.command.clone(), removal.clone());
-            }
+/// The records with new launches, and the errors.
+fn caused(
+    launches: &[(String, LaunchForPods)],
+    stored: &[StoredRecord],
+    removing: &BTreeSet<&str>,
+    now: Timestamp,
+) -> (Vec<Caused>, Vec<String>) {
+    let (mut caused, mut failures) = (Vec::new(), Vec::new());
+    for record in stored {
+        let own = launches.iter().filter(|(pool, _)| *pool == record.node_pool).map(|(_, launch)| launch);
+        match with_launches(record, own, removing, now) {
+            Ok(one) => caused.extend(one),
+            Err(why) => failures.push(why),
         }
-        if caused.is_empty() {
-            return Ok(());
-        }
-        let expires = churn.expires().unwrap_or(now);
-        let next = records::encode(&stored.node_pool, stored.version, &churn, Some(expires));
-        self.batch.actions.push(Action::PutRecord(RecordKind::Churn, next.map_err(|error| error.to_string())?));
-        self.caused.push(caused);
-        Ok(())
     }
+    (caused, failures)
+}
 
-    /// The explanations of what was recorded, given the results of the writes.
-    pub(crate) fn done(self, facts: Facts<'_>, written: &[Written]) -> Noted {
-        let Self { batch, mut stored, caused, mut failures } = self;
-        let mut explanations = Vec::new();
-        for ((action, caused), answer) in batch.actions.into_iter().zip(caused).zip(written) {
-            let Action::PutRecord(_, record) = action else { continue };
-            match answer {
-                Written::Version(version) => {
-                    explanations.extend(caused.values().map(|removal| explanation(&record.node_pool, removal, facts)));
-                    let old = stored.iter_mut().filter(|old| old.node_pool == record.node_pool);
-                    old.for_each(|old| *old = StoredRecord { version: *version, ..record.clone() });
-                }
-                answer => failures.push(answer.problem().unwrap_or("it was not written").to_owned()),
-            }
-        }
-        let churn = failures.is_empty().then_some(stored);
-        let mut outcome = Outcome::default();
-        let problem = |why: &String| format!("it could not be recorded whether a removal led to a launch: {why}");
-        outcome.report.problems.extend(failures.iter().map(problem));
-        Noted { batch: Batch::each(Stage::Provisioning, explanations), churn, outcome }
+/// The record of a NodePool with the launches that its removals led to; `None` if they led to none.
+///
+/// # Errors
+/// If the record cannot be decoded or encoded.
+fn with_launches<'l>(
+    stored: &StoredRecord,
+    launches: impl Iterator<Item = &'l LaunchForPods>,
+    removing: &BTreeSet<&str>,
+    now: Timestamp,
+) -> Result<Option<Caused>, String> {
+    let mut launches = launches.peekable();
+    if launches.peek().is_none() {
+        return Ok(None);
     }
+    let mut churn: Churn = records::decode(RecordKind::Churn, stored).map_err(|error| error.to_string())?;
+    let mut removals = BTreeMap::new();
+    for launch in launches {
+        if let Some(removal) = churn.held_back.note_launch(launch, removing, now) {
+            removals.insert(removal.command.clone(), removal.clone());
+        }
+    }
+    if removals.is_empty() {
+        return Ok(None);
+    }
+    let expires = churn.expires().unwrap_or(now);
+    let record = records::encode(&stored.node_pool, stored.version, &churn, Some(expires));
+    Ok(Some(Caused { record: record.map_err(|error| error.to_string())?, removals }))
 }
 
 fn explanation(node_pool: &str, removal: &Removal, facts: Facts<'_>) -> Action {

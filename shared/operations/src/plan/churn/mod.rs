@@ -8,10 +8,10 @@ use crate::plan::nodes::voluntary_disruption::reschedulable;
 use crate::plan::pools::EvaluatedPool;
 use crate::records;
 use jiff::{SignedDuration, Timestamp};
-use nodeless_disruption::Command;
 use nodeless_disruption::churn::{self, Churn, Entry, LastHour, PoolState};
 use nodeless_disruption::command::{CommandPhase, CommandRecord};
 use nodeless_disruption::held_back::{HeldBack, MovedWorkloads, NodeShape, Removal, workloads};
+use nodeless_disruption::{Cluster, Command};
 use nodeless_model::events::disruption_stopped;
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{DisruptionReason, NodeClaim, Pod, StringMap, Workload};
@@ -146,8 +146,16 @@ impl Breaker {
         self.evaluate(now);
     }
 
-    /// The NodePools with nodes that consolidation leaves alone: for [`nodeless_disruption::Cluster::held_back`].
-    pub(super) fn held_back(&self, now: Timestamp) -> BTreeMap<String, HeldBack> {
+    /// Excludes the NodePools where disruption stops, and the nodes that consolidation leaves alone, from a decision. Returns
+    /// whether there are any.
+    pub(super) fn restrict(&self, cluster: &mut Cluster<'_>, now: Timestamp) -> bool {
+        cluster.stopped.clone_from(&self.stopped);
+        cluster.held_back = self.held_back(now);
+        !cluster.stopped.is_empty() || !cluster.held_back.is_empty()
+    }
+
+    /// The NodePools with nodes that consolidation leaves alone.
+    fn held_back(&self, now: Timestamp) -> BTreeMap<String, HeldBack> {
         let held = self.pools.iter().filter(|(_, known)| known.churn.held_back.in_effect(now).next().is_some());
         held.map(|(pool, known)| (pool.clone(), known.churn.held_back.clone())).collect()
     }

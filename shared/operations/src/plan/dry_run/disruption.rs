@@ -9,15 +9,16 @@ use crate::plan::nodes::cluster_state::ClusterState;
 use crate::plan::nodes::node_events::NodeEvents;
 use crate::plan::nodes::place::Place;
 use crate::plan::nodes::voluntary_disruption::{doubt, input};
-use crate::plan::pipeline;
 use crate::plan::pools::{self, EvaluatedPool};
 use crate::plan::snapshot::Snapshot;
 use crate::plan::snapshot::command_records::Commands;
-use crate::plan::stages::disruption::{Deciding, confirm};
+use crate::plan::stages::disruption::confirm;
 use crate::plan::stages::static_capacity::{numbers, unhealthy_nodes};
 use nodeless_disruption::command::CommandRecord;
 use nodeless_disruption::repair::Unhealthy;
-use nodeless_disruption::{Candidate, Command, Kept, KeptReason, NodeDetails, Options, StaticChange, node_details};
+use nodeless_disruption::{
+    Candidate, Command, Kept, KeptReason, NodeDetails, Options, StaticChange, decide, node_details,
+};
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::{Charge, LaunchedInstance, Termination, TerminationReason};
 use nodeless_model::object::ObjectEvent;
@@ -193,7 +194,7 @@ impl Rounds {
             commands: Commands::default(),
             churn: snapshot.churn.clone().and_then(Result::ok).unwrap_or_default(),
             not_yet_evaluated: BTreeSet::new(),
-            names: pipeline::names(snapshot),
+            names: snapshot.names(),
             first: Vec::new(),
             last: Vec::new(),
         };
@@ -210,10 +211,14 @@ impl Rounds {
     fn next(&mut self, run: &DryRun, found: &mut Disruption) -> bool {
         let facts = Facts { evaluated: &self.evaluated, commands: &self.commands, ..run.facts() };
         let cluster_state = run.found(facts);
-        let deciding = Deciding::of(facts, &cluster_state, run.options(), std::mem::take(&mut self.not_yet_evaluated));
-        let (Deciding { decision, .. }, breaker) = deciding.given(Some(Ok(&self.churn)));
+        let (records, now) = (&facts.commands.records, facts.snapshot.now);
+        let breaker = Breaker::of(&cluster_state, facts.evaluated, records, Ok(&self.churn), now);
+        let mut cluster = input(&cluster_state, facts.evaluated, records, None);
+        cluster.not_evaluated = std::mem::take(&mut self.not_yet_evaluated);
+        breaker.restrict(&mut cluster, now);
+        let decision = decide(&cluster, now, &run.options());
         if found.decisions == 0 {
-            found.churn = breaker.pools(facts.snapshot.now);
+            found.churn = breaker.pools(now);
             found.events.extend(decision.events);
         }
         let any = !decision.commands.is_empty();

@@ -10,11 +10,10 @@ use crate::plan::dry_run::known_types::{KnownTypes, default_class, price};
 use crate::plan::execute::without_effects::Assumed;
 use crate::plan::facts::Facts;
 use crate::plan::nodes::cluster_state::ClusterState;
-use crate::plan::pipeline;
 use crate::plan::pools::{self, EvaluatedPool, Offered};
 use crate::plan::records::report::Outcome;
 use crate::plan::snapshot::Snapshot;
-use crate::plan::stages::provisioning;
+use crate::plan::stages::{provisioning, static_capacity};
 use crate::plan::{PlanSettings, buffers};
 use crate::reported_memory;
 use futures::executor::block_on;
@@ -102,7 +101,7 @@ impl DryRun {
         let bare = Snapshot::bare(now, catalog);
         let snapshot = Snapshot { view, claims: records, usage, shifted, settings, churn, reported_memory, ..bare };
         let offered = Offered::of(&snapshot, &kept);
-        let (static_claims, stated) = with_static_capacity.then(|| static_capacity(&snapshot, &offered)).unzip();
+        let (static_claims, stated) = with_static_capacity.then(|| after_static_capacity(&snapshot, &offered)).unzip();
         let stated = stated.unwrap_or_default();
         let mut evaluated = offered.evaluated.clone();
         static_claims.iter().for_each(|claims| pools::charge_created(&mut evaluated, &snapshot, claims));
@@ -220,12 +219,12 @@ impl DryRun {
 }
 
 /// The claims after static capacity and repair terminated and launched what they require, and the report about that.
-fn static_capacity(snapshot: &Snapshot, offered: &Offered) -> (Vec<NodeClaim>, Vec<ObjectEvent>) {
+fn after_static_capacity(snapshot: &Snapshot, offered: &Offered) -> (Vec<NodeClaim>, Vec<ObjectEvent>) {
     let aged = expire(&snapshot.claims, snapshot.now);
     let facts = Facts { snapshot, evaluated: &offered.evaluated, claims: &aged, commands: &snapshot.commands };
-    let (mut names, mut outcome) = (pipeline::names(snapshot), Outcome::default());
+    let mut outcome = Outcome::default();
     // This executor never waits.
-    let claims = block_on(pipeline::keep_static_capacity(facts, &mut names, &Assumed { snapshot }, &mut outcome));
+    let claims = block_on(static_capacity::run(facts, &mut snapshot.names(), &Assumed { snapshot }, &mut outcome));
     (claims, outcome.events)
 }
 

@@ -71,7 +71,7 @@ pub(super) struct Created {
 }
 
 /// Evaluates the answers to [`writes`].
-pub(super) fn created(groups: Vec<Vec<NodeClaim>>, written: &[Written]) -> Created {
+pub(super) fn created<'w>(groups: Vec<Vec<NodeClaim>>, written: impl IntoIterator<Item = &'w Written>) -> Created {
     let mut created = Created::default();
     for (group, answer) in groups.into_iter().zip(written) {
         match answer.problem() {

@@ -2,6 +2,7 @@
 //! they are planned again without the nodes that they did not go to.
 
 use crate::plan::action::{Action, Batch, Stage};
+use crate::plan::execute::Execute;
 use crate::plan::facts::Facts;
 use crate::plan::nodes::cluster_state::ClusterState;
 use crate::plan::nodes::place::Place;
@@ -105,8 +106,26 @@ impl WaitingPods {
     }
 
     /// Records where the pods were placed, and reports on those that are planned again.
-    pub(crate) fn note(mut self, placed: &Placed<'_>, facts: Facts<'_>) -> (Batch, Outcome) {
-        let now = facts.snapshot.now;
+    pub(crate) async fn note(
+        mut self,
+        placed: &Placed<'_>,
+        facts: Facts<'_>,
+        executor: &dyn Execute,
+        outcome: &mut Outcome,
+    ) {
+        let next = self.placed(placed, facts.snapshot.now);
+        outcome.events.extend(self.events);
+        if next != self.before
+            && let Ok(encoded) = serde_json::to_string(&next)
+        {
+            let record = StoredRecord { encoded, ..self.stored };
+            let actions = vec![Action::PutRecord(RecordKind::WaitingPods, record)];
+            executor.carry_out(&Batch::each(Stage::Provisioning, actions)).await;
+        }
+    }
+
+    /// The pods to record, by their uid.
+    fn placed(&mut self, placed: &Placed<'_>, now: Timestamp) -> BTreeMap<String, Waiting> {
         let (nodes, left) = (placed.nodes_of_pods(), placed.left_pods());
         let mut next = BTreeMap::new();
         for pod in placed.pending() {
@@ -126,13 +145,7 @@ impl WaitingPods {
                 next.insert(pod.uid.clone(), Waiting { since: None, ..known });
             }
         }
-        let mut actions = Vec::new();
-        if next != self.before
-            && let Ok(encoded) = serde_json::to_string(&next)
-        {
-            actions.push(Action::PutRecord(RecordKind::WaitingPods, StoredRecord { encoded, ..self.stored }));
-        }
-        (Batch::each(Stage::Provisioning, actions), Outcome { events: self.events, ..Outcome::default() })
+        next
     }
 }
 
@@ -178,8 +191,10 @@ fn without(pod: &Pod, values: Vec<String>) -> Pod {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::execute::without_effects::{Assumed, Recorded};
     use crate::plan::stages::provisioning;
     use crate::unread::Unread;
+    use futures::executor::block_on;
     use nodeless_catalog::Catalog;
     use nodeless_model::{Quantity, ResourceList};
     use std::sync::Arc;
@@ -213,14 +228,19 @@ mod tests {
     /// Makes a plan, and returns the reasons of the events and whether the record was written.
     fn plan(snapshot: &mut Snapshot, now: i64) -> (Vec<String>, bool) {
         snapshot.now = minute(now);
-        let (batch, outcome) = {
+        let mut outcome = Outcome::default();
+        let batches = {
             let snapshot = &*snapshot;
             let facts = Facts { snapshot, evaluated: &[], claims: &[], commands: &snapshot.commands };
             let waiting = WaitingPods::of(snapshot).unwrap();
             let restricted = waiting.restricted(&snapshot.view, &[]);
-            waiting.note(&provisioning::place(facts, &[], &restricted), facts)
+            let placed = provisioning::place(facts, &[], &restricted);
+            let assumed = Assumed { snapshot };
+            let recorded = Recorded::new(&assumed);
+            block_on(waiting.note(&placed, facts, &recorded, &mut outcome));
+            recorded.kept().0
         };
-        let written = batch.actions.into_iter().next();
+        let written = batches.into_iter().flat_map(|batch| batch.actions).next();
         let reasons = outcome.events.into_iter().map(|event| event.reason).collect();
         if let Some(Action::PutRecord(RecordKind::WaitingPods, record)) = written {
             snapshot.waiting_pods = Ok(record);

@@ -2,6 +2,7 @@
 
 pub(crate) mod command_records;
 
+use crate::names::Names;
 use crate::plan::PlanSettings;
 use crate::plan::snapshot::command_records::Commands;
 use crate::unread::Unread;
@@ -84,6 +85,14 @@ pub struct RecordedCosts {
 }
 
 impl Snapshot {
+    /// Names for new claims: different in each plan, and the same for the same snapshot.
+    pub(super) fn names(&self) -> Names {
+        let claims = self.claims.iter().map(|claim| &claim.name);
+        let taken = claims.chain(self.view.node_claims.iter().map(|claim| &claim.name));
+        let seed = format!("{}/{}", self.cluster_name, self.now.as_nanosecond());
+        Names::new(seed, taken.cloned().collect())
+    }
+
     /// How often spot offerings were interrupted lately.
     pub(super) fn recent_interruptions(&self, claims: &[NodeClaim]) -> RecentInterruptions {
         let interruptions = self.interruptions.as_deref().unwrap_or_default();

@@ -1,8 +1,8 @@
-//! The steps of one disruption command in a plan. The steps are pure, and the writes that each requests are executed between
-//! them.
+//! The steps of one disruption command in a plan. Each is decided by [`step`], and its writes are executed before the next one.
 
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
 use crate::plan::churn::{Breaker, Due};
+use crate::plan::execute::Execute;
 use crate::plan::facts::Facts;
 use crate::plan::launches::limits;
 use crate::plan::nodes::voluntary_disruption::{message, termination};
@@ -19,19 +19,21 @@ use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::condition;
 use nodeless_model::{ClusterLimits, ConditionStatus, DollarsPerHour, NodeClaim, Taint};
 use nodeless_state::RecordKind;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The maximum number of steps of one command in one plan: each phase, and some conflicts with another writer.
 const STEPS: u32 = 24;
 /// The number of claims of a command that are changed before lifecycle is woken for them: the size of a shard.
 const CHANGES: usize = CLAIMS_PER_SHARD;
+/// After this number of changed claims lifecycle is woken, before the next command or the rest of one is carried out.
+const MANY: usize = 10;
 /// When the next plan runs if a command could not continue.
 const SOON: Duration = Duration::from_secs(5);
 
 /// Claims and nodes after the actions of this plan.
 pub(in crate::plan) struct ClaimsNow<'a> {
-    pub(in crate::plan) claims: BTreeMap<String, NodeClaim>,
+    claims: BTreeMap<String, NodeClaim>,
     tainted: BTreeMap<String, bool>,
     /// The NodePools whose disruption is paused or waits for a maintenance window, each with the reason.
     paused: BTreeMap<String, String>,
@@ -68,16 +70,23 @@ impl<'a> ClaimsNow<'a> {
         }
     }
 
-    /// How many claims were changed without sending a message yet.
-    pub(in crate::plan) const fn changed(&self) -> usize {
-        self.wake.len()
+    /// Wakes lifecycle if many claims were changed.
+    pub(in crate::plan) async fn wake_many(&mut self, executor: &dyn Execute) {
+        if self.wake.len() >= MANY {
+            self.wake(executor).await;
+        }
     }
 
     /// Wakes lifecycle for the claims that commands changed. The sweep finds those that are missed.
-    pub(in crate::plan) fn wake(&mut self) -> Batch {
+    pub(in crate::plan) async fn wake(&mut self, executor: &dyn Execute) {
         let names = std::mem::take(&mut self.wake);
         let actions = if names.is_empty() { Vec::new() } else { vec![Action::WakeClaims(names)] };
-        Batch::each(Stage::Disruption, actions)
+        executor.carry_out(&Batch::each(Stage::Disruption, actions)).await;
+    }
+
+    fn surroundings(&self) -> Surroundings<'_> {
+        let Self { claims, tainted, paused, doubt, .. } = self;
+        Surroundings { claims, tainted, paused, blocked: doubt.as_deref() }
     }
 
     /// The claims with the id of a command that is none of these, which stay.
@@ -118,10 +127,10 @@ impl<'a> ClaimsNow<'a> {
 
     /// Applies the result of changing a claim, and returns whether it was changed. If another process wrote it meanwhile, the
     /// next step decides on its current state.
-    pub(in crate::plan) fn learn(&mut self, claim: NodeClaim, answer: &Written) -> bool {
+    pub(in crate::plan) fn learn(&mut self, claim: &NodeClaim, answer: &Written) -> bool {
         let name = claim.name.clone();
         let (after, changed) = match answer {
-            Written::Version(version) => (Some(NodeClaim { version: *version, ..claim }), true),
+            Written::Version(version) => (Some(NodeClaim { version: *version, ..claim.clone() }), true),
             Written::There(present) => (Some(present.as_ref().clone()), true),
             Written::Changed(present) => (present.as_deref().cloned(), false),
             _ => return false,
@@ -137,50 +146,158 @@ impl<'a> ClaimsNow<'a> {
     }
 }
 
-/// A command in this plan.
-pub(in crate::plan) struct CommandRun {
-    record: CommandRecord,
-    at: At,
-    steps: u32,
-    /// The outcome so far.
-    pub(in crate::plan) outcome: Outcome,
+/// A command in this plan, with what its steps change.
+pub(in crate::plan) struct CommandRun<'r, 'a> {
+    pub(in crate::plan) record: CommandRecord,
+    pub(in crate::plan) claims: &'r mut ClaimsNow<'a>,
+    pub(in crate::plan) executor: &'r dyn Execute,
+    pub(in crate::plan) outcome: &'r mut Outcome,
 }
 
-/// The last request.
-enum At {
-    /// Nothing: the next step is decided from the record.
-    Step,
-    /// The write of a validated proposal, after the churn records.
-    Confirm(Vec<Due>),
-    /// The write of the proposal was requested, after the churn records of these NodePools.
-    Confirming(Vec<String>),
-    /// The write of the next phase of the record, before its effects.
-    Put(Box<CommandRecord>, Effects),
-    /// The write of the next phase was requested.
-    Putting(Box<CommandRecord>, Effects),
-    /// The next effects.
-    Change(Effects),
-    /// The first of these were requested: so many.
-    Changing(Effects, usize),
-    /// The command is to be rolled back, for this reason.
-    RollBack(String),
-    /// The rollback was requested.
-    RollingBack(Box<CommandRecord>),
-    /// The record is to be deleted, after these events are published.
-    End(Vec<Action>),
-    /// The deletion of the record was requested.
-    Ending,
-    /// The command waits for another plan, for this reason.
-    Wait(String),
-    /// The command is done in this plan.
-    Over,
+impl CommandRun<'_, '_> {
+    /// Takes as many steps as possible.
+    pub(in crate::plan) async fn advance(mut self) {
+        if let Err(why) = self.steps().await {
+            self.wait(why).await;
+        }
+    }
+
+    /// Writes that a proposal was validated, and continues with it. The churn records are written first.
+    pub(in crate::plan) async fn carry_out(mut self, due: Vec<Due>) {
+        match self.confirm(due).await {
+            Ok(()) => self.advance().await,
+            Err(why) => self.wait(why).await,
+        }
+    }
+
+    /// Deletes a proposal that is no longer valid. Nothing was changed for it.
+    pub(in crate::plan) async fn discard(mut self) {
+        let line = stepped(&self.record, "Dropped");
+        if let Err(why) = self.end(vec![line]).await {
+            self.wait(why).await;
+        }
+    }
+
+    /// Reports why the command cannot continue in this plan.
+    pub(in crate::plan) async fn wait(mut self, why: String) {
+        let line = waits(&self.record, why, self.outcome);
+        self.write(vec![line]).await;
+    }
+
+    /// Takes steps until the command waits for something, or has ended.
+    ///
+    /// # Errors
+    /// If it cannot continue in this plan.
+    async fn steps(&mut self) -> Result<(), String> {
+        let now = self.claims.now;
+        for _ in 0..STEPS {
+            let CommandStep { record, effects, events, outcome } = step(&self.record, self.claims.surroundings(), now);
+            self.outcome.events.extend(events);
+            let Some(planned) = record else {
+                return self.end(ended(&self.record, outcome, now)).await;
+            };
+            let changed = planned != self.record;
+            if !changed && effects.is_empty() {
+                if let Some(wait) = self.record.next_look(&self.claims.claims) {
+                    self.outcome.report.wait_at_most(wait);
+                }
+                return Ok(());
+            }
+            let effects = effects_on(&planned, &effects, self.claims);
+            if changed {
+                self.put(planned).await?;
+            }
+            if let Some(why) = self.change(&effects).await? {
+                self.put(self.record.roll_back(why, now)).await?;
+            }
+        }
+        Err("it reached the maximum number of steps".to_owned())
+    }
+
+    /// Writes that the proposal was validated, after the churn records.
+    async fn confirm(&mut self, due: Vec<Due>) -> Result<(), String> {
+        let pools: Vec<String> = due.iter().map(|due| due.record.node_pool.clone()).collect();
+        let records = due.into_iter().map(|due| Action::PutRecord(RecordKind::Churn, due.record));
+        let mut actions: Vec<Action> = records.collect();
+        actions.extend(put(&self.record));
+        actions.push(explanation(&self.record, self.claims.now));
+        let written = self.write(actions).await;
+
+        let (noted, rest) = written.split_at(pools.len().min(written.len()));
+        if let Some(why) = noted.iter().find_map(Written::problem) {
+            return Err(why.to_owned());
+        }
+        let noted = pools.iter().map(String::as_str).zip(noted);
+        self.claims.breaker.carried_out(&self.record.command, noted, self.claims.now);
+        self.record = written_record(self.record.clone(), rest.first())?;
+        Ok(())
+    }
+
+    /// Writes the next phase of the record, before its effects.
+    async fn put(&mut self, next: CommandRecord) -> Result<(), String> {
+        let written = self.write(put(&next)).await;
+        self.record = written_record(next, written.first())?;
+        Ok(())
+    }
+
+    /// Changes claims. Returns why the command is rolled back, if an effect is impossible.
+    ///
+    /// Claims that exist are changed independently of each other, because a command may have thousands; so many in a batch that
+    /// lifecycle can be woken between batches. Each launch depends on the plan revision that the one before it wrote.
+    async fn change(&mut self, effects: &Effects) -> Result<Option<String>, String> {
+        let alike = effects.changes.chunk_by(|one, next| one.launches() == next.launches());
+        for together in alike.flat_map(|alike| alike.chunks(CHANGES)) {
+            let in_turn = together.iter().any(Change::launches);
+            let actions = together.iter().map(|change| change.action(self.claims)).collect();
+            let written = self.execute(&Batch { stage: Stage::Disruption, in_turn, actions }).await;
+            for (change, answer) in together.iter().zip(&written).filter(|(_, answer)| answer.problem().is_none()) {
+                self.learn(change, answer);
+            }
+            // Changes after a failed one may have been written too.
+            match written.iter().find_map(|answer| Some((answer, answer.problem()?))) {
+                None => {}
+                Some((Written::Refused(_), why)) => return Ok(Some(why.to_owned())),
+                Some((_, why)) => return Err(why.to_owned()),
+            }
+        }
+        Ok(effects.impossible.clone())
+    }
+
+    fn learn(&mut self, change: &Change, answer: &Written) {
+        let (Change::Taken(claim) | Change::Launched(claim) | Change::Terminated(claim)) = change;
+        let changed = self.claims.learn(claim, answer);
+        match change {
+            Change::Taken(_) => {}
+            Change::Launched(_) => self.outcome.report.created.push(claim.name.clone()),
+            Change::Terminated(_) if changed => self.outcome.report.leaving.push(claim.name.clone()),
+            Change::Terminated(_) => {}
+        }
+    }
+
+    /// Deletes the record, after these actions.
+    async fn end(&mut self, mut actions: Vec<Action>) -> Result<(), String> {
+        actions.push(Action::DeleteCommand(self.record.command.id.clone(), self.record.version));
+        let written = self.write(actions).await;
+        written.last().and_then(Written::problem).map_or(Ok(()), |why| Err(why.to_owned()))
+    }
+
+    /// Executes actions, each only if those before it succeeded.
+    async fn write(&mut self, actions: Vec<Action>) -> Vec<Written> {
+        self.execute(&Batch::in_turn(Stage::Disruption, actions)).await
+    }
+
+    async fn execute(&mut self, batch: &Batch) -> Vec<Written> {
+        // The first claims of a large command are reconciled while the others are written.
+        self.claims.wake_many(self.executor).await;
+        self.executor.carry_out(batch).await
+    }
 }
 
-/// The effects of a step that are not carried out yet.
+/// The effects of a step.
 struct Effects {
-    changes: VecDeque<Change>,
+    changes: Vec<Change>,
     /// Why the effect after the changes is impossible.
-    refused: Option<String>,
+    impossible: Option<String>,
 }
 
 /// A claim after an effect.
@@ -190,219 +307,22 @@ enum Change {
     Terminated(NodeClaim),
 }
 
-impl CommandRun {
-    /// Advances a command as many steps as possible.
-    pub(in crate::plan) fn advance(record: CommandRecord) -> Self {
-        Self { record, at: At::Step, steps: 0, outcome: Outcome::default() }
-    }
-
-    /// Writes that a proposal was validated, and continues with it. The churn records are written first.
-    pub(in crate::plan) fn carry_out(confirmed: CommandRecord, due: Vec<Due>) -> Self {
-        Self { at: At::Confirm(due), ..Self::advance(confirmed) }
-    }
-
-    /// Deletes a proposal that is no longer valid. Nothing was changed for it.
-    pub(in crate::plan) fn drop(record: CommandRecord) -> Self {
-        let line = stepped(&record, "Dropped");
-        Self { at: At::End(vec![line]), ..Self::advance(record) }
-    }
-
-    /// A command that cannot continue in this plan.
-    pub(in crate::plan) fn wait(record: CommandRecord, why: String) -> Self {
-        Self { at: At::Wait(why), ..Self::advance(record) }
-    }
-
-    /// The next request, given the results of the previous one; nothing if this plan is done with the command.
-    pub(in crate::plan) fn next(&mut self, now: &mut ClaimsNow<'_>, written: &[Written]) -> Option<Batch> {
-        self.learn(now, written);
-        // Each iteration either requests something or comes closer to the end.
-        loop {
-            let at = std::mem::replace(&mut self.at, At::Over);
-            let actions = match at {
-                At::Step => {
-                    self.at = self.step(now);
-                    continue;
-                }
-                At::Confirm(due) => self.confirm(due, now),
-                At::Put(planned, effects) => {
-                    let actions = put(&planned);
-                    self.at = At::Putting(planned, effects);
-                    actions
-                }
-                At::Change(effects) => return Some(self.change(effects, now)),
-                At::RollBack(why) => self.roll_back(why, now),
-                At::End(stated) => self.end(stated),
-                At::Wait(why) => self.report_wait(why),
-                At::Confirming(_) | At::Putting(..) | At::Changing(..) | At::RollingBack(_) | At::Ending | At::Over => {
-                    return None;
-                }
-            };
-            return Some(Batch::in_turn(Stage::Disruption, actions));
-        }
-    }
-
-    /// The next step, which follows from the record.
-    fn step(&mut self, now: &ClaimsNow<'_>) -> At {
-        self.steps += 1;
-        if self.steps > STEPS {
-            return At::Wait("it reached the maximum number of steps".to_owned());
-        }
-        let ClaimsNow { claims, tainted, paused, doubt, .. } = now;
-        let seen = Surroundings { claims, tainted, paused, blocked: doubt.as_deref() };
-        let CommandStep { record, effects, events, outcome } = step(&self.record, seen, now.now);
-        self.outcome.events.extend(events);
-        let Some(planned) = record else {
-            return At::End(ended(&self.record, outcome, now.now));
-        };
-        let changed = planned != self.record;
-        if !changed && effects.is_empty() {
-            if let Some(wait) = self.record.next_look(&now.claims) {
-                self.outcome.report.wait_at_most(wait);
-            }
-            return At::Over;
-        }
-        let effects = effects_on(&planned, &effects, now);
-        if changed { At::Put(Box::new(planned), effects) } else { effects.next() }
-    }
-
-    /// The next effects. Claims that exist are changed independently of each other, because a command may have thousands; so many
-    /// in a batch that lifecycle can be woken between batches. Each launch depends on the plan revision that the one before it wrote.
-    fn change(&mut self, effects: Effects, now: &ClaimsNow<'_>) -> Batch {
-        let launches = |change: &Change| matches!(change, Change::Launched(_));
-        let first = effects.changes.front().is_some_and(launches);
-        let batch = effects.changes.iter().take_while(|change| launches(change) == first).take(CHANGES);
-        let actions: Vec<Action> = batch.map(|change| change.action(now)).collect();
-        self.at = At::Changing(effects, actions.len());
-        if first { Batch::in_turn(Stage::Disruption, actions) } else { Batch::each(Stage::Disruption, actions) }
-    }
-
-    fn confirm(&mut self, due: Vec<Due>, now: &ClaimsNow<'_>) -> Vec<Action> {
-        self.at = At::Confirming(due.iter().map(|due| due.record.node_pool.clone()).collect());
-        let record = &self.record;
-        let mut actions: Vec<Action> =
-            due.into_iter().map(|due| Action::PutRecord(RecordKind::Churn, due.record)).collect();
-        actions.extend(put(record));
-        let command = &record.command;
-        let subjects = command.candidates.iter().map(|candidate| candidate.node_claim.clone()).collect();
-        let summary = format!("{}; predicted savings {}", record.summary(), DollarsPerHour(command.savings_per_hour));
-        let made: Vec<&str> = record.replacements.iter().map(|claim| claim.name.as_str()).collect();
-        let detail = carried_out(command, &made, None);
-        actions.push(decision("disruption", subjects, summary, detail, now.now));
-        actions
-    }
-
-    fn roll_back(&mut self, why: String, now: &ClaimsNow<'_>) -> Vec<Action> {
-        let back = self.record.roll_back(why, now.now);
-        let actions = put(&back);
-        self.at = At::RollingBack(Box::new(back));
-        actions
-    }
-
-    fn end(&mut self, mut stated: Vec<Action>) -> Vec<Action> {
-        self.at = At::Ending;
-        stated.push(Action::DeleteCommand(self.record.command.id.clone(), self.record.version));
-        stated
-    }
-
-    fn report_wait(&mut self, why: String) -> Vec<Action> {
-        let command = self.record.command.id.clone();
-        self.outcome.report.problems.push(format!("command {command}: {why}"));
-        self.outcome.report.wait_at_most(SOON);
-        vec![Action::Log(PlanLine::CommandWaits { command, why })]
-    }
-
-    /// Applies the results of the requested actions.
-    fn learn(&mut self, now: &mut ClaimsNow<'_>, written: &[Written]) {
-        let at = std::mem::replace(&mut self.at, At::Over);
-        self.at = match at {
-            At::Confirming(pools) => {
-                let (noted, rest) = written.split_at(pools.len().min(written.len()));
-                match noted.iter().find_map(Written::problem) {
-                    Some(why) => At::Wait(why.to_owned()),
-                    None => {
-                        let noted = pools.iter().map(String::as_str).zip(noted);
-                        now.breaker.carried_out(&self.record.command, noted, now.now);
-                        let record = self.record.clone();
-                        self.put(record, rest.first())
-                    }
-                }
-            }
-            At::RollingBack(record) => self.put(*record, written.first()),
-            At::Putting(planned, effects) => match self.put(*planned, written.first()) {
-                At::Step => effects.next(),
-                wait => wait,
-            },
-            At::Changing(effects, requested) => self.learn_changes(effects, requested, now, written),
-            At::Ending => match written.last().and_then(Written::problem) {
-                Some(why) => At::Wait(why.to_owned()),
-                None => At::Over,
-            },
-            other => other,
-        };
-    }
-
-    /// Applies a written record. If the write failed, another process or the next plan continues with it.
-    fn put(&mut self, record: CommandRecord, answer: Option<&Written>) -> At {
-        match answer {
-            Some(Written::Version(version)) => {
-                self.record = CommandRecord { version: *version, ..record };
-                At::Step
-            }
-            answer => At::Wait(answer.and_then(Written::problem).unwrap_or("it was not written").to_owned()),
-        }
-    }
-
-    /// Applies the results of the first `requested` changes. Changes after a failed one may have been written too.
-    fn learn_changes(
-        &mut self,
-        mut effects: Effects,
-        requested: usize,
-        now: &mut ClaimsNow<'_>,
-        written: &[Written],
-    ) -> At {
-        let mut problem = None;
-        for (change, answer) in effects.changes.drain(..requested).zip(written) {
-            match answer {
-                Written::Refused(why) => drop(problem.get_or_insert(At::RollBack(why.clone()))),
-                Written::Failed(why) | Written::Conflict(why) => drop(problem.get_or_insert(At::Wait(why.clone()))),
-                _ => self.learn_change(change, now, answer),
-            }
-        }
-        problem.unwrap_or_else(|| effects.next())
-    }
-
-    fn learn_change(&mut self, change: Change, now: &mut ClaimsNow<'_>, answer: &Written) {
-        let report = &mut self.outcome.report;
-        match change {
-            Change::Taken(claim) => {
-                now.learn(claim, answer);
-            }
-            Change::Launched(claim) => {
-                report.created.push(claim.name.clone());
-                now.learn(claim, answer);
-            }
-            Change::Terminated(claim) => {
-                let name = claim.name.clone();
-                if now.learn(claim, answer) {
-                    report.leaving.push(name);
-                }
-            }
-        }
-    }
-}
-
-impl Effects {
-    /// The request of the rest. If the claims are gone and nothing is left, the next step evaluates what remains.
-    fn next(self) -> At {
-        match self.refused {
-            _ if !self.changes.is_empty() => At::Change(self),
-            Some(why) => At::RollBack(why),
-            None => At::Step,
-        }
+/// A record after it is written.
+///
+/// # Errors
+/// If the write failed: another process or the next plan continues with the command.
+fn written_record(record: CommandRecord, answer: Option<&Written>) -> Result<CommandRecord, String> {
+    match answer {
+        Some(Written::Version(version)) => Ok(CommandRecord { version: *version, ..record }),
+        answer => Err(answer.and_then(Written::problem).unwrap_or("it was not written").to_owned()),
     }
 }
 
 impl Change {
+    const fn launches(&self) -> bool {
+        matches!(self, Self::Launched(_))
+    }
+
     fn action(&self, now: &ClaimsNow<'_>) -> Action {
         match self {
             Self::Taken(claim) | Self::Terminated(claim) => Action::ChangeClaim(Box::new(claim.clone())),
@@ -417,7 +337,7 @@ impl Change {
 
 /// The claims after effects, up to the first impossible effect, and why it is impossible. A deleted claim needs no effect.
 fn effects_on(record: &CommandRecord, effects: &[CommandEffect], now: &ClaimsNow<'_>) -> Effects {
-    let mut changes = VecDeque::with_capacity(effects.len());
+    let mut changes = Vec::with_capacity(effects.len());
     for effect in effects {
         let change = match effect {
             CommandEffect::Take { claim } => now.taken(record, claim).map(Change::Taken),
@@ -428,19 +348,41 @@ fn effects_on(record: &CommandRecord, effects: &[CommandEffect], now: &ClaimsNow
                 let pool = |claim: &NodeClaim| now.evaluated.iter().any(|pool| pool.pool.name == claim.node_pool);
                 if let Some(claim) = claim.filter(|claim| !pool(claim)) {
                     let why = format!("the NodePool {} of a replacement is gone", claim.node_pool);
-                    return Effects { changes, refused: Some(why) };
+                    return Effects { changes, impossible: Some(why) };
                 }
                 claim.cloned().map(Change::Launched)
             }
         };
         changes.extend(change);
     }
-    Effects { changes, refused: None }
+    Effects { changes, impossible: None }
 }
 
 /// Writes a record, and a log line.
-pub(in crate::plan) fn put(record: &CommandRecord) -> Vec<Action> {
-    vec![Action::PutCommand(Box::new(record.clone())), stepped(record, phase_name(record.phase))]
+fn put(record: &CommandRecord) -> Vec<Action> {
+    vec![Action::PutCommand(Box::new(record.clone())), reached(record)]
+}
+
+/// The log line about the phase of a record.
+pub(in crate::plan) fn reached(record: &CommandRecord) -> Action {
+    stepped(record, phase_name(record.phase))
+}
+
+/// Reports why a command cannot continue in this plan, and returns the log line.
+pub(in crate::plan) fn waits(record: &CommandRecord, why: String, outcome: &mut Outcome) -> Action {
+    let command = record.command.id.clone();
+    outcome.report.problems.push(format!("command {command}: {why}"));
+    outcome.report.wait_at_most(SOON);
+    Action::Log(PlanLine::CommandWaits { command, why })
+}
+
+/// The explanation of a validated proposal.
+fn explanation(record: &CommandRecord, now: Timestamp) -> Action {
+    let command = &record.command;
+    let subjects = command.candidates.iter().map(|candidate| candidate.node_claim.clone()).collect();
+    let summary = format!("{}; predicted savings {}", record.summary(), DollarsPerHour(command.savings_per_hour));
+    let made: Vec<&str> = record.replacements.iter().map(|claim| claim.name.as_str()).collect();
+    decision("disruption", subjects, summary, carried_out(command, &made, None), now)
 }
 
 fn stepped(record: &CommandRecord, to: &str) -> Action {
@@ -477,13 +419,14 @@ mod tests {
     use crate::offers::OfferCache;
     use crate::plan::pools::Offered;
     use crate::plan::snapshot::Snapshot;
-    use crate::plan::stages::disruption::{Begun, GoingOn, begin};
-    use crate::plan::stages::provisioning::cluster_state;
+    use crate::plan::stages::{disruption, provisioning};
+    use async_trait::async_trait;
+    use futures::executor::block_on;
     use nodeless_catalog::{Catalog, Facts as CatalogFacts};
     use nodeless_disruption::{Candidate, Command, Method};
-    use nodeless_model::{DisruptionReason, NodeClaimSpec, NodeClaimStatus, Phase};
+    use nodeless_model::{DisruptionReason, NodeClaimSpec, NodeClaimStatus, Phase, Pod};
     use std::collections::BTreeSet;
-    use std::sync::Arc;
+    use std::sync::{Arc, Mutex};
 
     /// A command whose claims are taken, and which waits for nothing else.
     fn waiting(claims: usize) -> CommandRecord {
@@ -523,35 +466,78 @@ mod tests {
         }
     }
 
-    /// The batches of a command of so many claims, answered by this function.
-    fn batches_of_a_run(claims: usize, unfinished: Option<&str>, answer: impl Fn(&Action) -> Written) -> Vec<Batch> {
+    /// Answers each action with this function.
+    struct Answering {
+        answer: fn(&Action) -> Written,
+        batches: Mutex<Vec<Batch>>,
+    }
+
+    impl Answering {
+        fn with(answer: fn(&Action) -> Written) -> Self {
+            Self { answer, batches: Mutex::default() }
+        }
+
+        /// The executed batches, without those that wake lifecycle.
+        fn batches(self) -> Vec<Batch> {
+            let mut batches = self.batches.into_inner().unwrap();
+            batches.retain(|batch| !matches!(batch.actions[..], [] | [Action::WakeClaims(_)]));
+            batches
+        }
+    }
+
+    #[async_trait]
+    impl Execute for Answering {
+        async fn carry_out(&self, batch: &Batch) -> Vec<Written> {
+            self.batches.lock().unwrap().push(batch.clone());
+            batch.actions.iter().map(self.answer).collect()
+        }
+
+        fn has_time(&self) -> bool {
+            true
+        }
+    }
+
+    /// A snapshot with one command of so many claims.
+    fn snapshot(claims: usize) -> Snapshot {
         let catalog = Catalog::synthetic(1, CatalogFacts::embedded().unwrap());
         let mut snapshot = Snapshot::bare(Timestamp::UNIX_EPOCH, Arc::new(catalog));
         snapshot.claims = (1..=claims).map(taken).collect();
         snapshot.commands.records = vec![waiting(claims)];
+        snapshot
+    }
+
+    fn facts<'a>(snapshot: &'a Snapshot, offered: &'a Offered) -> Facts<'a> {
+        let (claims, commands) = (&snapshot.claims, &snapshot.commands);
+        Facts { snapshot, evaluated: &offered.evaluated, claims, commands }
+    }
+
+    /// The batches of a command of so many claims, answered by this function.
+    fn batches_of_a_run(claims: usize, answer: fn(&Action) -> Written) -> Vec<Batch> {
+        let snapshot = snapshot(claims);
         let offered = Offered::of(&snapshot, &OfferCache::default());
-        let facts = Facts {
-            snapshot: &snapshot,
-            evaluated: &offered.evaluated,
-            claims: &snapshot.claims,
-            commands: &snapshot.commands,
-        };
-        let cluster_state = cluster_state(facts, Vec::new());
-        let mut going_on = match begin(facts, &cluster_state, 1_000, unfinished.map(str::to_owned)) {
-            Begun::Off { doubt, outcome, .. } => {
-                assert_eq!(outcome.report.problems.len(), 1);
-                GoingOn::begun_ones(facts, &cluster_state, doubt)
-            }
-            Begun::Decided(deciding) => deciding.decided(None).go_on(&[]),
-        };
-        let mut names = crate::names::Names::new(String::new(), BTreeSet::new());
-        let mut run = going_on.turn(&facts.commands.records[0], &mut names).unwrap();
-        let (mut batches, mut written) = (Vec::new(), Vec::new());
-        while let Some(batch) = run.next(&mut going_on.now, &written) {
-            written = batch.actions.iter().map(&answer).collect();
-            batches.push(batch);
-        }
-        batches
+        let mut claims = ClaimsNow::new(facts(&snapshot, &offered), None, Breaker::default());
+        let (executor, mut outcome) = (Answering::with(answer), Outcome::default());
+        let record = snapshot.commands.records[0].clone();
+        let run = CommandRun { record, claims: &mut claims, executor: &executor, outcome: &mut outcome };
+        block_on(run.advance());
+        executor.batches()
+    }
+
+    /// The batches of a plan with a command and a pending pod, with this work budget for pods.
+    fn batches_of_a_plan(work: Option<u64>) -> (Vec<Batch>, Outcome) {
+        let mut snapshot = snapshot(1);
+        snapshot.work.provisioning = work;
+        snapshot.view.pods = vec![Pod { name: "late".into(), marked_unschedulable: true, ..Pod::default() }];
+        let offered = Offered::of(&snapshot, &OfferCache::default());
+        let facts = facts(&snapshot, &offered);
+        let placed = provisioning::place(facts, &[], &[]);
+        let mut outcome = Outcome::default();
+        let executor = Answering::with(|action| match action {
+            Action::ReadWork => Written::Work(1_000),
+            _ => Written::Version(8),
+        });
+        block_on(disruption::run(facts, &placed, None, &mut snapshot.names(), &executor, &mut outcome));
+        (executor.batches(), outcome)
     }
 
     fn succeeds(_action: &Action) -> Written {
@@ -567,14 +553,17 @@ mod tests {
 
     #[test]
     fn nothing_is_evicted_on_an_unfinished_picture() {
-        let batches = batches_of_a_run(1, None, succeeds);
-        assert!(batches.iter().any(|batch| !changed(batch).is_empty()), "{batches:?}");
-        assert_eq!(batches_of_a_run(1, Some("3 pods were left for the next plan"), succeeds), []);
+        let evicts = |(batches, _): &(Vec<Batch>, Outcome)| batches.iter().any(|batch| !changed(batch).is_empty());
+        assert!(evicts(&batches_of_a_plan(None)));
+        let unfinished = batches_of_a_plan(Some(0));
+        let problems = &unfinished.1.report.problems;
+        assert!(problems.iter().any(|why| why.contains("1 pods were left for the next plan")), "{problems:?}");
+        assert!(!evicts(&unfinished), "{:?}", unfinished.0);
     }
 
     #[test]
     fn thousands_of_claims_are_changed_independently_after_the_record() {
-        let batches = batches_of_a_run(600, None, succeeds);
+        let batches = batches_of_a_run(600, succeeds);
         assert!(matches!(&batches[0].actions[..], [Action::PutCommand(record), Action::Log(_)]
             if record.phase == CommandPhase::Draining));
         assert!(batches[0].in_turn && changed(&batches[0]).is_empty());
@@ -591,7 +580,7 @@ mod tests {
             Action::ChangeClaim(claim) if claim.name == "default-2" => Written::Failed("no answer".into()),
             _ => Written::Version(8),
         };
-        let batches = batches_of_a_run(600, None, fails);
+        let batches = batches_of_a_run(600, fails);
         assert_eq!(batches.iter().filter(|batch| !changed(batch).is_empty()).count(), 1, "{batches:?}");
         let last = &batches.last().unwrap().actions[..];
         assert!(matches!(last, [Action::Log(PlanLine::CommandWaits { why, .. })] if why == "no answer"), "{last:?}");
@@ -599,7 +588,7 @@ mod tests {
             Action::PutCommand(_) => Written::Conflict("another plan wrote first".into()),
             _ => Written::Version(8),
         };
-        let batches = batches_of_a_run(600, None, refuses);
+        let batches = batches_of_a_run(600, refuses);
         assert!(batches.iter().all(|batch| changed(batch).is_empty()), "the record is written before: {batches:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! Records what nodes cost since the last time, every few minutes and when an hour has ended, and compares it with budgets.
 
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
+use crate::plan::execute::Execute;
 use crate::plan::nodes::cluster_state::ClusterState;
 use crate::plan::records::report::Outcome;
 use crate::plan::snapshot::{RecordedCosts, Snapshot};
@@ -36,54 +37,55 @@ fn open(stored: &StoredCosts) -> Result<Option<Open>, StoredError> {
     if stored.version == 0 { Ok(None) } else { decode(&stored.encoded).map(Some) }
 }
 
-/// The writes that record what nodes cost.
-pub(in crate::plan) struct Recording {
-    pub(in crate::plan) batch: Batch,
-    accrual: Option<Accrual>,
-}
-
-/// The actions after costs are recorded.
-pub(in crate::plan) struct Recorded {
-    pub(in crate::plan) batch: Batch,
-    pub(in crate::plan) outcome: Outcome,
-}
-
-/// Adds what nodes cost to what was read.
-pub(in crate::plan) fn record(snapshot: &Snapshot, read: Option<Written>) -> Recording {
-    let batch = |actions| Batch::in_turn(Stage::Costs, actions);
-    let RecordedCosts { open: stored, ended } = match read {
-        Some(Written::Costs(read)) => *read,
-        other => {
-            let why = other.as_ref().and_then(Written::problem).unwrap_or("they were not read").to_owned();
-            return Recording { batch: batch(vec![not_recorded(why)]), accrual: None };
+/// Adds what nodes cost to what is recorded. Nothing depends on it: what fails, a later plan makes up for.
+pub(in crate::plan) async fn record(snapshot: &Snapshot, executor: &dyn Execute, outcome: &mut Outcome) {
+    let read = executor.carry_out(&Batch::each(Stage::Costs, vec![Action::ReadCosts])).await;
+    let (put, accrual) = match accrued(snapshot, read.first()) {
+        Ok(accrued) => accrued,
+        Err(actions) => {
+            executor.carry_out(&Batch::in_turn(Stage::Costs, actions)).await;
+            return;
         }
     };
-    let nothing = |action| Recording { batch: batch(vec![action]), accrual: None };
-    let open = match open(&stored) {
-        Ok(open) => open,
-        Err(error) => return unreadable(snapshot, &error),
-    };
-    // Another planner has recorded costs meanwhile.
-    if let Some(open) = open.as_ref().filter(|open| !is_due(open.through, snapshot.now)) {
-        return nothing(Action::NoteCosts(open.through));
+    let written = executor.carry_out(&Batch::in_turn(Stage::Costs, vec![put])).await;
+    // If another process wrote first, the next plan reads its record. A failed write is logged.
+    if !matches!(written.as_slice(), [Written::Version(_)]) {
+        return;
     }
-    let accrual = add(snapshot, open.as_ref(), &ended);
-    match put(stored.version, &accrual) {
-        Ok(put) => Recording { batch: batch(vec![put]), accrual: Some(accrual) },
-        Err(error) => nothing(not_recorded(error.to_string())),
-    }
+    let mut actions = vec![Action::NoteCosts(accrual.open.through)];
+    compare(snapshot, &accrual.pools, &mut actions, outcome);
+    actions.extend(accrual.pools.into_iter().map(|pool| Action::Log(PlanLine::CostsRecorded(pool))));
+    executor.carry_out(&Batch::each(Stage::Costs, actions)).await;
 }
 
-fn not_recorded(why: String) -> Action {
-    Action::Log(PlanLine::CostsNotRecorded { why })
+/// The costs of nodes until now, with their write, given what was read.
+///
+/// # Errors
+/// If nothing is recorded in this plan: the actions instead.
+fn accrued(snapshot: &Snapshot, read: Option<&Written>) -> Result<(Action, Accrual), Vec<Action>> {
+    let RecordedCosts { open: stored, ended } = match read {
+        Some(Written::Costs(read)) => read.as_ref(),
+        other => return Err(vec![not_recorded(other.and_then(Written::problem).unwrap_or("they were not read"))]),
+    };
+    let open = open(stored).map_err(|error| unreadable(snapshot, &error))?;
+    // Another planner has recorded costs meanwhile.
+    if let Some(open) = open.as_ref().filter(|open| !is_due(open.through, snapshot.now)) {
+        return Err(vec![Action::NoteCosts(open.through)]);
+    }
+    let accrual = add(snapshot, open.as_ref(), ended);
+    let put = put(stored.version, &accrual).map_err(|error| vec![not_recorded(&error.to_string())])?;
+    Ok((put, accrual))
+}
+
+fn not_recorded(why: &str) -> Action {
+    Action::Log(PlanLine::CostsNotRecorded { why: why.to_owned() })
 }
 
 /// Reports an unreadable record. The next attempt waits for [`INTERVAL`], because every plan would find the same.
-fn unreadable(snapshot: &Snapshot, error: &StoredError) -> Recording {
+fn unreadable(snapshot: &Snapshot, error: &StoredError) -> Vec<Action> {
     let why =
         format!("the item cost#open of the claims table cannot be read: {error}; or delete it, and records begin anew");
-    let actions = vec![not_recorded(why), Action::NoteCosts(snapshot.now)];
-    Recording { batch: Batch::in_turn(Stage::Costs, actions), accrual: None }
+    vec![not_recorded(&why), Action::NoteCosts(snapshot.now)]
 }
 
 /// The costs of nodes until now, from the claims that were read: claims that this plan creates launch later.
@@ -120,23 +122,6 @@ fn put(version: u64, accrual: &Accrual) -> Result<Action, StoredError> {
     };
     let hours: Result<Vec<StoredHour>, StoredError> = accrual.closed.iter().map(hour).collect();
     Ok(Action::PutCosts(StoredCosts { version, encoded: accrual.open.encode_within(OPEN_BYTES)? }, hours?))
-}
-
-impl Recording {
-    /// After the write.
-    pub(in crate::plan) fn done(self, snapshot: &Snapshot, written: &[Written]) -> Recorded {
-        let nothing = || Recorded { batch: Batch::each(Stage::Costs, Vec::new()), outcome: Outcome::default() };
-        let Some(accrual) = self.accrual else { return nothing() };
-        // If another process wrote first, the next plan reads its record. A failed write is logged.
-        if !matches!(written, [Written::Version(_)]) {
-            return nothing();
-        }
-        let mut actions = vec![Action::NoteCosts(accrual.open.through)];
-        let mut outcome = Outcome::default();
-        compare(snapshot, &accrual.pools, &mut actions, &mut outcome);
-        actions.extend(accrual.pools.into_iter().map(|pool| Action::Log(PlanLine::CostsRecorded(pool))));
-        Recorded { batch: Batch::each(Stage::Costs, actions), outcome }
-    }
 }
 
 /// Compares what the cluster and each NodePool cost with their budgets.

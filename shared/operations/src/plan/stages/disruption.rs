@@ -1,9 +1,11 @@
 //! Voluntary disruption: proposed on one snapshot of the cluster, and executed once a later snapshot has validated it.
 
-use super::command_steps::{ClaimsNow, CommandRun, put};
+use super::command_steps::{ClaimsNow, CommandRun, reached, waits};
+use super::provisioning::Placed;
 use crate::names::Names;
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
 use crate::plan::churn::Breaker;
+use crate::plan::execute::Execute;
 use crate::plan::facts::Facts;
 use crate::plan::launches::planned;
 use crate::plan::nodes::cluster_state::ClusterState;
@@ -21,154 +23,200 @@ use std::time::Duration;
 
 /// How long the record of nodes that a decision did not evaluate is kept.
 const KEEP_NOT_YET_EVALUATED: Duration = Duration::from_hours(24);
-/// After this number of changed claims lifecycle is woken, before the next command or the rest of one is carried out.
-pub(in crate::plan) const TOGETHER: usize = 10;
 
-/// Whether nodes may be disrupted voluntarily in this plan.
-pub(in crate::plan) enum Begun<'a> {
-    /// No node may be disrupted. Commands that have started continue as far as `doubt` allows.
-    Off { batch: Batch, doubt: Option<String>, outcome: Box<Outcome> },
-    /// A decision was made.
-    Decided(Box<Deciding<'a>>),
+/// Proposes to disrupt nodes, unless something forbids it, and continues the commands of earlier plans. `churn` is the recent
+/// disruption, if it is known.
+pub(in crate::plan) async fn run(
+    facts: Facts<'_>,
+    placed: &Placed<'_>,
+    churn: Option<Vec<StoredRecord>>,
+    names: &mut Names,
+    executor: &dyn Execute,
+    outcome: &mut Outcome,
+) {
+    let cluster_state = &placed.cluster_state;
+    let doubt = doubt(&facts.snapshot.view).or_else(|| placed.unfinished());
+    let options = options(facts, doubt.as_ref(), executor, outcome).await;
+    let claims = match &options {
+        Some(options) => propose(facts, cluster_state, options, churn, executor, outcome).await,
+        // Nodes that were tainted for a command must not stay tainted for as long as this takes.
+        None => ClaimsNow::new(facts, doubt, Breaker::default()),
+    };
+    let mut commands = InProgress { facts, cluster_state, options, claims };
+    commands.go_on(names, executor, outcome).await;
+    let breaker = &commands.claims.breaker;
+    outcome.report.problems.extend(breaker.stopped.values().cloned());
+    outcome.events.extend(breaker.events(facts.evaluated));
+    outcome.stopped += breaker.stopped.len();
+    executor.carry_out(&batch(breaker.lines())).await;
 }
 
-/// The decision, before the recent disruption is known.
-pub(in crate::plan) struct Deciding<'a> {
-    facts: Facts<'a>,
-    cluster_state: &'a ClusterState<'a>,
-    options: Options,
-    pub(in crate::plan) cluster: Cluster<'a>,
-    pub(in crate::plan) decision: Decision,
+const fn batch(actions: Vec<Action>) -> Batch {
+    Batch::each(Stage::Disruption, actions)
 }
 
-/// Decides which nodes to disrupt, unless something forbids it. `work` is the work budget; `unfinished` is why not all pods were
-/// evaluated.
-pub(in crate::plan) fn begin<'a>(
-    facts: Facts<'a>,
-    cluster_state: &'a ClusterState<'a>,
-    work: u64,
-    unfinished: Option<String>,
-) -> Begun<'a> {
-    let unsure = doubt(&facts.snapshot.view).or(unfinished);
-    let mut outcome = Outcome::default();
-    let late = (work == 0).then(|| "no time is left for it in this plan".to_owned());
-    let late = late.filter(|_| facts.snapshot.is_whole());
-    if let Some(why) = unsure.as_ref().or(facts.commands.damaged.first()).or(late.as_ref()) {
+/// How nodes to disrupt are chosen, with the work budget that is left after the pods were scheduled; `None` if no node may be
+/// disrupted.
+async fn options(
+    facts: Facts<'_>,
+    doubt: Option<&String>,
+    executor: &dyn Execute,
+    outcome: &mut Outcome,
+) -> Option<Options> {
+    let work = if facts.snapshot.is_whole() { Some(work(executor).await) } else { None };
+    let late = (work == Some(0)).then(|| "no time is left for it in this plan".to_owned());
+    if let Some(why) = doubt.or(facts.commands.damaged.first()).or(late.as_ref()) {
         outcome.report.problems.push(format!("no node is disrupted voluntarily: {why}"));
         let line = Action::Log(PlanLine::DisruptionSkipped { why: why.clone() });
-        // Nodes that were tainted for a command must not stay tainted for as long as this takes.
-        return Begun::Off {
-            batch: Batch::each(Stage::Disruption, vec![line]),
-            doubt: unsure,
-            outcome: Box::new(outcome),
-        };
+        executor.carry_out(&batch(vec![line])).await;
+        return None;
     }
-    if !facts.snapshot.is_whole() {
-        return Begun::Off {
-            batch: Batch::each(Stage::Disruption, Vec::new()),
-            doubt: None,
-            outcome: Box::new(outcome),
-        };
-    }
-    let options = Options { max_work: work, ..facts.disruption_options() };
-    let not_yet_evaluated = facts.snapshot.not_yet_evaluated.clone().unwrap_or_default();
-    Begun::Decided(Box::new(Deciding::of(facts, cluster_state, options, not_yet_evaluated)))
+    Some(Options { max_work: work?, ..facts.disruption_options() })
 }
 
-/// The writes of a decision.
-pub(in crate::plan) struct Decided<'a> {
-    pub(in crate::plan) batch: Batch,
+async fn work(executor: &dyn Execute) -> u64 {
+    let read = executor.carry_out(&batch(vec![Action::ReadWork])).await;
+    if let Some(Written::Work(work)) = read.first() { *work } else { 0 }
+}
+
+/// Decides which nodes to disrupt, and writes the proposals. Returns the claims after it.
+async fn propose<'a>(
     facts: Facts<'a>,
-    cluster_state: &'a ClusterState<'a>,
-    options: Options,
-    proposed: Vec<CommandRecord>,
-    released: Vec<NodeClaim>,
-    now: ClaimsNow<'a>,
-    /// How many actions precede those of the proposals.
-    before: usize,
-    outcome: Outcome,
+    cluster_state: &ClusterState<'_>,
+    options: &Options,
+    churn: Option<Vec<StoredRecord>>,
+    executor: &dyn Execute,
+    outcome: &mut Outcome,
+) -> ClaimsNow<'a> {
+    let (decision, explanation, breaker) = decided(facts, cluster_state, options, churn, executor).await;
+    report(&decision, facts, cluster_state, outcome);
+    let mut claims = ClaimsNow::new(facts, None, breaker);
+    write(decision, explanation, facts, &mut claims, executor, outcome).await;
+    claims
 }
 
-impl<'a> Deciding<'a> {
-    /// Decides which nodes to disrupt. `not-yet-evaluated` names those that an earlier decision did not evaluate.
-    pub(in crate::plan) fn of(
-        facts: Facts<'a>,
-        cluster_state: &'a ClusterState<'a>,
-        options: Options,
-        not_yet_evaluated: BTreeSet<String>,
-    ) -> Self {
-        let mut cluster = input(cluster_state, facts.evaluated, &facts.commands.records, None);
-        cluster.not_evaluated = not_yet_evaluated;
-        let decision = decide(&cluster, facts.snapshot.now, &options);
-        Self { facts, cluster_state, options, cluster, decision }
-    }
-
-    /// Whether the disruption of the last hour matters. It is read only if more nodes would be disrupted, so that an idle cluster
-    /// does not pay for it.
-    pub(in crate::plan) fn needs_churn(&self) -> bool {
-        let now = self.facts.snapshot.now;
-        let due =
-            |record: &CommandRecord| record.phase == CommandPhase::Proposed && record.validation_due_in(now).is_zero();
-        !self.decision.commands.is_empty() || self.facts.commands.records.iter().any(due)
-    }
-
-    /// Decides again if the disruption of the last hour matters: NodePools where disruption has stopped are skipped, and nodes
-    /// that are held back are not consolidated.
-    pub(in crate::plan) fn given(self, churn: Option<Result<&[StoredRecord], &str>>) -> (Self, Breaker) {
-        let Self { facts, cluster_state, options, mut cluster, mut decision } = self;
-        let (records, now) = (&facts.commands.records, facts.snapshot.now);
-        let breaker =
-            churn.map(|churn| Breaker::of(cluster_state, facts.evaluated, records, churn, now)).unwrap_or_default();
-        cluster.held_back = breaker.held_back(now);
-        if !breaker.stopped.is_empty() || !cluster.held_back.is_empty() {
-            cluster.stopped.clone_from(&breaker.stopped);
-            decision = decide(&cluster, now, &options);
+/// The decision, with its explanation if nodes are to be disrupted, given what was done within the last hour.
+async fn decided(
+    facts: Facts<'_>,
+    cluster_state: &ClusterState<'_>,
+    options: &Options,
+    churn: Option<Vec<StoredRecord>>,
+    executor: &dyn Execute,
+) -> (Decision, Option<Action>, Breaker) {
+    let (records, now) = (&facts.commands.records, facts.snapshot.now);
+    let mut cluster = input(cluster_state, facts.evaluated, records, None);
+    cluster.not_evaluated = facts.snapshot.not_yet_evaluated.clone().unwrap_or_default();
+    let (mut decision, mut breaker) = (decide(&cluster, now, options), Breaker::default());
+    if needs_churn(&decision, facts) {
+        let churn = recent_churn(churn, executor).await;
+        let churn = churn.as_deref().map_err(String::as_str);
+        breaker = Breaker::of(cluster_state, facts.evaluated, records, churn, now);
+        if breaker.restrict(&mut cluster, now) {
+            decision = decide(&cluster, now, options);
         }
-        (Self { facts, cluster_state, options, cluster, decision }, breaker)
     }
+    let any = !decision.commands.is_empty();
+    let explanation = any.then(|| decision_record(&decision, &cluster, options, now));
+    (decision, explanation, breaker)
+}
 
-    /// The outcome of the decision, given the disruption of the last hour.
-    pub(in crate::plan) fn decided(self, churn: Option<Result<&[StoredRecord], &str>>) -> Decided<'a> {
-        let (Self { facts, cluster_state, options, cluster, decision }, breaker) = self.given(churn);
-        let (records, now) = (&facts.commands.records, facts.snapshot.now);
-        let mut outcome = report(&decision, facts, cluster_state);
-        let mut actions: Vec<Action> =
-            not_yet_evaluated(&decision.not_evaluated, facts, &mut outcome).into_iter().collect();
-        if !decision.commands.is_empty() {
-            actions.push(decision_record(&decision, &cluster, &options, now));
-        }
-        let before = actions.len();
-        let stated = NodeEvents::new(cluster_state);
-        let mut proposed = Vec::new();
-        for command in decision.commands {
-            outcome.events.extend(stated.candidates(&command, facts.evaluated));
-            let record = CommandRecord::propose(command);
-            outcome.report.wait_at_most(record.validation_due_in(now));
-            actions.extend(put(&record).into_iter().take(1));
-            proposed.push(record);
-        }
-        let claims = ClaimsNow::new(facts, None, breaker);
-        let forgotten = claims.forgotten(records);
-        let released: Vec<NodeClaim> = forgotten.iter().filter_map(|name| claims.released(name)).collect();
-        actions.extend(released.iter().map(|claim| Action::ChangeClaim(Box::new(claim.clone()))));
-        let batch = Batch::each(Stage::Disruption, actions);
-        Decided { batch, facts, cluster_state, options, proposed, released, now: claims, before, outcome }
+/// Whether the disruption of the last hour matters. It is read only if more nodes would be disrupted, so that an idle cluster does
+/// not pay for it.
+fn needs_churn(decision: &Decision, facts: Facts<'_>) -> bool {
+    let now = facts.snapshot.now;
+    let due =
+        |record: &CommandRecord| record.phase == CommandPhase::Proposed && record.validation_due_in(now).is_zero();
+    !decision.commands.is_empty() || facts.commands.records.iter().any(due)
+}
+
+/// What was done within the last hour, which is read unless it is known.
+///
+/// # Errors
+/// If it cannot be read.
+async fn recent_churn(known: Option<Vec<StoredRecord>>, executor: &dyn Execute) -> Result<Vec<StoredRecord>, String> {
+    if let Some(known) = known {
+        return Ok(known);
     }
+    let read = executor.carry_out(&batch(vec![Action::ReadChurn])).await;
+    match read.into_iter().next() {
+        Some(Written::Churn(stored)) => Ok(stored),
+        other => Err(other.as_ref().and_then(Written::problem).unwrap_or("it was not read").to_owned()),
+    }
+}
+
+/// Writes a decision, and releases claims of commands that no longer exist.
+async fn write(
+    decision: Decision,
+    explanation: Option<Action>,
+    facts: Facts<'_>,
+    claims: &mut ClaimsNow<'_>,
+    executor: &dyn Execute,
+    outcome: &mut Outcome,
+) {
+    let not_evaluated = not_yet_evaluated(&decision.not_evaluated, facts, outcome);
+    let proposed: Vec<CommandRecord> = decision.commands.into_iter().map(CommandRecord::propose).collect();
+    let forgotten = claims.forgotten(&facts.commands.records);
+    let released: Vec<NodeClaim> = forgotten.iter().filter_map(|name| claims.released(name)).collect();
+    let (records, explanations) = (usize::from(not_evaluated.is_some()), usize::from(explanation.is_some()));
+    let mut actions: Vec<Action> = not_evaluated.into_iter().chain(explanation).collect();
+    actions.extend(proposed.iter().map(|record| Action::PutCommand(Box::new(record.clone()))));
+    actions.extend(released.iter().map(|claim| Action::ChangeClaim(Box::new(claim.clone()))));
+    let written = executor.carry_out(&batch(actions)).await;
+
+    let mut answers = written.iter();
+    if let Some(why) = answers.by_ref().take(records).find_map(Written::problem) {
+        let problem = format!("the nodes that this decision did not evaluate could not be recorded: {why}");
+        outcome.report.problems.push(problem);
+    }
+    let mut answers = answers.skip(explanations);
+    let lines = report_proposed(&proposed, answers.by_ref(), facts, outcome);
+    for (claim, answer) in released.iter().zip(answers) {
+        if let Some(why) = answer.problem() {
+            outcome.report.problems.push(format!("NodeClaim {}: {why}", claim.name));
+        }
+        claims.learn(claim, answer);
+    }
+    executor.carry_out(&batch(lines)).await;
+}
+
+/// Reports the proposals, given the results of their writes. Returns the log lines.
+fn report_proposed<'w>(
+    proposed: &[CommandRecord],
+    answers: impl Iterator<Item = &'w Written>,
+    facts: Facts<'_>,
+    outcome: &mut Outcome,
+) -> Vec<Action> {
+    let mut lines = Vec::new();
+    for (record, answer) in proposed.iter().zip(answers) {
+        outcome.report.wait_at_most(record.validation_due_in(facts.snapshot.now));
+        lines.push(match answer.problem() {
+            None => {
+                outcome.report.proposed.extend(names_of_claims(record));
+                reached(record)
+            }
+            Some(why) => waits(record, why.to_owned(), outcome),
+        });
+    }
+    lines
+}
+
+fn names_of_claims(record: &CommandRecord) -> impl Iterator<Item = String> {
+    record.candidates().iter().map(|candidate| candidate.node_claim.clone())
 }
 
 /// The report and the events of a decision.
-fn report(decision: &Decision, facts: Facts<'_>, cluster_state: &ClusterState<'_>) -> Outcome {
-    let mut outcome = Outcome::default();
-    outcome.report.kept.clone_from(&decision.kept);
+fn report(decision: &Decision, facts: Facts<'_>, cluster_state: &ClusterState<'_>, outcome: &mut Outcome) {
+    outcome.report.kept.extend(decision.kept.iter().cloned());
     if let Some(wait) = next_change(decision, facts.snapshot.now) {
         outcome.report.wait_at_most(wait);
     }
-    outcome.failed_canaries = decision.failed_canaries.len();
+    outcome.failed_canaries += decision.failed_canaries.len();
     let is_held = |why: &KeptReason| matches!(why, KeptReason::HeldBack { .. });
-    outcome.held_back = decision.kept.iter().filter(|kept| kept.reasons.iter().any(is_held)).count();
+    outcome.held_back += decision.kept.iter().filter(|kept| kept.reasons.iter().any(is_held)).count();
+    let stated = NodeEvents::new(cluster_state);
     outcome.events.extend(decision.events.iter().cloned());
-    outcome.events.extend(NodeEvents::new(cluster_state).kept(&decision.kept));
-    outcome
+    outcome.events.extend(stated.kept(&decision.kept));
+    outcome.events.extend(decision.commands.iter().flat_map(|command| stated.candidates(command, facts.evaluated)));
 }
 
 /// The nodes that a decision did not evaluate, if that has changed. If the earlier record is unknown, it stays, because its nodes
@@ -198,118 +246,82 @@ fn decision_record(decision: &Decision, cluster: &Cluster<'_>, options: &Options
     decisions::decision("disruption-proposed", subjects, summary, detail, now)
 }
 
-/// The commands that continue, one after another.
-pub(in crate::plan) struct GoingOn<'a> {
-    pub(in crate::plan) batch: Batch,
+/// The commands of earlier plans, which continue one after another.
+struct InProgress<'a> {
     facts: Facts<'a>,
     cluster_state: &'a ClusterState<'a>,
-    options: Options,
-    /// Whether commands that have not changed anything yet may continue.
-    decides: bool,
-    pub(in crate::plan) now: ClaimsNow<'a>,
-    pub(in crate::plan) outcome: Outcome,
+    /// How proposals are validated; `None` if only commands that have started may continue.
+    options: Option<Options>,
+    claims: ClaimsNow<'a>,
 }
 
-impl<'a> Decided<'a> {
-    /// Continues with the commands that were decided earlier, given the results of the writes.
-    pub(in crate::plan) fn go_on(self, written: &[Written]) -> GoingOn<'a> {
-        let Self { facts, cluster_state, options, proposed, released, mut now, before, mut outcome, .. } = self;
-        let mut actions = Vec::new();
-        for (action, answer) in self.batch.actions.iter().zip(written).take(before) {
-            if let (Action::PutNotYetEvaluated(..), Some(why)) = (action, answer.problem()) {
-                let problem = format!("the nodes that this decision did not evaluate could not be recorded: {why}");
-                outcome.report.problems.push(problem);
+impl<'a> InProgress<'a> {
+    async fn go_on(&mut self, names: &mut Names, executor: &dyn Execute, outcome: &mut Outcome) {
+        for record in &self.facts.commands.records {
+            if !executor.has_time() {
+                // The rest is unchanged. What was started must be reported before this process ends.
+                executor.carry_out(&batch(vec![Action::WakePlanner])).await;
+                break;
+            }
+            self.claims.wake_many(executor).await;
+            if record.phase == CommandPhase::Proposed {
+                self.validate(record, names, executor, outcome).await;
+            } else {
+                self.run(record, executor, outcome).advance().await;
             }
         }
-        let (of_proposals, rest) = written.split_at((before + proposed.len()).min(written.len()));
-        for (record, answer) in proposed.into_iter().zip(of_proposals.iter().skip(before)) {
-            let names = record.candidates().iter().map(|candidate| candidate.node_claim.clone());
-            match answer.problem() {
-                None => {
-                    outcome.report.proposed.extend(names);
-                    actions.extend(put(&record).into_iter().skip(1));
-                }
-                Some(why) => {
-                    let mut run = CommandRun::wait(record, why.to_owned());
-                    actions.extend(run.next(&mut now, &[]).into_iter().flat_map(|batch| batch.actions));
-                    outcome.add(run.outcome);
-                }
-            }
-        }
-        for (claim, answer) in released.into_iter().zip(rest) {
-            if let Some(why) = answer.problem() {
-                outcome.report.problems.push(format!("NodeClaim {}: {why}", claim.name));
-            }
-            now.learn(claim, answer);
-        }
-        GoingOn {
-            batch: Batch::each(Stage::Disruption, actions),
-            facts,
-            cluster_state,
-            options,
-            decides: true,
-            now,
-            outcome,
-        }
-    }
-}
-
-impl<'a> GoingOn<'a> {
-    /// Continues only commands that have started, because nothing is decided.
-    pub(in crate::plan) fn begun_ones(
-        facts: Facts<'a>,
-        cluster_state: &'a ClusterState<'a>,
-        doubt: Option<String>,
-    ) -> Self {
-        let batch = Batch::each(Stage::Disruption, Vec::new());
-        let (options, now) = (facts.disruption_options(), ClaimsNow::new(facts, doubt, Breaker::default()));
-        Self { batch, facts, cluster_state, options, decides: false, now, outcome: Outcome::default() }
+        self.claims.wake(executor).await;
     }
 
-    /// The result of a command in this plan; nothing if it only waits.
-    pub(in crate::plan) fn turn(&mut self, record: &CommandRecord, names: &mut Names) -> Option<CommandRun> {
-        if record.phase != CommandPhase::Proposed {
-            return Some(CommandRun::advance(record.clone()));
-        }
-        if !self.decides {
-            return None;
-        }
+    /// Begins a proposal if it is due and still valid.
+    async fn validate(
+        &mut self,
+        record: &CommandRecord,
+        names: &mut Names,
+        executor: &dyn Execute,
+        outcome: &mut Outcome,
+    ) {
+        let Some(options) = &self.options else { return };
         let now = self.facts.snapshot.now;
         let wait = record.validation_due_in(now);
         if !wait.is_zero() {
-            let proposed = record.candidates().iter().map(|candidate| candidate.node_claim.clone());
-            self.outcome.report.wait_at_most(wait);
-            self.outcome.report.proposed.extend(proposed);
-            return None;
+            outcome.report.wait_at_most(wait);
+            outcome.report.proposed.extend(names_of_claims(record));
+            return;
         }
-        let commands = &self.facts.commands.records;
-        let mut fresh = input(self.cluster_state, self.facts.evaluated, commands, Some(&record.command.id));
-        fresh.stopped.clone_from(&self.now.breaker.stopped);
-        fresh.held_back = self.now.breaker.held_back(now);
-        let confirmed = match revalidate(&record.command, &fresh, now, &self.options) {
-            Some(again) => confirm(record, again, self.facts, names),
-            None => Err("it is no longer valid".to_owned()),
-        };
-        Some(match confirmed {
-            Ok(confirmed) => match self.now.breaker.due(&confirmed.command, self.cluster_state, now) {
-                Ok(due) => CommandRun::carry_out(confirmed, due),
-                Err(why) => CommandRun::wait(record.clone(), why),
+        match self.confirmed(record, options, names) {
+            Ok(confirmed) => match self.claims.breaker.due(&confirmed.command, self.cluster_state, now) {
+                Ok(due) => self.run(&confirmed, executor, outcome).carry_out(due).await,
+                Err(why) => self.run(record, executor, outcome).wait(why).await,
             },
             Err(why) => {
-                self.outcome.events.extend(NodeEvents::new(self.cluster_state).rejected(&record.command, &why));
-                CommandRun::drop(record.clone())
+                outcome.events.extend(NodeEvents::new(self.cluster_state).rejected(&record.command, &why));
+                self.run(record, executor, outcome).discard().await;
             }
-        })
+        }
     }
 
-    /// Reports where voluntary disruption has stopped.
-    pub(in crate::plan) fn end(self) -> (Batch, Outcome) {
-        let Self { facts, now, mut outcome, .. } = self;
-        let breaker = &now.breaker;
-        outcome.report.problems.extend(breaker.stopped.values().cloned());
-        outcome.events.extend(breaker.events(facts.evaluated));
-        outcome.stopped = breaker.stopped.len();
-        (Batch::each(Stage::Disruption, breaker.lines()), outcome)
+    /// The proposal, decided again.
+    ///
+    /// # Errors
+    /// If it is no longer valid.
+    fn confirmed(&self, record: &CommandRecord, options: &Options, names: &mut Names) -> Result<CommandRecord, String> {
+        let (commands, now) = (&self.facts.commands.records, self.facts.snapshot.now);
+        let mut fresh = input(self.cluster_state, self.facts.evaluated, commands, Some(&record.command.id));
+        self.claims.breaker.restrict(&mut fresh, now);
+        match revalidate(&record.command, &fresh, now, options) {
+            Some(again) => confirm(record, again, self.facts, names),
+            None => Err("it is no longer valid".to_owned()),
+        }
+    }
+
+    fn run<'r>(
+        &'r mut self,
+        record: &CommandRecord,
+        executor: &'r dyn Execute,
+        outcome: &'r mut Outcome,
+    ) -> CommandRun<'r, 'a> {
+        CommandRun { record: record.clone(), claims: &mut self.claims, executor, outcome }
     }
 }
 

@@ -1,5 +1,8 @@
-//! The stages of a plan. Each is a pure function, or a few with writes between them, of the snapshot, of the claims after the
-//! preceding stages, and of the results of its own writes.
+//! The stages of a plan. Each is an async function that computes actions, has [`Execute`](super::execute::Execute) execute them, and
+//! continues with the results. It uses nothing but its arguments and these results, no port and no clock, so a plan is the same
+//! for the same snapshot and the same results. Decisions are pure functions that the stages call.
+//!
+//! A stage adds what it reports to the `Outcome` of the plan, and returns what later stages need.
 
 pub(super) mod bookkeeping;
 pub(super) mod command_steps;

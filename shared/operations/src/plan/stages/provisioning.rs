@@ -1,13 +1,14 @@
 //! Nodes for pending pods.
 
 use crate::names::Names;
-use crate::plan::action::{Action, Batch, Stage, Written};
+use crate::plan::action::{Action, Batch, Stage};
 use crate::plan::buffers::{self, Reserved};
+use crate::plan::execute::Execute;
 use crate::plan::facts::Facts;
 use crate::plan::launches::beyond_limits;
 use crate::plan::launches::budgets;
 use crate::plan::launches::cluster_limits;
-use crate::plan::launches::{self, PlannedNode};
+use crate::plan::launches::{self, Created, PlannedNode};
 use crate::plan::nodes::cluster_state::ClusterState;
 use crate::plan::nodes::node_events::NodeEvents;
 use crate::plan::nodes::promised::BOUND_WITHIN;
@@ -20,7 +21,6 @@ use nodeless_disruption::held_back::{LaunchForPods, workloads};
 use nodeless_disruption::spot_interruptions::LeftOut;
 use nodeless_disruption::{Command, OnDemandMinimums};
 use nodeless_model::buffer::is_virtual;
-use nodeless_model::claim::Charge;
 use nodeless_model::events::{failed_scheduling, nominated};
 use nodeless_model::object::ObjectEvent;
 use nodeless_model::{NodeClaim, Pod};
@@ -84,14 +84,6 @@ pub(in crate::plan) fn cluster_state<'a>(facts: Facts<'a>, virtual_pods: Vec<&'a
     cluster_state
 }
 
-/// Claims to write for pods.
-pub(in crate::plan) struct Launching {
-    pub(in crate::plan) batch: Batch,
-    groups: Vec<Vec<NodeClaim>>,
-    /// The pods whose nodes wait for a launch budget, each with the reason.
-    held: Vec<(Vec<usize>, String)>,
-}
-
 impl<'a> Placed<'a> {
     /// The pod of this index, if it exists.
     fn pod(&self, index: usize) -> Option<&'a Pod> {
@@ -129,6 +121,21 @@ impl<'a> Placed<'a> {
         self.solution.launches.iter().map(of).collect()
     }
 
+    /// How many pending pods are about to be bound to the nodes that were launched for them.
+    fn promised(&self) -> usize {
+        self.cluster_state.promised.values().map(Vec::len).sum()
+    }
+
+    /// The number of pending pods.
+    fn all_pods(&self) -> usize {
+        self.pods + self.promised()
+    }
+
+    /// How many pending pods fit on existing or launching nodes.
+    fn fitting_pods(&self) -> usize {
+        self.promised() + self.solution.placements.iter().filter(|placement| placement.pod < self.pods).count()
+    }
+
     /// How many pods were left for the next plan.
     fn left(&self) -> usize {
         self.solution.unschedulable.iter().filter(|refused| is_left(refused)).count()
@@ -140,100 +147,120 @@ impl<'a> Placed<'a> {
         (left > 0).then(|| format!("{left} pods were left for the next plan, since this one reached its work limit"))
     }
 
-    /// The launches for pods that fit on no node.
-    pub(in crate::plan) fn launch(&self, facts: Facts<'_>, names: &mut Names) -> Launching {
+    /// The nodes to launch for pods that fit on no node, and those that wait for a launch budget, each with the reason.
+    fn planned(&self, facts: Facts<'_>) -> (Vec<PlannedNode<'_>>, Vec<(PlannedNode<'_>, String)>) {
         let planned = self.solution.launches.iter().map(|launch| {
             let pods = launch.pods.iter().filter_map(|pod| self.pod(*pod)).map(Pod::key).collect();
             PlannedNode { launch, pods, replaces: Vec::new(), avoided: Vec::new() }
         });
-        let (planned, held) = match &facts.snapshot.launch_budgets {
+        match &facts.snapshot.launch_budgets {
             Some(written) => {
                 let left = budgets::left(written, facts.claims, facts.evaluated);
                 budgets::within(planned.collect(), facts.evaluated, left, facts.snapshot.settings.group_size)
             }
             None => (planned.collect(), Vec::new()),
+        }
+    }
+
+    /// The created claims that are for pods of workloads, each with its NodePool and the price of its launch.
+    pub(in crate::plan) fn launches_for_pods(&self, created: &[NodeClaim]) -> Vec<(String, LaunchForPods)> {
+        let mut launches: BTreeMap<String, &Launch> = BTreeMap::new();
+        for launch in &self.solution.launches {
+            launches.extend(launch.pods.iter().filter_map(|pod| Some((self.pod(*pod)?.key(), launch))));
+        }
+        let of = |claim: &NodeClaim| {
+            let launch = launches.get(claim.spec.nominated_pods.first()?)?;
+            let workloads = workloads(launch.pods.iter().filter_map(|pod| self.pod(*pod)));
+            let price = launch.offering.price;
+            let launched = LaunchForPods { node_claim: claim.name.clone(), price, workloads };
+            (!launched.workloads.is_empty()).then(|| (claim.node_pool.clone(), launched))
         };
-        let groups = launches::groups(planned, facts, names);
-        let held = held.into_iter().map(|(planned, why)| (planned.launch.pods.clone(), why)).collect();
-        Launching { batch: Batch::each(Stage::Provisioning, launches::writes(&groups, facts)), groups, held }
+        created.iter().filter_map(of).collect()
     }
 }
 
-/// The actions after claims are written.
-pub(in crate::plan) struct Launched {
-    pub(in crate::plan) batch: Batch,
-    /// The charges of the written claims against limits, each with its NodePool.
-    pub(in crate::plan) charges: Vec<(String, Charge)>,
-    /// The written claims that are for pods, each with its NodePool.
-    pub(in crate::plan) for_pods: Vec<(String, LaunchForPods)>,
-    pub(in crate::plan) outcome: Outcome,
+/// Launches nodes for pods that fit on no node, and reports where pods are placed. Returns the written claims.
+pub(in crate::plan) async fn launch(
+    placed: &Placed<'_>,
+    facts: Facts<'_>,
+    names: &mut Names,
+    executor: &dyn Execute,
+    outcome: &mut Outcome,
+) -> Vec<NodeClaim> {
+    let (planned, held) = placed.planned(facts);
+    let groups = launches::groups(planned, facts, names);
+    let batch = Batch::each(Stage::Provisioning, launches::writes(&groups, facts));
+    let written = executor.carry_out(&batch).await;
+
+    let created = launches::created(groups, &written);
+    report_placements(placed, facts, outcome);
+    outcome.add(created.outcome.clone());
+    if let Err(error) = &facts.snapshot.interruptions {
+        let problem = format!("it is unknown which spot offerings were interrupted, so none is avoided: {error}");
+        outcome.report.problems.push(problem);
+    }
+    report_held(held, placed, outcome);
+    report_launches(&created.claims, placed, facts, outcome);
+    report_unschedulable(placed, facts, outcome);
+    let mut actions = wakes(&created, placed);
+    actions.extend(decision_record(placed, &created.claims, facts));
+    actions.extend(buffers::statuses(placed.reserved, &fitting(placed), facts.snapshot.now));
+    if !placed.reserved.is_empty() {
+        // Real pods take the capacity of a buffer without an event.
+        outcome.report.wait_at_most(BUFFERS_AGAIN);
+    }
+    executor.carry_out(&Batch::each(Stage::Provisioning, actions)).await;
+    created.claims
 }
 
-impl Launching {
-    /// The report and events, given the results of the writes.
-    pub(in crate::plan) fn done(self, placed: &Placed<'_>, facts: Facts<'_>, written: &[Written]) -> Launched {
-        let created = launches::created(self.groups, written);
-        let mut outcome = Outcome::default();
-        let promised = placed.cluster_state.promised.values().map(Vec::len).sum::<usize>();
-        outcome.report.pods = placed.pods + promised;
-        outcome.report.placed =
-            promised + placed.solution.placements.iter().filter(|placement| placement.pod < placed.pods).count();
-        if promised > 0 {
-            outcome.report.wait_at_most(BOUND_WITHIN.unsigned_abs());
-        }
-        outcome.report.placements = placements(placed);
-        outcome.events = placement_events(placed);
-        outcome.events.extend(NodeEvents::new(&placed.cluster_state).failed_to_initialize(facts.snapshot.now));
-        outcome.add(created.outcome);
-        if let Err(error) = &facts.snapshot.interruptions {
-            let problem = format!("it is unknown which spot offerings were interrupted, so none is avoided: {error}");
-            outcome.report.problems.push(problem);
-        }
-        let mut actions = Vec::new();
-        if !created.leaders.is_empty() {
-            actions.push(Action::WakeClaims(created.leaders));
-        }
-        if created.incomplete || placed.left() > 0 {
-            actions.push(Action::WakePlanner);
-        }
-        actions.extend(created.lines);
-        outcome.add(hold(self.held, placed));
-        outcome.events.extend(nominations(&created.claims, placed));
-        outcome.events.extend(beyond_limits::events(&created.claims, facts));
-        outcome.events.extend(cluster_limits::events(facts.snapshot));
-        actions.extend(decision_record(placed, &outcome, facts));
-        outcome.add(refuse(placed));
-        if !placed.problem.pods.is_empty() {
-            let policy = facts.snapshot.settings.scheduling.min_values;
-            outcome.events.extend(no_compatible_types::warnings(facts.evaluated, policy));
-        }
-        actions.extend(buffers::statuses(placed.reserved, &fitting(placed), facts.snapshot.now));
-        if !placed.reserved.is_empty() {
-            // Real pods take the capacity of a buffer without an event.
-            outcome.report.wait_at_most(BUFFERS_AGAIN);
-        }
-        let for_pods = for_pods(&created.claims, placed);
-        let charges = created.claims.into_iter().map(|claim| (claim.node_pool, claim.spec.charge)).collect();
-        Launched { batch: Batch::each(Stage::Provisioning, actions), charges, for_pods, outcome }
+/// Reports which pods fit on existing or launching nodes.
+fn report_placements(placed: &Placed<'_>, facts: Facts<'_>, outcome: &mut Outcome) {
+    outcome.report.pods += placed.all_pods();
+    outcome.report.placed += placed.fitting_pods();
+    if placed.promised() > 0 {
+        outcome.report.wait_at_most(BOUND_WITHIN.unsigned_abs());
     }
+    outcome.report.placements.extend(placements(placed));
+    outcome.events.extend(placement_events(placed));
+    outcome.events.extend(NodeEvents::new(&placed.cluster_state).failed_to_initialize(facts.snapshot.now));
+}
+
+/// Reports on pods which claims were created for them, and on limits that are exceeded for a while.
+fn report_launches(created: &[NodeClaim], placed: &Placed<'_>, facts: Facts<'_>, outcome: &mut Outcome) {
+    outcome.events.extend(nominations(created, placed));
+    outcome.events.extend(beyond_limits::events(created, facts));
+    outcome.events.extend(cluster_limits::events(facts.snapshot));
+}
+
+/// Requests the reconciliation of the created claims, and another plan for what this one could not do.
+fn wakes(created: &Created, placed: &Placed<'_>) -> Vec<Action> {
+    let mut actions = Vec::new();
+    if !created.leaders.is_empty() {
+        actions.push(Action::WakeClaims(created.leaders.clone()));
+    }
+    if created.incomplete || placed.left() > 0 {
+        actions.push(Action::WakePlanner);
+    }
+    actions.extend(created.lines.iter().cloned());
+    actions
 }
 
 /// The explanation of this decision, if anything was decided.
-fn decision_record(placed: &Placed<'_>, outcome: &Outcome, facts: Facts<'_>) -> Option<Action> {
+fn decision_record(placed: &Placed<'_>, created: &[NodeClaim], facts: Facts<'_>) -> Option<Action> {
     let refused = placed.solution.unschedulable.iter().filter(|refused| refused.pod < placed.pods).count();
-    let created = &outcome.report.created;
     if created.is_empty() && refused == 0 {
         return None;
     }
-    let detail = decisions::provisioning(&placed.problem, &placed.solution, &placed.left_out(facts), created);
+    let created: Vec<String> = created.iter().map(|claim| claim.name.clone()).collect();
+    let detail = decisions::provisioning(&placed.problem, &placed.solution, &placed.left_out(facts), &created);
     let summary = format!(
         "{} pods: {} fit on existing nodes, {} nodes launched, {} unschedulable",
-        outcome.report.pods,
-        outcome.report.placed,
+        placed.all_pods(),
+        placed.fitting_pods(),
         created.len(),
         refused
     );
-    Some(decisions::decision("provisioning", created.clone(), summary, detail, facts.snapshot.now))
+    Some(decisions::decision("provisioning", created, summary, detail, facts.snapshot.now))
 }
 
 /// The virtual pods, `namespace/name`, that fit on existing or launching nodes.
@@ -258,33 +285,15 @@ fn nominations(created: &[NodeClaim], placed: &Placed<'_>) -> Vec<ObjectEvent> {
     pods.filter_map(event).collect()
 }
 
-/// The created claims that are for pods of workloads, each with its NodePool and the price of its launch.
-fn for_pods(created: &[NodeClaim], placed: &Placed<'_>) -> Vec<(String, LaunchForPods)> {
-    let mut launches: BTreeMap<String, &Launch> = BTreeMap::new();
-    for launch in &placed.solution.launches {
-        launches.extend(launch.pods.iter().filter_map(|pod| Some((placed.pod(*pod)?.key(), launch))));
-    }
-    let of = |claim: &NodeClaim| {
-        let launch = launches.get(claim.spec.nominated_pods.first()?)?;
-        let workloads = workloads(launch.pods.iter().filter_map(|pod| placed.pod(*pod)));
-        let price = launch.offering.price;
-        let launched = LaunchForPods { node_claim: claim.name.clone(), price, workloads };
-        (!launched.workloads.is_empty()).then(|| (claim.node_pool.clone(), launched))
-    };
-    created.iter().filter_map(of).collect()
-}
-
 /// Reports on pods why their nodes wait for a launch budget, and requests the next plan soon.
-fn hold(held: Vec<(Vec<usize>, String)>, placed: &Placed<'_>) -> Outcome {
-    let mut outcome = Outcome::default();
-    for (pods, why) in held {
+fn report_held(held: Vec<(PlannedNode<'_>, String)>, placed: &Placed<'_>, outcome: &mut Outcome) {
+    for (planned, why) in held {
         outcome.report.wait_at_most(budgets::AGAIN);
-        for pod in pods.iter().filter_map(|pod| placed.pod(*pod)) {
+        for pod in planned.launch.pods.iter().filter_map(|pod| placed.pod(*pod)) {
             outcome.events.push(failed_scheduling(pod, &why));
             outcome.report.unschedulable.push((pod.key(), why.clone()));
         }
     }
-    outcome
 }
 
 /// The pods that fit on existing or launching nodes, each with its node.
@@ -320,9 +329,8 @@ fn placement_events(placed: &Placed<'_>) -> Vec<ObjectEvent> {
     placed.solution.placements.iter().filter_map(place).collect()
 }
 
-/// Reports on pods why they are unschedulable.
-fn refuse(placed: &Placed<'_>) -> Outcome {
-    let mut outcome = Outcome::default();
+/// Reports on pods why they are unschedulable, and on NodePools without compatible instance types.
+fn report_unschedulable(placed: &Placed<'_>, facts: Facts<'_>, outcome: &mut Outcome) {
     let cluster_state = &placed.cluster_state;
     let unschedulable = placed.solution.unschedulable.iter().filter_map(|refused| {
         let reasons = refused.reasons.iter().map(ToString::to_string);
@@ -338,5 +346,8 @@ fn refuse(placed: &Placed<'_>) -> Outcome {
         }
         outcome.report.unschedulable.push((pod.key(), why));
     }
-    outcome
+    if !placed.problem.pods.is_empty() {
+        let policy = facts.snapshot.settings.scheduling.min_values;
+        outcome.events.extend(no_compatible_types::warnings(facts.evaluated, policy));
+    }
 }

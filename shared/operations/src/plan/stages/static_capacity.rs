@@ -5,6 +5,7 @@
 
 use crate::names::Names;
 use crate::plan::action::{Action, Batch, PlanLine, Stage, Written};
+use crate::plan::execute::Execute;
 use crate::plan::facts::Facts;
 use crate::plan::launches::beyond_limits;
 use crate::plan::launches::{self, PlannedNode};
@@ -29,6 +30,8 @@ use std::time::Duration;
 
 /// When a plan is retried that could not write a claim.
 const SOON: Duration = Duration::from_secs(5);
+/// The kind of the records of these decisions.
+const KIND: &str = "static-capacity";
 
 /// A node to remove, with the reason.
 struct Going {
@@ -36,9 +39,6 @@ struct Going {
     reason: TerminationReason,
     message: String,
 }
-
-/// The kind of the records of these decisions.
-const KIND: &str = "static-capacity";
 
 /// A claim to terminate.
 struct Leaving {
@@ -48,28 +48,29 @@ struct Leaving {
     after: NodeClaim,
 }
 
-/// The nodes to remove because they are unhealthy, or because their NodePool is scheduled off.
-pub(in crate::plan) struct Retiring {
-    pub(in crate::plan) batch: Batch,
-    leaving: Vec<Leaving>,
-    outcome: Outcome,
+/// Repairs and retires nodes, and keeps the numbers of static NodePools. Returns the claims after it.
+///
+/// The stage precedes provisioning: removed nodes make their pods move, and launched nodes add capacity.
+pub(in crate::plan) async fn run(
+    facts: Facts<'_>,
+    names: &mut Names,
+    executor: &dyn Execute,
+    outcome: &mut Outcome,
+) -> Vec<NodeClaim> {
+    let claims = retire(facts, executor, outcome).await;
+    keep_numbers(Facts { claims: &claims, ..facts }, names, executor, outcome).await
 }
 
-/// The claims after a part of this stage, and the further actions.
-pub(in crate::plan) struct Retired {
-    pub(in crate::plan) batch: Batch,
-    pub(in crate::plan) claims: Vec<NodeClaim>,
-    pub(in crate::plan) outcome: Outcome,
+const fn batch(actions: Vec<Action>) -> Batch {
+    Batch::each(Stage::StaticCapacity, actions)
 }
 
-/// Finds the nodes to remove.
-pub(in crate::plan) fn retire(facts: Facts<'_>) -> Retiring {
+/// Terminates the nodes that are unhealthy, or whose NodePool is scheduled off. Returns the claims after it.
+async fn retire(facts: Facts<'_>, executor: &dyn Execute, outcome: &mut Outcome) -> Vec<NodeClaim> {
     let under_way = launched(facts.commands, facts.claims);
-    let (mut lines, mut going, mut outcome) = (Vec::new(), Vec::new(), Outcome::default());
+    let mut going = Vec::new();
     if facts.snapshot.settings.gates.node_repair {
-        let (repaired, stated) = repairs(facts, &under_way);
-        going.extend(repaired);
-        outcome.add(stated);
+        going.extend(repairs(facts, &under_way, outcome));
     }
     let scheduled_off = facts.evaluated.iter().any(|evaluated| evaluated.scheduled_off.is_some());
     // An object that cannot be decoded may forbid voluntary disruption, but it forbids no new node.
@@ -77,53 +78,41 @@ pub(in crate::plan) fn retire(facts: Facts<'_>) -> Retiring {
     if scheduled_off && doubt.is_none() {
         going.extend(sleepers(facts, &under_way));
     }
-    lines.extend(doubt.map(|why| Action::Log(PlanLine::DisruptionSkipped { why })));
     let leaving = leaving(going, facts);
     // Log lines last, so that the results of the writes are the first ones.
     let mut actions = updates(&leaving);
-    actions.extend(lines);
-    Retiring { batch: Batch::each(Stage::StaticCapacity, actions), leaving, outcome }
+    actions.extend(doubt.map(|why| Action::Log(PlanLine::DisruptionSkipped { why })));
+    let written = executor.carry_out(&batch(actions)).await;
+
+    let mut claims = facts.claims.to_vec();
+    let actions = left(leaving, facts.snapshot.now, (&mut claims, written.iter()), outcome);
+    executor.carry_out(&batch(actions)).await;
+    claims
 }
 
-impl Retiring {
-    /// The claims after this part, given the results of the writes.
-    pub(in crate::plan) fn done(self, facts: Facts<'_>, written: &[Written]) -> Retired {
-        let Self { leaving, mut outcome, .. } = self;
-        let mut claims = facts.claims.to_vec();
-        let (actions, left) = left(leaving, facts.snapshot.now, (&mut claims, written));
-        outcome.add(left);
-        Retired { batch: Batch::each(Stage::StaticCapacity, actions), claims, outcome }
-    }
-}
-
-/// The missing and the surplus nodes of static NodePools.
-pub(in crate::plan) struct Keeping {
-    pub(in crate::plan) batch: Batch,
-    changes: Vec<Change>,
-}
-
-/// The missing and the surplus nodes of one static NodePool.
-struct Change {
-    node_pool: String,
-    short: Option<String>,
-    leaving: Vec<Leaving>,
-    groups: Vec<Vec<NodeClaim>>,
-}
-
-/// Compares static NodePools with their numbers of nodes.
-pub(in crate::plan) fn keep_numbers(facts: Facts<'_>, names: &mut Names) -> Keeping {
+/// Launches the missing nodes of static NodePools, and terminates the surplus ones. Returns the claims after it.
+async fn keep_numbers(
+    facts: Facts<'_>,
+    names: &mut Names,
+    executor: &dyn Execute,
+    outcome: &mut Outcome,
+) -> Vec<NodeClaim> {
+    let mut claims = facts.claims.to_vec();
     if !fixed(facts.evaluated) {
-        return Keeping { batch: Batch::each(Stage::StaticCapacity, Vec::new()), changes: Vec::new() };
+        return claims;
     }
     let removes = doubt(&facts.snapshot.view).is_none();
     let changes: Vec<Change> =
         numbers(facts).into_iter().map(|change| prepared(change, removes, facts, names)).collect();
-    let of = |change: &Change| {
-        let mut actions = updates(&change.leaving);
-        actions.extend(launches::writes(&change.groups, facts));
-        actions
-    };
-    Keeping { batch: Batch::each(Stage::StaticCapacity, changes.iter().flat_map(of).collect()), changes }
+    let actions = changes.iter().flat_map(|change| change.writes(facts)).collect();
+    let written = executor.carry_out(&batch(actions)).await;
+
+    let (mut actions, mut answers) = (Vec::new(), written.iter());
+    for change in changes {
+        actions.extend(change.written(facts, (&mut claims, &mut answers), outcome));
+    }
+    executor.carry_out(&batch(actions)).await;
+    claims
 }
 
 /// The missing and the surplus nodes of each static NodePool.
@@ -132,6 +121,14 @@ pub(in crate::plan) fn numbers(facts: Facts<'_>) -> Vec<StaticChange> {
     let cluster_state = ClusterState::new(&facts.snapshot.view, facts.claims).with_shifted(&facts.snapshot.shifted);
     let cluster = whole(&cluster_state, facts.evaluated, &under_way);
     static_changes(&cluster, facts.snapshot.now, &facts.disruption_options())
+}
+
+/// The missing and the surplus nodes of one static NodePool, as claims.
+struct Change {
+    node_pool: String,
+    short: Option<String>,
+    leaving: Vec<Leaving>,
+    groups: Vec<Vec<NodeClaim>>,
 }
 
 fn prepared(change: StaticChange, removes: bool, facts: Facts<'_>, names: &mut Names) -> Change {
@@ -146,48 +143,49 @@ fn prepared(change: StaticChange, removes: bool, facts: Facts<'_>, names: &mut N
     }
 }
 
-impl Keeping {
-    /// The claims after this part, given the results of the writes.
-    pub(in crate::plan) fn done(self, facts: Facts<'_>, written: &[Written]) -> Retired {
-        let mut claims = facts.claims.to_vec();
-        let (mut actions, mut outcome, mut answers) = (Vec::new(), Outcome::default(), written);
-        for Change { node_pool, short, leaving, groups } in self.changes {
-            let (of_leaving, rest) = answers.split_at(leaving.len().min(answers.len()));
-            let (of_groups, rest) = rest.split_at(groups.len().min(rest.len()));
-            answers = rest;
-            let (written, left) = left(leaving, facts.snapshot.now, (&mut claims, of_leaving));
-            actions.extend(written);
-            outcome.add(left);
-            let created = launches::created(groups, of_groups);
-            if !created.claims.is_empty() {
-                let names: Vec<String> = created.claims.iter().map(|claim| claim.name.clone()).collect();
-                let summary = format!("{} nodes launched for the replicas of NodePool {node_pool}", names.len());
-                let detail = json!({ "nodePool": node_pool, "claims": names, "short": short }).to_string();
-                actions.push(Action::WakeClaims(created.leaders));
-                actions.push(decision(KIND, names, summary, detail, facts.snapshot.now));
-            }
-            if created.incomplete {
-                actions.push(Action::WakePlanner);
-            }
-            actions.extend(created.lines);
-            outcome.events.extend(beyond_limits::events(&created.claims, Facts { claims: &claims, ..facts }));
-            claims.extend(created.claims);
-            outcome.add(created.outcome);
-            outcome.add(shortage(&node_pool, short, facts));
+impl Change {
+    fn writes(&self, facts: Facts<'_>) -> Vec<Action> {
+        let mut actions = updates(&self.leaving);
+        actions.extend(launches::writes(&self.groups, facts));
+        actions
+    }
+
+    /// Applies the results of [`writes`](Self::writes) to the claims. Returns the further actions.
+    fn written(
+        self,
+        facts: Facts<'_>,
+        (claims, answers): (&mut Vec<NodeClaim>, &mut std::slice::Iter<'_, Written>),
+        outcome: &mut Outcome,
+    ) -> Vec<Action> {
+        let Self { node_pool, short, leaving, groups } = self;
+        let mut actions = left(leaving, facts.snapshot.now, (claims, answers.by_ref()), outcome);
+        let created = launches::created(groups, answers);
+        if !created.claims.is_empty() {
+            let names: Vec<String> = created.claims.iter().map(|claim| claim.name.clone()).collect();
+            let summary = format!("{} nodes launched for the replicas of NodePool {node_pool}", names.len());
+            let detail = json!({ "nodePool": node_pool, "claims": names, "short": short }).to_string();
+            actions.push(Action::WakeClaims(created.leaders));
+            actions.push(decision(KIND, names, summary, detail, facts.snapshot.now));
         }
-        Retired { batch: Batch::each(Stage::StaticCapacity, actions), claims, outcome }
+        if created.incomplete {
+            actions.push(Action::WakePlanner);
+        }
+        actions.extend(created.lines);
+        outcome.events.extend(beyond_limits::events(&created.claims, Facts { claims: claims.as_slice(), ..facts }));
+        claims.extend(created.claims);
+        outcome.add(created.outcome);
+        report_shortage(&node_pool, short, facts, outcome);
+        actions
     }
 }
 
 /// Reports that a NodePool has fewer nodes than its replicas. Readiness is reported where it is evaluated.
-fn shortage(node_pool: &str, short: Option<String>, facts: Facts<'_>) -> Outcome {
-    let mut outcome = Outcome::default();
+fn report_shortage(node_pool: &str, short: Option<String>, facts: Facts<'_>, outcome: &mut Outcome) {
     let evaluated = facts.pool(node_pool).filter(|one| one.pool.ready.is_ok());
     if let (Some(why), Some(evaluated)) = (short, evaluated) {
         outcome.report.problems.push(format!("NodePool {node_pool} has fewer nodes than replicas: {why}"));
         outcome.events.push(replicas_not_reached(&evaluated.pool, &why));
     }
-    outcome
 }
 
 /// Whether any NodePool is static.
@@ -214,15 +212,16 @@ fn updates(leaving: &[Leaving]) -> Vec<Action> {
     leaving.iter().map(|one| Action::RetireClaim(Box::new(one.after.clone()))).collect()
 }
 
-/// The results for terminating claims. Lifecycle is woken for those that were written. A claim that another process wrote at the
-/// same time is left for the next plan.
-fn left(
+/// Applies the results for terminating claims. Lifecycle is woken for those that were written. A claim that another process wrote at
+/// the same time is left for the next plan.
+fn left<'w>(
     leaving: Vec<Leaving>,
     now: Timestamp,
-    (claims, written): (&mut [NodeClaim], &[Written]),
-) -> (Vec<Action>, Outcome) {
-    let (mut outcome, mut names, mut reasons) = (Outcome::default(), Vec::new(), BTreeSet::new());
-    for (Leaving { going, place, after }, answer) in leaving.into_iter().zip(written) {
+    (claims, answers): (&mut [NodeClaim], impl Iterator<Item = &'w Written>),
+    outcome: &mut Outcome,
+) -> Vec<Action> {
+    let (mut names, mut reasons) = (Vec::new(), BTreeSet::new());
+    for (Leaving { going, place, after }, answer) in leaving.into_iter().zip(answers) {
         let Written::There(written) = answer else {
             if let (Some(why), false) = (answer.problem(), matches!(answer, Written::Conflict(_))) {
                 outcome.report.problems.push(format!("NodeClaim {}: {why}", after.name));
@@ -242,12 +241,12 @@ fn left(
         }
     }
     if names.is_empty() {
-        return (Vec::new(), outcome);
+        return Vec::new();
     }
     let summary = reasons.into_iter().collect::<Vec<_>>().join("; ");
     let detail = json!({ "claims": names }).to_string();
-    outcome.report.leaving.clone_from(&names);
-    (vec![Action::WakeClaims(names.clone()), decision(KIND, names, summary, detail, now)], outcome)
+    outcome.report.leaving.extend(names.iter().cloned());
+    vec![Action::WakeClaims(names.clone()), decision(KIND, names, summary, detail, now)]
 }
 
 /// The commands whose replacements all exist. Until then their nodes still count as replicas.
@@ -296,13 +295,12 @@ fn too_many(candidate: &Candidate, scheduled_off: bool) -> Going {
 }
 
 /// The nodes that have been unhealthy for too long. If too many are unhealthy at once, that is reported instead.
-fn repairs(facts: Facts<'_>, under_way: &[CommandRecord]) -> (Vec<Going>, Outcome) {
-    let mut outcome = Outcome::default();
+fn repairs(facts: Facts<'_>, under_way: &[CommandRecord], outcome: &mut Outcome) -> Vec<Going> {
     let found = match unhealthy_nodes(facts, under_way) {
         Ok(found) => found,
         Err(why) => {
             outcome.report.problems.push(why);
-            return (Vec::new(), outcome);
+            return Vec::new();
         }
     };
     outcome.events.extend(found.iter().flat_map(|node| repair_blocked(node, facts.evaluated)));
@@ -312,7 +310,7 @@ fn repairs(facts: Facts<'_>, under_way: &[CommandRecord]) -> (Vec<Going>, Outcom
         reason: TerminationReason::Unhealthy,
         message,
     };
-    (due.map(going).collect(), outcome)
+    due.map(going).collect()
 }
 
 /// The unhealthy nodes, and what node repair does about them if it is enabled.
