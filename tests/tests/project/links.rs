@@ -32,11 +32,12 @@ fn tree(package: &str, format: &str, features: &[&str]) -> String {
 const FUNCTIONS: [&str; 6] = ["planner", "lifecycle", "interruption", "catalog", "wake", "installer"];
 
 /// Crates that decide and do nothing else.
-const PURE: [&str; 13] = [
+const PURE: [&str; 14] = [
     "nodeless-model",
     "nodeless-bill",
     "nodeless-scheduling",
     "nodeless-disruption",
+    "nodeless-placement",
     "nodeless-lifecycle",
     "nodeless-launch",
     "nodeless-catalog",

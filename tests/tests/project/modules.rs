@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 /// The crates whose modules are compared.
-const CRATES: [&str; 21] = [
+const CRATES: [&str; 22] = [
     "cli",
     "shared/api",
     "shared/core/bill",
@@ -19,6 +19,7 @@ const CRATES: [&str; 21] = [
     "shared/core/launch",
     "shared/core/lifecycle",
     "shared/core/model",
+    "shared/core/placement",
     "shared/core/scheduling",
     "shared/tools/snapshot",
     "shared/tools/view",

@@ -11,7 +11,6 @@ mod support;
 use nodeless_disruption::*;
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread};
 use nodeless_model::*;
-use nodeless_scheduling::{Problem, Solution, solve};
 use std::time::Duration;
 use support::*;
 
@@ -235,36 +234,6 @@ fn converged(name: &str, mut world: World) {
     );
 }
 
-/// A plan for a number of pending pods in an empty cluster, and its refinement.
-fn planned(name: &str, count: usize) {
-    let world = wasteful(0, 0, false);
-    let mut draw = Draw(29);
-    let pods: Vec<Pod> = (0..count)
-        .map(|index| {
-            let (cpu, memory) =
-                (draw.one_of(&[100, 250, 500, 1000, 2000]), draw.one_of(&[128, 512, 1024, 2048, 4096, 8192]));
-            pod(&format!("pod-{index:05}"), cpu, memory)
-        })
-        .collect();
-    let cluster = world.cluster();
-    let problem = Problem { pods: pods.iter().collect(), node_pools: cluster.node_pools.clone(), ..Problem::default() };
-    let price = |solution: &Solution| solution.launches.iter().map(|launch| launch.offering.price).sum::<f64>();
-    let (mut best, mut second) = (Duration::MAX, Duration::MAX);
-    let mut outcome = String::new();
-    for _ in 0..3 {
-        let start = spent();
-        let first = solve(&problem, &world.options.scheduling);
-        let solved = spent();
-        let (nodes, before) = (first.launches.len(), price(&first));
-        let last = plan(&problem, &world.options.scheduling, true);
-        (best, second) = (best.min(solved - start), second.min((spent() - solved).saturating_sub(solved - start)));
-        let saved = 100.0 * (1.0 - price(&last) / before);
-        outcome = format!("{nodes} nodes, then {}, for {saved:.2}% less", last.launches.len());
-    }
-    let (first, second) = (best.as_secs_f64(), second.as_secs_f64());
-    println!("{name}: planned in {first:.3} s, looked at again in {second:.3} s; {count} pods: {outcome}");
-}
-
 fn main() {
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
     let run = |name: &str| filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()));
@@ -276,13 +245,6 @@ fn main() {
     }
     if run("related") {
         timed("related", &wasteful(5000, 70, true));
-    }
-    for (name, count) in
-        [("planned 100", 100), ("planned 1000", 1000), ("planned 5000", 5000), ("planned 20000", 20_000)]
-    {
-        if run(name) {
-            planned(name, count);
-        }
     }
     if run("fragmented") {
         converged("fragmented", fragmented(500));

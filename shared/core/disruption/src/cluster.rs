@@ -112,7 +112,7 @@ pub struct Options {
 }
 
 /// The default of [`Options::min_saving`].
-pub(crate) const MIN_SAVING: f64 = 0.1;
+pub const MIN_SAVING: f64 = 0.1;
 
 impl Default for Options {
     fn default() -> Self {

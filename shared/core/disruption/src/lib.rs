@@ -4,6 +4,7 @@
 //! consolidation) and returns commands within the NodePools' budgets, with a reason for every node that stays.
 //! [`expired`] lists the claims that have reached their NodePool's `expireAfter`, to which budgets do not apply.
 //! [`drift`] compares a node with its NodePool and EC2NodeClass.
+//! [`consolidate_planned`] consolidates nodes that are only planned, for the crate `nodeless-placement`.
 //!
 //! A command is a proposal. It is executed only if [`revalidate`] confirms it on a new snapshot of the cluster at least
 //! [`VALIDATION_DELAY`] later; [`command`] carries it out.
@@ -17,7 +18,6 @@
 //! | `simulation` | whether the pods of nodes fit elsewhere, and what new nodes for them cost |
 //! | `churn` | the churn breaker, and nodes that are held back because the removal of such a node led to a launch |
 //! | `command` | the steps of a command |
-//! | `refinement` | consolidation applied to a plan before it is launched |
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod candidates;
@@ -40,14 +40,13 @@ mod output;
 mod pods;
 mod policy;
 mod reasons;
-mod refinement;
 mod simulation;
 mod static_capacity;
 
 pub use candidates::consolidatable_since;
 pub use churn::held_back;
-pub use cluster::{ClassImage, Cluster, ClusterNode, NodeClassFacts, Options};
-pub use consolidation::{OtherNode, UnplacedPod};
+pub use cluster::{ClassImage, Cluster, ClusterNode, MIN_SAVING, NodeClassFacts, Options};
+pub use consolidation::{OtherNode, PlannedConsolidation, PlannedNodes, UnplacedPod, consolidate_planned};
 pub use decide::{decide, revalidate};
 pub use details::{BudgetStatus, NodeDetails, PodDetails, node_details};
 pub use drift::ami_canary::{AMI_CANARY, ami_canary};
@@ -62,7 +61,6 @@ pub use policy::on_demand_minimum::{MIN_ON_DEMAND, OnDemandMinimum, OnDemandMini
 pub use policy::{maintenance, pause, schedules};
 pub use reasons::drift::{Drift, DriftReason};
 pub use reasons::{DoesNotFit, KeptEvent, KeptReason};
-pub use refinement::plan;
 pub use static_capacity::{StaticChange, static_changes};
 
 /// The time after which a command is validated again on a new snapshot, as in Karpenter.

@@ -27,7 +27,8 @@ mod counting {
         COUNTS.take()
     }
 
-    pub(crate) fn add(more: Counts) {
+    /// Adds to the counts of this thread. Crates that do further work of an evaluation add theirs.
+    pub fn add(more: Counts) {
         let known = COUNTS.get();
         COUNTS.set(Counts {
             visits: known.visits + more.visits,
@@ -38,7 +39,7 @@ mod counting {
 }
 
 #[cfg(feature = "test-support")]
-pub use counting::{Counts, take};
+pub use counting::{Counts, add, take};
 
 /// A range of nodes was compared or computed again.
 #[inline]

@@ -6,9 +6,10 @@
 //! more would be taken with the rule too.
 #![allow(missing_docs, unreachable_pub)]
 
-use nodeless_disruption::{Options, decide, plan};
+use nodeless_disruption::{Options, decide};
 use nodeless_model::CapacityType;
 use nodeless_model::node_pool::{Budget, BudgetNodes};
+use nodeless_placement::plan;
 use nodeless_workloads::{Mix, NOW, Workload, catalog, node_pool};
 
 const MIXES: [&str; 6] = ["plain", "gpu_and_web", "stateful", "soft", "enterprise", "diverse"];

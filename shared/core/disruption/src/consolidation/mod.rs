@@ -15,6 +15,7 @@ mod groups;
 mod host_spread;
 mod just_launched;
 pub(crate) mod method;
+mod planned;
 mod prediction;
 mod prefer_no_schedule;
 mod removal;
@@ -25,6 +26,7 @@ mod trial;
 mod unplaced;
 mod validation;
 
+pub use planned::{PlannedConsolidation, PlannedNodes, consolidate_planned};
 pub(crate) use unplaced::unplaced;
 pub use unplaced::{OtherNode, UnplacedPod};
 pub(crate) use validation::still_right;
@@ -38,7 +40,6 @@ use crate::simulation::Expected;
 use crate::simulation::packed::{Mover, Scope};
 use jiff::Timestamp;
 use nodeless_model::{CapacityType, DisruptionReason};
-use nodeless_scheduling::{Launch, Prepared, Problem};
 use round::Round;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -104,35 +105,17 @@ pub(crate) fn find<'c, 'a>(
     }
     let mut prepared = round::prepared(&cluster.node_pools, cluster, &known, options);
     let mut round = Round::new(cluster, &known, lookup, expected, (options, now), &mut prepared);
-    removal::run(&mut round, budgets);
-    groups::run(&mut round, budgets);
-    single::run(&mut round, budgets);
+    run(&mut round, budgets);
     found.work = round.work();
     round.finish(&mut found);
     found
 }
 
-/// Finds what could be consolidated among planned nodes, regardless of their NodePools' policies and budgets, and returns the
-/// work. `beside` contains the existing nodes and their pods, with the launches that the nodes represent; of each
-/// NodePool at most `budget` nodes are removed.
-pub(crate) fn find_planned<'c, 'a>(
-    cluster: &'c Cluster<'a>,
-    eligible: &[Eligible<'c, 'a>],
-    (beside, launches): (&Problem<'a>, &[Launch]),
-    budget: u32,
-    options: &Options,
-    prepared: &mut Prepared<'_>,
-) -> (Vec<Command>, u64) {
-    let mut budgets = Budgets::even(cluster, budget);
-    let mut round = Round::planned(cluster, eligible, beside, options, prepared);
-    round.node_prices.charge(launches.iter());
-    removal::run(&mut round, &mut budgets);
-    groups::run(&mut round, &mut budgets);
-    single::run(&mut round, &mut budgets);
-    let work = round.work();
-    let mut found = Found::default();
-    round.finish(&mut found);
-    (found.commands, work)
+/// Finds commands of one, of several and again of one node, as far as the budgets allow.
+fn run(round: &mut Round<'_, '_, '_>, budgets: &mut Budgets) {
+    removal::run(round, budgets);
+    groups::run(round, budgets);
+    single::run(round, budgets);
 }
 
 /// Whether the price of a node is known.

@@ -8,7 +8,6 @@ mod consolidation;
 mod constraints;
 mod decisions;
 mod drift;
-mod fixed_point;
 mod just_launched;
 mod on_demand_minimum;
 mod others;

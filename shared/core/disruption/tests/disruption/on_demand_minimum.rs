@@ -4,7 +4,7 @@ use crate::support::*;
 use jiff::SignedDuration;
 use nodeless_disruption::*;
 use nodeless_model::*;
-use nodeless_scheduling::{Launch, PoolOffer, Problem};
+use nodeless_scheduling::{Launch, PoolOffer, Problem, solve};
 
 /// A NodePool of spot and on-demand nodes with a minimum.
 fn mixed(minimum: &str) -> NodePool {
@@ -37,7 +37,7 @@ fn planned(world: &World, pods: &[Pod], under_way: &[&Command]) -> Vec<Launch> {
     let offers: Vec<PoolOffer<'_>> = world.cluster().node_pools;
     let largest = nodeless_scheduling::Options { max_pods_per_node: Some(1), ..Default::default() };
     let problem = Problem { pods: pods.iter().collect(), node_pools: offers, ..Problem::default() };
-    let mut launches = plan(&problem, &largest, false).launches;
+    let mut launches = solve(&problem, &largest).launches;
     let claims = world.places.iter().map(|place| &place.claim);
     OnDemandMinimums::of(&problem.node_pools, claims, under_way).limit(&mut launches, &problem.node_pools);
     launches

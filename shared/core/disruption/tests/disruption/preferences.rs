@@ -1,39 +1,13 @@
-//! Preferences are kept by plans, by their refinement, and by consolidation.
+//! Preferences are kept by consolidation.
 
 use crate::support::first_node::held;
+use crate::support::preferences::{preferred, soft_spread, web};
 use crate::support::*;
 use nodeless_disruption::*;
-use nodeless_model::pod::{PodAffinityTerm, TopologySpread, Weighted};
+use nodeless_model::pod::Weighted;
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::*;
-use nodeless_scheduling::{PreferencePolicy, Problem, Solution};
-use std::collections::BTreeSet;
-
-fn term(key: &str, app: &str) -> PodAffinityTerm {
-    PodAffinityTerm { selector: Some(selector("app", app)), topology_key: key.into(), ..PodAffinityTerm::default() }
-}
-
-fn preferred(key: &str, app: &str) -> Vec<Weighted<PodAffinityTerm>> {
-    vec![Weighted { weight: 100, preference: term(key, app) }]
-}
-
-fn soft_spread(key: &str, app: &str) -> Vec<TopologySpread> {
-    vec![TopologySpread { hard: false, ..topology_spread(key, selector("app", app)) }]
-}
-
-/// A pod like those of most charts: spread over zones and apart over hosts, both only preferred.
-fn web(name: &str) -> Pod {
-    let mut pod = labelled(pod(name, 100, 128), "app", "web");
-    pod.topology_spread = soft_spread(labels::ZONE, "web");
-    pod.preferred_pod_anti_affinity = preferred(labels::HOSTNAME, "web");
-    pod
-}
-
-fn planned(world: &World, pods: &[Pod]) -> Solution {
-    let cluster = world.cluster();
-    let problem = Problem { pods: pods.iter().collect(), node_pools: cluster.node_pools.clone(), ..Problem::default() };
-    plan(&problem, &world.options.scheduling, true)
-}
+use nodeless_scheduling::PreferencePolicy;
 
 /// A node in each of the zones, with one pod each.
 fn one_in_each_zone(pods: [Pod; 3]) -> World {
@@ -42,33 +16,6 @@ fn one_in_each_zone(pods: [Pod; 3]) -> World {
         world.node("default", "c9.large", CapacityType::OnDemand, zone, vec![pod]);
     }
     world
-}
-
-#[test]
-fn a_plan_and_its_second_look_keep_pods_apart_that_prefer_it() {
-    let mut world = World::new(vec![node_pool("default")]);
-    let pods = [web("a"), web("b"), web("c")];
-    let solution = planned(&world, &pods);
-    let zones: BTreeSet<&str> = solution.launches.iter().map(|launch| launch.offering.zone.as_str()).collect();
-    assert_eq!((solution.launches.len(), zones.len()), (3, 3), "{solution:#?}");
-
-    // Two replicas of a DNS server.
-    let dns = [0, 1].map(|index| {
-        let mut pod = labelled(pod(&format!("coredns-{index}"), 100, 70), "app", "dns");
-        pod.preferred_pod_anti_affinity = preferred(labels::HOSTNAME, "dns");
-        pod
-    });
-    assert_eq!(planned(&world, &dns).launches.len(), 2);
-    world.options.scheduling.preferences = PreferencePolicy::Ignore;
-    assert_eq!(planned(&world, &dns).launches.len(), 1);
-}
-
-#[test]
-fn a_preference_that_cannot_be_met_is_given_up() {
-    let mut world = World::new(vec![node_pool("default")]);
-    world.pools[0].limits = ResourceList::from([("nodes", Quantity::from_units(2))]);
-    let solution = planned(&world, &[web("a"), web("b"), web("c")]);
-    assert_eq!((solution.launches.len(), solution.unschedulable.len()), (2, 0), "{solution:#?}");
 }
 
 #[test]
@@ -137,42 +84,6 @@ fn consolidation_keeps_zones_apart_that_are_apart() {
     first_node::going(&mut world, ZONES[0], vec![apart("a")]);
     first_node::staying(&mut world, ZONES[1], vec![apart("b")]);
     assert_goes_only_without_preferences(world);
-}
-
-/// The price of a plan that places all pods.
-fn price(world: &World, pods: &[Pod]) -> f64 {
-    let solution = planned(world, pods);
-    assert!(solution.unschedulable.is_empty(), "{solution:#?}");
-    solution.launches.iter().map(|launch| launch.offering.price).sum()
-}
-
-#[test]
-fn a_spread_over_zones_that_cannot_be_met_costs_nothing() {
-    let mut world = World::new(vec![node_pool("default")]);
-    let spread = |index: usize| {
-        let mut pod = labelled(pod(&format!("web-{index}"), 2000, 2000), "app", "web");
-        pod.topology_spread = soft_spread(labels::ZONE, "web");
-        pod
-    };
-    let pods: Vec<Pod> = (0..6).map(spread).collect();
-    let assert_costs_nothing = |world: &mut World, what: &str| {
-        world.options.scheduling.preferences = PreferencePolicy::Ignore;
-        let ignored = price(world, &pods);
-        world.options.scheduling.preferences = PreferencePolicy::Respect;
-        let respected = price(world, &pods);
-        assert!(respected <= ignored + 1e-9, "{what}: {respected} instead of {ignored}");
-    };
-    assert_costs_nothing(&mut world, "all zones");
-    world.pools[0].limits = ResourceList::from([("cpu", Quantity::from_units(12))]);
-    assert_costs_nothing(&mut world, "a limit of what the pods request");
-    world.pools[0].limits = ResourceList::new();
-    for zones in [1, 2] {
-        let mut types = world.types.to_vec();
-        let offerings = types.iter_mut().flat_map(|kind| &mut kind.offerings);
-        offerings.for_each(|offering| offering.available = ZONES[..zones].contains(&offering.zone.as_str()));
-        world.types = types.into();
-        assert_costs_nothing(&mut world, "few zones");
-    }
 }
 
 #[test]

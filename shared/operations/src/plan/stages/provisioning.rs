@@ -64,7 +64,7 @@ pub(in crate::plan) fn place<'a>(facts: Facts<'a>, reserved: &'a [Reserved<'a>],
 /// The scheduling problem of the cluster, and its solution.
 pub(in crate::plan) fn solve<'a>(facts: Facts<'a>, cluster_state: &ClusterState<'a>) -> (Problem<'a>, Solution) {
     let problem = cluster_state.problem(facts.evaluated, facts.snapshot.now);
-    let mut solution = nodeless_disruption::plan(&problem, &options(facts.snapshot), facts.snapshot.is_whole());
+    let mut solution = nodeless_placement::plan(&problem, &options(facts.snapshot), facts.snapshot.is_whole());
     let under_way: Vec<&Command> = facts.commands.records.iter().map(|record| &record.command).collect();
     let minimums = OnDemandMinimums::of(&problem.node_pools, facts.claims, &under_way);
     minimums.limit(&mut solution.launches, &problem.node_pools);

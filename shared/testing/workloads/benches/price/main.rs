@@ -1,6 +1,6 @@
 //! The prices of plans, compared with a lower bound and with first-fit-decreasing as in Karpenter.
 //!
-//! The plans are those of users: [`nodeless_disruption::plan`] with refinement and the default options. The bound and the
+//! The plans are those of users: [`nodeless_placement::plan`] with refinement and the default options. The bound and the
 //! baseline satisfy the same preferences as the plans: all of them.
 //!
 //! `cargo bench -p nodeless-workloads --bench price` prints a table, over the embedded catalog of us-east-1. Spot prices
@@ -18,8 +18,8 @@ mod world;
 
 use clock::Clock;
 use mixes::Priced;
-use nodeless_disruption::plan;
 use nodeless_model::CapacityType;
+use nodeless_placement::plan;
 use nodeless_scheduling::Options;
 
 /// Plans for at most this number of pods are also validated by the independent checker, except those with spread constraints, for

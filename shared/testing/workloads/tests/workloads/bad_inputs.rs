@@ -1,7 +1,7 @@
 //! Inputs that exceed a work limit: a plan places what it can and leaves the rest, and the next plans continue with it. Inputs that
 //! take more work than others of their size take a bounded multiple of it.
 
-use nodeless_disruption::plan;
+use nodeless_placement::plan;
 use nodeless_scheduling::{Options, Reason, Solution, solve};
 use nodeless_workloads::search::{Combination, worst};
 use nodeless_workloads::{Mix, Workload};

@@ -38,7 +38,7 @@ fn plans_with_refinement_are_valid_for_every_mix() {
             workload.instance_types.iter().filter(|kind| few.iter().any(|family| kind.name.starts_with(family)));
         workload.instance_types = types.cloned().collect();
         let (problem, options) = (workload.problem(), Options::default());
-        let solution = nodeless_disruption::plan(&problem, &options, true);
+        let solution = nodeless_placement::plan(&problem, &options, true);
         assert!(solution.unschedulable.is_empty(), "{mix:?}");
         let wrong = nodeless_checker::violations(&problem, &solution, &options);
         assert!(wrong.is_empty(), "{mix:?}: {wrong:#?}");
@@ -143,9 +143,9 @@ fn refinement_takes_at_most_as_much_work_as_the_plan() {
         let limits = nodeless_model::ResourceList::from([("cpu", nodeless_model::Quantity::from_units(100_000))]);
         workload.node_pools.iter_mut().for_each(|pool| pool.limits = limits.clone());
         let (problem, options) = (workload.problem(), Options::default());
-        let solved = nodeless_disruption::plan(&problem, &options, false);
+        let solved = nodeless_placement::plan(&problem, &options, false);
         let _before = meter::take();
-        let refined = nodeless_disruption::plan(&problem, &options, true);
+        let refined = nodeless_placement::plan(&problem, &options, true);
         let counts = meter::take();
         let charged = refined.work - solved.work;
         let counted = counts.visits / 8 + counts.admissions * 10 + counts.scheduler;
@@ -203,8 +203,8 @@ fn refinement_keeps_the_preferences_that_the_plan_meets() {
     {
         let workload = mix.pending(pods, seed);
         let (problem, options) = (workload.problem(), Options::default());
-        let solved = nodeless_disruption::plan(&problem, &options, false);
-        let refined = nodeless_disruption::plan(&problem, &options, true);
+        let solved = nodeless_placement::plan(&problem, &options, false);
+        let refined = nodeless_placement::plan(&problem, &options, true);
         changed += usize::from(solved.launches != refined.launches);
         let (before, after) = (unmet(&workload, &problem, &solved), unmet(&workload, &problem, &refined));
         for (pod, count) in after {

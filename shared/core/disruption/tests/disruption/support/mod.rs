@@ -10,6 +10,7 @@
 )]
 
 pub mod first_node;
+pub mod preferences;
 
 use jiff::Timestamp;
 use nodeless_disruption::*;

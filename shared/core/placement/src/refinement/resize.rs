@@ -1,6 +1,7 @@
 //! Launches for other pods than the scheduler packed.
 
-use crate::meter;
+#[cfg(feature = "test-support")]
+use nodeless_disruption::meter;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::{CapacityType, Quantity, Requirement, Requirements, ResourceList, labels, resources};
@@ -68,7 +69,8 @@ impl LaunchResizer<'_, '_, '_> {
         };
         let mut work = 0;
         let launch = self.prepared.launch_together(&alone, offer, within, &mut work);
-        meter::scheduler(work);
+        #[cfg(feature = "test-support")]
+        meter::add(meter::Counts { scheduler: work, ..meter::Counts::default() });
         self.work = self.work.saturating_add(work).saturating_add(count(pods.len()).saturating_mul(WORK_PER_POD));
         Some(Launch { pods, ..launch? })
     }

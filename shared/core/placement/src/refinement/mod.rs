@@ -13,9 +13,7 @@ mod planned_cluster;
 mod planned_nodes;
 mod resize;
 
-use crate::cluster::{MIN_SAVING, Options};
-use crate::consolidation;
-use crate::output::Command;
+use nodeless_disruption::{Command, MIN_SAVING, Options, PlannedNodes, consolidate_planned};
 use nodeless_scheduling::{Launch, Placement, Prepared, Problem, Solution};
 use pinned::Pinned;
 use planned_cluster::PlannedCluster;
@@ -47,30 +45,13 @@ const WORK_OF_PINNING_RUNNING: u64 = 4;
 /// do not prevent those of other groups; then as much, because consolidation forms other groups.
 const MIN_SAVINGS: [f64; 2] = [0.05, MIN_SAVING];
 
-/// Makes a plan: [`nodeless_scheduling::solve`], and the refinement of its launches.
-///
-/// If `refine` is false, and once [`nodeless_scheduling::Options::max_work`] is used up, the plan is the scheduler's: valid, and
-/// no more expensive than that.
-#[must_use]
-pub fn plan(problem: &Problem<'_>, options: &nodeless_scheduling::Options, refine: bool) -> Solution {
-    let requests = problem.pods.iter().map(|pod| &pod.requests);
-    let mut prepared = Prepared::new(&problem.node_pools, problem.daemon_sets, requests, options);
-    let mut solution = prepared.solve(problem);
-    solution.work = solution.work.saturating_add(prepared.work());
-    let left = options.max_work.map_or(u64::MAX, |max| max.saturating_sub(solution.work));
-    let max_work = solution.work.min(left);
-    // The reasons for unschedulable pods are not read from here on.
-    prepared.explain_at_most(1);
-    if refine { refine_solution(problem, solution, options, &mut prepared, max_work) } else { solution }
-}
-
 /// Changes a solution until consolidation would not change its launches, or `max_work` is used up.
 ///
 /// Launches whose pods fit elsewhere are removed, and groups of launches are replaced by cheaper ones, as
-/// [`decide`](crate::decide) would do once they are nodes, regardless of policies and budgets. All scheduled pods stay scheduled,
-/// and the solution remains valid; existing nodes only get more pods. The work is bounded by counts, so the same input always has
-/// the same result.
-fn refine_solution(
+/// [`decide`](nodeless_disruption::decide) would do once they are nodes, regardless of policies and budgets. All scheduled pods
+/// stay scheduled, and the solution remains valid; existing nodes only get more pods. The work is bounded by counts, so the same
+/// input always has the same result.
+pub(crate) fn refine(
     problem: &Problem<'_>,
     solution: Solution,
     options: &nodeless_scheduling::Options,
@@ -106,8 +87,14 @@ fn refine_solution(
         work += preparation;
         let Some(planned) = PlannedCluster::of(problem, &pinned, present) else { break };
         let cluster = planned.cluster(present);
-        let eligible = planned.eligible(&cluster, present);
-        let (beside, charged) = (planned.beside(present), planned.charged(present));
+        let (existing, charged) = (planned.existing_nodes(present), planned.charged(present));
+        let nodes = PlannedNodes {
+            cluster: &cluster,
+            movable: planned.movable(&cluster, present),
+            existing: &existing,
+            launches: &charged,
+            max_removed: budget,
+        };
         let look = Options {
             scheduling: nodeless_scheduling::Options { max_work: None, ..*options },
             spot_to_spot: true,
@@ -115,12 +102,11 @@ fn refine_solution(
             max_work: end - work,
             ..Options::default()
         };
-        let (commands, spent) =
-            consolidation::find_planned(&cluster, &eligible, (&beside, &charged), budget, &look, prepared);
-        work = work.saturating_add(spent);
+        let found = consolidate_planned(&nodes, &look, prepared);
+        work = work.saturating_add(found.work);
         let resizer = LaunchResizer { problem, prepared: &mut *prepared, work, max_work: end };
         let mut next = Plan { pinned: &pinned, solution: present.clone(), resizer };
-        let changes = commands.iter().filter_map(|command| planned.change(command));
+        let changes = found.commands.iter().filter_map(|command| planned.change(command));
         let changed = changes.filter(|change| next.make(change)).count() > 0;
         work = next.resizer.work;
         if changed {

@@ -3,10 +3,9 @@
 use super::pinned::Pinned;
 use super::planned_nodes::{existing, nodes};
 use super::resize::min_charge;
-use crate::candidates::Eligible;
-use crate::cluster::{Cluster, ClusterNode};
-use nodeless_model::{CapacityType, Node, NodeClaim, Pod};
-use nodeless_scheduling::{Dependence, Launch, PoolOffer, Problem, Solution};
+use nodeless_disruption::{Cluster, ClusterNode};
+use nodeless_model::{CapacityType, Node, NodeClaim};
+use nodeless_scheduling::{Dependence, Launch, Problem, Solution};
 use std::collections::HashMap;
 
 /// The cluster after a plan: each launch as its cheapest instance type.
@@ -46,7 +45,7 @@ impl<'p, 'a> PlannedCluster<'p, 'a> {
     }
 
     /// The existing nodes, with the pods that the solution schedules there.
-    pub(super) fn beside(&self, solution: &Solution) -> Problem<'a> {
+    pub(super) fn existing_nodes(&self, solution: &Solution) -> Problem<'a> {
         existing(self.problem, solution)
     }
 
@@ -78,29 +77,15 @@ impl<'p, 'a> PlannedCluster<'p, 'a> {
         solution.launches.iter().filter_map(one).collect()
     }
 
-    /// The launches that may change: all except for those with pods that would not move with their node, or that have to stay
-    /// together with others.
-    pub(super) fn eligible<'c, 'h>(&'h self, cluster: &'c Cluster<'h>, solution: &Solution) -> Vec<Eligible<'c, 'h>> {
-        let offers: HashMap<&str, &'c PoolOffer<'h>> =
-            cluster.node_pools.iter().map(|offer| (offer.pool.name.as_str(), offer)).collect();
-        let one = |of: &'c ClusterNode<'h>| {
-            let (node, claim) = (of.node?, of.claim?);
-            let offer = offers.get(claim.node_pool.as_str()).copied()?;
-            let price = claim.status.instance.as_ref().map_or(0.0, |instance| instance.price);
-            let reserved =
-                claim.status.instance.as_ref().is_some_and(|one| one.capacity_type == CapacityType::Reserved);
-            let all_move = of.pods.iter().all(|pod: &&Pod| pod.is_reschedulable());
-            (price > 0.0 && all_move && !reserved).then_some(Eligible {
-                of,
-                node,
-                claim,
-                offer,
-                price,
-                held_back: None,
-            })
+    /// The nodes of the launches that may change: all except for reserved capacity, and for those with pods that would not move
+    /// with their node, or that have to stay together with others.
+    pub(super) fn movable<'c, 'h>(&self, cluster: &'c Cluster<'h>, solution: &Solution) -> Vec<&'c ClusterNode<'h>> {
+        let fixed = |launch: &Launch| {
+            launch.offering.capacity_type == CapacityType::Reserved
+                || launch.pods.iter().any(|pod| self.pinned.dependence(*pod) == Dependence::Other)
         };
-        let fixed = |launch: &Launch| launch.pods.iter().any(|pod| self.pinned.dependence(*pod) == Dependence::Other);
-        let movable = cluster.nodes.iter().zip(&solution.launches).filter(|(_, launch)| !fixed(launch));
-        movable.filter_map(|(node, _)| one(node)).collect()
+        let all_move = |node: &ClusterNode<'_>| node.pods.iter().all(|pod| pod.is_reschedulable());
+        let movable = cluster.nodes.iter().zip(&solution.launches);
+        movable.filter(|(node, launch)| !fixed(launch) && all_move(node)).map(|(node, _)| node).collect()
     }
 }

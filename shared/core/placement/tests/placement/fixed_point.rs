@@ -5,6 +5,7 @@ use nodeless_disruption::*;
 use nodeless_model::node_pool::BudgetNodes;
 use nodeless_model::pod::{PodAffinityTerm, TopologySpread};
 use nodeless_model::*;
+use nodeless_placement::plan;
 use nodeless_scheduling::{BoundPods, Problem, Solution, existing_node, solve};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
