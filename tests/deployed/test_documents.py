@@ -1,4 +1,4 @@
-"""The commands of the documents, run word for word: README.md, terraform/README.md, the example's README, and those of docs/ below.
+"""The commands of the documents, run word for word: README.md, terraform/README.md, the READMEs of the examples, and those of docs/ below.
 
 tests/tools/documents.py defines the replacements of the commands that cannot run here.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from records import recording_zips
 from tools import artifacts
 from tools.documents import Block, Reader, blocks
 from tools.ministack import Ministack
@@ -24,7 +25,9 @@ from tools.world import World
 
 CLUSTER = "nodeless"
 EXAMPLE = "terraform/examples/complete"
+MANY_CLUSTERS = "terraform/examples/many-clusters"
 README, MODULE, EXAMPLES, MOVING = "README.md", "terraform/README.md", f"{EXAMPLE}/README.md", "docs/moving.md"
+SEVERAL = f"{MANY_CLUSTERS}/README.md"
 START, PLAN, MAINTENANCE = "docs/start.md", "docs/plan.md", "docs/maintenance.md"
 PLAN_REFERENCE, DISRUPTION = "docs/reference/plan.md", "docs/reference/disruption.md"
 # The definitions that the installer applies. Cluster Autoscaler uses the last one, too.
@@ -43,6 +46,7 @@ RUN_BY = {
     (README, "Deploy"): "test_deploy_operate_and_remove",
     (MODULE, "Operate"): "test_deploy_operate_and_remove",
     (EXAMPLES, "A whole cluster with nodeless"): "test_deploy_operate_and_remove",
+    (SEVERAL, "Several clusters with the functions of one deployment"): "test_several_clusters_with_one_deployment",
     (PLAN, "`nodeless plan`"): "test_deploy_operate_and_remove",
     (PLAN_REFERENCE, "The churn breaker"): "test_deploy_operate_and_remove",
     (PLAN_REFERENCE, "Replay a plan"): "test_move_back_and_remove_by_hand",
@@ -60,7 +64,9 @@ def under(file: str, heading: str) -> list[Block]:
 
 
 def test_every_block_is_run() -> None:
-    for file in (README, MODULE, EXAMPLES, MOVING, START, PLAN, MAINTENANCE, PLAN_REFERENCE, DISRUPTION):
+    examples = [str(file.relative_to(ROOT)) for file in sorted((ROOT / "terraform/examples").glob("*/README.md"))]
+    assert {EXAMPLES, SEVERAL} <= set(examples)
+    for file in (README, MODULE, *examples, MOVING, START, PLAN, MAINTENANCE, PLAN_REFERENCE, DISRUPTION):
         for block in blocks(file):
             runner = RUN_BY.get((file, block.heading))
             assert runner in globals(), f"{file}, {block.heading!r}: no test runs\n{block.text}"
@@ -181,7 +187,6 @@ def test_deploy_operate_and_remove(deployed_here: Ministack, world: World, reade
     ministack, before = deployed_here, deployed_here.leftovers()
     # Zips of this machine.
     reader.environment["TF_VAR_architecture"] = "x86_64"
-    forget_upgrade_policy(reader.checkout / EXAMPLE / "cluster.tf")
     (deploy,) = under(README, "Deploy")
     build, commands, destroy = under(EXAMPLES, "A whole cluster with nodeless")
     reader.run(build)
@@ -192,6 +197,8 @@ def test_deploy_operate_and_remove(deployed_here: Ministack, world: World, reade
     reader.shell("\n".join(applies) + "\n")
     state = reader.checkout / EXAMPLE / "terraform.tfstate"
     ministack.drop_doubled_mappings(state)
+    cluster = ministack.client("eks").describe_cluster(name=CLUSTER)["cluster"]
+    assert cluster["upgradePolicy"] == {"supportType": "STANDARD"}, "no extended support, which costs six times as much"
     outputs = {name: value["value"] for name, value in json.loads(reader.shell("terraform output -json\n", EXAMPLE)).items()}
     world.add_instance_profile(instance_profile(state), outputs["node_role_name"])
     world.redirect_webhook(ministack)
@@ -208,6 +215,43 @@ def test_deploy_operate_and_remove(deployed_here: Ministack, world: World, reade
     assert ministack.leftovers() == before
     assert not world.instances(), "terraform destroy of the example leaves no instance"
     assert not world.items("nodepools") and not world.items("nodeclaims") and not world.items("ec2nodeclasses")
+
+
+@pytest.mark.nightly
+def test_several_clusters_with_one_deployment(ministack: Ministack, reader: Reader, tmp_path: Path) -> None:
+    """The functions record their events; test_many_clusters.py has the real ones."""
+    zips, records = recording_zips(tmp_path)
+    reader.provide(aws_url=ministack.url, zips=zips)
+    reader.environment |= {"AWS_ENDPOINT_URL": ministack.url, "TF_VAR_architecture": "x86_64", "TF_VAR_deletion_protection": "false"}
+    eks, role = ministack.client("eks"), "arn:aws:iam::000000000000:role/cluster"
+    for name in ("blue", "green", "red"):
+        eks.create_cluster(name=name, roleArn=role, resourcesVpcConfig={"subnetIds": ["subnet-0a"]}, accessConfig={"authenticationMode": "API"})
+    before = ministack.leftovers()
+    build, apply = under(SEVERAL, "Several clusters with the functions of one deployment")
+    reader.run(build)
+    reader.run(apply, MANY_CLUSTERS)
+    ministack.drop_doubled_mappings(reader.checkout / MANY_CLUSTERS / "terraform.tfstate")
+
+    outputs = {name: value["value"] for name, value in json.loads(reader.shell("terraform output -json\n", MANY_CLUSTERS)).items()}
+    assert {line["event"]["cluster"] for line in records.of("installer")} == {"blue", "green", "red"}
+    assert set(outputs["node_role_names"]) == {"blue", "green", "red"} == set(outputs["function_names"])
+    roles = ministack.leftovers()["roles"]
+    for name, functions in outputs["function_names"].items():
+        assert outputs["node_role_names"][name] in roles
+        own = {function for function, deployed in functions.items() if deployed == f"nodeless-{name}-{function}"}
+        assert own == (set(functions) if name == "blue" else {"wake", "installer"}), functions
+        assert all(functions[function] == f"nodeless-blue-{function}" for function in set(functions) - own)
+
+    # The README: to remove one of the others, remove its name from the list.
+    others = '["green","red"]'
+    assert others in apply.text
+    *_, again = apply.text.replace(others, '["green"]').splitlines(keepends=True)
+    reader.shell(again, MANY_CLUSTERS)
+    left = [name for names in ministack.leftovers().values() for name in names if "nodeless-red" in name]
+    assert not left and [line for line in records.of("installer") if line["event"]["cluster"] == "red"][-1]["event"]["tf"]["action"] == "delete"
+
+    reader.shell(again.replace("apply", "destroy"), MANY_CLUSTERS)
+    assert ministack.leftovers() == before
 
 
 def look_into(reader: Reader, world: World) -> None:
@@ -231,15 +275,6 @@ def replaced(text: str, names: dict[str, str]) -> str:
     for written, meant in names.items():
         text = text.replace(written, meant)
     return text
-
-
-def forget_upgrade_policy(file: Path) -> None:
-    """ministack takes a cluster's upgrade policy, does not return it, and has no call that changes it: so a second apply
-    would fail."""
-    text = file.read_text()
-    without = re.sub(r"\n  upgrade_policy \{.*?\n  \}\n", "\n", text, flags=re.S)
-    assert without != text
-    file.write_text(without)
 
 
 def instance_profile(state: Path) -> str:
