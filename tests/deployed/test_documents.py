@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tools import artifacts
 from tools.documents import Block, Reader, blocks
 from tools.ministack import Ministack
 from tools.processes import Process, wait_for
+from tools.recording import DeployedProxy, signed_by_name
 from tools.results import needs
 from tools.terraform import ROOT, placeholder_artifacts, terraform
 from tools.world import World
@@ -92,7 +94,7 @@ def test_the_modules_usage_is_valid(usage: str, mirror: Path, tmp_path: Path) ->
 
 @pytest.fixture(scope="session")
 def zips(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: ARG001 skip before building
-    return artifacts.function_zips(tmp_path_factory.mktemp("zips"))
+    return signed_by_name(artifacts.function_zips(tmp_path_factory.mktemp("zips")), tmp_path_factory.mktemp("signed"))
 
 
 @pytest.fixture(scope="session")
@@ -114,13 +116,28 @@ def world(binary: Path, tmp_path: Path, logs: Path) -> Iterator[World]:
         yield running
 
 
-@pytest.fixture
-def deployed_here(mirror: Path, world: World, reader: Reader, zips: Path, logs: Path) -> Iterator[Ministack]:  # noqa: ARG001
+@dataclass
+class Deployed:
     """A ministack whose functions find EC2 and the cluster in the local world."""
-    with Ministack(logs, world.endpoints()) as running:
-        reader.provide(aws_url=running.url, kubeconfig=world.kubeconfig, zips=zips)
-        reader.environment |= {"AWS_ENDPOINT_URL": running.url}
-        yield running
+
+    ministack: Ministack
+    proxy: DeployedProxy
+
+    def applied(self, state: Path) -> None:
+        """After `terraform apply`."""
+        self.ministack.drop_doubled_mappings(state)
+        self.proxy.read_policies()
+
+
+@pytest.fixture
+def deployed_here(mirror: Path, world: World, reader: Reader, zips: Path, logs: Path) -> Iterator[Deployed]:  # noqa: ARG001
+    ministack = Ministack(logs)
+    proxy = DeployedProxy(world, ministack, logs)
+    ministack.set_for_functions(proxy.endpoints())
+    with ministack, proxy:
+        reader.provide(aws_url=ministack.url, kubeconfig=world.kubeconfig, zips=zips)
+        reader.environment |= {"AWS_ENDPOINT_URL": ministack.url}
+        yield Deployed(ministack, proxy)
 
 
 def test_try_it(reader: Reader, tmp_path: Path, logs: Path) -> None:
@@ -183,8 +200,9 @@ def dead_letters(ministack: Ministack) -> dict[str, str]:
     return {url: count for url, count in counts.items() if count != "0"}
 
 
-def test_deploy_operate_and_remove(deployed_here: Ministack, world: World, reader: Reader) -> None:
-    ministack, before = deployed_here, deployed_here.leftovers()
+def test_deploy_operate_and_remove(deployed_here: Deployed, world: World, reader: Reader) -> None:
+    ministack = deployed_here.ministack
+    before = ministack.leftovers()
     # Zips of this machine.
     reader.environment["TF_VAR_architecture"] = "x86_64"
     (deploy,) = under(README, "Deploy")
@@ -196,7 +214,7 @@ def test_deploy_operate_and_remove(deployed_here: Ministack, world: World, reade
     *applies, update, apply_manifest = deploy.text.splitlines()
     reader.shell("\n".join(applies) + "\n")
     state = reader.checkout / EXAMPLE / "terraform.tfstate"
-    ministack.drop_doubled_mappings(state)
+    deployed_here.applied(state)
     cluster = ministack.client("eks").describe_cluster(name=CLUSTER)["cluster"]
     assert cluster["upgradePolicy"] == {"supportType": "STANDARD"}, "no extended support, which costs six times as much"
     outputs = {name: value["value"] for name, value in json.loads(reader.shell("terraform output -json\n", EXAMPLE)).items()}
@@ -285,13 +303,14 @@ def instance_profile(state: Path) -> str:
 
 
 @pytest.mark.nightly
-def test_move_back_and_remove_by_hand(deployed_here: Ministack, world: World, reader: Reader, zips: Path) -> None:
+def test_move_back_and_remove_by_hand(deployed_here: Deployed, world: World, reader: Reader, zips: Path) -> None:
+    ministack = deployed_here.ministack
     root = reader.checkout / "root"
     shutil.copytree(Path(__file__).parent / "root", root)
     variables = {"cluster_name": CLUSTER, "artifacts_directory": str(zips), "wake_enabled": "false", "extra_environment": "{}", "keep_snapshots": "2h"}
     reader.environment |= {f"TF_VAR_{name}": value for name, value in variables.items()}
     reader.shell("terraform init && terraform apply\n", "root")
-    deployed_here.drop_doubled_mappings(root / "terraform.tfstate")
+    deployed_here.applied(root / "terraform.tfstate")
     role = json.loads(reader.shell("terraform output -json\n", "root"))["node_role_name"]["value"]
     profile = instance_profile(root / "terraform.tfstate")
     world.add_instance_profile(profile, role)
@@ -315,19 +334,19 @@ def test_move_back_and_remove_by_hand(deployed_here: Ministack, world: World, re
     assert {i["InstanceId"]: sorted((t["Key"], t["Value"]) for t in i["Tags"]) for i in world.instances()} == before
     assert {pod["metadata"]["uid"] for pod in world.items("pods", "-l", "app=inflate")} == pods, "no pod was moved"
     check_what_karpenter_takes(world, set(before))
-    iam = deployed_here.client("iam")
+    iam = ministack.client("iam")
     assert iam.get_instance_profile(InstanceProfileName=profile)["InstanceProfile"]["Roles"], "nodes keep their role"
     assert not [c for c in world.items("validatingwebhookconfigurations") if c["metadata"]["name"].startswith("nodeless")]
-    assert not deployed_here.leftovers().get("functions")
+    assert not ministack.leftovers().get("functions")
 
     # And back again, as from Karpenter: what Terraform has forgotten is made anew, and nothing else.
     iam.remove_role_from_instance_profile(InstanceProfileName=profile, RoleName=role)
     iam.delete_instance_profile(InstanceProfileName=profile)
-    entry = next(e for e in deployed_here.client("eks").list_access_entries(clusterName=CLUSTER)["accessEntries"] if e.endswith(f"role/{role}"))
-    deployed_here.client("eks").delete_access_entry(clusterName=CLUSTER, principalArn=entry)
+    entry = next(e for e in ministack.client("eks").list_access_entries(clusterName=CLUSTER)["accessEntries"] if e.endswith(f"role/{role}"))
+    ministack.client("eks").delete_access_entry(clusterName=CLUSTER, principalArn=entry)
     reader.shell("terraform apply\n", "root")
-    deployed_here.drop_doubled_mappings(root / "terraform.tfstate")
-    wait_for("the claims to be adopted", lambda: len(records(deployed_here)) == len(before), 180, every=1)
+    deployed_here.applied(root / "terraform.tfstate")
+    wait_for("the claims to be adopted", lambda: len(records(ministack)) == len(before), 180, every=1)
     assert {i["InstanceId"] for i in world.instances()} == set(before), "no node was replaced"
 
     by_hand, destroy, definitions, buffers = under(MOVING, "Remove everything")
