@@ -1,4 +1,7 @@
-"""The emulators: ministack for what Terraform makes, the local world for EC2 and the cluster."""
+"""The emulators: ministack for what Terraform makes, the local world for EC2 and the cluster.
+
+AWS would have to allow every call of the functions: the proxy fails the run at its end if it would not.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.ministack import Ministack
+from tools.recording import DeployedProxy, signed_by_name
 from tools.terraform import environment
 from tools.world import SERVICES, World
 
@@ -25,7 +29,7 @@ class Emulated(Place):
 
     def __init__(self, directory: Path, cluster: str, region: str, binary: Path, zips: Path, mirror: Path) -> None:
         super().__init__(directory, cluster, region)
-        self.binary, self.zips, self.mirror = binary, zips, mirror
+        self.binary, self.zips, self.mirror = binary, signed_by_name(zips, directory / "signed"), mirror
         self._stack = ExitStack()
         self._profile = ""
 
@@ -35,7 +39,11 @@ class Emulated(Place):
         logs.mkdir(exist_ok=True)
         with ExitStack() as started:
             self.world = started.enter_context(World(self.binary, self.cluster, self.directory, logs))
-            self.ministack = started.enter_context(Ministack(logs, self.world.endpoints()))
+            self.ministack = Ministack(logs)
+            self.proxy = DeployedProxy(self.world, self.ministack, logs)
+            self.ministack.set_for_functions(self.proxy.endpoints())
+            started.enter_context(self.ministack)
+            started.enter_context(self.proxy)
             self._stack = started.pop_all()
         # The world has a network for the cluster, with its tags.
         self.given = remains(self)[0]
@@ -60,12 +68,13 @@ class Emulated(Place):
 
     def connect(self) -> None:
         self.ministack.drop_doubled_mappings(self.root / "terraform.tfstate")
+        self.proxy.read_policies()
         state = self.state()
         assert state is not None
         (profile,) = [r["instances"][0]["attributes"] for r in state["resources"] if r["type"] == "aws_iam_instance_profile"]
         self._profile = profile["name"]
-        # EC2 uses the profile's name. The simulation has one role, and none of those that Terraform created in ministack.
-        self.world.add_instance_profile(self._profile, f"{self.cluster}-node")
+        # EC2 uses the profile's name. The simulation has none of the roles that Terraform created in ministack.
+        self.world.add_instance_profile(self._profile, self.outputs()["node_role_name"])
         self.world.redirect_webhook(self.ministack)
 
     def disconnect(self) -> None:

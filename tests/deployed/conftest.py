@@ -38,6 +38,7 @@ LONGEST = [
     "test_many_clusters.py::test_a_fault_of_one_cluster_does_not_hold_up_another",
     "test_documents.py::test_move_back_and_remove_by_hand",
     "test_documents.py::test_deploy_operate_and_remove",
+    "test_documents.py::test_several_clusters_with_one_deployment",
     "test_end_to_end.py::test_pods_get_nodes_and_nodes_go_when_pods_are_gone[heartbeat-alone]",
     "test_end_to_end.py::test_pods_get_nodes_and_nodes_go_when_pods_are_gone[wake]",
     "test_module.py::test_every_trigger_reaches_its_function_and_destroy_leaves_nothing",

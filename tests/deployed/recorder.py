@@ -1,6 +1,5 @@
-"""A bootstrap that notes each event and answers as the function would. Made into a zip by test_module.py.
-
-Its first line and the name of its file are set by the test that makes the zip.
+"""A bootstrap that notes each event and answers as the function would. Made into a zip by records.py, which sets its first
+line and the name of its file.
 """
 
 import json

@@ -46,6 +46,7 @@ RESOURCES: dict[str, Tags] = {
     "lt-theirs": THEIRS,
     "lt-managed": MANAGED,
     "lt-admin": OURS,
+    "lt-tagging": OURS,
     "vol-ours": OURS,
     "eni-theirs": THEIRS,
     "eni-ours": OURS,
@@ -70,9 +71,11 @@ class Account:
         return RESOURCES.get(resource_id, {})
 
     def template(self, name_or_id: str) -> tuple[str, Mapping[str, Any]]:
-        profile = {"lt-ours": "ours", "lt-theirs": "ours", "lt-managed": "ours", "lt-admin": "admin"}[name_or_id]
-        interface = {"ResourceType": "network-interface", "Tags": [{"Key": k, "Value": v} for k, v in OURS.items()]}
-        return name_or_id, {"ImageId": "ami-0a", "IamInstanceProfile": {"Name": profile}, "TagSpecifications": [interface]}
+        profile = {"lt-ours": "ours", "lt-theirs": "ours", "lt-managed": "ours", "lt-admin": "admin", "lt-tagging": "ours"}[name_or_id]
+        # The kinds that nodeless tags in its templates; lt-tagging tags all.
+        kinds = ["network-interface", "spot-instances-request", *(["instance", "volume"] if name_or_id == "lt-tagging" else [])]
+        tagged = [{"ResourceType": kind, "Tags": tag_list(OURS)} for kind in kinds]
+        return name_or_id, {"ImageId": "ami-0a", "IamInstanceProfile": {"Name": profile}, "TagSpecifications": tagged}
 
     def profile(self, name: str) -> Profile:
         role, tags = PROFILES[name]
@@ -510,13 +513,13 @@ def rendered(both: Rendered) -> dict[str, Policy]:
 def made_by(function: str, questions: list[Request]) -> list[Request]:
     """Adds the source ARN of a function, as in calls by its own code."""
     source = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:nodeless-{CLUSTER}-{function}"
-    return [Request(q.action, q.resource, {**q.context, "lambda:sourcefunctionarn": source}) for q in questions]
+    return [replace(q, context={**q.context, "lambda:sourcefunctionarn": source}) for q in questions]
 
 
 def allowed(policies: Mapping[str, Policy]) -> set[str]:
     """The attacks that a role allows, each with the function whose role it is."""
     pairs = ((name, function) for name in ATTACKS for function in policies)
-    return {f"{function}: {name}" for name, function in pairs if not policies[function].denied(made_by(function, ATTACKS[name]))}
+    return {f"{function}: {name}" for name, function in pairs if not policies[function].prevents(made_by(function, ATTACKS[name]))}
 
 
 def test_every_attack_is_denied_to_every_role(rendered: dict[str, Policy]) -> None:
@@ -556,7 +559,7 @@ def test_no_policy_can_be_weakened_unnoticed(both: Rendered) -> None:
             foreign = {name: questions for name, (few, questions) in OF_FEW.items() if function not in few}
             attacks = [made_by(function, questions) for questions in (ATTACKS | foreign).values()]
             for what, weaker in weakened(policy):
-                if all(weaker.denied(questions) for questions in attacks):
+                if all(weaker.prevents(questions) for questions in attacks):
                     unnoticed.add(f"{function}: {what}")
     # The catalog may read all profiles, so this change allows nothing more.
     assert unnoticed == {"catalog: ReadInstanceProfiles for every resource"}
@@ -565,6 +568,7 @@ def test_no_policy_can_be_weakened_unnoticed(both: Rendered) -> None:
 def test_what_few_may_do_is_denied_to_the_others(rendered: dict[str, Policy]) -> None:
     for name, (few, questions) in OF_FEW.items():
         assert {function for function, policy in rendered.items() if not policy.denied(questions)} == few, name
+        assert {function for function, policy in rendered.items() if not policy.prevents(questions)} == few, name
 
 
 @pytest.mark.parametrize("name", LEGITIMATE)
@@ -579,6 +583,16 @@ def test_the_key_of_the_table_decrypts_it_for_the_functions_that_read_it(both: R
     assert {function for function, policy in both.outside.items() if not policy.denied(decrypt)} == {"planner", "lifecycle", "interruption", "catalog"}
 
 
+@pytest.mark.parametrize("operation", ["CreateFleet", "RunInstances"])
+def test_a_launch_does_not_rely_on_tags_of_its_template(rendered: dict[str, Policy], operation: str) -> None:
+    """AWS does not document whether they are request tags: a launch that has them nowhere else may be denied, and may be allowed."""
+    for tagged in (("fleet",), ("fleet", "instance"), ("fleet", "volume")):
+        questions = launch(operation, OURS, "lt-tagging", only=tagged)
+        assert rendered["lifecycle"].denied(questions), f"only a template tags what {operation} makes besides {tagged}"
+        assert not rendered["lifecycle"].prevents(questions), "an attack must be denied by every reading"
+    assert not rendered["lifecycle"].denied(launch(operation, OURS, "lt-tagging", only=("fleet", "instance", "volume")))
+
+
 @pytest.mark.parametrize("name", NOT_HELD_BACK)
 def test_what_iam_does_not_prevent(rendered: dict[str, Policy], name: str) -> None:
     function, questions = NOT_HELD_BACK[name]
@@ -589,7 +603,7 @@ def test_functions_that_clusters_share_attack_no_other_cluster(both: Rendered) -
     attacks = ATTACKS | REGISTRATION_ATTACKS
     for policies in (both.shared, both.both_clusters):
         pairs = ((name, function) for name in attacks for function in policies)
-        assert not {f"{function}: {name}" for name, function in pairs if not policies[function].denied(attacks[name])}
+        assert not {f"{function}: {name}" for name, function in pairs if not policies[function].prevents(attacks[name])}
 
 
 def test_functions_that_clusters_share_may_do_the_same_for_each(both: Rendered) -> None:
@@ -607,7 +621,7 @@ def test_no_policy_for_shared_functions_can_be_weakened_unnoticed(both: Rendered
     for function, policy in both.shared.items():
         foreign = {name: questions for name, (few, questions) in OF_FEW.items() if function not in few}
         for what, weaker in weakened(policy):
-            if all(weaker.denied(questions) for questions in (ATTACKS | REGISTRATION_ATTACKS | foreign).values()):
+            if all(weaker.prevents(questions) for questions in (ATTACKS | REGISTRATION_ATTACKS | foreign).values()):
                 unnoticed.add(f"{function}: {what}")
     assert unnoticed == {"catalog: ReadInstanceProfiles for every resource"}
 
@@ -621,13 +635,13 @@ def test_what_iam_does_not_prevent_between_clusters_that_share_functions(both: R
 
 def test_an_attack_that_a_policy_allows_is_found() -> None:
     lax = Policy.parse('{"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "ec2:TerminateInstances", "Resource": "*"}}')
-    found = {name for name, questions in ATTACKS.items() if not lax.denied(questions)}
+    found = {name for name, questions in ATTACKS.items() if not lax.prevents(questions)}
     assert found == {name for name in ATTACKS if name.startswith("terminate ")}
     assert lax.decide(ATTACKS["terminate an instance of no cluster"][0]) is Decision.ALLOWED
 
 
-def test_the_documentation_lists_only_actions_that_are_allowed(rendered: dict[str, Policy]) -> None:
-    assert set(rendered) == set(FUNCTIONS)
+def test_the_documentation_lists_only_actions_that_are_allowed(both: Rendered) -> None:
+    assert set(both.inside) == set(FUNCTIONS)
     for function, actions in documented_as_unused().items():
-        stale = actions - rendered[function].allowed_actions()
+        stale = actions - both.inside[function].allowed_actions()
         assert not stale, f"docs/reference/security.md explains rights that {function} does not have"

@@ -1,4 +1,4 @@
-"""The commands of the documents, run word for word: README.md, terraform/README.md, the example's README, and those of docs/ below.
+"""The commands of the documents, run word for word: README.md, terraform/README.md, the READMEs of the examples, and those of docs/ below.
 
 tests/tools/documents.py defines the replacements of the commands that cannot run here.
 """
@@ -10,21 +10,26 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from records import recording_zips
 from tools import artifacts
 from tools.documents import Block, Reader, blocks
 from tools.ministack import Ministack
 from tools.processes import Process, wait_for
+from tools.recording import DeployedProxy, signed_by_name
 from tools.results import needs
 from tools.terraform import ROOT, placeholder_artifacts, terraform
 from tools.world import World
 
 CLUSTER = "nodeless"
 EXAMPLE = "terraform/examples/complete"
+MANY_CLUSTERS = "terraform/examples/many-clusters"
 README, MODULE, EXAMPLES, MOVING = "README.md", "terraform/README.md", f"{EXAMPLE}/README.md", "docs/moving.md"
+SEVERAL = f"{MANY_CLUSTERS}/README.md"
 START, PLAN, MAINTENANCE = "docs/start.md", "docs/plan.md", "docs/maintenance.md"
 PLAN_REFERENCE, DISRUPTION = "docs/reference/plan.md", "docs/reference/disruption.md"
 # The definitions that the installer applies. Cluster Autoscaler uses the last one, too.
@@ -43,6 +48,7 @@ RUN_BY = {
     (README, "Deploy"): "test_deploy_operate_and_remove",
     (MODULE, "Operate"): "test_deploy_operate_and_remove",
     (EXAMPLES, "A whole cluster with nodeless"): "test_deploy_operate_and_remove",
+    (SEVERAL, "Several clusters with the functions of one deployment"): "test_several_clusters_with_one_deployment",
     (PLAN, "`nodeless plan`"): "test_deploy_operate_and_remove",
     (PLAN_REFERENCE, "The churn breaker"): "test_deploy_operate_and_remove",
     (PLAN_REFERENCE, "Replay a plan"): "test_move_back_and_remove_by_hand",
@@ -60,7 +66,9 @@ def under(file: str, heading: str) -> list[Block]:
 
 
 def test_every_block_is_run() -> None:
-    for file in (README, MODULE, EXAMPLES, MOVING, START, PLAN, MAINTENANCE, PLAN_REFERENCE, DISRUPTION):
+    examples = [str(file.relative_to(ROOT)) for file in sorted((ROOT / "terraform/examples").glob("*/README.md"))]
+    assert {EXAMPLES, SEVERAL} <= set(examples)
+    for file in (README, MODULE, *examples, MOVING, START, PLAN, MAINTENANCE, PLAN_REFERENCE, DISRUPTION):
         for block in blocks(file):
             runner = RUN_BY.get((file, block.heading))
             assert runner in globals(), f"{file}, {block.heading!r}: no test runs\n{block.text}"
@@ -86,7 +94,7 @@ def test_the_modules_usage_is_valid(usage: str, mirror: Path, tmp_path: Path) ->
 
 @pytest.fixture(scope="session")
 def zips(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: ARG001 skip before building
-    return artifacts.function_zips(tmp_path_factory.mktemp("zips"))
+    return signed_by_name(artifacts.function_zips(tmp_path_factory.mktemp("zips")), tmp_path_factory.mktemp("signed"))
 
 
 @pytest.fixture(scope="session")
@@ -108,13 +116,28 @@ def world(binary: Path, tmp_path: Path, logs: Path) -> Iterator[World]:
         yield running
 
 
-@pytest.fixture
-def deployed_here(mirror: Path, world: World, reader: Reader, zips: Path, logs: Path) -> Iterator[Ministack]:  # noqa: ARG001
+@dataclass
+class Deployed:
     """A ministack whose functions find EC2 and the cluster in the local world."""
-    with Ministack(logs, world.endpoints()) as running:
-        reader.provide(aws_url=running.url, kubeconfig=world.kubeconfig, zips=zips)
-        reader.environment |= {"AWS_ENDPOINT_URL": running.url}
-        yield running
+
+    ministack: Ministack
+    proxy: DeployedProxy
+
+    def applied(self, state: Path) -> None:
+        """After `terraform apply`."""
+        self.ministack.drop_doubled_mappings(state)
+        self.proxy.read_policies()
+
+
+@pytest.fixture
+def deployed_here(mirror: Path, world: World, reader: Reader, zips: Path, logs: Path) -> Iterator[Deployed]:  # noqa: ARG001
+    ministack = Ministack(logs)
+    proxy = DeployedProxy(world, ministack, logs)
+    ministack.set_for_functions(proxy.endpoints())
+    with ministack, proxy:
+        reader.provide(aws_url=ministack.url, kubeconfig=world.kubeconfig, zips=zips)
+        reader.environment |= {"AWS_ENDPOINT_URL": ministack.url}
+        yield Deployed(ministack, proxy)
 
 
 def test_try_it(reader: Reader, tmp_path: Path, logs: Path) -> None:
@@ -177,11 +200,11 @@ def dead_letters(ministack: Ministack) -> dict[str, str]:
     return {url: count for url, count in counts.items() if count != "0"}
 
 
-def test_deploy_operate_and_remove(deployed_here: Ministack, world: World, reader: Reader) -> None:
-    ministack, before = deployed_here, deployed_here.leftovers()
+def test_deploy_operate_and_remove(deployed_here: Deployed, world: World, reader: Reader) -> None:
+    ministack = deployed_here.ministack
+    before = ministack.leftovers()
     # Zips of this machine.
     reader.environment["TF_VAR_architecture"] = "x86_64"
-    forget_upgrade_policy(reader.checkout / EXAMPLE / "cluster.tf")
     (deploy,) = under(README, "Deploy")
     build, commands, destroy = under(EXAMPLES, "A whole cluster with nodeless")
     reader.run(build)
@@ -191,7 +214,9 @@ def test_deploy_operate_and_remove(deployed_here: Ministack, world: World, reade
     *applies, update, apply_manifest = deploy.text.splitlines()
     reader.shell("\n".join(applies) + "\n")
     state = reader.checkout / EXAMPLE / "terraform.tfstate"
-    ministack.drop_doubled_mappings(state)
+    deployed_here.applied(state)
+    cluster = ministack.client("eks").describe_cluster(name=CLUSTER)["cluster"]
+    assert cluster["upgradePolicy"] == {"supportType": "STANDARD"}, "no extended support, which costs six times as much"
     outputs = {name: value["value"] for name, value in json.loads(reader.shell("terraform output -json\n", EXAMPLE)).items()}
     world.add_instance_profile(instance_profile(state), outputs["node_role_name"])
     world.redirect_webhook(ministack)
@@ -208,6 +233,43 @@ def test_deploy_operate_and_remove(deployed_here: Ministack, world: World, reade
     assert ministack.leftovers() == before
     assert not world.instances(), "terraform destroy of the example leaves no instance"
     assert not world.items("nodepools") and not world.items("nodeclaims") and not world.items("ec2nodeclasses")
+
+
+@pytest.mark.nightly
+def test_several_clusters_with_one_deployment(ministack: Ministack, reader: Reader, tmp_path: Path) -> None:
+    """The functions record their events; test_many_clusters.py has the real ones."""
+    zips, records = recording_zips(tmp_path)
+    reader.provide(aws_url=ministack.url, zips=zips)
+    reader.environment |= {"AWS_ENDPOINT_URL": ministack.url, "TF_VAR_architecture": "x86_64", "TF_VAR_deletion_protection": "false"}
+    eks, role = ministack.client("eks"), "arn:aws:iam::000000000000:role/cluster"
+    for name in ("blue", "green", "red"):
+        eks.create_cluster(name=name, roleArn=role, resourcesVpcConfig={"subnetIds": ["subnet-0a"]}, accessConfig={"authenticationMode": "API"})
+    before = ministack.leftovers()
+    build, apply = under(SEVERAL, "Several clusters with the functions of one deployment")
+    reader.run(build)
+    reader.run(apply, MANY_CLUSTERS)
+    ministack.drop_doubled_mappings(reader.checkout / MANY_CLUSTERS / "terraform.tfstate")
+
+    outputs = {name: value["value"] for name, value in json.loads(reader.shell("terraform output -json\n", MANY_CLUSTERS)).items()}
+    assert {line["event"]["cluster"] for line in records.of("installer")} == {"blue", "green", "red"}
+    assert set(outputs["node_role_names"]) == {"blue", "green", "red"} == set(outputs["function_names"])
+    roles = ministack.leftovers()["roles"]
+    for name, functions in outputs["function_names"].items():
+        assert outputs["node_role_names"][name] in roles
+        own = {function for function, deployed in functions.items() if deployed == f"nodeless-{name}-{function}"}
+        assert own == (set(functions) if name == "blue" else {"wake", "installer"}), functions
+        assert all(functions[function] == f"nodeless-blue-{function}" for function in set(functions) - own)
+
+    # The README: to remove one of the others, remove its name from the list.
+    others = '["green","red"]'
+    assert others in apply.text
+    *_, again = apply.text.replace(others, '["green"]').splitlines(keepends=True)
+    reader.shell(again, MANY_CLUSTERS)
+    left = [name for names in ministack.leftovers().values() for name in names if "nodeless-red" in name]
+    assert not left and [line for line in records.of("installer") if line["event"]["cluster"] == "red"][-1]["event"]["tf"]["action"] == "delete"
+
+    reader.shell(again.replace("apply", "destroy"), MANY_CLUSTERS)
+    assert ministack.leftovers() == before
 
 
 def look_into(reader: Reader, world: World) -> None:
@@ -233,15 +295,6 @@ def replaced(text: str, names: dict[str, str]) -> str:
     return text
 
 
-def forget_upgrade_policy(file: Path) -> None:
-    """ministack takes a cluster's upgrade policy, does not return it, and has no call that changes it: so a second apply
-    would fail."""
-    text = file.read_text()
-    without = re.sub(r"\n  upgrade_policy \{.*?\n  \}\n", "\n", text, flags=re.S)
-    assert without != text
-    file.write_text(without)
-
-
 def instance_profile(state: Path) -> str:
     """The instance profile that Terraform made, which is to be made known in the world: in AWS there is only one IAM."""
     resources = json.loads(state.read_text())["resources"]
@@ -250,13 +303,14 @@ def instance_profile(state: Path) -> str:
 
 
 @pytest.mark.nightly
-def test_move_back_and_remove_by_hand(deployed_here: Ministack, world: World, reader: Reader, zips: Path) -> None:
+def test_move_back_and_remove_by_hand(deployed_here: Deployed, world: World, reader: Reader, zips: Path) -> None:
+    ministack = deployed_here.ministack
     root = reader.checkout / "root"
     shutil.copytree(Path(__file__).parent / "root", root)
     variables = {"cluster_name": CLUSTER, "artifacts_directory": str(zips), "wake_enabled": "false", "extra_environment": "{}", "keep_snapshots": "2h"}
     reader.environment |= {f"TF_VAR_{name}": value for name, value in variables.items()}
     reader.shell("terraform init && terraform apply\n", "root")
-    deployed_here.drop_doubled_mappings(root / "terraform.tfstate")
+    deployed_here.applied(root / "terraform.tfstate")
     role = json.loads(reader.shell("terraform output -json\n", "root"))["node_role_name"]["value"]
     profile = instance_profile(root / "terraform.tfstate")
     world.add_instance_profile(profile, role)
@@ -280,19 +334,19 @@ def test_move_back_and_remove_by_hand(deployed_here: Ministack, world: World, re
     assert {i["InstanceId"]: sorted((t["Key"], t["Value"]) for t in i["Tags"]) for i in world.instances()} == before
     assert {pod["metadata"]["uid"] for pod in world.items("pods", "-l", "app=inflate")} == pods, "no pod was moved"
     check_what_karpenter_takes(world, set(before))
-    iam = deployed_here.client("iam")
+    iam = ministack.client("iam")
     assert iam.get_instance_profile(InstanceProfileName=profile)["InstanceProfile"]["Roles"], "nodes keep their role"
     assert not [c for c in world.items("validatingwebhookconfigurations") if c["metadata"]["name"].startswith("nodeless")]
-    assert not deployed_here.leftovers().get("functions")
+    assert not ministack.leftovers().get("functions")
 
     # And back again, as from Karpenter: what Terraform has forgotten is made anew, and nothing else.
     iam.remove_role_from_instance_profile(InstanceProfileName=profile, RoleName=role)
     iam.delete_instance_profile(InstanceProfileName=profile)
-    entry = next(e for e in deployed_here.client("eks").list_access_entries(clusterName=CLUSTER)["accessEntries"] if e.endswith(f"role/{role}"))
-    deployed_here.client("eks").delete_access_entry(clusterName=CLUSTER, principalArn=entry)
+    entry = next(e for e in ministack.client("eks").list_access_entries(clusterName=CLUSTER)["accessEntries"] if e.endswith(f"role/{role}"))
+    ministack.client("eks").delete_access_entry(clusterName=CLUSTER, principalArn=entry)
     reader.shell("terraform apply\n", "root")
-    deployed_here.drop_doubled_mappings(root / "terraform.tfstate")
-    wait_for("the claims to be adopted", lambda: len(records(deployed_here)) == len(before), 180, every=1)
+    deployed_here.applied(root / "terraform.tfstate")
+    wait_for("the claims to be adopted", lambda: len(records(ministack)) == len(before), 180, every=1)
     assert {i["InstanceId"] for i in world.instances()} == set(before), "no node was replaced"
 
     by_hand, destroy, definitions, buffers = under(MOVING, "Remove everything")

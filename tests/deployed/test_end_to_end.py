@@ -1,6 +1,6 @@
 """The real functions, deployed by the real module: from pending pods to nodes and back to nothing.
 
-Every AWS call that they make is put to the policy of the role that made it; docs/reference/security.md lists what no call needed.
+Every AWS call that they make is put to the policy of the role that made it (DeployedProxy); docs/reference/security.md lists what no call needed.
 Seconds are printed, not asserted: how fast this machine is proves nothing.
 """
 
@@ -11,15 +11,17 @@ import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tools import artifacts
-from tools.iam import Policy
+from tools.control_plane import clock
 from tools.ministack import Ministack
 from tools.processes import wait_for
-from tools.recording import EmulatedAccount, Proxy, Recording, policies, signed_by_name
+from tools.recording import DeployedProxy, signed_by_name
 from tools.results import needs
 from tools.security import documented_as_unused
 from tools.terraform import ROOT, copy_module, environment, terraform
@@ -37,6 +39,26 @@ INSTALLED = (
 )
 
 
+# The variables of each deployment. One uses the rights that few users need: its nodes are spot instances, its functions run inside a VPC and
+# read zonal shifts.
+VARIANTS: dict[str, dict[str, object]] = {
+    "wake": {"wake_enabled": True},
+    "heartbeat-alone": {
+        "wake_enabled": False,
+        "zonal_shift_enabled": True,
+        "vpc_config": {"subnet_ids": ["subnet-0a", "subnet-0b"], "security_group_ids": ["sg-0a"]},
+    },
+}
+# What has to be recorded of the functions in that deployment.
+FURTHER = {
+    "lifecycle": {"arc-zonal-shift:GetManagedResource", "ec2:DeleteLaunchTemplate", "ec2:DescribeInstanceStatus", "iam:PassRole"},
+    "catalog": {
+        "ec2:DeleteLaunchTemplate", "iam:AddRoleToInstanceProfile", "iam:CreateInstanceProfile", "iam:DeleteInstanceProfile", "iam:PassRole",
+        "iam:RemoveRoleFromInstanceProfile", "iam:TagInstanceProfile",
+    },
+}  # fmt: skip
+
+
 @dataclass
 class Deployment:
     """nodeless, applied."""
@@ -44,8 +66,11 @@ class Deployment:
     ministack: Ministack
     world: World
     outputs: dict[str, object]
-    recording: Recording
-    policies: dict[str, Policy]
+    proxy: DeployedProxy
+
+    def used(self, function: str) -> set[str]:
+        """The IAM actions of a function until now."""
+        return self.proxy.recording.used(str(self.outputs["function_names"][function]))
 
     def dead_letters(self) -> dict[str, str]:
         """The number of messages in each dead-letter queue that has any."""
@@ -90,14 +115,14 @@ def world(binary: Path, tmp_path: Path, logs: Path) -> Iterator[World]:
 
 
 @pytest.fixture
-def proxy(world: World, ministack: Ministack, logs: Path) -> Iterator[Proxy]:
-    with Proxy(EmulatedAccount(world, ministack), world.aws_url, ministack.url, logs) as running:
+def proxy(world: World, ministack: Ministack, logs: Path) -> Iterator[DeployedProxy]:
+    with DeployedProxy(world, ministack, logs) as running:
         yield running
 
 
-@pytest.fixture(params=[pytest.param(True, id="wake"), pytest.param(False, id="heartbeat-alone", marks=pytest.mark.nightly)])
+@pytest.fixture(params=["wake", pytest.param("heartbeat-alone", marks=pytest.mark.nightly)])
 def deployment(
-    request: pytest.FixtureRequest, ministack: Ministack, world: World, proxy: Proxy, zips: Path, mirror: Path, tmp_path: Path, logs: Path
+    request: pytest.FixtureRequest, ministack: Ministack, world: World, proxy: DeployedProxy, zips: Path, mirror: Path, tmp_path: Path, logs: Path
 ) -> Iterator[Deployment]:
     """Applies the module, and destroys it afterwards; then nothing may be left of it."""
     copy_module(tmp_path / "terraform")
@@ -107,17 +132,16 @@ def deployment(
     variables = [
         f"-var=cluster_name={CLUSTER}",
         f"-var=artifacts_directory={zips}",
-        f"-var=wake_enabled={json.dumps(request.param)}",
         f"-var=extra_environment={json.dumps(proxy.endpoints())}",
+        *(f"-var={name}={json.dumps(value)}" for name, value in VARIANTS[request.param].items()),
     ]
     terraform(root, "init", f"-plugin-dir={mirror}", env=env, log=logs / "terraform.log")
     terraform(root, "apply", "-auto-approve", *variables, env=env, log=logs / "terraform.log")
     ministack.drop_doubled_mappings(root / "terraform.tfstate")
     outputs = {name: output["value"] for name, output in json.loads(terraform(root, "output", "-json", env=env)).items()}
-    rights = policies(ministack, outputs["function_names"])
-    yield Deployment(ministack, world, outputs, proxy.recording, rights)
+    proxy.read_policies()
+    yield Deployment(ministack, world, outputs, proxy)
     terraform(root, "destroy", "-auto-approve", *variables, env=env, log=logs / "terraform.log")
-    assert not proxy.recording.denied(rights), "AWS would refuse a call that was made while all was destroyed"
     assert ministack.leftovers() == before
     assert not [c for c in world.items("validatingwebhookconfigurations") if c["metadata"]["name"].startswith("nodeless")]
     assert not [r for r in world.items("clusterrolebindings") if r["metadata"]["name"].startswith("nodeless:")]
@@ -125,13 +149,13 @@ def deployment(
     assert kept.issuperset(INSTALLED), "destroying nodeless must leave the user's CRDs, and with them every NodePool"
 
 
-def test_pods_get_nodes_and_nodes_go_when_pods_are_gone(deployment: Deployment, request: pytest.FixtureRequest) -> None:
+def test_pods_get_nodes_and_nodes_go_when_pods_are_gone(deployment: Deployment, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     world = deployment.world
-    wake = request.node.callspec.params["deployment"]
+    wake = request.node.callspec.params["deployment"] == "wake"
     check_installation(deployment, wake)
     role = str(deployment.outputs["node_role_name"])
     world.add_instance_profile(str(deployment.outputs["node_instance_profile_name"]), role)
-    seconds = apply_manifests(world, role)
+    seconds = apply_manifests(world, role, "on-demand" if wake else "spot")
     print(f"\n{'with wake' if wake else 'heartbeat alone'}: {seconds:.1f} s from a new EC2NodeClass to Ready")
     seconds = edit_node_class(world)
     print(f"\n{'with wake' if wake else 'heartbeat alone'}: {seconds:.1f} s from a changed EC2NodeClass to Ready")
@@ -140,21 +164,25 @@ def test_pods_get_nodes_and_nodes_go_when_pods_are_gone(deployment: Deployment, 
     check_running(deployment)
     if wake:
         assert deployment.ministack.invocations(f"nodeless-{CLUSTER}-wake"), "the API server never called wake"
+    else:
+        wait_for("a sweep to read the status of instances", lambda: "ec2:DescribeInstanceStatus" in deployment.used("lifecycle"), 150, every=1)
     scale_down(deployment)
+    if not wake:
+        make_and_delete_a_profile(deployment)
+        delete_unused_templates(deployment, tmp_path)
+        check_further_rights(deployment)
     assert not deployment.dead_letters(), "a message was given up; the functions' logs explain why"
     check_rights(deployment)
 
 
 def check_rights(deployment: Deployment) -> None:
-    """AWS would have allowed every call, and no role may do what nothing needs and docs/reference/security.md does not explain."""
-    recording = deployment.recording
+    """No role may do what nothing needs and docs/reference/security.md does not explain."""
+    recording = deployment.proxy.recording
     print(f"{len(recording.calls)} AWS calls")
-    assert recording.calls, "no call went through the proxy"
-    assert not recording.denied(deployment.policies), "AWS would refuse calls that the functions make"
     documented = documented_as_unused()
     unexplained: dict[str, set[str]] = {}
     for function, deployed in deployment.outputs["function_names"].items():
-        used, allowed = recording.used(deployed), deployment.policies[deployed].allowed_actions()
+        used, allowed = deployment.used(function), deployment.proxy.policies[deployed].allowed_actions()
         print(f"{function}: used {', '.join(sorted(used))}; unused {', '.join(sorted(allowed - used))}")
         if not allowed - used <= documented[function]:
             unexplained[function] = allowed - used - documented[function]
@@ -177,11 +205,11 @@ def check_installation(deployment: Deployment, wake: bool) -> None:
         world.redirect_webhook(deployment.ministack)
 
 
-def apply_manifests(world: World, node_role: str) -> float:
+def apply_manifests(world: World, node_role: str, capacity_type: str) -> float:
     """Seconds until the EC2NodeClass is ready."""
     start = time.monotonic()
     pool = (HERE / "manifests/pool.yaml").read_text().replace("NODE_ROLE", node_role).replace("CLUSTER_NAME", CLUSTER)
-    world.kubectl("apply", "-f", "-", stdin=pool)
+    world.kubectl("apply", "-f", "-", stdin=pool.replace("on-demand", capacity_type))
     world.kubectl("apply", "-f", str(HERE / "manifests/inflate.yaml"))
     wait_for("the ec2nodeclass to be ready", lambda: condition(world, "ec2nodeclass", "Ready"), 120, every=0.05)
     seconds = time.monotonic() - start
@@ -268,6 +296,57 @@ def scale_down(deployment: Deployment) -> None:
     wait_for("pods, nodes, claims and instances to be gone", lambda: not (rest := left()) or Rest(rest), 360, every=1)
 
 
+def make_and_delete_a_profile(deployment: Deployment) -> None:
+    """An EC2NodeClass with a role of its own gets an instance profile, and takes it and its launch templates along when it is deleted."""
+    world, role = deployment.world, str(deployment.outputs["other_node_role_name"])
+    world.client("iam").create_role(RoleName=role, AssumeRolePolicyDocument="{}")
+    other = world.items("ec2nodeclass")[0]
+    other = {"apiVersion": other["apiVersion"], "kind": other["kind"], "metadata": {"name": "other"}, "spec": {**other["spec"], "role": role}}
+    world.kubectl("apply", "-f", "-", stdin=json.dumps(other))
+
+    def status() -> dict[str, Any]:
+        return json.loads(world.kubectl("get", "ec2nodeclass", "other", "-o", "json")).get("status", {})
+
+    wait_for("the other ec2nodeclass to be ready", lambda: any(c["type"] == "Ready" and c["status"] == "True" for c in status().get("conditions", [])), 180, every=1)
+    profile = status()["instanceProfile"]
+    held = world.client("iam").get_instance_profile(InstanceProfileName=profile)["InstanceProfile"]["Roles"]
+    assert [r["RoleName"] for r in held] == [role]
+    world.kubectl("delete", "ec2nodeclass", "other", "--wait=false")
+    wait_for("the other ec2nodeclass to be gone", lambda: len(world.items("ec2nodeclass")) == 1, 180, every=1)
+    names = [p["InstanceProfileName"] for p in world.client("iam").list_instance_profiles()["InstanceProfiles"]]
+    assert profile not in names
+
+
+def delete_unused_templates(deployment: Deployment, directory: Path) -> None:
+    """On the hour, lifecycle deletes launch templates whose last use was days ago."""
+    ec2, functions = deployment.world.client("ec2"), deployment.ministack.client("lambda")
+    templates = [t["LaunchTemplateId"] for t in ec2.describe_launch_templates()["LaunchTemplates"]]
+    assert templates, "launches make templates"
+    ec2.create_tags(Resources=templates, Tags=[{"Key": "nodeless.sh/last-used", "Value": "2026-01-01"}])
+    name = str(deployment.outputs["function_names"]["lifecycle"])
+    before = functions.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
+    sqs = deployment.ministack.client("sqs")
+    queue = sqs.get_queue_url(QueueName=f"nodeless-{CLUSTER}-claims")["QueueUrl"]
+    try:
+        ahead = 3600 - int(time.time()) % 3600
+        functions.update_function_configuration(FunctionName=name, Environment={"Variables": before | clock.moved(directory, ahead)})
+        at = datetime.fromtimestamp(time.time() + ahead, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        sqs.send_message(QueueUrl=queue, MessageBody=json.dumps({"kind": "sweep", "at": at}))
+        wait_for("unused launch templates to be deleted", lambda: not ec2.describe_launch_templates()["LaunchTemplates"], 60)
+    finally:
+        functions.update_function_configuration(FunctionName=name, Environment={"Variables": before})
+
+
+def check_further_rights(deployment: Deployment) -> None:
+    """Calls that only this deployment makes were recorded; DeployedProxy evaluates them."""
+    for function, actions in FURTHER.items():
+        assert actions <= deployment.used(function), f"not recorded of {function}: {sorted(actions - deployment.used(function))}"
+    resources = {request.resource for recorded in deployment.proxy.recording.calls for request in recorded.requests}
+    assert any(":spot-instances-request/" in resource for resource in resources), "no spot instance was launched"
+    inside = deployment.proxy.policies[str(deployment.outputs["function_names"]["lifecycle"])].allowed_actions()
+    assert "ec2:CreateNetworkInterface" in inside, "the functions are not inside a VPC"
+
+
 def warn_of_interruption(deployment: Deployment, instance: str) -> None:
     """The event that EventBridge sends before EC2 interrupts an instance."""
     sample = json.loads((ROOT / "events/interruption.spot-warning.json").read_text())
@@ -276,8 +355,7 @@ def warn_of_interruption(deployment: Deployment, instance: str) -> None:
     sqs = deployment.ministack.client("sqs")
     url = sqs.get_queue_url(QueueName=f"nodeless-{CLUSTER}-interruption")["QueueUrl"]
     sqs.send_message(QueueUrl=url, MessageBody=json.dumps(body))
-    function = str(deployment.outputs["function_names"]["interruption"])
-    wait_for("the interruption function to look for the claim", lambda: "dynamodb:Query" in deployment.recording.used(function), 120)
+    wait_for("the interruption function to look for the claim", lambda: "dynamodb:Query" in deployment.used("interruption"), 120)
 
 
 class Rest(dict):

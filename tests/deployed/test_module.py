@@ -6,40 +6,20 @@ What the functions do with it is test_end_to_end.py's business.
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
+from records import Records, recording_zips
 from tools.ministack import Ministack
 from tools.processes import wait_for
-from tools.terraform import ROOT, copy_module, environment, placeholder_artifacts, terraform
+from tools.terraform import ROOT, copy_module, environment, terraform
 
 CLUSTER = "wired"
 INTERRUPTIONS = ("spot-warning", "rebalance", "state-change", "scheduled-change", "capacity-reservation")
 
 
-class Records:
-    """The invocations that the recording functions have recorded."""
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-
-    def all(self) -> list[dict[str, Any]]:
-        """All invocations, in their order."""
-        return [json.loads(line) for line in self.file.read_text().splitlines()] if self.file.exists() else []
-
-    def of(self, function: str) -> list[dict[str, Any]]:
-        return [line for line in self.all() if line["function"] == function]
-
-    def bodies(self, function: str) -> list[dict[str, Any]]:
-        """The bodies of all SQS messages that reached it."""
-        return [json.loads(r["body"]) for line in self.of(function) for r in line["event"].get("Records", [])]
-
-
 def test_every_trigger_reaches_its_function_and_destroy_leaves_nothing(ministack: Ministack, mirror: Path, tmp_path: Path, logs: Path) -> None:
-    records = Records(tmp_path / "records.jsonl")
-    recorder = (Path(__file__).parent / "recorder.py").read_text().replace('os.environ["RECORDER_FILE"]', repr(str(records.file)))
-    artifacts = placeholder_artifacts(tmp_path / "artifacts", f"#!{sys.executable}\n{recorder}")
+    artifacts, records = recording_zips(tmp_path)
     root = copy_module(tmp_path / "terraform") / "examples/complete"
     before = ministack.leftovers()
     env = environment(AWS_ENDPOINT_URL=ministack.url)

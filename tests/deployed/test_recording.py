@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -17,9 +18,10 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from tools import recording
 from tools.authorization import Gone, Tags
 from tools.iam import Policy
-from tools.recording import Proxy, signed_by_name
+from tools.recording import DeployedProxy, Proxy, signed_by_name
 from tools.terraform import placeholder_artifacts
 
 SUBNETS = (
@@ -113,6 +115,57 @@ def test_a_call_is_evaluated_by_the_tags_before_it(proxy: Proxy) -> None:
     client(proxy, "ec2").terminate_instances(InstanceIds=["i-0a"])
     (denied,) = proxy.recording.denied(allowed)
     assert "ec2:TerminateInstances on arn:aws:ec2:us-east-1:111122223333:instance/i-0a" in denied and "no statement allows it" in denied
+
+
+@pytest.fixture
+def deployed(servers: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DeployedProxy:
+    """The proxy of a deployment whose planner may describe subnets."""
+    monkeypatch.setattr(recording, "EmulatedAccount", lambda *_: servers["account"])
+    monkeypatch.setattr(recording, "policies", lambda _: {"planner": policy("ec2:DescribeSubnets")})
+    eks = SimpleNamespace(describe_cluster=lambda name: {"cluster": {"arn": f"arn:aws:eks:us-east-1:999999999999:cluster/{name}"}})
+    world = SimpleNamespace(aws_url=servers["urls"]["world"], cluster="ours", client=lambda _: eks)
+    ministack = SimpleNamespace(url=servers["urls"]["ministack"])
+    return DeployedProxy(world, ministack, tmp_path)  # type: ignore[arg-type]
+
+
+def test_a_deployment_ends_well_if_every_call_is_allowed(deployed: DeployedProxy) -> None:
+    with deployed:
+        deployed.read_policies()
+        client(deployed, "ec2").describe_subnets()
+
+
+def test_the_cluster_is_in_the_account_of_the_functions(deployed: DeployedProxy) -> None:
+    with deployed:
+        deployed.read_policies()
+        client(deployed, "ec2").describe_subnets()
+    assert deployed.replaced == {"arn:aws:eks:us-east-1:999999999999:cluster/ours": f"arn:aws:eks:us-east-1:{Account.id}:cluster/ours"}
+
+
+def test_a_deployment_fails_at_its_end_for_a_call_that_aws_would_refuse(deployed: DeployedProxy) -> None:
+    with pytest.raises(AssertionError, match="ec2:TerminateInstances on .*i-0a"), deployed:
+        deployed.read_policies()
+        client(deployed, "ec2").terminate_instances(InstanceIds=["i-0a"])
+
+
+def test_a_deployment_fails_at_its_end_if_nothing_was_recorded(deployed: DeployedProxy) -> None:
+    with pytest.raises(AssertionError, match="no call of a function went through the proxy"), deployed:
+        deployed.read_policies()
+
+
+def test_a_deployment_fails_at_its_end_if_no_policy_was_read(deployed: DeployedProxy) -> None:
+    with pytest.raises(AssertionError, match="no function with that name"), deployed:
+        client(deployed, "ec2").describe_subnets()
+
+
+def test_the_failure_of_a_deployment_is_not_replaced(deployed: DeployedProxy) -> None:
+    with pytest.raises(ValueError, match="first"), deployed:
+        raise ValueError("first")
+
+
+def test_no_zone_is_shifted_away(servers: dict[str, Any], proxy: Proxy) -> None:
+    answer = client(proxy, "arc-zonal-shift").get_managed_resource(resourceIdentifier="arn:aws:eks:us-east-1:111122223333:cluster/ours")
+    assert answer["zonalShifts"] == answer["autoshifts"] == []
+    assert proxy.recording.used("planner") == {"arc-zonal-shift:GetManagedResource"} and servers["seen"] == {"world": [], "ministack": []}
 
 
 def test_what_a_policy_lacks_is_reported_once(proxy: Proxy) -> None:

@@ -13,7 +13,7 @@ from botocore.awsrequest import AWSResponse
 from tools import calls
 from tools.authorization import Profile, Tags, Unknown, requests
 from tools.calls import Call
-from tools.iam import Decision, Policy, Request, Unsupported
+from tools.iam import READINGS, Decision, Policy, Reading, Request, Unsupported
 
 ACCOUNT = "111122223333"
 ALLOWED, DENIED, FORBIDDEN = Decision.ALLOWED, Decision.DENIED, Decision.FORBIDDEN
@@ -211,7 +211,7 @@ class Account:
             "NetworkInterfaces": [{"Groups": ["sg-0a"]}],
             "BlockDeviceMappings": [{"Ebs": {"SnapshotId": "snap-0a"}}],
             "CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": "cr-0a"}},
-            "TagSpecifications": [{"ResourceType": "network-interface", "Tags": [{"Key": "a", "Value": "interface"}]}],
+            "TagSpecifications": [tag_specification(kind, kind) for kind in ("network-interface", "spot-instances-request", "volume")],
         }
 
     def profile(self, name: str) -> Profile:
@@ -300,8 +300,9 @@ class TestCalls:
             }  # fmt: skip
             assert found[action, "launch-template/lt-0a"] == {"aws:resourcetag/kubernetes.io/cluster/ours": "owned"}
             assert found[action, "instance/*"] == {"aws:requesttag/a": "instance", "aws:tagkeys": ("a",)}
-            assert found[action, "network-interface/*"]["aws:requesttag/a"] == "interface"
-            assert found[action, "spot-instances-request/*"] == {}
+            assert found[action, "network-interface/*"]["aws:requesttag/a"] == "network-interface"
+            on_request = [r for r in requests(call, Account()) if r.action == action and r.resource.endswith(":spot-instances-request/*")]
+            assert {("aws:requesttag/a" in r.context) for r in on_request} == {True, False}, "only the template tags it"
         assert found["ec2:CreateTags", "fleet/*"]["ec2:createaction"] == "CreateFleet"
         made = {r.context["ec2:createaction"] for r in requests(call, Account()) if r.resource.endswith(":volume/*") and r.action == "ec2:CreateTags"}
         assert made == {"CreateFleet", "RunInstances"}, "EC2 does not report under which name it asks, so both must be allowed"
@@ -316,8 +317,30 @@ class TestCalls:
         assert {"subnet/subnet-0a", "security-group/sg-0a", "security-group/sg-0b", "placement-group/near", "spot-instances-request/*"} <= {
             r for _, r in found
         }
-        assert found["ec2:RunInstances", "volume/*"] == {}, "nothing tags the volume"
-        assert ("ec2:CreateTags", "volume/*") not in found
+        assert ("ec2:CreateTags", "instance/*") in found and ("ec2:CreateTags", "fleet/*") not in found
+
+    def test_tags_of_a_template_are_read_both_ways(self) -> None:
+        def launch(*specifications: dict[str, object]) -> dict[frozenset[Reading], dict[str, object]]:
+            call = sent(
+                "ec2", "run_instances", MinCount=1, MaxCount=1, LaunchTemplate={"LaunchTemplateName": "nodeless/a"},
+                **({"TagSpecifications": list(specifications)} if specifications else {}),
+            )  # fmt: skip
+            on_volume = [r for r in requests(call, Account()) if r.action == "ec2:RunInstances" and r.resource.endswith(":volume/*")]
+            return {r.readings: {k: v for k, v in r.context.items() if k not in OF_EVERY_CALL} for r in on_volume}
+
+        of_template = {"aws:requesttag/a": "volume", "aws:tagkeys": ("a",)}
+        either = {frozenset({Reading.TEMPLATE_TAGS_COUNT}): of_template, frozenset({Reading.TEMPLATE_TAGS_DO_NOT_COUNT}): {}}
+        assert launch() == either == launch(tag_specification("instance", "x"))
+        of_call = {"aws:requesttag/a": "x", "aws:tagkeys": ("a",)}
+        assert launch(tag_specification("volume", "x")) == {READINGS: of_call}, "tags of the call replace those of the template"
+
+    def test_a_call_is_allowed_by_all_readings_and_prevented_by_all(self) -> None:
+        of_all, of_one = Request("s:Act", "r"), Request("s:Act", "r", readings=frozenset({Reading.TEMPLATE_TAGS_COUNT}))
+        of_other = Request("s:Act", "r", readings=frozenset({Reading.TEMPLATE_TAGS_DO_NOT_COUNT}))
+        nothing = policy()
+        assert nothing.denied([of_one]) and not nothing.prevents([of_one])
+        assert nothing.prevents([of_all]) and nothing.prevents([of_one, of_other])
+        assert not policy(allow()).prevents([of_all])
 
     def test_an_interface_that_exists_is_asked_for_by_its_id(self) -> None:
         found = asked(

@@ -13,19 +13,28 @@ list_amazonelastickubernetesservice and list_applicationrecoverycontroller-zonal
 - the function that makes a call: lambda/latest/dg/permissions-source-function-arn.html
 - an SQS batch needs the permission of the single call: AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-api-permissions-reference.html
 
-If the documentation allows two interpretations, both permissions are required here. A call of an operation that is not listed here is
-an error.
+If the documentation allows two interpretations, the permissions of both are required here. A call of an operation that is not listed here
+is an error.
+
+The documentation does not state whether the tags in a launch template are request tags (aws:RequestTag, aws:TagKeys) of the launch, so the
+requests of a launch name the reading by which they are made (`Request.readings`) where it matters. Three things are known:
+
+- ec2:CreateTags is a request of its own, with the tags that a resource gets, wherever they come from.
+- Tags of the call replace tags of the template with the same key.
+- The tags of network interfaces are request tags: Karpenter has them in its templates alone, and its policy requires them as request
+  tags of ec2:RunInstances and ec2:CreateFleet (AllowScopedEC2InstanceActionsWithTags in
+  https://karpenter.sh/docs/reference/cloudformation/#allowscopedec2instanceactionswithtags).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from .calls import Call
-from .iam import Request
+from .iam import Reading, Request
 
 Context = dict[str, str | tuple[str, ...]]
 Tags = Mapping[str, str]
@@ -109,7 +118,7 @@ def requests(call: Call, account: Account) -> list[Request]:
         "aws:requestedregion": call.region,
         "lambda:sourcefunctionarn": f"arn:aws:lambda:{call.region}:{account.id}:function:{call.caller}",
     }
-    return [Request(r.action, r.resource, of_every_call | dict(r.context)) for r in of_operation(call, account)]
+    return [replace(r, context=of_every_call | dict(r.context)) for r in of_operation(call, account)]
 
 
 def _everything(call: Call, account: Account) -> Iterator[Request]:  # noqa: ARG001 the same for every account
@@ -122,14 +131,16 @@ class Launch:
     """The resources from which instances are launched, and those that are created with them."""
 
     uses: set[tuple[str, str]] = field(default_factory=set)
+    # Tags by kind of resource: all that a resource gets, and those that are request tags by every reading.
     tags: dict[str, dict[str, str]] = field(default_factory=dict)
+    request_tags: dict[str, dict[str, str]] = field(default_factory=dict)
     profiles: set[str] = field(default_factory=set)
     spot: bool = False
 
     def use(self, kind: str, *names: str | None) -> None:
         self.uses |= {(kind, name) for name in names if name}
 
-    def read(self, data: Mapping[str, Any]) -> None:
+    def read(self, data: Mapping[str, Any], template: bool = False) -> None:
         """Reads RunInstances' parameters or a launch template's data, which differ in the names of lists."""
         self.use("image", data.get("ImageId"))
         self.use("key-pair", data.get("KeyName"))
@@ -150,6 +161,8 @@ class Launch:
         self.spot |= data.get("InstanceMarketOptions", {}).get("MarketType") == "spot"
         for kind, tags in tag_specifications(data).items():
             self.tags.setdefault(kind, {}).update(tags)
+            if not template or kind == "network-interface":
+                self.request_tags.setdefault(kind, {}).update(tags)
 
     def requests(self, actions: Iterable[str], region: str, account: Account) -> Iterator[Request]:
         """The IAM requests of a launch, for each of these actions."""
@@ -159,8 +172,13 @@ class Launch:
             for kind, name in sorted(self.uses):
                 yield Request(f"ec2:{action}", ec2_arn(region, account.id, kind, name), resource_tags(account.tags(name)))
             for kind in created:
-                tags = self.tags.get(kind, {})
-                yield Request(f"ec2:{action}", ec2_arn(region, account.id, kind, "*"), request_tags(tags))
+                tags, certain = self.tags.get(kind, {}), self.request_tags.get(kind, {})
+                created_with = Request(f"ec2:{action}", ec2_arn(region, account.id, kind, "*"), request_tags(tags))
+                if tags == certain:
+                    yield created_with
+                else:
+                    yield replace(created_with, readings=frozenset({Reading.TEMPLATE_TAGS_COUNT}))
+                    yield replace(created_with, context=request_tags(certain), readings=frozenset({Reading.TEMPLATE_TAGS_DO_NOT_COUNT}))
                 if tags:
                     yield tagging(kind, tags, action, region, account)
         for name in sorted(self.profiles):
@@ -191,7 +209,7 @@ def pass_role(arn: str) -> Request:
 def _use_template(launch: Launch, named: Mapping[str, str], account: Account) -> None:
     found, data = account.template(named.get("LaunchTemplateId") or named["LaunchTemplateName"])
     launch.use("launch-template", found)
-    launch.read(data)
+    launch.read(data, template=True)
 
 
 def _create_fleet(call: Call, account: Account) -> Iterator[Request]:

@@ -58,16 +58,28 @@ class Decision(Enum):
     FORBIDDEN = "denied explicitly by a Deny statement"
 
 
+class Reading(Enum):
+    """How AWS's documentation of tags in launch templates can be understood: see authorization.py."""
+
+    TEMPLATE_TAGS_COUNT = "tags in a launch template are request tags of a launch"
+    TEMPLATE_TAGS_DO_NOT_COUNT = "only tags in a call are request tags of a launch"
+
+
+READINGS = frozenset(Reading)
+
+
 @dataclass(frozen=True)
 class Request:
     """One of the IAM requests of an API call: an action on a resource, with its context.
 
     Keys of the context are in lower case. The value of a multivalued key (MULTIVALUED) is a tuple, that of any other key a string.
+    A request that AWS makes according to only some of the READINGS of its documentation names those.
     """
 
     action: str
     resource: str
     context: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    readings: frozenset[str] = READINGS
 
     def __post_init__(self) -> None:
         for key, value in self.context.items():
@@ -206,9 +218,14 @@ class Policy:
         return Decision.ALLOWED if applying else Decision.DENIED
 
     def denied(self, requests: Sequence[Request]) -> list[tuple[Request, Decision]]:
-        """The requests of a call that are not allowed; the call is allowed if there are none."""
+        """The requests of a call that are not allowed; the call is allowed by every reading if there are none."""
         decisions = ((request, self.decide(request)) for request in requests)
         return [(request, decision) for request, decision in decisions if decision is not Decision.ALLOWED]
+
+    def prevents(self, requests: Sequence[Request]) -> bool:
+        """Whether a call is denied by every reading, as an attack has to be."""
+        denied = [request.readings for request, _ in self.denied(requests)]
+        return READINGS == frozenset().union(*denied)
 
     def allowed_actions(self) -> set[str]:
         """The actions in Allow statements. A pattern would include actions that are not listed, so it is an error."""

@@ -23,8 +23,7 @@ REGION = "us-east-1"
 class Ministack:
     """A running, empty ministack. Use as a context manager."""
 
-    def __init__(self, logs: Path, variables: dict[str, str] | None = None) -> None:
-        """`variables` are environment variables for all functions."""
+    def __init__(self, logs: Path) -> None:
         self.logs = logs
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -48,9 +47,12 @@ class Ministack:
                 "AWS_EC2_METADATA_DISABLED": "true",
                 "S3_PERSIST": "0",
                 "TMPDIR": self._scratch.name,
-            }
-            | (variables or {}),
+            },
         )
+
+    def set_for_functions(self, variables: dict[str, str]) -> None:
+        """Sets environment variables of all functions, before ministack is started."""
+        self._process.environment |= variables
 
     def __enter__(self) -> Ministack:
         self._process.__enter__()

@@ -5,6 +5,9 @@ request again. Over loopback this happened in six of fourteen applies: the secon
 second event source mapping, which Lambda would have rejected.
 
 Functions with a changed clock (control_plane/clock.py) get deadlines of that clock.
+
+EKS returns the upgrade policy of a cluster. ministack drops it, so that Terraform would change it in each apply, by a call that ministack
+does not have.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import Any
 
 from ministack import app as ministack
 from ministack.core import lambda_runtime
+from ministack.services import eks
 
 # The same variable as in control_plane/clock.py, which cannot be imported here.
 CLOCK_OFFSET = "NODELESS_TESTS_CLOCK_SECONDS"
@@ -75,7 +79,26 @@ def with_its_own_clock(worker: type[lambda_runtime.ProvidedWorker]) -> None:
     worker.invoke = invoke_by_clock
 
 
+def with_upgrade_policies(service: Any) -> None:
+    """Has EKS keep the upgrade policy of a cluster, and return it with the cluster. Without one in the request it is extended support:
+    https://docs.aws.amazon.com/eks/latest/APIReference/API_UpgradePolicyRequest.html
+    """
+    create = service._create_cluster
+
+    def create_cluster(body: dict[str, Any], creator_arn: str | None = None) -> Any:
+        existing = body.get("name") in service._clusters
+        answer = create(body, creator_arn)
+        cluster = service._clusters.get(body.get("name"))
+        if existing or cluster is None:
+            return answer
+        cluster["upgradePolicy"] = body.get("upgradePolicy") or {"supportType": "EXTENDED"}
+        return service._describe_cluster(body["name"])
+
+    service._create_cluster = create_cluster
+
+
 if __name__ == "__main__":
+    with_upgrade_policies(eks)
     with_its_own_clock(lambda_runtime.ProvidedWorker)
     ministack.app = with_delayed_answers(ministack.app)
     sys.exit(ministack.main())

@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,9 @@ from .world import SERVICES, World
 # The services of the world, by their name in the scope of a signature; ministack has the others.
 OF_WORLD = tuple(service.lower() for service in SERVICES)
 ENDPOINTS = (*SERVICES, "DYNAMODB", "SQS", "STS", "ARC_ZONAL_SHIFT")
+# The answer of GetManagedResource, which no emulator has, for a cluster that is not shifted away from any zone:
+# https://docs.aws.amazon.com/arc-zonal-shift/latest/api/API_GetManagedResource.html
+NO_ZONAL_SHIFT = json.dumps({"appliedWeights": {}, "zonalShifts": [], "autoshifts": []}).encode()
 # Headers that the proxy sets.
 NOT_PASSED_ON = ("connection", "transfer-encoding", "content-length", "keep-alive")
 
@@ -43,7 +46,11 @@ class EmulatedAccount:
         self._profiles = world.client("iam")
         self._iam = ministack.client("iam")
         self._dynamodb = ministack.client("dynamodb")
-        self.id = ministack.client("sts").get_caller_identity()["Account"]
+        self._sts = ministack.client("sts")
+
+    @cached_property
+    def id(self) -> str:
+        return self._sts.get_caller_identity()["Account"]
 
     def tags(self, resource_id: str) -> Tags:
         found = self._ec2.describe_tags(Filters=[{"Name": "resource-id", "Values": [resource_id]}])["Tags"]
@@ -164,7 +171,10 @@ class Proxy:
 
     def _take(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Iterable[tuple[str, str]], bytes]:
         self.recording.note(self._account, method, target, headers, body)
-        target_host = self._world if scope(headers)[2] in OF_WORLD else self._ministack
+        service = scope(headers)[2]
+        if service == "arc-zonal-shift":
+            return 200, [("Content-Type", "application/json")], NO_ZONAL_SHIFT
+        target_host = self._world if service in OF_WORLD else self._ministack
         connection = http.client.HTTPConnection(target_host, timeout=60)
         try:
             connection.request(method, target, body, dict(headers))
@@ -175,6 +185,35 @@ class Proxy:
             return answer.status, answer.getheaders(), content
         finally:
             connection.close()
+
+
+class DeployedProxy(Proxy):
+    """The AWS of the functions of a deployment. When it stops, every call must be allowed by the policy of the role that made it."""
+
+    def __init__(self, world: World, ministack: Ministack, logs: Path, name: str = "aws-calls") -> None:
+        super().__init__(EmulatedAccount(world, ministack), world.aws_url, ministack.url, logs, name)
+        self._cluster_world, self._deployed = world, ministack
+        self.policies: dict[str, Policy] = {}
+
+    def __enter__(self) -> DeployedProxy:
+        # The world is another account than ministack; in AWS both are one.
+        arn = self._cluster_world.client("eks").describe_cluster(name=self._cluster_world.cluster)["cluster"]["arn"]
+        *parts, _, name = arn.split(":")
+        self.replaced[arn] = ":".join([*parts, self._account.id, name])
+        super().__enter__()
+        return self
+
+    def read_policies(self) -> None:
+        """Reads the policies of all functions, after Terraform has applied them: Terraform destroys them before the last calls are made."""
+        self.policies = policies(self._deployed)
+
+    def __exit__(self, kind: object = None, *_: object) -> None:
+        super().__exit__()
+        if kind is not None:
+            return
+        assert self.recording.calls, "no call of a function went through the proxy"
+        denied = self.recording.denied(self.policies)
+        assert not denied, "AWS would refuse calls that the functions make:\n" + "\n".join(denied)
 
 
 Take = Callable[[str, str, Mapping[str, str], bytes], tuple[int, Iterable[tuple[str, str]], bytes]]
@@ -223,12 +262,12 @@ def signed_by_name(zips: Path, destination: Path) -> Path:
     return destination
 
 
-def policies(ministack: Ministack, function_names: Mapping[str, str]) -> dict[str, Policy]:
-    """The policy of each function's role, as Terraform made it, by the name that the function is deployed under."""
+def policies(ministack: Ministack) -> dict[str, Policy]:
+    """The policy of each deployed function's role, as Terraform made it, by the name of the function."""
     functions, iam = ministack.client("lambda"), ministack.client("iam")
     found: dict[str, Policy] = {}
-    for deployed in function_names.values():
-        role = functions.get_function_configuration(FunctionName=deployed)["Role"].rsplit("/", 1)[-1]
+    for function in functions.get_paginator("list_functions").paginate().build_full_result()["Functions"]:
+        deployed, role = function["FunctionName"], function["Role"].rsplit("/", 1)[-1]
         attached = [policy["PolicyArn"] for policy in iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"]]
         inline = iam.list_role_policies(RoleName=role)["PolicyNames"]
         documents = [iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"] for policy in inline]

@@ -53,7 +53,7 @@ class World:
         return json.loads(lines[0]) if lines else None
 
     def endpoints(self) -> dict[str, str]:
-        """Environment variables that send the functions' calls here."""
+        """Environment variables that send calls here, which are not recorded: for the `nodeless` command."""
         return {f"AWS_ENDPOINT_URL_{service}": self.aws_url for service in SERVICES}
 
     def kubectl_command(self, *arguments: str) -> list[str]:

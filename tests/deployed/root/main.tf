@@ -25,6 +25,16 @@ variable "keep_snapshots" {
   default = ""
 }
 
+variable "zonal_shift_enabled" {
+  type    = bool
+  default = false
+}
+
+variable "vpc_config" {
+  type    = object({ subnet_ids = list(string), security_group_ids = list(string) })
+  default = null
+}
+
 variable "extra_environment" {
   type = map(string)
 }
@@ -44,6 +54,12 @@ resource "aws_iam_role" "node" {
     Version   = "2012-10-17"
     Statement = [{ Effect = "Allow", Principal = { Service = "ec2.amazonaws.com" }, Action = "sts:AssumeRole" }]
   })
+}
+
+# For an EC2NodeClass whose instance profile the catalog makes.
+resource "aws_iam_role" "other_node" {
+  name               = "${var.cluster_name}-other-node"
+  assume_role_policy = aws_iam_role.node.assume_role_policy
 }
 
 resource "aws_eks_cluster" "this" {
@@ -68,16 +84,25 @@ module "nodeless" {
   create_node_role    = false
   node_role_arn       = aws_iam_role.node.arn
   wake_enabled        = var.wake_enabled
+  zonal_shift_enabled = var.zonal_shift_enabled
+  vpc_config          = var.vpc_config
   extra_environment   = var.extra_environment
   keep_snapshots      = var.keep_snapshots
   deletion_protection = false
   log_level           = "info"
+
+  additional_node_role_arns = [aws_iam_role.other_node.arn]
+
   # An EC2NodeClass that is applied now should be ready within a minute.
   schedules = { catalog = "rate(1 minute)" }
 }
 
 output "node_role_name" {
   value = module.nodeless.node_role_name
+}
+
+output "other_node_role_name" {
+  value = aws_iam_role.other_node.name
 }
 
 output "node_instance_profile_name" {

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..iam import Policy
 from ..ministack import Ministack
 from ..processes import wait_for
-from ..recording import EmulatedAccount, Proxy, policies, signed_by_name
+from ..recording import DeployedProxy, signed_by_name
 from ..terraform import ROOT, copy_module, environment, terraform
 from ..world import World
 from . import clock
@@ -36,11 +35,11 @@ CLUSTER_ADMIN = "AmazonEKSClusterAdminPolicy"
 WEBHOOK = "nodeless-wake"
 
 
-class RealClusterProxy(Proxy):
+class RealClusterProxy(DeployedProxy):
     """The AWS of the functions. EKS describes the real control plane, but with the version of `nodeless local`, which has images only for it."""
 
-    def __init__(self, plane: ControlPlane, account: EmulatedAccount, world: World, ministack: Ministack, logs: Path) -> None:
-        super().__init__(account, world.aws_url, ministack.url, logs)
+    def __init__(self, plane: ControlPlane, world: World, ministack: Ministack, logs: Path) -> None:
+        super().__init__(world, ministack, logs)
         self._plane = plane
         # The address of the API server for the functions, such as that of a gateway.
         self.cluster_url = plane.url
@@ -74,7 +73,6 @@ class Deployment:
         self._identities: dict[str, Identity] = {}
         self._stack = ExitStack()
         self.outputs: dict[str, Any] = {}
-        self.policies: dict[str, Policy] = {}
 
     def __enter__(self) -> Deployment:
         with ExitStack() as started:
@@ -84,8 +82,7 @@ class Deployment:
             )
             self.world = started.enter_context(World(self.inputs.nodeless, CLUSTER, self.directory, self.logs))
             self.ministack = started.enter_context(Ministack(self.logs))
-            account = EmulatedAccount(self.world, self.ministack)
-            self.proxy = started.enter_context(RealClusterProxy(self.plane, account, self.world, self.ministack, self.logs))
+            self.proxy = started.enter_context(RealClusterProxy(self.plane, self.world, self.ministack, self.logs))
             self.relay = started.enter_context(Relay(self.plane.authority.server("webhook"), self._invoke))
             self.nodes = started.enter_context(Joining(self.world, self.plane))
             self._prepare(self)
@@ -132,7 +129,7 @@ class Deployment:
         self.terraform("apply", "-auto-approve", *self._variables)
         self.ministack.drop_doubled_mappings(self.root / "terraform.tfstate")
         self.outputs = {name: output["value"] for name, output in json.loads(self.terraform("output", "-json")).items()}
-        self.policies = policies(self.ministack, self.functions())
+        self.proxy.read_policies()
         role = str(self.outputs["node_role_name"])
         self.world.add_instance_profile(str(self.outputs["node_instance_profile_name"]), role)
         self.redirect_webhook()
