@@ -3,6 +3,7 @@
 use crate::error::chain;
 use kube::client::AuthError;
 use kube::config::{Kubeconfig, KubeconfigError as Cause};
+use nodeless_model::shell::quoted;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -173,7 +174,7 @@ pub(crate) fn token_command(kubeconfig: &Kubeconfig, context: Option<&str>) -> O
     let user = kubeconfig.auth_infos.iter().find(|named| Some(&named.name) == context.user.as_ref())?;
     let exec = user.auth_info.as_ref()?.exec.as_ref()?;
     let words = exec.command.iter().chain(exec.args.iter().flatten());
-    let words: Vec<&str> = words.map(String::as_str).collect();
+    let words: Vec<_> = words.map(|word| quoted(word)).collect();
     Some(format!("`{}`", words.join(" ")))
 }
 

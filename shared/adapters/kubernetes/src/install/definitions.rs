@@ -9,6 +9,7 @@ use crate::connection::Connection;
 use crate::merge::{is_deleting, string, strings};
 use nodeless_api::resources;
 use nodeless_doctor::{Definition, DefinitionState};
+use nodeless_model::shell::quoted;
 use nodeless_ports::PortError;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -275,7 +276,9 @@ fn helm_warning(crd: &Value) -> String {
     let (namespace, name) = release.split_once('/').unwrap_or(("default", &release));
     format!(
         "; never uninstall that release, because Helm would delete the definition and all its objects: to remove only the \
-        release, delete its record (kubectl -n {namespace} delete secret -l owner=helm,name={name})"
+        release, delete its record (kubectl -n {} delete secret -l {})",
+        quoted(namespace),
+        quoted(&format!("owner=helm,name={name}"))
     )
 }
 
