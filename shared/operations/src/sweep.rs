@@ -150,7 +150,7 @@ impl Sweeper {
             if outlasts_a_shift(&collection, &read.instances, &shifted) {
                 continue;
             }
-            match self.deal_with(&collection, &claims, &read, now).await {
+            match self.deal_with(&collection, &read, now).await {
                 Ok(()) => report.collected.push(collection),
                 Err(error) => report.problems.push(error.to_string()),
             }
@@ -181,13 +181,7 @@ impl Sweeper {
         Ok(Read { instances, nodes, mirrors, pool_names: pool_names.collect(), node_pools })
     }
 
-    async fn deal_with(
-        &self,
-        collection: &Collection,
-        claims: &[NodeClaim],
-        read: &Read,
-        now: Timestamp,
-    ) -> Result<(), PortError> {
+    async fn deal_with(&self, collection: &Collection, read: &Read, now: Timestamp) -> Result<(), PortError> {
         let (what, name, why) = match collection {
             Collection::Adopt(claim) => {
                 self.adopt(claim, read, now).await?;
@@ -196,10 +190,6 @@ impl Sweeper {
             Collection::TerminateInstance { id, why } => {
                 self.cloud.terminate(std::slice::from_ref(id)).await?;
                 ("instance terminated", id.clone(), why.clone())
-            }
-            Collection::BeginTermination { claim, reason, message } => {
-                self.begin(claims, claim, *reason, message, now).await?;
-                ("claim terminates", claim.clone(), message.clone())
             }
             Collection::ReleaseNode { name, uid } => {
                 let patch = NodePatch {

@@ -4,7 +4,6 @@ use crate::adopt::adopted;
 use crate::settings::Settings;
 use crate::time::elapsed;
 use jiff::Timestamp;
-use nodeless_model::claim::TerminationReason;
 use nodeless_model::object::MirroredClaim;
 use nodeless_model::{Instance, Node, NodeClaim, NodePool, Phase, labels};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,15 +35,6 @@ pub enum Collection {
         id: String,
         /// The reason.
         why: String,
-    },
-    /// A claim whose instance is gone: it begins termination.
-    BeginTermination {
-        /// The claim's name.
-        claim: String,
-        /// Why.
-        reason: TerminationReason,
-        /// The message.
-        message: String,
     },
     /// A node without claim, instance or kubelet that only its finalizer holds: remove the finalizer.
     ReleaseNode {
@@ -94,7 +84,6 @@ pub fn collect(world: &World<'_>, now: Timestamp, settings: &Settings) -> Vec<Co
         }
     }
     let present: BTreeSet<&str> = world.instances.iter().map(|instance| instance.id.as_str()).collect();
-    found.extend(world.claims.iter().filter_map(|claim| lost(claim, &present, &nodes, now, settings)));
     found.extend(
         world
             .nodes
@@ -183,25 +172,6 @@ fn fate<'a>(
 /// Whether a NodeClaim was named after a NodePool, `POOL-xxxxx`.
 fn is_name_of_pool(name: &str, pool: &str) -> bool {
     name.strip_prefix(pool).and_then(|rest| rest.strip_prefix('-')).is_some_and(|rest| !rest.contains('-'))
-}
-
-/// A claim whose node had joined and whose instance is no longer listed, unless its node is still ready.
-fn lost(
-    claim: &NodeClaim,
-    present: &BTreeSet<&str>,
-    nodes: &BTreeMap<&str, &Node>,
-    now: Timestamp,
-    settings: &Settings,
-) -> Option<Collection> {
-    let instance = claim.status.instance.as_ref()?;
-    let joined = matches!(claim.phase, Phase::Registered | Phase::Initialized);
-    let listed = present.contains(instance.id.as_str()) || elapsed(instance.launched, now) < settings.visible_after;
-    let answers = nodes.get(instance.id.as_str()).is_some_and(|node| node.is_ready());
-    (joined && !listed && !answers).then(|| Collection::BeginTermination {
-        claim: claim.name.clone(),
-        reason: TerminationReason::InstanceMissing,
-        message: format!("the instance {} is gone", instance.id),
-    })
 }
 
 /// A node that only its finalizer keeps: registered, not ready, its instance and claim gone.

@@ -244,9 +244,15 @@ fn launched(claim: &NodeClaim, instance: &Instance, learned: &Learned, now: Time
     // The node is searched from now on. The condition is written now, so that the claim is not written again until the node joins.
     let since = claim.condition(condition::REGISTERED).map_or(claim.created, |present| present.last_transition_time);
     next.set_condition(condition::REGISTERED, ConditionStatus::Unknown, "NodeNotFound", "Node not found", since);
-    if next.phase == Phase::Reserved {
-        next.phase = Phase::Launched;
-        next.set_condition(condition::REGISTERED, ConditionStatus::Unknown, "NodeNotFound", "Node not found", now);
+    match next.phase {
+        Phase::Reserved => {
+            next.phase = Phase::Launched;
+            next.set_condition(condition::REGISTERED, ConditionStatus::Unknown, "NodeNotFound", "Node not found", now);
+        }
+        // A claim without an instance is not drained. Its node may have joined since: after a restore of the claims table, even
+        // long ago.
+        Phase::Terminating => next.phase = Phase::Draining,
+        _ => {}
     }
     if !learned.capacity.is_empty() {
         let resources = learned.capacity.clone().with("nodes", Quantity::from_units(1));

@@ -6,7 +6,8 @@ use crate::registrations::Registrations;
 use crate::shards::{self, Requeued, Taken};
 use futures::future::{Either, select};
 use futures::stream::{self, StreamExt as _};
-use nodeless_model::object::ObjectEvent;
+use nodeless_model::events::termination_denied;
+use nodeless_model::object::{ObjectEvent, ObjectRef};
 use nodeless_model::{NodeClaim, Phase};
 use nodeless_ports::{ErrorKind, PortError};
 use nodeless_telemetry::{Metric, Metrics};
@@ -184,10 +185,15 @@ impl Reconciler {
         for progress in done.iter_mut() {
             let Some(id) = progress.terminate.take() else { continue };
             let result = match &together {
-                Err(_) if ids.len() > 1 => self.cloud.terminate(&[id]).await,
+                Err(_) if ids.len() > 1 => self.cloud.terminate(std::slice::from_ref(&id)).await,
                 result => result.clone(),
             };
             if let Err(error) = result {
+                if error.kind == ErrorKind::Denied {
+                    progress.metrics.count(Metric::ReconcileErrors, 1);
+                    let claim = ObjectRef::node_claim(&progress.done.claim, "");
+                    progress.events.push(termination_denied(claim, &id, &error.to_string()));
+                }
                 progress.done.waits_for.push(error.to_string());
                 let sooner = progress.done.requeued.unwrap_or(SOON).min(RETRY);
                 progress.done.requeued = Some(sooner.max(Duration::from_secs(2)));

@@ -21,6 +21,7 @@ mod limits;
 mod not_yet_evaluated;
 mod outages;
 mod quotas;
+mod recovery;
 mod registrations;
 mod reported_memory;
 mod reservations;

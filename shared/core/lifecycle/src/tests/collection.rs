@@ -144,22 +144,6 @@ fn a_table_that_was_lost_is_made_again_and_nothing_is_terminated() {
 }
 
 #[test]
-fn a_claim_whose_instance_is_gone_leaves_unless_its_node_answers() {
-    let mut all = Everything { instances: Vec::new(), ..everything() };
-    assert_eq!(found(&all, 10_000), [], "its node is ready");
-    all.nodes[0].conditions.clear();
-    assert_eq!(found(&all, 100), [], "EC2 may not list it yet");
-    let result = found(&all, 120);
-    let reason = TerminationReason::InstanceMissing;
-    assert!(
-        matches!(&result[..], [Collection::BeginTermination { claim, reason: given, .. }] if claim == "default-bbbbb" && *given == reason),
-        "{result:?}"
-    );
-    all.claims[0].phase = Phase::Draining;
-    assert_eq!(found(&all, 10_000), []);
-}
-
-#[test]
 fn what_is_left_of_a_lost_record_is_let_go() {
     let mut all = Everything { claims: Vec::new(), instances: Vec::new(), ..everything() };
     assert!(

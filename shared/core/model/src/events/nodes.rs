@@ -70,6 +70,16 @@ pub fn instance_unhealthy(object: ObjectRef, why: &str) -> ObjectEvent {
     warning(object, "InstanceUnhealthy", why)
 }
 
+/// On a NodeClaim: AWS denies the termination of its instance, which runs until that is allowed.
+#[must_use]
+pub fn termination_denied(claim: ObjectRef, instance: &str, why: &str) -> ObjectEvent {
+    let message = format!(
+        "The instance {instance} cannot be terminated, and its costs continue: {why}. nodeless may terminate only instances with the \
+         tags that it sets at launch; restore them, or terminate the instance yourself."
+    );
+    warning(claim, "TerminationDenied", message)
+}
+
 /// On a Node, NodeClaim or NodePool: an unhealthy node is not replaced.
 #[must_use]
 pub fn node_repair_blocked(object: ObjectRef, why: &str) -> ObjectEvent {

@@ -38,6 +38,10 @@ pub(crate) fn carry_out(
             done.map_err(|status| refused(&format!("scale {name}"), &status))?;
             Ok(format!("{kind} {name} is scaled to {replicas}"))
         }
+        Entry::BackUpTable => {
+            active.back_up(driver.claims().table().backup());
+            Ok("the claims table is backed up".to_owned())
+        }
         Entry::Action(action) => perform(driver, action, random, active),
     }
 }
@@ -123,6 +127,15 @@ fn perform(
             driver.world_mut().set_detachment(Some(slow.take));
             active.add(after(now, slow.lasts), End::SlowDetachments(slow.take));
             Ok(format!("volumes take {:#} to detach for {:#}", slow.take, slow.lasts))
+        }
+        Action::RestoreTable(restore) => {
+            let backup = active.take_backup();
+            driver.claims().table().restore(backup.as_ref());
+            Ok(format!("the claims table is restored to {:#} before", restore.ago))
+        }
+        Action::RecreateTable(_) => {
+            driver.claims().table().restore(None);
+            Ok("the claims table is deleted and created again".to_owned())
         }
         Action::ChangePrices(change) => change_prices(driver, change, random),
         Action::NewImages(_) => {

@@ -6,7 +6,9 @@ use super::objects::apply;
 use crate::Driver;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_fake_aws::{CapacityType, OfferingPattern, QuotaFamily};
+use nodeless_world::memory::Backup;
 use serde_json::Value;
+use std::collections::VecDeque;
 
 /// A fault or an edit that ends at a time.
 #[derive(Debug)]
@@ -27,9 +29,19 @@ pub(super) enum End {
 #[derive(Debug, Default)]
 pub(crate) struct ActiveFaults {
     ends: Vec<(Timestamp, End)>,
+    /// The backups of the claims table that will be restored, in the order of their times.
+    backups: VecDeque<Backup>,
 }
 
 impl ActiveFaults {
+    pub(super) fn back_up(&mut self, backup: Backup) {
+        self.backups.push_back(backup);
+    }
+
+    pub(super) fn take_backup(&mut self) -> Option<Backup> {
+        self.backups.pop_front()
+    }
+
     pub(super) fn add(&mut self, until: Timestamp, end: End) {
         self.ends.push((until, end));
     }

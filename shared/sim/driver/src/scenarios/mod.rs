@@ -216,6 +216,10 @@ pub enum Action {
     ImpairMachines(u32),
     /// A user removes the tags by which nodeless finds its instances from this number of instances, chosen at random.
     UntagMachines(u32),
+    /// A user restores the claims table to its contents of a time before.
+    RestoreTable(Restore),
+    /// The claims table is deleted and created again, empty.
+    RecreateTable(bool),
     /// The prices of EC2 change.
     ChangePrices(ChangePrices),
     /// The readiness probes of running pods fail for a time.
@@ -257,6 +261,15 @@ pub struct Named {
     pub namespace: String,
     /// The name.
     pub name: String,
+}
+
+/// The time to which the claims table is restored.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Restore {
+    /// How long before.
+    #[serde(deserialize_with = "durations::one")]
+    pub ago: SignedDuration,
 }
 
 /// Offerings that are unavailable for a time. An absent field matches all.

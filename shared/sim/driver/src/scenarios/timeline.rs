@@ -2,7 +2,7 @@
 
 use super::{
     Action, BadMachines, ChangePrices, DENIABLE, Denial, Misconfiguration, Misconfigure, OneZone, Outage, Quota,
-    Recreate, Scale, Scenario, ScenarioError, Shortage, SlowDetachments, SomePods, durations,
+    Recreate, Restore, Scale, Scenario, ScenarioError, Shortage, SlowDetachments, SomePods, durations,
 };
 use jiff::{SignedDuration, Timestamp};
 use nodeless_world::random::Random;
@@ -11,8 +11,15 @@ use std::collections::BTreeMap;
 /// A change from outside.
 #[derive(Clone, Debug)]
 pub(crate) enum Entry {
-    Scale { kind: String, namespace: String, name: String, replicas: u32 },
+    Scale {
+        kind: String,
+        namespace: String,
+        name: String,
+        replicas: u32,
+    },
     Action(Action),
+    /// The claims table is backed up, because it will be restored to this time.
+    BackUpTable,
 }
 
 /// Entries by time, and by number for equal times.
@@ -53,6 +60,9 @@ impl Timeline {
             }
         }
         for action in &scenario.actions {
+            if let Action::RestoreTable(Restore { ago }) = &action.action {
+                timeline.add(after(scenario.start, action.after - *ago), Entry::BackUpTable);
+            }
             timeline.add(after(scenario.start, action.after), Entry::Action(action.action.clone()));
         }
         timeline.add_faults(scenario, seed, hours);

@@ -239,6 +239,26 @@ fn an_instance_without_tags_keeps_its_ready_node_and_is_terminated_with_its_clai
     assert!(alive.len() == 3 && alive.iter().all(|it| it.tags.contains_key("karpenter.sh/nodepool")), "{alive:?}");
 }
 
+/// The runs that follow check all invariants: no ready node is terminated without a drain, no instance stays without a claim.
+#[test]
+fn a_table_that_is_restored_or_created_again_keeps_the_nodes() {
+    // Three nodes are launched in the first minutes: at the time of the first backup, their claims have no instances yet.
+    for action in
+        ["restoreTable: { ago: 359s }", "restoreTable: { ago: 5m }", "restoreTable: { ago: 1m }", "recreateTable: true"]
+    {
+        let mut run = with(action);
+        let before: BTreeSet<String> = alive(&run);
+        minutes(&mut run, 40);
+        assert_eq!((alive(&run), pending(&run), claims(&run).len()), (before, 0, 3), "{action}");
+    }
+}
+
+/// The instances that run, by id.
+fn alive(run: &Run) -> BTreeSet<String> {
+    let instances = run.driver.world().ec2().instances();
+    instances.into_iter().filter(|it| it.state.is_alive()).map(|it| it.id).collect()
+}
+
 #[test]
 fn an_instance_without_tags_whose_node_is_lost_is_terminated() {
     let mut run = with("untagMachines: 3");

@@ -12,7 +12,7 @@ pub use meter::PartitionLimits;
 pub use metered::MeteredTable;
 pub use queue::MemoryQueue;
 pub use state::MemoryState;
-pub use table::MemoryTable;
+pub use table::{Backup, MemoryTable};
 pub use zonal_shifts::MemoryZonalShifts;
 
 #[cfg(test)]

@@ -16,6 +16,10 @@ pub struct MemoryTable {
     stored: Arc<Mutex<Stored>>,
 }
 
+/// All items of a table at one time.
+#[derive(Clone, Debug)]
+pub struct Backup(BTreeMap<Key, Attributes>);
+
 #[derive(Debug, Default)]
 struct Stored {
     items: BTreeMap<Key, Attributes>,
@@ -95,6 +99,24 @@ impl MemoryTable {
     #[must_use]
     pub fn writes(&self, kind: &str) -> u64 {
         self.lock().writes.get(kind).copied().unwrap_or_default()
+    }
+
+    /// All items.
+    #[must_use]
+    pub fn backup(&self) -> Backup {
+        Backup(self.lock().items.clone())
+    }
+
+    /// Replaces all items by those of a backup. Without it, the table is as one that was created again: empty.
+    pub fn restore(&self, backup: Option<&Backup>) {
+        let mut stored = self.lock();
+        let items = backup.map(|backup| backup.0.clone()).unwrap_or_default();
+        for key in stored.items.keys().cloned().collect::<Vec<_>>() {
+            stored.replace(key, None);
+        }
+        for (key, attributes) in items {
+            stored.replace(key, Some(attributes));
+        }
     }
 
     /// Deletes the items that have expired, as DynamoDB does within a few days.

@@ -1,0 +1,62 @@
+//! Records and tags that people lose or change: no node that works is terminated for it, and no cost goes on unreported.
+
+use crate::common::{Harness, running_cluster};
+use nodeless_fake_aws::requests::ChangeTags;
+use nodeless_fake_kubernetes::resource::NODES;
+use nodeless_model::{NodeClaim, NodeClaimStatus, Phase};
+use nodeless_ports::ErrorKind;
+
+/// The only claim, and the id of its instance.
+async fn only(harness: &Harness) -> (NodeClaim, String) {
+    let claim = harness.records().await.remove(0);
+    let id = claim.status.instance.as_ref().unwrap().id.clone();
+    (claim, id)
+}
+
+/// The node is not ready at the moment of a sweep, and EC2 does not list the instance by the tags that nodeless sets.
+#[tokio::test]
+async fn an_instance_whose_tags_were_removed_is_found_by_its_id() {
+    let mut harness = running_cluster(1).await;
+    harness.minutes(5).await;
+    let (claim, id) = only(&harness).await;
+    harness.cloud.ec2.delete_tags(&ChangeTags { resources: vec![id.clone()], ..ChangeTags::default() }).unwrap();
+    harness.cluster.change_status(&NODES, claim.status.node_name.as_ref().unwrap(), |status| {
+        status["conditions"].as_array_mut().unwrap().retain(|condition| condition["type"] != "Ready");
+    });
+    let report = harness.sweeper().run().await.unwrap();
+    assert_eq!(report.requeued, [claim.name.as_str()], "a step looks at the instance");
+    harness.minutes(10).await;
+    let (after, same) = only(&harness).await;
+    assert_eq!((after.phase, same), (Phase::Initialized, id));
+}
+
+/// A claim that had not been launched yet at the time to which the table was restored has a node today.
+#[tokio::test]
+async fn a_node_of_a_restored_claim_is_drained_before_it_is_terminated() {
+    let mut harness = running_cluster(1).await;
+    harness.minutes(10).await;
+    let (claim, id) = only(&harness).await;
+    let status = NodeClaimStatus { launch_asked: true, ..NodeClaimStatus::default() };
+    let restored = NodeClaim { phase: Phase::Reserved, status, ..claim.clone() };
+    harness.claims.update(&restored, None).await.unwrap();
+    harness.cluster.protect("web-0");
+    harness.minutes(30).await;
+    let running = harness.cloud.running();
+    assert!(running.iter().any(|instance| instance.id == id), "its pod may not be evicted, so the instance stays");
+    harness.cluster.end_protection();
+    harness.until("it is drained", |harness| !harness.cluster.node_claims().contains_key(&claim.name)).await;
+    assert!(harness.cloud.running().iter().all(|instance| instance.id != id));
+}
+
+#[tokio::test]
+async fn a_termination_that_is_denied_is_reported_on_the_node_claim() {
+    let mut harness = running_cluster(1).await;
+    let (claim, id) = only(&harness).await;
+    harness.faults.fail("cloud terminate", ErrorKind::Denied);
+    harness.cluster.delete_node_claim(&claim.name);
+    harness.minutes(5).await;
+    let events = harness.cluster.events_of("TerminationDenied");
+    assert!(events.len() == 1 && events[0].message.contains(&id), "once, although it is tried again: {events:?}");
+    harness.faults.end_outages();
+    harness.until("it is terminated", |harness| !harness.cluster.node_claims().contains_key(&claim.name)).await;
+}
