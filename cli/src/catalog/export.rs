@@ -1,10 +1,10 @@
 //! `nodeless catalog export`.
 
 use crate::error::CliError;
-use crate::output::{self, report};
+use crate::output::{self, Plain, report};
 use crate::output_file::OutputFile;
 use nodeless_catalog::file;
-use nodeless_telemetry::{Context, Human, Level, SystemClock};
+use nodeless_telemetry::{Context, Level, SystemClock};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ pub(crate) async fn export(path: &Path) -> Result<(), CliError> {
     let context = Context {
         cluster_name: String::new(),
         clock: Arc::new(SystemClock),
-        sink: Arc::new(Human { level: Level::Warn }),
+        sink: Arc::new(Plain { level: Level::Warn }),
     };
     let (facts, catalog) = nodeless_ec2::read_region(&config, context).await?;
     let text = file::write(&facts, &catalog).map_err(CliError::Json)?;
     match target {
         Some(target) => target.write(&(text + "\n"))?,
-        None => drop(output::line(text)?),
+        None => drop(output::json_line(&text)?),
     }
     let [on_demand, spot] = catalog.price_sources();
     report!("{} instance types of {}; {on_demand}; {spot}", catalog.types.len(), catalog.region);

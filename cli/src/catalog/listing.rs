@@ -1,6 +1,5 @@
 //! The JSON of `nodeless catalog show`.
 
-use crate::error::CliError;
 use nodeless_model::instance_type::Offering;
 use nodeless_model::{CapacityType, InstanceType, ResourceList, StringMap, labels};
 use serde::Serialize;
@@ -29,15 +28,12 @@ struct ListedOffering<'a> {
     available: bool,
 }
 
-/// An array with one object for each type, followed by a line break.
-pub(crate) fn json(types: &[InstanceType]) -> Result<String, CliError> {
-    let listed: Vec<Listed<'_>> = types.iter().map(listed).collect();
-    let mut text = serde_json::to_string_pretty(&listed).map_err(CliError::Json)?;
-    text.push('\n');
-    Ok(text)
+/// An array with one object for each type.
+pub(crate) fn listed(types: &[InstanceType]) -> impl Serialize {
+    types.iter().map(listed_type).collect::<Vec<_>>()
 }
 
-fn listed(kind: &InstanceType) -> Listed<'_> {
+fn listed_type(kind: &InstanceType) -> Listed<'_> {
     Listed {
         name: &kind.name,
         labels: type_labels(kind),

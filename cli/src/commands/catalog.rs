@@ -64,11 +64,11 @@ fn show(arguments: &ShowArguments) -> Result<(), CliError> {
     }
     let settings = NodeClassSettings::new(AmiFamily::Al2023, file.catalog.zones.clone());
     let types = file.catalog.instance_types(&settings, &UnavailableOfferings::default());
-    let printed = match arguments.output {
-        Output::Json => listing::json(&types)?,
-        Output::Text => text::table(&file, &types),
-    };
-    output::print(printed).map(drop)
+    match arguments.output {
+        Output::Json => output::json(&listing::listed(&types)),
+        Output::Text => output::print(text::table(&file, &types)),
+    }
+    .map(drop)
 }
 
 #[cfg(feature = "aws")]

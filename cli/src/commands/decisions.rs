@@ -63,7 +63,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     }
     match arguments.output {
         Format::Text => output::text(&decisions::text::render(&found)),
-        Format::Json => output::print(decisions::json(&found)?),
+        Format::Json => output::json(&found),
     }
     .map(drop)
 }

@@ -13,6 +13,7 @@ use crate::output::{self, report};
 use crate::plural::counted;
 use crate::shutdown::Shutdown;
 use clap::Args;
+use nodeless_model::shell::quoted;
 use nodeless_operations::gates::FeatureGates;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -100,10 +101,10 @@ fn print_commands(kubeconfig: &Kubeconfig) -> Result<(), CliError> {
         "
 The cluster runs until you press Ctrl-C. In another terminal, run:
 
-  export KUBECONFIG='{}'
+  export KUBECONFIG={}
   kubectl scale deployment inflate --replicas=5
   kubectl get nodepools,nodeclaims,nodes,pods",
-        kubeconfig.path().display()
+        quoted(&kubeconfig.path().display().to_string())
     ))
     .map(drop)
 }

@@ -8,6 +8,7 @@ use crate::local::{Controllers, LocalWorld, human_duration};
 use crate::output;
 use crate::shutdown::Shutdown;
 use clap::{Args, ValueEnum};
+use nodeless_model::shell::quoted;
 use nodeless_operations::gates::FeatureGates;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -69,7 +70,7 @@ enum Output {
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
-    nodeless_telemetry::init_for_people()?;
+    nodeless_telemetry::init_for_people(output::LibraryLog::default)?;
     let kubernetes = Port::bind("--port", arguments.port).await?;
     let aws = Port::bind("--aws-port", arguments.aws_port).await?;
     let web = Web::bind(arguments).await?;
@@ -87,7 +88,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     }
     let kubeconfig = Kubeconfig::write(&arguments.kubeconfig, &arguments.cluster_name, &urls.kubernetes)?;
     match arguments.output {
-        Output::Json => output::line(ready_json(&urls, kubeconfig.path()))?,
+        Output::Json => output::json_line(&ready_json(&urls, kubeconfig.path()))?,
         Output::Text => output::text_with_commands(&ready_text(arguments, &urls, kubeconfig.path()))?,
     };
     let served = tokio::select! {
@@ -179,7 +180,9 @@ fn ready_text(arguments: &Arguments, urls: &Urls, kubeconfig: &Path) -> String {
     let Arguments { cluster_name, region, speed, no_controllers, with_nodepool, .. } = arguments;
     let time = if *speed == 1.0 { String::new() } else { format!(", time runs {speed} times faster") };
     let work = if *no_controllers { "nodeless does not run (--no-controllers)" } else { "nodeless runs" };
-    let kubeconfig = kubeconfig.display();
+    let path = kubeconfig.display();
+    let kubeconfig = quoted(&path.to_string()).into_owned();
+    let region = quoted(region);
     let web = web
         .as_ref()
         .map_or_else(String::new, |url| format!("\n  view             {url}/ (for browsers on this machine)"));
@@ -193,11 +196,11 @@ fn ready_text(arguments: &Arguments, urls: &Urls, kubeconfig: &Path) -> String {
 
   Kubernetes API   {kubernetes}
   AWS APIs         {aws}
-  kubeconfig       {kubeconfig}{web}{node_pool}
+  kubeconfig       {path}{web}{node_pool}
 
 To use it, run in another terminal, for example:
 
-  export KUBECONFIG='{kubeconfig}'
+  export KUBECONFIG={kubeconfig}
   kubectl create deployment inflate --image=registry.k8s.io/pause --replicas=0
   kubectl set resources deployment inflate --requests=cpu=1,memory=1Gi
   kubectl scale deployment inflate --replicas=5

@@ -78,7 +78,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
             output::print(report::text::rows(&made))
         }
         Format::Csv => output::print(csv(&made)),
-        Format::Json => output::line(serde_json::to_string_pretty(&made).map_err(CliError::Json)?),
+        Format::Json => output::json(&made),
         Format::Html => output::print(report::html::page(&made)),
     }
     .map(drop)

@@ -2,14 +2,15 @@
 
 use crate::error::CliError;
 use crate::interrupt::Interrupt;
-use crate::output::{self, Reader};
+use crate::output::{self, Plain, Reader};
 use crate::output_file::OutputFile;
 use crate::simulate::{Progress, html, text};
 use clap::Args;
 use nodeless_driver::scenarios::Scenario;
 use nodeless_driver::simulation::Run;
+use nodeless_model::shell::quoted;
 use nodeless_operations::gates::{FeatureGates, FeatureGatesError};
-use nodeless_telemetry::{Human, Level, Null, Sink};
+use nodeless_telemetry::{Level, Null, Sink};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -96,7 +97,7 @@ fn scenario(name: &str) -> Result<Scenario, CliError> {
 }
 
 fn sink(arguments: &Arguments) -> Arc<dyn Sink> {
-    if arguments.verbose { Arc::new(Human { level: Level::Info }) } else { Arc::new(Null) }
+    if arguments.verbose { Arc::new(Plain { level: Level::Info }) } else { Arc::new(Null) }
 }
 
 fn run_one(arguments: &Arguments, scenario: Scenario) -> Result<(), CliError> {
@@ -151,8 +152,9 @@ fn run_many(arguments: &Arguments, scenario: &Scenario, from: u64, to: u64) -> R
 
 /// The command that repeats the run.
 fn replay(arguments: &Arguments, seed: u64, hours: u32) -> String {
-    let gates = arguments.feature_gates.as_ref().map(|gates| format!(" --feature-gates {gates}")).unwrap_or_default();
-    format!("nodeless simulate --seed {seed} --hours {hours} --scenario {}{gates}", arguments.scenario)
+    let gates =
+        arguments.feature_gates.as_ref().map(|gates| format!(" --feature-gates {}", quoted(gates))).unwrap_or_default();
+    format!("nodeless simulate --seed {seed} --hours {hours} --scenario {}{gates}", quoted(&arguments.scenario))
 }
 
 #[cfg(test)]

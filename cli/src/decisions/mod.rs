@@ -225,10 +225,6 @@ pub(crate) fn explain_empty(items: &[Item], selection: &Selection<'_>) -> String
     .to_owned()
 }
 
-pub(crate) fn json(found: &[Decision]) -> Result<String, CliError> {
-    serde_json::to_string_pretty(found).map(|text| text + "\n").map_err(CliError::Json)
-}
-
 impl Decision {
     /// Removes what does not concern these names. Returns whether the decision concerns any of them.
     fn retain_about(&mut self, names: &[String]) -> bool {
@@ -347,7 +343,7 @@ scale: [{ kind: Deployment, namespace: default, name: web, after: { 20m: 2 } }]
         ] {
             assert!(text.contains(part), "no {part:?} in {text}");
         }
-        let parsed: Value = serde_json::from_str(&json(&found).unwrap()).unwrap();
+        let parsed: Value = serde_json::to_value(&found).unwrap();
         assert_eq!(parsed.as_array().unwrap().len(), found.len());
         assert!(parsed[0]["detail"].get("gzip").is_none() && parsed[0]["at"].is_string(), "{}", parsed[0]);
     }
@@ -414,7 +410,7 @@ scale: [{ kind: Deployment, namespace: default, name: web, after: { 20m: 2 } }]
         }
         let kinds = ["disruption".to_owned()];
         let selected = read(&items, &Selection { about: &[], kinds: &kinds }).unwrap();
-        let parsed: Value = serde_json::from_str(&json(&selected).unwrap()).unwrap();
+        let parsed: Value = serde_json::to_value(&selected).unwrap();
         assert!(parsed[0]["detail"]["commands"][0]["realizedSavingsPerHour"].is_f64(), "{parsed}");
         assert!(parsed[1]["detail"]["commands"][0].get("realizedSavingsPerHour").is_none(), "{parsed}");
     }

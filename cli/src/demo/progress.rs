@@ -5,6 +5,7 @@ use crate::local::human_duration;
 use crate::output::{self, Reader};
 use console::{Style, measure_text_width};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use nodeless_model::printable::printable_line;
 use std::io::IsTerminal as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -50,15 +51,15 @@ impl Progress {
     pub(crate) fn done(&self, what: &str, took: Took, details: &[String]) {
         let times = format!("{:>10} {:>8}", human_duration(took.world), human_duration(took.wall));
         let mark = style().green().apply_to("✔");
-        self.print(&format!("{mark} {} {}", pad(what, TIMES_AT), style().dim().apply_to(times)));
+        self.print(&format!("{mark} {} {}", pad(&printable_line(what), TIMES_AT), style().dim().apply_to(times)));
         for detail in details.iter().flat_map(|detail| detail.lines()) {
-            self.print(&format!("    {}", style().dim().apply_to(detail)));
+            self.print(&format!("    {}", style().dim().apply_to(printable_line(detail))));
         }
     }
 
     /// Prints a failed step.
     pub(crate) fn failed(&self, what: &str) {
-        self.print(&format!("{} {what}", style().red().apply_to("✘")));
+        self.print(&format!("{} {}", style().red().apply_to("✘"), printable_line(what)));
     }
 
     /// Prints the headings of the columns with times.
@@ -67,11 +68,11 @@ impl Progress {
         self.print(&style().dim().apply_to(headings).to_string());
     }
 
-    /// Prints a line.
+    /// Prints a line, which may have colours.
     pub(crate) fn print(&self, line: &str) {
         let printed = match &self.spinner {
-            Some(spinner) => spinner.suspend(|| output::line(line)),
-            None => output::line(line),
+            Some(spinner) => spinner.suspend(|| output::styled_line(line)),
+            None => output::styled_line(line),
         };
         let end = match printed {
             Ok(Reader::Open) => return,

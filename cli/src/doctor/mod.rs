@@ -44,7 +44,7 @@ pub(crate) fn report(facts: &Facts, form: Output) -> Result<ExitCode, CliError> 
     };
     match form {
         Output::Text => output::print(text::render(&report, text::width()))?,
-        Output::Json => output::line(serde_json::to_string_pretty(&report).map_err(CliError::Json)?)?,
+        Output::Json => output::json(&report)?,
     };
     Ok(if report.errors > 0 { ExitCode::from(FOUND_ERRORS) } else { ExitCode::SUCCESS })
 }

@@ -1,5 +1,7 @@
 //! Self-contained HTML pages: no script, and nothing from elsewhere.
 
+use nodeless_model::printable::printable;
+
 const STYLE: &str = include_str!("page.css");
 
 /// A page with this title, which is text, and this body, which is HTML.
@@ -12,9 +14,9 @@ pub(crate) fn page(command: &str, title: &str, body: &str) -> String {
     )
 }
 
-/// Escapes text for HTML.
+/// Escapes text for HTML, without the characters that are not printable.
 pub(crate) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    printable(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// Appends a row of a table; the cells are text.

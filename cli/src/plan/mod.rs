@@ -167,8 +167,8 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
     }
     match form {
         Output::Text => output::text(&text::render(&report, &why, &catalog.described)),
-        Output::Json => output::print(serialized(serde_json::to_string_pretty(&report).map(|json| json + "\n"))?),
-        Output::Yaml => output::print(serialized(serde_saphyr::to_string(&report))?),
+        Output::Json => output::json(&report),
+        Output::Yaml => output::yaml(&report),
     }?;
     let interrupted = report.statistics.disruption.as_ref().is_some_and(|decided| decided.interrupted);
     Ok(match (faulty || interrupted, report.unschedulable.is_empty()) {
@@ -244,10 +244,6 @@ fn decide(
 
 fn milliseconds(elapsed: Duration) -> f64 {
     (elapsed.as_secs_f64() * 1e6).round() / 1e3
-}
-
-fn serialized<E: std::fmt::Display>(written: Result<String, E>) -> Result<String, CliError> {
-    written.map_err(|error| CliError::Form(error.to_string()))
 }
 
 /// The skipped objects, such as `2 Service, 1 ConfigMap`.

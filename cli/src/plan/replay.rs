@@ -1,6 +1,6 @@
 //! Replays a plan of the planner from its snapshot.
 
-use super::{Output, serialized};
+use super::Output;
 use crate::error::CliError;
 use crate::output::{self, report};
 use crate::table::{self, Item};
@@ -18,8 +18,8 @@ pub(crate) fn run(path: &Path, form: Output) -> Result<ExitCode, CliError> {
     let replay = snapshot.replay_with(answers);
     match form {
         Output::Text => output::text(&text(&snapshot, &replay)),
-        Output::Json => output::print(serialized(serde_json::to_string_pretty(&replay).map(|json| json + "\n"))?),
-        Output::Yaml => output::print(serialized(serde_saphyr::to_string(&replay))?),
+        Output::Json => output::json(&replay),
+        Output::Yaml => output::yaml(&replay),
     }?;
     let all_scheduled = replay.outcome.report.unschedulable.is_empty();
     Ok(if all_scheduled { ExitCode::SUCCESS } else { ExitCode::from(super::SOME_UNSCHEDULABLE) })

@@ -1,5 +1,6 @@
 //! Draws the lines of a screen with ratatui, which writes only the cells that changed.
 
+use nodeless_model::printable::printable_line;
 use nodeless_view::{Line, Page, Picture, Screen, Tone, detail, table};
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
@@ -73,7 +74,7 @@ impl Scene<'_> {
 /// Draws a line in a row, over its whole width.
 fn put(frame: &mut Frame<'_>, row: u16, line: &Line, base: Style, colour: bool) {
     let area = frame.area();
-    let spans = line.spans.iter().map(|span| DrawnSpan::styled(span.text.as_str(), style(span.tone, colour)));
+    let spans = line.spans.iter().map(|span| DrawnSpan::styled(printable_line(&span.text), style(span.tone, colour)));
     let drawn = DrawnLine::from(spans.collect::<Vec<_>>());
     let buffer = frame.buffer_mut();
     buffer.set_line(area.x, area.y + row, &drawn, area.width);
@@ -179,7 +180,7 @@ mod tests {
                 " ip-10-0-0-2     m5.large    od   1a  60m 0.0960 ····· ·····    0 ready",
                 "",
                 "Pods without a node (1)",
-                "  shop/batch, 60m: too big[2J",
+                "  shop/batch, 60m: too big�[2J",
                 "",
                 "",
                 "",

@@ -14,6 +14,7 @@ use crate::plan::catalog::{self, LoadedCatalog};
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_kubernetes::Connection;
+use nodeless_model::printable::printable_line;
 use nodeless_view::{Cluster, Line, Picture, Screen, plain, table};
 use source::Source;
 use std::io::IsTerminal as _;
@@ -139,10 +140,7 @@ impl Viewed {
 /// Prints a picture: JSON, sentences or the table.
 fn print(picture: &Picture, printed: Printed, title: &str) -> Result<(), CliError> {
     match printed {
-        Printed::Json => {
-            let text = serde_json::to_string_pretty(picture).map_err(CliError::Json)?;
-            return output::line(text).map(drop);
-        }
+        Printed::Json => return output::json(picture).map(drop),
         Printed::Sentences => return lines(plain::sentences(picture)).map(drop),
         Printed::Table => {}
     }
@@ -177,11 +175,11 @@ async fn sentences(viewed: &Viewed, source: &mut Source, cluster: &mut Cluster) 
     Ok(())
 }
 
-/// Prints lines. Control characters in texts of the cluster do not reach the terminal.
+/// Prints lines. Texts of the cluster do not begin a line.
 fn lines(all: impl IntoIterator<Item = String>) -> Result<Reader, CliError> {
     let mut text = String::new();
     for line in all {
-        text.extend(line.chars().map(|c| if c.is_control() { ' ' } else { c }));
+        text.push_str(&printable_line(&line));
         text.push('\n');
     }
     if text.is_empty() { Ok(Reader::Open) } else { output::print(text) }

@@ -17,6 +17,7 @@ mod plan_disruption;
 mod plan_policies;
 mod plan_repair_and_churn;
 mod plan_snapshot;
+mod printed;
 mod report;
 mod simulate;
 mod streams;

@@ -9,6 +9,7 @@ use crate::error::CliError;
 use crate::local::listen::Port;
 use crate::output;
 use crate::shutdown::Shutdown;
+use nodeless_model::printable::printable;
 use nodeless_view::{Cluster, Picture};
 use serde::Serialize;
 use std::sync::Arc;
@@ -104,6 +105,8 @@ impl Viewed {
     fn shown(&self, revision: u64, picture: &Picture, trouble: Option<String>) -> Result<Shown, CliError> {
         let document = Document { revision, title: &self.title, prices: &self.catalog.described, trouble, picture };
         let json = serde_json::to_string(&document).map_err(CliError::Json)?;
+        // The page shows the texts as they are.
+        let json = printable(&json).into_owned();
         Ok(Shown { revision, json })
     }
 }

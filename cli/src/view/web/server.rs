@@ -13,6 +13,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use nodeless_model::printable::printable_line;
 use nodeless_view::Target;
 use serde::Deserialize;
 use serde_json::json;
@@ -116,5 +117,6 @@ async fn explained(Extracted(state): Extracted<State>, Query(Named { kind, name 
         NamedKind::Pod => Target::Pod(name),
         NamedKind::Claim => Target::Claim(name),
     };
-    Json(json!({ "lines": explain(&state.viewed, &target).await })).into_response()
+    let lines = explain(&state.viewed, &target).await;
+    Json(json!({ "lines": lines.iter().map(|line| printable_line(line)).collect::<Vec<_>>() })).into_response()
 }

@@ -3,6 +3,7 @@
 use crate::error::chain;
 use kube::client::AuthError;
 use kube::config::{Kubeconfig, KubeconfigError as Cause};
+use nodeless_model::shell::quoted;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -173,7 +174,7 @@ pub(crate) fn token_command(kubeconfig: &Kubeconfig, context: Option<&str>) -> O
     let user = kubeconfig.auth_infos.iter().find(|named| Some(&named.name) == context.user.as_ref())?;
     let exec = user.auth_info.as_ref()?.exec.as_ref()?;
     let words = exec.command.iter().chain(exec.args.iter().flatten());
-    let words: Vec<&str> = words.map(String::as_str).collect();
+    let words: Vec<_> = words.map(|word| quoted(word)).collect();
     Some(format!("`{}`", words.join(" ")))
 }
 
@@ -240,9 +241,9 @@ mod tests {
     #[test]
     fn the_token_command_is_that_of_the_context() {
         let kubeconfig = "current-context: a\ncontexts:\n- name: a\n  context: { cluster: c, user: u }\n- name: b\n  context: { cluster: c, user: v }\n\
-                          users:\n- name: u\n  user: { exec: { command: aws, args: [eks, get-token] } }\n- name: v\n  user: { token: t }\n";
+                          users:\n- name: u\n  user: { exec: { command: aws, args: [eks, get-token, 'a b'] } }\n- name: v\n  user: { token: t }\n";
         let kubeconfig = Kubeconfig::from_yaml(kubeconfig).unwrap();
-        assert_eq!(token_command(&kubeconfig, None).as_deref(), Some("`aws eks get-token`"));
+        assert_eq!(token_command(&kubeconfig, None).as_deref(), Some("`aws eks get-token 'a b'`"));
         assert_eq!(token_command(&kubeconfig, Some("b")), None);
     }
 }

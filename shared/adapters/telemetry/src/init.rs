@@ -1,7 +1,7 @@
 //! The logs of libraries, which use `tracing`.
 
 use std::future::Future;
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write};
 use tracing::Instrument as _;
 use tracing_subscriber::EnvFilter;
 
@@ -16,15 +16,15 @@ pub enum InitError {
     Again(#[from] tracing_subscriber::util::TryInitError),
 }
 
-/// Sets up the logs of libraries in text form on standard error, because standard output is for the command. The filter is that
-/// of [`init`].
+/// Sets up the logs of libraries in text form without colours, for a writer that gets each line as a whole. The filter is that of
+/// [`init`].
 ///
 /// # Errors
 /// When `NODELESS_LOG` is not a filter, or when logging is set up already.
-pub fn init_for_people() -> Result<(), InitError> {
+pub fn init_for_people<W: Write + 'static>(writer: fn() -> W) -> Result<(), InitError> {
     use tracing_subscriber::util::SubscriberInitExt as _;
     let filter = filter()?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).finish().try_init()?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(writer).finish().try_init()?;
     Ok(())
 }
 

@@ -67,23 +67,6 @@ fn print(text: &str) {
     let _closed = writeln!(std::io::stdout().lock(), "{text}");
 }
 
-/// Text lines to standard error; no metrics.
-#[derive(Clone, Copy, Debug)]
-pub struct Human {
-    /// The minimum level that is printed.
-    pub level: Level,
-}
-
-impl Sink for Human {
-    fn line(&self, level: Level, _json: &dyn Fn() -> String, people: &dyn Fn() -> String) {
-        if level >= self.level {
-            let _closed = writeln!(std::io::stderr().lock(), "{}", people());
-        }
-    }
-
-    fn metrics(&self, _cluster: &str, _at: Timestamp, _metrics: &Metrics) {}
-}
-
 /// Drops all lines and metrics.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Null;

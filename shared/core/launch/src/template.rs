@@ -9,6 +9,7 @@ use nodeless_api::nodeclass::{
     AmiFamily, BlockDevice, BlockDeviceMapping, ConnectionTracking, InterfaceType, MetadataOptions, NetworkInterface,
     PlacementGroupSelector, SpecProblems, Toggle, VolumeType, kubelet,
 };
+use nodeless_model::shell::quoted;
 use nodeless_model::{NodeClaim, ParseQuantityError, Quantity, StringMap, Taint, labels};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -70,7 +71,10 @@ pub struct TemplateSpec {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// The class is not resolved yet.
-    #[error("EC2NodeClass {class} has no {what} in its status; `kubectl describe ec2nodeclass {class}` shows why")]
+    #[error(
+        "EC2NodeClass {class} has no {what} in its status; `kubectl describe ec2nodeclass {}` shows why",
+        quoted(class)
+    )]
     Unresolved {
         /// The class.
         class: String,

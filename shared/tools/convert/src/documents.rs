@@ -9,12 +9,13 @@ use crate::yaml::{self, Item, Map, Node, Seq};
 use crate::{Conversion, Converted, Options, Source};
 use crate::{node_class, node_pool, node_template, provisioner, workload};
 use nodeless_model::Template;
+use nodeless_model::printable::printable;
 use std::collections::BTreeMap;
 
 /// The maximum nesting depth of Lists.
 const MAXIMUM_NESTING: usize = 16;
 
-/// Converts files. A file without anything to convert keeps its text.
+/// Converts files. A document without anything to convert keeps its text, if all of it is printable: it may be printed to a terminal.
 #[must_use]
 pub fn convert(sources: &[Source], options: &Options) -> Conversion {
     let mut conversion = Conversion::default();
@@ -251,7 +252,7 @@ impl File<'_> {
     fn finish(&mut self, conversion: &mut Conversion, names: &mut BTreeMap<(&'static str, String), String>) {
         let mut text = String::new();
         for part in std::mem::take(&mut self.parts) {
-            let verbatim = part.chunk.verbatim.to_owned();
+            let verbatim = printable(part.chunk.verbatim).into_owned();
             let written = part.shape.and_then(|shape| self.write(shape, &part.chunk, &mut conversion.problems));
             text.push_str(&written.unwrap_or(verbatim));
         }
@@ -287,7 +288,8 @@ impl File<'_> {
     fn write(&self, shape: Node, chunk: &Chunk<'_>, problems: &mut Vec<Problem>) -> Option<String> {
         let slots = slots(&shape);
         let changed = slots.iter().filter(|index| self.objects[**index].changed).collect::<Vec<_>>();
-        if changed.is_empty() {
+        let is_printable = printable(chunk.verbatim) == chunk.verbatim;
+        if changed.is_empty() && is_printable {
             return None;
         }
         let is_json = chunk.body.trim_start().starts_with('{');
@@ -295,7 +297,8 @@ impl File<'_> {
             Some(index) => self.objects[index].nodes.clone(),
             None => vec![self.filled(shape)],
         };
-        if let [node] = nodes.as_slice()
+        if is_printable
+            && let [node] = nodes.as_slice()
             && changed.iter().all(|index| self.objects[**index].kind == Kind::Workload)
         {
             let renamed = workload::in_text(chunk.verbatim);

@@ -4,6 +4,7 @@ use crate::amount::Amount;
 use jiff::Timestamp;
 use nodeless_model::Quantity;
 use nodeless_model::money::{DollarsPerHour, amount};
+use nodeless_model::printable::printable_line;
 use nodeless_model::resources::{name, shown_quantity};
 use std::borrow::Cow;
 use textwrap::{Options, WordSplitter};
@@ -82,14 +83,14 @@ pub(crate) fn bar(share: f64, cells: usize) -> String {
 
 /// A text in exactly this number of characters: cut, with `…` at the end, or filled with spaces.
 pub(crate) fn fit(text: &str, width: usize) -> String {
-    let clean = |c: char| if c.is_control() { ' ' } else { c };
+    let text = printable_line(text);
     let length = text.chars().count();
     if length <= width {
-        let mut fitted: String = text.chars().map(clean).collect();
+        let mut fitted: String = text.into_owned();
         fitted.extend(std::iter::repeat_n(' ', width - length));
         return fitted;
     }
-    let mut cut: String = text.chars().map(clean).take(width.saturating_sub(1)).collect();
+    let mut cut: String = text.chars().take(width.saturating_sub(1)).collect();
     if width > 0 {
         cut.push('…');
     }
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn texts_fit_their_columns() {
         assert_eq!((fit("abc", 5), fit("abcdef", 4), fit("abc", 0)), ("abc  ".into(), "abc…".into(), String::new()));
-        assert_eq!(fit("a\nb", 3), "a b", "control characters do not reach the terminal");
+        assert_eq!(fit("a\nb\u{1b}", 5), "a b\u{fffd} ", "control characters do not reach the terminal");
         assert_eq!(right("7", 3), "  7");
         assert_eq!(short_name("ip-10-0-0-1.ec2.internal", 17), "ip-10-0-0-1      ");
         assert_eq!(wrapped("one two three", 7), ["one two", "three"]);

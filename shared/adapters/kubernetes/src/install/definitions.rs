@@ -9,6 +9,7 @@ use crate::connection::Connection;
 use crate::merge::{is_deleting, string, strings};
 use nodeless_api::resources;
 use nodeless_doctor::{Definition, DefinitionState};
+use nodeless_model::shell::quoted;
 use nodeless_ports::PortError;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -275,7 +276,9 @@ fn helm_warning(crd: &Value) -> String {
     let (namespace, name) = release.split_once('/').unwrap_or(("default", &release));
     format!(
         "; never uninstall that release, because Helm would delete the definition and all its objects: to remove only the \
-        release, delete its record (kubectl -n {namespace} delete secret -l owner=helm,name={name})"
+        release, delete its record (kubectl -n {} delete secret -l {})",
+        quoted(namespace),
+        quoted(&format!("owner=helm,name={name}"))
     )
 }
 
@@ -327,6 +330,14 @@ mod tests {
         crd.pointer_mut("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties")
             .and_then(Value::as_object_mut)
             .unwrap()
+    }
+
+    #[test]
+    fn the_release_is_one_word_of_the_command() {
+        let mut crd = helm(node_pools());
+        crd["metadata"]["annotations"]["meta.helm.sh/release-name"] = json!("a;reboot");
+        let warning = helm_warning(&crd);
+        assert!(warning.contains("kubectl -n kube-system delete secret -l 'owner=helm,name=a;reboot')"), "{warning}");
     }
 
     #[test]

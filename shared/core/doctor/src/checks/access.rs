@@ -4,6 +4,7 @@ use crate::facts::{AccessEntry, Facts, Read};
 use crate::finding::{Check, Finding, Severity};
 use nodeless_api::EC2NodeClass;
 use nodeless_api::nodeclass::AmiFamily;
+use nodeless_model::shell::quoted;
 use std::collections::BTreeMap;
 
 /// The operating system of nodes, which need an access entry of its type. The type EC2 is for nodes of EKS Auto Mode only:
@@ -49,8 +50,9 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
             Finding::new(Severity::Error, Check::Access, format!("cluster {cluster}"))
                 .problem("the authentication mode is CONFIG_MAP, in which the access entries of the functions and nodes have no effect")
                 .advice(format!(
-                    "run `aws eks update-cluster-config --name {cluster} --access-config authenticationMode=API_AND_CONFIG_MAP`; \
-                     the ConfigMap aws-auth stays valid, and the mode cannot be changed back"
+                    "run `aws eks update-cluster-config --name {} --access-config authenticationMode=API_AND_CONFIG_MAP`; \
+                     the ConfigMap aws-auth stays valid, and the mode cannot be changed back",
+                    quoted(cluster)
                 )),
         );
     }
@@ -76,8 +78,10 @@ fn profiles(facts: &Facts, cluster: &str, findings: &mut Vec<Finding>) {
             Finding::new(Severity::NotChecked, Check::Access, format!("EC2NodeClass {name}"))
                 .problem(format!("not checked: the role of its instance profile {profile} is not known"))
                 .advice(format!(
-                    "look up the role with `aws iam get-instance-profile --instance-profile-name {profile}`, and check that `aws eks \
-                     describe-access-entry --cluster-name {cluster} --principal-arn ROLE_ARN` has the type {}",
+                    "look up the role with `aws iam get-instance-profile --instance-profile-name {}`, and check that `aws eks \
+                     describe-access-entry --cluster-name {} --principal-arn ROLE_ARN` has the type {}",
+                    quoted(profile),
+                    quoted(cluster),
                     System::of(class).entry_type()
                 )),
         );
@@ -107,8 +111,10 @@ fn problem(role: &str, system: System, found: Option<&str>) -> String {
 /// A role has one access entry in a cluster, whose type cannot be changed.
 fn advice(cluster: &str, system: System, found: Option<&str>) -> String {
     let kind = system.entry_type();
-    let create =
-        format!("`aws eks create-access-entry --cluster-name {cluster} --type {kind} --principal-arn ROLE_ARN`");
+    let create = format!(
+        "`aws eks create-access-entry --cluster-name {} --type {kind} --principal-arn ROLE_ARN`",
+        quoted(cluster)
+    );
     match found {
         None => format!("run {create}, unless the ConfigMap aws-auth maps the role"),
         Some(found) => format!(

@@ -5,6 +5,7 @@ use crate::finding::{Check, Finding, Severity};
 use nodeless_api::common::{Condition, ConditionStatus};
 use nodeless_api::nodeclass::selectors::SelectorTags;
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
+use nodeless_model::shell::quoted;
 
 pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     for (name, class) in &facts.view.node_classes {
@@ -87,9 +88,9 @@ fn advice(class: &EC2NodeClass, condition: &Condition) -> String {
 /// The advice if nothing has the tags of the terms.
 fn found_by<'a>(what: &str, field: &str, mut tags: impl Iterator<Item = &'a SelectorTags>) -> String {
     let Some(tags) = tags.next() else { return format!("change spec.{field}: no {what} has this id or name") };
-    let pairs = tags.iter().map(|(key, value)| match value.as_str() {
-        "*" => format!("Key={key},Value=ANY"),
-        value => format!("Key={key},Value={value}"),
+    let pairs = tags.iter().map(|(key, value)| {
+        let value = if value == "*" { "ANY" } else { value };
+        quoted(&format!("Key={key},Value={value}")).into_owned()
     });
     let pairs = pairs.collect::<Vec<_>>().join(" ");
     format!("tag each {what} of the nodes, `aws ec2 create-tags --resources ID --tags {pairs}`, or change spec.{field}")

@@ -3,6 +3,7 @@
 use crate::facts::{Facts, Read, Workload};
 use crate::finding::{Check, Finding, Severity};
 use jiff::SignedDuration;
+use nodeless_model::shell::quoted;
 
 /// Karpenter renews its lease every few seconds; after this time nobody has it.
 const LEASE: SignedDuration = SignedDuration::from_mins(1);
@@ -24,7 +25,11 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
                     "Karpenter runs (replicas: {replicas}, pods: {running}); nodeless and Karpenter would both launch nodes for the same \
                      pods"
                 ))
-                .advice(format!("run `kubectl -n {namespace} scale deployment {name} --replicas=0` before `terraform apply`")),
+                .advice(format!(
+                    "run `kubectl -n {} scale deployment {} --replicas=0` before `terraform apply`",
+                    quoted(namespace),
+                    quoted(name)
+                )),
         );
     }
     match &facts.lease {

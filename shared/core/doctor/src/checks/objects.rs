@@ -2,6 +2,7 @@
 
 use crate::facts::{Facts, Read};
 use crate::finding::{Check, Finding, Severity};
+use nodeless_model::shell::quoted;
 
 pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     for (kind, why) in &facts.unread {
@@ -26,7 +27,7 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
                     "Machine" => "drain and delete the nodes of these Machines after their NodePool exists".to_owned(),
                     kind => format!(
                         "convert them with `kubectl get {} -o yaml | nodeless convert -f -`, and apply the result",
-                        kind.to_lowercase()
+                        quoted(&kind.to_lowercase())
                     ),
                 };
                 findings.push(

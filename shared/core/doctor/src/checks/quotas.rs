@@ -4,6 +4,7 @@ use crate::facts::{Facts, Read};
 use crate::finding::{Check, Finding, Severity};
 use crate::quota::Quota;
 use nodeless_model::resources::name;
+use nodeless_model::shell::quoted;
 use nodeless_model::{ClusterLimits, NodePool, Requirement, labels};
 
 pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
@@ -37,7 +38,7 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
                     .advice(format!(
                         "request an increase with `aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {} \
                          --desired-value {bounded}`, or lower spec.limits.cpu",
-                        quota.code
+                        quoted(&quota.code)
                     )),
             );
         }

@@ -3,6 +3,7 @@
 use crate::facts::{Facts, Read, Surging};
 use crate::finding::{Check, Finding, Severity};
 use nodeless_model::labels::SURGE_BEFORE_DRAIN;
+use nodeless_model::shell::quoted;
 use nodeless_model::surge::SurgeMode;
 use std::collections::BTreeMap;
 
@@ -53,7 +54,8 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
                 ))
                 .advice(format!(
                     "run `kubectl apply -f infra/rbac/optional/surge.yaml`, or, for this namespace only, apply its ClusterRole and run `kubectl \
-                     create rolebinding nodeless-surge -n {namespace} --clusterrole=nodeless:surge --group=nodeless:lifecycle`"
+                     create rolebinding nodeless-surge -n {} --clusterrole=nodeless:surge --group=nodeless:lifecycle`",
+                    quoted(namespace)
                 )),
         );
     }

@@ -15,6 +15,7 @@ use crate::scenarios::actions::{self, ActiveFaults};
 use crate::scenarios::{Action, Scenario, ScenarioError, Timeline, after};
 use crate::{Driver, DriverError, Schedule};
 use jiff::{SignedDuration, Timestamp};
+use nodeless_model::shell::quoted;
 use nodeless_operations::gates::FeatureGatesError;
 use nodeless_telemetry::Sink;
 use nodeless_world::fault_injection::{FaultInjection, Rates};
@@ -331,7 +332,7 @@ impl Run {
 
 /// The command that runs a built-in scenario again.
 fn replay(scenario: &str, seed: u64, hours: u32) -> String {
-    format!("nodeless simulate --seed {seed} --hours {hours} --scenario {scenario}")
+    format!("nodeless simulate --seed {seed} --hours {hours} --scenario {}", quoted(scenario))
 }
 
 /// Whether the objects lack an EC2NodeClass: there is none, or a NodePool refers to a missing one named `default`.

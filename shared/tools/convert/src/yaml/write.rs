@@ -1,7 +1,9 @@
-//! Tree to text: block style with two spaces, comments where they were.
+//! Tree to text: block style with two spaces, comments where they were. Characters that are not printable are escaped in strings, and
+//! replaced in comments.
 
 use super::node::{Comments, Entry, Form, Map, Node, Scalar, Seq};
 use super::resolve;
+use nodeless_model::printable::{is_printable, printable_json, printable_line};
 use serde_json::Value;
 
 /// The longest line of a collection in brackets or braces.
@@ -137,7 +139,7 @@ fn is_bare(comments: &Comments) -> bool {
 
 /// A scalar after its key or dash, with the comment at the end of the line.
 fn inline(scalar: &Scalar, indent: usize, comment: Option<&str>, text: &mut String) {
-    let comment = comment.map(|comment| format!(" {comment}")).unwrap_or_default();
+    let comment = comment.map(|comment| format!(" {}", printable_line(comment))).unwrap_or_default();
     match literal(scalar) {
         Some(header) => {
             text.push_str(header);
@@ -168,7 +170,7 @@ fn literal(scalar: &Scalar) -> Option<&'static str> {
     let multiline =
         scalar.form == Form::Block || (scalar.form == Form::Text && text.trim_end_matches('\n').contains('\n'));
     let first = text.chars().next()?;
-    let printable = text.chars().all(|character| character == '\n' || character == '\t' || !character.is_control());
+    let printable = text.chars().all(|character| character == '\n' || character == '\t' || is_printable(character));
     if !multiline || !printable || first.is_whitespace() || text.contains('\u{feff}') {
         return None;
     }
@@ -181,11 +183,13 @@ fn literal(scalar: &Scalar) -> Option<&'static str> {
 
 fn one_line(scalar: &Scalar) -> String {
     match &scalar.form {
-        Form::Raw(raw) => raw.clone(),
+        Form::Raw(raw) if raw.chars().all(is_printable) => raw.clone(),
         Form::Bare => scalar.text.clone(),
         Form::Text | Form::Block if is_plain_text(&scalar.text) => scalar.text.clone(),
         // A string of JSON is a double-quoted scalar of YAML.
-        Form::Text | Form::Block => Value::String(scalar.text.clone()).to_string(),
+        Form::Raw(_) | Form::Text | Form::Block => {
+            printable_json(&Value::String(scalar.text.clone()).to_string()).into_owned()
+        }
     }
 }
 
@@ -218,7 +222,7 @@ fn tail(lines: &[String], indent: usize, text: &mut String) {
         if comment.is_empty() {
             text.push('\n');
         } else {
-            line(indent, comment, text);
+            line(indent, &printable_line(comment), text);
         }
     }
 }
@@ -226,7 +230,7 @@ fn tail(lines: &[String], indent: usize, text: &mut String) {
 fn right(comments: &Comments, text: &mut String) {
     if let Some(comment) = &comments.right {
         text.push(' ');
-        text.push_str(comment);
+        text.push_str(&printable_line(comment));
     }
 }
 
