@@ -49,6 +49,9 @@ pub(crate) struct Arguments {
     /// Run only the control plane, the instances and the AWS APIs, without nodeless, for functions that run elsewhere
     #[arg(long)]
     no_controllers: bool,
+    /// Call admission webhooks at any address, not only at those of this machine (127.0.0.1, [::1] and localhost)
+    #[arg(long)]
+    remote_webhooks: bool,
     /// Feature gates in the format of Karpenter, such as NodeRepair=true,SpotToSpotConsolidation=true
     #[arg(
         long,
@@ -82,6 +85,9 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
         false => Controllers::Work(log, arguments.feature_gates),
     };
     let world = LocalWorld::start(&arguments.cluster_name, &arguments.region, arguments.speed, &controllers)?;
+    if arguments.remote_webhooks {
+        world.api.allow_remote_webhooks();
+    }
     world.serve(kubernetes, aws)?;
     if arguments.with_nodepool {
         world.apply_node_pool()?;

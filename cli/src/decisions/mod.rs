@@ -409,7 +409,7 @@ scale: [{ kind: Deployment, namespace: default, name: web, after: { 20m: 2 } }]
         }
         let kinds = ["disruption".to_owned()];
         let selected = read(&items, &Selection { about: &[], kinds: &kinds }).unwrap();
-        let parsed: Value = serde_json::from_str(&json(&selected).unwrap()).unwrap();
+        let parsed: Value = serde_json::to_value(&selected).unwrap();
         assert!(parsed[0]["detail"]["commands"][0]["realizedSavingsPerHour"].is_f64(), "{parsed}");
         assert!(parsed[1]["detail"]["commands"][0].get("realizedSavingsPerHour").is_none(), "{parsed}");
     }

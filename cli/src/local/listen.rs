@@ -1,5 +1,6 @@
-//! The ports of a local simulated cluster.
+//! Ports on the loopback interface: those of a local simulated cluster, and of the view.
 
+use super::guard::guarded;
 use crate::error::CliError;
 use axum::Router;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -29,8 +30,10 @@ impl Port {
         format!("http://{}", self.address)
     }
 
-    /// Serves requests until the process ends. It does not wait for open watches, because they never end.
+    /// Serves requests until the process ends, except for those of pages of other sites. It does not wait for open watches, because they
+    /// never end.
     pub(crate) fn serve(self, router: Router) {
+        let router = guarded(router, &self.url());
         tokio::spawn(async move { axum::serve(self.listener, router).await });
     }
 }

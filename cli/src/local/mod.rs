@@ -2,6 +2,7 @@
 
 pub(crate) mod drive;
 pub(crate) mod faults;
+mod guard;
 pub(crate) mod kubeconfig;
 pub(crate) mod listen;
 pub(crate) mod log;

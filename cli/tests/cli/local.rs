@@ -1,6 +1,8 @@
 //! `nodeless local`, used with kubectl.
 
+use crate::support::http::{get, request, send};
 use crate::support::{Folder, Kubectl, World, example_node_pool, nodeless, run, wait_for};
+use serde_json::{Value, json};
 use std::fs;
 use std::net::TcpListener;
 
@@ -335,4 +337,69 @@ fn the_view_of_a_local_cluster_is_served() {
     };
     // The port is bound before the view has read the cluster.
     wait_for("the page", || get("/").contains("<html"));
+}
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn config_map(name: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } })
+}
+
+#[test]
+fn pages_of_other_sites_cannot_use_the_cluster() {
+    let world = World::start(&["--no-controllers"]);
+    let address = |url: &str| url.strip_prefix("http://").unwrap().to_owned();
+    let (kubernetes, aws) = (address(&world.kubernetes), address(&world.aws));
+    let port = kubernetes.rsplit(':').next().unwrap();
+    let call = "Action=DescribeVpcs&Version=2016-11-15";
+    for server in [&kubernetes, &aws] {
+        let own = format!("Host: {server}\r\n");
+        for (what, headers) in [
+            ("GET /api", "Host: attacker.example\r\n".to_owned()),
+            ("GET /api", format!("{own}Origin: http://attacker.example\r\n")),
+            ("GET /?Action=DescribeVpcs", format!("{own}Sec-Fetch-Site: cross-site\r\n")),
+            ("POST /", format!("{own}Origin: null\r\nContent-Type: application/x-www-form-urlencoded\r\n")),
+        ] {
+            let refused = send(server, what, &headers, call);
+            assert!(refused.status == 403 && refused.body.contains("other sites"), "{what} {headers}: {refused:?}");
+        }
+    }
+    let form = format!("Host: {aws}\r\nContent-Type: application/x-www-form-urlencoded\r\n");
+    assert_eq!(send(&aws, "POST /", &form, call).status, 200, "AWS clients send forms");
+
+    let create = format!("POST {CONFIG_MAPS}");
+    for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=a"] {
+        let headers = format!("Host: {kubernetes}\r\nContent-Type: {kind}\r\n");
+        assert_eq!(send(&kubernetes, &create, &headers, &config_map("a").to_string()).status, 415, "{kind}");
+    }
+    assert_eq!(get(&kubernetes, &format!("{CONFIG_MAPS}/a")).status, 404);
+    let localhost = format!("localhost:{port}");
+    assert_eq!(request(&kubernetes, &localhost, "POST", CONFIG_MAPS, Some(&config_map("a"))).status, 201);
+}
+
+/// The response to the creation of an object for which a webhook at this URL is called.
+fn reviewed_at(world: &World, url: &str) -> String {
+    let address = world.kubernetes.strip_prefix("http://").unwrap();
+    let rule =
+        json!({ "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"] });
+    let webhook = json!({ "name": "a.example.com", "clientConfig": { "url": url }, "rules": [rule], "sideEffects": "None",
+        "failurePolicy": "Fail", "admissionReviewVersions": ["v1"] });
+    let configuration = json!({ "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": { "name": "a" }, "webhooks": [webhook] });
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    let created = request(address, address, "POST", path, Some(&configuration));
+    assert_eq!(created.status, 201, "{created:?}");
+    let answer = request(address, address, "POST", CONFIG_MAPS, Some(&config_map("a")));
+    assert_eq!(answer.status, 500, "{answer:?}");
+    answer.body
+}
+
+#[test]
+fn webhooks_of_other_machines_are_called_only_on_request() {
+    // Connections to this address reach this machine, where nothing listens on the port.
+    let url = format!("http://0.0.0.0:{}/", nodeless_tests::free_port());
+    let refused = reviewed_at(&World::start(&["--no-controllers"]), &url);
+    assert!(refused.contains("webhooks are called on this machine alone"), "{refused}");
+    let called = reviewed_at(&World::start(&["--no-controllers", "--remote-webhooks"]), &url);
+    assert!(called.contains("failed to call webhook") && !called.contains("this machine alone"), "{called}");
 }

@@ -1,15 +1,14 @@
 //! The paths of the server.
 
 use super::Shown;
-use super::guard::is_own;
 use crate::view::Viewed;
 use crate::view::explain::explain;
-use axum::extract::{Query, Request, State as Extracted};
+use axum::extract::{Query, State as Extracted};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderName, HeaderValue, StatusCode};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -46,8 +45,6 @@ const HEADERS: [(HeaderName, &str); 5] = [
 pub(super) struct State {
     pub(super) viewed: Arc<Viewed>,
     pub(super) shown: Receiver<Arc<Shown>>,
-    /// The accepted values of the header Host.
-    pub(super) hosts: Vec<String>,
 }
 
 pub(super) fn router(state: State) -> Router {
@@ -57,17 +54,11 @@ pub(super) fn router(state: State) -> Router {
         .route("/page.js", get(|| async { asset("text/javascript; charset=utf-8", SCRIPT) }))
         .route("/api/picture", get(picture))
         .route("/api/explain", get(explained))
-        .layer(from_fn_with_state(state.clone(), guarded))
+        .layer(map_response(with_headers))
         .with_state(state)
 }
 
-async fn guarded(Extracted(state): Extracted<State>, request: Request, next: Next) -> Response {
-    let mut response = if is_own(request.headers(), &state.hosts) {
-        next.run(request).await
-    } else {
-        let text = format!("open http://{}/ instead; requests for another host are refused\n", state.hosts[0]);
-        (StatusCode::FORBIDDEN, text).into_response()
-    };
+async fn with_headers(mut response: Response) -> Response {
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }

@@ -20,15 +20,19 @@ impl Answer {
     }
 }
 
-/// Sends a request to an address, with a header Host that may be another one.
+/// Sends a request with a body of JSON to an address, with a header Host that may be another one.
 pub(crate) fn request(address: &str, host: &str, method: &str, path: &str, body: Option<&Value>) -> Answer {
+    let headers = format!("Host: {host}\r\nContent-Type: application/json\r\n");
+    let body = body.map(Value::to_string).unwrap_or_default();
+    send(address, &format!("{method} {path}"), &headers, &body)
+}
+
+/// Sends a request, `METHOD PATH`, with headers that each end with a line break.
+pub(crate) fn send(address: &str, what: &str, headers: &str, body: &str) -> Answer {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
-    let body = body.map(Value::to_string).unwrap_or_default();
     let length = body.len();
-    let kind = "Content-Type: application/json\r\nConnection: close";
-    write!(stream, "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{kind}\r\nContent-Length: {length}\r\n\r\n{body}")
-        .unwrap();
+    write!(stream, "{what} HTTP/1.1\r\n{headers}Connection: close\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
     let mut reader = BufReader::new(stream);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {

@@ -241,9 +241,9 @@ mod tests {
     #[test]
     fn the_token_command_is_that_of_the_context() {
         let kubeconfig = "current-context: a\ncontexts:\n- name: a\n  context: { cluster: c, user: u }\n- name: b\n  context: { cluster: c, user: v }\n\
-                          users:\n- name: u\n  user: { exec: { command: aws, args: [eks, get-token] } }\n- name: v\n  user: { token: t }\n";
+                          users:\n- name: u\n  user: { exec: { command: aws, args: [eks, get-token, 'a b'] } }\n- name: v\n  user: { token: t }\n";
         let kubeconfig = Kubeconfig::from_yaml(kubeconfig).unwrap();
-        assert_eq!(token_command(&kubeconfig, None).as_deref(), Some("`aws eks get-token`"));
+        assert_eq!(token_command(&kubeconfig, None).as_deref(), Some("`aws eks get-token 'a b'`"));
         assert_eq!(token_command(&kubeconfig, Some("b")), None);
     }
 }

@@ -333,6 +333,14 @@ mod tests {
     }
 
     #[test]
+    fn the_release_is_one_word_of_the_command() {
+        let mut crd = helm(node_pools());
+        crd["metadata"]["annotations"]["meta.helm.sh/release-name"] = json!("a;reboot");
+        let warning = helm_warning(&crd);
+        assert!(warning.contains("kubectl -n kube-system delete secret -l 'owner=helm,name=a;reboot')"), "{warning}");
+    }
+
+    #[test]
     fn knows_its_definitions_and_their_fields() {
         assert_eq!(
             names().unwrap(),

@@ -403,3 +403,34 @@ fn errors_come_first() {
     let severities = check(&facts).iter().map(|finding| finding.severity).collect::<Vec<_>>();
     assert_eq!(severities, [Severity::Error, Severity::Warning, Severity::NotChecked]);
 }
+
+#[test]
+fn values_in_commands_are_words_of_a_shell() {
+    const VALUE: &str = "a;reboot";
+    const WORD: &str = "'a;reboot'";
+    let mut facts = ready();
+    facts.karpenter =
+        Read::Done(vec![Workload { namespace: VALUE.to_owned(), name: VALUE.to_owned(), ..karpenter(1, 1) }]);
+    facts.access = Read::Done(Access { cluster: VALUE.to_owned(), mode: "CONFIG_MAP".to_owned(), entries: Vec::new() });
+    facts.earlier = Read::Done(vec![EarlierObjects { kind: VALUE.to_owned(), count: 1 }]);
+    facts.quotas = Read::Done(vec![Quota { code: VALUE.to_owned(), ..quota(1) }]);
+    facts.surges = Read::Done(vec![Surging { namespace: VALUE.to_owned(), ..surging("a", "restart", &["patch"]) }]);
+    let class = facts.view.node_classes.get_mut("default").unwrap();
+    class.spec.subnet_selector_terms[0].tags = serde_json::from_value(json!({ VALUE: VALUE })).unwrap();
+    class.status.as_mut().unwrap().conditions =
+        vec![condition("SubnetsReady", ConditionStatus::False, "SubnetsNotFound")];
+    let mut with_profile = class.clone();
+    (with_profile.spec.role, with_profile.spec.instance_profile) = (None, Some(VALUE.to_owned()));
+    facts.view.node_classes.insert("profile".to_owned(), with_profile);
+
+    let mut commands = 0;
+    for finding in check(&facts) {
+        for command in finding.advice.split('`').skip(1).step_by(2).filter(|command| command.contains(VALUE)) {
+            commands += 1;
+            let bare = command.replace(WORD, "").replace("'Key=a;reboot,Value=a;reboot'", "");
+            assert!(!bare.contains(VALUE), "{command}");
+        }
+    }
+    // Of the mode, two for the profile, the entry of the role, Karpenter, the objects, the quota, the surge, and the tags of each class.
+    assert_eq!(commands, 10);
+}

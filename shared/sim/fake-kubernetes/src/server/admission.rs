@@ -1,17 +1,26 @@
 //! Validating admission webhooks: which of them match a write, and their AdmissionReviews.
 
-use crate::server::path::{Path as _, text};
+use crate::server::path::Path as _;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use kube_cel::{KubeCelExt as _, cel};
 use serde_json::{Value, json};
 
-use super::definition::Definition;
+use super::api::ApiServer;
 use super::events;
 use super::resource::{EVENTS, NAMESPACES, NEW_EVENTS, VALIDATING_WEBHOOK_CONFIGURATIONS};
 use super::selectors::LabelSelector;
 use super::status::Status;
 use super::store::Store;
+
+impl ApiServer {
+    /// Calls webhooks at any address from now on. By default it calls those with a loopback address alone: who may create objects in a
+    /// simulated cluster can otherwise have it send requests into the network of this machine.
+    pub fn allow_remote_webhooks(&self) {
+        self.store().remote_webhooks = true;
+    }
+}
 
 /// One webhook call for a write.
 #[derive(Clone, Debug)]
@@ -22,7 +31,7 @@ pub(crate) struct Call {
     /// Whether a failure of the call rejects the write.
     pub(crate) fail_closed: bool,
     pub(crate) review: Value,
-    /// Set if a match condition could not be evaluated; then nothing is sent.
+    /// Set if a match condition could not be evaluated, or the URL may not be called; then nothing is sent.
     pub(crate) broken: Option<String>,
 }
 
@@ -137,20 +146,30 @@ fn call(
         "object": object, "oldObject": old, "dryRun": dry_run, "options": null,
     });
     let fail_closed = webhook["failurePolicy"] != "Ignore";
+    let url = text(webhook, "/clientConfig/url");
     let broken = match conditions_hold(webhook, &request) {
-        Ok(true) => None,
+        Ok(true) => (!store.remote_webhooks && is_elsewhere(url))
+            .then(|| format!("{url:?}: webhooks are called on this machine alone (127.0.0.1, [::1] or localhost)")),
         Ok(false) => return None,
         Err(error) => Some(error),
     };
     let seconds = webhook["timeoutSeconds"].as_u64().unwrap_or(10);
     Some(Call {
         webhook: text(webhook, "/name").to_owned(),
-        url: text(webhook, "/clientConfig/url").to_owned(),
+        url: url.to_owned(),
         timeout: Duration::from_secs(seconds.clamp(1, 30)),
         fail_closed,
         review: json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}),
         broken,
     })
+}
+
+/// Whether the host of a URL is neither a loopback address nor `localhost`. What is no URL is never called.
+fn is_elsewhere(url: &str) -> bool {
+    let Ok(uri) = url.parse::<axum::http::Uri>() else { return false };
+    let host = uri.host().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    !host.eq_ignore_ascii_case("localhost") && !address.is_ok_and(|address| address.is_loopback())
 }
 
 /// Whether all match conditions are true. A false one takes precedence over one that fails.
@@ -245,4 +264,28 @@ async fn post(url: &str, review: &Value) -> Result<Value, String> {
     }
     let body = answer.into_body().collect().await.map_err(|error| error.to_string())?.to_bytes();
     serde_json::from_slice(&body).map_err(|error| format!("the answer is no JSON: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_elsewhere;
+
+    #[test]
+    fn only_loopback_addresses_are_of_this_machine() {
+        for own in ["http://127.0.0.1:8080/a", "http://127.9.9.9", "http://[::1]:80/", "http://LocalHost:1/"] {
+            assert!(!is_elsewhere(own), "{own}");
+        }
+        for other in [
+            "http://169.254.169.254/latest",
+            "http://localhost.example",
+            "http://127.0.0.1.example",
+            "http://127.0.0.1@attacker.example/",
+            "http://[::ffff:10.0.0.1]/",
+            "http://0.0.0.0/",
+            "http://2130706433/",
+            "/path",
+        ] {
+            assert!(is_elsewhere(other), "{other}");
+        }
+    }
 }

@@ -57,6 +57,8 @@ pub(crate) struct Store {
     pub(crate) revision: u64,
     /// The user of the request that is being handled.
     pub(crate) user: Option<&'static str>,
+    /// Whether webhooks are called at addresses of other machines too.
+    pub(crate) remote_webhooks: bool,
     generated: u64,
     seed: u64,
     objects: HashMap<StorageKey, BTreeMap<ObjectKey, Arc<Value>>>,
@@ -72,6 +74,7 @@ impl Store {
         let mut store = Self {
             revision: 1,
             user: None,
+            remote_webhooks: false,
             generated: 0,
             seed,
             objects: HashMap::new(),
