@@ -1,6 +1,6 @@
 //! Validating admission webhooks: which of them match a write, and their AdmissionReviews.
 
-use crate::server::path::Path as _;
+use crate::server::path::{Path as _, text};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use kube_cel::{KubeCelExt as _, cel};
 use serde_json::{Value, json};
 
 use super::api::ApiServer;
+use super::definition::Definition;
 use super::events;
 use super::resource::{EVENTS, NAMESPACES, NEW_EVENTS, VALIDATING_WEBHOOK_CONFIGURATIONS};
 use super::selectors::LabelSelector;
