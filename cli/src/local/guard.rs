@@ -1,8 +1,8 @@
 //! Accepts only requests that are sent to a server by its own name, and not by a page of another site.
 //!
 //! A page of another site can make a browser send requests to the loopback address: those that need no consent of the server (GET, and POST
-//! with the content type of a form or of plain text) even with effect. The browser names the site in the header Origin, except for GET,
-//! and says in Sec-Fetch-Site that it is another one. The page can read the responses if the name of its own site is made to resolve to
+//! with the content type of a form or of plain text) even with effect. The browser sends the site in the header Origin, except for GET,
+//! and reports in Sec-Fetch-Site that it is another one. The page can read the responses if the name of its own site is made to resolve to
 //! the loopback address (DNS rebinding); the header Host then has that name. Clients that are no browsers send neither Origin nor
 //! Sec-Fetch-Site.
 
@@ -12,6 +12,7 @@ use axum::http::header::{HOST, HeaderName, ORIGIN};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// How the site of a request relates to the server, by browsers: <https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header>.
@@ -22,24 +23,37 @@ pub(super) fn guarded(router: Router, url: &str) -> Router {
     router.layer(from_fn_with_state(Arc::new(hosts(url)), check))
 }
 
-async fn check(State(hosts): State<Arc<Vec<String>>>, request: Request, next: Next) -> Response {
+async fn check(State(hosts): State<Arc<[String; 2]>>, request: Request, next: Next) -> Response {
     if is_own(request.headers(), &hosts) {
         return next.run(request).await;
     }
     let own = &hosts[0];
-    let text = format!("requests for another host than {own}, and requests of pages of other sites, are refused\n");
+    let text =
+        format!("requests for other hosts than this machine, and of pages of other sites than {own}, are refused\n");
     (StatusCode::FORBIDDEN, text).into_response()
 }
 
-/// The values of the header Host that are accepted by a server with this URL.
-fn hosts(url: &str) -> Vec<String> {
+/// The hosts of a server with this URL, as its own pages name them.
+fn hosts(url: &str) -> [String; 2] {
     let own = url.trim_start_matches("http://").to_owned();
     let port = own.rsplit(':').next().unwrap_or_default().to_owned();
-    vec![own, format!("localhost:{port}")]
+    [own, format!("localhost:{port}")]
 }
 
-/// Whether a request has one of these values in the header Host, once, and is not sent by a page of another site.
-fn is_own(headers: &HeaderMap, hosts: &[String]) -> bool {
+/// Whether a value of the header Host names this machine. A name that is made to resolve to it is another one. The port may be that of
+/// a proxy on this machine.
+fn is_this_machine(host: &str) -> bool {
+    let is_port = |port: &str| port.parse::<u16>().is_ok();
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if is_port(port) => name,
+        _ => host,
+    };
+    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// Whether a request names this machine in the header Host, once, and is not sent by a page of another site than these hosts.
+fn is_own(headers: &HeaderMap, hosts: &[String; 2]) -> bool {
     let mut values = headers.get_all(HOST).iter();
     let (first, second) = (values.next(), values.next());
     let is_host = |name: &str| hosts.iter().any(|host| host.eq_ignore_ascii_case(name));
@@ -48,7 +62,7 @@ fn is_own(headers: &HeaderMap, hosts: &[String]) -> bool {
         headers.get_all(name).iter().all(|value| value.to_str().is_ok_and(allowed))
     };
     second.is_none()
-        && named.is_some_and(is_host)
+        && named.is_some_and(is_this_machine)
         && all(ORIGIN, &|origin| origin.strip_prefix("http://").is_some_and(is_host))
         && all(SEC_FETCH_SITE, &|site| matches!(site, "same-origin" | "none"))
 }
@@ -67,12 +81,11 @@ mod tests {
     }
 
     #[test]
-    fn only_the_own_address_is_accepted() {
-        for own in ["127.0.0.1:8080", "localhost:8080", "LOCALHOST:8080"] {
+    fn only_addresses_of_this_machine_are_accepted() {
+        for own in ["127.0.0.1:8080", "localhost:8080", "LOCALHOST:8080", "127.0.0.1", "127.0.0.1:8081", "[::1]:8080"] {
             assert!(accepted(&[(HOST, own)]), "{own}");
         }
-        for other in ["attacker.example:8080", "127.0.0.1", "127.0.0.1:8081", "localhost", "127.0.0.1:8080.example", ""]
-        {
+        for other in ["attacker.example:8080", "10.0.0.1:8080", "127.0.0.1:8080.example", "localhost.example", ""] {
             assert!(!accepted(&[(HOST, other)]), "{other}");
         }
         assert!(!accepted(&[]) && !accepted(&[(HOST, "127.0.0.1:8080"), (HOST, "attacker.example")]));

@@ -1,6 +1,5 @@
 use super::*;
 use crate::{Collection, World, collect};
-use nodeless_model::claim::TerminationReason;
 
 struct Everything {
     claims: Vec<NodeClaim>,
