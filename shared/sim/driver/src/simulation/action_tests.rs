@@ -259,17 +259,16 @@ fn alive(run: &Run) -> BTreeSet<String> {
     instances.into_iter().filter(|it| it.state.is_alive()).map(|it| it.id).collect()
 }
 
+/// EC2 gives the instance by its id, so it is not missing: it stays as any instance whose kubelet does not respond.
 #[test]
-fn an_instance_without_tags_whose_node_is_lost_is_terminated() {
+fn an_instance_without_tags_whose_node_is_not_ready_is_not_missing() {
     let mut run = with("untagMachines: 3");
     minutes(&mut run, 7);
-    let instances = run.driver.world().ec2().instances();
-    assert!(instances.iter().all(|instance| run.driver.world_mut().silence(&instance.id)));
+    let before = alive(&run);
+    assert!(before.iter().all(|id| run.driver.world_mut().silence(id)));
     minutes(&mut run, 20);
-    let after_loss = run.driver.world().ec2().instances();
-    let alive = after_loss.iter().filter(|it| it.state.is_alive());
-    assert_eq!(alive.filter(|it| instances.iter().any(|old| old.id == it.id)).count(), 0);
-    assert_eq!((pending(&run), claims(&run).len()), (0, 3));
+    assert!(alive(&run).is_superset(&before));
+    assert_eq!(pending(&run), 0, "the pods run on other nodes");
 }
 
 #[test]
