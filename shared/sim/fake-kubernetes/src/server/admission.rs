@@ -7,21 +7,12 @@ use std::time::Duration;
 use kube_cel::{KubeCelExt as _, cel};
 use serde_json::{Value, json};
 
-use super::api::ApiServer;
 use super::definition::Definition;
 use super::events;
 use super::resource::{EVENTS, NAMESPACES, NEW_EVENTS, VALIDATING_WEBHOOK_CONFIGURATIONS};
 use super::selectors::LabelSelector;
 use super::status::Status;
 use super::store::Store;
-
-impl ApiServer {
-    /// Calls webhooks at any address from now on. By default it calls those with a loopback address alone: who may create objects in a
-    /// simulated cluster can otherwise have it send requests into the network of this machine.
-    pub fn allow_remote_webhooks(&self) {
-        self.store().remote_webhooks = true;
-    }
-}
 
 /// One webhook call for a write.
 #[derive(Clone, Debug)]

@@ -504,3 +504,11 @@ pub(crate) fn object_key(definition: &Definition, namespace: &str, name: &str) -
     let namespace = if definition.resource.namespaced { namespace } else { "" };
     (namespace.to_owned(), name.to_owned())
 }
+
+impl ApiServer {
+    /// Calls webhooks at any address from now on. By default it calls those with a loopback address alone: who may create objects in a
+    /// simulated cluster can otherwise have it send requests into the network of this machine.
+    pub fn allow_remote_webhooks(&self) {
+        self.store().remote_webhooks = true;
+    }
+}

@@ -142,7 +142,7 @@ fn faults_come_at_their_rates_and_effects_are_observed_even_if_the_answer_is_los
     assert_eq!(*notes.0.lock().unwrap(), ["claims create a true"]);
     fault_injection.set_rates(Rates { refused: 1.0, ..Rates::default() });
     let refused = claims.create(&claim("b"), None).now_or_never().unwrap().unwrap_err();
-    assert_eq!(refused.kind, ErrorKind::Conflict);
+    assert_eq!((refused.kind, refused.code.as_str()), (ErrorKind::Throttled, "TransactionConflict"));
     fault_injection.set_rates(Rates::default());
     fault_injection.fail_until("claims", Timestamp::from_second(60).unwrap(), ErrorKind::Throttled);
     assert_eq!(claims.list().now_or_never().unwrap().unwrap_err().kind, ErrorKind::Throttled);
