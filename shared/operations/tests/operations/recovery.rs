@@ -2,7 +2,7 @@
 
 use crate::common::{Harness, running_cluster};
 use nodeless_fake_aws::requests::ChangeTags;
-use nodeless_fake_kubernetes::resource::NODES;
+use nodeless_fake_kubernetes::resource::{EVENTS, NODES};
 use nodeless_model::{NodeClaim, NodeClaimStatus, Phase};
 use nodeless_ports::ErrorKind;
 
@@ -55,8 +55,11 @@ async fn a_termination_that_is_denied_is_reported_on_the_node_claim() {
     harness.faults.fail("cloud terminate", ErrorKind::Denied);
     harness.cluster.delete_node_claim(&claim.name);
     harness.minutes(5).await;
-    let events = harness.cluster.events_of("TerminationDenied");
-    assert!(events.len() == 1 && events[0].message.contains(&id), "once, although it is tried again: {events:?}");
+    let events = harness.cluster.list(&EVENTS);
+    let denied: Vec<_> = events.iter().filter(|event| event["reason"] == "TerminationDenied").collect();
+    let [event] = denied[..] else { panic!("one Event with the number of attempts: {denied:?}") };
+    assert!(event["message"].as_str().unwrap().contains(&id) && event["count"].as_u64().unwrap() > 1, "{event}");
+    assert_eq!(event["involvedObject"]["name"], claim.name.as_str());
     harness.faults.end_outages();
     harness.until("it is terminated", |harness| !harness.cluster.node_claims().contains_key(&claim.name)).await;
 }

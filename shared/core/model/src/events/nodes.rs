@@ -77,7 +77,7 @@ pub fn termination_denied(claim: ObjectRef, instance: &str, why: &str) -> Object
         "The instance {instance} cannot be terminated, and its costs continue: {why}. nodeless may terminate only instances with the \
          tags that it sets at launch; restore them, or terminate the instance yourself."
     );
-    warning(claim, "TerminationDenied", message).quiet_for(DEDUPE_TIMEOUT_OF_NODES)
+    warning(claim, "TerminationDenied", message)
 }
 
 /// On a Node, NodeClaim or NodePool: an unhealthy node is not replaced.
