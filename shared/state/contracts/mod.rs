@@ -7,8 +7,9 @@ use nodeless_model::{
 };
 use nodeless_ports::ErrorKind;
 use nodeless_state::capacity::SpotInterruption;
-use nodeless_state::claims::{ChangedClaim, LaunchLimits, MAX_TOGETHER};
+use nodeless_state::claims::{ChangedClaim, MAX_TOGETHER};
 use nodeless_state::costs::{StoredCosts, StoredHour};
+use nodeless_state::limits::LaunchLimits;
 use nodeless_state::plans::{Commit, Committed, Leaving};
 use nodeless_state::{State, StoredShard};
 use std::collections::BTreeMap;
@@ -37,7 +38,7 @@ pub(crate) async fn a_shard_is_written_only_over_the_version_that_was_read(table
     assert_eq!(numbers, [(2, 1, 0), (10, 2, 0)]);
 }
 
-fn claim(name: &str, cpus: i64) -> NodeClaim {
+pub(crate) fn claim(name: &str, cpus: i64) -> NodeClaim {
     NodeClaim {
         name: name.into(),
         uid: format!("uid-{name}"),

@@ -1,41 +1,21 @@
 //! Claims: the nodes that are planned, launched or terminating, each written together with its charge.
 
 use crate::items::{attributes, read_deflated, read_number, read_text, text, write_deflated};
+use crate::launch_groups::StoredLaunchGroup;
+use crate::limits::PoolLimits;
 use crate::state::{conflict, first_refused};
 use crate::usage::{Amounts, first_limit_passed};
 use crate::versioned::{Stored, is_version};
 use crate::{State, launch_groups};
 use nodeless_model::claim::Charge;
-use nodeless_model::{ClusterLimits, EndedNode, NodeClaim, ResourceList};
+use nodeless_model::{EndedNode, NodeClaim};
 use nodeless_ports::table::{
     Attributes, Change, Condition, INSTANCE_ID, Item, Key, Outcome, Partition, Query, Range, Refusal, Write,
 };
 use nodeless_ports::{ErrorKind, PortError};
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::collections::BTreeSet;
 
 const PREFIX: &str = "nodeclaim#";
-
-/// The limits of a NodePool. A new claim is charged against them in the same transaction.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PoolLimits {
-    /// Resources, including `nodes`. A resource that is not listed is unlimited.
-    pub resources: ResourceList,
-    /// Dollars per hour.
-    pub dollars_per_hour: Option<f64>,
-}
-
-/// The limits that a launch must not exceed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LaunchLimits {
-    /// The limits of the NodePool of the claims.
-    pub node_pool: PoolLimits,
-    /// The limits of all NodePools together.
-    pub cluster: ClusterLimits,
-}
 
 /// The maximum number of claims that are written together: three less than the writes of a DynamoDB transaction, which also
 /// writes the usage of the NodePool, the record of the launch group and the plan revision. It is also the maximum size of a
@@ -53,10 +33,6 @@ pub fn partition_of(name: &str) -> u32 {
     let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     hash % PARTITIONS
 }
-
-/// How long the record of a launch group is kept after its last write: far longer than any of its claims can be without an
-/// instance.
-pub const LAUNCH_GROUP_KEPT: Duration = Duration::from_hours(7 * 24);
 
 /// The result of writing new claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,38 +77,6 @@ pub struct ChangedClaim {
     pub claim: NodeClaim,
     /// The charge that replaces that of the claim.
     pub charge: Option<Charge>,
-}
-
-/// The shared state of the members of a launch group: its claims, and the claim of each instance.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StoredLaunchGroup {
-    /// The group's id.
-    pub id: String,
-    /// The number of writes. A write fails if another one came first. Zero before the first write.
-    #[serde(skip)]
-    pub version: u64,
-    /// The names of its claims, in the order of their places.
-    pub members: Vec<String>,
-    /// The claim of each known instance that was launched for the group.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub owners: BTreeMap<String, String>,
-}
-
-impl StoredLaunchGroup {
-    /// The record to write with these claims: one, if they are all claims of a launch group of several.
-    #[must_use]
-    pub fn of(claims: &[NodeClaim]) -> Option<Self> {
-        let group = claims.first()?.spec.launch_group.as_ref()?;
-        let mut places = BTreeMap::new();
-        for claim in claims {
-            let theirs = claim.spec.launch_group.as_ref().filter(|theirs| theirs.id == group.id)?;
-            places.insert(theirs.index, claim.name.clone());
-        }
-        let whole = group.size > 1 && usize::try_from(group.size).is_ok_and(|size| size == places.len());
-        let members = places.into_values().collect();
-        whole.then(|| Self { id: group.id.clone(), version: 0, members, owners: BTreeMap::new() })
-    }
 }
 
 /// The writes of new claims, and what they add to the usage of their NodePool.

@@ -2,9 +2,10 @@
 //! current revision. So of two plans that run at the same time at most one decides anything.
 
 use crate::State;
-use crate::claims::{LaunchLimits, replacements};
+use crate::claims::replacements;
 use crate::commands::command_write;
 use crate::items::{attributes, number, read_number};
+use crate::limits::LaunchLimits;
 use crate::plans::{Commit, Committed};
 use crate::state::{conflict, first_refused};
 use crate::usage::first_cluster_limit_passed;

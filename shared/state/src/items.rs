@@ -91,7 +91,11 @@ pub(crate) fn key_parts<const N: usize>(item: &Item) -> Result<[&str; N], PortEr
 
 /// The error of an item that can be deleted without loss.
 pub(crate) fn unusable(item: &Item, why: &str) -> PortError {
-    PortError::new(ErrorKind::Invalid, "read the claims table", format!("item {:?}: {why}; delete it", item.key.sort))
+    PortError::new(
+        ErrorKind::Invalid,
+        "the read of the claims table",
+        format!("item {:?}: {why}; delete it", item.key.sort),
+    )
 }
 
 fn damaged(item: &Item, attribute: &str, expected: &str) -> PortError {
@@ -100,7 +104,7 @@ fn damaged(item: &Item, attribute: &str, expected: &str) -> PortError {
          otherwise delete that item",
         item.key.sort
     );
-    PortError::new(ErrorKind::Invalid, "read the claims table", message)
+    PortError::new(ErrorKind::Invalid, "the read of the claims table", message)
 }
 
 #[cfg(test)]

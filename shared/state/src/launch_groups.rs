@@ -1,13 +1,52 @@
 //! Launch groups: their claims, and the claim of each instance.
 
 use crate::State;
-use crate::claims::{LAUNCH_GROUP_KEPT, StoredLaunchGroup};
 use crate::items::{attributes, read_deflated, read_number, ttl, write_deflated};
 use crate::state::after;
 use crate::versioned::Stored;
 use jiff::Timestamp;
+use nodeless_model::NodeClaim;
 use nodeless_ports::PortError;
 use nodeless_ports::table::{Attributes, Key};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long the record of a launch group is kept after its last write: far longer than any of its claims can be without an
+/// instance.
+pub const LAUNCH_GROUP_KEPT: Duration = Duration::from_hours(7 * 24);
+
+/// The shared state of the members of a launch group: its claims, and the claim of each instance.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredLaunchGroup {
+    /// The group's id.
+    pub id: String,
+    /// The number of writes. A write fails if another one came first. Zero before the first write.
+    #[serde(skip)]
+    pub version: u64,
+    /// The names of its claims, in the order of their places.
+    pub members: Vec<String>,
+    /// The claim of each known instance that was launched for the group.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub owners: BTreeMap<String, String>,
+}
+
+impl StoredLaunchGroup {
+    /// The record to write with these claims: one, if they are all claims of a launch group of several.
+    #[must_use]
+    pub fn of(claims: &[NodeClaim]) -> Option<Self> {
+        let group = claims.first()?.spec.launch_group.as_ref()?;
+        let mut places = BTreeMap::new();
+        for claim in claims {
+            let theirs = claim.spec.launch_group.as_ref().filter(|theirs| theirs.id == group.id)?;
+            places.insert(theirs.index, claim.name.clone());
+        }
+        let whole = group.size > 1 && usize::try_from(group.size).is_ok_and(|size| size == places.len());
+        let members = places.into_values().collect();
+        whole.then(|| Self { id: group.id.clone(), version: 0, members, owners: BTreeMap::new() })
+    }
+}
 
 impl State {
     /// The shared state of a launch group, read consistently. A group of one has no record.

@@ -1,8 +1,9 @@
 //! Plans: their decisions, the commands that they execute, and the records that one plan leaves for the next.
 
 use crate::State;
-use crate::claims::{Created, LaunchLimits};
+use crate::claims::Created;
 use crate::items::{attributes, read_deflated, read_json, text, ttl, write_deflated, write_json};
+use crate::limits::LaunchLimits;
 use jiff::Timestamp;
 use nodeless_model::NodeClaim;
 use nodeless_model::claim::Charge;

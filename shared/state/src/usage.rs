@@ -1,8 +1,8 @@
 //! The usage of each NodePool, and how a charge is checked against limits.
 
 use crate::State;
-use crate::claims::PoolLimits;
 use crate::items::{number, read_number, read_text, text};
+use crate::limits::PoolLimits;
 use crate::state::conflict;
 use nodeless_model::claim::Charge;
 use nodeless_model::node_pool::PoolUsage;

@@ -1,16 +1,18 @@
 //! The stored state over a table in memory, whose semantics `nodeless-storage` compares with DynamoDB Local.
 #![allow(clippy::unwrap_used)]
 
-use jiff::Timestamp;
 use nodeless_model::claim::Charge;
-use nodeless_model::{NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, ResourceList};
-use nodeless_state::claims::{Created, LaunchLimits, PoolLimits};
+use nodeless_model::{Quantity, ResourceList};
+use nodeless_state::claims::Created;
+use nodeless_state::limits::{LaunchLimits, PoolLimits};
 use nodeless_state::plans::{Commit, Committed, Leaving};
 use nodeless_state::{ErrorKind, RecordKind, StoredRecord};
 use nodeless_world::memory::MemoryState;
 
 #[path = "../contracts/mod.rs"]
 mod contracts;
+
+use contracts::claim;
 
 #[tokio::test]
 async fn the_table_promises_what_the_one_in_dynamodb_does() {
@@ -24,20 +26,6 @@ async fn the_table_promises_what_the_one_in_dynamodb_does() {
 
 fn charge(cpus: i64, dollars: f64) -> Charge {
     Charge { resources: ResourceList::from([("cpu", Quantity::from_units(cpus))]), dollars_per_hour: dollars }
-}
-
-fn claim(name: &str, cpus: i64) -> NodeClaim {
-    NodeClaim {
-        name: name.into(),
-        uid: format!("uid-{name}"),
-        node_pool: "default".into(),
-        node_class: "default".into(),
-        created: Timestamp::UNIX_EPOCH,
-        version: 0,
-        spec: NodeClaimSpec { charge: charge(cpus, 0.1), ..NodeClaimSpec::default() },
-        phase: Phase::Reserved,
-        status: NodeClaimStatus::default(),
-    }
 }
 
 #[tokio::test]

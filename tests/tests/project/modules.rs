@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 /// The crates whose modules are compared.
-const CRATES: [&str; 22] = [
+const CRATES: [&str; 23] = [
     "cli",
     "shared/api",
     "shared/core/bill",
@@ -25,6 +25,7 @@ const CRATES: [&str; 22] = [
     "shared/tools/view",
     "shared/operations",
     "shared/ports",
+    "shared/state",
     "shared/sim/driver",
     "shared/sim/fake-aws",
     "shared/sim/fake-kubernetes",

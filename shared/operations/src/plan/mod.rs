@@ -131,7 +131,7 @@ const AGAIN: Duration = Duration::from_secs(2);
 const KEPT_FOR_THE_ANSWER: Duration = Duration::from_secs(2);
 
 /// Makes plans. The plan queue ensures that one planner runs for a cluster at a time. If two run anyway, only one of them decides
-/// anything ([`Plans::commit`](nodeless_ports::Plans::commit)).
+/// anything ([`State::commit`](nodeless_state::State::commit)).
 pub struct Planner {
     /// Time and logs.
     pub context: Context,

@@ -5,7 +5,7 @@ use nodeless_lifecycle::group::{Owners, assign};
 use nodeless_model::instance::LaunchOutcome;
 use nodeless_model::{Instance, NodeClaim, Phase};
 use nodeless_ports::{ErrorKind, PortError};
-use nodeless_state::claims::StoredLaunchGroup;
+use nodeless_state::launch_groups::StoredLaunchGroup;
 
 /// How many times the record is written when other processes write it too.
 const ATTEMPTS: u32 = 6;

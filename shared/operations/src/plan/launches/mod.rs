@@ -18,7 +18,8 @@ use nodeless_model::{
     ClusterLimits, InstanceType, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool, Phase, ResourceList, labels,
 };
 use nodeless_scheduling::Launch;
-use nodeless_state::claims::{LaunchLimits, MAX_TOGETHER, PoolLimits};
+use nodeless_state::claims::MAX_TOGETHER;
+use nodeless_state::limits::{LaunchLimits, PoolLimits};
 use std::collections::BTreeMap;
 
 /// A planned node, before it has a name.

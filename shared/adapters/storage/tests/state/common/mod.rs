@@ -2,10 +2,6 @@
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection, ProjectionType,
-    ScalarAttributeType,
-};
 use jiff::Timestamp;
 use nodeless_model::claim::{Charge, LaunchedInstance};
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, Quantity, ResourceList};
@@ -13,7 +9,7 @@ use nodeless_state::State;
 use nodeless_storage::DynamoTable;
 use std::sync::Arc;
 
-pub(crate) const TABLE: &str = "nodeless";
+pub(crate) use nodeless_tests::stage::{TABLE, create_table};
 
 pub(crate) async fn config(url: &str) -> SdkConfig {
     aws_config::defaults(BehaviorVersion::latest())
@@ -31,32 +27,6 @@ pub(crate) async fn table(config: &SdkConfig) -> State {
 
 pub(crate) fn table_of(config: &SdkConfig) -> DynamoTable {
     DynamoTable::new(config, TABLE, "test")
-}
-
-pub(crate) async fn create_table(config: &SdkConfig) {
-    let key = |name: &str, kind| KeySchemaElement::builder().attribute_name(name).key_type(kind).build().unwrap();
-    let attribute = |name: &str| {
-        AttributeDefinition::builder().attribute_name(name).attribute_type(ScalarAttributeType::S).build().unwrap()
-    };
-    let index = GlobalSecondaryIndex::builder()
-        .index_name("instance")
-        .key_schema(key("instanceId", KeyType::Hash))
-        .projection(Projection::builder().projection_type(ProjectionType::KeysOnly).build())
-        .build()
-        .unwrap();
-    aws_sdk_dynamodb::Client::new(config)
-        .create_table()
-        .table_name(TABLE)
-        .billing_mode(BillingMode::PayPerRequest)
-        .attribute_definitions(attribute("pk"))
-        .attribute_definitions(attribute("sk"))
-        .attribute_definitions(attribute("instanceId"))
-        .key_schema(key("pk", KeyType::Hash))
-        .key_schema(key("sk", KeyType::Range))
-        .global_secondary_indexes(index)
-        .send()
-        .await
-        .unwrap();
 }
 
 pub(crate) fn claim(name: &str, cpu: i64, dollars: f64) -> NodeClaim {
