@@ -214,6 +214,14 @@ pub enum Range {
 }
 
 impl Range {
+    /// The first sort key that can be in the range. All others follow it without a gap.
+    #[must_use]
+    pub fn first(&self) -> &str {
+        match self {
+            Self::Prefix(first) | Self::Between(first, _) => first,
+        }
+    }
+
     /// Whether a sort key is in the range.
     #[must_use]
     pub fn contains(&self, sort: &str) -> bool {

@@ -39,7 +39,7 @@ pub(crate) fn carry_out(
             Ok(format!("{kind} {name} is scaled to {replicas}"))
         }
         Entry::BackUpTable => {
-            active.back_up(driver.claims().table().backup());
+            active.back_up(driver.world().now(), driver.claims().table().backup());
             Ok("the claims table is backed up".to_owned())
         }
         Entry::Action(action) => perform(driver, action, random, active),
@@ -129,11 +129,10 @@ fn perform(
             Ok(format!("volumes take {:#} to detach for {:#}", slow.take, slow.lasts))
         }
         Action::RestoreTable(restore) => {
-            let backup = active.take_backup();
-            driver.claims().table().restore(backup.as_ref());
+            driver.claims().table().restore(active.backup_of(after(now, -restore.ago)));
             Ok(format!("the claims table is restored to {:#} before", restore.ago))
         }
-        Action::RecreateTable(_) => {
+        Action::RecreateTable => {
             driver.claims().table().restore(None);
             Ok("the claims table is deleted and created again".to_owned())
         }

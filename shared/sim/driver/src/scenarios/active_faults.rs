@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use nodeless_fake_aws::{CapacityType, OfferingPattern, QuotaFamily};
 use nodeless_world::memory::Backup;
 use serde_json::Value;
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 /// A fault or an edit that ends at a time.
 #[derive(Debug)]
@@ -29,17 +29,19 @@ pub(super) enum End {
 #[derive(Debug, Default)]
 pub(crate) struct ActiveFaults {
     ends: Vec<(Timestamp, End)>,
-    /// The backups of the claims table that will be restored, in the order of their times.
-    backups: VecDeque<Backup>,
+    /// The backups of the claims table that are restored, by their times.
+    backups: BTreeMap<Timestamp, Backup>,
 }
 
 impl ActiveFaults {
-    pub(super) fn back_up(&mut self, backup: Backup) {
-        self.backups.push_back(backup);
+    pub(super) fn back_up(&mut self, at: Timestamp, backup: Backup) {
+        self.backups.insert(at, backup);
     }
 
-    pub(super) fn take_backup(&mut self) -> Option<Backup> {
-        self.backups.pop_front()
+    /// The backup that was made at this time: the nearest, because a run may be a step late.
+    pub(super) fn backup_of(&self, at: Timestamp) -> Option<&Backup> {
+        let distance = |made: &Timestamp| made.duration_since(at).abs();
+        self.backups.iter().min_by_key(|(made, _)| distance(made)).map(|(_, backup)| backup)
     }
 
     pub(super) fn add(&mut self, until: Timestamp, end: End) {

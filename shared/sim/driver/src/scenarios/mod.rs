@@ -219,7 +219,7 @@ pub enum Action {
     /// A user restores the claims table to its contents of a time before.
     RestoreTable(Restore),
     /// The claims table is deleted and created again, empty.
-    RecreateTable(bool),
+    RecreateTable,
     /// The prices of EC2 change.
     ChangePrices(ChangePrices),
     /// The readiness probes of running pods fail for a time.

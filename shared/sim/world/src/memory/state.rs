@@ -35,7 +35,6 @@ impl Deref for MemoryState {
     }
 }
 
-#[expect(clippy::expect_used, reason = "the items of a table in memory are those that this version encoded")]
 impl MemoryState {
     /// The table.
     #[must_use]
@@ -53,10 +52,8 @@ impl MemoryState {
         self.table.writes("nodeclaim") + self.table.writes("command")
     }
 
-    /// All current claims, in the order of their names, without a call to the port.
-    ///
-    /// # Panics
-    /// When a claim cannot be decoded.
+    /// All current claims, in the order of their names, without a call to the port. One that cannot be decoded is left out: the
+    /// functions fail to read it.
     #[must_use]
     pub fn snapshot(&self) -> Vec<NodeClaim> {
         let all = (0..PARTITIONS).flat_map(|number| self.items(Partition::Claims(number), "nodeclaim#"));
@@ -64,21 +61,18 @@ impl MemoryState {
         let claim = |item: &Item| {
             let known = decoded.get(item.key.sort.trim_start_matches("nodeclaim#"));
             let current = known.filter(|claim| is_current(claim, item));
-            current.cloned().unwrap_or_else(|| decode_claim(item).expect("a claim"))
+            current.cloned().or_else(|| decode_claim(item).ok())
         };
-        let claims = all.map(|item| claim(&item)).map(|claim| (claim.name.clone(), claim)).collect();
+        let claims = all.filter_map(|item| claim(&item)).map(|claim| (claim.name.clone(), claim)).collect();
         *decoded = claims;
         decoded.values().cloned().collect()
     }
 
-    /// The current commands, without a call to the port.
-    ///
-    /// # Panics
-    /// When a command cannot be decoded.
+    /// The current commands, without a call to the port, as [`snapshot`](Self::snapshot) gives the claims.
     #[must_use]
     pub fn commands_now(&self) -> Vec<StoredCommand> {
         let items = self.items(Partition::Cluster, "command#");
-        items.iter().map(|item| decode_command(item).expect("a command")).collect()
+        items.iter().filter_map(|item| decode_command(item).ok()).collect()
     }
 
     /// The snapshots of plans that were kept, by id.
@@ -95,9 +89,6 @@ impl MemoryState {
     }
 
     /// The claim of an instance, without a call to the port.
-    ///
-    /// # Panics
-    /// When a claim cannot be decoded.
     #[must_use]
     pub fn of_instance(&self, id: &str) -> Option<NodeClaim> {
         let has = |claim: &NodeClaim| claim.status.instance.as_ref().is_some_and(|instance| instance.id == id);

@@ -43,9 +43,9 @@ impl Stored {
     }
 
     fn query(&self, query: &Query) -> Vec<Item> {
-        let partition = Key { partition: query.partition, sort: String::new() };
-        let of_partition = self.items.range(partition..).take_while(|(key, _)| key.partition == query.partition);
-        let found = of_partition.filter(|(key, _)| query.keys.contains(&key.sort));
+        let first = Key { partition: query.partition, sort: query.keys.first().to_owned() };
+        let is_found = |key: &Key| key.partition == query.partition && query.keys.contains(&key.sort);
+        let found = self.items.range(first..).take_while(|(key, _)| is_found(key));
         let item = |(key, attributes): (&Key, &Attributes)| Item { key: key.clone(), attributes: attributes.clone() };
         match query.last {
             None => found.map(item).collect(),
