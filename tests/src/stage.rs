@@ -22,7 +22,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-const TABLE: &str = "nodeless";
+/// The name of the claims table.
+pub const TABLE: &str = "nodeless";
 /// The cluster's name in EKS.
 pub const CLUSTER: &str = "example";
 /// How long a test waits for something to become true; far more than anything takes.
@@ -412,7 +413,10 @@ async fn create_queue(sqs: &aws_sdk_sqs::Client, name: &str) -> String {
 }
 
 /// The table as the Terraform module makes it.
-async fn create_table(config: &SdkConfig) {
+///
+/// # Panics
+/// When it cannot be created.
+pub async fn create_table(config: &SdkConfig) {
     let key = |name: &str, kind| {
         KeySchemaElement::builder().attribute_name(name).key_type(kind).build().expect("a key is whole")
     };
@@ -438,7 +442,7 @@ async fn create_table(config: &SdkConfig) {
         .global_secondary_indexes(index)
         .send()
         .await
-        .expect("moto makes a table");
+        .expect("the table is created");
 }
 
 /// A NodePool of amd64 machines, on demand, whose empty nodes go at once.

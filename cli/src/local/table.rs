@@ -1,4 +1,4 @@
-//! The part of DynamoDB that reads the decisions and cost records of a local cluster, so that `nodeless decisions`, `nodeless report` and
+//! The part of DynamoDB that reads the claims table of a local cluster, so that `nodeless decisions`, `nodeless report` and
 //! `aws dynamodb query` can be tried.
 
 use axum::Router;
@@ -23,7 +23,7 @@ struct Table {
     claims: MemoryState,
 }
 
-/// The router with `Query` of DynamoDB for the decisions and cost records of a cluster. Any name of a table serves.
+/// The router with `Query` of DynamoDB for the items of a cluster. Any name of a table serves.
 pub(crate) fn with_table(router: Router, cluster: &str, claims: &MemoryState) -> Router {
     let table = Table { cluster: cluster.to_owned(), claims: claims.clone() };
     router.layer(from_fn_with_state(table, answer))
