@@ -10,7 +10,8 @@ BY_REASON: dict[str, tuple[str, ...]] = {
     ),
     "it takes a capacity reservation, which is paid for whether it is used or not": ("ec2-reservation-preference", "ec2-vcpu-quota-reserved"),
     "it takes a lack of capacity, or another event that only AWS decides on": (
-        "ec2-describe-in-zone-outage", "ec2-dry-run-capacity", "events-capacity-reservation", "events-health", "events-rebalance", "sqs-standard-twice",
+        "ec2-describe-in-zone-outage", "ec2-dry-run-capacity", "ec2-spread-limit", "events-capacity-reservation", "events-health", "events-rebalance",
+        "sqs-standard-twice",
     ),
     "it throttles every other client of the account and region": (
         "ec2-throttle-answer-lost", "ec2-throttle-code", "ec2-throttle-launches", "ec2-throttle-tags", "ec2-throttle-terminations", "eks-throttle",

@@ -8,6 +8,7 @@ use nodeless_catalog::overlay::{self, Overlaid, Plain};
 use nodeless_catalog::unavailable::Unavailable;
 use nodeless_catalog::{Catalog, NodeClassSettings, ReportedMemory, UnavailableOfferings};
 use nodeless_lifecycle::Learned;
+use nodeless_model::shortage::Shortage;
 use nodeless_model::{
     CapacityType, Instance, InstanceType, InstanceTypes, NodeClaim, NodeOverlay, StringMap, labels, resources,
 };
@@ -65,18 +66,10 @@ pub(crate) fn shortages(
     shifted: &[ShiftedZone],
     now: Timestamp,
 ) -> UnavailableOfferings {
-    let records = offerings.iter().map(|offering| Unavailable {
-        instance_type: Some(offering.instance_type.clone()),
-        zone: Some(offering.zone.clone()),
-        capacity_type: Some(offering.capacity_type),
-        until: offering.until,
-    });
-    let zones = shifted.iter().map(|shifted| Unavailable {
-        instance_type: None,
-        zone: Some(shifted.zone.clone()),
-        capacity_type: None,
-        until: shifted.until,
-    });
+    let records =
+        offerings.iter().map(|offering| Unavailable { shortage: offering.shortage.clone(), until: offering.until });
+    let zones =
+        shifted.iter().map(|shifted| Unavailable { shortage: Shortage::of_zone(&shifted.zone), until: shifted.until });
     UnavailableOfferings::new(records.chain(zones), now)
 }
 
@@ -238,13 +231,16 @@ pub(crate) fn learn(instance: &Instance, types: &[InstanceType]) -> Learned {
         (labels::ZONE.to_owned(), instance.zone.clone()),
         (labels::CAPACITY_TYPE.to_owned(), instance.capacity_type.as_str().to_owned()),
     ]);
+    let reservation = instance.reservation_id.as_ref().filter(|_| instance.capacity_type == CapacityType::Reserved);
+    fixed.extend(reservation.map(|id| (labels::CAPACITY_RESERVATION_ID.to_owned(), id.clone())));
     let Some(kind) = types.iter().find(|kind| kind.name == instance.instance_type) else {
         return Learned { labels: fixed, ..Learned::default() };
     };
-    let offering = kind
-        .offerings
-        .iter()
-        .find(|offering| offering.zone == instance.zone && offering.capacity_type == instance.capacity_type);
+    let offering = kind.offerings.iter().find(|offering| {
+        offering.zone == instance.zone
+            && offering.capacity_type == instance.capacity_type
+            && offering.reservation.as_ref().map(|reserved| &reserved.id) == reservation
+    });
     let mut learned = kind.requirements.single_values();
     if let Some(offering) = offering {
         learned.extend(offering.requirements.single_values());
@@ -293,9 +289,7 @@ mod tests {
 
     fn short(until: i64) -> UnavailableOffering {
         UnavailableOffering {
-            instance_type: "m6i.large".into(),
-            zone: "us-east-1a".into(),
-            capacity_type: CapacityType::Spot,
+            shortage: Shortage::of_offering("m6i.large", "us-east-1a", CapacityType::Spot),
             until: Timestamp::from_second(until).unwrap(),
             reason: "InsufficientInstanceCapacity".into(),
         }

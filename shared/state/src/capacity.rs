@@ -10,6 +10,7 @@ use nodeless_model::CapacityType;
 pub use nodeless_model::claim::LaunchBudget;
 use nodeless_model::claim::OfferingKey;
 pub use nodeless_model::launch_check::{LaunchAnswer, LaunchCheck, Refusal};
+use nodeless_model::shortage::Shortage;
 pub use nodeless_model::spot_interruption::SpotInterruption;
 use nodeless_ports::PortError;
 use nodeless_ports::table::{Change, Condition, EXPIRES, Item, Key, Value, Write};
@@ -17,16 +18,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// An offering for which EC2 lacked capacity.
+/// Offerings for which EC2 lacked capacity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnavailableOffering {
-    /// The instance type.
-    pub instance_type: String,
-    /// The availability zone, by name.
-    pub zone: String,
-    /// The capacity type.
-    pub capacity_type: CapacityType,
+    /// What lacked capacity.
+    pub shortage: Shortage,
     /// Until when no launch uses it.
     pub until: Timestamp,
     /// EC2's code, such as `InsufficientInstanceCapacity`.
@@ -46,9 +43,7 @@ impl State {
         // A call must not contain an item twice; the later of two marks on an offering counts.
         let mut latest = BTreeMap::new();
         for offering in offerings {
-            let UnavailableOffering { instance_type, zone, capacity_type, .. } = offering;
-            let known =
-                latest.entry(format!("{UNAVAILABLE}{instance_type}#{zone}#{capacity_type}")).or_insert(offering);
+            let known = latest.entry(unavailable_key(&offering.shortage)).or_insert(offering);
             if known.until < offering.until {
                 *known = offering;
             }
@@ -66,11 +61,10 @@ impl State {
     pub async fn unavailable(&self, now: Timestamp) -> Result<Vec<UnavailableOffering>, PortError> {
         let mut offerings = Vec::new();
         for item in self.items_of("claims unavailable", UNAVAILABLE).await? {
-            let (OfferingKey { instance_type, zone, capacity_type }, until) = offering_until(&item)?;
+            let (shortage, until) = (shortage(&item)?, read_time(&item, "until")?);
             // DynamoDB may delete expired items hours later.
             if until > now {
-                let reason = read_text(&item, "reason")?.to_owned();
-                offerings.push(UnavailableOffering { instance_type, zone, capacity_type, until, reason });
+                offerings.push(UnavailableOffering { shortage, until, reason: read_text(&item, "reason")?.to_owned() });
             }
         }
         Ok(offerings)
@@ -175,6 +169,32 @@ impl State {
     }
 }
 
+/// A value that is not set is empty in the key: it covers all values.
+fn unavailable_key(shortage: &Shortage) -> String {
+    let Shortage { instance_type, zone, capacity_type, placement_group, reservation_id } = shortage;
+    let part = |value: &Option<String>| value.clone().unwrap_or_default();
+    let parts = [
+        part(instance_type),
+        part(zone),
+        capacity_type.map_or_else(String::new, |kind| kind.to_string()),
+        part(placement_group),
+        part(reservation_id),
+    ];
+    format!("{UNAVAILABLE}{}", parts.join("#"))
+}
+
+fn shortage(item: &Item) -> Result<Shortage, PortError> {
+    let parts: [&str; 5] = key_parts(item)?;
+    let [instance_type, zone, kind, placement_group, reservation_id] =
+        parts.map(|part| (!part.is_empty()).then(|| part.to_owned()));
+    let capacity_type = kind.map(|kind| capacity_type(item, &kind)).transpose()?;
+    Ok(Shortage { instance_type, zone, capacity_type, placement_group, reservation_id })
+}
+
+fn capacity_type(item: &Item, label: &str) -> Result<CapacityType, PortError> {
+    CapacityType::from_label(label).ok_or_else(|| unusable(item, "it names an unknown capacity type"))
+}
+
 fn budget_item(budget: &LaunchBudget) -> Item {
     let OfferingKey { instance_type, zone, capacity_type } = &budget.offering;
     let key = format!("{BUDGET}{instance_type}#{zone}#{capacity_type}");
@@ -200,9 +220,8 @@ fn interruption(item: &Item) -> Result<SpotInterruption, PortError> {
 
 /// The offering of an item, and its expiry.
 fn offering_until(item: &Item) -> Result<(OfferingKey, Timestamp), PortError> {
-    let [instance_type, zone, capacity_type] = key_parts(item)?;
-    let capacity_type =
-        CapacityType::from_label(capacity_type).ok_or_else(|| unusable(item, "it names an unknown capacity type"))?;
+    let [instance_type, zone, kind] = key_parts(item)?;
+    let capacity_type = capacity_type(item, kind)?;
     let offering = OfferingKey { instance_type: instance_type.to_owned(), zone: zone.to_owned(), capacity_type };
     Ok((offering, read_time(item, "until")?))
 }

@@ -14,7 +14,7 @@
 //! | `launchgroup#ID` | `record` (deflated JSON: its claims, and the claim of each instance), `version`, `expires`; for groups of several |
 //! | `shard#NUMBER` | `record` (deflated JSON: the claims that are reconciled together, and when each is due), `version` |
 //! | `nodepool#NAME` | `r:RESOURCE` in thousandths, `microdollars` per hour, `recounted`, `revision` |
-//! | `unavailable#TYPE#ZONE#CAPACITY` | `until`, `reason`, `expires` |
+//! | `unavailable#TYPE#ZONE#CAPACITY#PLACEMENTGROUP#RESERVATION`; what is empty covers all | `until`, `reason`, `expires` |
 //! | `interrupted#TYPE#ZONE#INSTANCE` | `at`, `until`, `expires`: an interruption of a spot instance |
 //! | `budget#TYPE#ZONE#CAPACITY` | `size`, `until`, `expires` |
 //! | `catalog#current` | `catalogVersion`, `chunks` |

@@ -12,12 +12,10 @@ use aws_sdk_ec2::operation::describe_instances::paginator::DescribeInstancesPagi
 use aws_sdk_ec2::types::{Filter, ResourceType};
 use jiff::Timestamp;
 use nodeless_aws::port_error;
-use nodeless_launch::fleet::{self, FleetOverride, FleetPlan, lacks_capacity};
+use nodeless_launch::fleet::{self, FleetOverride, FleetPlan};
 use nodeless_launch::node_class::check::{Call, refusal};
 use nodeless_launch::template::{TemplateError, TemplateSpec, Variant, instance_tags};
-use nodeless_model::instance::{
-    Instance, InstanceFault, InstanceState, LAUNCH_UNANSWERED, LaunchOutcome, OfferingFailure,
-};
+use nodeless_model::instance::{Instance, InstanceFault, InstanceState, LAUNCH_UNANSWERED, LaunchOutcome};
 use nodeless_model::launch_check::Refusal;
 use nodeless_model::{CapacityType, StringMap, labels};
 use nodeless_ports::cloud::LaunchRequest;
@@ -454,20 +452,13 @@ fn outcome(output: &CreateFleetOutput, plan: &FleetPlan, now: Timestamp) -> Resu
     outcome.instances.sort_by(|a, b| a.id.cmp(&b.id));
     for error in output.errors() {
         let overrides = error.launch_template_and_overrides().and_then(|both| both.overrides());
-        let code = error.error_code().unwrap_or("Unknown").to_owned();
-        let failure = OfferingFailure {
-            instance_type: overrides
-                .and_then(|o| o.instance_type())
-                .map_or_else(String::new, |t| t.as_str().to_owned()),
-            zone: overrides
-                .and_then(|o| o.availability_zone().map(str::to_owned))
-                .or_else(|| plan.zone_of_subnet(overrides?.subnet_id()?).map(str::to_owned))
-                .unwrap_or_default(),
-            capacity_type: plan.capacity_type,
-            lacks_capacity: lacks_capacity(&code),
-            message: error.error_message().unwrap_or_default().to_owned(),
-            code,
-        };
+        let instance_type = overrides.and_then(|o| o.instance_type()).map_or("", |kind| kind.as_str());
+        let zone = overrides
+            .and_then(|o| o.availability_zone())
+            .or_else(|| plan.zone_of_subnet(overrides?.subnet_id()?))
+            .unwrap_or_default();
+        let (code, message) = (error.error_code().unwrap_or("Unknown"), error.error_message().unwrap_or_default());
+        let failure = plan.failure(instance_type, zone, code, message);
         // EC2 repeats an error for each launch template with the same type and zone.
         if seen.insert((failure.instance_type.clone(), failure.zone.clone(), failure.code.clone())) {
             outcome.failures.push(failure);

@@ -3,18 +3,13 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use nodeless_model::CapacityType;
+use nodeless_model::shortage::{PlacedOffering, Shortage};
 
-/// A record that something is unavailable for a time. `None` matches everything: with only a zone, nothing can be launched there;
-/// with only a capacity type, it cannot be launched anywhere.
+/// A record that something is unavailable for a time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unavailable {
-    /// The instance type.
-    pub instance_type: Option<String>,
-    /// The zone, by name.
-    pub zone: Option<String>,
-    /// The capacity type.
-    pub capacity_type: Option<CapacityType>,
+    /// What is unavailable.
+    pub shortage: Shortage,
     /// When the record expires.
     pub until: Timestamp,
 }
@@ -22,22 +17,19 @@ pub struct Unavailable {
 /// The records that are valid at a time, prepared for lookups.
 #[derive(Debug, Clone, Default)]
 pub struct UnavailableOfferings {
-    of_any_type: Vec<Scope>,
-    by_type: HashMap<String, Vec<Scope>>,
+    of_any_type: Vec<Shortage>,
+    by_type: HashMap<String, Vec<Shortage>>,
 }
-
-type Scope = (Option<String>, Option<CapacityType>);
 
 impl UnavailableOfferings {
     /// The records that are valid at `now`.
     #[must_use]
     pub fn new(records: impl IntoIterator<Item = Unavailable>, now: Timestamp) -> Self {
         let mut offerings = Self::default();
-        for record in records.into_iter().filter(|record| record.until > now) {
-            let scope = (record.zone, record.capacity_type);
-            match record.instance_type {
-                Some(instance_type) => offerings.by_type.entry(instance_type).or_default().push(scope),
-                None => offerings.of_any_type.push(scope),
+        for Unavailable { shortage, .. } in records.into_iter().filter(|record| record.until > now) {
+            match &shortage.instance_type {
+                Some(kind) => offerings.by_type.entry(kind.clone()).or_default().push(shortage),
+                None => offerings.of_any_type.push(shortage),
             }
         }
         offerings
@@ -45,13 +37,9 @@ impl UnavailableOfferings {
 
     /// Whether any record covers the offering.
     #[must_use]
-    pub fn covers(&self, instance_type: &str, zone: &str, capacity_type: CapacityType) -> bool {
-        let covers = |scope: &Scope| {
-            scope.0.as_deref().is_none_or(|covered| covered == zone)
-                && scope.1.is_none_or(|covered| covered == capacity_type)
-        };
-        self.of_any_type.iter().any(covers)
-            || self.by_type.get(instance_type).is_some_and(|scopes| scopes.iter().any(covers))
+    pub fn covers(&self, offering: &PlacedOffering<'_>) -> bool {
+        let of_type = self.by_type.get(offering.instance_type).into_iter().flatten();
+        self.of_any_type.iter().chain(of_type).any(|shortage| shortage.covers(offering))
     }
 
     /// Whether there are no records.
@@ -64,41 +52,30 @@ impl UnavailableOfferings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodeless_model::CapacityType;
 
-    fn record(instance_type: Option<&str>, zone: Option<&str>, capacity_type: Option<CapacityType>) -> Unavailable {
-        Unavailable {
-            instance_type: instance_type.map(Into::into),
-            zone: zone.map(Into::into),
-            capacity_type,
-            until: Timestamp::from_second(180).unwrap(),
-        }
+    fn at(second: i64, records: &[Shortage]) -> UnavailableOfferings {
+        let until = Timestamp::from_second(180).unwrap();
+        let records = records.iter().map(|shortage| Unavailable { shortage: shortage.clone(), until });
+        UnavailableOfferings::new(records, Timestamp::from_second(second).unwrap())
     }
 
-    fn at(second: i64, records: &[Unavailable]) -> UnavailableOfferings {
-        UnavailableOfferings::new(records.iter().cloned(), Timestamp::from_second(second).unwrap())
-    }
-
-    #[test]
-    fn a_record_covers_exactly_its_offering() {
-        let short = at(0, &[record(Some("m5.large"), Some("a"), Some(CapacityType::Spot))]);
-        assert!(short.covers("m5.large", "a", CapacityType::Spot));
-        assert!(!short.covers("m5.large", "a", CapacityType::OnDemand));
-        assert!(!short.covers("m5.large", "b", CapacityType::Spot));
-        assert!(!short.covers("m5.xlarge", "a", CapacityType::Spot));
+    fn offering(instance_type: &str) -> PlacedOffering<'_> {
+        let capacity_type = CapacityType::Spot;
+        PlacedOffering { instance_type, zone: "a", capacity_type, placement_group: None, reservation_id: None }
     }
 
     #[test]
-    fn an_absent_field_of_a_record_covers_all_values() {
-        let short = at(0, &[record(None, Some("a"), None), record(None, None, Some(CapacityType::Spot))]);
-        assert!(short.covers("m5.large", "a", CapacityType::OnDemand));
-        assert!(short.covers("c5.large", "b", CapacityType::Spot));
-        assert!(!short.covers("c5.large", "b", CapacityType::OnDemand));
+    fn records_of_one_type_and_of_all_types_are_found() {
+        let of_type = at(0, &[Shortage::of_offering("m5.large", "a", CapacityType::Spot)]);
+        assert!(of_type.covers(&offering("m5.large")) && !of_type.covers(&offering("m5.xlarge")));
+        assert!(at(0, &[Shortage::of_zone("a")]).covers(&offering("m5.xlarge")));
     }
 
     #[test]
     fn a_record_expires() {
-        let records = [record(Some("m5.large"), Some("a"), Some(CapacityType::Spot))];
-        assert!(at(179, &records).covers("m5.large", "a", CapacityType::Spot));
+        let records = [Shortage::of_offering("m5.large", "a", CapacityType::Spot)];
+        assert!(at(179, &records).covers(&offering("m5.large")));
         assert!(at(180, &records).is_empty());
     }
 }

@@ -1,5 +1,6 @@
 //! The request of one CreateFleet call, decided from the candidates: capacity type, instance types, subnets.
 
+use crate::shortage::lacks_capacity;
 use crate::template::{EFA_RESOURCE, Variant};
 use nodeless_api::EC2NodeClass;
 use nodeless_api::nodeclass::{Ami, Subnet};
@@ -13,19 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 const MAXIMUM_TYPES: usize = 60;
 /// The maximum number of launch templates in a fleet.
 const MAX_LAUNCH_TEMPLATES: usize = 50;
-/// Codes of CreateFleet for a temporary lack of capacity rather than an invalid request.
-const LACKS_CAPACITY: [&str; 9] = [
-    // The account has never used spot, and the role may not create the service-linked role: only on-demand is possible.
-    "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
-    "InsufficientInstanceCapacity",
-    "MaxSpotInstanceCountExceeded",
-    "VcpuLimitExceeded",
-    "UnfulfillableCapacity",
-    "Unsupported",
-    "InsufficientFreeAddressesInSubnet",
-    "MaxFleetCountExceeded",
-    "ReservationCapacityExceeded",
-];
 
 /// A call of CreateFleet.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +24,8 @@ pub struct FleetPlan {
     pub capacity_block: bool,
     /// Whether EC2 uses the prices of the request instead of its own, because a NodeOverlay changed them.
     pub prioritized: bool,
+    /// The id of the placement group.
+    pub placement_group: Option<String>,
     /// The offerings of each launch template, cheapest first.
     pub groups: BTreeMap<Variant, Vec<FleetOverride>>,
     /// The instance types of the launch templates that exceed the maximum.
@@ -135,6 +125,7 @@ pub fn plan(class: &EC2NodeClass, claim: &NodeClaim, candidates: &[LaunchCandida
     Ok(FleetPlan {
         capacity_type: first.capacity_type,
         capacity_block: is_capacity_block(first),
+        placement_group: first.labels.get(labels::PLACEMENT_GROUP_ID).cloned(),
         prioritized: claim.spec.annotations.get(labels::PRICE_OVERLAY_APPLIED).is_some_and(|value| value == "true"),
         left_out: leave_out_dearest(&mut groups),
         groups,
@@ -228,15 +219,24 @@ impl FleetPlan {
         let mut seen = BTreeSet::new();
         let entries = self.groups.values().flatten().filter(|entry| !names_subnets || named(entry));
         let entries = entries.filter(|entry| seen.insert((&entry.instance_type, &entry.zone)));
-        let failures = entries.map(|entry| OfferingFailure {
-            instance_type: entry.instance_type.clone(),
-            zone: entry.zone.clone(),
+        let failures = entries.map(|entry| self.failure(&entry.instance_type, &entry.zone, code, message));
+        Some(LaunchOutcome { instances: Vec::new(), failures: failures.collect() })
+    }
+
+    /// The failure of an offering of the plan.
+    #[must_use]
+    pub fn failure(&self, instance_type: &str, zone: &str, code: &str, message: &str) -> OfferingFailure {
+        OfferingFailure {
+            instance_type: instance_type.to_owned(),
+            zone: zone.to_owned(),
             capacity_type: self.capacity_type,
             code: code.to_owned(),
             message: message.to_owned(),
-            lacks_capacity: true,
-        });
-        Some(LaunchOutcome { instances: Vec::new(), failures: failures.collect() })
+            lacks_capacity: lacks_capacity(code),
+            placement_group: self.placement_group.clone(),
+            // A launch uses one reservation at most.
+            reservation_id: self.groups.keys().find_map(|variant| variant.reservation_id.clone()),
+        }
     }
 
     /// The zone of a subnet of the plan.
@@ -244,12 +244,6 @@ impl FleetPlan {
     pub fn zone_of_subnet(&self, subnet: &str) -> Option<&str> {
         self.groups.values().flatten().find(|entry| entry.subnet_id == subnet).map(|entry| entry.zone.as_str())
     }
-}
-
-/// Whether an error code of CreateFleet reports a temporary lack of capacity rather than an invalid request.
-#[must_use]
-pub fn lacks_capacity(code: &str) -> bool {
-    LACKS_CAPACITY.contains(&code)
 }
 
 fn is_capacity_block(candidate: &LaunchCandidate) -> bool {

@@ -4,6 +4,7 @@
 //! may be twice as large. After a shortage, the round is [`AFTER_SHORTAGE`] once the shortage is over, so that a plan for
 //! thousands of nodes does not fail again every three minutes. Records expire after [`KEPT_FOR`].
 
+use crate::shortage;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_model::CapacityType;
 use nodeless_model::claim::{LaunchBudget, OfferingKey};
@@ -43,7 +44,9 @@ pub fn changes(outcome: &LaunchOutcome, now: Timestamp) -> (Vec<LaunchBudget>, V
             capacity_type: failure.capacity_type,
         };
         came.remove(&key);
-        if !short.iter().any(|known| known.offering == key) {
+        // Other launches of the offering are not affected by what a placement group lacks.
+        let of_group = shortage::of(failure).is_some_and(|shortage| shortage.placement_group.is_some());
+        if !of_group && !short.iter().any(|known| known.offering == key) {
             short.push(budget(key, AFTER_SHORTAGE));
         }
     }
@@ -207,6 +210,8 @@ mod tests {
             code: "InsufficientInstanceCapacity".into(),
             message: String::new(),
             lacks_capacity: true,
+            placement_group: None,
+            reservation_id: None,
         };
         LaunchOutcome {
             instances: (0..instances).map(instance).collect(),
@@ -226,6 +231,13 @@ mod tests {
         assert_eq!(sizes(changes(&outcome(3, false), NOW)), (None, None));
         assert_eq!(sizes(changes(&outcome(60, true), NOW)), (None, Some(AFTER_SHORTAGE)));
         assert_eq!(changes(&outcome(0, true), NOW).1[0].until, NOW + KEPT_FOR);
+    }
+
+    #[test]
+    fn a_shortage_in_a_placement_group_leaves_the_budget_of_the_offering() {
+        let mut outcome = outcome(60, true);
+        outcome.failures[0].placement_group = Some("pg-1".into());
+        assert_eq!(changes(&outcome, NOW), (Vec::new(), Vec::new()));
     }
 
     #[test]

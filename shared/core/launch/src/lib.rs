@@ -3,6 +3,7 @@
 //! - [`user_data`]: how an instance becomes a node, by the family of its image.
 //! - [`template`]: launch templates as plain values, named after their content.
 //! - [`fleet`]: the request of one CreateFleet call.
+//! - [`shortage`]: what lacks capacity after a failed launch.
 //! - [`request`]: both in the JSON form of the EC2 API, which golden files contain and the simulated EC2 accepts.
 //! - [`node_class`]: what an EC2NodeClass resolves to: images of an alias, validation, conditions.
 //!
@@ -14,6 +15,7 @@ pub mod fleet;
 pub mod launch_budget;
 pub mod node_class;
 pub mod request;
+pub mod shortage;
 pub mod template;
 pub mod user_data;
 

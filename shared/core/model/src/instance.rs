@@ -54,6 +54,10 @@ pub struct OfferingFailure {
     pub message: String,
     /// Whether the error is a lack of capacity, which is transient, rather than an error that a user has to correct.
     pub lacks_capacity: bool,
+    /// The id of the placement group of the launch.
+    pub placement_group: Option<String>,
+    /// The id of the capacity reservation of the launch.
+    pub reservation_id: Option<String>,
 }
 
 /// An instance with the tags of nodeless or Karpenter.

@@ -30,6 +30,7 @@ pub mod resource_index;
 pub mod resources;
 pub mod selector;
 pub mod shell;
+pub mod shortage;
 pub mod spot_interruption;
 pub mod surge;
 pub mod taint;

@@ -14,6 +14,7 @@ use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::condition;
 use nodeless_model::events::{interrupted, terminating_on_interruption};
 use nodeless_model::object::{EventType, ObjectEvent, ObjectRef};
+use nodeless_model::shortage::Shortage;
 use nodeless_model::{CapacityType, ConditionStatus, NodeClaim};
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Cluster, ErrorKind, PortError, Queue};
@@ -137,9 +138,7 @@ impl Interrupter {
     async fn follow(&self, interrupted: &[Interrupted]) -> Result<(), PortError> {
         let mut lacking: Vec<UnavailableOffering> = interrupted.iter().filter_map(|one| one.lacking.clone()).collect();
         lacking.sort();
-        lacking.dedup_by(|a, b| {
-            (&a.instance_type, &a.zone, a.capacity_type) == (&b.instance_type, &b.zone, b.capacity_type)
-        });
+        lacking.dedup_by(|a, b| a.shortage == b.shortage);
         let marked = if lacking.is_empty() { Ok(()) } else { self.claims.mark_unavailable(&lacking).await };
         if interrupted.iter().any(|one| one.noted) {
             // The planner may replace the node. Without the wake-up, the next heartbeat finds it.
@@ -273,10 +272,9 @@ fn lacking(claim: &NodeClaim, kind: InterruptionKind, now: Timestamp) -> Option<
         InterruptionKind::CapacityReservation => CapacityType::Reserved,
         _ => return None,
     };
+    let offering = Shortage::of_offering(&instance.instance_type, &instance.zone, capacity_type);
     Some(UnavailableOffering {
-        instance_type: instance.instance_type.clone(),
-        zone: instance.zone.clone(),
-        capacity_type,
+        shortage: Shortage { reservation_id: instance.reservation_id.clone(), ..offering },
         until: now.checked_add(UNAVAILABLE).unwrap_or(Timestamp::MAX),
         reason: kind.event_reason().to_owned(),
     })

@@ -6,12 +6,13 @@ use super::view::ObservedClaim;
 use crate::log_lines::{EvictionBlocked, Failed};
 use crate::validate::KEEP;
 use nodeless_launch::node_class::check;
+use nodeless_launch::shortage;
 use nodeless_lifecycle::Effect;
 use nodeless_model::events::{disrupted, evicted, failed_draining, launch_refused};
 use nodeless_model::instance::OfferingFailure;
 use nodeless_model::object::{ObjectRef, PodRef};
 use nodeless_model::surge::DeploymentChange;
-use nodeless_model::{CapacityType, EndedNode, NodeClaim, Phase};
+use nodeless_model::{EndedNode, NodeClaim, Phase};
 use nodeless_ports::cluster::Eviction;
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{ErrorKind, PortError};
@@ -197,21 +198,12 @@ fn gone_is_fine(result: Result<(), PortError>) -> Result<(), PortError> {
     }
 }
 
-/// Failures as records of unavailable offerings. A subnet without free addresses lacks them for every capacity type.
+/// Failures as records of unavailable offerings.
 pub(super) fn unavailable(failures: &[OfferingFailure], until: jiff::Timestamp) -> Vec<UnavailableOffering> {
-    let kinds = |failure: &OfferingFailure| match failure.code.as_str() {
-        "InsufficientFreeAddressesInSubnet" => vec![CapacityType::Reserved, CapacityType::Spot, CapacityType::OnDemand],
-        _ => vec![failure.capacity_type],
+    let of = |failure: &OfferingFailure| {
+        Some(UnavailableOffering { shortage: shortage::of(failure)?, until, reason: failure.code.clone() })
     };
-    let of = |failure: &OfferingFailure, capacity_type| UnavailableOffering {
-        instance_type: failure.instance_type.clone(),
-        zone: failure.zone.clone(),
-        capacity_type,
-        until,
-        reason: failure.code.clone(),
-    };
-    let offerings = failures.iter().flat_map(|failure| kinds(failure).into_iter().map(|kind| of(failure, kind)));
-    let mut offerings: Vec<UnavailableOffering> = offerings.collect();
+    let mut offerings: Vec<UnavailableOffering> = failures.iter().filter_map(of).collect();
     offerings.sort();
     offerings.dedup();
     offerings

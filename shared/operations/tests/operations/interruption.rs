@@ -1,7 +1,8 @@
 //! Batches of interruption messages.
 
 use crate::common::{Harness, pod};
-use nodeless_model::{NodeClaim, Phase};
+use nodeless_model::shortage::Shortage;
+use nodeless_model::{CapacityType, NodeClaim, Phase};
 use nodeless_operations::interrupt::InterruptError;
 use nodeless_ports::{Clock, ErrorKind};
 use nodeless_telemetry::Metric;
@@ -228,4 +229,20 @@ async fn instances_that_fail_or_have_something_planned_leave() {
         assert_eq!(uids.len(), 2, "{kind}");
         assert!(kind == "Node" || uids.iter().all(|uid| !uid.is_empty()), "{uids:?}");
     }
+}
+
+#[tokio::test]
+async fn a_reclaimed_reservation_is_unavailable_and_no_other_one() {
+    let (harness, claims) = running_cluster(1).await;
+    let mut reserved = claims[0].clone();
+    reserved.status.instance.as_mut().unwrap().reservation_id = Some("cr-1".into());
+    harness.claims.update(&reserved, None).await.unwrap();
+    let warning = event("EC2 Capacity Reservation Instance Interruption Warning", &about(&reserved));
+    harness.interrupter().run(&warning).await.unwrap();
+    let short = harness.claims.unavailable(harness.clock.now()).await.unwrap();
+    let of = |shortage: &Shortage| (shortage.capacity_type, shortage.reservation_id.clone());
+    assert_eq!(
+        short.iter().map(|one| of(&one.shortage)).collect::<Vec<_>>(),
+        [(Some(CapacityType::Reserved), Some("cr-1".into()))]
+    );
 }

@@ -339,7 +339,7 @@ async fn a_spot_warning_moves_the_pods_and_avoids_the_offering() {
     let after = harness.claims.get(&claim.name).await.unwrap().unwrap();
     assert_eq!(after.status.termination.unwrap().reason, TerminationReason::Interrupted);
     let short = harness.claims.unavailable(harness.clock.now()).await.unwrap();
-    assert_eq!((short.len(), short[0].capacity_type), (1, nodeless_model::CapacityType::Spot));
+    assert_eq!((short.len(), short[0].shortage.capacity_type), (1, Some(nodeless_model::CapacityType::Spot)));
     harness.until("it is gone", |harness| harness.cloud.alive().iter().all(|instance| instance.id != id)).await;
     harness.faults.fail("claims", ErrorKind::Throttled);
     assert!(matches!(interrupter.run(&warning).await, Err(InterruptError::Port(_))), "so that the message comes again");

@@ -111,8 +111,10 @@ pub struct PlacementGroup {
     pub id: String,
     /// Name, unique in the account.
     pub name: String,
-    /// `cluster`, `partition` or `spread`. The strategy does not affect where a simulated machine runs.
+    /// `cluster`, `partition` or `spread`. A spread group has at most seven running machines in a zone.
     pub strategy: String,
+    /// The number of machines that a cluster group has capacity for; `None` is unlimited.
+    pub capacity: Option<u64>,
 }
 
 /// An IAM instance profile.

@@ -154,6 +154,7 @@ impl State {
         }
         check_public_address(plan)?;
         self.check_groups(plan)?;
+        self.placement_group(plan)?;
         self.instance_profile(plan)?;
         self.check_spot(plan)?;
         let tags = tags_for(&plan.data.tag_specifications, "spot-instances-request")?;
@@ -266,8 +267,9 @@ impl State {
 
     /// How many machines the offering still provides; `None` is unlimited. A refused offering returns EC2's error.
     pub(super) fn depth(&self, plan: &LaunchPlan) -> Result<Option<u64>, Ec2Error> {
+        let group = self.left_in_placement_group(plan)?;
         if let Some(reservation) = self.reservation(plan)? {
-            return Ok(Some(u64::from(reservation.available)));
+            return Ok([Some(u64::from(reservation.available)), group].into_iter().flatten().min());
         }
         if let Some((_, error)) = self.faults.refused.iter().find(|(pattern, _)| pattern.matches(&plan.offering)) {
             let plain = error.message.is_empty() && error.code == "InsufficientInstanceCapacity";
@@ -275,7 +277,8 @@ impl State {
         }
         let quota = self.machines_left_in_quota(&plan.offering)?;
         let scarce = self.faults.scarce.iter().filter(|(pattern, _)| pattern.matches(&plan.offering));
-        let limits = scarce.map(|(_, left)| *left).chain(self.capacity.get(&plan.offering).copied()).chain(quota);
+        let limits =
+            scarce.map(|(_, left)| *left).chain(self.capacity.get(&plan.offering).copied()).chain(quota).chain(group);
         match limits.min() {
             Some(0) => Err(no_capacity(&plan.offering)),
             depth => Ok(depth),

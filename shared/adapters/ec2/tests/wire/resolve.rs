@@ -179,6 +179,7 @@ async fn what_cannot_be_launched_yet_is_refused() {
             id: id.into(),
             name: name.into(),
             strategy: strategy.into(),
+            capacity: None,
         };
         account.placement_groups = vec![group("pg-1", "close", "cluster"), group("pg-2", "parts", "partition")];
     });

@@ -8,6 +8,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::Timestamp;
 use nodeless_model::claim::{LaunchGroup, OfferingKey};
 use nodeless_model::node_pool::PoolUsage;
+use nodeless_model::shortage::Shortage;
 use nodeless_model::{CapacityType, NodeClaim, Phase, Quantity, ResourceList};
 use nodeless_ports::ErrorKind;
 use nodeless_state::capacity::{LaunchBudget, UnavailableOffering};
@@ -281,15 +282,36 @@ async fn unavailable_offerings_lapse() {
     let claims = table(&config(&dynamodb.url).await).await;
     let at = |seconds| Timestamp::from_second(seconds).unwrap();
     let offering = |zone: &str, until| UnavailableOffering {
-        instance_type: "m6i.large".into(),
-        zone: zone.into(),
-        capacity_type: CapacityType::OnDemand,
+        shortage: Shortage::of_offering("m6i.large", zone, CapacityType::OnDemand),
         until: at(until),
         reason: "InsufficientInstanceCapacity".into(),
     };
     claims.mark_unavailable(&[offering("a", 100), offering("b", 200), offering("b", 150)]).await.unwrap();
     assert_eq!(claims.unavailable(at(50)).await.unwrap(), [offering("a", 100), offering("b", 200)]);
     assert_eq!(claims.unavailable(at(100)).await.unwrap(), [offering("b", 200)]);
+}
+
+#[tokio::test]
+async fn shortages_of_placement_groups_and_reservations_are_kept_apart() {
+    let Some(dynamodb) = nodeless_tests::dynamodb() else { return };
+    let claims = table(&config(&dynamodb.url).await).await;
+    let of = |shortage| UnavailableOffering {
+        shortage,
+        until: Timestamp::from_second(100).unwrap(),
+        reason: "InsufficientInstanceCapacity".into(),
+    };
+    let offering = Shortage::of_offering("m6i.large", "a", CapacityType::Reserved);
+    let in_group = |id: &str| Shortage { placement_group: Some(id.into()), ..Shortage::of_zone("a") };
+    let in_reservation = |id: &str| Shortage { reservation_id: Some(id.into()), ..offering.clone() };
+    let mut marks =
+        [in_group("pg-1"), in_group("pg-2"), in_reservation("cr-1"), in_reservation("cr-2"), offering.clone()]
+            .map(of)
+            .to_vec();
+    claims.mark_unavailable(&marks).await.unwrap();
+    let mut read = claims.unavailable(Timestamp::UNIX_EPOCH).await.unwrap();
+    marks.sort();
+    read.sort();
+    assert_eq!(read, marks);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 use crate::common::{TABLE, claim, config, instance, table};
 use aws_sdk_dynamodb::types::TimeToLiveSpecification;
 use jiff::{SignedDuration, Timestamp};
+use nodeless_model::shortage::Shortage;
 use nodeless_model::{CapacityType, NodeClaim};
 use nodeless_ports::ErrorKind;
 use nodeless_state::State;
@@ -123,9 +124,7 @@ async fn expiring_items_have_a_time_in_seconds_and_a_claim_has_none() {
     client.update_time_to_live().table_name(TABLE).time_to_live_specification(expiry).send().await.unwrap();
     let until = Timestamp::from_second(4_102_444_800).unwrap() + SignedDuration::from_millis(500);
     let mark = UnavailableOffering {
-        instance_type: "m6i.large".into(),
-        zone: "us-east-1a".into(),
-        capacity_type: CapacityType::Spot,
+        shortage: Shortage::of_offering("m6i.large", "us-east-1a", CapacityType::Spot),
         until,
         reason: "InsufficientInstanceCapacity".into(),
     };

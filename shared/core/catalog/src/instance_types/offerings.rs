@@ -1,6 +1,7 @@
 //! The offerings of an instance type, with prices.
 
 use nodeless_model::instance_type::{Offering, Reservation};
+use nodeless_model::shortage::PlacedOffering;
 use nodeless_model::{CapacityType, Requirement, Requirements, labels};
 
 use super::{incompatibility, labels::reservations};
@@ -24,11 +25,16 @@ pub(super) fn offerings(
     // Nodes in a reservation are distinguished from others only if the type has a reservation.
     let unreserved = reservations(facts, settings).next().is_some();
     let open = |zone: &Zone| compatible && settings.zones.iter().any(|subnet| subnet.name == zone.name);
+    let placement_group = settings.placement_group.as_ref().map(|group| group.id.as_str());
     let mut offerings = Vec::with_capacity(2 * catalog.zones.len());
     for (zone, offer) in entry.zones(catalog) {
+        let covered = |capacity_type, reservation_id| {
+            let (instance_type, zone) = (facts.name.as_str(), zone.name.as_str());
+            unavailable.covers(&PlacedOffering { instance_type, zone, capacity_type, placement_group, reservation_id })
+        };
         let mut add = |capacity_type: CapacityType, sold: bool, listing: Listing, price: Option<Price>| {
             if sold && listing != Listing::Absent {
-                let short = listing == Listing::Withheld || unavailable.covers(&facts.name, &zone.name, capacity_type);
+                let short = listing == Listing::Withheld || covered(capacity_type, None);
                 offerings.push(Offering {
                     zone: zone.name.clone(),
                     capacity_type,
@@ -44,7 +50,7 @@ pub(super) fn offerings(
         add(CapacityType::OnDemand, facts.on_demand, offer.on_demand, on_demand_price);
         add(CapacityType::Spot, facts.spot, offer.spot, offer.spot_price);
         for reservation in reservations(facts, settings).filter(|reservation| reservation.zone == zone.name) {
-            let short = unavailable.covers(&facts.name, &zone.name, CapacityType::Reserved);
+            let short = covered(CapacityType::Reserved, Some(reservation.id.as_str()));
             offerings.push(reserved(zone, reservation, entry.on_demand_price, open(zone) && !short));
         }
     }

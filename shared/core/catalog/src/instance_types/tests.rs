@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use nodeless_model::resources::name;
+use nodeless_model::shortage::Shortage;
 use nodeless_model::{CapacityType, Quantity, Requirement, Requirements, ResourceList, labels};
 use proptest::prelude::*;
 
@@ -265,9 +266,7 @@ fn an_offering_without_a_price_is_not_available() {
 #[test]
 fn only_offerings_without_a_record_are_available() {
     let record = Unavailable {
-        instance_type: Some("m5.large".into()),
-        zone: Some("us-east-1a".into()),
-        capacity_type: Some(CapacityType::Spot),
+        shortage: Shortage::of_offering("m5.large", "us-east-1a", CapacityType::Spot),
         until: Timestamp::from_second(180).unwrap(),
     };
     let available = |second| {
@@ -276,6 +275,40 @@ fn only_offerings_without_a_record_are_available() {
         types.iter().flat_map(|kind| &kind.offerings).filter(|offering| offering.available).count()
     };
     assert_eq!(available(0) + 1, available(180));
+}
+
+#[test]
+fn a_shortage_in_a_placement_group_affects_no_class_outside_it() {
+    let shortage = Shortage {
+        placement_group: Some("pg-1".into()),
+        ..Shortage::of_offering("m5.large", "us-east-1a", CapacityType::Spot)
+    };
+    let record = Unavailable { shortage, until: Timestamp::from_second(180).unwrap() };
+    let short = UnavailableOfferings::new([record], Timestamp::UNIX_EPOCH);
+    let available = |group: Option<&str>| {
+        let mut settings = settings(AmiFamily::Al2023);
+        settings.placement_group = group.map(|id| PlacementGroup { id: id.into(), strategy: "spread".into() });
+        let types = catalog().instance_types_named(["m5.large"], &settings, &short);
+        types[0].offerings.iter().filter(|offering| offering.available).count()
+    };
+    assert_eq!([None, Some("pg-2")].map(available), [10, 10]);
+    assert_eq!(available(Some("pg-1")), 9);
+}
+
+#[test]
+fn a_full_reservation_leaves_the_others_of_its_type_and_zone() {
+    let shortage = Shortage {
+        reservation_id: Some("cr-1".into()),
+        ..Shortage::of_offering("m5.large", "us-east-1b", CapacityType::Reserved)
+    };
+    let record = Unavailable { shortage, until: Timestamp::from_second(180).unwrap() };
+    let short = UnavailableOfferings::new([record], Timestamp::UNIX_EPOCH);
+    let mut settings = settings(AmiFamily::Al2023);
+    settings.capacity_reservations = vec![reservation("cr-1", 1, false), reservation("cr-2", 1, false)];
+    let types = catalog().instance_types_named(["m5.large"], &settings, &short);
+    let reserved = types[0].offerings.iter().filter(|offering| offering.available);
+    let ids: Vec<&str> = reserved.filter_map(|one| Some(one.reservation.as_ref()?.id.as_str())).collect();
+    assert_eq!(ids, ["cr-2"]);
 }
 
 fn reservation(id: &str, remaining: u32, expiring: bool) -> CapacityReservation {

@@ -313,3 +313,16 @@ fn a_call_that_is_rejected_for_lack_of_capacity_is_a_failure_of_what_it_requeste
     assert_eq!(failed("UnauthorizedOperation", "'subnet-b'"), None);
     assert_eq!(failed("RequestLimitExceeded", "Request limit exceeded."), None);
 }
+
+#[test]
+fn a_failure_has_the_placement_group_and_the_reservation_of_its_launch() {
+    let reserved = LaunchCandidate {
+        reservation_id: Some("cr-1".into()),
+        labels: StringMap::from([(labels::PLACEMENT_GROUP_ID.to_owned(), "pg-1".to_owned())]),
+        ..candidate("m5.large", "a", CapacityType::Reserved, 0.0)
+    };
+    let plan = plan(&class(&images()), &claim(&[]), &[reserved]).unwrap();
+    let outcome = plan.rejected("ReservationCapacityExceeded", "full").unwrap();
+    let of = |one: &OfferingFailure| (one.placement_group.clone(), one.reservation_id.clone());
+    assert_eq!(of(&outcome.failures[0]), (Some("pg-1".into()), Some("cr-1".into())));
+}

@@ -3,7 +3,8 @@
 //! The catalog function resolves a class and may not launch. The lifecycle function launches, so it makes the dry runs, with the
 //! permissions of a launch. The result is stored for each class, with a key of everything that it depends on.
 
-use crate::fleet::{FleetError, lacks_capacity};
+use crate::fleet::FleetError;
+use crate::shortage::lacks_capacity;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_api::nodeclass::{Ami, EC2NodeClassSpec};
 use nodeless_api::{Condition, ConditionStatus, EC2NodeClass, EC2NodeClassStatus};

@@ -11,6 +11,8 @@ fn failure(lacks_capacity: bool) -> OfferingFailure {
         code: if lacks_capacity { "InsufficientInstanceCapacity" } else { "UnauthorizedOperation" }.into(),
         message: "no".into(),
         lacks_capacity,
+        placement_group: None,
+        reservation_id: None,
     }
 }
 

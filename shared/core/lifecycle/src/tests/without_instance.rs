@@ -134,6 +134,8 @@ fn an_answer_without_an_instance_is_remembered() {
         code: "InsufficientInstanceCapacity".into(),
         message: "none left".into(),
         lacks_capacity: true,
+        placement_group: None,
+        reservation_id: None,
     };
     let nothing = |failures: &[OfferingFailure]| LaunchResult::NothingLaunched {
         failures: failures.to_vec(),

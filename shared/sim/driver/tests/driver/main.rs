@@ -10,6 +10,7 @@ mod nominations;
 mod outages;
 mod registrations;
 mod seeds;
+mod shortages;
 mod spot;
 mod support;
 mod webhook;

@@ -1,6 +1,7 @@
+use super::super::FleetError;
 use super::super::requests::TerminateInstances;
 use super::super::requests::{FleetLaunchTemplateConfig, Tag, TagSpecification};
-use super::super::{CapacityReservation, CapacityType, Offering, OfferingPattern, Subnet};
+use super::super::{CapacityReservation, CapacityType, Offering, OfferingPattern, PlacementGroup, Subnet};
 use super::*;
 
 const BOTH: [&str; 2] = ["m5.large", "m6i.large"];
@@ -253,6 +254,42 @@ fn a_targeted_reservation_is_used_and_then_exceeded() {
     assert_eq!(offerings, ["m5.large us-east-1a"], "reserved capacity is there although the pool is exhausted");
     assert_eq!(errors, ["ReservationCapacityExceeded"]);
     assert_eq!(ec2.account().capacity_reservations[0].available, 0);
+}
+
+/// A fleet of one type whose template is in a placement group.
+fn fleet_in(ec2: &Ec2, group: &str, target: u32) -> CreateFleet {
+    let mut placed = template(group);
+    let placement = json!({ "GroupName": group });
+    placed.launch_template_data.as_mut().unwrap().other.insert("Placement".to_owned(), placement);
+    ec2.create_launch_template(&placed).unwrap();
+    let mut request = fleet(&["m5.large"], "on-demand", "lowest-price", target);
+    request.launch_template_configs[0].launch_template_specification.launch_template_name = Some(group.to_owned());
+    request
+}
+
+#[test]
+fn a_placement_group_limits_only_its_own_machines() {
+    let ec2 = ec2();
+    let group = |id: &str, strategy: &str, capacity| {
+        let name = strategy.to_owned();
+        PlacementGroup { id: id.to_owned(), strategy: name.clone(), name, capacity }
+    };
+    ec2.change_account(|account| {
+        account.placement_groups = vec![group("pg-1", "spread", None), group("pg-2", "cluster", Some(2))];
+    });
+    let spread = ec2.create_fleet(&fleet_in(&ec2, "spread", 15)).unwrap();
+    assert_eq!(spread.instance_ids().len(), 14, "seven in each of two zones");
+    let limit = |error: &FleetError| {
+        error.error_code == "InsufficientInstanceCapacity" && error.error_message.contains("up to seven instances")
+    };
+    assert!(spread.errors.len() == 2 && spread.errors.iter().all(limit), "{:?}", spread.errors);
+    let cluster = ec2.create_fleet(&fleet_in(&ec2, "cluster", 3)).unwrap();
+    assert_eq!((cluster.instance_ids().len(), cluster.errors.len()), (2, 2));
+    assert!(cluster.errors.iter().all(|error| error.error_message.contains("do not have sufficient")));
+    assert!(bought(&ec2, &fleet(&["m5.large"], "on-demand", "lowest-price", 20)).1.is_empty(), "outside of both");
+    let unknown = ec2.create_fleet(&fleet_in(&ec2, "other", 1)).unwrap();
+    assert!(unknown.errors.iter().all(|error| error.error_code == "InvalidPlacementGroup.Unknown"));
+    assert!(unknown.instance_ids().is_empty());
 }
 
 #[test]

@@ -9,11 +9,11 @@ use nodeless_fake_aws::requests::{
 };
 use nodeless_fake_aws::{self as fake_aws, CreateFleetAnswer, Ec2, Ec2Error};
 use nodeless_launch::ClusterDetails;
-use nodeless_launch::fleet::{self, FleetPlan, lacks_capacity};
+use nodeless_launch::fleet::{self, FleetPlan};
 use nodeless_launch::node_class::check::{Call, refusal};
 use nodeless_launch::request::{FleetCall, create_fleet, launch_template_data};
 use nodeless_launch::template::{TemplateSpec, Variant, instance_tags};
-use nodeless_model::instance::{FaultKind, Instance, InstanceFault, InstanceState, LaunchOutcome, OfferingFailure};
+use nodeless_model::instance::{FaultKind, Instance, InstanceFault, InstanceState, LaunchOutcome};
 use nodeless_model::{CapacityType, StringMap, labels};
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{Cloud, ErrorKind, PortError};
@@ -403,14 +403,9 @@ fn outcome(ec2: &Ec2, answer: &CreateFleetAnswer, plan: &FleetPlan) -> LaunchOut
     let mut seen = BTreeSet::new();
     for error in &answer.errors {
         let overrides = &error.launch_template_and_overrides.overrides;
-        let failure = OfferingFailure {
-            instance_type: overrides.instance_type.clone().unwrap_or_default(),
-            zone: overrides.availability_zone.clone().unwrap_or_default(),
-            capacity_type: plan.capacity_type,
-            lacks_capacity: lacks_capacity(&error.error_code),
-            code: error.error_code.clone(),
-            message: error.error_message.clone(),
-        };
+        let instance_type = overrides.instance_type.as_deref().unwrap_or_default();
+        let zone = overrides.availability_zone.as_deref().unwrap_or_default();
+        let failure = plan.failure(instance_type, zone, &error.error_code, &error.error_message);
         if seen.insert((failure.instance_type.clone(), failure.zone.clone(), failure.code.clone())) {
             outcome.failures.push(failure);
         }

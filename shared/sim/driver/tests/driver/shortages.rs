@@ -1,0 +1,141 @@
+//! Shortages of a placement group or of a capacity reservation, in virtual time: launches outside of it go on.
+
+use crate::support::{create, list, picture, start, within};
+use futures::FutureExt as _;
+use jiff::Timestamp;
+use nodeless_api::test_support::{ec2_node_class_manifest, node_pool_manifest};
+use nodeless_driver::Driver;
+use nodeless_fake_aws::{CapacityReservation, InstanceState, PlacementGroup};
+use nodeless_fake_kubernetes::resource::{DEPLOYMENTS, PODS};
+use nodeless_model::shortage::Shortage;
+use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
+use serde_json::{Value, json};
+
+/// A class with these fields, and a NodePool of the same name for pods that select it: m5.large in one zone, so that all pools have
+/// the same offering.
+fn configure(driver: &Driver, name: &str, zones: &[&str], capacity_type: &str, fields: &Value) {
+    create(driver, &NODE_CLASSES, ec2_node_class_manifest(name, "nodeless", fields));
+    let requirements = json!([
+        { "key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity_type] },
+        { "key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large", "m6i.large"] },
+        { "key": "topology.kubernetes.io/zone", "operator": "In", "values": zones },
+    ]);
+    let mut pool = node_pool_manifest(name, &requirements, &json!({}));
+    pool["spec"]["template"]["spec"]["nodeClassRef"]["name"] = json!(name);
+    create(driver, &NODE_POOLS, pool);
+}
+
+/// Pods of which an m5.large has room for one.
+fn deploy(driver: &Driver, pool: &str, replicas: i64) {
+    let container = json!({ "name": "main", "image": "registry.k8s.io/pause:3.9",
+        "resources": { "requests": { "cpu": "1500m", "memory": "256Mi" } } });
+    let spec = json!({ "nodeSelector": { "karpenter.sh/nodepool": pool }, "containers": [container] });
+    create(
+        driver,
+        &DEPLOYMENTS,
+        json!({
+            "metadata": { "name": pool },
+            "spec": {
+                "replicas": replicas, "selector": { "matchLabels": { "app": pool } },
+                "template": { "metadata": { "labels": { "app": pool } }, "spec": spec },
+            },
+        }),
+    );
+}
+
+fn running(driver: &Driver, pool: &str) -> usize {
+    let pods = list(driver, &PODS);
+    pods.iter().filter(|pod| pod["metadata"]["labels"]["app"] == pool && pod["status"]["phase"] == "Running").count()
+}
+
+fn wait(driver: &mut Driver, seconds: i64, what: &str, holds: impl Fn(&Driver) -> bool) {
+    let limit = within(driver, seconds);
+    let came = driver.advance_until(limit, holds).unwrap();
+    assert!(came, "{what}: {}", picture(driver));
+}
+
+fn shortages(driver: &Driver) -> Vec<Shortage> {
+    let read = driver.claims().unavailable(driver.world().now()).now_or_never().unwrap().unwrap();
+    read.into_iter().map(|one| one.shortage).collect()
+}
+
+fn placement_group(driver: &Driver, strategy: &str, capacity: Option<u64>) -> Value {
+    let (id, name) = ("pg-0a000000000000001".to_owned(), strategy.to_owned());
+    let group = PlacementGroup { id, strategy: name.clone(), name: name.clone(), capacity };
+    driver.world().ec2().change_account(|account| account.placement_groups.push(group));
+    json!({ "placementGroupSelector": { "name": name } })
+}
+
+/// The instances in each of these zones.
+fn alive(driver: &Driver, zones: [&str; 2]) -> [usize; 2] {
+    let instances = driver.world().ec2().instances();
+    let alive = |it: &&nodeless_fake_aws::Instance| {
+        !matches!(it.state, InstanceState::Terminated | InstanceState::ShuttingDown)
+    };
+    zones.map(|zone| instances.iter().filter(alive).filter(|it| it.offering.zone == zone).count())
+}
+
+#[test]
+fn a_full_cluster_placement_group_stops_no_launch_outside_it() {
+    let mut driver = start();
+    let selector = placement_group(&driver, "cluster", Some(1));
+    configure(&driver, "close", &["us-east-1a"], "on-demand", &selector);
+    configure(&driver, "plain", &["us-east-1a"], "on-demand", &json!({}));
+    driver.advance_to(within(&driver, 60)).unwrap();
+    deploy(&driver, "close", 2);
+    wait(&mut driver, 120, "the group lacks capacity", |it| running(it, "close") == 1 && shortages(it).len() == 2);
+    let of_group = |one: &Shortage| one.placement_group.as_deref() == Some("pg-0a000000000000001");
+    assert!(shortages(&driver).iter().all(of_group), "{:?}", shortages(&driver));
+    deploy(&driver, "plain", 2);
+    wait(&mut driver, 120, "the others run", |it| running(it, "plain") == 2);
+    assert_eq!(running(&driver, "close"), 1);
+}
+
+#[test]
+fn a_spread_placement_group_that_is_full_in_a_zone_is_not_tried_with_other_types() {
+    let mut driver = start();
+    let zones = ["us-east-1a", "us-east-1b"];
+    let selector = placement_group(&driver, "spread", None);
+    configure(&driver, "apart", &zones, "on-demand", &selector);
+    configure(&driver, "plain", &["us-east-1a"], "on-demand", &json!({}));
+    driver.advance_to(within(&driver, 60)).unwrap();
+    deploy(&driver, "apart", 15);
+    wait(&mut driver, 120, "both zones are full", |it| shortages(it).len() == 2);
+    assert_eq!(alive(&driver, zones), [7, 7], "seven in a zone");
+    let full = |zone| Shortage { placement_group: Some("pg-0a000000000000001".into()), ..Shortage::of_zone(zone) };
+    assert_eq!(shortages(&driver), zones.map(full), "of all types");
+    deploy(&driver, "plain", 1);
+    wait(&mut driver, 150, "the others run", |it| running(it, "plain") == 1 && running(it, "apart") == 14);
+    assert_eq!(alive(&driver, zones), [8, 7]);
+}
+
+#[test]
+fn a_full_reservation_stops_no_launch_into_another_one() {
+    let mut driver = start();
+    let reservation = |id: &str| CapacityReservation {
+        id: id.into(),
+        instance_type: "m5.large".into(),
+        zone: "us-east-1a".into(),
+        total: 1,
+        available: 1,
+        open: false,
+        start: Timestamp::UNIX_EPOCH,
+        end: None,
+    };
+    let ids = ["cr-0a000000000000001", "cr-0a000000000000002"];
+    let ec2 = driver.world().ec2().clone();
+    ec2.change_account(|account| account.capacity_reservations = ids.map(reservation).to_vec());
+    let terms: Vec<Value> = ids.iter().map(|id| json!({ "id": id })).collect();
+    configure(&driver, "paid", &["us-east-1a"], "reserved", &json!({ "capacityReservationSelectorTerms": terms }));
+    driver.advance_to(within(&driver, 60)).unwrap();
+    // Someone else uses the first one, and the catalog does not know it yet.
+    ec2.change_account(|account| account.capacity_reservations[0].available = 0);
+    deploy(&driver, "paid", 1);
+    wait(&mut driver, 120, "it runs", |it| running(it, "paid") == 1);
+    let full: Vec<Option<String>> = shortages(&driver).into_iter().map(|one| one.reservation_id).collect();
+    assert_eq!(full, [Some(ids[0].to_owned())]);
+    let claims = driver.claims().list().now_or_never().unwrap().unwrap();
+    let launched = claims.iter().find(|claim| claim.status.instance.is_some()).unwrap();
+    let label = launched.status.labels.get(nodeless_model::labels::CAPACITY_RESERVATION_ID);
+    assert_eq!(label.map(String::as_str), Some(ids[1]), "of the reservation that it is in");
+}
