@@ -156,7 +156,7 @@ impl Ec2Cloud {
             .create_fleet()
             .set_client_token((!dry_run).then_some(token))
             .set_dry_run(dry_run.then_some(true))
-            .set_context(request.node_class.spec.context.clone())
+            .set_context(plan.context.clone())
             .tag_specifications(requests::tag_specification(ResourceType::Instance, &tags))
             .tag_specifications(requests::tag_specification(ResourceType::Volume, &tags))
             .tag_specifications(requests::tag_specification(ResourceType::Fleet, &tags));

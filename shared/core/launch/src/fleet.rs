@@ -26,6 +26,8 @@ pub struct FleetPlan {
     pub prioritized: bool,
     /// The id of the placement group.
     pub placement_group: Option<String>,
+    /// `spec.context` of the class. As in Karpenter, none if `minValues` were relaxed for the launch.
+    pub context: Option<String>,
     /// The offerings of each launch template, cheapest first.
     pub groups: BTreeMap<Variant, Vec<FleetOverride>>,
     /// The instance types of the launch templates that exceed the maximum.
@@ -126,6 +128,7 @@ pub fn plan(class: &EC2NodeClass, claim: &NodeClaim, candidates: &[LaunchCandida
         capacity_type: first.capacity_type,
         capacity_block: is_capacity_block(first),
         placement_group: first.labels.get(labels::PLACEMENT_GROUP_ID).cloned(),
+        context: class.spec.context.clone().filter(|_| !min_values_relaxed(claim)),
         prioritized: claim.spec.annotations.get(labels::PRICE_OVERLAY_APPLIED).is_some_and(|value| value == "true"),
         left_out: leave_out_dearest(&mut groups),
         groups,
@@ -289,12 +292,16 @@ fn value_of<'c>(candidate: &'c LaunchCandidate, key: &str) -> Option<&'c str> {
 /// `minValues` were relaxed when it was planned may be launched.
 #[must_use]
 pub fn min_values_missed(claim: &NodeClaim, candidates: &[LaunchCandidate]) -> Option<String> {
-    if claim.spec.annotations.get(labels::MIN_VALUES_RELAXED).is_some_and(|value| value == "true") {
+    if min_values_relaxed(claim) {
         return None;
     }
     let all: Vec<&LaunchCandidate> = candidates.iter().collect();
     let (key, least, found) = MinValues::of(claim).first_short(&all)?;
     Some(format!("minValues requires {least} values of {key}, and the available offerings have {found}"))
+}
+
+fn min_values_relaxed(claim: &NodeClaim) -> bool {
+    claim.spec.annotations.get(labels::MIN_VALUES_RELAXED).is_some_and(|value| value == "true")
 }
 
 /// The candidates of one capacity type, cheapest first, truncated to what EC2 considers.

@@ -178,8 +178,6 @@ pub struct FleetCall<'a> {
     pub client_token: &'a str,
     /// Tags of the instances, their volumes and the fleet.
     pub tags: &'a StringMap,
-    /// `spec.context` of the class.
-    pub context: Option<&'a str>,
 }
 
 /// CreateFleet.
@@ -231,7 +229,7 @@ pub fn create_fleet(call: &FleetCall<'_>) -> Value {
         let strategy = if plan.prioritized { "prioritized" } else { "lowest-price" };
         request["OnDemandOptions"] = json!({ "AllocationStrategy": strategy });
     }
-    if let Some(context) = call.context {
+    if let Some(context) = &plan.context {
         request["Context"] = json!(context);
     }
     request

@@ -243,7 +243,6 @@ fn prices_changed_by_an_overlay_are_priorities_of_the_request() {
             count: 1,
             client_token: "token",
             tags: &nodeless_model::StringMap::new(),
-            context: None,
         })
     };
     let priority = "/LaunchTemplateConfigs/0/Overrides/0/Priority";
@@ -325,4 +324,17 @@ fn a_failure_has_the_placement_group_and_the_reservation_of_its_launch() {
     let outcome = plan.rejected("ReservationCapacityExceeded", "full").unwrap();
     let of = |one: &OfferingFailure| (one.placement_group.clone(), one.reservation_id.clone());
     assert_eq!(of(&outcome.failures[0]), (Some("pg-1".into()), Some("cr-1".into())));
+}
+
+#[test]
+fn the_context_is_not_sent_if_min_values_were_relaxed() {
+    let candidates = [candidate("m5.large", "a", CapacityType::OnDemand, 0.1)];
+    let mut class = class(&images());
+    class.spec.context = Some("context-1".into());
+    let context = |relaxed: &str| {
+        let mut claim = claim(&[]);
+        claim.spec.annotations.insert(labels::MIN_VALUES_RELAXED.to_owned(), relaxed.to_owned());
+        plan(&class, &claim, &candidates).unwrap().context
+    };
+    assert_eq!((context("false").as_deref(), context("true")), (Some("context-1"), None));
 }

@@ -131,14 +131,8 @@ impl Launch {
             templates.insert(name, data);
         }
         let tags = instance_tags(&self.cluster, &self.claim, &self.class.spec.tags);
-        let fleet = create_fleet(&FleetCall {
-            plan: &plan,
-            templates: &names,
-            count: 2,
-            client_token: "group-1",
-            tags: &tags,
-            context: self.class.spec.context.as_deref(),
-        });
+        let fleet =
+            create_fleet(&FleetCall { plan: &plan, templates: &names, count: 2, client_token: "group-1", tags: &tags });
         json!({ "launchTemplates": templates, "createFleet": fleet })
     }
 }

@@ -150,7 +150,6 @@ impl MemoryCloud {
             count: claim.spec.launch_group.as_ref().map_or(1, |group| group.size),
             client_token: &claim.client_token().unwrap_or_else(|| claim.uid.clone()),
             tags: &instance_tags(&self.cluster, claim, &request.node_class.spec.tags),
-            context: request.node_class.spec.context.as_deref(),
         });
         serde_json::from_value(call)
             .map_err(|error| PortError::new(ErrorKind::Invalid, "EC2 CreateFleet", error.to_string()))
