@@ -9,7 +9,7 @@ use aws_config::timeout::TimeoutConfig;
 use aws_sdk_ec2::Client;
 use aws_sdk_ec2::operation::create_fleet::CreateFleetOutput;
 use aws_sdk_ec2::operation::describe_instances::paginator::DescribeInstancesPaginator;
-use aws_sdk_ec2::types::{Filter, ResourceType};
+use aws_sdk_ec2::types::{Filter, LaunchTemplate, ResourceType};
 use jiff::Timestamp;
 use nodeless_aws::port_error;
 use nodeless_launch::fleet::{self, FleetOverride, FleetPlan};
@@ -42,6 +42,15 @@ const FLEET_TIME: Duration = Duration::from_secs(45);
 /// The day on which a launch template was last marked as used. It is locked while the template is created.
 type LastUsed = Arc<tokio::sync::Mutex<Option<String>>>;
 
+/// The launch templates of a plan.
+#[derive(Default)]
+struct Templates {
+    /// The name of the template of each variant.
+    names: BTreeMap<Variant, String>,
+    /// The content of each template, by name.
+    specs: BTreeMap<String, TemplateSpec>,
+}
+
 /// EC2, for the lifecycle of a claim.
 #[derive(Clone, Debug)]
 pub struct Ec2Cloud {
@@ -66,37 +75,74 @@ impl Ec2Cloud {
         }
     }
 
-    /// Creates the launch template of each variant unless it exists, and returns their names.
-    async fn templates(
-        &self,
-        request: &LaunchRequest<'_>,
-        plan: &FleetPlan,
-    ) -> Result<BTreeMap<Variant, String>, PortError> {
-        let mut names = BTreeMap::new();
+    /// The names and contents of the launch templates of a plan.
+    fn templates(&self, request: &LaunchRequest<'_>, plan: &FleetPlan) -> Result<Templates, PortError> {
         let spot = plan.capacity_type == CapacityType::Spot;
+        let mut templates = Templates::default();
         for variant in plan.groups.keys() {
             let spec = TemplateSpec::new(&self.cluster, request.claim, request.node_class, variant, spot)
                 .map_err(|error| template_error(&error))?;
             let name = spec.name();
-            self.ensure_template(&name, &spec).await?;
-            names.insert(variant.clone(), name);
+            templates.specs.insert(name.clone(), spec);
+            templates.names.insert(variant.clone(), name);
         }
-        Ok(names)
+        Ok(templates)
     }
 
-    async fn ensure_template(&self, name: &str, spec: &TemplateSpec) -> Result<(), PortError> {
-        const OPERATION: &str = "EC2 CreateLaunchTemplate";
-        let today = self.context.now().strftime("%Y-%m-%d").to_string();
-        let known = Arc::clone(
-            self.known_templates.lock().unwrap_or_else(PoisonError::into_inner).entry(name.to_owned()).or_default(),
-        );
-        // Launches that use the same template at once wait for one call: each call is a token of a small bucket.
-        let mut last_used = known.lock().await;
-        if last_used.as_deref() == Some(today.as_str()) {
+    /// Creates the launch templates that do not exist, and marks the others as used today. It looks for them first, as Karpenter
+    /// does: a process that has just started knows none, and most exist.
+    async fn ensure_templates(&self, templates: &Templates) -> Result<(), PortError> {
+        let today = self.today();
+        let mut unknown = Vec::new();
+        // In the order of names, so that launches that use the same templates at once wait for the first, and not for each other:
+        // each call is a token of a small bucket.
+        for (name, spec) in &templates.specs {
+            let last_used = self.known_template(name).lock_owned().await;
+            if last_used.as_deref() != Some(today.as_str()) {
+                unknown.push((name, spec, last_used));
+            }
+        }
+        if unknown.is_empty() {
             return Ok(());
         }
+        let names = unknown.iter().map(|(name, ..)| name.as_str());
+        let present = templates::named(&self.client, names).await?;
+        for (name, spec, mut last_used) in unknown {
+            match present.iter().find(|template| template.launch_template_name() == Some(name)) {
+                Some(template) => self.mark_used(template, &today).await?,
+                None => self.create_template(name, spec, &today).await?,
+            }
+            *last_used = Some(today.clone());
+        }
+        Ok(())
+    }
+
+    /// Creates the launch templates again after EC2 did not find one of them. It may still list those that were deleted.
+    async fn create_again(&self, templates: &Templates) -> Result<(), PortError> {
+        let today = self.today();
+        for (name, spec) in &templates.specs {
+            let mut last_used = self.known_template(name).lock_owned().await;
+            if last_used.as_deref() != Some(today.as_str()) {
+                self.create_template(name, spec, &today).await?;
+                *last_used = Some(today.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn today(&self) -> String {
+        self.context.now().strftime("%Y-%m-%d").to_string()
+    }
+
+    fn known_template(&self, name: &str) -> LastUsed {
+        let mut known = self.known_templates.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(known.entry(name.to_owned()).or_default())
+    }
+
+    /// Creates a launch template, unless another process has just done so.
+    async fn create_template(&self, name: &str, spec: &TemplateSpec, today: &str) -> Result<(), PortError> {
         let mut tags = spec.tags.clone();
-        tags.insert(LAST_USED_TAG.to_owned(), today.clone());
+        tags.insert(LAST_USED_TAG.to_owned(), today.to_owned());
         let created = self
             .client
             .create_launch_template()
@@ -105,27 +151,14 @@ impl Ec2Cloud {
             .tag_specifications(requests::tag_specification(ResourceType::LaunchTemplate, &tags))
             .send()
             .await
-            .map_err(|error| port_error(OPERATION, &error));
+            .map_err(|error| port_error("EC2 CreateLaunchTemplate", &error));
         match created {
-            Ok(_) => {}
-            Err(error) if error.code == "InvalidLaunchTemplateName.AlreadyExistsException" => {
-                self.mark_used(name, &today).await?;
-            }
-            Err(error) => return Err(error),
+            Err(error) if error.code != "InvalidLaunchTemplateName.AlreadyExistsException" => Err(error),
+            _ => Ok(()),
         }
-        *last_used = Some(today);
-        Ok(())
     }
 
-    async fn mark_used(&self, name: &str, today: &str) -> Result<(), PortError> {
-        let answer = self
-            .client
-            .describe_launch_templates()
-            .launch_template_names(name)
-            .send()
-            .await
-            .map_err(|error| port_error("EC2 DescribeLaunchTemplates", &error))?;
-        let Some(template) = answer.launch_templates().first() else { return Ok(()) };
+    async fn mark_used(&self, template: &LaunchTemplate, today: &str) -> Result<(), PortError> {
         let marked = template.tags().iter().any(|tag| tag.key() == Some(LAST_USED_TAG) && tag.value() == Some(today));
         match template.launch_template_id() {
             Some(id) if !marked => {
@@ -257,17 +290,18 @@ impl Cloud for Ec2Cloud {
         if !plan.left_out.is_empty() {
             self.context.log(&InstanceTypesLeftOut { claim: &request.claim.name, instance_types: &plan.left_out });
         }
-        let templates = self.templates(&request, &plan).await?;
+        let templates = self.templates(&request, &plan)?;
+        self.ensure_templates(&templates).await?;
         let group = request.claim.spec.launch_group.as_ref();
         let _taken = self.addresses.take(&plan, group.map_or(1, |group| group.size));
-        let mut result = self.create_fleet(&request, &plan, &templates, false).await;
+        let mut result = self.create_fleet(&request, &plan, &templates.names, false).await;
         if let Err(error) = &result
             && error.code.starts_with("InvalidLaunchTemplate")
         {
             // A cached template was deleted: create it again, once.
             self.forget_templates();
-            self.templates(&request, &plan).await?;
-            result = self.create_fleet(&request, &plan, &templates, false).await;
+            self.create_again(&templates).await?;
+            result = self.create_fleet(&request, &plan, &templates.names, false).await;
         }
         match result {
             Ok(output) => outcome(&output, &plan, self.context.now()),
@@ -278,8 +312,13 @@ impl Cloud for Ec2Cloud {
     async fn dry_run(&self, request: LaunchRequest<'_>) -> Result<Option<Refusal>, PortError> {
         let plan = fleet::plan(request.node_class, request.claim, request.candidates)
             .map_err(|error| PortError::new(ErrorKind::Invalid, "EC2 CreateFleet", error.to_string()))?;
-        let templates = match self.templates(&request, &plan).await {
-            Ok(templates) => templates,
+        let templates = async {
+            let templates = self.templates(&request, &plan)?;
+            self.ensure_templates(&templates).await?;
+            Ok(templates.names)
+        };
+        let templates = match templates.await {
+            Ok(names) => names,
             Err(error) => return refusal(Call::CreateLaunchTemplate, error),
         };
         if let Err(error) = self.create_fleet(&request, &plan, &templates, true).await {

@@ -23,6 +23,15 @@ pub async fn delete_launch_templates(config: &SdkConfig, cluster: &str) -> Resul
     delete(&client, found.iter().filter(|template| is_ours(template))).await
 }
 
+/// The launch templates with these names that exist. With a filter, because a name that does not exist fails the whole call.
+pub(crate) async fn named<'a>(
+    client: &Client,
+    names: impl Iterator<Item = &'a str>,
+) -> Result<Vec<LaunchTemplate>, PortError> {
+    let names = names.map(str::to_owned).collect();
+    described(client, vec![Filter::builder().name("launch-template-name").set_values(Some(names)).build()]).await
+}
+
 /// The launch templates of a cluster, or of one of its EC2NodeClasses.
 pub(crate) async fn list(
     client: &Client,
@@ -32,7 +41,11 @@ pub(crate) async fn list(
     let filter = |key: &str, value: &str| Filter::builder().name(format!("tag:{key}")).values(value).build();
     let filters = std::iter::once(filter(labels::CLUSTER_NAME_TAG, cluster))
         .chain(node_class.map(|class| filter(labels::EC2_NODE_CLASS, class)));
-    let request = client.describe_launch_templates().set_filters(Some(filters.collect()));
+    described(client, filters.collect()).await
+}
+
+async fn described(client: &Client, filters: Vec<Filter>) -> Result<Vec<LaunchTemplate>, PortError> {
+    let request = client.describe_launch_templates().set_filters(Some(filters));
     let mut pages = request.into_paginator().page_size(PAGE).send();
     let mut found = Vec::new();
     while let Some(page) = pages.next().await {

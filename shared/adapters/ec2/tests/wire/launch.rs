@@ -166,8 +166,10 @@ async fn a_template_is_created_once_for_its_contents() {
     launch(&cloud, &claim("group-1", 1), &class, &candidates).await.unwrap();
     launch(&cloud, &claim("group-2", 1), &class, &candidates).await.unwrap();
     assert_eq!(world.calls("ec2:CreateLaunchTemplate"), 1);
-    // After a cold start the name is taken, which is all right.
+    // After a cold start it is found.
     launch(&world.cloud(), &claim("group-3", 1), &class, &candidates).await.unwrap();
+    assert_eq!(world.calls("ec2:CreateLaunchTemplate"), 1);
+    assert_eq!(world.calls("ec2:DescribeLaunchTemplates"), 2, "one call of each process");
     let templates = templates(&world).await;
     assert_eq!(templates.len(), 1, "{templates:?}");
 
@@ -459,6 +461,14 @@ async fn dry_runs_launch_nothing_and_report_what_ec2_would_refuse() {
         ("CreateFleet", "CreateFleetAuthCheckFailed"),
         ("RunInstances", "RunInstancesAuthCheckFailed"),
     ] {
+        if api == "CreateLaunchTemplate" {
+            // One that exists is not created.
+            for name in templates(&world).await {
+                let delete =
+                    DeleteLaunchTemplate { launch_template_name: Some(name), ..DeleteLaunchTemplate::default() };
+                world.ec2.delete_launch_template(&delete).unwrap();
+            }
+        }
         world.ec2.deny(api);
         let refusal = dry_run(&world, &class, &candidates).await.unwrap().unwrap();
         assert!(refusal.reason == reason && refusal.message.contains("UnauthorizedOperation"), "{refusal:?}");

@@ -82,27 +82,24 @@ impl MemoryCloud {
         if self.known_templates().get(&name) == Some(&today) {
             return Ok(name);
         }
-        let mut own = spec.tags;
-        own.insert(LAST_USED_TAG.to_owned(), today.clone());
-        let create = CreateLaunchTemplate {
-            launch_template_name: Some(name.clone()),
-            launch_template_data: Some(data),
-            tag_specifications: vec![tagged("launch-template", &own)],
-            ..CreateLaunchTemplate::default()
-        };
-        match self.ec2.create_launch_template(&create) {
-            Ok(_) => {}
-            Err(error) if error.code == "InvalidLaunchTemplateName.AlreadyExistsException" => {
-                let describe = Describe { names: vec![name.clone()], ..Describe::default() };
-                let found = self.ec2.describe_launch_templates(&describe);
-                let (found, _) = found.map_err(|error| failed("EC2 DescribeLaunchTemplates", &error))?;
-                let stale = |it: &&fake_aws::LaunchTemplate| it.tags.get(LAST_USED_TAG) != Some(&today);
-                if let Some(template) = found.first().filter(stale) {
-                    let mark = StringMap::from([(LAST_USED_TAG.to_owned(), today.clone())]);
-                    self.change_tags(&template.id, &mark)?;
-                }
+        let filters = vec![Filter::new("launch-template-name", [name.as_str()])];
+        let found = self.ec2.describe_launch_templates(&Describe { filters, ..Describe::default() });
+        let (found, _) = found.map_err(|error| failed("EC2 DescribeLaunchTemplates", &error))?;
+        if let Some(template) = found.first() {
+            if template.tags.get(LAST_USED_TAG) != Some(&today) {
+                let mark = StringMap::from([(LAST_USED_TAG.to_owned(), today.clone())]);
+                self.change_tags(&template.id, &mark)?;
             }
-            Err(error) => return Err(failed(OPERATION, &error)),
+        } else {
+            let mut own = spec.tags;
+            own.insert(LAST_USED_TAG.to_owned(), today.clone());
+            let create = CreateLaunchTemplate {
+                launch_template_name: Some(name.clone()),
+                launch_template_data: Some(data),
+                tag_specifications: vec![tagged("launch-template", &own)],
+                ..CreateLaunchTemplate::default()
+            };
+            self.ec2.create_launch_template(&create).map_err(|error| failed(OPERATION, &error))?;
         }
         self.known_templates().insert(name.clone(), today);
         Ok(name)
