@@ -54,7 +54,8 @@ enum Samples {
 /// A launch for a dry run.
 struct Sample {
     claim: NodeClaim,
-    candidates: Vec<LaunchCandidate>,
+    /// The candidates of one instance type, and of another one for the case that a policy denies the first.
+    types: Vec<Vec<LaunchCandidate>>,
 }
 
 impl Validator {
@@ -106,9 +107,8 @@ impl Validator {
         let mut outcome = Ok(None);
         match self.samples(class, most).await {
             Ok(Samples::Launches(launches)) => {
-                for Sample { claim, candidates } in &launches {
-                    outcome = self.cloud.dry_run(LaunchRequest { claim, node_class: class, candidates }).await;
-                    self.report(class, candidates, &outcome);
+                for sample in &launches {
+                    outcome = self.ask_for(class, sample).await;
                     if !outcome.as_ref().is_ok_and(|refusal| refusal.as_ref().is_some_and(check::is_unclear)) {
                         break;
                     }
@@ -120,6 +120,23 @@ impl Validator {
         }
         self.report(class, &[], &outcome);
         outcome
+    }
+
+    /// Makes the dry run for one NodePool, and repeats it with another instance type if EC2 denies it: a class is only denied if
+    /// both are.
+    async fn ask_for(&self, class: &EC2NodeClass, sample: &Sample) -> Result<Option<Refusal>, PortError> {
+        let mut denied = None;
+        for candidates in &sample.types {
+            let request = LaunchRequest { claim: &sample.claim, node_class: class, candidates };
+            let outcome = self.cloud.dry_run(request).await;
+            self.report(class, candidates, &outcome);
+            match outcome {
+                Ok(Some(refusal)) if check::may_depend_on_instance_type(&refusal) => denied = Some(refusal),
+                Ok(Some(refusal)) if check::is_unclear(&refusal) => return Ok(denied.or(Some(refusal))),
+                outcome => return outcome,
+            }
+        }
+        Ok(denied)
     }
 
     fn report(
@@ -158,8 +175,8 @@ impl Validator {
                 break;
             }
             let claim = self.claim(class, pool, &types);
-            match fleet::sample(class, &claim, &candidates(&claim, &types)) {
-                Ok(candidates) => launches.push(Sample { claim, candidates }),
+            match fleet::samples(class, &claim, &candidates(&claim, &types)) {
+                Ok(samples) => launches.push(Sample { claim, types: samples }),
                 Err(error @ FleetError::NoImage { .. }) => impossible = Some(check::no_image(&error)),
                 Err(_) => {}
             }

@@ -147,17 +147,18 @@ fn leave_out_dearest(groups: &mut BTreeMap<Variant, Vec<FleetOverride>>) -> BTre
     left_out.map(|entry| entry.instance_type).collect()
 }
 
-/// The candidates of the instance type that is used in dry runs of the class: the cheapest with an image and a subnet, on
-/// demand if possible, with accelerators only if no other type has both. Never spot: the dry run is of RunInstances, which
-/// requests no spot instance, and EC2 rejects tags of a spot request without one.
+/// The candidates of the instance types that are used in dry runs of the class: the cheapest with an image and a subnet, on
+/// demand if possible, with accelerators only if no other type has both; then the same of another instance category or at least
+/// another family, if there is one, because a policy may deny the first type and no other. Never spot: the dry run is of
+/// RunInstances, which requests no spot instance, and EC2 rejects tags of a spot request without one.
 ///
 /// # Errors
 /// What the cheapest candidate lacks, if none has an image and a subnet.
-pub fn sample(
+pub fn samples(
     class: &EC2NodeClass,
     claim: &NodeClaim,
     candidates: &[LaunchCandidate],
-) -> Result<Vec<LaunchCandidate>, FleetError> {
+) -> Result<Vec<Vec<LaunchCandidate>>, FleetError> {
     let kinds = [CapacityType::OnDemand, CapacityType::Reserved];
     let found = kinds.into_iter().find(|kind| candidates.iter().any(|candidate| candidate.capacity_type == *kind));
     let mut by_type: BTreeMap<&str, Vec<LaunchCandidate>> = BTreeMap::new();
@@ -165,19 +166,37 @@ pub fn sample(
         by_type.entry(&candidate.instance_type).or_default().push(candidate.clone());
     }
     let price = |of_type: &[LaunchCandidate]| of_type.iter().map(|it| it.price).fold(f64::INFINITY, f64::min);
-    let mut types: Vec<Vec<LaunchCandidate>> = by_type.into_values().collect();
-    types.sort_by(|a, b| {
+    let mut types: Vec<(&str, Vec<LaunchCandidate>)> = by_type.into_iter().collect();
+    types.sort_by(|(_, a), (_, b)| {
         let exotic = |of_type: &[LaunchCandidate]| of_type.first().is_some_and(is_exotic);
         exotic(a).cmp(&exotic(b)).then(price(a).total_cmp(&price(b)))
     });
     let mut lacks = None;
-    for of_type in types {
-        match plan(class, claim, &of_type) {
-            Ok(_) => return Ok(of_type),
-            Err(error) => drop(lacks.get_or_insert(error)),
+    let mut usable = |(_, of_type): &&(&str, Vec<LaunchCandidate>)| match plan(class, claim, of_type) {
+        Ok(_) => true,
+        Err(error) => {
+            lacks.get_or_insert(error);
+            false
         }
-    }
-    Err(lacks.unwrap_or(FleetError::NoCandidates))
+    };
+    let Some((first, of_first)) = types.iter().find(&mut usable) else {
+        return Err(lacks.unwrap_or(FleetError::NoCandidates));
+    };
+    let mut other = |part: fn(&str) -> &str| {
+        types.iter().filter(|(name, _)| part(name) != part(first)).find(&mut usable).map(|(_, of_type)| of_type)
+    };
+    let second = other(category).or_else(|| other(family));
+    Ok(std::iter::once(of_first).chain(second).cloned().collect())
+}
+
+/// The family of an instance type, such as `m5`.
+fn family(instance_type: &str) -> &str {
+    instance_type.split_once('.').map_or(instance_type, |(family, _)| family)
+}
+
+/// The category of an instance type, such as `m`.
+fn category(instance_type: &str) -> &str {
+    instance_type.split_once(|letter: char| letter.is_ascii_digit()).map_or(instance_type, |(category, _)| category)
 }
 
 /// The subnets of a class that share their zone with another one.

@@ -161,6 +161,47 @@ async fn a_node_pool_that_buys_spot_only_leaves_its_class_ready() {
     assert_eq!((ready, reason.as_str()), (ConditionStatus::True, "ValidationSucceeded"));
 }
 
+/// A service control policy may deny the cheapest instance type and no other.
+#[tokio::test]
+async fn a_class_is_denied_only_if_ec2_denies_two_instance_types() {
+    let harness = Harness::new().await;
+    let functions = functions(&harness);
+    let message = "You are not authorized to perform this operation. User: arn:aws:sts::1:assumed-role/it is not authorized to perform: \
+                   ec2:RunInstances on resource: arn:aws:ec2:us-east-1:1:instance/* with an explicit deny in a service control \
+                   policy.";
+    functions.refresher.run().await.unwrap();
+    // A dry run makes one call, because the class has one subnet.
+    for (denied, ready) in [(1, ConditionStatus::True), (2, ConditionStatus::False)] {
+        harness.cloud.ec2.fail_next("RunInstances", &Ec2Error::new("UnauthorizedOperation", message), denied);
+        functions.validator.run("default").await.unwrap();
+        assert_eq!(reported(&harness).0, ready, "{denied} instance types are denied");
+        minutes(&harness, 30);
+    }
+    assert_eq!(reported(&harness).1, "RunInstancesAuthCheckFailed");
+    let runs = harness.cloud.ec2.calls().into_iter().filter(|call| call.api == "RunInstances");
+    let types: Vec<String> = runs.map(|call| call.parameters["InstanceType"].as_str().unwrap().to_owned()).collect();
+    assert_eq!((types.len(), types[0] == types[1]), (4, false), "{types:?}");
+}
+
+#[tokio::test]
+async fn an_account_that_is_not_verified_yet_leaves_its_classes_ready() {
+    let harness = Harness::new().await;
+    let functions = functions(&harness);
+    functions.refresher.run().await.unwrap();
+    for launches_too in [false, true] {
+        if launches_too {
+            let check = harness.claims.launch_check("default").await.unwrap().unwrap();
+            harness.claims.put_launch_check(&check::to_be_confirmed(check), Duration::from_hours(1)).await.unwrap();
+        }
+        harness.cloud.ec2.fail_next("RunInstances", &Ec2Error::new("PendingVerification", "wait"), 10);
+        minutes(&harness, 1);
+        functions.validator.run("default").await.unwrap();
+        assert_eq!(reported(&harness).0, ConditionStatus::True, "a launch was rejected: {launches_too}");
+        let problem = harness.claims.launch_check("default").await.unwrap().unwrap().problem;
+        assert!(problem.is_some_and(|problem| problem.contains("PendingVerification")));
+    }
+}
+
 /// EC2 rejects the instance types of the NodePool `default`, for example because they do not support a setting of the class.
 #[tokio::test]
 async fn a_node_pool_whose_instance_types_ec2_rejects_does_not_stop_the_other_node_pools_of_its_class() {

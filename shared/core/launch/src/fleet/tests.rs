@@ -277,9 +277,25 @@ fn dry_runs_use_on_demand_or_reserved_instances_and_never_spot() {
     let class = class(&images());
     let spot = candidate("m5.large", "a", CapacityType::Spot, 0.04);
     let on_demand = candidate("m5.xlarge", "a", CapacityType::OnDemand, 0.2);
-    let sampled = sample(&class, &claim(&[]), &[spot.clone(), on_demand.clone()]).unwrap();
-    assert_eq!(sampled, [on_demand]);
-    assert!(matches!(sample(&class, &claim(&[]), &[spot]), Err(FleetError::NoCandidates)));
+    let sampled = samples(&class, &claim(&[]), &[spot.clone(), on_demand.clone()]).unwrap();
+    assert_eq!(sampled, [[on_demand]]);
+    assert!(matches!(samples(&class, &claim(&[]), &[spot]), Err(FleetError::NoCandidates)));
+}
+
+#[test]
+fn the_second_dry_run_uses_another_instance_category_or_at_least_another_family() {
+    let class = class(&images());
+    let chosen = |types: &[&str]| {
+        let price = |index: usize| f64::from(u32::try_from(index).unwrap());
+        let of = |(index, name): (usize, &&str)| candidate(name, "a", CapacityType::OnDemand, price(index));
+        let candidates: Vec<LaunchCandidate> = types.iter().enumerate().map(of).collect();
+        let samples = samples(&class, &claim(&[]), &candidates).unwrap();
+        samples.into_iter().map(|of_type| of_type[0].instance_type.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(chosen(&["t3.nano", "t3.micro", "t3a.nano", "m5.large", "c5.large"]), ["t3.nano", "m5.large"]);
+    assert_eq!(chosen(&["t3.nano", "t3.micro", "t3a.nano"]), ["t3.nano", "t3a.nano"]);
+    assert_eq!(chosen(&["t3.nano", "t3.micro"]), ["t3.nano"]);
+    assert_eq!(chosen(&["t3.nano", "m5.metal"]), ["t3.nano", "m5.metal"]);
 }
 
 #[test]

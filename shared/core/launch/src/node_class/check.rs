@@ -22,6 +22,13 @@ const AMI_NOT_FOUND: &str = "AMINotFound";
 /// The reason of a rejection without a permission or a field of the class: its cause may be the requested instance type, or
 /// the dry run. [`checked`] evaluates it, and it is never stored.
 const UNCLEAR: &str = "RequestUnclear";
+/// The reason of a rejection of all launches of the account, whatever the class: AWS has not verified the account yet, or it has not
+/// subscribed to EC2 or to a region. It passes without a change of the class, so it is never stored.
+const ACCOUNT: &str = "AccountNotReady";
+/// EC2's error codes for these:
+/// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+const OF_THE_ACCOUNT: [&str; 2] = ["OptInRequired", "PendingVerification"];
+const RUN_INSTANCES_DENIED: &str = "RunInstancesAuthCheckFailed";
 /// The prefixes of EC2's error codes for fields of the class:
 /// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 const OF_THE_CLASS: [&str; 12] = [
@@ -42,14 +49,14 @@ const OF_THE_CLASS: [&str; 12] = [
 const REASONS: [&str; 6] = [
     "CreateLaunchTemplateAuthCheckFailed",
     "CreateFleetAuthCheckFailed",
-    "RunInstancesAuthCheckFailed",
+    RUN_INSTANCES_DENIED,
     PROFILE_NOT_FOUND,
     REFUSED,
     AMI_NOT_FOUND,
 ];
 /// How long a successful dry run is valid, as in Karpenter.
 const ACCEPTED_FOR: SignedDuration = SignedDuration::from_mins(30);
-/// How long a rejection is valid. It is shorter, so that a user who grants a missing permission does not wait for half an hour.
+/// How long a rejection is valid, and a result with a problem that is not the class's. It is shorter, so that a user who grants a missing permission does not wait for half an hour.
 const REFUSED_FOR: SignedDuration = SignedDuration::from_mins(5);
 /// The minimum time between two dry runs: by then a new instance profile is visible in all of EC2, and throttling has ended.
 pub const PAUSE: SignedDuration = SignedDuration::from_secs(20);
@@ -84,12 +91,13 @@ pub fn refusal(call: Call, error: PortError) -> Result<Option<Refusal>, PortErro
         return Err(error);
     }
     let reason = match call {
+        _ if OF_THE_ACCOUNT.contains(&error.code.as_str()) => ACCOUNT,
         _ if error.kind != ErrorKind::Denied && error.message.contains("iamInstanceProfile") => PROFILE_NOT_FOUND,
         _ if error.kind != ErrorKind::Denied && OF_THE_CLASS.iter().any(|of| error.code.starts_with(of)) => REFUSED,
         _ if error.kind != ErrorKind::Denied => UNCLEAR,
         Call::CreateLaunchTemplate => REASONS[0],
         Call::CreateFleet => REASONS[1],
-        Call::RunInstances => REASONS[2],
+        Call::RunInstances => RUN_INSTANCES_DENIED,
     };
     let message = error.to_string().chars().take(MESSAGE_LENGTH).collect();
     Ok(Some(Refusal { reason: reason.to_owned(), message }))
@@ -157,6 +165,7 @@ pub fn is_due(check: Option<&LaunchCheck>, key: &str, now: Timestamp) -> bool {
     }
     let Some(answer) = check.answer.as_ref().filter(|answer| answer.key == key) else { return true };
     let holds = match &answer.refusal {
+        None if check.problem.is_some() => REFUSED_FOR,
         None => ACCEPTED_FOR,
         Some(refusal) if refusal.reason == PROFILE_NOT_FOUND => PAUSE,
         Some(_) => REFUSED_FOR,
@@ -167,7 +176,8 @@ pub fn is_due(check: Option<&LaunchCheck>, key: &str, now: Timestamp) -> bool {
 /// The record after a dry run. If EC2 did not answer, the last result is kept.
 ///
 /// A rejection without a permission or a field of the class does not make the class unready, as in Karpenter, unless a launch was
-/// rejected too ([`to_be_confirmed`]); `outcome` is then the result of all NodePools of the class.
+/// rejected too ([`to_be_confirmed`]); `outcome` is then the result of all NodePools of the class. A rejection because of the account
+/// never does.
 #[must_use]
 pub fn checked(
     before: Option<LaunchCheck>,
@@ -181,7 +191,7 @@ pub fn checked(
         Ok(refusal) => {
             let mut refusal = refusal.clone();
             if let Some(unclear) = refusal.as_mut().filter(|refusal| is_unclear(refusal)) {
-                if before.is_some_and(|before| needs_confirmation(&before)) {
+                if unclear.reason == UNCLEAR && before.is_some_and(|before| needs_confirmation(&before)) {
                     REFUSED.clone_into(&mut unclear.reason);
                 } else {
                     problem = refusal.take().map(|unclear| unclear.message);
@@ -194,10 +204,17 @@ pub fn checked(
     LaunchCheck { node_class: node_class.to_owned(), asked: key.to_owned(), asked_at: now, problem, answer }
 }
 
-/// Whether this rejection may be about the requested instance type or the dry run, and not about the class.
+/// Whether this rejection may be about the requested instance type, the dry run or the account, and not about the class.
 #[must_use]
 pub fn is_unclear(refusal: &Refusal) -> bool {
-    refusal.reason == UNCLEAR
+    refusal.reason == UNCLEAR || refusal.reason == ACCOUNT
+}
+
+/// Whether EC2 may accept the same launch with another instance type: service control policies deny instance types, and EC2 does not
+/// report for which resource a permission is missing.
+#[must_use]
+pub fn may_depend_on_instance_type(refusal: &Refusal) -> bool {
+    refusal.reason == RUN_INSTANCES_DENIED
 }
 
 /// Whether a launch was rejected since the last dry run.

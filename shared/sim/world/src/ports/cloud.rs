@@ -38,7 +38,9 @@ pub struct MemoryCloud {
 pub(super) fn failed(operation: &str, error: &Ec2Error) -> PortError {
     let kind = match error.code.as_str() {
         "RequestLimitExceeded" | "Throttling" => ErrorKind::Throttled,
-        "UnauthorizedOperation" | "AccessDeniedException" => ErrorKind::Denied,
+        "UnauthorizedOperation" | "AccessDeniedException" | "OptInRequired" | "PendingVerification" => {
+            ErrorKind::Denied
+        }
         code if code.contains("NotFound") => ErrorKind::NotFound,
         _ if error.status >= 500 => ErrorKind::Unavailable,
         _ => ErrorKind::Invalid,

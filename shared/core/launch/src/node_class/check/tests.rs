@@ -88,6 +88,30 @@ fn a_rejection_without_a_permission_or_a_field_of_the_class_keeps_it_ready() {
     assert_eq!(refusal(Call::RunInstances, subnet).unwrap().unwrap().reason, REFUSED);
 }
 
+/// The account is verified or subscribes later, without a change of the class.
+#[test]
+fn a_rejection_because_of_the_account_keeps_the_class_ready_and_is_asked_again() {
+    let class = class();
+    let status = resolved(&class, None, at(5));
+    let key = key(&class, &status);
+    for code in ["PendingVerification", "OptInRequired"] {
+        let error = PortError::new(ErrorKind::Denied, "EC2 RunInstances", "wait").with_code(code);
+        let outcome = refusal(Call::RunInstances, error);
+        let mut check = checked(None, "default", &key, &outcome, at(7));
+        for second in [30, 60] {
+            assert!(
+                !is_due(Some(&check), &key, at(second - 1)) && is_due(Some(&check), &key, at(second + 300)),
+                "{code}"
+            );
+            // A launch was rejected too.
+            check = checked(Some(to_be_confirmed(check)), "default", &key, &outcome, at(second));
+            let applied = apply(&class, status.clone(), Some(&check), at(second));
+            assert_eq!(reported(&applied).3, ConditionStatus::True, "{code}");
+            assert!(check.problem.as_ref().is_some_and(|problem| problem.contains(code)), "{check:?}");
+        }
+    }
+}
+
 #[test]
 fn a_new_class_is_not_ready_before_ec2_has_answered() {
     let class = class();
