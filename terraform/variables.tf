@@ -438,7 +438,7 @@ variable "additional_node_role_arns" {
 }
 
 variable "iam_path" {
-  description = "Path of the roles, policies and instance profile of the module, such as /teams/platform/, for organizations that allow roles only below one. Instance profiles that the catalog function creates have the path /."
+  description = "Path of the roles, policies and instance profile of the module, such as /teams/platform/, for organizations that allow roles only below one. The catalog function creates instance profiles below it."
   type        = string
   default     = "/"
   nullable    = false

@@ -87,7 +87,8 @@ async fn connect(environment: &Environment<'_>) -> Result<Refresher, ConnectErro
         .zip(environment.optional("NODELESS_NODE_INSTANCE_PROFILE"))
         .map(|(role, name)| NodeProfile { role, name });
     let source = AwsCatalogSource::new(&connections.config, details, profile, isolated, connections.context.clone())?;
-    let source = source.with_version(connections.cluster_version());
+    let iam_path = environment.optional("NODELESS_IAM_PATH").unwrap_or_else(|| "/".to_owned());
+    let source = source.with_version(connections.cluster_version()).with_iam_path(iam_path);
     Ok(Refresher {
         context: connections.context,
         claims: connections.claims,

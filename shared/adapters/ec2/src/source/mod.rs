@@ -159,6 +159,8 @@ pub struct AwsCatalogSource {
     cluster: ClusterDetails,
     version: Version,
     node_profile: Option<NodeProfile>,
+    /// The path below which instance profiles are created.
+    iam_path: String,
     ec2: aws_sdk_ec2::Client,
     /// `None` if IAM cannot be reached.
     iam: Option<aws_sdk_iam::Client>,
@@ -188,6 +190,7 @@ impl AwsCatalogSource {
             version: Version::new(&cluster.version, None),
             cluster,
             node_profile,
+            iam_path: "/".to_owned(),
             ec2: reader.ec2.clone(),
             iam: (!isolated).then(|| aws_sdk_iam::Client::new(config)),
             ssm: aws_sdk_ssm::Client::new(config),
@@ -200,6 +203,12 @@ impl AwsCatalogSource {
 impl AwsCatalogSource {
     const fn context(&self) -> &Context {
         &self.reader.context
+    }
+
+    /// Creates instance profiles below this path, which begins and ends with `/`, for organizations that allow none elsewhere.
+    #[must_use]
+    pub fn with_iam_path(self, iam_path: String) -> Self {
+        Self { iam_path, ..self }
     }
 
     /// Uses a reader that updates the cluster's Kubernetes version from time to time.

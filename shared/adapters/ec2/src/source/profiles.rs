@@ -8,12 +8,15 @@ use nodeless_launch::node_class::{Problem, Section};
 use nodeless_model::{StringMap, labels};
 use nodeless_ports::{ErrorKind, PortError};
 use sha2::{Digest as _, Sha256};
+use std::collections::BTreeSet;
 
 /// The owner of profiles: their path, name and tags are derived from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) region: String,
     pub(super) cluster: String,
+    /// The path below which the profiles are created, `/` by default.
+    pub(super) iam_path: String,
     pub(super) class: String,
     pub(super) class_uid: String,
 }
@@ -23,18 +26,29 @@ impl Owner {
     ///
     /// # Errors
     /// When the class has no UID, which only an object that was never stored lacks: its profiles could not be found again.
-    pub(super) fn new(region: &str, cluster: &str, class: &EC2NodeClass) -> Result<Self, PortError> {
+    pub(super) fn new(region: &str, cluster: &str, iam_path: &str, class: &EC2NodeClass) -> Result<Self, PortError> {
         let name = class.metadata.name.clone().unwrap_or_default();
         let class_uid = class.metadata.uid.clone().filter(|uid| !uid.is_empty()).ok_or_else(|| {
             let message = format!("EC2NodeClass {name} has no metadata.uid; read it from the cluster");
             PortError::new(ErrorKind::Invalid, "IAM instance profile", message)
         })?;
-        Ok(Self { region: region.to_owned(), cluster: cluster.to_owned(), class: name, class_uid })
+        let (region, cluster, iam_path) = (region.to_owned(), cluster.to_owned(), iam_path.to_owned());
+        Ok(Self { region, cluster, iam_path, class: name, class_uid })
     }
 
-    /// The path of all of the class's profiles, the same as Karpenter's, so that each finds the profiles of the other.
+    /// The path of the class's profiles.
     fn path(&self) -> String {
-        format!("/karpenter/{}/{}/{}/", self.region, self.cluster, self.class_uid)
+        self.path_below(&self.iam_path)
+    }
+
+    /// The paths at which profiles of the class are looked for: without another IAM path, its own is the same as Karpenter's, so that
+    /// each finds the profiles of the other.
+    fn paths(&self) -> BTreeSet<String> {
+        BTreeSet::from([self.path(), self.path_below("/")])
+    }
+
+    fn path_below(&self, iam_path: &str) -> String {
+        format!("{iam_path}karpenter/{}/{}/{}/", self.region, self.cluster, self.class_uid)
     }
 
     /// The name of the class's profile for a role. It is derived from its owner, so a crash cannot leave a second one.
@@ -157,14 +171,16 @@ async fn create_profile(client: &Client, owner: &Owner, name: &str, users: &Stri
 
 async fn list(client: &Client, owner: &Owner) -> Result<Vec<Known>, PortError> {
     let mut known = Vec::new();
-    let mut pages = client.list_instance_profiles().path_prefix(owner.path()).into_paginator().send();
-    while let Some(page) = pages.next().await {
-        let page = page.map_err(|error| port_error("IAM ListInstanceProfiles", &error))?;
-        known.extend(page.instance_profiles().iter().map(|profile| Known {
-            name: profile.instance_profile_name().to_owned(),
-            roles: profile.roles().iter().map(|role| role.role_name().to_owned()).collect(),
-            created: profile.create_date().secs(),
-        }));
+    for path in owner.paths() {
+        let mut pages = client.list_instance_profiles().path_prefix(path).into_paginator().send();
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(|error| port_error("IAM ListInstanceProfiles", &error))?;
+            known.extend(page.instance_profiles().iter().map(|profile| Known {
+                name: profile.instance_profile_name().to_owned(),
+                roles: profile.roles().iter().map(|role| role.role_name().to_owned()).collect(),
+                created: profile.create_date().secs(),
+            }));
+        }
     }
     Ok(known)
 }
@@ -220,6 +236,7 @@ mod tests {
         Owner {
             region: "us-east-1".into(),
             cluster: "prod".into(),
+            iam_path: "/".into(),
             class: "default".into(),
             class_uid: "11111111-2222-3333-4444-555555555555".into(),
         }
@@ -233,6 +250,10 @@ mod tests {
     fn names_and_paths_follow_from_the_owner() {
         let owner = owner();
         assert_eq!(owner.path(), "/karpenter/us-east-1/prod/11111111-2222-3333-4444-555555555555/");
+        assert_eq!(owner.paths().len(), 1);
+        let below = Owner { iam_path: "/teams/platform/".into(), ..owner.clone() };
+        assert_eq!(below.path(), format!("/teams/platform{}", owner.path()));
+        assert_eq!(below.paths(), BTreeSet::from([owner.path(), below.path()]));
         let name = owner.profile_name("node");
         assert!(name.starts_with("prod_") && name.len() == 21, "{name}");
         assert_eq!(name, owner.profile_name("node"));

@@ -94,7 +94,7 @@ impl AwsCatalogSource {
             );
             return Err(PortError::new(ErrorKind::Invalid, "IAM instance profile", message));
         };
-        let owner = Owner::new(&self.region, &self.cluster.name, class)?;
+        let owner = Owner::new(&self.region, &self.cluster.name, &self.iam_path, class)?;
         profiles::ensure(iam, &owner, role, &class.spec.tags, in_use).await
     }
 
@@ -103,7 +103,7 @@ impl AwsCatalogSource {
     /// # Errors
     /// When something could not be read or deleted.
     pub(super) async fn release_class(&self, class: &EC2NodeClass) -> Result<(), PortError> {
-        let owner = Owner::new(&self.region, &self.cluster.name, class)?;
+        let owner = Owner::new(&self.region, &self.cluster.name, &self.iam_path, class)?;
         let in_use = class.status.as_ref().and_then(|status| status.instance_profile.as_deref());
         // A profile that the class names, or that existed, belongs to another owner.
         let named = class.spec.instance_profile.as_deref();

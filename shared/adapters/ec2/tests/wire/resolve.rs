@@ -246,6 +246,23 @@ async fn a_role_of_ones_own_gets_a_profile_that_goes_with_the_class() {
 }
 
 #[tokio::test]
+async fn profiles_are_created_and_deleted_below_the_iam_path_of_the_organization() {
+    let world = World::new().await;
+    world.ec2.change_account(|account| account.roles.push("other".into()));
+    let source = world.source().with_iam_path("/teams/platform/".into());
+    let mut class = crate::support::class(&json!({ "role": "other" }));
+    for _ in 0..2 {
+        class.status = Some(source.resolve(&class).await.unwrap());
+        let path = "/teams/platform/karpenter/us-east-1/prod/11111111-2222-3333-4444-555555555555/";
+        let made = profiles(&world);
+        assert_eq!((made.len(), made[0].path.as_str()), (1, path));
+    }
+    assert_eq!(world.calls("iam:CreateInstanceProfile"), 1);
+    source.release(&class).await.unwrap();
+    assert!(profiles(&world).is_empty());
+}
+
+#[tokio::test]
 async fn karpenters_profile_is_taken_over() {
     let world = World::new().await;
     world.ec2.change_account(|account| {
