@@ -42,6 +42,10 @@ resource "aws_eks_cluster" "this" {
     bootstrap_cluster_creator_admin_permissions = true
   }
 
+  kubernetes_network_config {
+    ip_family = var.ip_family
+  }
+
   vpc_config {
     subnet_ids              = [for subnet in(var.nodes_in_private_subnets ? aws_subnet.private : aws_subnet.public) : subnet.id]
     endpoint_public_access  = true
@@ -54,6 +58,8 @@ resource "aws_eks_cluster" "this" {
     aws_iam_role_policy_attachment.cluster,
     aws_route.internet,
     aws_route.nat,
+    aws_route.internet_ipv6,
+    aws_route.egress_ipv6,
     aws_route_table_association.public,
     aws_route_table_association.private,
   ]

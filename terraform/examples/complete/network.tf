@@ -15,16 +15,19 @@ data "aws_availability_zones" "available" {
 locals {
   zones = slice(data.aws_availability_zones.available.names, 0, min(var.zones, length(data.aws_availability_zones.available.names)))
 
+  ipv6 = var.ip_family == "ipv6"
+
   # The tag by which EC2NodeClasses select subnets and security groups, also in Karpenter's guides.
   discovery = { "karpenter.sh/discovery" = var.cluster_name }
 }
 
 resource "aws_vpc" "this" {
   #checkov:skip=CKV2_AWS_11:an example to try; flow logs would be its largest cost
-  cidr_block           = var.vpc_cidr
-  enable_dns_support   = true
-  enable_dns_hostnames = true
-  tags                 = merge(var.tags, { Name = var.cluster_name })
+  cidr_block                       = var.vpc_cidr
+  assign_generated_ipv6_cidr_block = local.ipv6
+  enable_dns_support               = true
+  enable_dns_hostnames             = true
+  tags                             = merge(var.tags, { Name = var.cluster_name })
 
   # An account may have two zones of us-west-1, of which EKS refuses one.
   lifecycle {
@@ -49,10 +52,12 @@ resource "aws_subnet" "public" {
   #checkov:skip=CKV_AWS_130:nodes need a way out, and a NAT gateway costs more than the rest; nodes_in_private_subnets turns this around
   for_each = { for i, zone in local.zones : zone => i }
 
-  vpc_id                  = aws_vpc.this.id
-  availability_zone       = each.key
-  cidr_block              = cidrsubnet(var.vpc_cidr, 4, each.value)
-  map_public_ip_on_launch = true
+  vpc_id                          = aws_vpc.this.id
+  availability_zone               = each.key
+  cidr_block                      = cidrsubnet(var.vpc_cidr, 4, each.value)
+  ipv6_cidr_block                 = local.ipv6 ? cidrsubnet(aws_vpc.this.ipv6_cidr_block, 8, each.value) : null
+  assign_ipv6_address_on_creation = local.ipv6
+  map_public_ip_on_launch         = true
   tags = merge(var.tags, var.nodes_in_private_subnets ? {} : local.discovery, {
     Name                     = "${var.cluster_name}-public-${each.key}"
     "kubernetes.io/role/elb" = "1"
@@ -70,6 +75,14 @@ resource "aws_route" "internet" {
   gateway_id             = aws_internet_gateway.this.id
 }
 
+resource "aws_route" "internet_ipv6" {
+  count = local.ipv6 ? 1 : 0
+
+  route_table_id              = aws_route_table.public.id
+  destination_ipv6_cidr_block = "::/0"
+  gateway_id                  = aws_internet_gateway.this.id
+}
+
 resource "aws_route_table_association" "public" {
   for_each = aws_subnet.public
 
@@ -80,9 +93,11 @@ resource "aws_route_table_association" "public" {
 resource "aws_subnet" "private" {
   for_each = var.nodes_in_private_subnets ? { for i, zone in local.zones : zone => i } : {}
 
-  vpc_id            = aws_vpc.this.id
-  availability_zone = each.key
-  cidr_block        = cidrsubnet(var.vpc_cidr, 4, 8 + each.value)
+  vpc_id                          = aws_vpc.this.id
+  availability_zone               = each.key
+  cidr_block                      = cidrsubnet(var.vpc_cidr, 4, 8 + each.value)
+  ipv6_cidr_block                 = local.ipv6 ? cidrsubnet(aws_vpc.this.ipv6_cidr_block, 8, 8 + each.value) : null
+  assign_ipv6_address_on_creation = local.ipv6
   tags = merge(var.tags, local.discovery, {
     Name                              = "${var.cluster_name}-private-${each.key}"
     "kubernetes.io/role/internal-elb" = "1"
@@ -118,6 +133,22 @@ resource "aws_route" "nat" {
   route_table_id         = aws_route_table.private[0].id
   destination_cidr_block = "0.0.0.0/0"
   nat_gateway_id         = aws_nat_gateway.this[0].id
+}
+
+# The way out for IPv6, which needs no NAT gateway.
+resource "aws_egress_only_internet_gateway" "this" {
+  count = local.ipv6 && var.nodes_in_private_subnets ? 1 : 0
+
+  vpc_id = aws_vpc.this.id
+  tags   = merge(var.tags, { Name = var.cluster_name })
+}
+
+resource "aws_route" "egress_ipv6" {
+  count = local.ipv6 && var.nodes_in_private_subnets ? 1 : 0
+
+  route_table_id              = aws_route_table.private[0].id
+  destination_ipv6_cidr_block = "::/0"
+  egress_only_gateway_id      = aws_egress_only_internet_gateway.this[0].id
 }
 
 resource "aws_route_table_association" "private" {

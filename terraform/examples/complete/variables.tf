@@ -39,6 +39,17 @@ variable "vpc_cidr" {
   }
 }
 
+variable "ip_family" {
+  description = "Addresses of pods and services: ipv4 (default) or ipv6. The VPC of ipv6 has both kinds: nodes reach AWS services without IPv6 by IPv4."
+  type        = string
+  default     = "ipv4"
+
+  validation {
+    condition     = contains(["ipv4", "ipv6"], var.ip_family)
+    error_message = "ip_family is ipv4 or ipv6."
+  }
+}
+
 variable "zones" {
   description = "How many availability zones to use."
   type        = number

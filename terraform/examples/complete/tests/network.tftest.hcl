@@ -46,6 +46,41 @@ run "public" {
   }
 }
 
+run "ipv4" {
+  command = plan
+  assert {
+    condition = (
+      one(aws_eks_cluster.this.kubernetes_network_config).ip_family == "ipv4" && !aws_vpc.this.assign_generated_ipv6_cidr_block &&
+      length(aws_route.internet_ipv6) == 0 && !anytrue([for s in aws_subnet.public : s.assign_ipv6_address_on_creation])
+    )
+    error_message = "A cluster with IPv4 has a network with IPv4 alone."
+  }
+}
+
+run "ipv6" {
+  command = plan
+  variables {
+    ip_family                = "ipv6"
+    nodes_in_private_subnets = true
+  }
+  override_data {
+    target = module.nodeless.data.aws_eks_cluster.this
+    values = {
+      vpc_config                = [{ endpoint_public_access = true, public_access_cidrs = ["0.0.0.0/0"] }]
+      kubernetes_network_config = [{ ip_family = "ipv6" }]
+    }
+  }
+  assert {
+    condition = (
+      one(aws_eks_cluster.this.kubernetes_network_config).ip_family == "ipv6" && aws_vpc.this.assign_generated_ipv6_cidr_block &&
+      alltrue([for s in concat(values(aws_subnet.public), values(aws_subnet.private)) : s.assign_ipv6_address_on_creation]) &&
+      alltrue([for r in concat(aws_route.internet_ipv6, aws_route.egress_ipv6) : r.destination_ipv6_cidr_block == "::/0"]) &&
+      length(aws_route.internet_ipv6) == 1 && length(aws_route.egress_ipv6) == 1
+    )
+    error_message = "EKS accepts only subnets with IPv6 addresses for such a cluster, and pods need a way out."
+  }
+}
+
 run "cluster_in_standard_support" {
   command = plan
   assert {
