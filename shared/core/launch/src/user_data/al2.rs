@@ -22,8 +22,10 @@ fn script(input: &UserDataInput<'_>) -> String {
         format!("--apiserver-endpoint '{}'", cluster.endpoint),
         format!("--b64-cluster-ca '{}'", cluster.certificate_authority),
     ];
-    if cluster.is_ipv6() {
+    // bootstrap.sh derives the address of the cluster's DNS from the range, and ends with an error if it has neither.
+    if let Some(cidr) = cluster.service_cidr.as_ref().filter(|_| cluster.is_ipv6()) {
         words.push("--ip-family ipv6".to_owned());
+        words.push(format!("--service-ipv6-cidr '{cidr}'"));
     }
     if let Some(address) = input.kubelet.cluster_dns.as_ref().and_then(|addresses| addresses.first()) {
         words.push(format!("--dns-cluster-ip '{address}'"));
