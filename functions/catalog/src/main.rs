@@ -86,9 +86,10 @@ async fn connect(environment: &Environment<'_>) -> Result<Refresher, ConnectErro
         .optional("NODELESS_NODE_ROLE")
         .zip(environment.optional("NODELESS_NODE_INSTANCE_PROFILE"))
         .map(|(role, name)| NodeProfile { role, name });
-    let source = AwsCatalogSource::new(&connections.config, details, profile, isolated, connections.context.clone())?;
     let iam_path = environment.optional("NODELESS_IAM_PATH").unwrap_or_else(|| "/".to_owned());
-    let source = source.with_version(connections.cluster_version()).with_iam_path(iam_path);
+    let (version, context) = (connections.cluster_version(), connections.context.clone());
+    let source = AwsCatalogSource::new(&connections.config, details, version, profile, isolated, context)?;
+    let source = source.with_iam_path(iam_path);
     Ok(Refresher {
         context: connections.context,
         claims: connections.claims,

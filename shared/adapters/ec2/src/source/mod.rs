@@ -170,8 +170,8 @@ pub struct AwsCatalogSource {
 }
 
 impl AwsCatalogSource {
-    /// The source for the nodes of this cluster. `node_profile` is the existing instance profile of the node role; profiles of
-    /// other roles are created here.
+    /// The source for the nodes of this cluster. `version` reads its Kubernetes version, which AMI aliases follow, from time to time.
+    /// `node_profile` is the existing instance profile of the node role; profiles of other roles are created here.
     ///
     /// `isolated` is Karpenter's `ISOLATED_VPC`: services without a VPC endpoint, IAM and the Price List, are not called.
     ///
@@ -180,6 +180,7 @@ impl AwsCatalogSource {
     pub fn new(
         config: &SdkConfig,
         cluster: ClusterDetails,
+        version: Arc<dyn ClusterVersion>,
         node_profile: Option<NodeProfile>,
         isolated: bool,
         context: Context,
@@ -187,7 +188,7 @@ impl AwsCatalogSource {
         let reader = RegionReader::new(config, isolated, context)?;
         Ok(Self {
             region: reader.region.clone(),
-            version: Version::new(&cluster.version, None),
+            version: Version::new(&cluster.version, version),
             cluster,
             node_profile,
             iam_path: "/".to_owned(),
@@ -209,13 +210,6 @@ impl AwsCatalogSource {
     #[must_use]
     pub fn with_iam_path(self, iam_path: String) -> Self {
         Self { iam_path, ..self }
-    }
-
-    /// Uses a reader that updates the cluster's Kubernetes version from time to time.
-    #[must_use]
-    pub fn with_version(mut self, reader: Arc<dyn ClusterVersion>) -> Self {
-        self.version = Version::new(&self.cluster.version, Some(reader));
-        self
     }
 }
 

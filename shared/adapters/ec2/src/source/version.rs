@@ -11,8 +11,7 @@ const READ_AGAIN: SignedDuration = SignedDuration::from_mins(5);
 /// The version that was read last.
 #[derive(Clone)]
 pub(super) struct Version {
-    /// Reads the version; `None` if it is fixed.
-    reader: Option<Arc<dyn ClusterVersion>>,
+    reader: Arc<dyn ClusterVersion>,
     held: Arc<Mutex<Held>>,
 }
 
@@ -30,7 +29,7 @@ impl std::fmt::Debug for Version {
 
 impl Version {
     /// The current version, and the means to read it later.
-    pub(super) fn new(version: &str, reader: Option<Arc<dyn ClusterVersion>>) -> Self {
+    pub(super) fn new(version: &str, reader: Arc<dyn ClusterVersion>) -> Self {
         Self { reader, held: Arc::new(Mutex::new(Held { version: version.to_owned(), asked: None })) }
     }
 
@@ -38,11 +37,11 @@ impl Version {
     pub(super) async fn at(&self, now: Timestamp) -> (String, Option<PortError>) {
         let mut held = self.held.lock().await;
         let asked = held.asked.get_or_insert(now);
-        let Some(reader) = self.reader.as_ref().filter(|_| now.duration_since(*asked) >= READ_AGAIN) else {
+        if now.duration_since(*asked) < READ_AGAIN {
             return (held.version.clone(), None);
-        };
+        }
         held.asked = Some(now);
-        let unread = reader.kubernetes_version().await.map(|version| held.version = version).err();
+        let unread = self.reader.kubernetes_version().await.map(|version| held.version = version).err();
         (held.version.clone(), unread)
     }
 }
@@ -74,7 +73,7 @@ mod tests {
     #[tokio::test]
     async fn an_upgrade_is_seen_within_five_minutes_and_no_call_is_made_more_often() {
         let reader = Arc::new(Upgraded::default());
-        let version = Version::new("1.33", Some(reader.clone()));
+        let version = Version::new("1.33", reader.clone());
         let at = |minutes: i64| Timestamp::from_second(1_800_000_000 + 60 * minutes).unwrap();
         for (minutes, expected, asked) in [
             (0, "1.33", 0),
@@ -89,10 +88,6 @@ mod tests {
             let (current, unread) = version.at(at(minutes)).await;
             assert_eq!((current.as_str(), unread.is_some()), (expected, minutes == 10), "after {minutes} minutes");
             assert_eq!(reader.asked.load(Ordering::Relaxed), asked, "after {minutes} minutes");
-        }
-        let fixed = Version::new("1.33", None);
-        for minutes in [0, 600] {
-            assert_eq!(fixed.at(at(minutes)).await, ("1.33".to_owned(), None), "after {minutes} minutes");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! An account on loopback, and things to launch in it.
 
+use async_trait::async_trait;
 use aws_config::retry::RetryConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
@@ -15,7 +16,7 @@ use nodeless_ec2::{AwsCatalogSource, ClusterDetails, Ec2Cloud, NodeProfile};
 use nodeless_fake_aws::{Account, Ec2, RegionFacts, aws_router};
 use nodeless_model::claim::LaunchGroup;
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, StringMap};
-use nodeless_ports::CatalogSource;
+use nodeless_ports::{CatalogSource, ClusterVersion, PortError};
 use nodeless_ports::cloud::LaunchCandidate;
 use nodeless_telemetry::{Captured, Context, Null, Sink, SystemClock};
 use serde_json::Value;
@@ -96,6 +97,20 @@ pub(crate) fn details() -> ClusterDetails {
     }
 }
 
+/// A control plane that is not upgraded.
+struct NotUpgraded;
+
+#[async_trait]
+impl ClusterVersion for NotUpgraded {
+    async fn kubernetes_version(&self) -> Result<String, PortError> {
+        Ok(details().version)
+    }
+}
+
+pub(crate) fn version() -> Arc<dyn ClusterVersion> {
+    Arc::new(NotUpgraded)
+}
+
 impl World {
     /// An account with a network, images and a node role for the cluster, in two zones that sell a few types.
     pub(crate) async fn new() -> Self {
@@ -152,7 +167,7 @@ impl World {
 
     fn source_in(&self, isolated: bool) -> AwsCatalogSource {
         let made = NodeProfile { role: format!("{CLUSTER}-node"), name: format!("{CLUSTER}-node") };
-        AwsCatalogSource::new(&self.config, details(), Some(made), isolated, self.context()).unwrap()
+        AwsCatalogSource::new(&self.config, details(), version(), Some(made), isolated, self.context()).unwrap()
     }
 
     /// The class of these fields, resolved.
