@@ -228,6 +228,9 @@ pub struct Account {
     pub parameters: BTreeMap<String, String>,
     /// Tags by resource id.
     pub tags: BTreeMap<String, Tags>,
+    /// The tags that the IAM policy of the caller requires of everything that CreateFleet, RunInstances and CreateLaunchTemplate create, as
+    /// conditions on `aws:RequestTag`; the value `*` allows any. EC2 evaluates them for dry runs too. There is no policy if it is empty.
+    pub required_tags: Tags,
     /// Durations in virtual time.
     pub timing: Timing,
 }
@@ -263,6 +266,7 @@ impl Account {
             clusters: Vec::new(),
             parameters: BTreeMap::new(),
             tags: BTreeMap::new(),
+            required_tags: Tags::new(),
             timing: Timing::default(),
         }
     }
@@ -302,6 +306,16 @@ impl Account {
         account.add_role(format!("{cluster}-node"), now);
         account.add_role(format!("{cluster}-windows-node"), now);
         account
+    }
+
+    /// Requires the tags that the policy of the functions in `terraform/iam.tf` requires for the nodes of a cluster.
+    pub fn require_tags_of(&mut self, cluster: &str) {
+        let tags = [
+            (format!("kubernetes.io/cluster/{cluster}"), "owned"),
+            ("eks:eks-cluster-name".to_owned(), cluster),
+            ("karpenter.sh/nodepool".to_owned(), "*"),
+        ];
+        self.required_tags = tags.map(|(key, value)| (key, value.to_owned())).into();
     }
 
     /// Adds a role and an instance profile of its name.

@@ -26,6 +26,7 @@ impl Ec2 {
 impl State {
     fn create_fleet(&mut self, request: &CreateFleet) -> Result<CreateFleetAnswer, Ec2Error> {
         let shares = checked(request)?;
+        self.authorize("CreateFleet", &request.tag_specifications, &["fleet", "instance", "volume"])?;
         if let Some(answer) = self.replayed("CreateFleet", request.client_token.as_deref(), request)? {
             return Ok(answer);
         }

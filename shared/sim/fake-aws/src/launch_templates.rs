@@ -161,6 +161,7 @@ impl State {
         }
         let data = checked_data(request)?;
         let tags = tags_for(&request.tag_specifications, "launch-template")?;
+        self.authorize("CreateLaunchTemplate", &request.tag_specifications, &["launch-template"])?;
         if let Some(id) = self.replayed::<String>("CreateLaunchTemplate", request.client_token.as_deref(), request)?
             && let Some(template) = self.launch_templates.get(&id)
         {

@@ -81,6 +81,7 @@ impl State {
             return Ok(ids.iter().filter_map(|id| self.instances.get(id).cloned()).collect());
         }
         let plan = self.run_plan(request)?;
+        self.authorize("RunInstances", &plan.data.tag_specifications, &["instance", "volume", "network-interface"])?;
         self.check_plan(&plan)?;
         if request.dry_run {
             return Err(Ec2Error::dry_run());

@@ -171,6 +171,23 @@ impl State {
         if request.dry_run { Err(Ec2Error::dry_run()) } else { Ok(()) }
     }
 
+    /// Denies an action whose request lacks a tag that the account's policy requires, for one of these kinds of resources.
+    pub(super) fn authorize(
+        &self,
+        action: &str,
+        specifications: &[TagSpecification],
+        kinds: &[&str],
+    ) -> Result<(), Ec2Error> {
+        for kind in kinds {
+            let tags = tags_for(specifications, kind)?;
+            let has = |(key, value): (&String, &String)| tags.get(key).is_some_and(|own| value == "*" || own == value);
+            if !self.account.required_tags.iter().all(has) {
+                return Err(Ec2Error::unauthorized("ec2", action, &self.account.id));
+            }
+        }
+        Ok(())
+    }
+
     /// The answer to an earlier call with the same client token.
     pub(super) fn replayed<T: DeserializeOwned>(
         &self,

@@ -421,6 +421,37 @@ async fn dry_run(
 }
 
 #[tokio::test]
+async fn a_dry_run_has_the_tags_of_the_launch_which_a_policy_may_require() {
+    let world = World::new().await;
+    world.ec2.change_account(|account| account.require_tags_of(CLUSTER));
+    let class = world.resolved(json!({})).await;
+    let candidates = [candidate("m5.large", "a", OnDemand, 0.096)];
+    assert_eq!(dry_run(&world, &class, &candidates).await.unwrap(), None);
+    let keys = |specifications: &serde_json::Value| -> Vec<(String, Vec<String>)> {
+        let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+        let of = |tags: &serde_json::Value| tags.as_array().unwrap().iter().map(|tag| text(&tag["Key"])).collect();
+        let all = specifications.as_array().unwrap().iter();
+        all.map(|one| (text(&one["ResourceType"]), of(&one["Tags"]))).collect()
+    };
+    let called = |api: &str| world.ec2.calls().into_iter().rfind(|call| call.api == api).unwrap().parameters;
+    let tried = keys(&called("CreateFleet")["TagSpecifications"]);
+    let of_kind = |kind: &str| tried.iter().find(|(it, _)| it == kind).unwrap().1.clone();
+    let instances = keys(&called("RunInstances")["TagSpecifications"]);
+    assert!(instances.iter().all(|(_, keys)| *keys == of_kind("instance")), "{instances:?}");
+
+    // A claim of its own group has its name as a tag, too.
+    let outcome = launch(&world.cloud(), &claim("group-1", 2), &class, &candidates).await.unwrap();
+    assert_eq!(outcome.instances.len(), 2);
+    let launched = keys(&called("CreateFleet")["TagSpecifications"]);
+    let without = |all: &[(String, Vec<String>)]| -> Vec<(String, Vec<String>)> {
+        let own = ["karpenter.sh/nodeclaim", "Name", "nodeless.sh/launch-group"];
+        let kept = |keys: &[String]| keys.iter().filter(|key| !own.contains(&key.as_str())).cloned().collect();
+        all.iter().map(|(kind, keys)| (kind.clone(), kept(keys))).collect()
+    };
+    assert_eq!(without(&tried), without(&launched));
+}
+
+#[tokio::test]
 async fn dry_runs_launch_nothing_and_report_what_ec2_would_refuse() {
     let world = World::new().await;
     let class = world

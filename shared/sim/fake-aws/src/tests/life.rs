@@ -178,6 +178,45 @@ fn run_instances_dry_run_succeeds_only_when_the_call_would() {
 }
 
 #[test]
+fn a_policy_on_tags_applies_to_dry_runs_too() {
+    let ec2 = ec2();
+    ec2.change_account(|account| account.require_tags_of("demo"));
+    let tagged = |kind: &str, cluster: &str| TagSpecification {
+        resource_type: Some(kind.to_owned()),
+        tags: [
+            ("kubernetes.io/cluster/demo", "owned"),
+            ("eks:eks-cluster-name", cluster),
+            ("karpenter.sh/nodepool", "a"),
+        ]
+        .map(|(key, value)| Tag { key: key.to_owned(), value: Some(value.to_owned()) })
+        .to_vec(),
+    };
+    let all = |cluster: &str| ["instance", "volume", "network-interface"].map(|kind| tagged(kind, cluster)).to_vec();
+    for dry_run in [true, false] {
+        let run = |tag_specifications: Vec<TagSpecification>| {
+            let request = RunInstances {
+                dry_run,
+                min_count: Some(1),
+                max_count: Some(1),
+                instance_type: Some("m5.large".to_owned()),
+                subnet_id: Some(account().subnets[0].id.clone()),
+                launch_template: Some(LaunchTemplateSpecification {
+                    launch_template_name: Some("nodes".to_owned()),
+                    ..LaunchTemplateSpecification::default()
+                }),
+                tag_specifications,
+                ..RunInstances::default()
+            };
+            ec2.run_instances(&request).map_or_else(|error| error.code, |_| "launched".to_owned())
+        };
+        for denied in [vec![], vec![tagged("instance", "demo")], all("other")] {
+            assert_eq!(run(denied), "UnauthorizedOperation");
+        }
+        assert_eq!(run(all("demo")), if dry_run { "DryRunOperation" } else { "launched" });
+    }
+}
+
+#[test]
 fn what_one_call_launched_is_listed_one_after_another_and_its_tags_later_still() {
     let ec2 = ec2();
     ec2.change_account(|account| {
