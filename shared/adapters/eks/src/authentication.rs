@@ -59,6 +59,7 @@ where
     let kind = match code {
         "ResourceNotFoundException" => ErrorKind::NotFound,
         "AccessDeniedException" | "UnrecognizedClientException" | "ExpiredTokenException" => ErrorKind::Denied,
+        "ThrottlingException" | "TooManyRequestsException" | "RequestLimitExceeded" => ErrorKind::Throttled,
         _ => ErrorKind::Unavailable,
     };
     let message = error.message().map_or_else(|| DisplayErrorContext(error).to_string(), str::to_owned);

@@ -75,6 +75,7 @@ impl Ec2Error {
     pub fn throttled_by(service: &str) -> Self {
         match service {
             "ec2" => Self::throttled(),
+            "iam" | "sts" => Self::new("Throttling", "Rate exceeded"),
             _ => Self::new("ThrottlingException", "Rate exceeded"),
         }
     }

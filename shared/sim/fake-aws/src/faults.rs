@@ -69,8 +69,8 @@ const CALLS_KEPT: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    /// Errors for the next calls, by API name.
-    scripted: BTreeMap<String, VecDeque<Ec2Error>>,
+    /// Errors for the next calls, by API name; `None` if they are throttled.
+    scripted: BTreeMap<String, VecDeque<Option<Ec2Error>>>,
     /// Errors for every call until removed, by API name.
     standing: BTreeMap<String, Ec2Error>,
     /// Offerings that fail with this error until restored.
@@ -84,9 +84,10 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    pub(super) fn script(&mut self, api: &str, error: &Ec2Error, times: u32) {
+    /// The next calls fail with this error; without one, they are throttled.
+    pub(super) fn script(&mut self, api: &str, error: Option<&Ec2Error>, times: u32) {
         let queue = self.scripted.entry(api.to_owned()).or_default();
-        queue.extend((0..times).map(|_| error.clone()));
+        queue.extend((0..times).map(|_| error.cloned()));
     }
 
     pub(super) fn stand(&mut self, api: &str, error: Option<Ec2Error>) {
@@ -101,8 +102,9 @@ impl Faults {
     }
 
     /// The error of a call to `api` that is injected before the call is handled.
-    pub(super) fn next(&mut self, api: &str) -> Option<Ec2Error> {
+    pub(super) fn next(&mut self, service: &str, api: &str) -> Option<Ec2Error> {
         let scripted = self.scripted.get_mut(api).and_then(VecDeque::pop_front);
+        let scripted = scripted.map(|error| error.unwrap_or_else(|| Ec2Error::throttled_by(service)));
         scripted.or_else(|| self.standing.get(api).cloned())
     }
 

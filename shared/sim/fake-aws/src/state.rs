@@ -94,7 +94,7 @@ impl Ec2 {
         run: impl FnOnce(&mut State) -> Result<T, Ec2Error>,
     ) -> Result<T, Ec2Error> {
         let mut state = self.lock();
-        let answer = match state.faults.next(api) {
+        let answer = match state.faults.next(service, api) {
             Some(error) => Err(error),
             None if !state.has_token(service, api) => Err(Ec2Error::throttled_by(service)),
             None => run(&mut state),
@@ -199,12 +199,12 @@ impl Ec2 {
 
     /// The next `times` calls of an API get `RequestLimitExceeded`.
     pub fn throttle(&self, api: &str, times: u32) {
-        self.fail_next(api, &Ec2Error::throttled(), times);
+        self.lock().faults.script(api, None, times);
     }
 
     /// The next `times` calls of an API fail with this error, and change nothing.
     pub fn fail_next(&self, api: &str, error: &Ec2Error, times: u32) {
-        self.lock().faults.script(api, error, times);
+        self.lock().faults.script(api, Some(error), times);
     }
 
     /// Every call of an EC2 API is unauthorized until [`Ec2::allow`].

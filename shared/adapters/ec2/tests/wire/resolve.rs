@@ -208,6 +208,20 @@ fn profiles(world: &World) -> Vec<InstanceProfile> {
 }
 
 #[tokio::test]
+async fn throttling_of_ssm_and_iam_is_waited_out_and_then_reported() {
+    let world = World::new().await;
+    world.ec2.change_account(|account| account.roles.push("other".into()));
+    let class = class(&json!({ "role": "other" }));
+    for (api, code) in [("GetParameter", "ThrottlingException"), ("ListInstanceProfiles", "Throttling")] {
+        world.ec2.throttle(api, 3);
+        let error = world.source().resolve(&class).await.unwrap_err();
+        assert_eq!((error.kind, error.code.as_str()), (ErrorKind::Throttled, code), "{error}");
+        world.ec2.throttle(api, 2);
+        world.source().resolve(&class).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_role_of_ones_own_gets_a_profile_that_goes_with_the_class() {
     let world = World::new().await;
     world.ec2.change_account(|account| account.roles.push("other".into()));

@@ -89,3 +89,11 @@ async fn a_refusal_is_reported() {
     assert_eq!(error.kind, ErrorKind::Denied);
     assert!(error.to_string().contains("not eks:DescribeCluster"), "{error}");
 }
+
+#[tokio::test]
+async fn throttling_is_reported_as_such() {
+    let throttled =
+        |_: &str| (StatusCode::BAD_REQUEST, json!({ "__type": "ThrottlingException", "message": "Rate exceeded" }));
+    let error = ask(throttled).await.unwrap_err();
+    assert_eq!((error.kind, error.code.as_str()), (ErrorKind::Throttled, "ThrottlingException"), "{error}");
+}
