@@ -48,14 +48,14 @@ impl Deliveries {
         }
         self.received.remove(work);
         // A function that can still answer deletes a message that was received for the last time.
-        if is_killed(outcome) { Delivery::Dead(at) } else { Delivery::Done }
+        if is_unanswered(outcome) { Delivery::Dead(at) } else { Delivery::Done }
     }
 }
 
 /// The delay until the message of this work is visible again, and its maximum number of receives; `None` if it is deleted. The functions
 /// return only messages of interruptions: the sweep, the heartbeat and the catalog request all other work again.
 fn returned(work: &Work, outcome: &Outcome) -> Option<(SignedDuration, u32)> {
-    let killed = is_killed(outcome);
+    let killed = is_unanswered(outcome);
     match work {
         Work::Plan => killed.then_some((PLAN_VISIBILITY, PLAN_RECEIVES)),
         Work::Shard(_) | Work::Validate(_) => killed.then_some((CLAIMS_VISIBILITY, CLAIMS_RECEIVES)),
@@ -67,8 +67,9 @@ fn returned(work: &Work, outcome: &Outcome) -> Option<(SignedDuration, u32)> {
     }
 }
 
-fn is_killed(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Ended(_))
+/// Whether no function answered for the message.
+fn is_unanswered(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Ended(_) | Outcome::Stopped)
 }
 
 #[cfg(test)]

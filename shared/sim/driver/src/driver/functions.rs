@@ -48,6 +48,8 @@ pub enum Outcome {
     Interrupted(Result<Vec<String>, InterruptError>),
     /// No result: the process was killed during this work.
     Ended(&'static str),
+    /// No result: Lambda stopped the invocation as one of a recursive loop.
+    Stopped,
 }
 
 impl Outcome {
@@ -61,6 +63,7 @@ impl Outcome {
             Self::Validated(result) => result.as_ref().err().map(ToString::to_string),
             Self::Interrupted(result) => result.as_ref().err().map(ToString::to_string),
             Self::Ended(what) => Some(format!("the process of {what} was killed")),
+            Self::Stopped => Some("Lambda stopped an invocation as one of a recursive loop".to_owned()),
         }
     }
 

@@ -4,6 +4,7 @@ use super::{Functions, Outcome, Work};
 use futures::future::BoxFuture;
 use nodeless_ports::queue::WakeSource;
 use nodeless_world::fault_injection::FaultInjection;
+use nodeless_world::memory::{Chain, Function, MemoryQueue, Message};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,6 +12,9 @@ use std::task::{Context, Poll};
 
 pub(crate) struct Invocation {
     work: Work,
+    /// The chain of messages that led to it, itself included.
+    chain: Chain,
+    queue: MemoryQueue,
     fault_injection: Option<FaultInjection>,
     future: BoxFuture<'static, Outcome>,
 }
@@ -21,6 +25,7 @@ impl Invocation {
         functions: Arc<Functions>,
         work: Work,
         woken: Vec<WakeSource>,
+        (chain, queue): (Chain, MemoryQueue),
         fault_injection: Option<FaultInjection>,
     ) -> Self {
         let own = work.clone();
@@ -34,7 +39,7 @@ impl Invocation {
                 Work::Interrupt(event) => functions.interrupt(event).await,
             }
         });
-        Self { work, fault_injection, future }
+        Self { work, chain, queue, fault_injection, future }
     }
 }
 
@@ -45,7 +50,9 @@ impl Future for Invocation {
         if let Some(fault_injection) = &self.fault_injection {
             fault_injection.enter();
         }
+        self.queue.send_in(&self.chain);
         let polled = self.future.as_mut().poll(context);
+        self.queue.send_in(&Chain::default());
         if self.fault_injection.as_ref().is_some_and(FaultInjection::leave) {
             return Poll::Ready((self.work.clone(), Outcome::Ended(self.work.name())));
         }
@@ -59,6 +66,27 @@ impl Work {
         match (self, other) {
             (Self::Shard(one), Self::Shard(other)) => one.shard == other.shard,
             _ => self == other,
+        }
+    }
+
+    /// The function that does it.
+    pub(crate) fn function(&self) -> Function {
+        match self {
+            Self::Plan => Function::Planner,
+            Self::Shard(_) | Self::Sweep | Self::Validate(_) => Function::Lifecycle,
+            Self::Refresh => Function::Catalog,
+            Self::Interrupt(_) => Function::Interruption,
+        }
+    }
+
+    /// The message of a function that requests it, if it can be requested by one.
+    pub(crate) fn message(&self) -> Option<Message> {
+        match self {
+            Self::Plan => Some(Message::Plan),
+            Self::Shard(message) => Some(Message::Shard(*message)),
+            Self::Validate(name) => Some(Message::NodeClass(name.clone())),
+            Self::Refresh => Some(Message::Resolve),
+            Self::Sweep | Self::Interrupt(_) => None,
         }
     }
 

@@ -28,7 +28,7 @@ use nodeless_operations::gates::FeatureGates;
 use nodeless_ports::queue::{ShardMessage, WAKE_INTERVAL, WakeSource};
 use nodeless_telemetry::{Sink, emit};
 use nodeless_world::fault_injection::{Fate, FaultInjection};
-use nodeless_world::memory::{MemoryQueue, MemoryState};
+use nodeless_world::memory::{Chain, MemoryQueue, MemoryState};
 use nodeless_world::{World, WorldError};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -78,6 +78,10 @@ pub struct Driver {
     schedule: Schedule,
     sink: Arc<dyn Sink>,
     fault_injection: Option<FaultInjection>,
+    /// Whether Lambda stops recursive loops.
+    stops_loops: bool,
+    /// The chains of the work that is running, or is delivered again.
+    chains: BTreeMap<Work, Chain>,
     running: FuturesUnordered<Invocation>,
     busy: BTreeSet<Work>,
     /// Due work that starts when the same work is not running already.
@@ -128,6 +132,13 @@ impl Driver {
         self
     }
 
+    /// Has Lambda stop recursive loops, as it does where they are not allowed.
+    #[must_use]
+    pub fn stopping_loops(mut self, stops_loops: bool) -> Self {
+        self.stops_loops = stops_loops;
+        self
+    }
+
     fn set_up(
         world: World,
         schedule: Schedule,
@@ -149,6 +160,8 @@ impl Driver {
             schedule: schedule.starting(now),
             sink,
             fault_injection,
+            stops_loops: false,
+            chains: BTreeMap::new(),
             running: FuturesUnordered::new(),
             busy: BTreeSet::new(),
             due: BTreeSet::new(),
@@ -359,14 +372,29 @@ impl Driver {
             }
             started = true;
             self.due.remove(work);
-            if !self.may_overlap(work) {
-                self.busy.insert(work.clone());
-            }
-            let woken = if *work == Work::Plan { std::mem::take(&mut self.woken) } else { Vec::new() };
-            let (functions, work) = (self.functions.clone(), work.clone());
-            self.running.push(Invocation::new(functions, work, woken, self.fault_injection.clone()));
+            self.invoke(work.clone());
         }
         started
+    }
+
+    /// Invokes the function of this work, unless Lambda stops the chain that led to it.
+    fn invoke(&mut self, work: Work) {
+        let sent = work.message().map(|message| self.queue.take_chain(&message));
+        // The message of a stopped or killed invocation is received again with its chain.
+        let chain = self.chains.remove(&work).or(sent).unwrap_or_default();
+        let Some(invoked) = chain.invoking(work.function()).or_else(|| (!self.stops_loops).then(Chain::default)) else {
+            self.chains.insert(work.clone(), chain);
+            self.end(work, Outcome::Stopped);
+            return;
+        };
+        if !self.may_overlap(&work) {
+            self.busy.insert(work.clone());
+        }
+        let woken = if work == Work::Plan { std::mem::take(&mut self.woken) } else { Vec::new() };
+        self.chains.insert(work.clone(), chain);
+        let sender = (invoked, self.queue.clone());
+        let (functions, fault_injection) = (self.functions.clone(), self.fault_injection.clone());
+        self.running.push(Invocation::new(functions, work, woken, sender, fault_injection));
     }
 
     /// Whether the same work may run twice at once. With fault injection it may, as in AWS: the claims queue may deliver two
@@ -391,40 +419,48 @@ impl Driver {
 
     /// Polls the operations until all of them wait. Returns whether any ended.
     fn poll(&mut self) -> bool {
-        let now = self.world.now();
         let mut context = Context::from_waker(Waker::noop());
         let mut ended = false;
         while let Poll::Ready(Some((work, outcome))) = Pin::new(&mut self.running).poll_next(&mut context) {
             ended = true;
-            self.busy.remove(&work);
-            if matches!(outcome, Outcome::Ended(_)) {
-                self.forget();
-            }
-            let delivery = self.deliveries.ended(&work, &outcome, now);
-            self.dead_letters += usize::from(matches!(delivery, Delivery::Dead(_)));
-            match (delivery, &work) {
-                (Delivery::Done, _) => {}
-                (Delivery::Again(at), Work::Plan) => {
-                    self.plans_held_until = Some(at);
-                    self.due.insert(work);
-                }
-                // The queue is held until the message leaves it.
-                (Delivery::Dead(at), Work::Plan) => self.plans_held_until = Some(at),
-                (Delivery::Again(at), _) => drop(self.later.insert(work, at)),
-                (Delivery::Dead(_), _) => {}
-            }
-            if let Some(why) = outcome.failure() {
-                if self.fault_injection.is_some() {
-                    emit(self.sink.as_ref(), now, &InjectedFailure { why: &why });
-                } else {
-                    emit(self.sink.as_ref(), now, &OperationFailed { why: &why });
-                }
-            }
-            self.outcomes.push_back((now, outcome));
-            if self.outcomes.len() > OUTCOMES {
-                self.outcomes.pop_front();
-            }
+            self.end(work, outcome);
         }
         ended
+    }
+
+    /// Work has ended: its message is deleted, received again, or moved to the dead-letter queue.
+    fn end(&mut self, work: Work, outcome: Outcome) {
+        let now = self.world.now();
+        self.busy.remove(&work);
+        if matches!(outcome, Outcome::Ended(_)) {
+            self.forget();
+        }
+        let delivery = self.deliveries.ended(&work, &outcome, now);
+        self.dead_letters += usize::from(matches!(delivery, Delivery::Dead(_)));
+        if !matches!(delivery, Delivery::Again(_)) {
+            self.chains.remove(&work);
+        }
+        match (delivery, &work) {
+            (Delivery::Done, _) => {}
+            (Delivery::Again(at), Work::Plan) => {
+                self.plans_held_until = Some(at);
+                self.due.insert(work);
+            }
+            // The queue is held until the message leaves it.
+            (Delivery::Dead(at), Work::Plan) => self.plans_held_until = Some(at),
+            (Delivery::Again(at), _) => drop(self.later.insert(work, at)),
+            (Delivery::Dead(_), _) => {}
+        }
+        if let Some(why) = outcome.failure() {
+            if self.fault_injection.is_some() {
+                emit(self.sink.as_ref(), now, &InjectedFailure { why: &why });
+            } else {
+                emit(self.sink.as_ref(), now, &OperationFailed { why: &why });
+            }
+        }
+        self.outcomes.push_back((now, outcome));
+        if self.outcomes.len() > OUTCOMES {
+            self.outcomes.pop_front();
+        }
     }
 }

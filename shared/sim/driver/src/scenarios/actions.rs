@@ -168,9 +168,11 @@ fn perform(
         }
         Action::Outage(outage) => {
             if let Some(fault_injection) = driver.fault_injection() {
-                fault_injection.fail_until(&outage.of, after(now, outage.lasts), ErrorKind::Unavailable);
+                let kind = if outage.throttled { ErrorKind::Throttled } else { ErrorKind::Unavailable };
+                fault_injection.fail_until(&outage.of, after(now, outage.lasts), kind);
             }
-            Ok(format!("{} fails for {:#}", outage.of, outage.lasts))
+            let what = if outage.throttled { "is throttled" } else { "fails" };
+            Ok(format!("{} {what} for {:#}", outage.of, outage.lasts))
         }
         Action::ZoneFailure(failure) => {
             if !driver.world().catalog().zones.iter().any(|zone| zone.name == failure.zone) {

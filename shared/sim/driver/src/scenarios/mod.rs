@@ -45,6 +45,9 @@ pub struct Scenario {
     /// Feature gates as the functions take them, such as `NodeRepair=true,SpotToSpotConsolidation=true`.
     #[serde(default)]
     pub feature_gates: String,
+    /// Whether Lambda stops recursive loops, as it does where the functions do not allow them.
+    #[serde(default)]
+    pub stops_loops: bool,
     /// The initial Kubernetes objects. An EC2NodeClass `default` is created if there is none among them, or if a NodePool refers to it.
     #[serde(default)]
     pub objects: Vec<Value>,
@@ -351,6 +354,9 @@ pub struct Outage {
     /// The duration.
     #[serde(rename = "for", deserialize_with = "durations::one")]
     pub lasts: SignedDuration,
+    /// Whether the service throttles the calls, instead of not answering them.
+    #[serde(default)]
+    pub throttled: bool,
 }
 
 /// Calls that EC2 answers with `UnauthorizedOperation` for a time, as after a wrong change of an IAM policy.
@@ -629,7 +635,8 @@ impl Scenario {
     pub(crate) fn is_reliable(&self) -> bool {
         let fails = |action: &TimedAction| matches!(action.action, Action::Outage(_) | Action::Denial(_));
         let faults = &self.faults;
-        faults.calls.rates() == CallRates::default().rates()
+        !self.stops_loops
+            && faults.calls.rates() == CallRates::default().rates()
             && faults.outages_per_hour <= 0.0
             && faults.denials_per_hour <= 0.0
             && !self.actions.iter().any(fails)

@@ -207,7 +207,7 @@ fn outage(_: &Scenario, random: &mut Random) -> Action {
     const SERVICES: [&str; 6] = ["claims", "cluster", "cloud", "cloud launch", "cluster evict", "queue"];
     let of = random.pick(&SERVICES).copied().unwrap_or("cloud").to_owned();
     let lasts = SignedDuration::from_secs(i64::try_from(20 + random.below(160)).unwrap_or(20));
-    Action::Outage(Outage { of, lasts })
+    Action::Outage(Outage { of, lasts, throttled: random.happens(0.5) })
 }
 
 fn denial(_: &Scenario, random: &mut Random) -> Action {

@@ -111,6 +111,7 @@ impl Run {
             .into());
         }
         world.ec2().change_account(|account| {
+            account.require_tags_of(&world.options().cluster_name);
             account.timing.start_up = machines.start_up;
             account.timing.visibility_delay = machines.visibility_delay;
             account.timing.visibility_spread = machines.visibility_spread;
@@ -121,7 +122,8 @@ impl Run {
             field: "featureGates".to_owned(),
             why: error.to_string(),
         })?;
-        let driver = Driver::with_fault_injection(world, Schedule::default(), sink, fault_injection.clone(), gates);
+        let driver = Driver::with_fault_injection(world, Schedule::default(), sink, fault_injection.clone(), gates)
+            .stopping_loops(scenario.stops_loops);
         let effects = Arc::new(EffectChecks::new(
             driver.world().api().clone(),
             driver.claims().clone(),

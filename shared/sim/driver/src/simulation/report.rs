@@ -39,6 +39,8 @@ pub struct Report {
     pub faults: u64,
     /// The number of processes that were killed.
     pub killed: u64,
+    /// The number of invocations that Lambda stopped as those of a recursive loop.
+    pub stopped_loops: u64,
     /// The number of writes of the operations.
     pub writes: u64,
     /// The number of calls of each AWS API.
@@ -129,6 +131,7 @@ impl Report {
             match outcome {
                 Outcome::Planned(Ok(_)) => self.plans.0 += 1,
                 Outcome::Planned(Err(_)) => self.plans.1 += 1,
+                Outcome::Stopped => self.stopped_loops += 1,
                 _ => {}
             }
         }

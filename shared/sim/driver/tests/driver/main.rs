@@ -4,6 +4,7 @@
 mod calls;
 mod driver;
 mod features;
+mod loops;
 mod memory;
 mod node_classes;
 mod nominations;

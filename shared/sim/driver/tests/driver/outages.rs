@@ -1,4 +1,5 @@
-//! An outage of an hour of each dependency, in virtual time: no dead letters, and plans go on after it.
+//! An outage of an hour of each dependency, which does not answer or throttles all calls, in virtual time: no dead letters, and plans go on
+//! after it.
 
 use crate::support::{create, picture, running, start_counted, within};
 use jiff::SignedDuration;
@@ -38,9 +39,15 @@ fn with_two_pods() -> Driver {
 }
 
 fn outage_of(dependency: &str) {
+    for kind in [ErrorKind::Unavailable, ErrorKind::Throttled] {
+        outage(dependency, kind);
+    }
+}
+
+fn outage(dependency: &str, kind: ErrorKind) {
     let mut driver = with_two_pods();
     let end = driver.world().now().saturating_add(SignedDuration::from_hours(1)).unwrap();
-    driver.fault_injection().unwrap().fail_until(dependency, end, ErrorKind::Unavailable);
+    driver.fault_injection().unwrap().fail_until(dependency, end, kind);
     driver.take_outcomes();
     driver.advance_to(within(&driver, 120)).unwrap();
     scale(&driver, 4);
@@ -48,15 +55,19 @@ fn outage_of(dependency: &str) {
     driver.world().ec2().interrupt_spot(&spot.expect("spot is the cheapest").id).unwrap();
     driver.advance_to(end).unwrap();
     let failed = driver.take_outcomes().iter().filter(|(_, outcome)| outcome.failure().is_some()).count();
-    assert_eq!(driver.dead_letters(), 0, "{dependency}: {failed} operations failed");
+    assert_eq!(driver.dead_letters(), 0, "{dependency}, {kind:?}: {failed} operations failed");
 
     // Within a minute, plans succeed again, and what waited goes on.
     driver.advance_to(within(&driver, 62)).unwrap();
     let planned = |(_, outcome): &(_, Outcome)| matches!(outcome, Outcome::Planned(Ok(_)));
-    assert!(driver.take_outcomes().iter().any(planned), "{dependency}");
+    assert!(driver.take_outcomes().iter().any(planned), "{dependency}, {kind:?}");
     let limit = within(&driver, 600);
-    assert!(driver.advance_until(limit, |it| running(it) == 4).unwrap(), "{dependency}: {}", picture(&mut driver));
-    assert_eq!(driver.dead_letters(), 0, "{dependency}");
+    assert!(
+        driver.advance_until(limit, |it| running(it) == 4).unwrap(),
+        "{dependency}, {kind:?}: {}",
+        picture(&mut driver)
+    );
+    assert_eq!(driver.dead_letters(), 0, "{dependency}, {kind:?}");
 }
 
 #[test]

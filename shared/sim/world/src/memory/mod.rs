@@ -1,6 +1,7 @@
 //! The claims table, the queues and ARC in memory, with the semantics of the real ones. `fault_injection` wraps them to make
 //! calls fail.
 
+mod chain;
 mod meter;
 mod metered;
 mod queue;
@@ -8,6 +9,7 @@ mod state;
 mod table;
 mod zonal_shifts;
 
+pub use chain::{Chain, Function, Message};
 pub use meter::PartitionLimits;
 pub use metered::MeteredTable;
 pub use queue::MemoryQueue;

@@ -1,10 +1,11 @@
 //! The queues in memory.
 
+use super::{Chain, Message};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use nodeless_ports::queue::{NodeClassGeneration, ShardMessage, WAKE_INTERVAL, WakeSource};
 use nodeless_ports::{Clock, PortError, Queue};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,15 +24,19 @@ pub struct MemoryQueue {
 
 #[derive(Debug, Default)]
 struct State {
-    planner: Option<WakeSource>,
+    planner: Option<(WakeSource, Chain)>,
     /// The interval of each source's last wake-up, which SQS uses for deduplication.
     planner_intervals: HashMap<WakeSource, i128>,
     /// When to wake the planner later.
-    planner_later: BTreeSet<Timestamp>,
-    shards: BTreeSet<(Timestamp, ShardMessage)>,
-    node_classes: BTreeSet<(Timestamp, String)>,
-    /// Whether to resolve EC2NodeClasses.
-    resolve: bool,
+    planner_later: BTreeMap<Timestamp, Chain>,
+    shards: BTreeMap<(Timestamp, ShardMessage), Chain>,
+    node_classes: BTreeMap<(Timestamp, String), Chain>,
+    /// The chain of a message to resolve EC2NodeClasses, if there is one.
+    resolve: Option<Chain>,
+    /// The chain of the invocation that is sending.
+    sender: Chain,
+    /// The chains of the messages that were taken.
+    taken: BTreeMap<Message, Chain>,
     /// The last message that requested it, and its minute, which SQS uses for deduplication.
     resolve_minute: Option<(Vec<NodeClassGeneration>, i64)>,
 }
@@ -47,17 +52,37 @@ impl MemoryQueue {
     #[must_use]
     pub fn take_plan(&self) -> Option<WakeSource> {
         let now = self.clock.now();
-        let mut state = self.lock();
-        let waiting = state.planner_later.len();
-        state.planner_later.retain(|at| *at > now);
-        let later = (state.planner_later.len() < waiting).then_some(WakeSource::Planner);
-        state.planner.take().or(later)
+        let state = &mut *self.lock();
+        let chain = state.taken.entry(Message::Plan).or_default();
+        let mut taken = None;
+        while let Some(first) = state.planner_later.first_entry().filter(|first| *first.key() <= now) {
+            chain.add(&first.remove());
+            taken = Some(WakeSource::Planner);
+        }
+        if let Some((source, own)) = state.planner.take() {
+            chain.add(&own);
+            taken = Some(source);
+        }
+        taken
+    }
+
+    /// The chain of the messages with this content that were taken since the last call.
+    #[must_use]
+    pub fn take_chain(&self, message: &Message) -> Chain {
+        self.lock().taken.remove(message).unwrap_or_default()
+    }
+
+    /// Messages that are sent from now on belong to this chain.
+    pub fn send_in(&self, chain: &Chain) {
+        self.lock().sender.clone_from(chain);
     }
 
     /// Takes the messages about shards that are due, the longest due first, each once.
     #[must_use]
     pub fn take_shards(&self) -> Vec<ShardMessage> {
-        take_due(&mut self.lock().shards, self.clock.now())
+        let state = &mut *self.lock();
+        let due = take_due(&mut state.shards, self.clock.now());
+        due.into_iter().map(|(message, chain)| state.keep(message, Message::Shard(message), &chain)).collect()
     }
 
     /// The number of messages about claims in the queue, both due and later ones.
@@ -69,26 +94,29 @@ impl MemoryQueue {
     /// Takes the EC2NodeClasses to validate now, each once.
     #[must_use]
     pub fn take_node_classes(&self) -> Vec<String> {
-        take_due(&mut self.lock().node_classes, self.clock.now())
+        let state = &mut *self.lock();
+        let due = take_due(&mut state.node_classes, self.clock.now());
+        due.into_iter().map(|(name, chain)| state.keep(name.clone(), Message::NodeClass(name), &chain)).collect()
     }
 
     /// Takes the request to resolve EC2NodeClasses, if any.
     #[must_use]
     pub fn take_resolve(&self) -> bool {
-        std::mem::take(&mut self.lock().resolve)
+        let state = &mut *self.lock();
+        state.resolve.take().map(|chain| state.keep((), Message::Resolve, &chain)).is_some()
     }
 
     /// When the next message is due: now, if the planner is to be woken or EC2NodeClasses are to be resolved.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         let state = self.lock();
-        let later = [state.node_classes.first().map(|(at, _)| *at), state.shards.first().map(|(at, _)| *at)];
-        let later = later.into_iter().flatten();
-        if state.planner.is_some() || state.resolve {
-            Some(self.clock.now())
-        } else {
-            later.chain(state.planner_later.first().copied()).min()
+        if state.planner.is_some() || state.resolve.is_some() {
+            return Some(self.clock.now());
         }
+        let classes = state.node_classes.first_key_value().map(|((at, _), _)| *at);
+        let shards = state.shards.first_key_value().map(|((at, _), _)| *at);
+        let plans = state.planner_later.first_key_value().map(|(at, _)| *at);
+        [classes, shards, plans].into_iter().flatten().min()
     }
 
     /// Drops all messages.
@@ -101,13 +129,22 @@ impl MemoryQueue {
     }
 }
 
-/// Takes what is due now, the longest due first, each name once.
-fn take_due<T: Clone + Ord>(waiting: &mut BTreeSet<(Timestamp, T)>, now: Timestamp) -> Vec<T> {
-    let mut due = Vec::new();
-    while let Some(first) = waiting.first().filter(|(at, _)| *at <= now).cloned() {
-        waiting.remove(&first);
-        if !due.contains(&first.1) {
-            due.push(first.1);
+impl State {
+    /// Keeps the chain of a message that is taken.
+    fn keep<T>(&mut self, taken: T, message: Message, chain: &Chain) -> T {
+        self.taken.entry(message).or_default().add(chain);
+        taken
+    }
+}
+
+/// Takes what is due now, the longest due first, each name once, with the chain of all its messages.
+fn take_due<T: Clone + Ord>(waiting: &mut BTreeMap<(Timestamp, T), Chain>, now: Timestamp) -> Vec<(T, Chain)> {
+    let mut due: Vec<(T, Chain)> = Vec::new();
+    while let Some(first) = waiting.first_entry().filter(|first| first.key().0 <= now) {
+        let ((_, name), chain) = first.remove_entry();
+        match due.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, all)) => all.add(&chain),
+            None => due.push((name, chain)),
         }
     }
     due
@@ -119,26 +156,33 @@ impl Queue for MemoryQueue {
         let interval = self.clock.now().as_duration().as_millis() / WAKE_INTERVAL.as_millis().cast_signed();
         let mut state = self.lock();
         if state.planner_intervals.insert(source, interval) != Some(interval) {
-            state.planner = Some(source);
+            let mut chain = state.sender.clone();
+            if let Some((_, waiting)) = &state.planner {
+                chain.add(waiting);
+            }
+            state.planner = Some((source, chain));
         }
         Ok(())
     }
 
     async fn wake_planner_after(&self, delay: Duration) -> Result<(), PortError> {
         let at = self.clock.now().checked_add(delay.min(LONGEST_DELAY)).unwrap_or(Timestamp::MAX);
-        self.lock().planner_later.insert(at);
+        let state = &mut *self.lock();
+        state.planner_later.entry(at).or_default().add(&state.sender);
         Ok(())
     }
 
     async fn check_node_class(&self, name: &str, delay: Duration) -> Result<(), PortError> {
         let at = self.clock.now().checked_add(delay.min(LONGEST_DELAY)).unwrap_or(Timestamp::MAX);
-        self.lock().node_classes.insert((at, name.to_owned()));
+        let state = &mut *self.lock();
+        state.node_classes.entry((at, name.to_owned())).or_default().add(&state.sender);
         Ok(())
     }
 
     async fn wake_shard(&self, message: ShardMessage, delay: Duration) -> Result<(), PortError> {
         let at = self.clock.now().checked_add(delay.min(LONGEST_DELAY)).unwrap_or(Timestamp::MAX);
-        self.lock().shards.insert((at, message));
+        let state = &mut *self.lock();
+        state.shards.entry((at, message)).or_default().add(&state.sender);
         Ok(())
     }
 
@@ -146,7 +190,8 @@ impl Queue for MemoryQueue {
         let sent = (changed.to_vec(), self.clock.now().as_second() / 60);
         let mut state = self.lock();
         if state.resolve_minute.as_ref() != Some(&sent) {
-            state.resolve = true;
+            let State { resolve, sender, .. } = &mut *state;
+            resolve.get_or_insert_default().add(sender);
             state.resolve_minute = Some(sent);
         }
         Ok(())

@@ -1,4 +1,4 @@
-use super::MemoryQueue;
+use super::{Chain, Function, MemoryQueue, Message};
 use crate::world::WorldClock;
 use jiff::Timestamp;
 use nodeless_ports::Queue;
@@ -43,4 +43,28 @@ async fn wake_ups_of_one_interval_and_source_are_one_and_delayed_ones_are_each_t
         queue.wake_planner(WakeSource::Webhook).await.unwrap();
         assert_eq!(queue.take_plan().is_some(), sent, "{milliseconds} ms");
     }
+}
+
+#[tokio::test]
+async fn a_message_belongs_to_the_chain_of_its_sender() {
+    let clock = WorldClock::new(Timestamp::UNIX_EPOCH);
+    let queue = MemoryQueue::new(Arc::new(clock.clone()));
+    let message = ShardMessage { shard: 1, number: 1 };
+    let mut chain = Chain::default();
+    let mut invocations = 0;
+    while let Some(invoked) = chain.invoking(Function::Lifecycle) {
+        invocations += 1;
+        queue.send_in(&invoked);
+        queue.wake_shard(message, Duration::ZERO).await.unwrap();
+        queue.send_in(&Chain::default());
+        // Another message of the same content, from a schedule, is received with it.
+        queue.wake_shard(message, Duration::ZERO).await.unwrap();
+        assert_eq!(queue.take_shards(), [message]);
+        chain = queue.take_chain(&Message::Shard(message));
+    }
+    assert_eq!(invocations, 16);
+    assert!(chain.invoking(Function::Planner).is_some(), "each function counts for itself");
+    queue.wake_planner(WakeSource::Webhook).await.unwrap();
+    assert!(queue.take_plan().is_some());
+    assert_eq!(queue.take_chain(&Message::Plan), Chain::default());
 }
