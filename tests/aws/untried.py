@@ -24,6 +24,7 @@ BY_REASON: dict[str, tuple[str, ...]] = {
         "arc-events", "arc-zonal-shift", "eks-cni-ipv6", "eks-egress-isolated", "eks-egress-mode", "eks-zones",
         "lambda-recursion-regions", "lambda-url-regions", "pricing-regions",
     ),
+    "it takes a Local Zone, which the account would have to opt in to": ("ec2-zones-opted-in", "pricing-local-zones"),
     "it takes thousands of reads or writes of the table a second, or two at the same moment": (
         "ddb-cancellation-throttled", "ddb-conflict", "ddb-in-progress", "ddb-partition-code", "ddb-partition-split", "ddb-partition-units", "ddb-query-isolation",
     ),

@@ -92,6 +92,8 @@ lines! {
     MessageIgnored, "message-ignored", Debug { source: &'a str, detail_type: &'a str, why: &'a str, }
     /// The catalog was read.
     CatalogRefreshed, "catalog-refreshed", Info { version: &'a str, instance_types: usize, changed: bool, }
+    /// Subnets of an EC2NodeClass are in zones that the catalog does not have, so no node is launched there. A zone that was opted in is in the catalog within an hour.
+    SubnetZonesUnknown, "subnet-zones-unknown", Warn { node_class: &'a str, zones: &'a [&'a str], }
     /// EC2 dry runs checked whether instances can be launched from an EC2NodeClass.
     LaunchChecked, "launch-checked", Info { node_class: &'a str, instance_type: &'a str, refusal: Option<&'a str>, problem: Option<&'a str>, }
     /// A secondary operation failed, and the work continued.

@@ -2,7 +2,7 @@
 
 use crate::Context;
 use crate::events;
-use crate::log_lines::{CatalogRefreshed, Failed, ObjectSkipped};
+use crate::log_lines::{CatalogRefreshed, Failed, ObjectSkipped, SubnetZonesUnknown};
 use crate::offers::{CatalogCache, CatalogError};
 use jiff::Timestamp;
 use nodeless_api::EC2NodeClass;
@@ -16,6 +16,7 @@ use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{CatalogSource, Cluster, PortError, Queue};
 use nodeless_state::State;
 use nodeless_telemetry::{Metric, Metrics};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +53,14 @@ pub struct RefreshReport {
     pub catalog_problem: Option<String>,
 }
 
+/// The catalog as it was read.
+struct Refreshed {
+    /// Whether it differs from the one that was stored.
+    changed: bool,
+    /// The names of its zones.
+    zones: BTreeSet<String>,
+}
+
 /// Nothing could be refreshed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RefreshError {
@@ -71,14 +80,15 @@ impl Refresher {
     pub async fn run(&self) -> Result<RefreshReport, RefreshError> {
         let mut report = RefreshReport::default();
         let catalog = self.refresh_catalog().await;
-        let classes = self.resolve_all(&mut report).await;
+        let zones = catalog.as_ref().ok().map(|refreshed| &refreshed.zones);
+        let classes = self.resolve_all(zones, &mut report).await;
         let result = match (catalog, classes) {
-            (Ok(changed), Ok(())) => {
-                report.catalog_changed = changed;
+            (Ok(refreshed), Ok(())) => {
+                report.catalog_changed = refreshed.changed;
                 Ok(report)
             }
-            (Ok(changed), Err(error)) => {
-                report.catalog_changed = changed;
+            (Ok(refreshed), Err(error)) => {
+                report.catalog_changed = refreshed.changed;
                 report.problems.push(error.to_string());
                 Ok(report)
             }
@@ -107,8 +117,8 @@ impl Refresher {
         result
     }
 
-    /// Reads the catalog and stores it if it changed. Returns whether it changed.
-    async fn refresh_catalog(&self) -> Result<bool, RefreshError> {
+    /// Reads the catalog and stores it if it changed.
+    async fn refresh_catalog(&self) -> Result<Refreshed, RefreshError> {
         let previous = match self.catalog.current(&self.claims).await {
             Ok(catalog) => Some(catalog),
             Err(CatalogError::Port(error)) => return Err(error.into()),
@@ -126,10 +136,11 @@ impl Refresher {
             self.claims.put_catalog(&version, &encoded, now).await?;
         }
         self.context.log(&CatalogRefreshed { version: &version, instance_types: fresh.types.len(), changed: !same });
-        Ok(!same)
+        let zones = fresh.zones.into_iter().map(|zone| zone.name).collect();
+        Ok(Refreshed { changed: !same, zones })
     }
 
-    async fn resolve_all(&self, report: &mut RefreshReport) -> Result<(), PortError> {
+    async fn resolve_all(&self, zones: Option<&BTreeSet<String>>, report: &mut RefreshReport) -> Result<(), PortError> {
         let (classes, invalid) = self.cluster.node_classes().await?;
         for object in invalid {
             self.context.log(&ObjectSkipped { kind: &object.kind, name: &object.name, why: &object.message });
@@ -137,7 +148,7 @@ impl Refresher {
         }
         for class in &classes {
             let name = class.metadata.name.clone().unwrap_or_default();
-            match self.resolve(&name, class).await {
+            match self.resolve(&name, class, zones).await {
                 Ok(true) => report.resolved.push(name),
                 Ok(false) => {}
                 Err(error) => report.problems.push(format!("EC2NodeClass {name}: {error}")),
@@ -148,7 +159,12 @@ impl Refresher {
 
     /// Resolves one EC2NodeClass, or removes its finalizer when it is being deleted and no claim uses it. Returns whether it
     /// changed.
-    async fn resolve(&self, name: &str, class: &EC2NodeClass) -> Result<bool, PortError> {
+    async fn resolve(
+        &self,
+        name: &str,
+        class: &EC2NodeClass,
+        zones: Option<&BTreeSet<String>>,
+    ) -> Result<bool, PortError> {
         if class.metadata.deletion_timestamp.is_some() {
             let claims = self.claims.list().await?;
             let own = claims.iter().filter(|claim| claim.node_class == name && claim.phase != Phase::Gone);
@@ -162,6 +178,12 @@ impl Refresher {
             return Ok(true);
         }
         let status = self.source.resolve(class).await?;
+        let used: BTreeSet<&str> = status.subnets.iter().map(|subnet| subnet.zone.as_str()).collect();
+        let unknown: Vec<&str> =
+            used.into_iter().filter(|zone| zones.is_some_and(|all| !all.contains(*zone))).collect();
+        if !unknown.is_empty() {
+            self.context.log(&SubnetZonesUnknown { node_class: name, zones: &unknown });
+        }
         let now = self.context.now();
         if !self.dry_runs {
             let status = check::without_check(class, status, now);

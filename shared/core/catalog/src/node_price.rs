@@ -1,6 +1,7 @@
 //! Prices of nodes, by their labels.
 
 use crate::Catalog;
+use crate::facts::region_of_zone;
 use crate::stored::Price;
 use nodeless_model::{CapacityType, StringMap, labels};
 
@@ -26,13 +27,14 @@ impl Catalog {
     pub fn dollars_per_hour(&self, instance_type: &str, zone: &str, capacity_type: CapacityType) -> Option<f64> {
         let known = self.get(instance_type)?;
         let offer = known.zones(self).find(|(it, _)| it.name == zone).map(|(_, offer)| offer);
-        let in_region = || zone.strip_prefix(self.region.as_str()).is_some_and(|letter| letter.len() == 1);
+        let in_region = || region_of_zone(zone) == Some(self.region.as_str());
         let price = match capacity_type {
             CapacityType::Reserved => None,
             CapacityType::Spot => offer?.spot_price,
-            CapacityType::OnDemand => {
-                offer.and_then(|offer| offer.on_demand_price).or(known.on_demand_price.filter(|_| in_region()))
-            }
+            CapacityType::OnDemand => match offer {
+                Some(offer) => offer.on_demand_price.or(known.on_demand_price),
+                None => known.on_demand_price.filter(|_| in_region()),
+            },
         };
         price.map(Price::dollars)
     }

@@ -13,7 +13,7 @@ use flate2::write::ZlibEncoder;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::facts::{Facts, FactsError, Zone, synthetic_spot_price};
+use crate::facts::{Facts, FactsError, Zone, is_local_zone, synthetic_spot_price};
 use crate::type_facts::TypeFacts;
 
 /// Increased with every change of the fields of [`Catalog`] or their meaning, because postcard is not self-describing.
@@ -173,7 +173,7 @@ pub struct ZoneOffer {
     pub zone: u8,
     /// The spot price; `None` if it is unknown.
     pub spot_price: Option<Price>,
-    /// The on-demand price if it differs from that of the type, which is only possible in a catalog file.
+    /// The on-demand price if the zone has its own, as Local Zones do.
     pub on_demand_price: Option<Price>,
     /// Whether it is sold on demand in this zone.
     pub on_demand: Listing,
@@ -233,7 +233,8 @@ impl CatalogType {
 }
 
 impl Catalog {
-    /// Creates a catalog from facts and spot prices. Without any spot prices, the on-demand prices are used.
+    /// Creates a catalog from facts and spot prices. Without any spot prices, the on-demand prices are used, except in Local Zones and
+    /// Wavelength Zones.
     ///
     /// Types that cannot be nodes, and zones that are not in [`Facts::zones`], are omitted.
     #[must_use]
@@ -264,8 +265,9 @@ impl Catalog {
                 let type_facts = TypeFacts::new(info, facts.vpc_limits.get(name), bandwidth)?;
                 let on_demand_price = facts.on_demand_prices.get(name).and_then(|price| Price::from_dollars(*price));
                 let offers = offers(facts, name, |zone| match spot {
-                    Some(spot) => spot.get(name)?.get(zone).and_then(|price| Price::from_dollars(*price)),
-                    None => on_demand_price,
+                    Some(spot) => spot.get(name)?.get(&zone.name).and_then(|price| Price::from_dollars(*price)),
+                    // Many Local Zones sell no spot capacity.
+                    None => on_demand_price.filter(|_| !zone.is_local()),
                 });
                 Some(CatalogType { facts: type_facts, on_demand_price, offers })
             })
@@ -279,7 +281,7 @@ impl Catalog {
         let spot = facts.offerings.iter().filter_map(|(name, zones)| {
             let on_demand = *facts.on_demand_prices.get(name)?;
             let price = |zone: &String| (zone.clone(), synthetic_spot_price(name, zone, on_demand));
-            Some((name.clone(), zones.iter().map(price).collect()))
+            Some((name.clone(), zones.iter().filter(|zone| !is_local_zone(zone)).map(price).collect()))
         });
         let catalog = Self::new(version, facts, OnDemandPriceSource::Embedded, Some(&spot.collect()));
         Self { spot_price_source: SpotPriceSource::Synthetic, ..catalog }
@@ -357,15 +359,16 @@ impl Catalog {
 }
 
 /// The zones that offer a type, in the order of [`Facts::zones`].
-fn offers(facts: &Facts, name: &str, spot_price: impl Fn(&str) -> Option<Price>) -> Vec<ZoneOffer> {
+fn offers(facts: &Facts, name: &str, spot_price: impl Fn(&Zone) -> Option<Price>) -> Vec<ZoneOffer> {
     let Some(offered) = facts.offerings.get(name) else { return Vec::new() };
+    let own_price = |zone: &Zone| Price::from_dollars(*facts.local_prices.get(&zone.name)?.get(name)?);
     (0_u8..)
         .zip(&facts.zones)
         .filter(|(_, zone)| offered.contains(&zone.name))
         .map(|(position, zone)| ZoneOffer {
             zone: position,
-            spot_price: spot_price(&zone.name),
-            on_demand_price: None,
+            spot_price: spot_price(zone),
+            on_demand_price: own_price(zone),
             on_demand: Listing::Open,
             spot: Listing::Open,
         })

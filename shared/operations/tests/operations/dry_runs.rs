@@ -1,6 +1,8 @@
 //! `nodeless plan` composes the stages on its own. For the same snapshot it plans what the pipeline plans.
 
 use crate::common::{Harness, drift, fixed_cluster, pod, running_cluster, small_catalog};
+use nodeless_catalog::facts::Zone;
+use nodeless_catalog::stored::Price;
 use nodeless_model::labels;
 use nodeless_operations::plan::{Action, DryRun, DryRunInput, PlanSettings, Replay, unpacked};
 use nodeless_scheduling::Solution;
@@ -164,4 +166,26 @@ async fn protected_nodes_stay_for_the_same_reasons() {
     let decided = compare(&harness, "empty nodes with a budget of one").await;
     assert_eq!(decided.commands.len(), 1, "{decided:?}");
     harness.minutes(2).await;
+}
+
+#[tokio::test]
+async fn without_subnets_no_node_is_planned_in_a_local_zone() {
+    let harness = Harness::new().await;
+    harness.cluster.add_pods([pod("web", 700)]);
+    let mut catalog = small_catalog();
+    catalog.zones[0] = Zone { name: "us-east-1-bos-1a".to_owned(), id: "use1-bos1-az1".to_owned() };
+    // Spot in the Local Zone would be the cheapest offering.
+    for offer in catalog.types.iter_mut().flat_map(|kind| &mut kind.offers) {
+        if offer.zone == 0 {
+            offer.spot_price = Price::from_dollars(0.001);
+        }
+    }
+    let mut view = harness.cluster.view();
+    view.node_classes.values_mut().for_each(|class| class.status = None);
+    let now = harness.clock.time();
+    let (shifted, settings) = (Vec::new(), PlanSettings::default());
+    let run = DryRun::new(DryRunInput { view, claims: Vec::new(), catalog, now, shifted, settings, disruption: None });
+    let (_, solution) = run.place();
+    let offering = json!(solution.launches[0].offering);
+    assert_ne!(offering["zone"], "us-east-1-bos-1a", "{offering}");
 }

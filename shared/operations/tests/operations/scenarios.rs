@@ -10,6 +10,7 @@ use nodeless_model::{Instance, Node, Phase, Pod, Quantity, labels};
 use nodeless_operations::interrupt::InterruptError;
 use nodeless_operations::{CapacitySettings, CatalogCache, PlanError, Refresher};
 use nodeless_ports::{CatalogSource, Clock, ErrorKind, PortError};
+use nodeless_telemetry::Captured;
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -570,8 +571,19 @@ async fn a_refresh_stores_what_changed_and_wakes_the_planner() {
     let first = refresher.run().await.unwrap();
     assert_eq!((first.catalog_changed, first.resolved.len()), (false, 1), "the same catalog is not written again");
     assert!(harness.queue.take_plan().is_some());
+    let events = |sink: &Captured| sink.take().into_iter().map(|line| line["event"].clone()).collect::<Vec<_>>();
+    assert!(!events(&harness.sink).contains(&json!("subnet-zones-unknown")));
     let second = refresher.run().await.unwrap();
     assert!(second.resolved.is_empty() && harness.queue.take_plan().is_none(), "{second:?}");
+
+    // A zone that was opted in after the catalog was read.
+    let local = json!({ "id": "subnet-bos", "zone": "us-east-1-bos-1a" });
+    harness.cluster.patch_status(&NODE_CLASSES, "default", json!({ "subnets": [local] }));
+    refresher.run().await.unwrap();
+    let lines = harness.sink.take();
+    let line = lines.iter().find(|line| line["event"] == "subnet-zones-unknown").unwrap();
+    assert_eq!((&line["nodeClass"], &line["zones"]), (&json!("default"), &json!(["us-east-1-bos-1a"])));
+    harness.queue.clear();
 
     harness.claims.put_catalog("0", b"\x63of another release", harness.clock.time()).await.unwrap();
     assert!(refresher.run().await.unwrap().catalog_changed);

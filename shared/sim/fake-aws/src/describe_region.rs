@@ -280,9 +280,10 @@ impl Ec2 {
                     "zone-name" => one(&zone.name),
                     "zone-id" => one(&zone.id),
                     "state" => one("available"),
-                    "zone-type" => one("availability-zone"),
+                    "zone-type" => one(zone.kind()),
                     "region-name" => one(&facts.region),
-                    "opt-in-status" => one("opt-in-not-required"),
+                    "opt-in-status" => one(zone.opt_in_status()),
+                    "group-name" => one(zone.group()),
                     _ => None,
                 };
                 let named = request.names.is_empty() || request.names.contains(&zone.name);

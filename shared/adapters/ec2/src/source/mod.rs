@@ -25,6 +25,7 @@ use nodeless_catalog::{Catalog, stored::SpotPrices};
 use nodeless_ports::{CatalogSource, ClusterVersion, ErrorKind, PortError};
 use nodeless_telemetry::Context;
 use prices::OnDemandPrices;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use version::Version;
 
@@ -83,9 +84,9 @@ impl RegionReader {
             return Ok((None, catalog));
         }
         let read = types::read(&self.ec2).await?;
-        let on_demand = self.on_demand_prices(previous, known, now).await;
+        let on_demand = self.on_demand_prices(&read.local_groups, previous, known, now).await;
         let (spot, spot_is_new) = self.spot_prices(previous, now).await;
-        let facts = types::facts(&self.region, read, on_demand.by_type, known);
+        let facts = types::facts(&self.region, read, on_demand.prices, known);
         let catalog = Catalog::new(0, &facts, on_demand.source, spot.as_ref());
         let read = if spot_is_new { Some(now) } else { previous.and_then(|catalog| catalog.read) };
         let mut catalog = Catalog { read, on_demand_prices_read: on_demand.read, ..catalog };
@@ -111,11 +112,17 @@ impl RegionReader {
     }
 
     /// On-demand prices: read again when they are due; otherwise, or if that fails, the previous ones.
-    async fn on_demand_prices(&self, previous: Option<&Catalog>, known: &Facts, now: Timestamp) -> OnDemandPrices {
+    async fn on_demand_prices(
+        &self,
+        local_groups: &BTreeMap<String, String>,
+        previous: Option<&Catalog>,
+        known: &Facts,
+        now: Timestamp,
+    ) -> OnDemandPrices {
         let Some(client) = self.prices.as_ref().filter(|_| prices::due(previous, now)) else {
             return prices::fallback(previous, &known.on_demand_prices);
         };
-        match prices::read(client, &self.region).await {
+        match prices::read(client, &self.region, local_groups).await {
             Ok(new) => prices::merge(previous, new, now),
             Err(error) => {
                 let kept = prices::fallback(previous, &known.on_demand_prices);

@@ -5,10 +5,10 @@ use aws_sdk_pricing::types::{Filter, FilterType};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_aws::port_error;
 use nodeless_catalog::Catalog;
-use nodeless_catalog::stored::{OnDemandPriceSource, Price};
+use nodeless_catalog::stored::OnDemandPriceSource;
 use nodeless_ports::{ErrorKind, PortError};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const OPERATION: &str = "Price List GetProducts";
 /// How long prices are used before they are read again, as in Karpenter. On-demand prices change a few times a year.
@@ -19,10 +19,22 @@ const PRODUCTS_A_PAGE: i32 = 100;
 /// The tenancies of Linux instances in the Price List: virtual machines as shared, bare metal as dedicated.
 const KINDS: [(&str, &str); 2] = [("Shared", "Compute Instance"), ("Dedicated", "Compute Instance (bare metal)")];
 
-/// On-demand prices, in dollars an hour by instance type (yuan in China's regions), and their source.
+/// On-demand prices by instance type, in dollars an hour (yuan in China's regions).
+type ByType = BTreeMap<String, f64>;
+
+/// On-demand prices.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Prices {
+    /// Those of the region.
+    pub(super) by_type: ByType,
+    /// Those of Local Zones and Wavelength Zones, by zone. Where the Price List has none, the region's are used.
+    pub(super) by_local_zone: BTreeMap<String, ByType>,
+}
+
+/// On-demand prices and their source.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct OnDemandPrices {
-    pub(super) by_type: BTreeMap<String, f64>,
+    pub(super) prices: Prices,
     pub(super) source: OnDemandPriceSource,
     pub(super) read: Option<Timestamp>,
 }
@@ -47,58 +59,85 @@ pub(super) fn due(previous: Option<&Catalog>, now: Timestamp) -> bool {
 }
 
 /// The prices if none were read: those of the previous catalog if they came from the Price List, otherwise the embedded ones.
-pub(super) fn fallback(previous: Option<&Catalog>, embedded: &BTreeMap<String, f64>) -> OnDemandPrices {
+pub(super) fn fallback(previous: Option<&Catalog>, embedded: &ByType) -> OnDemandPrices {
     match previous {
         Some(catalog) if catalog.on_demand_price_source == OnDemandPriceSource::PriceList => OnDemandPrices {
-            by_type: of_catalog(catalog),
+            prices: of_catalog(catalog),
             source: OnDemandPriceSource::PriceList,
             read: catalog.on_demand_prices_read,
         },
-        _ => OnDemandPrices { by_type: embedded.clone(), source: OnDemandPriceSource::Embedded, read: None },
+        _ => {
+            let prices = Prices { by_type: embedded.clone(), by_local_zone: BTreeMap::new() };
+            OnDemandPrices { prices, source: OnDemandPriceSource::Embedded, read: None }
+        }
     }
 }
 
 /// New prices override those of the previous catalog, so that a type that is missing in the Price List keeps its price. Embedded
 /// prices are not combined with new ones, because they may be of another region.
-pub(super) fn merge(previous: Option<&Catalog>, new: BTreeMap<String, f64>, now: Timestamp) -> OnDemandPrices {
-    let mut by_type = match previous {
+pub(super) fn merge(previous: Option<&Catalog>, new: Prices, now: Timestamp) -> OnDemandPrices {
+    let mut prices = match previous {
         Some(catalog) if catalog.on_demand_price_source == OnDemandPriceSource::PriceList => of_catalog(catalog),
-        _ => BTreeMap::new(),
+        _ => Prices::default(),
     };
-    by_type.extend(new);
-    OnDemandPrices { by_type, source: OnDemandPriceSource::PriceList, read: Some(now) }
+    prices.by_type.extend(new.by_type);
+    for (zone, by_type) in new.by_local_zone {
+        prices.by_local_zone.entry(zone).or_default().extend(by_type);
+    }
+    OnDemandPrices { prices, source: OnDemandPriceSource::PriceList, read: Some(now) }
 }
 
-fn of_catalog(catalog: &Catalog) -> BTreeMap<String, f64> {
-    let price = |price: Option<Price>| price.map(Price::dollars);
-    let priced =
-        catalog.types.iter().filter_map(|entry| Some((entry.facts.name.clone(), price(entry.on_demand_price)?)));
-    priced.collect()
+fn of_catalog(catalog: &Catalog) -> Prices {
+    let mut prices = Prices::default();
+    for entry in &catalog.types {
+        let name = &entry.facts.name;
+        prices.by_type.extend(entry.on_demand_price.map(|price| (name.clone(), price.dollars())));
+        for (zone, offer) in entry.zones(catalog) {
+            if let Some(price) = offer.on_demand_price {
+                prices.by_local_zone.entry(zone.name.clone()).or_default().insert(name.clone(), price.dollars());
+            }
+        }
+    }
+    prices
 }
 
-/// Reads the prices of a region.
+/// Reads the prices of a region, and those of its Local Zones and Wavelength Zones, given with their zone groups: in the Price List the
+/// region code of such a zone is its group, such as `us-west-2-lax-1`.
 ///
 /// # Errors
 /// When the Price List cannot be read, or lists no virtual machines or no bare metal, which every region has.
-pub(super) async fn read(client: &Client, region: &str) -> Result<BTreeMap<String, f64>, PortError> {
-    let mut prices = BTreeMap::new();
+pub(super) async fn read(
+    client: &Client,
+    region: &str,
+    local_groups: &BTreeMap<String, String>,
+) -> Result<Prices, PortError> {
+    let mut prices = Prices::default();
     for (tenancy, family) in KINDS {
         let found = read_kind(client, region, tenancy, family).await?;
         if found.is_empty() {
             let message = format!("the Price List has no Linux price of {family} in {region}");
             return Err(PortError::new(ErrorKind::Unavailable, OPERATION, message));
         }
-        prices.extend(found);
+        prices.by_type.extend(found);
+    }
+    let groups: BTreeSet<&String> = local_groups.values().collect();
+    for group in groups {
+        let found = read_group(client, group).await?;
+        let zones = local_groups.iter().filter(|(_, of_zone)| *of_zone == group);
+        prices.by_local_zone.extend(zones.map(|(zone, _)| (zone.clone(), found.clone())));
     }
     Ok(prices)
 }
 
-async fn read_kind(
-    client: &Client,
-    region: &str,
-    tenancy: &str,
-    family: &str,
-) -> Result<BTreeMap<String, f64>, PortError> {
+async fn read_group(client: &Client, group: &str) -> Result<ByType, PortError> {
+    let mut prices = ByType::new();
+    for (tenancy, family) in KINDS {
+        prices.extend(read_kind(client, group, tenancy, family).await?);
+    }
+    Ok(prices)
+}
+
+async fn read_kind(client: &Client, region: &str, tenancy: &str, family: &str) -> Result<ByType, PortError> {
     let filters = [
         ("regionCode", region),
         ("operatingSystem", "Linux"),
@@ -186,7 +225,7 @@ fn product_price(product: &str, currency: &str) -> Result<Option<(String, f64)>,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodeless_catalog::Facts;
+    use nodeless_catalog::{Facts, stored};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -227,19 +266,27 @@ mod tests {
         let embedded = BTreeMap::from([("m5.large".to_owned(), 0.1)]);
         let prices = fallback(None, &embedded);
         assert_eq!((prices.source, prices.read), (OnDemandPriceSource::Embedded, None));
-        assert_eq!(prices.by_type, embedded);
+        assert_eq!(prices.prices.by_type, embedded);
         let prices = fallback(Some(&previous(OnDemandPriceSource::PriceList, Some(at(5)))), &embedded);
         assert_eq!((prices.source, prices.read), (OnDemandPriceSource::PriceList, Some(at(5))));
-        assert_eq!(prices.by_type["m5.large"], 0.096);
+        assert_eq!(prices.prices.by_type["m5.large"], 0.096);
     }
 
     #[test]
     fn new_prices_come_over_those_that_were_read_before() {
-        let new = BTreeMap::from([("m5.large".to_owned(), 0.2)]);
-        let merged = merge(Some(&previous(OnDemandPriceSource::PriceList, Some(at(5)))), new.clone(), at(9));
-        assert_eq!((merged.by_type["m5.large"], merged.by_type["m5.xlarge"], merged.read), (0.2, 0.192, Some(at(9))));
+        let mut before = previous(OnDemandPriceSource::PriceList, Some(at(5)));
+        for entry in before.types.iter_mut().filter(|entry| entry.facts.name.starts_with("m5.")) {
+            entry.offers[0].on_demand_price = stored::Price::from_dollars(0.3);
+        }
+        let zone = before.zones[0].name.clone();
+        let prices = BTreeMap::from([("m5.large".to_owned(), 0.2)]);
+        let new = Prices { by_type: prices.clone(), by_local_zone: [(zone.clone(), prices)].into() };
+        let merged = merge(Some(&before), new.clone(), at(9));
+        let (by_type, local) = (&merged.prices.by_type, &merged.prices.by_local_zone[&zone]);
+        assert_eq!((by_type["m5.large"], by_type["m5.xlarge"], merged.read), (0.2, 0.192, Some(at(9))));
+        assert_eq!((local["m5.large"], local["m5.xlarge"]), (0.2, 0.3));
         let merged = merge(Some(&previous(OnDemandPriceSource::Embedded, None)), new.clone(), at(9));
-        assert_eq!(merged.by_type, new);
+        assert_eq!(merged.prices, new);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Instance types, where they are offered, and the zones.
 
+use super::prices::Prices;
 use super::type_info;
 use aws_sdk_ec2::Client;
 use aws_sdk_ec2::types::{AvailabilityZone, AvailabilityZoneOptInStatus, Filter, LocationType};
@@ -16,6 +17,8 @@ const OFFERINGS_A_PAGE: i32 = 1000;
 /// What EC2 reports about the region, without prices.
 pub(super) struct Region {
     pub(super) zones: Vec<Zone>,
+    /// The zone group of each Local Zone and Wavelength Zone, by the zone's name.
+    pub(super) local_groups: BTreeMap<String, String>,
     pub(super) instance_types: BTreeMap<String, InstanceTypeInfo>,
     pub(super) offerings: BTreeMap<String, Vec<String>>,
 }
@@ -25,8 +28,10 @@ pub(super) struct Region {
 /// # Errors
 /// When one of them cannot be read or is empty: every region has offerings.
 pub(super) async fn read(client: &Client) -> Result<Region, PortError> {
+    let listed = read_zones(client).await?;
     let region = Region {
-        zones: read_zones(client).await?,
+        zones: zones(&listed),
+        local_groups: local_groups(&listed),
         instance_types: read_types(client).await?,
         offerings: read_offerings(client).await?,
     };
@@ -44,28 +49,32 @@ pub(super) async fn read(client: &Client) -> Result<Region, PortError> {
     }
 }
 
-async fn read_zones(client: &Client) -> Result<Vec<Zone>, PortError> {
+/// All zones that the account can use: EC2 lists zones that are not opted in only on request.
+async fn read_zones(client: &Client) -> Result<Vec<AvailabilityZone>, PortError> {
     let answer = client
         .describe_availability_zones()
-        .filters(filter("zone-type", &["availability-zone"]))
         .send()
         .await
         .map_err(|error| port_error("EC2 DescribeAvailabilityZones", &error))?;
-    Ok(zones(answer.availability_zones()))
+    Ok(answer.availability_zones.unwrap_or_default())
 }
 
-/// The available zones of the account. Local and Wavelength Zones are left out, and so are zones that are not opted in.
+/// The zones, Local Zones and Wavelength Zones included, as in Karpenter: an EC2NodeClass decides by its subnets which of them are used.
 fn zones(listed: &[AvailabilityZone]) -> Vec<Zone> {
-    let usable = |zone: &&AvailabilityZone| {
-        zone.opt_in_status() != Some(&AvailabilityZoneOptInStatus::NotOptedIn)
-            && zone.zone_type().is_none_or(|kind| kind == "availability-zone")
-    };
+    let usable = |zone: &&AvailabilityZone| zone.opt_in_status() != Some(&AvailabilityZoneOptInStatus::NotOptedIn);
     let named = |zone: &AvailabilityZone| {
         Some(Zone { name: zone.zone_name()?.to_owned(), id: zone.zone_id().unwrap_or_default().to_owned() })
     };
     let mut zones: Vec<Zone> = listed.iter().filter(usable).filter_map(named).collect();
     zones.sort();
     zones
+}
+
+/// The zone group of each Local Zone and Wavelength Zone, which is their region code in the Price List.
+fn local_groups(listed: &[AvailabilityZone]) -> BTreeMap<String, String> {
+    let local = |zone: &&AvailabilityZone| zone.zone_type().is_some_and(|kind| kind != "availability-zone");
+    let group = |zone: &AvailabilityZone| Some((zone.zone_name()?.to_owned(), zone.group_name()?.to_owned()));
+    listed.iter().filter(local).filter_map(group).collect()
 }
 
 async fn read_types(client: &Client) -> Result<BTreeMap<String, InstanceTypeInfo>, PortError> {
@@ -119,7 +128,7 @@ fn filter(name: &str, values: &[&str]) -> Filter {
 
 /// The facts of the region. The limits of interfaces and the baseline bandwidth, which EC2 does not return, come from the
 /// embedded facts; for a newer type, from what EC2 reports about its network cards.
-pub(super) fn facts(region: &str, read: Region, prices: BTreeMap<String, f64>, known: &Facts) -> Facts {
+pub(super) fn facts(region: &str, read: Region, prices: Prices, known: &Facts) -> Facts {
     let types = &read.instance_types;
     let is_new = |name: &str| !known.instance_types.contains_key(name);
     let limits = types.iter().filter_map(|(name, info)| {
@@ -137,7 +146,8 @@ pub(super) fn facts(region: &str, read: Region, prices: BTreeMap<String, f64>, k
         zones: read.zones,
         instance_types: read.instance_types,
         offerings: read.offerings,
-        on_demand_prices: prices,
+        on_demand_prices: prices.by_type,
+        local_prices: prices.by_local_zone,
     }
 }
 
@@ -171,16 +181,21 @@ mod tests {
     #[test]
     fn only_zones_that_can_be_used_count() {
         let zone = |name: &str, kind: &str, status: AvailabilityZoneOptInStatus| {
-            AvailabilityZone::builder().zone_name(name).zone_id(name).zone_type(kind).opt_in_status(status).build()
+            let zone = AvailabilityZone::builder().zone_name(name).zone_id(name).group_name(format!("{name}'s group"));
+            zone.zone_type(kind).opt_in_status(status).build()
         };
         let listed = [
             zone("us-east-1b", "availability-zone", AvailabilityZoneOptInStatus::OptInNotRequired),
             zone("us-east-1a", "availability-zone", AvailabilityZoneOptInStatus::OptedIn),
             zone("us-east-1c", "availability-zone", AvailabilityZoneOptInStatus::NotOptedIn),
             zone("us-east-1-bos-1a", "local-zone", AvailabilityZoneOptInStatus::OptedIn),
+            zone("us-east-1-wl1-bos-wlz-1", "wavelength-zone", AvailabilityZoneOptInStatus::OptedIn),
         ];
         let names: Vec<String> = zones(&listed).into_iter().map(|zone| zone.name).collect();
-        assert_eq!(names, ["us-east-1a", "us-east-1b"]);
+        assert_eq!(names, ["us-east-1-bos-1a", "us-east-1-wl1-bos-wlz-1", "us-east-1a", "us-east-1b"]);
+        let groups =
+            ["us-east-1-bos-1a", "us-east-1-wl1-bos-wlz-1"].map(|zone| (zone.into(), format!("{zone}'s group")));
+        assert_eq!(local_groups(&listed), BTreeMap::from(groups));
     }
 
     #[test]
@@ -188,14 +203,15 @@ mod tests {
         let known = Facts::embedded().unwrap();
         let region = || Region {
             zones: known.zones.clone(),
+            local_groups: BTreeMap::new(),
             instance_types: known.instance_types.clone(),
             offerings: known.offerings.clone(),
         };
-        let full = facts("us-east-1", region(), BTreeMap::new(), known);
+        let full = facts("us-east-1", region(), Prices::default(), known);
         assert_eq!(full.vpc_limits["m5.large"], known.vpc_limits["m5.large"]);
         assert_eq!(full.network_bandwidth["m5.large"], known.network_bandwidth["m5.large"]);
         // Were the tables empty, the cards would state the same of most types.
-        let derived = facts("us-east-1", region(), BTreeMap::new(), &Facts::default());
+        let derived = facts("us-east-1", region(), Prices::default(), &Facts::default());
         let limits = derived.vpc_limits["m5.large"];
         assert_eq!((limits.interfaces, limits.ipv4_per_interface, limits.branch_interfaces), (3, 10, 0));
         assert!(!limits.trunking_compatible);

@@ -5,6 +5,7 @@
 mod catalog;
 mod isolated;
 mod launch;
+mod local_zones;
 mod moto;
 #[cfg(feature = "quotas")]
 mod quotas;

@@ -16,8 +16,8 @@ use nodeless_ec2::{AwsCatalogSource, ClusterDetails, Ec2Cloud, NodeProfile};
 use nodeless_fake_aws::{Account, Ec2, RegionFacts, aws_router};
 use nodeless_model::claim::LaunchGroup;
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, StringMap};
-use nodeless_ports::{CatalogSource, ClusterVersion, PortError};
 use nodeless_ports::cloud::LaunchCandidate;
+use nodeless_ports::{CatalogSource, ClusterVersion, PortError};
 use nodeless_telemetry::{Captured, Context, Null, Sink, SystemClock};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -78,8 +78,12 @@ async fn as_asked_for(State(service): State<Service>, request: Request, next: Ne
 }
 
 pub(crate) async fn config(url: &str) -> SdkConfig {
+    config_in("us-east-1", url).await
+}
+
+async fn config_in(region: &str, url: &str) -> SdkConfig {
     aws_config::defaults(BehaviorVersion::latest())
-        .region(Region::new("us-east-1"))
+        .region(Region::new(region.to_owned()))
         .credentials_provider(Credentials::new("test", "test", None, None, "test"))
         .retry_config(RetryConfig::standard().with_max_attempts(3).with_initial_backoff(Duration::from_millis(1)))
         .endpoint_url(url)
@@ -129,7 +133,7 @@ impl World {
         let service = Service { ec2: ec2.clone(), filters_fail: Arc::default(), call_takes: Arc::default() };
         let router = aws_router(ec2.clone()).layer(axum::middleware::from_fn_with_state(service.clone(), as_asked_for));
         tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { config: config(&url).await, ec2, lines: Arc::default(), service }
+        Self { config: config_in(&facts.region, &url).await, ec2, lines: Arc::default(), service }
     }
 
     /// Has DescribeInstances answer calls with ids alone, as EC2 does while a zone is impaired.

@@ -2,6 +2,7 @@
 
 use super::Report;
 use super::rows::{Period, Row};
+use nodeless_catalog::facts::region_of_zone;
 use nodeless_model::CapacityType;
 use std::fmt::Write as _;
 
@@ -64,7 +65,7 @@ fn values(report: &Report, period: &Period, row: &Row) -> [String; 30] {
         CapacityType::Reserved => "Committed",
     });
     let zone = row.zone.clone().unwrap_or_default();
-    let region = zone.strip_suffix(|end: char| end.is_ascii_lowercase()).unwrap_or_default().to_owned();
+    let region = region_of_zone(&zone).unwrap_or_default().to_owned();
     [
         period.start.to_string(),
         period.end.to_string(),

@@ -3,6 +3,7 @@
 mod instance_type_info;
 mod region;
 mod spot;
+mod zone;
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use instance_type_info::*;
 pub use region::RegionError;
 pub use spot::synthetic_spot_price;
+pub use zone::{Zone, is_local_zone, region_of_zone};
 
 /// The facts of us-east-1, written by `examples/embed_facts.rs`: JSON of [`Facts`], compressed with zlib.
 static EMBEDDED: &[u8] = include_bytes!("../../data/us-east-1.json.zz");
@@ -33,19 +35,14 @@ pub struct Facts {
     pub offerings: BTreeMap<String, Vec<String>>,
     /// Linux on-demand price by instance type, in dollars per hour.
     pub on_demand_prices: BTreeMap<String, f64>,
+    /// Linux on-demand price, in dollars per hour, by zone and instance type, in zones with prices of their own: Local Zones and
+    /// Wavelength Zones.
+    #[serde(default)]
+    pub local_prices: BTreeMap<String, BTreeMap<String, f64>>,
     /// The limits of the VPC CNI and the VPC resource controller for a type's interfaces, by instance type.
     pub vpc_limits: BTreeMap<String, VpcLimits>,
     /// Baseline network bandwidth by instance type, in Mbps.
     pub network_bandwidth: BTreeMap<String, u32>,
-}
-
-/// An availability zone.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Zone {
-    /// The account's name for it, such as `us-east-1a`.
-    pub name: String,
-    /// The name that is the same in every account, such as `use1-az1`.
-    pub id: String,
 }
 
 /// Network interfaces of a type, as amazon-vpc-resource-controller-k8s publishes them.

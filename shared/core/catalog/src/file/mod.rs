@@ -27,7 +27,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::facts::{Answer, Facts, FactsError, InstanceTypeInfo, Zone};
+use crate::facts::{Answer, Facts, FactsError, InstanceTypeInfo, Zone, region_of_zone};
 use crate::stored::{CapacitySettings, Catalog, CatalogType, OnDemandPriceSource, SpotPriceSource};
 use crate::type_facts::TypeFacts;
 
@@ -335,13 +335,9 @@ fn zones(
 
 /// `us-east-1` of `us-east-1a`.
 fn region_of(zones: &[Zone]) -> Result<String, CatalogFileError> {
-    let of = |zone: &Zone| {
-        let region = zone.name.strip_suffix(|letter: char| letter.is_ascii_lowercase())?;
-        region.ends_with(|digit: char| digit.is_ascii_digit()).then(|| region.to_owned())
-    };
-    let regions: BTreeSet<Option<String>> = zones.iter().map(of).collect();
+    let regions: BTreeSet<Option<&str>> = zones.iter().map(|zone| region_of_zone(&zone.name)).collect();
     match regions.into_iter().collect::<Vec<_>>().as_slice() {
-        [Some(region)] => Ok(region.clone()),
+        [Some(region)] => Ok((*region).to_owned()),
         _ => Err(field(
             "region",
             "missing, and the names of the zones do not contain it; expected a string such as \"us-east-1\"",

@@ -51,7 +51,7 @@ pub(super) fn offerings(
         add(CapacityType::Spot, facts.spot, offer.spot, offer.spot_price);
         for reservation in reservations(facts, settings).filter(|reservation| reservation.zone == zone.name) {
             let short = covered(CapacityType::Reserved, Some(reservation.id.as_str()));
-            offerings.push(reserved(zone, reservation, entry.on_demand_price, open(zone) && !short));
+            offerings.push(reserved(zone, reservation, on_demand_price, open(zone) && !short));
         }
     }
     offerings

@@ -83,3 +83,34 @@ fn the_embedded_catalog_has_three_zones_and_reports_that_its_spot_prices_are_syn
     let [on_demand, spot] = catalog.price_sources();
     assert!(on_demand.contains("us-east-1") && spot.contains("synthetic"), "{on_demand}; {spot}");
 }
+
+/// The embedded facts with a Local Zone, where m5.large has a price of its own, and m5.xlarge none.
+fn with_local_zone() -> Facts {
+    let mut facts = Facts::embedded().unwrap().clone();
+    let name = "us-east-1-bos-1a".to_owned();
+    facts.zones.insert(0, Zone { name: name.clone(), id: "use1-bos1-az1".to_owned() });
+    for instance_type in ["m5.large", "m5.xlarge"] {
+        facts.offerings.get_mut(instance_type).unwrap().push(name.clone());
+    }
+    facts.local_prices.insert(name, BTreeMap::from([("m5.large".to_owned(), 0.115)]));
+    facts
+}
+
+#[test]
+fn a_local_zone_has_prices_of_its_own_or_those_of_the_region_and_no_spot_without_a_price() {
+    use nodeless_model::CapacityType::{OnDemand, Spot};
+    let facts = with_local_zone();
+    let without_spot = Catalog::new(1, &facts, OnDemandPriceSource::PriceList, None);
+    for catalog in [&without_spot, &Catalog::synthetic(1, &facts)] {
+        let price = |name, zone, kind| catalog.dollars_per_hour(name, zone, kind);
+        assert_eq!(price("m5.large", "us-east-1-bos-1a", OnDemand), Some(0.115));
+        assert_eq!(price("m5.xlarge", "us-east-1-bos-1a", OnDemand), Some(0.192));
+        assert_eq!(price("m5.large", "us-east-1a", OnDemand), Some(0.096));
+        assert_eq!(price("m5.large", "us-east-1-bos-1a", Spot), None);
+        assert!(price("m5.large", "us-east-1a", Spot).is_some());
+    }
+    let spot = SpotPrices::from([("m5.large".into(), BTreeMap::from([("us-east-1-bos-1a".into(), 0.04)]))]);
+    let catalog = Catalog::new(1, &facts, OnDemandPriceSource::PriceList, Some(&spot));
+    assert_eq!(catalog.dollars_per_hour("m5.large", "us-east-1-bos-1a", Spot), Some(0.04));
+    assert_eq!(Catalog::decode(&catalog.encode().unwrap()).unwrap(), catalog);
+}

@@ -22,6 +22,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nodeless_api::nodeclass::Subnet;
 use nodeless_api::{Condition, ConditionStatus};
 use nodeless_catalog::Catalog;
+use nodeless_catalog::facts::Zone;
 use nodeless_disruption::expired;
 use nodeless_lifecycle::begin_termination;
 use nodeless_model::claim::TerminationReason;
@@ -267,12 +268,11 @@ fn assume_node_classes(view: &mut ClusterView, catalog: &Catalog, assumptions: &
             });
         }
         if status.subnets.is_empty() {
-            let subnet = |zone: &nodeless_catalog::facts::Zone| Subnet {
-                id: String::new(),
-                zone: zone.name.clone(),
-                zone_id: Some(zone.id.clone()),
-            };
-            status.subnets = catalog.zones.iter().map(subnet).collect();
+            let subnet =
+                |zone: &Zone| Subnet { id: String::new(), zone: zone.name.clone(), zone_id: Some(zone.id.clone()) };
+            // Subnets of a Local Zone are selected for workloads that have to run there.
+            let usual = catalog.zones.iter().filter(|zone| !zone.is_local());
+            status.subnets = usual.map(subnet).collect();
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Pricing: GetProducts of AmazonEC2, with Linux on-demand prices. The price list of AmazonEKS, which has the prices of Fargate and of
 //! Auto Mode, is empty.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::super::error::Ec2Error;
-use super::super::facts::TypeFacts;
+use super::super::facts::{RegionFacts, TypeFacts, Zone};
 use super::super::state::Ec2;
 
 #[derive(Deserialize)]
@@ -45,14 +47,17 @@ pub(in super::super) fn call(ec2: &Ec2, action: &str, parameters: &Value) -> Res
         let facts = &state.account.facts;
         let is_ec2 = request.service_code.as_deref() == Some(EC2);
         let sold_types = facts.types.iter().filter(|_| is_ec2);
-        let products = sold_types.filter_map(|(name, sold)| {
-            let attributes = attributes(&facts.region, name, sold);
+        let listed = sold_types.flat_map(|(name, sold)| {
+            locations(facts, sold).into_iter().map(move |(region_code, price)| (name, sold, region_code, price))
+        });
+        let products = listed.filter_map(|(name, sold, region_code, price)| {
+            let attributes = attributes(&region_code, &facts.region, name, sold);
             let family = if sold.bare_metal() { "Compute Instance (bare metal)" } else { "Compute Instance" };
             let matches = request.filters.iter().all(|filter| match filter.field.as_str() {
                 "productFamily" => filter.value == family,
                 field => attributes.get(attribute(field)).and_then(Value::as_str) == Some(filter.value.as_str()),
             });
-            Some(product(name, family, &attributes, sold.on_demand_price.filter(|_| matches)?).to_string())
+            matches.then(|| product(name, family, &attributes, price).to_string())
         });
         let size = request.max_results.unwrap_or(100);
         let start: usize = match &request.next_token {
@@ -68,6 +73,13 @@ pub(in super::super) fn call(ec2: &Ec2, action: &str, parameters: &Value) -> Res
         }
         Ok(answer)
     })
+}
+
+/// The region codes under which a type has a price, with that price: the region, and the zone groups of Local Zones.
+fn locations(facts: &RegionFacts, sold: &TypeFacts) -> BTreeMap<String, f64> {
+    let own = |zone: &Zone| Some((zone.group(), *sold.local_prices.get(&zone.name)?));
+    let region = sold.on_demand_price.map(|price| (facts.region.clone(), price));
+    facts.zones.iter().filter_map(own).chain(region).collect()
 }
 
 fn invalid(message: &str) -> Ec2Error {
@@ -86,7 +98,7 @@ fn check(request: &GetProducts) -> Result<(), Ec2Error> {
     if let Some(size) = request.max_results.filter(|size| !(1..=100).contains(size)) {
         return Err(invalid(&format!("MaxResults must be between 1 and 100, not {size}")));
     }
-    let known = attributes("us-east-1", "", &TypeFacts::default());
+    let known = attributes("us-east-1", "us-east-1", "", &TypeFacts::default());
     for filter in &request.filters {
         if filter.kind != "TERM_MATCH" {
             return Err(invalid(&format!(
@@ -108,13 +120,13 @@ fn attribute(field: &str) -> &str {
 }
 
 /// The fields by which a product is found. Bare metal is listed as dedicated, as in the price list.
-fn attributes(region: &str, name: &str, sold: &TypeFacts) -> Map<String, Value> {
+fn attributes(region_code: &str, region: &str, name: &str, sold: &TypeFacts) -> Map<String, Value> {
     let tenancy = if sold.bare_metal() { "Dedicated" } else { "Shared" };
     let gib = sold.memory_mib() / 1024;
     let text = [
         (SERVICE_CODE, EC2.to_owned()),
-        ("locationType", "AWS Region".to_owned()),
-        ("regionCode", region.to_owned()),
+        ("locationType", if region_code == region { "AWS Region" } else { "AWS Local Zone" }.to_owned()),
+        ("regionCode", region_code.to_owned()),
         ("instanceType", name.to_owned()),
         ("operatingSystem", "Linux".to_owned()),
         ("preInstalledSw", "NA".to_owned()),

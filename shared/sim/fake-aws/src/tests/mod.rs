@@ -36,7 +36,8 @@ fn sold(name: &str, architecture: &str, price: f64, spot: [f64; 2]) -> (String, 
     });
     let zones: Vec<_> = ZONES.iter().map(|zone| (*zone).to_owned()).collect();
     let spot_prices = zones.iter().cloned().zip(spot).collect();
-    (name.to_owned(), TypeFacts { description, zones, on_demand_price: Some(price), spot_prices })
+    let facts = TypeFacts { description, zones, on_demand_price: Some(price), spot_prices, ..TypeFacts::default() };
+    (name.to_owned(), facts)
 }
 
 /// Two zones and three types: `m5` is cheapest on demand, `m6` cheapest on spot, `m6g` is arm64.
