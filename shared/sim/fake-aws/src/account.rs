@@ -155,6 +155,10 @@ pub struct Cluster {
     pub security_group_id: String,
     /// The `controlPlaneEgressMode`, such as `CUSTOMER_ROUTED`; `None` for a cluster that is older than the setting.
     pub egress_mode: Option<String>,
+    /// The `authenticationMode`: `API`, `API_AND_CONFIG_MAP` or `CONFIG_MAP`, which has no access entries.
+    pub authentication_mode: String,
+    /// The access entries: for the ARN of each principal its access policies, and for the ARN of each policy the type of its scope.
+    pub access_entries: BTreeMap<String, BTreeMap<String, String>>,
     /// Creation time.
     pub created: Timestamp,
 }
@@ -351,6 +355,8 @@ impl Account {
             subnet_ids: self.subnets.iter().map(|subnet| subnet.id.clone()).collect(),
             security_group_id: self.security_groups.first().map(|group| group.id.clone()).unwrap_or_default(),
             egress_mode: None,
+            authentication_mode: "API".to_owned(),
+            access_entries: BTreeMap::new(),
             created: now,
         });
     }

@@ -70,12 +70,7 @@ pub(super) fn dispatch(ec2: &Ec2, request_id: &str, parts: &Parts, body: &[u8]) 
     }
     let path = parts.uri.path();
     if path != "/" && !path.is_empty() {
-        let result = match (&parts.method, path.strip_prefix("/clusters")) {
-            (&Method::GET, Some("" | "/")) => eks::list_clusters(ec2),
-            (&Method::GET, Some(name)) if !name[1..].contains('/') => eks::describe_cluster(ec2, &name[1..]),
-            (method, _) => Err(Ec2Error::unknown_operation(&format!("{method} {path}"))),
-        };
-        return respond(Protocol::Rest, "", request_id, result);
+        return respond(Protocol::Rest, "", request_id, rest_call(ec2, &parts.method, path, body));
     }
     let form = if body.is_empty() { parts.uri.query().unwrap_or_default().as_bytes() } else { body };
     let (action, parameters) = match Node::parse(form) {
@@ -96,6 +91,25 @@ pub(super) fn dispatch(ec2: &Ec2, request_id: &str, parts: &Parts, body: &[u8]) 
         }
     };
     respond(protocol, &action, request_id, result)
+}
+
+/// A call of EKS, by its path.
+fn rest_call(ec2: &Ec2, method: &Method, path: &str, body: &[u8]) -> Result<serde_json::Value, Ec2Error> {
+    let segments: Vec<String> = path.split('/').filter(|segment| !segment.is_empty()).map(decoded).collect();
+    let names: Vec<&str> = segments.iter().map(String::as_str).collect();
+    match (method, names.as_slice()) {
+        (&Method::GET, ["clusters"]) => eks::list_clusters(ec2),
+        (&Method::GET, ["clusters", name]) => eks::describe_cluster(ec2, name),
+        (_, ["clusters", name, "access-entries", principal, "access-policies", policy @ ..]) => {
+            eks::access_policies(ec2, method, name, principal, policy, body)
+        }
+        _ => Err(Ec2Error::unknown_operation(&format!("{method} {path}"))),
+    }
+}
+
+/// A segment of a path without its percent-encoding.
+fn decoded(segment: &str) -> String {
+    form_urlencoded::parse(segment.replace('+', "%2B").as_bytes()).map(|(name, _)| name.into_owned()).collect()
 }
 
 fn json_call(ec2: &Ec2, target: &str, action: &str, body: &[u8]) -> Result<serde_json::Value, Ec2Error> {

@@ -1,4 +1,4 @@
-use axum::http::{Request, request::Parts};
+use axum::http::{Method, Request, request::Parts};
 use serde_json::json;
 
 use super::super::query::Node;
@@ -170,6 +170,43 @@ async fn ssm_pricing_eks_and_sts_answer_on_the_same_port() {
     let presigned = "/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Credential=AKID%2F20260105%2Fus-east-1%2Fsts%2Faws4_request";
     let (status, identity) = send(&ec2, parts(presigned, &[]), "").await;
     assert!(status == 200 && identity.contains("<Account>000000000000</Account>"), "{identity}");
+}
+
+#[tokio::test]
+async fn access_policies_belong_to_access_entries() {
+    const ROLE: &str = "arn:aws:iam::000000000000:role/teams/installer";
+    const POLICY: &str = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy";
+    let mut account: Account = account();
+    account.add_cluster("demo", "https://example.invalid", "Y2E=", "1.33", start());
+    account.clusters[0].access_entries.insert(ROLE.to_owned(), std::collections::BTreeMap::new());
+    let ec2 = Ec2::new(account, start());
+    let encoded = |arn: &str| arn.replace(':', "%3A").replace('/', "%2F");
+    let of = |role: &str| format!("/clusters/demo/access-entries/{}/access-policies", encoded(role));
+    let call = async |method: Method, path: String, body: &str| {
+        let mut parts = parts(&path, &[]);
+        parts.method = method;
+        let (status, answer) = send(&ec2, parts, body).await;
+        (status, serde_json::from_str::<serde_json::Value>(&answer).unwrap())
+    };
+    let body = json!({ "policyArn": POLICY, "accessScope": { "type": "cluster" } }).to_string();
+    let list = async || call(Method::GET, of(ROLE), "").await.1["associatedAccessPolicies"].clone();
+
+    let (status, answer) = call(Method::POST, of(&format!("{ROLE}-of-another")), &body).await;
+    assert_eq!((status, &answer["__type"]), (404, &json!("ResourceNotFoundException")), "there is no such entry");
+    for _ in 0..2 {
+        assert_eq!(call(Method::POST, of(ROLE), &body).await.0, 200, "an association may be repeated");
+        assert_eq!(list().await[0]["policyArn"], POLICY);
+        assert_eq!(list().await[0]["accessScope"]["type"], "cluster");
+    }
+    let one = format!("{}/{}", of(ROLE), encoded(POLICY));
+    assert_eq!(call(Method::DELETE, one.clone(), "").await, (200, json!({})));
+    assert_eq!(list().await, json!([]));
+    assert_eq!(call(Method::DELETE, one, "").await.1["__type"], "ResourceNotFoundException");
+    assert_eq!(call(Method::POST, of(ROLE), "{}").await.1["__type"], "InvalidParameterException");
+
+    ec2.change_account(|account| account.clusters[0].authentication_mode = "CONFIG_MAP".to_owned());
+    let (status, answer) = call(Method::POST, of(ROLE), &body).await;
+    assert_eq!((status, &answer["__type"]), (400, &json!("InvalidRequestException")));
 }
 
 #[tokio::test]
