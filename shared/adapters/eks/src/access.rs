@@ -1,5 +1,6 @@
 //! The endpoint of the cluster's API server.
 
+use crate::authentication::{CONFIG_MAP, mode};
 use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_eks::error::{DisplayErrorContext, ProvideErrorMetadata as _, SdkError};
@@ -29,6 +30,8 @@ pub struct ClusterAccess {
     /// Whether calls of the control plane to addresses outside the VPC, such as a webhook's, use a route of AWS. If they do not
     /// (`controlPlaneEgressMode` is CUSTOMER_ROUTED or CUSTOMER_ISOLATED), requests may not reach AWS.
     pub egress_by_aws: bool,
+    /// Whether the cluster has access entries: its authentication mode is not CONFIG_MAP.
+    pub has_access_entries: bool,
 }
 
 /// Describes a cluster.
@@ -100,6 +103,7 @@ fn access(name: &str, cluster: &Cluster) -> Result<ClusterAccess, PortError> {
             .and_then(|network| network.service_ipv4_cidr().or_else(|| network.service_ipv6_cidr()))
             .map(str::to_owned),
         egress_by_aws: egress_by_aws(cluster),
+        has_access_entries: mode(cluster) != CONFIG_MAP,
     })
 }
 
@@ -144,7 +148,10 @@ fn reaction(code: &str, unbuilt: bool, name: &str) -> (ErrorKind, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aws_sdk_eks::types::{Certificate, ClusterStatus, KubernetesNetworkConfigResponse, VpcConfigResponse};
+    use aws_sdk_eks::types::{
+        AccessConfigResponse, AuthenticationMode, Certificate, ClusterStatus, KubernetesNetworkConfigResponse,
+        VpcConfigResponse,
+    };
 
     fn cluster() -> aws_sdk_eks::types::builders::ClusterBuilder {
         Cluster::builder()
@@ -164,6 +171,17 @@ mod tests {
         assert!(access("one", &cluster().build()).unwrap().egress_by_aws, "an older cluster has no such setting");
         assert!(of(ControlPlaneEgressModeType::AwsManaged));
         assert!(!of(ControlPlaneEgressModeType::CustomerRouted) && !of(ControlPlaneEgressModeType::CustomerIsolated));
+    }
+
+    #[test]
+    fn only_the_mode_config_map_has_no_access_entries() {
+        let of = |mode: AuthenticationMode| {
+            let config = AccessConfigResponse::builder().authentication_mode(mode).build();
+            access("one", &cluster().access_config(config).build()).unwrap().has_access_entries
+        };
+        assert!(of(AuthenticationMode::Api) && of(AuthenticationMode::ApiAndConfigMap));
+        assert!(!of(AuthenticationMode::ConfigMap));
+        assert!(!access("one", &cluster().build()).unwrap().has_access_entries, "an older cluster has no such setting");
     }
 
     #[test]

@@ -4,7 +4,17 @@ use crate::access::OPERATION;
 use aws_config::SdkConfig;
 use aws_sdk_eks::Client;
 use aws_sdk_eks::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_eks::types::Cluster;
 use nodeless_ports::{ErrorKind, PortError};
+
+/// The mode of clusters that have no access entries, and of those that are older than the setting.
+pub(crate) const CONFIG_MAP: &str = "CONFIG_MAP";
+
+/// The authentication mode of a cluster.
+pub(crate) fn mode(cluster: &Cluster) -> &str {
+    let mode = cluster.access_config().and_then(|access| access.authentication_mode());
+    mode.map_or(CONFIG_MAP, |mode| mode.as_str())
+}
 
 /// How principals of AWS are authenticated in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,11 +41,8 @@ pub struct Entry {
 pub async fn authentication(config: &SdkConfig, cluster: &str) -> Result<Authentication, PortError> {
     let client = Client::new(config);
     let described = client.describe_cluster().name(cluster).send().await.map_err(|error| failed(OPERATION, &error))?;
-    let mode =
-        described.cluster().and_then(|cluster| cluster.access_config()).and_then(|access| access.authentication_mode());
-    // Clusters that are older than the setting have only the ConfigMap.
-    let mode = mode.map_or("CONFIG_MAP", |mode| mode.as_str()).to_owned();
-    if mode == "CONFIG_MAP" {
+    let mode = described.cluster().map_or(CONFIG_MAP, mode).to_owned();
+    if mode == CONFIG_MAP {
         return Ok(Authentication { mode, entries: Vec::new() });
     }
     let mut entries = Vec::new();
@@ -50,7 +57,8 @@ pub async fn authentication(config: &SdkConfig, cluster: &str) -> Result<Authent
     Ok(Authentication { mode, entries })
 }
 
-fn failed<E, R>(operation: &'static str, error: &SdkError<E, R>) -> PortError
+/// An error of a call of EKS.
+pub(crate) fn failed<E, R>(operation: &'static str, error: &SdkError<E, R>) -> PortError
 where
     E: std::error::Error + ProvideErrorMetadata + 'static,
     R: std::fmt::Debug,
@@ -60,6 +68,7 @@ where
         "ResourceNotFoundException" => ErrorKind::NotFound,
         "AccessDeniedException" | "UnrecognizedClientException" | "ExpiredTokenException" => ErrorKind::Denied,
         "ThrottlingException" | "TooManyRequestsException" | "RequestLimitExceeded" => ErrorKind::Throttled,
+        "InvalidParameterException" | "InvalidRequestException" => ErrorKind::Invalid,
         _ => ErrorKind::Unavailable,
     };
     let message = error.message().map_or_else(|| DisplayErrorContext(error).to_string(), str::to_owned);

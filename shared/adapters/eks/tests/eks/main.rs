@@ -2,4 +2,5 @@
 #![allow(clippy::unwrap_used)]
 
 mod authentication;
+mod cluster_admin;
 mod zonal_shift;
