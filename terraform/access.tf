@@ -38,29 +38,15 @@ resource "aws_eks_access_entry" "controller" {
   tags              = local.tags
 }
 
-# The permissions of the group are in infra/rbac/installer.yaml, which the installer applies when it first runs.
+# Without groups and access policies: the installer function makes itself cluster-admin while it works, because Kubernetes allows a
+# subject to create only RBAC rules that it holds itself. The policy of its role limits it to this entry (iam.tf).
 resource "aws_eks_access_entry" "installer" {
   count = var.create_access_entries && var.install ? 1 : 0
 
-  cluster_name      = local.cluster
-  principal_arn     = aws_iam_role.function["installer"].arn
-  kubernetes_groups = ["nodeless:installer"]
-  type              = "STANDARD"
-  tags              = local.tags
-}
-
-# Cluster-admin, because Kubernetes allows a subject to create only RBAC rules that it holds itself. Only Terraform invokes this
-# function. After its first run, installer_cluster_admin = false removes this access.
-resource "aws_eks_access_policy_association" "installer" {
-  count = var.create_access_entries && var.install && var.installer_cluster_admin ? 1 : 0
-
   cluster_name  = local.cluster
-  principal_arn = aws_eks_access_entry.installer[0].principal_arn
-  policy_arn    = "arn:${local.partition}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
-
-  access_scope {
-    type = "cluster"
-  }
+  principal_arn = aws_iam_role.function["installer"].arn
+  type          = "STANDARD"
+  tags          = local.tags
 }
 
 # A private endpoint uses the cluster security group, which only allows traffic from itself.

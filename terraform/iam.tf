@@ -115,6 +115,35 @@ locals {
     Resource = local.cluster_arn
   }
 
+  # The installer makes itself cluster-admin while it works, and nobody else, and only of this cluster. The ARN of an access entry ends in
+  # an id that EKS assigns, and EKS does not document how it contains the path of a role, so a condition has the principal:
+  # https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonelastickubernetesservice.html
+  access_entries = "arn:${local.partition}:eks:${local.region}:${local.account}:access-entry/${local.cluster}/role/${local.account}/*"
+  only_itself_cluster_admin = {
+    "eks:principalArn" = local.installer_role_arn
+    "eks:policyArn"    = "arn:${local.partition}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+  }
+
+  begin_cluster_admin = {
+    Sid      = "BeginClusterAdmin"
+    Effect   = "Allow"
+    Action   = "eks:AssociateAccessPolicy"
+    Resource = local.access_entries
+    Condition = {
+      ArnEquals    = local.only_itself_cluster_admin
+      StringEquals = { "eks:accessScope" = "cluster" }
+    }
+  }
+
+  # Without eks:accessScope, because the call contains no scope.
+  end_cluster_admin = {
+    Sid       = "EndClusterAdmin"
+    Effect    = "Allow"
+    Action    = "eks:DisassociateAccessPolicy"
+    Resource  = local.access_entries
+    Condition = { ArnEquals = local.only_itself_cluster_admin }
+  }
+
   use_state = {
     Sid    = "UseState"
     Effect = "Allow"
@@ -220,7 +249,7 @@ locals {
 
     wake = concat(local.write_own_logs["wake"], [local.send["wake"]], local.use_queue_key)
 
-    installer = concat(local.write_own_logs["installer"], [local.find_cluster])
+    installer = concat(local.write_own_logs["installer"], [local.find_cluster, local.begin_cluster_admin, local.end_cluster_admin])
 
     lifecycle = concat([for s in [local.read_zonal_shifts] : s if var.zonal_shift_enabled], local.write_own_logs["lifecycle"], [
       local.find_cluster,

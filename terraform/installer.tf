@@ -1,5 +1,6 @@
 # Runs on apply when anything that it installs changes, and once on destroy, when Terraform adds {"tf":{"action":"delete"}} to
-# the same input: then it removes the webhook and RBAC. It never removes a CRD, because that would delete every NodePool.
+# the same input: then it removes the webhook and RBAC. It never removes a CRD, because that would delete every NodePool. Its access
+# entry and the policy of its role exist before the first invocation and until after the last: it gets its rights by them.
 resource "aws_lambda_invocation" "install" {
   count = var.install ? 1 : 0
 
@@ -20,7 +21,6 @@ resource "aws_lambda_invocation" "install" {
 
   depends_on = [
     aws_eks_access_entry.installer,
-    aws_eks_access_policy_association.installer,
     aws_eks_access_entry.controller,
     aws_cloudformation_stack.wake_permission,
     aws_vpc_security_group_ingress_rule.functions,
@@ -82,6 +82,11 @@ check "cluster_fits" {
   assert {
     condition     = (var.vpc_config != null && (!local.shares_functions || try(var.shared_functions.in_vpc, false))) || (data.aws_eks_cluster.this.vpc_config[0].endpoint_public_access && contains(data.aws_eks_cluster.this.vpc_config[0].public_access_cidrs, "0.0.0.0/0"))
     error_message = "The functions run outside the VPC, and the endpoint of cluster ${local.cluster} is private or restricted by public_access_cidrs. The addresses of Lambda change: set vpc_config, and endpoint_private_access on the cluster."
+  }
+
+  assert {
+    condition     = try(data.aws_eks_cluster.this.access_config[0].authentication_mode, "API") != "CONFIG_MAP"
+    error_message = "Cluster ${local.cluster} has the authentication mode CONFIG_MAP, in which access entries have no effect: set access_config.authentication_mode of the cluster to API_AND_CONFIG_MAP. Where it has to stay, set create_access_entries = false and install = false, as terraform/README.md describes."
   }
 
   assert {

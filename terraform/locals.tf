@@ -22,6 +22,9 @@ locals {
   full_iam_name = "${local.full_name}-${local.region}"
   iam_name      = length(local.full_iam_name) <= 50 ? local.full_iam_name : "${substr(local.full_iam_name, 0, 43)}-${substr(sha256(local.full_iam_name), 0, 6)}"
 
+  # Not the attribute of the role, whose policy contains it.
+  installer_role_arn = "${local.iam_arn}:role${var.iam_path}${local.iam_name}-installer"
+
   tags = merge(var.tags, { "nodeless/cluster" = local.cluster })
 
   function_names = toset(["planner", "lifecycle", "interruption", "catalog", "wake", "installer"])
@@ -84,7 +87,9 @@ locals {
       NODELESS_PLAN_QUEUE_URL = aws_sqs_queue.plan.url
       NODELESS_WAKE_PATH      = local.wake_path
     }
-    installer = {}
+    installer = {
+      NODELESS_ROLE_ARN = local.installer_role_arn
+    }
   }
 
   common_environment = {

@@ -112,6 +112,11 @@ variable "functions" {
   }
 
   validation {
+    condition     = var.functions.installer.timeout >= 180
+    error_message = "functions.installer.timeout must be at least 180 seconds: the installer waits up to 75 for its rights in the cluster, and keeps 40 to give them back."
+  }
+
+  validation {
     condition     = var.functions.catalog.timeout < 300
     error_message = "functions.catalog.timeout must stay below 300 seconds, so that a refresh ends before the next one of the five-minute schedule."
   }
@@ -496,12 +501,6 @@ variable "create_node_access_entry" {
 
 variable "install" {
   description = "Let Terraform invoke the installer function, which applies CRDs, RBAC and the wake webhook. false creates neither the invocation nor the installer's access entry: run `nodeless install` instead."
-  type        = bool
-  default     = true
-}
-
-variable "installer_cluster_admin" {
-  description = "Whether the installer function is cluster-admin. It has to be when it first runs, and when a new version grants more permissions or has new objects. After that, false leaves it the permissions of its group nodeless:installer: to apply the existing objects again, the permissions of the other functions, and to list Karpenter's lease and the objects of its earlier APIs."
   type        = bool
   default     = true
 }

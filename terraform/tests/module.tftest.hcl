@@ -57,7 +57,7 @@ run "environment_contract" {
       interruption = ["CLUSTER_NAME", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_INTERRUPTION_QUEUE_URL", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_TABLE", "RUST_LOG"]
       catalog      = ["CLUSTER_NAME", "NODELESS_CATALOG_QUEUE_URL", "NODELESS_CLAIMS_QUEUE_URL", "NODELESS_DISABLE_DRY_RUN", "NODELESS_IAM_PATH", "NODELESS_ISOLATED_VPC", "NODELESS_LOG", "NODELESS_NODE_INSTANCE_PROFILE", "NODELESS_NODE_ROLE", "NODELESS_PLAN_QUEUE_URL", "NODELESS_RESERVED_ENIS", "NODELESS_TABLE", "NODELESS_VM_MEMORY_OVERHEAD_PERCENT", "RUST_LOG"]
       wake         = ["CLUSTER_NAME", "NODELESS_LOG", "NODELESS_PLAN_QUEUE_URL", "NODELESS_WAKE_PATH", "RUST_LOG"]
-      installer    = ["CLUSTER_NAME", "NODELESS_LOG", "RUST_LOG"]
+      installer    = ["CLUSTER_NAME", "NODELESS_LOG", "NODELESS_ROLE_ARN", "RUST_LOG"]
     })
     error_message = "The environment of a function changed. The Rust code reads these names; change both, and this test."
   }
@@ -342,8 +342,8 @@ run "planner_cannot_touch_ec2" {
   }
 
   assert {
-    condition     = flatten([for s in jsondecode(aws_iam_role_policy.function["installer"].policy).Statement : s.Action]) == ["logs:CreateLogStream", "logs:PutLogEvents", "eks:DescribeCluster"]
-    error_message = "The installer may find the cluster and write its log; what it may do there is EKS's business."
+    condition     = flatten([for s in jsondecode(aws_iam_role_policy.function["installer"].policy).Statement : s.Action]) == ["logs:CreateLogStream", "logs:PutLogEvents", "eks:DescribeCluster", "eks:AssociateAccessPolicy", "eks:DisassociateAccessPolicy"]
+    error_message = "The installer may find the cluster, write its log, and make itself cluster-admin while it works."
   }
 }
 
@@ -453,28 +453,81 @@ run "access_entries" {
   }
 
   assert {
-    condition     = endswith(aws_eks_access_policy_association.installer[0].policy_arn, "/AmazonEKSClusterAdminPolicy")
-    error_message = "The installer is cluster-admin, in an entry of its own."
-  }
-
-  assert {
-    condition     = tolist(aws_eks_access_entry.installer[0].kubernetes_groups) == tolist(["nodeless:installer"])
-    error_message = "The group of the installer changed. infra/rbac/installer.yaml binds it by this name."
+    condition     = length(aws_eks_access_entry.installer[0].kubernetes_groups) == 0 && aws_eks_access_entry.installer[0].type == "STANDARD"
+    error_message = "The installer has an access entry of its own, without any right."
   }
 }
 
-run "installer_without_cluster_admin" {
+run "installer_rights" {
   variables {
-    installer_cluster_admin = false
+    iam_path = "/teams/platform/"
   }
 
   assert {
-    condition = (
-      length(aws_eks_access_policy_association.installer) == 0 && length(aws_eks_access_entry.installer) == 1 &&
-      length(aws_lambda_invocation.install) == 1
-    )
-    error_message = "Without cluster-admin the installer keeps its entry, and is still invoked."
+    condition = jsonencode([
+      for s in jsondecode(aws_iam_role_policy.function["installer"].policy).Statement : s if strcontains(s.Sid, "ClusterAdmin")
+      ]) == jsonencode([
+      {
+        Action = "eks:AssociateAccessPolicy"
+        Condition = {
+          ArnEquals = {
+            "eks:policyArn"    = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+            "eks:principalArn" = "arn:aws:iam::111122223333:role/teams/platform/nodeless-example-eu-west-1-installer"
+          }
+          StringEquals = { "eks:accessScope" = "cluster" }
+        }
+        Effect   = "Allow"
+        Resource = "arn:aws:eks:eu-west-1:111122223333:access-entry/example/role/111122223333/*"
+        Sid      = "BeginClusterAdmin"
+      },
+      {
+        Action = "eks:DisassociateAccessPolicy"
+        Condition = { ArnEquals = {
+          "eks:policyArn"    = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+          "eks:principalArn" = "arn:aws:iam::111122223333:role/teams/platform/nodeless-example-eu-west-1-installer"
+        } }
+        Effect   = "Allow"
+        Resource = "arn:aws:eks:eu-west-1:111122223333:access-entry/example/role/111122223333/*"
+        Sid      = "EndClusterAdmin"
+      },
+    ])
+    error_message = "The installer may make only itself cluster-admin, and only of this cluster."
   }
+
+  # The ARN in the policy is composed.
+  assert {
+    condition = (
+      aws_iam_role.function["installer"].path == "/teams/platform/" &&
+      "arn:aws:iam::111122223333:role${aws_iam_role.function["installer"].path}${aws_iam_role.function["installer"].name}" == local.installer_role_arn &&
+      aws_lambda_function.function["installer"].environment[0].variables["NODELESS_ROLE_ARN"] == local.installer_role_arn
+    )
+    error_message = "The ARN of the installer's role is not that of the role."
+  }
+}
+
+run "access_of_your_own" {
+  variables {
+    create_access_entries = false
+  }
+
+  assert {
+    condition     = length(aws_eks_access_entry.installer) == 0 && length(aws_lambda_invocation.install) == 1 && output.function_role_arns["installer"] != ""
+    error_message = "Without access entries of the module, the installer is still invoked, and its role is an output."
+  }
+}
+
+run "a_cluster_without_access_entries" {
+  command = plan
+
+  override_data {
+    target = data.aws_eks_cluster.this
+    values = {
+      vpc_config    = [{ endpoint_public_access = true, public_access_cidrs = ["0.0.0.0/0"] }]
+      access_config = [{ authentication_mode = "CONFIG_MAP" }]
+    }
+  }
+
+  expect_failures = [check.cluster_fits]
 }
 
 run "installer_input" {
@@ -533,8 +586,8 @@ run "without_installer" {
   }
 
   assert {
-    condition     = length(aws_lambda_invocation.install) == 0 && length(aws_eks_access_entry.installer) == 0 && length(aws_eks_access_policy_association.installer) == 0
-    error_message = "install = false must leave out the cluster-admin entry and the invocation."
+    condition     = length(aws_lambda_invocation.install) == 0 && length(aws_eks_access_entry.installer) == 0
+    error_message = "install = false must leave out the access entry and the invocation."
   }
 }
 
@@ -964,7 +1017,7 @@ run "govcloud" {
   assert {
     condition = alltrue([for arn in concat(
       [for a in aws_iam_role_policy_attachment.node : a.policy_arn],
-      [for a in aws_eks_access_policy_association.installer : a.policy_arn],
+      [for s in jsondecode(aws_iam_role_policy.function["installer"].policy).Statement : s.Condition.ArnEquals["eks:policyArn"] if strcontains(s.Sid, "ClusterAdmin")],
     ) : startswith(arn, "arn:aws-us-gov:")])
     error_message = "AWS's own policies are those of the partition."
   }

@@ -54,6 +54,14 @@ run "a_planner_slower_than_the_promise" {
   expect_failures = [var.functions]
 }
 
+run "installer_timeout" {
+  command = plan
+  variables {
+    functions = { installer = { timeout = 120 } }
+  }
+  expect_failures = [var.functions]
+}
+
 run "a_lifecycle_that_could_not_await_create_fleet" {
   command = plan
   variables {

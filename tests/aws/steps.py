@@ -45,6 +45,7 @@ def apply(hour: Hour, step: Step) -> None:
     place.connect()
     step.seen.append("terraform apply has ended, the installer and the first catalog with it")
     hour.observe("eks-access-entry-delay", True, "installer and catalog reached the API server in the apply that made their access entries")
+    installer_is_no_cluster_admin(hour)
     hour.observe("eks-sts-regional", True, "the API server took the functions' tokens, which are signed for the region's STS endpoint")
     waiting = [p["metadata"]["name"] for p in place.items("pods", "-l", "k8s-app=kube-dns") if p["status"].get("phase") == "Pending"]
     hour.observe("eks-addons-pending", True if waiting else None, f"before there was a NodePool, pods of CoreDNS that were pending: {len(waiting)}")
@@ -59,6 +60,17 @@ def apply(hour: Hour, step: Step) -> None:
     # The add-ons of a new cluster have waited for the first node.
     hour.wait("the pods of kube-system to run", lambda: not [p for p in place.items("pods") if p["status"].get("phase") != "Running"], 12)
     step.seen.append(f"{len(place.items('pods'))} pods of the cluster's own run on {len(place.items('nodes'))} nodes")
+
+
+def installer_is_no_cluster_admin(hour: Hour) -> None:
+    """The installer was cluster-admin while Terraform invoked it, and has no access policy afterwards."""
+    role = hour.place.client("lambda").get_function_configuration(FunctionName=f"nodeless-{hour.place.cluster}-installer")["Role"]
+    associated = hour.place.client("eks").list_associated_access_policies(clusterName=hour.place.cluster, principalArn=role)["associatedAccessPolicies"]
+    assert not associated, f"the installer still has the access policies {associated}"
+    how = "the installer associated an access policy with its access entry, installed, and ended the association"
+    hour.observe("eks-access-policy-delay", True, how)
+    hour.observe("eks-access-policy-keys", True, how)
+    hour.observe("eks-access-entry-arn", True, how)
 
 
 def scale_up(hour: Hour, step: Step) -> None:

@@ -29,7 +29,7 @@ BY_REASON: dict[str, tuple[str, ...]] = {
         "ddb-cancellation-throttled", "ddb-conflict", "ddb-in-progress", "ddb-partition-code", "ddb-partition-split", "ddb-partition-units", "ddb-query-isolation",
     ),
     "it takes a function, a URL or an alarm that is set up wrongly on purpose": (
-        "cloudwatch-fill-never", "lambda-maximum-concurrency", "lambda-partial-batch", "lambda-recursion-sdk", "lambda-terraform-15-minutes",
+        "cloudwatch-fill-never", "eks-access-policy-repeated", "lambda-maximum-concurrency", "lambda-partial-batch", "lambda-recursion-sdk", "lambda-terraform-15-minutes",
         "lambda-url-permissions", "lambda-visibility-six-times",
     ),
     "it takes a key of KMS, which is paid for as long as it exists, or roles with another path than the module's default": (

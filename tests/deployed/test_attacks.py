@@ -34,6 +34,8 @@ def profile_tags(cluster: str, region: str = REGION) -> dict[str, str]:
     return {f"kubernetes.io/cluster/{cluster}": "owned", "eks:eks-cluster-name": cluster, **tags}
 
 
+# The role of the installer, by the name that the module gives it.
+INSTALLER = f"nodeless-{CLUSTER}-{REGION}-installer"
 OURS, THEIRS = owned_by(CLUSTER), owned_by("theirs")
 MANAGED = {f"kubernetes.io/cluster/{CLUSTER}": "owned", "eks:nodegroup-name": "system", "eks:cluster-name": CLUSTER}
 RESOURCES: dict[str, Tags] = {
@@ -91,6 +93,13 @@ class Account:
 def call(service: str, operation: str, region: str = REGION, **parameters: object) -> list[Request]:
     """All that AWS asks about a call."""
     return requests(Call("attacker", service, region, operation, parameters), Account())
+
+
+def access_policy(operation: str, role: str, policy: str = "AmazonEKSClusterAdminPolicy", cluster: str = CLUSTER, scope: str = "cluster") -> list[Request]:
+    """A change of the access policies of a role in a cluster."""
+    more = {"accessScope": {"type": scope, "namespaces": ["a"] if scope == "namespace" else []}} if operation == "AssociateAccessPolicy" else {}
+    policy_arn = f"arn:aws:eks::aws:cluster-access-policy/{policy}"
+    return call("eks", operation, name=cluster, principalArn=f"{IAM}:role/{role}", policyArn=policy_arn, **more)
 
 
 def ask(action: str, resource: str = "*", **context: str | tuple[str, ...]) -> list[Request]:
@@ -318,6 +327,17 @@ ATTACKS: dict[str, list[Request]] = {
         f"{action} on our cluster": ask(action, f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/{CLUSTER}")
         for action in ("eks:CreateAccessEntry", "eks:AssociateAccessPolicy", "eks:UpdateClusterConfig", "eks:DeleteCluster")
     },
+    **{
+        f"{operation} of {what}": access_policy(operation, **changed)
+        for operation in ("AssociateAccessPolicy", "DisassociateAccessPolicy")
+        for what, changed in {
+            "another function": {"role": f"nodeless-{CLUSTER}-{REGION}-planner"},
+            "the node role": {"role": "ours-node"},
+            "the installer in another cluster": {"role": INSTALLER, "cluster": "theirs"},
+            "the installer, with another policy": {"role": INSTALLER, "policy": "AmazonEKSSecretReaderPolicy"},
+        }.items()
+    },
+    "associate a policy with namespaces": access_policy("AssociateAccessPolicy", INSTALLER, scope="namespace"),
     "read the zonal shifts of another cluster": call(
         "arc-zonal-shift", "GetManagedResource", resourceIdentifier=f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/theirs"
     ),
@@ -438,6 +458,7 @@ LEGITIMATE: dict[str, tuple[str, list[Request]]] = {
     "encrypt a message": ("wake", use_key("kms:GenerateDataKey", QUEUE_KEY, "sqs") + use_key("kms:Decrypt", QUEUE_KEY, "sqs")),
     "decrypt a message": ("lifecycle", use_key("kms:Decrypt", QUEUE_KEY, "sqs")),
     "find the cluster": ("installer", call("eks", "DescribeCluster", name=CLUSTER)),
+    "stop being cluster-admin": ("installer", access_policy("DisassociateAccessPolicy", INSTALLER)),
 }
 
 # Calls that only some functions may make: attacks with the roles of the others.
@@ -453,6 +474,8 @@ OF_FEW: dict[str, tuple[set[str], list[Request]]] = {
     "delete our own launch template": ({"lifecycle", "catalog"}, call("ec2", "DeleteLaunchTemplate", LaunchTemplateId="lt-ours")),
     "change our own profile": ({"catalog"}, profile("DeleteInstanceProfile", "ours")),
     "find the claim of an instance": ({"lifecycle", "interruption"}, FIND_CLAIM),
+    "become cluster-admin": ({"installer"}, access_policy("AssociateAccessPolicy", INSTALLER)),
+    "stop the installer from being cluster-admin": ({"installer"}, access_policy("DisassociateAccessPolicy", INSTALLER)),
     "read the state": ({"planner", "lifecycle", "interruption", "catalog"}, query(CLUSTER)),
 }
 
@@ -466,6 +489,7 @@ NOT_HELD_BACK: dict[str, tuple[str, list[Request]]] = {
         "lifecycle",
         launch("RunInstances", {**OURS, "kubernetes.io/cluster/theirs": "owned"}),
     ),
+    "become cluster-admin of our own cluster": ("installer", access_policy("AssociateAccessPolicy", INSTALLER)),
     "terminate every node of our own cluster": ("lifecycle", call("ec2", "TerminateInstances", InstanceId=["i-ours"])),
     "find out which claim of another cluster has an instance": (
         "interruption",

@@ -142,6 +142,8 @@ def deployment(
     proxy.read_policies()
     yield Deployment(ministack, world, outputs, proxy)
     terraform(root, "destroy", "-auto-approve", *variables, env=env, log=logs / "terraform.log")
+    name = str(outputs["function_names"]["installer"])
+    assert [r.call.operation for r in proxy.recording.calls if r.call.caller == name][-1] == "DisassociateAccessPolicy"
     assert ministack.leftovers() == before
     assert not [c for c in world.items("validatingwebhookconfigurations") if c["metadata"]["name"].startswith("nodeless")]
     assert not [r for r in world.items("clusterrolebindings") if r["metadata"]["name"].startswith("nodeless:")]
@@ -192,6 +194,7 @@ def check_rights(deployment: Deployment) -> None:
 def check_installation(deployment: Deployment, wake: bool) -> None:
     """A user needs to apply nothing but NodePools and EC2NodeClasses."""
     world = deployment.world
+    check_cluster_admin(deployment)
     definitions = {c["metadata"]["name"] for c in world.items("customresourcedefinitions")}
     assert definitions.issuperset(INSTALLED)
     bound = {r["metadata"]["name"] for r in world.items("clusterrolebindings")}
@@ -203,6 +206,18 @@ def check_installation(deployment: Deployment, wake: bool) -> None:
         status, _ = deployment.ministack.call_function_url(forged, {"kind": "AdmissionReview"})
         assert status == 404, "a call with another path must get no information"
         world.redirect_webhook(deployment.ministack)
+
+
+def check_cluster_admin(deployment: Deployment) -> None:
+    """The installer made itself cluster-admin in each invocation that did something, and is nothing afterwards."""
+    name = str(deployment.outputs["function_names"]["installer"])
+    calls = [r.call for r in deployment.proxy.recording.calls if r.call.caller == name and r.call.operation.endswith("AccessPolicy")]
+    assert calls and {c.parameters["policyArn"].rsplit("/", 1)[-1] for c in calls} == {"AmazonEKSClusterAdminPolicy"}
+    assert [c.operation for c in calls] == ["AssociateAccessPolicy", "DisassociateAccessPolicy"] * (len(calls) // 2)
+    role = deployment.ministack.client("lambda").get_function_configuration(FunctionName=name)["Role"]
+    eks = deployment.ministack.client("eks")
+    assert eks.describe_access_entry(clusterName=CLUSTER, principalArn=role)["accessEntry"]["kubernetesGroups"] == []
+    assert eks.list_associated_access_policies(clusterName=CLUSTER, principalArn=role)["associatedAccessPolicies"] == []
 
 
 def apply_manifests(world: World, node_role: str, capacity_type: str) -> float:

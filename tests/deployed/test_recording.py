@@ -162,6 +162,14 @@ def test_the_failure_of_a_deployment_is_not_replaced(deployed: DeployedProxy) ->
         raise ValueError("first")
 
 
+def test_access_entries_are_those_of_terraform(servers: dict[str, Any], proxy: Proxy) -> None:
+    given = {"clusterName": "ours", "principalArn": "arn:aws:iam::111122223333:role/a", "policyArn": "arn:aws:eks::aws:cluster-access-policy/P"}
+    with pytest.raises(ClientError):
+        client(proxy, "eks").associate_access_policy(**given, accessScope={"type": "cluster"})
+    assert [len(servers["seen"][name]) for name in ("world", "ministack")] == [0, 1]
+    assert proxy.recording.used("planner") == {"eks:AssociateAccessPolicy"}
+
+
 def test_no_zone_is_shifted_away(servers: dict[str, Any], proxy: Proxy) -> None:
     answer = client(proxy, "arc-zonal-shift").get_managed_resource(resourceIdentifier="arn:aws:eks:us-east-1:111122223333:cluster/ours")
     assert answer["zonalShifts"] == answer["autoshifts"] == []

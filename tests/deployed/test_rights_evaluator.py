@@ -433,6 +433,21 @@ class TestCalls:
         found = asked(sent("arc-zonal-shift", "get_managed_resource", resourceIdentifier=arn))
         assert found == {("arc-zonal-shift:GetManagedResource", "*"): {"arc-zonal-shift:resourceidentifier": arn}}
 
+    def test_access_policies_of_access_entries(self) -> None:
+        """The ARN ends in an id. It is not documented whether it contains the path of a role."""
+        role, policy = f"arn:aws:iam::{ACCOUNT}:role/teams/admin", "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+        given = {"clusterName": "ours", "principalArn": role, "policyArn": policy}
+        of_both = {"eks:principalarn": role, "eks:policyarn": policy}
+        for operation, more, context in [
+            ("associate_access_policy", {"accessScope": {"type": "cluster"}}, {**of_both, "eks:accessscope": "cluster"}),
+            ("disassociate_access_policy", {}, of_both),
+        ]:
+            found = asked(sent("eks", operation, **given, **more))
+            assert list(found.values()) == [context, context]
+            entries = [resource.rsplit("/", 1)[0] for _, resource in found]
+            assert entries == [f"arn:aws:eks:eu-west-1:{ACCOUNT}:access-entry/ours/role/{ACCOUNT}/{name}" for name in ("teams/admin", "admin")]
+            assert {action for action, _ in found} == {f"eks:{operation.title().replace('_', '')}"}
+
     def test_instance_profiles(self) -> None:
         profile = f"arn:aws:iam::{ACCOUNT}:instance-profile"
         tags = [{"Key": "a", "Value": "x"}]

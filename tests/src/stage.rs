@@ -26,6 +26,8 @@ use std::time::Duration;
 pub const TABLE: &str = "nodeless";
 /// The cluster's name in EKS.
 pub const CLUSTER: &str = "example";
+/// The role of the installer, which has an access entry in the cluster.
+pub const INSTALLER_ROLE: &str = "arn:aws:iam::111122223333:role/nodeless-installer";
 /// How long a test waits for something to become true; far more than anything takes.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -162,6 +164,8 @@ impl Stage {
         let kubernetes_proxy = Proxy::start(&serve(api.router()).await).await;
         ec2.change_account(|account| {
             account.add_cluster(cluster, &kubernetes_proxy.url, "", "1.33", Timestamp::now());
+            let entries = account.clusters.iter_mut().map(|cluster| &mut cluster.access_entries);
+            entries.for_each(|entries| drop(entries.insert(INSTALLER_ROLE.to_owned(), BTreeMap::new())));
             account.timing.start_up = second;
             account.timing.shut_down = second;
             // Measurements launch thousands of nodes. AWS raises this limit on request.
@@ -194,6 +198,7 @@ impl Stage {
             ("NODELESS_CATALOG_QUEUE_URL", &self.queues.catalog),
             ("NODELESS_INTERRUPTION_QUEUE_URL", &self.queues.interruption),
             ("NODELESS_WAKE_PATH", "/secret"),
+            ("NODELESS_ROLE_ARN", INSTALLER_ROLE),
         ];
         variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
     }

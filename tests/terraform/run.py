@@ -73,6 +73,8 @@ def check_order(directory: Path) -> None:
         ("aws_cloudwatch_metric_alarm.stale", "aws_cloudwatch_event_target.heartbeat", "without plans it is in ALARM"),
         ("aws_cloudwatch_metric_alarm.stale", "aws_cloudwatch_event_target.sweep", "without sweeps it is in ALARM"),
         ("aws_lambda_function.function", "aws_iam_role_policy_attachment.vpc", "Lambda could not delete the network interfaces"),
+        ("aws_lambda_invocation.install", "aws_eks_access_entry.installer", "the installer gets its rights in the cluster by its access entry"),
+        ("aws_lambda_invocation.install", "aws_iam_role_policy.function", "the installer gets and ends its rights by the policy of its role"),
         ("aws_lambda_invocation.remove_nodes", "aws_lambda_event_source_mapping.claims", "lifecycle must work while nodes are removed"),
         ("aws_lambda_invocation.remove_nodes", "aws_cloudwatch_event_rule.schedule", "sweeps must run while nodes are removed"),
         ("aws_lambda_invocation.remove_nodes", "aws_eks_access_entry.node", "nodes must be in the cluster to be drained"),

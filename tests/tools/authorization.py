@@ -332,6 +332,18 @@ def _cluster(call: Call, account: Account) -> Iterator[Request]:
     yield Request("eks:DescribeCluster", f"arn:aws:eks:{call.region}:{account.id}:cluster/{call.parameters['name']}")
 
 
+def _access_policy(call: Call, account: Account) -> Iterator[Request]:
+    """The ARN of an access entry ends in an id that EKS assigns. For the principal of a role with a path, it is not documented whether the
+    ARN contains the path, so both are asked. Only the call that associates a policy has a scope."""
+    principal, scope = call.parameters["principalArn"], call.parameters.get("accessScope")
+    owner, (kind, *path) = principal.split(":")[4], principal.split(":", 5)[5].split("/")
+    context: Context = {"eks:principalarn": principal, "eks:policyarn": call.parameters["policyArn"]}
+    context |= {"eks:accessscope": scope["type"]} if scope else {}
+    for name in dict.fromkeys(("/".join(path), path[-1])):
+        entry = f"{call.parameters['name']}/{kind}/{owner}/{name}/0a1b2c3d-0000-0000-0000-000000000000"
+        yield Request(f"eks:{call.operation}", f"arn:aws:eks:{call.region}:{account.id}:access-entry/{entry}", context)
+
+
 def _zonal_shifts(call: Call, account: Account) -> Iterator[Request]:  # noqa: ARG001 takes no resource
     context: Context = {"arc-zonal-shift:resourceidentifier": call.parameters["resourceIdentifier"]}
     yield Request("arc-zonal-shift:GetManagedResource", "*", context)
@@ -377,6 +389,8 @@ OPERATIONS: dict[str, Callable[[Call, Account], Iterator[Request]]] = {
     "ssm:GetParameters": _parameter,
     "pricing:GetProducts": _everything,
     "eks:DescribeCluster": _cluster,
+    "eks:AssociateAccessPolicy": _access_policy,
+    "eks:DisassociateAccessPolicy": _access_policy,
     "arc-zonal-shift:GetManagedResource": _zonal_shifts,
     "iam:ListInstanceProfiles": _everything,
     "iam:CreateInstanceProfile": _create_profile,

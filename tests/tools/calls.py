@@ -11,10 +11,15 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 QUERY = ("ec2", "iam", "sts")
 JSON = ("dynamodb", "sqs", "ssm", "pricing")
-# Method, path, operation, and the parameter in the path.
+# For each service its operations: method, path with its parameters, and name.
+ACCESS_POLICIES = r"/clusters/(?P<name>[^/]+)/access-entries/(?P<principalArn>[^/]+)/access-policies"
 REST = {
-    "eks": ("GET", re.compile(r"/clusters/([^/]+)"), "DescribeCluster", "name"),
-    "arc-zonal-shift": ("GET", re.compile(r"/managedresources/(.+)"), "GetManagedResource", "resourceIdentifier"),
+    "eks": (
+        ("GET", re.compile(r"/clusters/(?P<name>[^/]+)"), "DescribeCluster"),
+        ("POST", re.compile(ACCESS_POLICIES), "AssociateAccessPolicy"),
+        ("DELETE", re.compile(rf"{ACCESS_POLICIES}/(?P<policyArn>[^/]+)"), "DisassociateAccessPolicy"),
+    ),
+    "arc-zonal-shift": (("GET", re.compile(r"/managedresources/(?P<resourceIdentifier>.+)"), "GetManagedResource"),),
 }
 SCOPE = re.compile(r"Credential=([^/]+)/\d{8}/([^/]+)/([^/]+)/aws4_request")
 
@@ -56,16 +61,21 @@ def read(method: str, target: str, headers: Mapping[str, str], body: bytes) -> C
         named = {name.lower(): value for name, value in headers.items()}.get("x-amz-target", "")
         operation, parameters = named.rpartition(".")[2], json.loads(body or b"{}")
     elif service in REST:
-        expected, path, operation, parameter = REST[service]
-        found = path.fullmatch(urlsplit(target).path)
-        if method != expected or found is None:
-            raise Unreadable(f"{service}: {method} {target}")
-        parameters = {parameter: unquote(found[1])}
+        operation, parameters = _rest(service, method, target, body)
     else:
         raise Unreadable(f"service {service}: {method} {target}")
     if not operation:
         raise Unreadable(f"{service}: {method} {target} has no operation")
     return Call(caller, service, region, operation, parameters)
+
+
+def _rest(service: str, method: str, target: str, body: bytes) -> tuple[str, dict[str, Any]]:
+    """The operation of a REST call, and its parameters, of the path and the body."""
+    for expected, path, operation in REST[service]:
+        found = path.fullmatch(urlsplit(target).path)
+        if method == expected and found is not None:
+            return operation, {name: unquote(value) for name, value in found.groupdict().items()} | json.loads(body or b"{}")
+    raise Unreadable(f"{service}: {method} {target}")
 
 
 def nest(pairs: list[tuple[str, str]]) -> dict[str, Any]:

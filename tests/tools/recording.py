@@ -174,7 +174,9 @@ class Proxy:
         service = scope(headers)[2]
         if service == "arc-zonal-shift":
             return 200, [("Content-Type", "application/json")], NO_ZONAL_SHIFT
-        target_host = self._world if service in OF_WORLD else self._ministack
+        # Terraform makes the access entries in ministack.
+        of_world = service in OF_WORLD and "/access-entries/" not in target
+        target_host = self._world if of_world else self._ministack
         connection = http.client.HTTPConnection(target_host, timeout=60)
         try:
             connection.request(method, target, body, dict(headers))

@@ -1,28 +1,25 @@
 //! Handles a request and returns a report.
 
+use crate::access::{KEPT_TO_END, PATIENCE, as_cluster_admin};
 use crate::event::{Action, read};
-use crate::log_lines::{
-    ClusterFinding, ClusterMissing, ClusterNotChecked, ObjectInstalled, WaitingForAccess, WebhookLeftOut,
-};
+use crate::log_lines::{ClusterFinding, ClusterMissing, ClusterNotChecked, ObjectInstalled, WebhookLeftOut};
 use aws_config::SdkConfig;
 use jiff::Timestamp;
 use lambda_runtime::Error;
 use nodeless_doctor::{Check, Severity};
-use nodeless_eks::Tokens;
+use nodeless_eks::{ClusterAccess, ClusterAdmin, Tokens};
 use nodeless_kubernetes::install::{self, InstallError, Report, Wake};
 use nodeless_kubernetes::{ApiServer, Connection, facts};
+use nodeless_model::shell::quoted;
 use nodeless_ports::ErrorKind;
+use nodeless_runtime::Environment;
 use nodeless_telemetry::log;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
-/// Terraform invokes the function as soon as the access entry exists, and EKS takes up to a minute to apply it.
-const ACCESS_WITHIN: Duration = Duration::from_secs(75);
-const RETRY: Duration = Duration::from_secs(5);
-
-/// The time that is reserved to report what is left.
+/// The time that is kept to report what is left when nodes are removed.
 const KEPT_FOR_THE_ANSWER: Duration = Duration::from_secs(20);
 
 /// The checks after an installation: those that need the API server only.
@@ -38,45 +35,87 @@ const CHECKS: [Check; 6] = [
 /// The timeout of the checks, which read the pods of the cluster.
 const CHECKED_WITHIN: Duration = Duration::from_secs(60);
 
-/// Handles an event. `cluster` is the cluster that this function serves, and the function ends at `deadline`.
+/// The function can get no rights in a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "cluster {cluster} has the authentication mode CONFIG_MAP, in which there are no access entries and the installer gets no rights: run \
+     `aws eks update-cluster-config --name {} --access-config authenticationMode=API_AND_CONFIG_MAP`, after which the ConfigMap aws-auth \
+     stays valid; or set install = false, and run `nodeless install` with your own kubeconfig",
+    quoted(.cluster)
+)]
+struct NoAccessEntries {
+    cluster: String,
+}
+
+/// Handles an event. The environment names the cluster that this function serves, and the function ends at `deadline`.
 pub(crate) async fn handle(
     event: Value,
-    cluster: Option<&str>,
+    environment: &Environment<'_>,
     deadline: SystemTime,
     config: &SdkConfig,
 ) -> Result<Report, Error> {
-    let request = read(event, cluster)?;
+    let request = read(event, environment.optional("CLUSTER_NAME").as_deref())?;
     if request.action == Action::Nothing {
         return Ok(Report::default());
     }
-    let time = deadline.duration_since(SystemTime::now()).unwrap_or_default().saturating_sub(KEPT_FOR_THE_ANSWER);
-    let access = match nodeless_eks::describe(config, &request.cluster).await {
+    let cluster = request.cluster.as_str();
+    let time = deadline.duration_since(SystemTime::now()).unwrap_or_default().saturating_sub(KEPT_TO_END);
+    let work_until = Instant::now() + time;
+    let access = match nodeless_eks::describe(config, cluster).await {
         // `terraform destroy` of everything: the objects were deleted with the cluster.
         Err(error) if error.kind == ErrorKind::NotFound && !matches!(request.action, Action::Install { .. }) => {
-            log(Some(&request.cluster), &ClusterMissing {});
+            log(Some(cluster), &ClusterMissing {});
             return Ok(Report::default());
         }
         access => access?,
     };
-    let action = reachable(&request.cluster, request.action, access.egress_by_aws);
-    let tokens = Arc::new(Tokens::new(config, &request.cluster)?);
+    if !access.has_access_entries {
+        return Err(NoAccessEntries { cluster: cluster.to_owned() }.into());
+    }
+    let role =
+        environment.required("NODELESS_ROLE_ARN", "the ARN of the role of this function, which has an access entry")?;
+    let action = reachable(cluster, request.action, access.egress_by_aws);
+    let connection = connect(config, cluster, access).await?;
+    let rights = ClusterAdmin::new(config, cluster, &role);
+    let work = async || perform(cluster, &connection, &action, work_until).await;
+    let time = work_until.saturating_duration_since(Instant::now());
+    let report = as_cluster_admin(cluster, &rights, PATIENCE, time, work).await?;
+    for step in &report.steps {
+        let outcome = step.outcome.to_string();
+        let note = Some(step.note.as_str()).filter(|note| !note.is_empty());
+        log(Some(cluster), &ObjectInstalled { object: &step.object, outcome: &outcome, note });
+    }
+    Ok(report)
+}
+
+async fn connect(config: &SdkConfig, cluster: &str, access: ClusterAccess) -> Result<Connection, Error> {
+    let tokens = Arc::new(Tokens::new(config, cluster)?);
     let server = ApiServer { url: access.endpoint, certificate_authority: access.certificate_authority };
     let connection = Connection::with_tokens(&server, move |refused| {
         let tokens = Arc::clone(&tokens);
         async move { tokens.token(refused.as_deref()).await }
-    })
-    .await?;
-    let report = perform(&request.cluster, &connection, &action, time).await?;
-    if matches!(action, Action::Install { .. }) {
-        let left = deadline.duration_since(SystemTime::now()).unwrap_or_default();
-        check_cluster(&request.cluster, &connection, CHECKED_WITHIN.min(left / 2)).await;
+    });
+    Ok(connection.await?)
+}
+
+/// Does what is requested, until then at the latest, and checks the cluster after an installation.
+async fn perform(
+    cluster: &str,
+    connection: &Connection,
+    action: &Action,
+    until: Instant,
+) -> Result<Report, InstallError> {
+    let left = || until.saturating_duration_since(Instant::now());
+    match action {
+        Action::Install { wake, nominations, .. } => {
+            let report = install::install(connection, wake, *nominations).await?;
+            check_cluster(cluster, connection, CHECKED_WITHIN.min(left() / 2)).await;
+            Ok(report)
+        }
+        Action::Uninstall => install::uninstall(connection).await,
+        Action::RemoveNodes => install::remove_nodes(connection, left().saturating_sub(KEPT_FOR_THE_ANSWER)).await,
+        Action::Nothing => Ok(Report::default()),
     }
-    for step in &report.steps {
-        let outcome = step.outcome.to_string();
-        let note = Some(step.note.as_str()).filter(|note| !note.is_empty());
-        log(Some(&request.cluster), &ObjectInstalled { object: &step.object, outcome: &outcome, note });
-    }
-    Ok(report)
 }
 
 /// Logs what is in the way of nodeless. A cluster that cannot be checked is no reason to fail, and no warning: everything is installed.
@@ -110,34 +149,18 @@ fn reachable(cluster: &str, action: Action, egress_by_aws: bool) -> Action {
     }
 }
 
-/// Runs the request, and waits while the API server does not accept the access entry yet.
-async fn perform(
-    cluster: &str,
-    connection: &Connection,
-    action: &Action,
-    time: Duration,
-) -> Result<Report, InstallError> {
-    let deadline = Instant::now() + ACCESS_WITHIN;
-    loop {
-        let done = match action {
-            Action::Install { wake, nominations, .. } => install::install(connection, wake, *nominations).await,
-            Action::Uninstall => install::uninstall(connection).await,
-            Action::RemoveNodes => install::remove_nodes(connection, time).await,
-            Action::Nothing => Ok(Report::default()),
-        };
-        match done {
-            Err(InstallError::Api(error)) if error.kind == ErrorKind::Denied && Instant::now() < deadline => {
-                log(Some(cluster), &WaitingForAccess { error: &error.to_string() });
-                sleep(RETRY).await;
-            }
-            done => return done,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cluster_without_access_entries_is_refused_with_a_command() {
+        let message = NoAccessEntries { cluster: "one".to_owned() }.to_string();
+        let command =
+            "`aws eks update-cluster-config --name one --access-config authenticationMode=API_AND_CONFIG_MAP`";
+        assert!(message.contains("CONFIG_MAP") && message.contains(command), "{message}");
+        assert!(message.contains("install = false"), "{message}");
+    }
 
     #[test]
     fn the_webhook_is_left_out_where_the_api_server_may_not_reach_it() {

@@ -64,7 +64,7 @@ impl Line for WebhookLeftOut<'_> {
     const LEVEL: Level = Level::Warn;
 }
 
-/// The API server does not accept the function's access entry yet.
+/// The function is not cluster-admin yet: IAM, EKS or the API server has not applied a change.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WaitingForAccess<'a> {

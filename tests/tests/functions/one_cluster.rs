@@ -8,7 +8,7 @@ use nodeless_fake_aws::requests::Describe;
 use nodeless_fake_kubernetes::{PatchOptions, PatchType, Resource, resource};
 use nodeless_tests::lambda::{Function, binary, sample};
 use nodeless_tests::proxy::Outage;
-use nodeless_tests::stage::{Service, Stage, node_class};
+use nodeless_tests::stage::{INSTALLER_ROLE, Service, Stage, node_class};
 use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -291,6 +291,46 @@ async fn no_webhook_is_installed_where_the_control_plane_may_not_reach_it() {
         installer.invoke(&event).await.unwrap();
         assert_eq!(installed(), expected, "{egress:?}, endpoint of one's own: {own_endpoint}");
     }
+}
+
+/// The access policies of the installer's role in EKS.
+fn policies_of_installer(stage: &Stage) -> Vec<String> {
+    let world = stage.world.lock().unwrap();
+    world.ec2().with_account(|account| account.clusters[0].access_entries[INSTALLER_ROLE].keys().cloned().collect())
+}
+
+/// The calls to EKS, in their order.
+fn calls_to_eks(stage: &Stage) -> Vec<String> {
+    let calls = stage.world.lock().unwrap().ec2().calls();
+    calls.into_iter().filter(|call| call.service == "eks").map(|call| call.api).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_installer_is_cluster_admin_only_while_it_works() {
+    let Some(stage) = Stage::start().await else { return };
+    let ec2 = stage.world.lock().unwrap().ec2().clone();
+    let mut installer = stage.function(&binary("installer")).await;
+    // An invocation that ended in between left its policy.
+    let left = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy";
+    ec2.change_account(|account| {
+        let entry = account.clusters[0].access_entries.get_mut(INSTALLER_ROLE).unwrap();
+        entry.insert(left.to_owned(), "cluster".to_owned());
+    });
+    installer.invoke(&sample("installer.install.json")).await.unwrap();
+    assert_eq!(calls_to_eks(&stage), ["DescribeCluster", "AssociateAccessPolicy", "DisassociateAccessPolicy"]);
+    assert_eq!(policies_of_installer(&stage), Vec::<String>::new());
+
+    stage.fail(Service::Kubernetes, Some(Outage::Status(StatusCode::BAD_REQUEST)));
+    installer.expect_any_problem();
+    installer.invoke(&sample("installer.uninstall.json")).await.unwrap_err();
+    assert_eq!(calls_to_eks(&stage)[3..], ["DescribeCluster", "AssociateAccessPolicy", "DisassociateAccessPolicy"]);
+    assert_eq!(policies_of_installer(&stage), Vec::<String>::new());
+    stage.fail(Service::Kubernetes, None);
+
+    ec2.change_account(|account| account.clusters[0].authentication_mode = "CONFIG_MAP".to_owned());
+    let error = installer.invoke(&sample("installer.install.json")).await.unwrap_err();
+    assert!(error["errorMessage"].as_str().unwrap().contains("authenticationMode=API_AND_CONFIG_MAP"), "{error}");
+    assert_eq!(calls_to_eks(&stage)[6..], ["DescribeCluster"]);
 }
 
 /// The test fails if a finding is not logged, or another problem is.

@@ -11,7 +11,7 @@ from ..terraform import ROOT
 from .audit import Audit, Right
 
 HEADING = "## Allowed in Kubernetes, and not used by every scenario"
-# The installer runs as cluster-admin while it installs; its role is for later runs.
+# The installer is cluster-admin while it works, and has no role of its own.
 FUNCTIONS = ("planner", "lifecycle", "catalog", "interruption")
 
 

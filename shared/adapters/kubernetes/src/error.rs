@@ -114,8 +114,8 @@ fn reaction(status: &Status) -> (ErrorKind, &'static str) {
             Forbids::NotReady => (ErrorKind::Unavailable, "; the API server has just started"),
             Forbids::MissingRight => (
                 ErrorKind::Denied,
-                "; the role's Kubernetes group lacks this right: run the installer again as cluster-admin, which applies \
-                 infra/rbac. An API server that has just started answers the same for a moment",
+                "; the role's Kubernetes group lacks this right: run the installer again, which applies infra/rbac. An API server \
+                 that has just started answers the same for a moment",
             ),
             Forbids::OptionalRight => (
                 ErrorKind::Denied,
@@ -124,8 +124,7 @@ fn reaction(status: &Status) -> (ErrorKind, &'static str) {
             ),
             Forbids::Escalation => (
                 ErrorKind::Denied,
-                "; a user may grant only rights that the user has: run the installer once as cluster-admin (installer_cluster_admin = true \
-                 of the Terraform module)",
+                "; a user may grant only rights that the user has: install as a user who is bound to cluster-admin",
             ),
             Forbids::Policy => (
                 ErrorKind::Denied,
@@ -245,8 +244,8 @@ mod tests {
             assert_eq!(error.kind, ErrorKind::Denied);
             assert!(!error.message.contains("installer") && error.message.contains("no missing right"), "{error}");
         }
-        let more = r#"clusterroles.rbac.authorization.k8s.io "nodeless:planner" is forbidden: user "installer" (groups=["nodeless:installer"]) is attempting to grant RBAC permissions not currently held: {APIGroups:[""], Resources:["secrets"], Verbs:["get"]}"#;
-        assert!(call(403, more, "Forbidden").error.message.contains("installer_cluster_admin"));
+        let more = r#"clusterroles.rbac.authorization.k8s.io "nodeless:planner" is forbidden: user "jane" (groups=["system:authenticated"]) is attempting to grant RBAC permissions not currently held: {APIGroups:[""], Resources:["secrets"], Verbs:["get"]}"#;
+        assert!(call(403, more, "Forbidden").error.message.contains("bound to cluster-admin"));
         let starting = call(403, r#"events "a" is forbidden: not yet ready to handle request"#, "Forbidden").error;
         assert!(starting.kind == ErrorKind::Unavailable && starting.message.contains("just started"), "{starting}");
     }

@@ -3,9 +3,7 @@
 use super::{InstallError, Wake};
 use serde_json::Value;
 
-/// The installer's own role and binding come first, so that they are removed last.
-const RBAC: [(&str, &str); 7] = [
-    ("infra/rbac/installer.yaml", include_str!("../../../../../infra/rbac/installer.yaml")),
+const RBAC: [(&str, &str); 6] = [
     ("infra/rbac/admin.yaml", include_str!("../../../../../infra/rbac/admin.yaml")),
     ("infra/rbac/controllers.yaml", include_str!("../../../../../infra/rbac/controllers.yaml")),
     ("infra/rbac/planner.yaml", include_str!("../../../../../infra/rbac/planner.yaml")),
@@ -25,9 +23,6 @@ fn parse((file, text): (&str, &str)) -> Result<Vec<Value>, InstallError> {
         .map_err(|error| InstallError::Embedded { object: file.to_owned(), reason: error.to_string() })
 }
 
-/// The name of the role, the binding and the group of the installer itself.
-pub(super) const INSTALLER: &str = "nodeless:installer";
-
 /// The roles and bindings.
 pub(super) fn rbac() -> Result<Vec<Value>, InstallError> {
     RBAC.into_iter().map(parse).collect::<Result<Vec<_>, _>>().map(|files| files.concat())
@@ -36,8 +31,8 @@ pub(super) fn rbac() -> Result<Vec<Value>, InstallError> {
 /// The role and the binding of nominations.
 const NOMINATIONS: &str = "nodeless:nominations";
 
-/// The roles and bindings. Without the right to nominate nodes for pods, that role has no rules: an installer that is not cluster-admin
-/// may neither delete the role and create it again, nor leave the right to it.
+/// The roles and bindings. Without the right to nominate nodes for pods, that role has no rules, so that it takes away what an earlier
+/// installation granted.
 pub(super) fn rbac_with(nominations: bool) -> Result<Vec<Value>, InstallError> {
     let mut objects = rbac()?;
     if !nominations {
@@ -150,9 +145,7 @@ mod tests {
     fn without_nominations_their_role_has_no_rules() {
         let patching_pods = |on: bool| {
             let of = |role: &Value| rights(role).into_iter().filter(|(_, resource, ..)| resource == "pods/status");
-            let others = rbac_with(on).unwrap();
-            let others = others.iter().filter(|object| object["metadata"]["name"] != INSTALLER);
-            others.flat_map(|role| of(role).collect::<Vec<_>>()).count()
+            rbac_with(on).unwrap().iter().flat_map(|role| of(role).collect::<Vec<_>>()).count()
         };
         assert_eq!((patching_pods(true), patching_pods(false)), (1, 0));
         assert_eq!(rbac_with(true).unwrap(), rbac().unwrap());
@@ -175,42 +168,6 @@ mod tests {
             }
         }
         rights
-    }
-
-    /// Kubernetes lets a user grant only permissions that the user has, unless the user has the verb `escalate`.
-    #[test]
-    fn the_installer_has_the_permissions_that_it_grants_and_not_escalate() {
-        let objects = rbac().unwrap();
-        let (own, others): (Vec<&Value>, Vec<&Value>) = objects
-            .iter()
-            .filter(|object| object["kind"] == "ClusterRole")
-            .partition(|role| string(role, "/metadata/name") == Some(INSTALLER));
-        let own = rights(own[0]);
-        let granted: BTreeSet<_> = others.into_iter().flat_map(rights).collect();
-        assert_eq!(granted.difference(&own).collect::<Vec<_>>(), Vec::<&_>::new());
-        let webhook = webhook_template().unwrap();
-        let mut installed: BTreeSet<String> = super::super::definitions::names().unwrap().into_iter().collect();
-        installed.extend(
-            objects.iter().chain([&webhook]).filter_map(|object| string(object, "/metadata/name").map(str::to_owned)),
-        );
-        let list = |group: &str, resource: &str, name: &str| {
-            (group.to_owned(), resource.to_owned(), name.to_owned(), "list".to_owned())
-        };
-        let checks = BTreeSet::from([
-            list("coordination.k8s.io", "leases", "karpenter-leader-election"),
-            list("karpenter.sh", "provisioners", "*"),
-            list("karpenter.sh", "machines", "*"),
-            list("karpenter.k8s.aws", "awsnodetemplates", "*"),
-        ]);
-        assert_eq!(checks.difference(&own).collect::<Vec<_>>(), Vec::<&_>::new());
-        let beyond = own.difference(&granted).filter(|right| !checks.contains(right));
-        for (_, resource, name, verb) in beyond {
-            assert!(installed.contains(name), "{verb} {resource} {name}");
-            assert!(["get", "patch", "delete"].contains(&verb.as_str()), "{verb} {resource} {name}");
-        }
-        for name in &installed {
-            assert!(own.iter().any(|(_, _, of, verb)| of == name && verb == "patch"), "{name}");
-        }
     }
 
     /// Not installed, so that only those who want surges grant it.

@@ -12,8 +12,7 @@ pub use definitions::review;
 pub use removal::remove_nodes;
 
 use crate::connection::Connection;
-use crate::merge::string;
-use nodeless_ports::{ErrorKind, PortError};
+use nodeless_ports::PortError;
 use serde::Serialize;
 use std::fmt;
 
@@ -167,17 +166,7 @@ pub async fn uninstall(connection: &Connection) -> Result<Report, InstallError> 
     let mut steps = vec![apply::remove(connection, &manifests::webhook_template()?).await?];
     // Bindings before roles: otherwise a binding would refer to a deleted role for a moment.
     for object in manifests::rbac()?.iter().rev() {
-        let is_own = string(object, "/metadata/name") == Some(manifests::INSTALLER);
-        match apply::remove(connection, object).await {
-            // Without its binding the installer may not remove its role.
-            Err(InstallError::Api(error)) if is_own && error.kind == ErrorKind::Denied => steps.push(Step {
-                object: apply::title(object),
-                outcome: Outcome::Kept,
-                note: "the installer is not cluster-admin and cannot remove its own role; use kubectl delete"
-                    .to_owned(),
-            }),
-            removed => steps.push(removed?),
-        }
+        steps.push(apply::remove(connection, object).await?);
     }
     for name in definitions::names()? {
         let note = "definitions are never removed, because with them would go every object; \
