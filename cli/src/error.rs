@@ -80,9 +80,9 @@ pub(crate) enum CliError {
         /// Why.
         source: nodeless_catalog::file::CatalogFileError,
     },
-    /// The embedded facts are damaged.
+    /// There are no embedded facts of the region.
     #[error(transparent)]
-    Facts(&'static nodeless_catalog::facts::FactsError),
+    Region(nodeless_catalog::facts::RegionError),
     /// A result cannot be serialized as JSON.
     #[error("the result cannot be written as JSON: {0}; this is a bug in nodeless; please report it")]
     Json(#[source] serde_json::Error),

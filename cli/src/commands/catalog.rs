@@ -24,9 +24,12 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct ShowArguments {
-    /// The catalog file, or - for standard input [default: the embedded catalog of us-east-1]
+    /// The catalog file, or - for standard input [default: the embedded catalog]
     #[arg(long, value_name = "FILE")]
     catalog: Option<PathBuf>,
+    /// The region of the embedded catalog
+    #[arg(long, value_name = "REGION", default_value = "us-east-1", conflicts_with_all = ["catalog", "instance_types"])]
+    region: String,
     /// The output of DescribeInstanceTypes; replaces instanceTypes of the catalog file, or is used with the embedded offerings
     #[arg(long, value_name = "FILE")]
     instance_types: Option<PathBuf>,
@@ -58,7 +61,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
 }
 
 fn show(arguments: &ShowArguments) -> Result<(), CliError> {
-    let file = load::load(arguments.catalog.as_deref(), arguments.instance_types.as_deref())?;
+    let file = load::load(arguments.catalog.as_deref(), arguments.instance_types.as_deref(), &arguments.region)?;
     for note in &file.notes {
         report!("warning: {note}");
     }

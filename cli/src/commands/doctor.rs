@@ -3,8 +3,8 @@
 use super::install::ClusterArguments;
 use crate::doctor::{self, Output};
 use crate::error::CliError;
+use crate::plan::catalog::CatalogArguments;
 use clap::{Args, ValueEnum};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Check whether a cluster is ready for nodeless, or for the way back to Karpenter
@@ -27,9 +27,8 @@ Examples:
 pub(crate) struct Arguments {
     #[command(flatten)]
     cluster: ClusterArguments,
-    /// The catalog of the cluster's region [default: the embedded catalog of us-east-1]
-    #[arg(long, value_name = "FILE")]
-    catalog: Option<PathBuf>,
+    #[command(flatten)]
+    catalog: CatalogArguments,
     /// The name of the cluster in EKS, for the checks in AWS, with the AWS credentials of the environment
     #[arg(long, value_name = "NAME")]
     cluster_name: Option<String>,
@@ -49,7 +48,6 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Format::Text => Output::Text,
         Format::Json => Output::Json,
     };
-    let catalog = crate::plan::catalog::read(arguments.catalog.as_deref())?.catalog;
-    let facts = arguments.cluster.facts(catalog, arguments.cluster_name.as_deref()).await?;
+    let facts = arguments.cluster.facts(&arguments.catalog, arguments.cluster_name.as_deref()).await?;
     doctor::report(&facts, output)
 }

@@ -1,8 +1,8 @@
 //! `nodeless install` and `nodeless uninstall`: the work of the installer function, through a kubeconfig.
 
 use crate::error::CliError;
+use crate::plan::catalog::CatalogArguments;
 use clap::Args;
-use nodeless_catalog::Catalog;
 use nodeless_doctor::Facts;
 use nodeless_snapshot::Reader;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
 
 #[cfg(feature = "kubernetes")]
 mod connected {
-    use super::{Arguments, Catalog, CliError, ClusterArguments, Facts, Reader};
+    use super::{Arguments, CatalogArguments, CliError, ClusterArguments, Facts, Reader};
     use crate::output;
     use nodeless_kubernetes::Connection;
     use nodeless_kubernetes::install::{self, Wake};
@@ -61,7 +61,11 @@ mod connected {
         }
 
         /// Reads the facts about the cluster that `doctor` checks.
-        pub(crate) async fn facts(&self, catalog: Catalog, cluster_name: Option<&str>) -> Result<Facts, CliError> {
+        pub(crate) async fn facts(
+            &self,
+            catalog: &CatalogArguments,
+            cluster_name: Option<&str>,
+        ) -> Result<Facts, CliError> {
             crate::doctor::read::read(&self.connect().await?, catalog, cluster_name).await
         }
     }
@@ -86,7 +90,7 @@ mod connected {
 #[cfg(not(feature = "kubernetes"))]
 #[expect(clippy::unused_async, reason = "with the feature `kubernetes` these wait for the cluster")]
 mod connected {
-    use super::{Arguments, Catalog, CliError, ClusterArguments, Facts, Reader};
+    use super::{Arguments, CatalogArguments, CliError, ClusterArguments, Facts, Reader};
 
     impl ClusterArguments {
         pub(crate) async fn read(&self) -> Result<Reader, CliError> {
@@ -94,7 +98,7 @@ mod connected {
             Err(CliError::WithoutKubernetes)
         }
 
-        pub(crate) async fn facts(&self, _: Catalog, _: Option<&str>) -> Result<Facts, CliError> {
+        pub(crate) async fn facts(&self, _: &CatalogArguments, _: Option<&str>) -> Result<Facts, CliError> {
             Err(CliError::WithoutKubernetes)
         }
     }

@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     /// The name of the cluster; EC2 resources have the tag karpenter.sh/discovery=NAME, and the node role is NAME-node
     #[arg(long, value_name = "NAME", default_value = "local", value_parser = cluster_name)]
     cluster_name: String,
-    /// The AWS region. Instance types and prices are those of us-east-1 in every region
+    /// The AWS region, whose instance types and on-demand prices are those of the embedded catalog
     #[arg(long, value_name = "REGION", default_value = "us-east-1")]
     region: String,
     /// Apply a NodePool and an EC2NodeClass, both with the name default, at the start

@@ -4,6 +4,7 @@ use super::install::ClusterArguments;
 use crate::error::CliError;
 use crate::output::report;
 use crate::output_file::OutputFile;
+use crate::plan::catalog::{CatalogArguments, location};
 use crate::plan::progress::Stage;
 use crate::plan::{self, DisruptionSettings, Input, Output};
 use crate::table;
@@ -49,14 +50,12 @@ pub(crate) struct Arguments {
     cluster: Vec<PathBuf>,
     /// Replay a plan of the planner from its snapshot (NODELESS_KEEP_SNAPSHOTS): the snapshot file, or the output of
     /// `aws dynamodb query` for the items snapshot# of the claims table, or - for standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["cluster", "kubeconfig", "context", "catalog", "explain", "disruption", "at", "zonal_shift", "preference_policy", "min_values_policy"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cluster", "kubeconfig", "context", "catalog", "region", "explain", "disruption", "at", "zonal_shift", "preference_policy", "min_values_policy"])]
     snapshot: Option<PathBuf>,
     #[command(flatten)]
     live: ClusterArguments,
-    /// The catalog (JSON): region, zones, instanceTypes as returned by DescribeInstanceTypes, and offerings with prices
-    /// [default: the embedded catalog of us-east-1, with zones a, b and c and synthetic spot prices]
-    #[arg(long, value_name = "FILE")]
-    catalog: Option<PathBuf>,
+    #[command(flatten)]
+    catalog: CatalogArguments,
     /// The output format
     #[arg(long, short, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -145,8 +144,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let input = Input {
         at: arguments.at.unwrap_or_else(|| planned_at(&snapshot, live, arguments.disruption)),
         disruption: if arguments.disruption { Some(disruption_settings(arguments)?) } else { None },
+        catalog: arguments.catalog.load(&location(&snapshot.view))?,
         snapshot,
-        catalog: plan::catalog::read(arguments.catalog.as_deref())?,
         options: Options {
             preferences: match arguments.preference_policy {
                 Preferences::Respect => PreferencePolicy::Respect,

@@ -2,10 +2,10 @@
 
 use super::install::ClusterArguments;
 use crate::error::CliError;
+use crate::plan::catalog::CatalogArguments;
 #[cfg(feature = "kubernetes")]
 use crate::view::{Form, Printed, Request};
 use clap::{Args, ValueEnum};
-use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 #[command(
@@ -45,10 +45,8 @@ pub(crate) struct Arguments {
     /// The port of --web [default: any free port]
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true, requires = "web")]
     pub(crate) port: u16,
-    /// The catalog (JSON), for nodes whose NodeClaim has no price and for explanations, as `nodeless catalog export` writes it
-    /// [default: the embedded catalog of us-east-1, with zones a, b and c and synthetic spot prices]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) catalog: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) catalog: CatalogArguments,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -77,7 +75,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<(), CliError> {
     crate::view::run(&Request {
         kubeconfig: arguments.cluster.kubeconfig(),
         context: arguments.cluster.context(),
-        catalog: arguments.catalog.as_deref(),
+        catalog: &arguments.catalog,
         form: arguments.form(),
     })
     .await

@@ -1,5 +1,6 @@
 //! The planner's outcome for pending pods, and for a probe of each NodePool.
 
+use crate::plan::catalog::location;
 use crate::plan::report::Report;
 use jiff::Timestamp;
 use nodeless_api::view::ClusterView;
@@ -8,7 +9,7 @@ use nodeless_disruption::schedules::SLEEP;
 use nodeless_doctor::{Outcome, Placed, Planned, Read};
 use nodeless_model::resources::name;
 use nodeless_model::taint::TolerationOperator;
-use nodeless_model::{NodeClaim, NodePool, Pod, Quantity, Toleration, labels};
+use nodeless_model::{NodeClaim, NodePool, Pod, Quantity, Toleration};
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{DryRun, DryRunInput};
 
@@ -33,13 +34,7 @@ pub(super) fn planned(view: &ClusterView, claims: &[NodeClaim], catalog: &Catalo
 
 /// The region of the cluster, if it is not that of the catalog.
 fn other_region(view: &ClusterView, catalog: &Catalog) -> Option<String> {
-    let of_nodes = view.nodes.iter().filter_map(|node| node.labels.get(labels::REGION).cloned());
-    let statuses = view.node_classes.values().filter_map(|class| class.status.as_ref());
-    let of_subnets = statuses.flat_map(|status| &status.subnets).filter_map(|subnet| {
-        let region = subnet.zone.trim_end_matches(|last: char| last.is_ascii_lowercase());
-        (!region.is_empty()).then(|| region.to_owned())
-    });
-    of_nodes.chain(of_subnets).find(|region| *region != catalog.region)
+    location(view).region().filter(|region| *region != catalog.region).map(str::to_owned)
 }
 
 /// A cluster with this NodePool only, without nodes, and with a small pod. Replicas and the schedule on which the NodePool has no nodes

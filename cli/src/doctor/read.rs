@@ -2,9 +2,9 @@
 
 use super::planned::planned;
 use crate::error::CliError;
+use crate::plan::catalog::{CatalogArguments, location};
 use crate::plan::live;
 use jiff::Timestamp;
-use nodeless_catalog::Catalog;
 use nodeless_doctor::{Access, Facts, Quota, Read};
 use nodeless_kubernetes::{Connection, facts};
 
@@ -17,7 +17,7 @@ const NO_NAME: &str = "the checks in AWS need the name of the cluster; give --cl
 /// When the cluster cannot be reached.
 pub(crate) async fn read(
     connection: &Connection,
-    catalog: Catalog,
+    catalog: &CatalogArguments,
     cluster_name: Option<&str>,
 ) -> Result<Facts, CliError> {
     let (reader, unread) = live::read_permitted(connection).await?;
@@ -25,6 +25,7 @@ pub(crate) async fn read(
     // The clock of `nodeless local --speed` is ahead of the system clock.
     let now = Timestamp::now().max(snapshot.latest);
     let planned = if unread.is_empty() {
+        let catalog = catalog.load(&location(&snapshot.view))?.catalog;
         planned(&snapshot.view, &snapshot.claims, &catalog, now)
     } else {
         let kinds = unread.iter().map(|(kind, _)| kind.as_str()).collect::<Vec<_>>().join(", ");

@@ -13,7 +13,11 @@ pub(super) async fn explain(viewed: &Viewed, target: &Target) -> Vec<String> {
     };
     let snapshot = reader.finish();
     let at = Timestamp::now().max(snapshot.latest);
-    let (catalog, name) = (viewed.catalog.catalog.clone(), target.name().to_owned());
+    let catalog = match viewed.prices.planned(&snapshot.view) {
+        Ok(catalog) => catalog,
+        Err(error) => return vec![error.to_string()],
+    };
+    let name = target.name().to_owned();
     let explained = tokio::task::spawn_blocking(move || plan::one::explain(snapshot, &catalog, &name, at));
     match explained.await {
         Ok(Ok(text)) => text.lines().map(str::to_owned).collect(),

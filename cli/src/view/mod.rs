@@ -3,6 +3,7 @@
 mod draw;
 mod explain;
 mod live;
+mod prices;
 mod source;
 mod terminal;
 mod web;
@@ -10,12 +11,13 @@ mod web;
 use crate::error::CliError;
 use crate::local::listen::Port;
 use crate::output::{self, Reader};
-use crate::plan::catalog::{self, LoadedCatalog};
+use crate::plan::catalog::{CatalogArguments, LoadedCatalog};
 use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_kubernetes::Connection;
 use nodeless_model::printable::printable_line;
 use nodeless_view::{Cluster, Line, Picture, Screen, plain, table};
+use prices::Prices;
 use source::Source;
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -32,8 +34,8 @@ pub(crate) struct Request<'a> {
     pub(crate) kubeconfig: Option<&'a Path>,
     /// The context of the kubeconfig, if it is not the current one.
     pub(crate) context: Option<&'a str>,
-    /// The catalog file with the prices, if it is not the embedded one.
-    pub(crate) catalog: Option<&'a Path>,
+    /// The catalog with the prices.
+    pub(crate) catalog: &'a CatalogArguments,
     /// The form.
     pub(crate) form: Form,
 }
@@ -62,7 +64,7 @@ pub(crate) enum Printed {
 /// What every form of the view uses.
 pub(crate) struct Viewed {
     connection: Connection,
-    catalog: LoadedCatalog,
+    prices: Prices,
     title: String,
 }
 
@@ -94,7 +96,7 @@ pub(crate) async fn run(request: &Request<'_>) -> Result<(), CliError> {
 async fn read(request: &Request<'_>) -> Result<(Viewed, Source, Cluster), CliError> {
     let viewed = Viewed {
         connection: Connection::with_kubeconfig(request.kubeconfig, request.context).await?,
-        catalog: catalog::read(request.catalog)?,
+        prices: Prices::load(request.catalog)?,
         title: title(request.context),
     };
     let mut cluster = Cluster::default();
@@ -112,7 +114,7 @@ pub(crate) async fn serve_local(
 ) -> Result<(), CliError> {
     let viewed = Viewed {
         connection: Connection::with_kubeconfig(Some(kubeconfig), None).await?,
-        catalog: LoadedCatalog::simulated(catalog.clone()),
+        prices: Prices::Fixed(LoadedCatalog::simulated(catalog.clone())),
         title: format!("nodeless view, local cluster {cluster_name}"),
     };
     let mut cluster = Cluster::default();
@@ -133,7 +135,8 @@ impl Viewed {
     fn picture(&self, cluster: &Cluster) -> Picture {
         let system = Timestamp::now();
         let now = cluster.latest().map_or(system, |latest| latest.max(system));
-        Picture::of(cluster, &self.catalog.catalog, now)
+        self.prices.follow(cluster);
+        Picture::of(cluster, &self.prices.shown().catalog, now)
     }
 }
 

@@ -638,3 +638,28 @@ fn the_plan_is_written_as_a_page() {
     let refused = objects.run(&["--html", "/no/such/folder/plan.html"]);
     assert!(refused.code == Some(1) && refused.stderr.contains("/no/such/folder/plan.html cannot be written"));
 }
+
+#[test]
+fn a_cluster_of_another_region_has_its_prices() {
+    let pool = format!(
+        "{POOL}        - {{key: topology.kubernetes.io/zone, operator: In, values: [eu-central-1a, eu-central-1b]}}\n"
+    );
+    let input = documents(&[&pool, CLASS, &pod("web", "1", "")]);
+    let ended = piped(&input, &[]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.contains("Prices: eu-central-1, on-demand prices of May 2025"), "{}", ended.stdout);
+    let plan = planned(0, &[&pool, CLASS, &pod("web", "1", "")]);
+    let offering = &plan["launches"][0]["offering"];
+    assert!(offering["zone"].as_str().unwrap().starts_with("eu-central-1"), "{offering}");
+    // Files that name no region are planned for us-east-1, or for the region of the command line.
+    let anywhere = documents(&[POOL, CLASS, &pod("web", "1", "")]);
+    let home = piped(&anywhere, &[]);
+    assert!(home.stdout.contains("Prices: us-east-1, on-demand prices of July 2026"), "{}", home.stdout);
+    let chosen = piped(&anywhere, &["--region", "sa-east-1"]);
+    assert!(chosen.stdout.contains("Prices: sa-east-1"), "{}", chosen.stdout);
+    let new = piped(&anywhere, &["--region", "ap-east-2"]);
+    assert!(new.stdout.contains("ap-east-2, for which no prices are embedded"), "{}", new.stdout);
+    let wrong = piped(&anywhere, &["--region", "frankfurt"]);
+    assert_eq!(wrong.code, Some(1));
+    assert!(wrong.stderr.contains("\"frankfurt\" is not an AWS region"), "{}", wrong.stderr);
+}

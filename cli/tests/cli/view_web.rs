@@ -139,11 +139,12 @@ fn objects_of_another_region_are_explained_with_its_catalog() {
     assert!(get(address, "/api/picture").json()["prices"].as_str().unwrap().contains("simulated eu-central-1"));
     let own = explained(address, "node", &node);
     assert!(own.starts_with(&format!("Node {node} is ")), "{own}");
-    // `nodeless view` has the catalog of us-east-1, and warns about it.
+    // `nodeless view` has the embedded catalog of the region.
     let web = Web::start(&world);
     let other = explained(&web.address, "node", &node);
-    let warning = "which the catalog of us-east-1 does not contain; use the catalog of that region\n";
-    assert!(other.starts_with("Warning: the cluster uses eu-central-1") && other.contains(warning), "{other}");
+    assert!(other.starts_with(&format!("Node {node} is ")), "{other}");
+    let prices = get(&web.address, "/api/picture").json()["prices"].clone();
+    assert!(prices.as_str().unwrap().starts_with("Prices: eu-central-1, on-demand prices of May 2025"), "{prices}");
 }
 
 /// Returns the texts of the box and the details of a node with use and an expiry, and the details of a NodeClaim that is in flight. A local

@@ -101,7 +101,8 @@ fn differs(before: &Picture, after: &Picture) -> bool {
 
 impl Viewed {
     fn shown(&self, revision: u64, picture: &Picture, trouble: Option<String>) -> Result<Shown, CliError> {
-        let document = Document { revision, title: &self.title, prices: &self.catalog.described, trouble, picture };
+        let document =
+            Document { revision, title: &self.title, prices: &self.prices.shown().described, trouble, picture };
         let json = serde_json::to_string(&document).map_err(CliError::Json)?;
         // The page shows the texts as they are.
         let json = printable(&json).into_owned();

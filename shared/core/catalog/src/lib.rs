@@ -9,6 +9,7 @@
 pub mod facts;
 pub mod file;
 pub mod instance_types;
+mod location;
 pub mod node_class;
 mod node_price;
 pub mod overlay;
@@ -19,6 +20,7 @@ pub mod unavailable;
 
 pub use facts::Facts;
 pub use file::CatalogFile;
+pub use location::Location;
 pub use node_class::NodeClassSettings;
 pub use reported_memory::ReportedMemory;
 pub use stored::Catalog;

@@ -13,7 +13,7 @@ use flate2::write::ZlibEncoder;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::facts::{Facts, FactsError, Zone, is_local_zone, synthetic_spot_price};
+use crate::facts::{EmbeddedPrices, Facts, FactsError, Zone, is_local_zone, synthetic_spot_price};
 use crate::type_facts::TypeFacts;
 
 /// Increased with every change of the fields of [`Catalog`] or their meaning, because postcard is not self-describing.
@@ -51,7 +51,7 @@ pub type SpotPrices = BTreeMap<String, BTreeMap<String, f64>>;
 pub enum OnDemandPriceSource {
     /// The AWS Price List.
     PriceList,
-    /// The built-in table, which becomes outdated.
+    /// The built-in table of the region, or else of us-east-1, which becomes outdated.
     Embedded,
     /// A catalog file that a person gave.
     File,
@@ -299,12 +299,12 @@ impl Catalog {
 
     /// The sources of its prices as text: a sentence for each capacity type.
     #[must_use]
-    pub const fn price_sources(&self) -> [&'static str; 2] {
+    pub fn price_sources(&self) -> [String; 2] {
         [
             match self.on_demand_price_source {
-                OnDemandPriceSource::PriceList => "on-demand prices are the AWS Price List's",
-                OnDemandPriceSource::Embedded => "on-demand prices are the built-in table (us-east-1, July 2026)",
-                OnDemandPriceSource::File => "on-demand prices are the catalog file's",
+                OnDemandPriceSource::PriceList => "on-demand prices are the AWS Price List's".to_owned(),
+                OnDemandPriceSource::Embedded => self.embedded_prices(),
+                OnDemandPriceSource::File => "on-demand prices are the catalog file's".to_owned(),
             },
             match self.spot_price_source {
                 SpotPriceSource::History => "spot prices are EC2's spot price history",
@@ -313,8 +313,18 @@ impl Catalog {
                     "spot prices are synthetic (25% to 45% of on demand); they do not reflect the market"
                 }
                 SpotPriceSource::File => "spot prices are the catalog file's",
-            },
+            }
+            .to_owned(),
         ]
+    }
+
+    fn embedded_prices(&self) -> String {
+        let EmbeddedPrices { of_region, month } = Facts::embedded_prices(&self.region);
+        if of_region {
+            format!("on-demand prices are the built-in table ({}, {month})", self.region)
+        } else {
+            format!("on-demand prices are the built-in table of us-east-1 ({month}); it has none of {}", self.region)
+        }
     }
 
     /// The entry of an instance type.

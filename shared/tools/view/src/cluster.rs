@@ -7,6 +7,7 @@ use crate::event::EventFacts;
 use crate::pod::PodFacts;
 use crate::pool::PoolFacts;
 use jiff::Timestamp;
+use nodeless_catalog::Location;
 use nodeless_model::{Node, PodDisruptionBudget, StringMap};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -93,6 +94,14 @@ impl Cluster {
             }
             Update::Usage(usage) => self.usage = usage,
         }
+    }
+
+    /// What the nodes tell about the region.
+    #[must_use]
+    pub fn location(&self) -> Location {
+        let mut location = Location::default();
+        self.nodes.values().for_each(|node| location.add_node(&node.labels));
+        location
     }
 
     /// The latest time in any object. The clock of a cluster may be ahead of that of this machine, as that of `nodeless local

@@ -26,6 +26,7 @@ use nodeless_ports::{CatalogSource, ClusterVersion, ErrorKind, PortError};
 use nodeless_telemetry::Context;
 use prices::OnDemandPrices;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Arc;
 use version::Version;
 
@@ -74,8 +75,7 @@ impl RegionReader {
         let now = self.context.now();
         // Another region's catalog does not apply to this one.
         let previous = previous.filter(|catalog| catalog.region == self.region);
-        let known = Facts::embedded()
-            .map_err(|error| PortError::new(ErrorKind::Invalid, "embedded EC2 facts", error.to_string()))?;
+        let known = Facts::embedded().map_err(|error| damaged(&error))?;
         if let Some(previous) = previous.filter(|catalog| is_fresh(catalog, now))
             && (self.prices.is_none() || !prices::due(Some(previous), now))
         {
@@ -84,7 +84,7 @@ impl RegionReader {
             return Ok((None, catalog));
         }
         let read = types::read(&self.ec2).await?;
-        let on_demand = self.on_demand_prices(&read.local_groups, previous, known, now).await;
+        let on_demand = self.on_demand_prices(&read.local_groups, previous, now).await?;
         let (spot, spot_is_new) = self.spot_prices(previous, now).await;
         let facts = types::facts(&self.region, read, on_demand.prices, known);
         let catalog = Catalog::new(0, &facts, on_demand.source, spot.as_ref());
@@ -111,26 +111,26 @@ impl RegionReader {
         }
     }
 
-    /// On-demand prices: read again when they are due; otherwise, or if that fails, the previous ones.
+    /// On-demand prices: read again when they are due; otherwise, or if that fails, the previous ones, or else the embedded ones.
     async fn on_demand_prices(
         &self,
         local_groups: &BTreeMap<String, String>,
         previous: Option<&Catalog>,
-        known: &Facts,
         now: Timestamp,
-    ) -> OnDemandPrices {
+    ) -> Result<OnDemandPrices, PortError> {
+        let embedded = Facts::embedded_prices_in(&self.region).map_err(|error| damaged(&error))?;
         let Some(client) = self.prices.as_ref().filter(|_| prices::due(previous, now)) else {
-            return prices::fallback(previous, &known.on_demand_prices);
+            return Ok(prices::fallback(previous, embedded));
         };
-        match prices::read(client, &self.region, local_groups).await {
+        Ok(match prices::read(client, &self.region, local_groups).await {
             Ok(new) => prices::merge(previous, new, now),
             Err(error) => {
-                let kept = prices::fallback(previous, &known.on_demand_prices);
+                let kept = prices::fallback(previous, embedded);
                 let line = OnDemandPricesUnread { source: kept.source, read: kept.read, error: &error.to_string() };
                 self.context.log(&line);
                 kept
             }
-        }
+        })
     }
 
     /// Spot prices, and whether they are current.
@@ -144,6 +144,10 @@ impl RegionReader {
             }
         }
     }
+}
+
+fn damaged(error: &impl Display) -> PortError {
+    PortError::new(ErrorKind::Invalid, "embedded EC2 facts", error.to_string())
 }
 
 /// The catalog of the region of a configuration: the facts as EC2 describes them, and the catalog built from them.

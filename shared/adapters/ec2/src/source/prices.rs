@@ -59,7 +59,7 @@ pub(super) fn due(previous: Option<&Catalog>, now: Timestamp) -> bool {
 }
 
 /// The prices if none were read: those of the previous catalog if they came from the Price List, otherwise the embedded ones.
-pub(super) fn fallback(previous: Option<&Catalog>, embedded: &ByType) -> OnDemandPrices {
+pub(super) fn fallback(previous: Option<&Catalog>, embedded: ByType) -> OnDemandPrices {
     match previous {
         Some(catalog) if catalog.on_demand_price_source == OnDemandPriceSource::PriceList => OnDemandPrices {
             prices: of_catalog(catalog),
@@ -67,7 +67,7 @@ pub(super) fn fallback(previous: Option<&Catalog>, embedded: &ByType) -> OnDeman
             read: catalog.on_demand_prices_read,
         },
         _ => {
-            let prices = Prices { by_type: embedded.clone(), by_local_zone: BTreeMap::new() };
+            let prices = Prices { by_type: embedded, by_local_zone: BTreeMap::new() };
             OnDemandPrices { prices, source: OnDemandPriceSource::Embedded, read: None }
         }
     }
@@ -264,10 +264,10 @@ mod tests {
     #[test]
     fn the_embedded_prices_stand_in_and_are_marked() {
         let embedded = BTreeMap::from([("m5.large".to_owned(), 0.1)]);
-        let prices = fallback(None, &embedded);
+        let prices = fallback(None, embedded.clone());
         assert_eq!((prices.source, prices.read), (OnDemandPriceSource::Embedded, None));
         assert_eq!(prices.prices.by_type, embedded);
-        let prices = fallback(Some(&previous(OnDemandPriceSource::PriceList, Some(at(5)))), &embedded);
+        let prices = fallback(Some(&previous(OnDemandPriceSource::PriceList, Some(at(5)))), embedded);
         assert_eq!((prices.source, prices.read), (OnDemandPriceSource::PriceList, Some(at(5))));
         assert_eq!(prices.prices.by_type["m5.large"], 0.096);
     }

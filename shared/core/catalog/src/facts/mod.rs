@@ -12,10 +12,11 @@ use std::sync::OnceLock;
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use instance_type_info::*;
-pub use region::RegionError;
+pub use region::{EmbeddedPrices, RegionError, region_of_zone};
 pub use spot::synthetic_spot_price;
 pub use zone::{Zone, is_local_zone, region_of_zone};
 
@@ -126,9 +127,7 @@ impl Facts {
     ///
     /// When the bytes are damaged or have another format.
     pub fn decode(bytes: &[u8]) -> Result<Self, FactsError> {
-        let mut json = Vec::new();
-        ZlibDecoder::new(bytes).read_to_end(&mut json)?;
-        Ok(serde_json::from_slice(&json)?)
+        decompressed(bytes)
     }
 
     /// Encodes the facts as compressed JSON. Equal facts have equal bytes.
@@ -141,6 +140,13 @@ impl Facts {
         encoder.write_all(&serde_json::to_vec(self)?)?;
         Ok(encoder.finish()?)
     }
+}
+
+/// Decodes compressed JSON.
+fn decompressed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, FactsError> {
+    let mut json = Vec::new();
+    ZlibDecoder::new(bytes).read_to_end(&mut json)?;
+    Ok(serde_json::from_slice(&json)?)
 }
 
 /// The two forms of a DescribeInstanceTypes response.

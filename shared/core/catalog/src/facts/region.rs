@@ -1,12 +1,38 @@
-//! The facts of one region under the names of another.
+//! The facts of regions other than us-east-1: their zones, and what their instance types cost there.
 
-use super::{Facts, Zone};
+use super::{Facts, FactsError, Zone};
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
-/// Why a text is not a region.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not an AWS region; write it like us-west-2")]
-pub struct RegionError(String);
+/// What each region but us-east-1 offers; `data/README.md` describes it.
+static EMBEDDED: &[u8] = include_bytes!("../../data/regions.json.zz");
+
+/// The month of the prices of us-east-1 and of those of other regions.
+const MONTHS: [&str; 2] = ["July 2026", "May 2025"];
+
+/// The embedded offers of a region by instance type: dollars per hour, and the numbers of the ids of the zones that offer the type,
+/// which are empty where they are unknown.
+type Offers = BTreeMap<String, (f64, String)>;
+
+/// Why there are no facts of a region.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RegionError {
+    /// The text is not a region.
+    #[error("{0:?} is not an AWS region; write it like us-west-2")]
+    Name(String),
+    /// The embedded data is damaged, which the crate's tests exclude.
+    #[error(transparent)]
+    Damaged(#[from] &'static FactsError),
+}
+
+/// The embedded prices that apply to a region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EmbeddedPrices {
+    /// Whether they are those of the region, and not of us-east-1.
+    pub of_region: bool,
+    /// The month that they are of, such as `May 2025`.
+    pub month: &'static str,
+}
 
 /// The zones of the regions that do not have the zones a, b and c with the ids 1, 2 and 3: the letter of the name, and the number of the
 /// zone id. An account of its own may have other letters in AWS, which maps them to zones by account in older regions. Source:
@@ -26,22 +52,66 @@ const ZONES: [(&str, &[(char, u8)]); 8] = [
 const OF_OTHERS: &[(char, u8)] = &[('a', 1), ('b', 2), ('c', 3)];
 
 impl Facts {
-    /// Renames the region and its zones to those of another region, and keeps instance types, offerings and prices. Zones without a
-    /// counterpart are left out. The actual offerings and prices of that region are not known here.
+    /// The embedded facts of a region: its zones, the instance types that it offers, and their on-demand prices there.
+    ///
+    /// Instance types that were released after the data of the region ([`EmbeddedPrices::month`]) are left out. A region that has no
+    /// embedded offers has the instance types and prices of us-east-1; [`Facts::embedded_prices`] tells which.
     ///
     /// # Errors
     /// When the text is not the name of a region.
-    pub fn renamed(&self, region: &str) -> Result<Self, RegionError> {
+    pub fn of_region(region: &str) -> Result<Self, RegionError> {
+        let home = Self::embedded()?;
+        let Some(offers) = offers(region)? else { return home.renamed(region) };
+        let zones = zones(region)?;
+        let offered = |numbers: &str| {
+            let offers = |zone: &&Zone| {
+                numbers.is_empty() || zone.id.rsplit_once("az").is_some_and(|(_, number)| numbers.contains(number))
+            };
+            zones.iter().filter(offers).map(|zone| zone.name.clone()).collect()
+        };
+        let known = offers.iter().filter(|(kind, _)| home.instance_types.contains_key(*kind));
+        let kept = |kind: &String| offers.contains_key(kind);
+        Ok(Self {
+            region: region.to_owned(),
+            instance_types: home.instance_types.iter().filter(|(kind, _)| kept(kind)).map(cloned).collect(),
+            offerings: known.clone().map(|(kind, (_, numbers))| (kind.clone(), offered(numbers))).collect(),
+            on_demand_prices: known.map(|(kind, (price, _))| (kind.clone(), *price)).collect(),
+            vpc_limits: home.vpc_limits.iter().filter(|(kind, _)| kept(kind)).map(cloned).collect(),
+            network_bandwidth: home.network_bandwidth.iter().filter(|(kind, _)| kept(kind)).map(cloned).collect(),
+            zones,
+        })
+    }
+
+    /// The embedded on-demand prices to assume in a region whose Price List cannot be read, in dollars per hour: those of the region, and
+    /// for instance types without one that of us-east-1.
+    ///
+    /// # Errors
+    /// When the embedded data is damaged.
+    pub fn embedded_prices_in(region: &str) -> Result<BTreeMap<String, f64>, RegionError> {
+        let mut prices = Self::embedded()?.on_demand_prices.clone();
+        let offers = offers(region)?.into_iter().flatten();
+        prices.extend(offers.map(|(kind, (price, _))| (kind.clone(), *price)));
+        Ok(prices)
+    }
+
+    /// The embedded prices that apply to a region.
+    #[must_use]
+    pub fn embedded_prices(region: &str) -> EmbeddedPrices {
+        let [home, others] = MONTHS;
+        match offers(region) {
+            Ok(Some(_)) => EmbeddedPrices { of_region: true, month: others },
+            _ => EmbeddedPrices { of_region: region == "us-east-1", month: home },
+        }
+    }
+
+    /// Renames the region and its zones to those of another region, and keeps instance types, offerings and prices. Zones without a
+    /// counterpart are left out.
+    fn renamed(&self, region: &str) -> Result<Self, RegionError> {
         if region == self.region {
             return Ok(self.clone());
         }
-        let short = short_name(region).ok_or_else(|| RegionError(region.to_owned()))?;
-        let known = ZONES.iter().find(|(name, _)| *name == region).map_or(OF_OTHERS, |(_, zones)| zones);
-        let zone = |(letter, number): &(char, u8)| Zone {
-            name: format!("{region}{letter}"),
-            id: format!("{short}-az{number}"),
-        };
-        let zones: Vec<Zone> = known.iter().take(self.zones.len()).map(zone).collect();
+        let mut zones = zones(region)?;
+        zones.truncate(self.zones.len());
         let names: BTreeMap<&str, &str> =
             self.zones.iter().zip(&zones).map(|(old, new)| (old.name.as_str(), new.name.as_str())).collect();
         let renamed = |old: &Vec<String>| {
@@ -50,6 +120,33 @@ impl Facts {
         let offerings = self.offerings.iter().map(|(kind, old)| (kind.clone(), renamed(old))).collect();
         Ok(Self { region: region.to_owned(), zones, offerings, ..self.clone() })
     }
+}
+
+fn cloned<V: Clone>((kind, value): (&String, &V)) -> (String, V) {
+    (kind.clone(), value.clone())
+}
+
+/// The embedded offers of a region; `None` if there are none, as for us-east-1, whose facts are embedded in full.
+fn offers(region: &str) -> Result<Option<&'static Offers>, &'static FactsError> {
+    static OFFERS: OnceLock<Result<BTreeMap<String, Offers>, FactsError>> = OnceLock::new();
+    let offers = OFFERS.get_or_init(|| super::decompressed(EMBEDDED)).as_ref()?;
+    Ok(offers.get(region))
+}
+
+/// The zones of a region.
+fn zones(region: &str) -> Result<Vec<Zone>, RegionError> {
+    let short = short_name(region).ok_or_else(|| RegionError::Name(region.to_owned()))?;
+    let known = ZONES.iter().find(|(name, _)| *name == region).map_or(OF_OTHERS, |(_, zones)| zones);
+    let zone =
+        |(letter, number): &(char, u8)| Zone { name: format!("{region}{letter}"), id: format!("{short}-az{number}") };
+    Ok(known.iter().map(zone).collect())
+}
+
+/// The region of a zone's name, such as `us-west-2` of `us-west-2a`; `None` for Local Zones and texts that are no zones.
+#[must_use]
+pub fn region_of_zone(zone: &str) -> Option<&str> {
+    let region = zone.strip_suffix(|last: char| last.is_ascii_lowercase())?;
+    short_name(region).map(|_| region)
 }
 
 /// The first part of the zone ids of a region: `usw2` for `us-west-2`, `apse1` for `ap-southeast-1`.
@@ -86,20 +183,57 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zones_have_the_names_and_ids_of_the_region() {
-        let facts = Facts::embedded().unwrap().within_zones(&["us-east-1a", "us-east-1c"]);
-        let moved = facts.renamed("ap-southeast-2").unwrap();
-        let names: Vec<(&str, &str)> = moved.zones.iter().map(|zone| (zone.name.as_str(), zone.id.as_str())).collect();
-        assert_eq!(names, [("ap-southeast-2a", "apse2-az1"), ("ap-southeast-2b", "apse2-az3")]);
-        assert_eq!(moved.region, "ap-southeast-2");
-        assert_eq!(moved.offerings["m5.large"], ["ap-southeast-2a", "ap-southeast-2b"]);
-        assert_eq!(moved.on_demand_prices, facts.on_demand_prices);
+    fn a_region_has_its_own_offers_and_prices() {
+        let facts = Facts::of_region("eu-central-1").unwrap();
+        let names: Vec<(&str, &str)> = facts.zones.iter().map(|zone| (zone.name.as_str(), zone.id.as_str())).collect();
+        assert_eq!(
+            names,
+            [("eu-central-1a", "euc1-az1"), ("eu-central-1b", "euc1-az2"), ("eu-central-1c", "euc1-az3")],
+            "the zones of the embedded table"
+        );
+        // <https://aws.amazon.com/ec2/pricing/on-demand/>: Linux in Europe (Frankfurt).
+        assert_eq!(facts.on_demand_prices["m5.large"], 0.115);
+        assert_eq!(facts.offerings["a1.large"], ["eu-central-1b", "eu-central-1c"]);
+        assert!(!facts.instance_types.contains_key("m9g.large"), "released after the data of the region");
+        assert_eq!(Facts::embedded_prices("eu-central-1"), EmbeddedPrices { of_region: true, month: "May 2025" });
+        let assumed = Facts::embedded_prices_in("eu-central-1").unwrap();
+        let home = &Facts::embedded().unwrap().on_demand_prices;
+        assert_eq!((assumed["m5.large"], assumed["m9g.large"]), (0.115, home["m9g.large"]));
+    }
+
+    #[test]
+    fn the_embedded_offers_are_complete() {
+        let regions: BTreeMap<String, Offers> = super::super::decompressed(EMBEDDED).unwrap();
+        assert_eq!(regions.len(), 33);
+        for (region, offers) in &regions {
+            assert!(offers.len() > 150, "{region}: {}", offers.len());
+            let facts = Facts::of_region(region).unwrap();
+            assert_eq!(facts.region, *region);
+            assert_eq!(facts.instance_types.keys().collect::<Vec<_>>(), facts.offerings.keys().collect::<Vec<_>>());
+            assert_eq!(facts.instance_types.keys().collect::<Vec<_>>(), facts.vpc_limits.keys().collect::<Vec<_>>());
+            for (kind, zones) in &facts.offerings {
+                assert!(!zones.is_empty(), "{region}: no zone has {kind}");
+                let price = facts.on_demand_prices[kind];
+                assert!(price.is_finite() && price > 0.0, "{region}: {kind} costs {price}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_region_without_offers_has_those_of_us_east_1() {
+        let facts = Facts::of_region("ap-east-2").unwrap();
+        assert_eq!(facts.zones[0], Zone { name: "ap-east-2a".to_owned(), id: "ape2-az1".to_owned() });
+        assert_eq!(facts.on_demand_prices, Facts::embedded().unwrap().on_demand_prices);
+        assert_eq!(Facts::embedded_prices("ap-east-2"), EmbeddedPrices { of_region: false, month: "July 2026" });
+        assert_eq!(Facts::embedded_prices("us-east-1"), EmbeddedPrices { of_region: true, month: "July 2026" });
+        let one_zone = Facts::embedded().unwrap().within_zones(&["us-east-1a"]).renamed("ap-east-2").unwrap();
+        assert_eq!(one_zone.offerings["m5.large"], ["ap-east-2a"]);
     }
 
     #[test]
     fn a_region_has_its_own_letters() {
         let names = |region: &str| {
-            let moved = Facts::embedded().unwrap().renamed(region).unwrap();
+            let moved = Facts::of_region(region).unwrap();
             moved.zones.iter().map(|zone| zone.name.clone()).collect::<Vec<_>>()
         };
         assert_eq!(names("us-west-2"), ["us-west-2a", "us-west-2b", "us-west-2c", "us-west-2d"]);
@@ -123,7 +257,7 @@ mod tests {
             assert_eq!(short_name(region).as_deref(), Some(short));
         }
         for wrong in ["", "us-east", "us-east-x", "mars-up-1", "us--1", "useast1", "us-east-1a"] {
-            assert!(Facts::embedded().unwrap().renamed(wrong).is_err(), "{wrong}");
+            assert!(Facts::of_region(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -81,13 +81,10 @@ impl Default for WorldOptions {
 /// Why a world cannot be created or continued.
 #[derive(Debug, thiserror::Error)]
 pub enum WorldError {
-    /// The embedded facts about EC2 are invalid.
-    #[error("the embedded EC2 facts cannot be read: {0}")]
-    Facts(String),
     /// A custom resource definition is invalid.
     #[error("the custom resource definitions cannot be made: {0}")]
     Definitions(String),
-    /// The region does not exist.
+    /// There are no facts of the region.
     #[error(transparent)]
     Region(#[from] RegionError),
     /// The API server rejected a request of a controller.
@@ -123,8 +120,7 @@ impl World {
     /// # Errors
     /// If the compiled-in data is invalid.
     pub fn new(options: WorldOptions) -> Result<Self, WorldError> {
-        let embedded = Facts::embedded().map_err(|error| WorldError::Facts(error.to_string()))?;
-        let mut facts = embedded.renamed(&options.region)?;
+        let mut facts = Facts::of_region(&options.region)?;
         if !options.zones.is_empty() {
             facts = facts.within_zones(&options.zones.iter().map(String::as_str).collect::<Vec<_>>());
         }
