@@ -6,9 +6,9 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Reads files, directories of files and standard input (`-`), in the given order.
+/// Reads files, directories of files and standard input (`-`), in the given order. Workloads without pods get those of their replicas.
 pub(crate) fn read(paths: &[PathBuf]) -> Result<Reader, CliError> {
-    let mut reader = Reader::default();
+    let mut reader = Reader::with_pods_of_workloads();
     for path in paths {
         each(path, &mut |name, bytes| reader.read(&name, &bytes))?;
     }

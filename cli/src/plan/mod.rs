@@ -46,6 +46,8 @@ use std::time::{Duration, Instant};
 
 /// The maximum number of errors of the input that are printed.
 const MAX_INPUT_ERRORS: usize = 50;
+/// The maximum number of workloads whose pods were created that are printed.
+const MAX_WORKLOADS: usize = 10;
 /// The exit code if pods are unschedulable.
 const SOME_UNSCHEDULABLE: u8 = 2;
 
@@ -264,6 +266,16 @@ fn report_input(snapshot: &Snapshot) -> bool {
     snapshot.warnings.iter().for_each(|warning| report!("warning: {warning}"));
     if !snapshot.skipped.is_empty() {
         report!("note: skipped kinds that planning does not use: {}", skipped(snapshot));
+    }
+    if !snapshot.created.is_empty() {
+        let shown = snapshot.created.iter().take(MAX_WORKLOADS).map(|(workload, pods)| format!("{workload} ({pods})"));
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        let more = snapshot
+            .created
+            .len()
+            .checked_sub(MAX_WORKLOADS + 1)
+            .map_or(String::new(), |more| format!(" and {} more", more + 1));
+        report!("note: planned with the pods of workloads that have none in the input: {shown}{more}");
     }
     if !snapshot.held.is_empty() {
         let (mut held, more) = (snapshot.held.iter(), snapshot.held.len().saturating_sub(3));

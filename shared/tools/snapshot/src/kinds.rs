@@ -25,12 +25,12 @@ pub(crate) enum Kind {
     NodeOverlay,
     CapacityBuffer,
     PodTemplate,
-    /// A kind that a CapacityBuffer can refer to.
+    /// A kind whose controller creates pods.
     Workload(&'static str),
 }
 
 impl Kind {
-    const ALL: [(Self, &'static str, &'static str); 19] = [
+    const ALL: [(Self, &'static str, &'static str); 21] = [
         (Self::Node, "", "Node"),
         (Self::Pod, "", "Pod"),
         (Self::Namespace, "", "Namespace"),
@@ -50,6 +50,8 @@ impl Kind {
         (Self::Workload("Deployment"), "apps", "Deployment"),
         (Self::Workload("StatefulSet"), "apps", "StatefulSet"),
         (Self::Workload("ReplicaSet"), "apps", "ReplicaSet"),
+        (Self::Workload("Job"), "batch", "Job"),
+        (Self::Workload("CronJob"), "batch", "CronJob"),
     ];
 
     /// The kind with this name in the group of this apiVersion; without an apiVersion, the kind with this name.

@@ -20,6 +20,7 @@ mod kinds;
 mod objects;
 mod reader;
 mod snapshot;
+mod workloads;
 
 pub use fault::{Fault, Place};
 pub use reader::Reader;

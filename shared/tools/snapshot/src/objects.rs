@@ -4,6 +4,7 @@ use crate::complete;
 use crate::decode::decode;
 use crate::documents::Body;
 use crate::fault::Place;
+use crate::workloads::Workload;
 use jiff::Timestamp;
 use nodeless_api::convert::ConvertError;
 use nodeless_api::view::SYSTEM_NAMESPACE;
@@ -39,6 +40,8 @@ pub(crate) struct Objects {
     /// Objects that CapacityBuffers may refer to, by kind, or why one cannot be decoded. The error matters only if a buffer
     /// refers to the object.
     pub(crate) shapes: BTreeMap<(&'static str, Key), Result<model::BufferShape, String>>,
+    /// The workloads, by kind.
+    pub(crate) workloads: BTreeMap<(&'static str, Key), Workload>,
     /// PodDisruptionBudgets without allowed disruptions in their status.
     pub(crate) uncounted: BTreeMap<Key, slim::PodDisruptionBudgetSpec>,
     /// The annotations of the Namespace `kube-system`.

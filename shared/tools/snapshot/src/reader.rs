@@ -7,6 +7,7 @@ use crate::fault::{Fault, Place};
 use crate::kinds::{Head, Kind, head, identity, is_sequence, items, removed};
 use crate::objects::{Key, Objects, ReadPod};
 use crate::snapshot::Snapshot;
+use crate::workloads::{Created, Workload, create_pods};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use nodeless_api::convert::ConvertError;
 use nodeless_api::slim;
@@ -32,6 +33,7 @@ pub struct Reader {
     invalid: Vec<InvalidObject>,
     skipped: BTreeMap<String, usize>,
     generated: usize,
+    create_pods: bool,
 }
 
 /// An object that is being read: its location and kind.
@@ -42,6 +44,13 @@ struct Incoming<'p> {
 }
 
 impl Reader {
+    /// A reader that creates the pods of workloads without pods, as their controllers would if the manifests were applied: all replicas of
+    /// a Deployment, StatefulSet or ReplicaSet, the parallel pods of a Job, and those of one run of a CronJob.
+    #[must_use]
+    pub fn with_pods_of_workloads() -> Self {
+        Self { create_pods: true, ..Self::default() }
+    }
+
     /// Reads an export: YAML and JSON documents, also mixed, with objects and Lists. Faults contain `source`.
     pub fn read(&mut self, source: &str, bytes: &[u8]) {
         documents::read(source, bytes, &mut |found| match found {
@@ -66,8 +75,17 @@ impl Reader {
     /// The snapshot of all objects that were read.
     #[must_use]
     pub fn finish(self) -> Snapshot {
-        let Self { objects, faults, warnings, invalid, skipped, generated: _ } = self;
-        Snapshot::new(objects, faults, warnings, invalid, skipped)
+        let Self { mut objects, mut faults, warnings, mut invalid, skipped, generated: _, create_pods: _ } = self;
+        let Created { pods, faults: found } = create_pods(&mut objects);
+        for (place, kind, (namespace, name), undecoded) in found {
+            invalid.push(unusable(kind, format!("{namespace}/{name}"), &undecoded));
+            faults.push(fault(&place, Some(described(kind, &namespace, &name)), undecoded));
+        }
+        let created = pods
+            .into_iter()
+            .map(|((kind, (namespace, name)), pods)| (described(kind, &namespace, &name), pods))
+            .collect();
+        Snapshot { created, ..Snapshot::new(objects, faults, warnings, invalid, skipped) }
     }
 
     fn body(&mut self, place: &Place, body: Body<'_>, list: Option<&(String, String)>, depth: usize) {
@@ -243,7 +261,10 @@ impl Reader {
             Kind::PodTemplate => {
                 self.shape("PodTemplate", body, |template: &slim::StoredPodTemplate| template.try_into());
             }
-            Kind::Workload(kind) => self.shape(kind, body, |workload: &slim::Scalable| workload.try_into()),
+            Kind::Workload(kind) => {
+                self.shape(kind, body, |workload: &slim::Scalable| workload.try_into());
+                self.workload(incoming, kind, body);
+            }
         }
     }
 
@@ -261,6 +282,23 @@ impl Reader {
             Err(undecoded) => Err(format!("{}: {}", undecoded.field, undecoded.problem)),
         };
         self.objects.shapes.insert((kind, (namespace, name)), shape);
+    }
+
+    /// A workload whose pods are to be created.
+    fn workload(&mut self, incoming: &Incoming<'_>, kind: &'static str, body: &Body<'_>) {
+        if !self.create_pods {
+            return;
+        }
+        let (namespace, name) = identity(body);
+        let namespace = if namespace.is_empty() { DEFAULT_NAMESPACE.to_owned() } else { namespace };
+        match Workload::read(incoming.place, kind, body) {
+            Ok(_) if name.is_empty() => {
+                let problem = "it is missing".to_owned();
+                self.refuse(incoming, body, Undecoded { field: "metadata.name".to_owned(), problem });
+            }
+            Ok(workload) => drop(self.objects.workloads.insert((kind, (namespace, name)), workload)),
+            Err(undecoded) => self.refuse(incoming, body, undecoded),
+        }
     }
 
     /// An object of a built-in kind, with its key.
@@ -374,14 +412,8 @@ impl Reader {
             given => given,
         };
         let what = described(incoming.kind.name(), namespace, &name);
-        self.invalid.push(InvalidObject {
-            kind: incoming.kind.name().to_owned(),
-            name: if namespace.is_empty() { name } else { format!("{namespace}/{name}") },
-            message: match undecoded.field.as_str() {
-                "" => undecoded.problem.clone(),
-                field => format!("{field}: {}", undecoded.problem),
-            },
-        });
+        let key = if namespace.is_empty() { name } else { format!("{namespace}/{name}") };
+        self.invalid.push(unusable(incoming.kind.name(), key, &undecoded));
         self.faults.push(fault(incoming.place, Some(what), undecoded));
     }
 }
@@ -405,6 +437,14 @@ fn templated(body: &Body<'_>) -> Option<Undecoded> {
         let template = Template::find(value.as_str()?)?;
         Some(Undecoded { field: format!("metadata.{field}"), problem: template.to_string() })
     })
+}
+
+fn unusable(kind: &str, name: String, undecoded: &Undecoded) -> InvalidObject {
+    let message = match undecoded.field.as_str() {
+        "" => undecoded.problem.clone(),
+        field => format!("{field}: {}", undecoded.problem),
+    };
+    InvalidObject { kind: kind.to_owned(), name, message }
 }
 
 fn described(kind: &str, namespace: &str, name: &str) -> String {

@@ -44,6 +44,8 @@ pub struct Snapshot {
     pub counted: BTreeMap<String, i32>,
     /// The number of terminated pods.
     pub ended: usize,
+    /// The workloads whose pods were created, such as `Deployment default/web`, each with their number.
+    pub created: BTreeMap<String, usize>,
 }
 
 /// Why a pod without a node does not need one.

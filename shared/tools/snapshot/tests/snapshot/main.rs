@@ -4,3 +4,4 @@
 mod parsers;
 mod properties;
 mod reading;
+mod workloads;

@@ -1,0 +1,146 @@
+//! The pods of workloads that have none in the export.
+
+use nodeless_snapshot::{Reader, Snapshot};
+use serde_json::{Value, json};
+
+fn applied(objects: &[Value]) -> Snapshot {
+    let mut reader = Reader::with_pods_of_workloads();
+    reader.read("file", json!({ "kind": "List", "items": objects }).to_string().as_bytes());
+    reader.finish()
+}
+
+fn pods(snapshot: &Snapshot) -> Vec<String> {
+    snapshot.view.pods.iter().map(nodeless_model::Pod::key).collect()
+}
+
+fn created(snapshot: &Snapshot) -> Vec<(&str, usize)> {
+    snapshot.created.iter().map(|(workload, pods)| (workload.as_str(), *pods)).collect()
+}
+
+fn template() -> Value {
+    json!({
+        "metadata": { "labels": { "app": "web" }, "annotations": { "a": "b" } },
+        "spec": { "containers": [{ "name": "c", "resources": { "requests": { "cpu": "100m" } } }] },
+    })
+}
+
+fn workload(kind: &str, name: &str, spec: Value) -> Value {
+    let group = if kind.ends_with("Job") { "batch/v1" } else { "apps/v1" };
+    let mut spec = spec;
+    if kind == "CronJob" {
+        spec["jobTemplate"]["spec"]["template"] = template();
+    } else {
+        spec["template"] = template();
+    }
+    json!({ "apiVersion": group, "kind": kind, "metadata": { "name": name, "namespace": "shop" }, "spec": spec })
+}
+
+#[test]
+fn each_kind_has_the_pods_that_its_controller_creates() {
+    for (kind, spec, expected) in [
+        ("Deployment", json!({ "replicas": 2 }), vec!["shop/w-0", "shop/w-1"]),
+        ("Deployment", json!({}), vec!["shop/w-0"]),
+        ("Deployment", json!({ "replicas": 0 }), vec![]),
+        ("ReplicaSet", json!({ "replicas": 2 }), vec!["shop/w-0", "shop/w-1"]),
+        ("StatefulSet", json!({ "replicas": 2, "ordinals": { "start": 5 } }), vec!["shop/w-5", "shop/w-6"]),
+        ("Job", json!({}), vec!["shop/w-0"]),
+        ("Job", json!({ "parallelism": 3, "completions": 2 }), vec!["shop/w-0", "shop/w-1"]),
+        ("Job", json!({ "parallelism": 3, "suspend": true }), vec![]),
+        ("CronJob", json!({ "jobTemplate": { "spec": { "parallelism": 2 } } }), vec!["shop/w-0", "shop/w-1"]),
+        ("CronJob", json!({ "suspend": true, "jobTemplate": {} }), vec![]),
+    ] {
+        let snapshot = applied(&[workload(kind, "w", spec.clone())]);
+        assert_eq!(pods(&snapshot), expected, "{kind} {spec}: {:?}", snapshot.faults);
+        let total = if expected.is_empty() { vec![] } else { vec![expected.len()] };
+        assert_eq!(snapshot.created.values().copied().collect::<Vec<_>>(), total);
+        for pod in &snapshot.view.pods {
+            assert_eq!((pod.labels["app"].as_str(), pod.annotations["a"].as_str()), ("web", "b"));
+            assert_eq!(pod.owner_kind.as_deref(), Some(kind));
+            assert_eq!(pod.requests.get("cpu").to_string(), "100m");
+        }
+    }
+}
+
+#[test]
+fn a_job_that_has_ended_has_no_pods() {
+    let mut job = workload("Job", "w", json!({ "completions": 3, "parallelism": 3 }));
+    job["status"] = json!({ "succeeded": 2 });
+    assert_eq!(pods(&applied(&[job.clone()])), ["shop/w-0"], "one completion is left");
+    job["status"] = json!({ "conditions": [{ "type": "Complete", "status": "True" }] });
+    assert!(pods(&applied(&[job.clone()])).is_empty());
+}
+
+#[test]
+fn workloads_with_pods_and_controlled_workloads_get_none() {
+    let pod = |owner: &str, name: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "spec": template()["spec"],
+            "metadata": {
+                "name": "present", "namespace": "shop",
+                "ownerReferences": [{ "apiVersion": "x", "kind": owner, "name": name, "uid": "1", "controller": true }],
+            },
+        })
+    };
+    for (kind, owner, name) in [
+        ("Deployment", "ReplicaSet", "w-5d9c7"),
+        ("StatefulSet", "StatefulSet", "w"),
+        ("ReplicaSet", "ReplicaSet", "w"),
+        ("Job", "Job", "w"),
+        ("CronJob", "Job", "w-2938470"),
+    ] {
+        let spec = if kind == "CronJob" { json!({ "jobTemplate": {} }) } else { json!({}) };
+        let snapshot = applied(&[workload(kind, "w", spec), pod(owner, name)]);
+        assert_eq!(pods(&snapshot), ["shop/present"], "{kind}");
+    }
+    let mut set = workload("ReplicaSet", "w-5d9c7", json!({ "replicas": 2 }));
+    set["metadata"]["ownerReferences"] = json!([{ "kind": "Deployment", "name": "w", "controller": true }]);
+    let both = applied(&[workload("Deployment", "w", json!({ "replicas": 2 })), set.clone()]);
+    assert_eq!(created(&both), [("Deployment shop/w", 2)]);
+    assert_eq!(created(&applied(&[set])), [("ReplicaSet shop/w-5d9c7", 2)], "its Deployment is not in the export");
+}
+
+#[test]
+fn the_volumes_of_a_stateful_set_are_claimed_by_each_pod() {
+    let mut set = workload("StatefulSet", "db", json!({ "replicas": 2 }));
+    set["spec"]["volumeClaimTemplates"] =
+        json!([{ "metadata": { "name": "data" }, "spec": { "storageClassName": "zonal" } }]);
+    let class = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": "zonal" },
+        "provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer",
+        "allowedTopologies": [{ "matchLabelExpressions": [
+            { "key": "topology.kubernetes.io/zone", "values": ["us-east-1b"] }
+        ] }],
+    });
+    let snapshot = applied(&[set, class]);
+    let claims: Vec<&str> =
+        snapshot.view.pods.iter().flat_map(|pod| &pod.volume_claims).map(|claim| claim.claim_name.as_str()).collect();
+    assert_eq!(claims, ["data-db-0", "data-db-1"]);
+    assert_eq!(snapshot.view.volumes.keys().collect::<Vec<_>>(), ["shop/data-db-0", "shop/data-db-1"]);
+    assert!(snapshot.view.volumes["shop/data-db-0"][0].get("topology.kubernetes.io/zone").unwrap().has("us-east-1b"));
+}
+
+#[test]
+fn an_invalid_workload_is_a_fault_and_others_are_planned() {
+    let mut deployment = workload("Deployment", "wrong", json!({}));
+    deployment["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("a lot");
+    let many = workload("Deployment", "many", json!({ "replicas": 100_001 }));
+    let negative = workload("StatefulSet", "negative", json!({ "replicas": -1 }));
+    let snapshot = applied(&[deployment, many, negative, workload("Deployment", "right", json!({}))]);
+    assert_eq!(pods(&snapshot), ["shop/right-0"]);
+    let faults: Vec<String> = snapshot.faults.iter().map(ToString::to_string).collect();
+    assert_eq!(faults.len(), 3, "{faults:?}");
+    for expected in [
+        "Deployment shop/many: spec.replicas: 100001 pods are more than the 100000 that can be planned for",
+        "StatefulSet shop/negative: spec.replicas: ",
+        "Deployment shop/wrong: spec.template.spec.containers[0].resources.requests.cpu: ",
+    ] {
+        assert!(faults.iter().any(|fault| fault.contains(expected)), "{expected}: {faults:?}");
+    }
+}
+
+#[test]
+fn without_the_option_no_pods_are_created() {
+    let mut reader = Reader::default();
+    reader.read("file", workload("Deployment", "w", json!({})).to_string().as_bytes());
+    assert!(reader.finish().view.pods.is_empty());
+}
