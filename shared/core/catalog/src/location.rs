@@ -32,7 +32,7 @@ impl Location {
         }
     }
 
-    /// Adds a zone by name, with its id if that is known. A Local Zone or a text that is not a zone is ignored.
+    /// Adds a zone by name, with its id if that is known. A text that is not a zone is ignored.
     pub fn add_zone(&mut self, name: &str, id: Option<&str>) {
         if let Some(region) = region_of_zone(name) {
             *self.regions.entry(region.to_owned()).or_default() += 1;

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use instance_type_info::*;
-pub use region::{EmbeddedPrices, RegionError, region_of_zone};
+pub use region::{EmbeddedPrices, RegionError};
 pub use spot::synthetic_spot_price;
 pub use zone::{Zone, is_local_zone, region_of_zone};
 

@@ -79,6 +79,7 @@ impl Facts {
             vpc_limits: home.vpc_limits.iter().filter(|(kind, _)| kept(kind)).map(cloned).collect(),
             network_bandwidth: home.network_bandwidth.iter().filter(|(kind, _)| kept(kind)).map(cloned).collect(),
             zones,
+            local_prices: BTreeMap::new(),
         })
     }
 
@@ -140,13 +141,6 @@ fn zones(region: &str) -> Result<Vec<Zone>, RegionError> {
     let zone =
         |(letter, number): &(char, u8)| Zone { name: format!("{region}{letter}"), id: format!("{short}-az{number}") };
     Ok(known.iter().map(zone).collect())
-}
-
-/// The region of a zone's name, such as `us-west-2` of `us-west-2a`; `None` for Local Zones and texts that are no zones.
-#[must_use]
-pub fn region_of_zone(zone: &str) -> Option<&str> {
-    let region = zone.strip_suffix(|last: char| last.is_ascii_lowercase())?;
-    short_name(region).map(|_| region)
 }
 
 /// The first part of the zone ids of a region: `usw2` for `us-west-2`, `apse1` for `ap-southeast-1`.
