@@ -24,8 +24,9 @@ use std::process::ExitCode;
 
 The cluster is read from files (--cluster) or from the API server (--kubeconfig). Files contain manifests or the output of \
 `kubectl get ... -o yaml` or `-o json`, in any mix: Node, Pod, NodePool, EC2NodeClass, NodeClaim, NodeOverlay, DaemonSet, PersistentVolume, \
-PersistentVolumeClaim, StorageClass, CSINode, Namespace, PodDisruptionBudget, PriorityClass, CapacityBuffer and Lists of \
-them. Other kinds are skipped. Pods that have no node and have not finished count as pending, even if no scheduler has marked \
+PersistentVolumeClaim, StorageClass, CSINode, Namespace, PodDisruptionBudget, PriorityClass, CapacityBuffer, Deployment, StatefulSet, \
+ReplicaSet, Job, CronJob and Lists of them. Other kinds are skipped. A workload without pods in the files is planned with all its replicas. \
+Pods that have no node and have not finished count as pending, even if no scheduler has marked \
 them as unschedulable; a NodePool or EC2NodeClass without a status counts as ready.
 
 The same input always results in the same plan. The plan is printed to standard output, everything else to standard error.",

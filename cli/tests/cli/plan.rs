@@ -663,3 +663,24 @@ fn a_cluster_of_another_region_has_its_prices() {
     assert_eq!(wrong.code, Some(1));
     assert!(wrong.stderr.contains("\"frankfurt\" is not an AWS region"), "{}", wrong.stderr);
 }
+
+#[test]
+fn a_manifest_that_is_not_applied_is_planned_with_its_replicas() {
+    let deployment = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 10
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers: [{name: c, resources: {requests: {cpu: 1, memory: 1Gi}}}]
+";
+    let ended = piped(&documents(&[deployment, POOL, CLASS]), &["--explain", "default/web-7"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("Of 10 pods: 10 on new nodes"), "{}", ended.stdout);
+    assert!(ended.stderr.contains("pods of workloads that have none in the input: Deployment default/web (10)"));
+    assert!(ended.stdout.contains("default/web-7"), "{}", ended.stdout);
+}
