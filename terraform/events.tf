@@ -7,7 +7,9 @@ locals {
   }
 
   # EventBridge tries to deliver an event for 24 hours by default: a day without SQS would end with 1,440 sweeps. A later event of the
-  # schedule replaces an older one, and interruptions are as old as their queue keeps them. 60 seconds is the least that EventBridge takes:
+  # schedule replaces an older one, and interruptions are as old as their queue keeps them. The queues also keep messages, while Lambda does
+  # not run the functions: planner and lifecycle drop heartbeats and sweeps that are older than two minutes. 60 seconds is the least that
+  # EventBridge takes:
   # https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-retry-policy.html
   event_ages = { heartbeat = 60, sweep = 60, catalog = 300, interruption = 300 }
   # EventBridge's own number. The provider sends 0 where it is left out.

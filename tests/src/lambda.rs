@@ -297,14 +297,23 @@ pub fn binary(name: &str) -> String {
     path.display().to_string()
 }
 
-/// A file of `events/`.
+/// A file of `events/`, with the messages of a schedule dated now.
 ///
 /// # Panics
 /// When there is no such file or it is not JSON.
 #[must_use]
 pub fn sample(file: &str) -> Value {
     let path = workspace().join("events").join(file);
-    read_json(&path)
+    let mut event = read_json(&path);
+    for record in event.get_mut("Records").and_then(Value::as_array_mut).into_iter().flatten() {
+        let body = &mut record["body"];
+        let message = body.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+        if let Some(mut message) = message.filter(|message| message.get("at").is_some()) {
+            message["at"] = jiff::Timestamp::now().to_string().into();
+            *body = message.to_string().into();
+        }
+    }
+    event
 }
 
 fn read_json(path: &FilePath) -> Value {

@@ -33,6 +33,9 @@ async fn main() -> Result<(), lambda_runtime::Error> {
         {
             Ok(Connected { name, state: lifecycle }) => {
                 let lifecycle: &Lifecycle = &lifecycle;
+                let Some(event) = batch::current(event, &name, ClaimMessage::scheduled) else {
+                    return Ok(SqsBatchResponse::default());
+                };
                 let handle = |body| Box::pin(lifecycle.handle(body));
                 Ok(within(&name, batch::each(event, Some(&name), deadline, late, handle)).await)
             }

@@ -33,6 +33,9 @@ async fn main() -> Result<(), lambda_runtime::Error> {
             .await
         {
             Ok(Connected { name, state: planner }) => {
+                let Some(event) = batch::current(event, &name, PlanMessage::scheduled) else {
+                    return Ok(SqsBatchResponse::default());
+                };
                 let woken = sources(&event, &name);
                 let planned = Box::pin(within(&name, planner.run_until(deadline.timestamp(), &woken))).await;
                 (Some(name), planned.err().map(|error| error.to_string()))

@@ -23,6 +23,15 @@ pub enum PlanMessage {
     },
 }
 
+impl PlanMessage {
+    /// The time of the heartbeat; `None` for a message of another sender.
+    #[must_use]
+    pub fn scheduled(&self) -> Option<jiff::Timestamp> {
+        let Self::Wake { source, at } = self;
+        (*source == WakeSource::Heartbeat).then_some(*at)
+    }
+}
+
 /// The source of a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -67,6 +76,17 @@ pub enum ClaimMessage {
         /// When it was requested.
         at: jiff::Timestamp,
     },
+}
+
+impl ClaimMessage {
+    /// The time of the schedule's event that requests a sweep; `None` for other messages.
+    #[must_use]
+    pub const fn scheduled(&self) -> Option<jiff::Timestamp> {
+        match self {
+            Self::Sweep { at } => Some(*at),
+            Self::Shard(_) | Self::Plan { .. } | Self::NodeClass { .. } => None,
+        }
+    }
 }
 
 /// A message about a shard of claims.

@@ -5,13 +5,19 @@
 //! before the function's timeout, and other messages request the same work within a minute anyway, the message is deleted, so
 //! that an outage leaves no dead letters.
 
-use crate::log_lines::{MessageDropped, MessageGivenUp, MessageMalformed, MessageRetried, MessageUnreadable};
+use crate::log_lines::{
+    MessageDropped, MessageExpired, MessageGivenUp, MessageMalformed, MessageRetried, MessageUnreadable,
+};
 use crate::{Deadline, OutOfTime};
 use aws_lambda_events::event::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::future::join_all;
+use jiff::{SignedDuration, Timestamp};
 use nodeless_telemetry::log;
 use serde::de::DeserializeOwned;
 use std::future::Future;
+
+/// The maximum age of a message of a schedule: a schedule of each minute has requested the same work again by then.
+const SCHEDULED_WITHIN: SignedDuration = SignedDuration::from_mins(2);
 
 /// Why a message failed, and whether it is retried.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +48,44 @@ pub fn well_formed<M: DeserializeOwned>(event: &SqsEvent, cluster: Option<&str>)
         serde_json::from_str(body).inspect_err(malformed).ok()
     };
     event.records.iter().filter_map(parse).collect()
+}
+
+/// The messages of a batch without those of a schedule that later ones replace, so that one run makes up for all that an outage has
+/// delayed: messages that are older than two minutes are dropped, and all but the latest of the others. `None` if no message is left.
+/// `scheduled` is the time of the schedule's event, `None` for a message of another sender.
+#[must_use]
+pub fn current<M: DeserializeOwned>(
+    event: SqsEvent,
+    cluster: &str,
+    scheduled: impl Fn(&M) -> Option<Timestamp>,
+) -> Option<SqsEvent> {
+    let expired = |message: &SqsMessage, at: Timestamp| {
+        let message_id = message.message_id.as_deref().unwrap_or_default();
+        log(Some(cluster), &MessageExpired { message_id, at });
+    };
+    without_replaced(event, Timestamp::now(), scheduled, expired)
+}
+
+fn without_replaced<M: DeserializeOwned>(
+    mut event: SqsEvent,
+    now: Timestamp,
+    scheduled: impl Fn(&M) -> Option<Timestamp>,
+    expired: impl Fn(&SqsMessage, Timestamp),
+) -> Option<SqsEvent> {
+    let before = event.records.len();
+    // Unreadable messages are kept: they are reported when they are handled.
+    let time = |message: &SqsMessage| scheduled(&serde_json::from_str(message.body.as_deref()?).ok()?);
+    event.records.retain(|message| {
+        let late = time(message).filter(|at| now.duration_since(*at) > SCHEDULED_WITHIN);
+        late.inspect(|at| expired(message, *at)).is_none()
+    });
+    let latest = event.records.iter().filter_map(time).max();
+    let mut found = false;
+    event.records.retain(|message| match time(message) {
+        None => true,
+        at => at == latest && !std::mem::replace(&mut found, true),
+    });
+    (before == 0 || !event.records.is_empty()).then_some(event)
 }
 
 /// Handles the messages of a batch of a cluster concurrently. `late` is the failure of those that are not handled by the deadline.
@@ -130,6 +174,7 @@ fn received(message: &SqsMessage) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodeless_ports::queue::{ClaimMessage, PlanMessage};
     use serde_json::{Value, json};
 
     fn event(bodies: &[&str]) -> SqsEvent {
@@ -157,6 +202,52 @@ mod tests {
             "alone" => Err(Failure::Retry { why: why(), attempts: 3 }),
             _ => Err(Failure::Unreadable(why())),
         }
+    }
+
+    /// The messages of a batch that are left at noon, and the times of those that expired.
+    fn left_at_noon<M: DeserializeOwned>(
+        bodies: &[&str],
+        scheduled: impl Fn(&M) -> Option<Timestamp>,
+    ) -> (Option<Vec<String>>, Vec<String>) {
+        let noon = "2026-05-01T12:00:00Z".parse().unwrap();
+        let expired = std::cell::RefCell::new(Vec::new());
+        let note = |_: &SqsMessage, at: Timestamp| expired.borrow_mut().push(at.to_string());
+        let left = without_replaced(event(bodies), noon, scheduled, note);
+        let left = left.map(|event| event.records.into_iter().filter_map(|message| message.body).collect());
+        (left, expired.into_inner())
+    }
+
+    fn sweep(time: &str) -> String {
+        format!(r#"{{"kind":"sweep","at":"2026-05-01T{time}Z"}}"#)
+    }
+
+    #[test]
+    fn the_sweeps_that_an_outage_delayed_become_one() {
+        let shard = r#"{"kind":"shard","shard":1,"number":2}"#;
+        let bodies = [sweep("11:00:00"), sweep("11:59:00"), shard.into(), sweep("11:58:00"), sweep("11:59:00")];
+        let bodies: Vec<&str> = bodies.iter().map(String::as_str).collect();
+        let (left, expired) = left_at_noon(&bodies, ClaimMessage::scheduled);
+        assert_eq!(left, Some(vec![sweep("11:59:00"), shard.to_owned()]));
+        assert_eq!(
+            expired,
+            ["2026-05-01T11:00:00Z"],
+            "the others are replaced by the latest, and only late ones are logged"
+        );
+        let (left, expired) = left_at_noon(&[&sweep("11:57:59"), &sweep("11:57:58")], ClaimMessage::scheduled);
+        assert_eq!((left, expired.len()), (None, 2), "the next one comes within a minute");
+        let ahead = sweep("12:01:00");
+        assert_eq!(left_at_noon(&[&ahead], ClaimMessage::scheduled).0, Some(vec![ahead.clone()]), "another clock");
+    }
+
+    #[test]
+    fn what_is_no_message_of_a_schedule_is_kept_at_any_age() {
+        let wake = |source: &str| format!(r#"{{"kind":"wake","source":"{source}","at":"2026-05-01T11:00:00Z"}}"#);
+        let (webhook, heartbeat) = (wake("webhook"), wake("heartbeat"));
+        let left = |bodies: &[&str]| left_at_noon(bodies, PlanMessage::scheduled).0;
+        assert_eq!(left(&[&heartbeat, &webhook]), Some(vec![webhook.clone()]));
+        assert_eq!(left(&[&heartbeat]), None);
+        assert_eq!(left(&["no JSON", "{}"]).map(|left| left.len()), Some(2), "they are reported when they are handled");
+        assert_eq!(left(&[]), Some(vec![]), "an empty event of a user means \"look now\"");
     }
 
     #[tokio::test]

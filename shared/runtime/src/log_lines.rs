@@ -16,6 +16,21 @@ impl Line for MessageDropped<'_> {
     const LEVEL: Level = Level::Error;
 }
 
+/// A heartbeat or sweep was received more than two minutes after its event. It is deleted: the next event of the schedule requests the
+/// same work.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MessageExpired<'a> {
+    pub(crate) message_id: &'a str,
+    /// The time of the event.
+    pub(crate) at: jiff::Timestamp,
+}
+
+impl Line for MessageExpired<'_> {
+    const EVENT: &'static str = "message-expired";
+    const LEVEL: Level = Level::Warn;
+}
+
 /// A message failed for the last time and is deleted.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
