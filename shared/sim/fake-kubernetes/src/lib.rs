@@ -4,6 +4,7 @@
 pub mod controllers;
 pub mod schema;
 pub mod server;
+mod size;
 
 pub use server::{
     ApiServer, Change, ChangeKind, Clock, CreateOptions, DeleteOptions, ListOptions, Options, PatchOptions, PatchType,

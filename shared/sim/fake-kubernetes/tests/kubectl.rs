@@ -470,3 +470,14 @@ async fn a_token_can_be_required() {
     let authorised = "/api HTTP/1.0\r\nauthorization: Bearer secret\r\nx-rest:";
     assert_eq!(request(&address, "GET", authorised, None).await.0, 200);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_larger_than_the_limit_is_refused() {
+    let cluster = Cluster::start(100).await;
+    let large = json!({"metadata": {"name": "c"}, "data": {"a": "x".repeat(3 * 1024 * 1024)}});
+    let path = "/api/v1/namespaces/default/configmaps";
+    let (code, body) = request(&cluster.address, "POST", path, Some(&large)).await;
+    let status: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((code, &status["reason"]), (413, &json!("RequestEntityTooLarge")));
+    assert_eq!(status["message"], "Request entity too large: limit is 3145728");
+}

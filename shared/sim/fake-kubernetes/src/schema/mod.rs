@@ -13,6 +13,7 @@ mod compile;
 mod defaults;
 mod structural;
 
+use crate::size::LARGEST_OBJECT;
 use compile::Node;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
@@ -71,9 +72,10 @@ impl Schema {
         Ok(Self { root, rules })
     }
 
-    /// Adds the defaults of absent fields.
+    /// Adds the defaults of absent fields, until the object is larger than any that can be stored.
     pub fn default(&self, object: &mut Value) {
-        defaults::apply(&self.root, object);
+        let mut remaining = LARGEST_OBJECT;
+        defaults::apply(&self.root, object, &mut remaining);
     }
 
     /// Removes fields that are not in the schema. `apiVersion`, `kind` and `metadata` always stay.

@@ -3,6 +3,7 @@
 use super::compile::{Kind, ListKind, Node};
 use super::{FieldError, join};
 use serde_json::{Map, Value};
+use std::collections::{HashMap, HashSet};
 
 /// Checks a value against a schema, and adds the errors.
 ///
@@ -29,8 +30,9 @@ pub(super) fn validate(node: &Node, value: &Value, old: Option<&Value>, path: &s
         Value::Array(items) => {
             check_list(node, items, &mut fail);
             if let Some(child) = &node.items {
+                let counterparts = Counterparts::of(node, old);
                 for (index, item) in items.iter().enumerate() {
-                    let before = old.and_then(|old| counterpart(node, item, old));
+                    let before = counterparts.get(item);
                     validate(child, item, before, &format!("{path}[{index}]"), errors);
                 }
             }
@@ -47,10 +49,26 @@ pub(super) fn validate(node: &Node, value: &Value, old: Option<&Value>, path: &s
     }
 }
 
-/// The item of the old list that an item replaces: the one with the same keys. Items of a list without keys have none.
-fn counterpart<'o>(node: &Node, item: &Value, old: &'o Value) -> Option<&'o Value> {
-    let Some(ListKind::Map(keys)) = &node.list else { return None };
-    old.as_array()?.iter().find(|old| keys.iter().all(|key| old.get(key) == item.get(key)))
+/// The items of an old list by their keys, which the items of the new list with the same keys replace. Items of a list without keys
+/// replace none.
+#[derive(Default)]
+struct Counterparts<'a> {
+    keys: &'a [String],
+    items: HashMap<Vec<Option<&'a Value>>, &'a Value>,
+}
+
+impl<'a> Counterparts<'a> {
+    fn of(node: &'a Node, old: Option<&'a Value>) -> Self {
+        let (Some(ListKind::Map(keys)), Some(old)) = (&node.list, old.and_then(Value::as_array)) else {
+            return Self::default();
+        };
+        let items = old.iter().rev().map(|item| (keys.iter().map(|key| item.get(key)).collect(), item));
+        Self { keys, items: items.collect() }
+    }
+
+    fn get(&self, item: &'a Value) -> Option<&'a Value> {
+        self.items.get(&self.keys.iter().map(|key| item.get(key)).collect::<Vec<_>>()).copied()
+    }
 }
 
 fn check_type(node: &Node, value: &Value) -> Result<(), String> {
@@ -116,7 +134,8 @@ fn check_list(node: &Node, items: &[Value], fail: &mut impl FnMut(String)) {
         Some(ListKind::Map(keys)) => Some(keys.iter().map(|key| item.get(key).cloned().unwrap_or_default()).collect()),
     };
     let keys: Vec<Value> = items.iter().filter_map(key).collect();
-    for (index, duplicate) in keys.iter().enumerate().filter(|(index, key)| keys[..*index].contains(key)) {
+    let mut known = HashSet::with_capacity(keys.len());
+    for (index, duplicate) in keys.iter().enumerate().filter(|(_, key)| !known.insert(*key)) {
         fail(format!("Duplicate value: item {index} is the second with {duplicate}"));
     }
 }

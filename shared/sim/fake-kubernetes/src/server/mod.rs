@@ -18,6 +18,7 @@ mod eviction;
 mod garbage;
 mod http;
 mod jsonpath;
+mod limits;
 mod openapi;
 mod patch;
 mod patching;

@@ -1,5 +1,7 @@
 //! How lists and maps are merged: the keys of lists, for strategic merge and for server-side apply.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use super::definition::Definition;
@@ -132,9 +134,41 @@ fn schema_at<'a>(schema: &'a Value, path: &[String]) -> Option<&'a Value> {
     Some(current)
 }
 
-/// The element of a keyed list that has the same keys as `expected`.
-pub(crate) fn position_by_keys(list: &[Value], keys: &[String], expected: &Value) -> Option<usize> {
-    list.iter().position(|element| keys.iter().all(|key| key_value(element, key) == key_value(expected, key)))
+/// The positions of the elements of a keyed list. A search of the list for each element of a patch would take minutes for a list of the
+/// largest request.
+pub(crate) struct Positions<'a> {
+    keys: &'a [String],
+    by_keys: HashMap<String, usize>,
+}
+
+impl<'a> Positions<'a> {
+    /// The positions in a list; of elements with the same keys, that of the first one.
+    pub(crate) fn of(list: &[Value], keys: &'a [String]) -> Self {
+        let mut positions = Self { keys, by_keys: HashMap::with_capacity(list.len()) };
+        for (index, element) in list.iter().enumerate() {
+            positions.add(element, index);
+        }
+        positions
+    }
+
+    /// The position of the element that has the same keys as `expected`.
+    pub(crate) fn get(&self, expected: &Value) -> Option<usize> {
+        self.by_keys.get(&self.text(expected)).copied()
+    }
+
+    /// Adds an element.
+    pub(crate) fn add(&mut self, element: &Value, index: usize) {
+        self.by_keys.entry(self.text(element)).or_insert(index);
+    }
+
+    /// Removes the element that has the same keys as `expected`.
+    pub(crate) fn remove(&mut self, expected: &Value) -> Option<usize> {
+        self.by_keys.remove(&self.text(expected))
+    }
+
+    fn text(&self, element: &Value) -> String {
+        self.keys.iter().map(|key| key_value(element, key).unwrap_or_default()).collect::<Value>().to_string()
+    }
 }
 
 /// The value of a merge key in an element, with its default when missing.

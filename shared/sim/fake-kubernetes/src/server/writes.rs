@@ -13,7 +13,7 @@ use super::resource::{CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, PRIORITY_CL
 use super::status::Status;
 use super::store::{ChangeKind, ObjectKey, Store};
 use super::time::seconds;
-use super::{custom, defaults, garbage, schema, validation};
+use super::{custom, defaults, garbage, limits, schema, validation};
 
 /// The context of every write: the time, and the field manager (`None` leaves field ownership untracked).
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +47,8 @@ impl Part {
 /// Checks that the object is of the resource's kind, and makes its metadata an object.
 fn check_kind(definition: &Definition, object: &mut Value) -> Result<(), Status> {
     let resource = &definition.resource;
+    // First of all, because defaults and errors take much more memory than the object.
+    limits::check(object)?;
     let Some(map) = object.as_object_mut() else {
         return Err(Status::bad_request("the body of the request has to be an object"));
     };
@@ -245,6 +247,7 @@ fn check(definition: &Definition, name: &str, object: &mut Value, old: Option<&V
     let mut errors = validation::metadata(definition, object);
     if let Some(custom) = &definition.custom {
         schema::default_and_prune(custom, object);
+        limits::check(object)?;
         errors.extend(schema::validate(custom, object, old));
     }
     errors.extend(validation::object(definition, object));

@@ -1,11 +1,23 @@
 //! Request bodies: JSON, or YAML or protobuf by the content type.
 
+use axum::body::{Body, Bytes};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde_json::Value;
 
 use super::request::Call;
 use crate::server::garbage::{DeleteOptions, Preconditions, Propagation};
+use crate::server::limits::{LARGEST_BODY, too_large};
 use crate::server::protobuf;
 use crate::server::status::Status;
+
+/// The bytes of a body.
+pub(super) async fn read(body: Body) -> Result<Bytes, Status> {
+    match Limited::new(body, LARGEST_BODY).collect().await {
+        Ok(read) => Ok(read.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large(&format!("limit is {LARGEST_BODY}"))),
+        Err(error) => Err(Status::bad_request(format!("the body of the request cannot be read: {error}"))),
+    }
+}
 
 /// The body as a value.
 pub(super) fn parse(call: &Call, bytes: &[u8]) -> Result<Value, Status> {

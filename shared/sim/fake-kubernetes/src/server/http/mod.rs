@@ -21,9 +21,6 @@ use super::discovery::{self, REVIEWS};
 use super::openapi;
 use super::status::Status;
 
-/// Larger requests are rejected, as by the real server.
-const LARGEST_BODY: usize = 3 * 1024 * 1024;
-
 impl ApiServer {
     /// The API over HTTP. Serve it with `axum::serve`, and run [`ApiServer::run_reviews`] beside it.
     pub fn router(&self) -> Router {
@@ -47,9 +44,7 @@ async fn route(server: &ApiServer, request: Request) -> Result<Response, Status>
     {
         return response;
     }
-    let bytes = axum::body::to_bytes(body, LARGEST_BODY)
-        .await
-        .map_err(|error| Status::new(413, "RequestEntityTooLarge", format!("the body cannot be read: {error}")))?;
+    let bytes = body::read(body).await?;
     if let ["apis", group, "v1", plural] = call.segments().as_slice()
         && let Some((_, _, kind)) = REVIEWS.iter().find(|(g, p, _)| g == group && p == plural)
     {

@@ -3,11 +3,12 @@
 use crate::server::path::{Path as _, text};
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use std::collections::HashSet;
 
 use super::fields::{self, FieldSet, display};
 use crate::server::definition::Definition;
 use crate::server::status::{Cause, Status};
-use crate::server::structure::{ListType, is_atomic_map, list_type, position_by_keys};
+use crate::server::structure::{ListType, Positions, is_atomic_map, list_type};
 use crate::server::time::seconds;
 
 /// The field manager, and the subresource.
@@ -148,12 +149,8 @@ pub(crate) fn apply(
     let mut merged = merge(definition, &mut Vec::new(), live, configuration);
     // Elements before their fields: an element cannot be found without its keys.
     let abandoned = previous.0.iter().filter(|path| {
-        !applied.0.contains(*path)
-            && !applied.0.iter().any(|other| other.starts_with(path))
-            && !all
-                .iter()
-                .enumerate()
-                .any(|(index, entry)| Some(index) != own && entry.fields.0.iter().any(|other| other.starts_with(path)))
+        !applied.has_within(path)
+            && !all.iter().enumerate().any(|(index, entry)| Some(index) != own && entry.fields.has_within(path))
     });
     for path in abandoned {
         fields::remove(&mut merged, path);
@@ -242,16 +239,20 @@ fn merge(definition: &Definition, names: &mut Vec<String>, live: &Value, applied
         (Value::Array(old), Value::Array(new)) => match list_type(definition, names) {
             ListType::Atomic => applied.clone(),
             ListType::Set => {
+                let known: HashSet<&Value> = old.iter().collect();
                 let mut merged = old.clone();
-                merged.extend(new.iter().filter(|value| !old.contains(value)).cloned());
+                merged.extend(new.iter().filter(|value| !known.contains(value)).cloned());
                 Value::Array(merged)
             }
             ListType::Map(keys) => {
                 let mut merged = old.clone();
+                let mut positions = Positions::of(old, &keys);
                 for element in new {
-                    match position_by_keys(&merged, &keys, element) {
-                        Some(index) => merged[index] = merge(definition, names, &merged[index], element),
-                        None => merged.push(element.clone()),
+                    if let Some(index) = positions.get(element) {
+                        merged[index] = merge(definition, names, &merged[index], element);
+                    } else {
+                        positions.add(element, merged.len());
+                        merged.push(element.clone());
                     }
                 }
                 Value::Array(merged)

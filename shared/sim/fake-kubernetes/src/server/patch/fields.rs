@@ -1,6 +1,7 @@
 //! Sets of field paths, as `managedFields` keeps them (`FieldsV1`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use serde_json::{Map, Value};
 
@@ -71,6 +72,15 @@ impl FieldSet {
         }
         mark_containers(&mut root, &mut Vec::new(), &self.0);
         Value::Object(root)
+    }
+
+    /// Whether the set has a path or one that extends it.
+    pub(crate) fn has_within(&self, path: &[String]) -> bool {
+        // Paths that extend another are sorted right after it.
+        self.0
+            .range::<[String], _>((Bound::Included(path), Bound::Unbounded))
+            .next()
+            .is_some_and(|next| next.starts_with(path))
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -1,10 +1,12 @@
 //! Strategic merge patch: a merge patch with keyed lists and directives.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value};
 
 use crate::server::definition::Definition;
 use crate::server::status::Status;
-use crate::server::structure::{ListType, position_by_keys, strategic_list_type};
+use crate::server::structure::{ListType, Positions, strategic_list_type};
 
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -37,7 +39,7 @@ fn merge_map(
     }
     for (key, value) in patch {
         if let Some(field) = key.strip_prefix(DELETE_PRIMITIVES) {
-            let removed = value.as_array().map(Vec::as_slice).unwrap_or_default();
+            let removed: HashSet<&Value> = value.as_array().into_iter().flatten().collect();
             if let Some(list) = object.get_mut(field).and_then(Value::as_array_mut) {
                 list.retain(|element| !removed.contains(element));
             }
@@ -103,14 +105,13 @@ fn merge_list(
     match strategic_list_type(definition, path) {
         ListType::Atomic => Ok(patch.iter().map(strip).collect()),
         ListType::Set => {
-            for value in patch {
-                if !list.contains(value) {
-                    list.push(value.clone());
-                }
-            }
+            let mut known: HashSet<Value> = list.iter().cloned().collect();
+            list.extend(patch.iter().filter(|value| known.insert((*value).clone())).cloned());
             Ok(list)
         }
         ListType::Map(keys) => {
+            let mut positions = Positions::of(&list, &keys);
+            let mut list: Vec<Option<Value>> = list.into_iter().map(Some).collect();
             for element in patch {
                 let Some(fields) = element.as_object() else {
                     return Err(Status::bad_request(format!("an element of {} has to be an object", path.join("."))));
@@ -119,36 +120,39 @@ fn merge_list(
                     let text = format!("map: {element} does not contain declared merge key: {missing}");
                     return Err(Status::bad_request(text));
                 }
-                let position = position_by_keys(&list, &keys, element);
-                match (position, fields.get(PATCH).and_then(Value::as_str)) {
-                    (Some(index), Some("delete")) => {
-                        list.remove(index);
+                if fields.get(PATCH).is_some_and(|directive| directive == "delete") {
+                    if let Some(index) = positions.remove(element) {
+                        list[index] = None;
                     }
-                    (None, Some("delete")) => {}
-                    (Some(index), _) => {
-                        let current = list[index].as_object().cloned().unwrap_or_default();
-                        list[index] = Value::Object(merge_map(definition, path, current, fields)?);
-                    }
-                    (None, _) => list.push(Value::Object(merge_map(definition, path, Map::new(), fields)?)),
+                    continue;
                 }
+                let index = positions.get(element).unwrap_or_else(|| {
+                    positions.add(element, list.len());
+                    list.push(None);
+                    list.len() - 1
+                });
+                let current = list[index].as_ref().and_then(Value::as_object).cloned().unwrap_or_default();
+                list[index] = Some(Value::Object(merge_map(definition, path, current, fields)?));
             }
-            Ok(list)
+            Ok(list.into_iter().flatten().collect())
         }
     }
 }
 
 /// Puts the listed elements in the given order, and the others behind the element that they followed.
 fn reorder(list_type: &ListType, list: &mut [Value], order: &[Value]) {
-    let rank = |element: &Value| {
-        order.iter().position(|expected| match list_type {
-            ListType::Map(keys) => keys.iter().all(|key| element.get(key) == expected.get(key)),
-            _ => element == expected,
-        })
+    let same = |element: &Value| match list_type {
+        ListType::Map(keys) => keys.iter().map(|key| element.get(key).cloned().unwrap_or_default()).collect(),
+        _ => element.clone(),
     };
+    let mut ranks_of: HashMap<Value, usize> = HashMap::with_capacity(order.len());
+    for (rank, expected) in order.iter().enumerate() {
+        ranks_of.entry(same(expected)).or_insert(rank);
+    }
     let mut last = 0;
     let mut ranks = Vec::with_capacity(list.len());
     for element in list.iter() {
-        last = rank(element).unwrap_or(last);
+        last = ranks_of.get(&same(element)).copied().unwrap_or(last);
         ranks.push(last);
     }
     let mut indexed: Vec<(usize, Value)> = ranks.into_iter().zip(list.iter().cloned()).collect();

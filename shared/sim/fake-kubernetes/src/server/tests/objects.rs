@@ -2,8 +2,8 @@ use serde_json::{Value, json};
 
 use super::{World, deployment, pod, world};
 use crate::server::resource::{
-    CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, EVENTS, NAMESPACES, NEW_EVENTS, NODES, PODS, PRIORITY_CLASSES, Resource,
-    SERVICES,
+    CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, EVENTS, NAMESPACES, NEW_EVENTS, NODES, PODS, PRIORITY_CLASSES,
+    Resource, SERVICES,
 };
 use crate::server::{CreateOptions, PatchOptions, PatchType, UpdateOptions};
 
@@ -155,7 +155,7 @@ fn an_event_has_two_faces() {
     assert_eq!(old["involvedObject"]["name"], "a");
 }
 
-fn definition() -> Value {
+pub(super) fn definition() -> Value {
     let spec = json!({"type": "object", "required": ["size"], "properties": {
         "size": {"type": "integer", "minimum": 1},
         "colour": {"type": "string", "default": "red"},

@@ -1,8 +1,8 @@
 use serde_json::{Value, json};
 
-use super::objects::with_things;
+use super::objects::{definition, with_things};
 use super::{deployment, pod, world};
-use crate::server::resource::{DEPLOYMENTS, NODES, PODS, Resource};
+use crate::server::resource::{CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NODES, PODS, Resource};
 use crate::server::{PatchOptions, PatchType, Status};
 
 use super::World;
@@ -22,6 +22,85 @@ fn json_patch_tests_and_replaces() {
     let patched = patch(&world, &DEPLOYMENTS, "web", PatchType::Json, &operations).unwrap();
     assert_eq!(patched["spec"]["replicas"], 3);
     assert_eq!(patch(&world, &DEPLOYMENTS, "web", PatchType::Json, &operations).unwrap_err().code, 422);
+}
+
+#[test]
+fn json_patch_limits_its_operations_and_what_they_copy() {
+    let world = world();
+    world.create(&DEPLOYMENTS, deployment(1)).unwrap();
+    let refused = |operations: Vec<Value>| {
+        let error = patch(&world, &DEPLOYMENTS, "web", PatchType::Json, &Value::Array(operations)).unwrap_err();
+        (error.code, error.message)
+    };
+    let doubled = |copy: usize| json!({"op": "copy", "from": "/metadata", "path": format!("/metadata/{copy}")});
+    let (code, message) = refused((0..35).map(doubled).collect());
+    assert_eq!(code, 422);
+    assert!(message.contains("the accumulated size increase of copy is") && message.contains("3145728"), "{message}");
+    let test = json!({"op": "test", "path": "/spec/replicas", "value": 1});
+    let expected = "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001";
+    assert_eq!(refused(vec![test.clone(); 10_001]), (413, expected.to_owned()));
+    assert!(patch(&world, &DEPLOYMENTS, "web", PatchType::Json, &Value::Array(vec![test; 10_000])).is_ok());
+}
+
+#[test]
+fn json_patch_does_not_nest_without_end() {
+    let world = world();
+    world.create(&DEPLOYMENTS, deployment(1)).unwrap();
+    let wrap = [
+        json!({"op": "add", "path": "/outer", "value": {}}),
+        json!({"op": "move", "from": "/inner", "path": "/outer/inner"}),
+        json!({"op": "move", "from": "/outer", "path": "/inner"}),
+    ];
+    let mut operations = vec![json!({"op": "add", "path": "/inner", "value": {}})];
+    operations.extend(wrap.iter().cycle().take(9_999).cloned());
+    let error = patch(&world, &DEPLOYMENTS, "web", PatchType::Json, &Value::Array(operations)).unwrap_err();
+    assert!(error.code == 422 && error.message.contains("127 levels"), "{error}");
+    let mut operations = vec![json!({"op": "add", "path": "/inner", "value": {}})];
+    operations.extend(wrap.iter().cycle().take(3 * 130).cloned());
+    let error = patch(&world, &DEPLOYMENTS, "web", PatchType::Json, &Value::Array(operations)).unwrap_err();
+    assert!(error.code == 422 && error.message.contains("127 levels"), "{error}");
+}
+
+#[test]
+fn an_object_larger_than_the_limit_of_etcd_is_refused() {
+    let world = world();
+    let large = |size: usize| json!({"metadata": {"annotations": {"a": "x".repeat(size)}}});
+    world.create(&DEPLOYMENTS, deployment(1)).unwrap();
+    let patched = |change: &Value| patch(&world, &DEPLOYMENTS, "web", PatchType::Merge, change);
+    assert!(patched(&large(1_500_000)).is_ok());
+    let error = patched(&large(1_600_000)).unwrap_err();
+    assert_eq!((error.code, error.reason, error.message.as_str()), (500, "", "etcdserver: request is too large"));
+    // Two patches that are small enough make an object that is not.
+    let error = patched(&json!({"metadata": {"annotations": {"b": "x".repeat(1_000_000)}}})).unwrap_err();
+    assert_eq!(error.code, 500);
+}
+
+#[test]
+fn an_object_with_paths_of_gigabytes_is_refused() {
+    let world = world();
+    let mut object = deployment(1);
+    let leaves: serde_json::Map<String, Value> = (0..50_000).map(|index| (format!("{index:x}"), json!(0))).collect();
+    object["spec"]["template"]["spec"]["x".repeat(100_000)] = Value::Object(leaves);
+    assert_eq!(world.create(&DEPLOYMENTS, object).unwrap_err().message, "etcdserver: request is too large");
+}
+
+#[test]
+fn defaults_do_not_make_an_object_larger_than_the_limit() {
+    let world = world();
+    let mut crd = definition();
+    let parts = json!({"type": "array", "items": {"type": "object",
+        "properties": {"text": {"type": "string", "default": "x".repeat(10_000)}}}});
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["parts"] = parts;
+    world.create(&CUSTOM_RESOURCE_DEFINITIONS, crd).unwrap();
+    let things = Resource::custom("example.com", "v1", "things", "Thing", true);
+    let thing = |count: usize| {
+        json!({"metadata": {"name": format!("t{count}"), "namespace": "default"},
+            "spec": {"size": 1, "parts": vec![json!({}); count]}})
+    };
+    let made = world.create(&things, thing(100)).unwrap();
+    assert_eq!(made.pointer("/spec/parts/99/text").and_then(Value::as_str).map(str::len), Some(10_000));
+    // All defaults would take a gigabyte.
+    assert_eq!(world.create(&things, thing(100_000)).unwrap_err().message, "etcdserver: request is too large");
 }
 
 #[test]
