@@ -209,7 +209,7 @@ impl Status {
         Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
     }
 
-    /// The `metav1.Status` object.
+    /// The `metav1.Status` object. It always has `details`, which clients such as `kubectl debug` read without a check.
     pub fn to_value(&self) -> Value {
         let mut details = serde_json::Map::new();
         let subject = self.subject.as_deref();
@@ -232,13 +232,10 @@ impl Status {
         }
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason, "code": self.code,
+            "message": self.message, "reason": self.reason, "code": self.code, "details": details,
         });
         if let Some(list) = &self.list {
             status["metadata"]["continue"] = json!(list.continue_token);
-        }
-        if !details.is_empty() {
-            status["details"] = Value::Object(details);
         }
         status
     }
