@@ -1,10 +1,16 @@
 //! CEL rules, by kube's own implementation of Kubernetes' dialect.
 
 use super::compile::Problem;
-use super::{FieldError, join};
+use super::{FieldError, cost, join};
 use kube_cel::cel::Program;
-use kube_cel::{CompiledSchema, compile_schema};
+use kube_cel::{CompilationResult, CompiledSchema, compile_schema};
 use serde_json::{Value, json};
+
+/// The most operators, fields and calls of a rule: the parser and the evaluator recurse for each of a chain, and exhaust the stack. It is
+/// the deepest nesting that the API server parses.
+const MOST_OPERATORS: usize = 250;
+/// The most units of all rules for one object (`RuntimeCELCostBudget` of the API server).
+const MOST_FOR_OBJECT: u64 = 10_000_000;
 
 /// The rules of a schema, compiled: those of each top-level field separately, because no rule there can refer to other fields.
 pub(super) struct Rules {
@@ -69,24 +75,71 @@ impl Rules {
 
     /// Evaluates every rule about changed fields. A rule that fails to evaluate counts as violated, as in the API server.
     pub(super) fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut budget = MOST_FOR_OBJECT;
         if let Some(whole) = &self.whole {
-            return evaluate(whole, new, old);
+            return evaluate(whole, new, old, &mut budget);
         }
         let mut errors = Vec::new();
         for (name, rules) in &self.fields {
             let (Some(value), before) = (new.get(name), old.and_then(|old| old.get(name))) else { continue };
             if before != Some(value) {
                 let before = before.map(|before| json!({ name: before }));
-                errors.extend(evaluate(rules, &json!({ name: value }), before.as_ref()));
+                errors.extend(evaluate(rules, &json!({ name: value }), before.as_ref(), &mut budget));
             }
         }
         errors
     }
 }
 
-fn evaluate(rules: &CompiledSchema, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+fn evaluate(rules: &CompiledSchema, new: &Value, old: Option<&Value>, budget: &mut u64) -> Vec<FieldError> {
+    if let Err(error) = charge(rules, new, old, "", budget) {
+        return vec![error];
+    }
     let errors = kube_cel::validate_compiled(rules, new, old).err().into_iter().flatten();
     errors.map(|error| FieldError { path: error.field_path, message: error.message }).collect()
+}
+
+/// Reduces the budget by the cost of every rule, or returns the error of the API server about the rule that exceeds a limit.
+fn charge(
+    rules: &CompiledSchema,
+    new: &Value,
+    old: Option<&Value>,
+    path: &str,
+    budget: &mut u64,
+) -> Result<(), FieldError> {
+    for rule in rules.validations.iter().flatten() {
+        charge_rule(rule, new, old, budget).map_err(|message| FieldError { path: path.to_owned(), message })?;
+    }
+    match new {
+        Value::Object(fields) => fields.iter().try_for_each(|(name, value)| {
+            let Some(schema) = rules.properties.get(name).or(rules.additional_properties.as_deref()) else {
+                return Ok(());
+            };
+            charge(schema, value, old.and_then(|old| old.get(name)), &join(path, name), budget)
+        }),
+        Value::Array(items) => items.iter().enumerate().try_for_each(|(index, item)| {
+            let Some(schema) = &rules.items else { return Ok(()) };
+            charge(schema, item, None, &format!("{path}[{index}]"), budget)
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn charge_rule(rule: &CompilationResult, new: &Value, old: Option<&Value>, budget: &mut u64) -> Result<(), String> {
+    if rule.is_transition_rule && old.is_none() {
+        return Ok(());
+    }
+    let units = cost::of(rule.program.expression(), new, old).map_err(|cost::Exceeded| {
+        let text = rule.rule.message.as_deref().unwrap_or(&rule.rule.rule);
+        format!(
+            "'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost \
+             exceeds limit for rule: {text}"
+        )
+    })?;
+    *budget = budget
+        .checked_sub(units)
+        .ok_or("validation failed due to running out of cost budget, no further validation rules will be run")?;
+    Ok(())
 }
 
 /// Whether a schema or one of its children has a rule.
@@ -115,11 +168,46 @@ fn check(schema: &Value, path: &str, in_list: bool) -> Result<(), Problem> {
     Ok(())
 }
 
+/// The operators, fields and calls in a rule, without what is in texts and comments. Chains of `&&` and `||` are parsed as balanced trees.
+fn operators(rule: &str) -> usize {
+    let (mut rest, mut count, mut raw) = (rule, 0, false);
+    while let Some(first) = rest.chars().next() {
+        let inner = &rest[first.len_utf8()..];
+        rest = match first {
+            '"' | '\'' => {
+                let quote = ["\"\"\"", "'''"].into_iter().find(|quote| rest.starts_with(quote));
+                after_text(&rest[quote.map_or(1, str::len)..], quote.unwrap_or(&rest[..1]), raw).unwrap_or(inner)
+            }
+            '/' if inner.starts_with('/') => inner.split_once('\n').map_or("", |(_, next)| next),
+            _ => inner,
+        };
+        raw = matches!(first, 'r' | 'R');
+        count += usize::from(".[({!-+*/%?<>=".contains(first));
+    }
+    count
+}
+
+/// What follows a text that ends with a quote, if it does: three quotes are on the same line or on a later one, a single one is on the same.
+fn after_text<'a>(text: &'a str, quote: &str, raw: bool) -> Option<&'a str> {
+    let mut rest = text;
+    while !(rest.is_empty() || quote.len() == 1 && rest.starts_with('\n')) {
+        if let Some(after) = rest.strip_prefix(quote) {
+            return Some(after);
+        }
+        let skipped = if rest.starts_with('\\') && !raw { 2 } else { 1 };
+        rest = rest.char_indices().nth(skipped).map_or("", |(at, _)| &rest[at..]);
+    }
+    None
+}
+
 fn check_rule(rule: &Value, in_list: bool) -> Result<(), String> {
     if let Some(key) = ["messageExpression", "optionalOldSelf"].into_iter().find(|key| rule.get(*key).is_some()) {
         return Err(format!("{key} of a rule is not supported"));
     }
     let text = rule.get("rule").and_then(Value::as_str).ok_or("a rule lacks its expression")?;
+    if operators(text) > MOST_OPERATORS {
+        return Err(format!("a rule has more than {MOST_OPERATORS} operators, fields and calls"));
+    }
     let program = Program::compile(text).map_err(|error| format!("the rule {text:?} cannot be parsed: {error}"))?;
     let references = program.references();
     if in_list && references.has_variable("oldSelf") {
@@ -130,4 +218,26 @@ fn check_rule(rule: &Value, in_list: bool) -> Result<(), String> {
         return Err(format!("the rule {text:?} calls {unknown}, which is not supported"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operators_are_counted_outside_of_texts_and_comments() {
+        for (rule, expected) in [
+            ("self.a.b(c)[0] != -1", 7),
+            ("a && b || c", 0),
+            ("x in ['a.b/c', \"d.e\"]", 1),
+            (r"'it\'s.' + 'a.b'", 1),
+            (r"r'\' + a.b", 2),
+            (r#""""a "quoted". text""" + a.b"#, 2),
+            ("// it's\na.b", 2),
+            ("'not closed. ", 1),
+            ("'not closed.\n a.b'", 2),
+        ] {
+            assert_eq!(operators(rule), expected, "{rule}");
+        }
+    }
 }

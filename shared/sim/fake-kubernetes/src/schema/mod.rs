@@ -10,6 +10,7 @@
 
 mod cel;
 mod compile;
+mod cost;
 mod defaults;
 mod structural;
 

@@ -195,6 +195,54 @@ fn a_custom_resource_is_defaulted_pruned_and_validated() {
 }
 
 #[test]
+fn a_rule_that_costs_too_much_fails_the_request() {
+    let world = world();
+    let mut crd = definition();
+    let spec = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    spec["properties"]["parts"]["x-kubernetes-validations"] =
+        json!([{"rule": "self.all(x, self.all(y, self.all(z, x.name != y.name || y.name != z.name || x == z)))"}]);
+    // Each of its items costs little.
+    spec["properties"]["groups"] = json!({"type": "array", "items": {"type": "array", "items": {"type": "integer"},
+        "x-kubernetes-validations": [{"rule": "self.all(x, self.all(y, x == y))"}]}});
+    world.create(&CUSTOM_RESOURCE_DEFINITIONS, crd).unwrap();
+    let things = Resource::custom("example.com", "v1", "things", "Thing", true);
+    let thing = |name: &str, count: usize, groups: usize| {
+        let parts: Vec<Value> = (0..count).map(|index| json!({"name": index.to_string()})).collect();
+        let spec = json!({"size": 1, "parts": parts, "groups": vec![vec![1; 200]; groups]});
+        json!({"metadata": {"name": name, "namespace": "default"}, "spec": spec})
+    };
+    assert!(world.create(&things, thing("small", 5, 5)).is_ok());
+    let error = world.create(&things, thing("large", 2_000, 1)).unwrap_err();
+    assert_eq!((error.code, error.causes[0].field.as_deref()), (422, Some("spec.parts")));
+    let expected = "'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to \
+        call cost exceeds limit for rule: self.all(x, self.all(y, ";
+    assert!(error.causes[0].message.starts_with(expected), "{error}");
+    let error = world.create(&things, thing("many", 1, 200)).unwrap_err();
+    let expected = "validation failed due to running out of cost budget, no further validation rules will be run";
+    assert!(error.code == 422 && error.message.ends_with(expected), "{error}");
+}
+
+#[test]
+fn a_rule_that_would_exhaust_the_stack_is_refused() {
+    let world = world();
+    let mut crd = definition();
+    for rule in [format!("self{} == 1", ".a".repeat(100_000)), "!".repeat(100_000), "(".repeat(100_000)] {
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] =
+            json!([{"rule": rule}]);
+        let error = world.create(&CUSTOM_RESOURCE_DEFINITIONS, crd.clone()).unwrap_err();
+        assert!(error.code == 422 && error.message.contains("operators"), "{error}");
+    }
+    // The deepest one is evaluated.
+    let rule = format!("self.size == 1 || self{} == 1", ".a".repeat(240));
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] =
+        json!([{"rule": rule}]);
+    world.create(&CUSTOM_RESOURCE_DEFINITIONS, crd).unwrap();
+    let things = Resource::custom("example.com", "v1", "things", "Thing", true);
+    let thing = json!({"metadata": {"name": "t", "namespace": "default"}, "spec": {"size": 1}});
+    assert!(world.create(&things, thing).is_ok());
+}
+
+#[test]
 fn a_custom_resource_without_replicas_has_no_scale() {
     let world = world();
     let mut crd = definition();
