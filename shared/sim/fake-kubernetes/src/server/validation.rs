@@ -2,6 +2,9 @@
 
 use crate::server::path::{Path as _, text};
 use serde_json::{Value, json};
+use std::collections::HashSet;
+
+mod resources;
 
 use super::definition::Definition;
 use super::selectors::LabelSelector;
@@ -42,20 +45,6 @@ fn is_name_part(text: &str) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
         && bytes[0].is_ascii_alphanumeric()
         && bytes[bytes.len() - 1].is_ascii_alphanumeric()
-}
-
-/// Whether a text is a quantity, such as `100m`, `1.5Gi` or `1e3`.
-pub(crate) fn is_quantity(text: &str) -> bool {
-    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let digits = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
-    let (number, suffix) = unsigned.split_at(digits);
-    let numeric = number.bytes().any(|byte| byte.is_ascii_digit()) && number.matches('.').count() <= 1;
-    let exponent = suffix.strip_prefix(['e', 'E']).is_some_and(|rest| {
-        let rest = rest.strip_prefix(['+', '-']).unwrap_or(rest);
-        !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit())
-    });
-    let known = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-    numeric && (exponent || known.contains(&suffix))
 }
 
 /// Errors of the metadata.
@@ -131,7 +120,8 @@ pub(crate) fn object(definition: &Definition, object: &Value) -> Vec<FieldError>
         _ if definition.custom.is_some() => {}
         "Pod" => pod_spec(&object["spec"], "spec", &mut errors),
         "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => workload(object, &mut errors),
-        "Job" => template(object, &mut errors),
+        "Job" => template(object, "spec", &mut errors),
+        "CronJob" => template(object, "spec.jobTemplate.spec", &mut errors),
         "Node" => {
             for (index, taint) in list(object, "/spec/taints").iter().enumerate() {
                 let path = format!("spec.taints[{index}]");
@@ -139,7 +129,7 @@ pub(crate) fn object(definition: &Definition, object: &Value) -> Vec<FieldError>
                 supported(taint, "effect", &path, &["NoSchedule", "PreferNoSchedule", "NoExecute"], &mut errors);
             }
             for field in ["capacity", "allocatable"] {
-                quantities(object.at(&format!("/status/{field}")), &format!("status.{field}"), &mut errors);
+                resources::amounts(object.at(&format!("/status/{field}")), &format!("status.{field}"), &mut errors);
             }
         }
         "PodDisruptionBudget" => {
@@ -199,19 +189,21 @@ fn workload(object: &Value, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::invalid("spec.selector", &object["spec"]["selector"], &error.message));
         }
     }
-    template(object, errors);
+    template(object, "spec", errors);
 }
 
-fn template(object: &Value, errors: &mut Vec<FieldError>) {
-    labels(object.at("/spec/template/metadata/labels"), "spec.template.metadata.labels", errors);
-    pod_spec(object.at("/spec/template/spec").unwrap_or(&Value::Null), "spec.template.spec", errors);
+/// The pod template below a path.
+fn template(object: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let at = |field: &str| object.at(&format!("/{}/template/{field}", path.replace('.', "/")));
+    labels(at("metadata/labels"), &format!("{path}.template.metadata.labels"), errors);
+    pod_spec(at("spec").unwrap_or(&Value::Null), &format!("{path}.template.spec"), errors);
 }
 
 fn pod_spec(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     if list(spec, "/containers").is_empty() {
         errors.push(FieldError::required(format!("{path}.containers"), ""));
     }
-    let mut names: Vec<&str> = Vec::new();
+    let mut names: HashSet<&str> = HashSet::new();
     for field in ["initContainers", "containers"] {
         for (index, container) in list(spec, &format!("/{field}")).iter().enumerate() {
             let path = format!("{path}.{field}[{index}]");
@@ -220,18 +212,15 @@ fn pod_spec(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
                 errors.push(FieldError::required(format!("{path}.name"), ""));
             } else if !is_label(name) {
                 errors.push(FieldError::invalid(format!("{path}.name"), &json!(name), LABEL));
-            } else if names.contains(&name) {
+            } else if names.contains(name) {
                 let message = format!("Duplicate value: {name:?}");
                 errors.push(FieldError { field: format!("{path}.name"), reason: "FieldValueDuplicate", message });
             }
-            names.push(name);
+            names.insert(name);
             if text(container, "/image").is_empty() {
                 errors.push(FieldError::required(format!("{path}.image"), ""));
             }
-            for kind in ["requests", "limits"] {
-                let at = container.at(&format!("/resources/{kind}"));
-                quantities(at, &format!("{path}.resources.{kind}"), errors);
-            }
+            resources::of_container(container, &format!("{path}.resources"), errors);
         }
     }
     if let Some(policy) = spec.get("restartPolicy").filter(|policy| !policy.is_null()) {
@@ -247,21 +236,6 @@ fn pod_spec(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
         }
         if toleration.get("effect").is_some_and(|effect| !effect.is_null() && effect != "") {
             supported(toleration, "effect", &path, &["NoSchedule", "PreferNoSchedule", "NoExecute"], errors);
-        }
-    }
-}
-
-fn quantities(map: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
-    for (name, value) in map.and_then(Value::as_object).into_iter().flatten() {
-        let valid = match value {
-            Value::String(text) => is_quantity(text),
-            Value::Number(_) => true,
-            _ => false,
-        };
-        if !valid {
-            let detail = "quantities must match the regular expression \
-                '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-            errors.push(FieldError::invalid(format!("{path}[{name}]"), value, detail));
         }
     }
 }

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::{World, deployment, pod, world};
 use crate::server::resource::{
-    CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, EVENTS, NAMESPACES, NEW_EVENTS, NODES, PODS, PRIORITY_CLASSES,
+    CRON_JOBS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, EVENTS, NAMESPACES, NEW_EVENTS, NODES, PODS, PRIORITY_CLASSES,
     Resource, SERVICES,
 };
 use crate::server::{CreateOptions, PatchOptions, PatchType, UpdateOptions};
@@ -72,6 +72,33 @@ fn errors_of_an_object_are_reported_by_field() {
     let mut object = pod("a");
     object["kind"] = json!("Deployment");
     assert_eq!(world.create(&PODS, object).unwrap_err().code, 400);
+}
+
+#[test]
+fn resources_of_pods_templates_and_nodes_are_validated() {
+    let world = world();
+    let resources = json!({"requests": {"memory": "2Gi"}, "limits": {"memory": "1Gi"}});
+    let mut container = json!({"name": "c", "image": "pause:3", "resources": resources});
+    let mut object = pod("a");
+    object["spec"]["initContainers"] = json!([container]);
+    let error = world.create(&PODS, object).unwrap_err();
+    assert_eq!(error.causes[0].field.as_deref(), Some("spec.initContainers[0].resources.requests"));
+    let mut object = deployment(1);
+    object["spec"]["template"]["spec"]["containers"] = json!([container]);
+    let error = world.create(&DEPLOYMENTS, object).unwrap_err();
+    let expected = "Deployment.apps \"web\" is invalid: spec.template.spec.containers[0].resources.requests: Invalid value: \
+        \"2Gi\": must be less than or equal to memory limit of 1Gi";
+    assert_eq!(error.message, expected);
+    container["resources"] = json!({"requests": {"cpu": "-1"}});
+    let job = json!({"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}});
+    let cron = json!({"metadata": {"name": "c", "namespace": "default"},
+        "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": job}}});
+    let error = world.create(&CRON_JOBS, cron).unwrap_err();
+    let expected = "spec.jobTemplate.spec.template.spec.containers[0].resources.requests[cpu]";
+    assert_eq!(error.causes[0].field.as_deref(), Some(expected));
+    let node = json!({"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "-4"}}});
+    let error = world.create(&NODES, node).unwrap_err();
+    assert_eq!(error.causes[0].field.as_deref(), Some("status.capacity[cpu]"));
 }
 
 #[test]
