@@ -102,11 +102,12 @@ impl Controllers {
         ]
     }
 
-    /// Steps all controllers until none of them changes anything any more.
+    /// Deletes expired Events, and steps all controllers until none of them changes anything any more.
     ///
     /// # Errors
     /// The first error of a controller, or that they do not converge.
     pub fn converge(&mut self, api: &ApiServer, now: Timestamp) -> Result<(), Status> {
+        api.expire_events();
         for _ in 0..ROUNDS {
             let before = api.revision();
             for controller in self.all() {

@@ -636,8 +636,13 @@ fn rest_costs_nothing_and_two_runs_are_alike() {
     };
     let mut cluster = once();
     let before = cluster.api.revision();
-    cluster.run(3600);
+    cluster.run(3_000);
     assert_eq!(cluster.api.revision(), before);
+    // Only its Events expire.
+    let events = cluster.list(&EVENTS).len();
+    cluster.run(700);
+    assert_eq!(cluster.api.revision(), before + u64::try_from(events).unwrap());
+    assert!(events > 0 && cluster.list(&EVENTS).is_empty());
     let (one, two) = (cluster.list(&PODS), once().list(&PODS));
     assert_eq!(one, two);
 }

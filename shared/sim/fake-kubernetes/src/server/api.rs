@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
@@ -117,6 +117,9 @@ pub struct List {
     pub items: Vec<Arc<Value>>,
 }
 
+/// The time for which Events are kept after their last write.
+const EVENT_TTL: SignedDuration = SignedDuration::from_hours(1);
+
 /// How many reviews of in-process writes may wait for [`ApiServer::run_reviews`].
 const WAITING_REVIEWS: usize = 10_000;
 
@@ -190,6 +193,7 @@ impl ApiServer {
         let now = self.now();
         let mut store = self.store();
         store.user = self.user;
+        store.now = now;
         let result = change(&mut store, now);
         let revision = store.revision;
         drop(store);
@@ -226,6 +230,15 @@ impl ApiServer {
         let key = resource.map(Resource::storage_key);
         let changes = store.since(revision)?;
         Ok(changes.filter(|it| key.as_ref().is_none_or(|key| it.resource.storage_key() == *key)).cloned().collect())
+    }
+
+    /// Deletes the Events that were last written an hour ago, as the API server does (`--event-ttl`).
+    pub fn expire_events(&self) {
+        self.write(|store, now| {
+            if let Ok(since) = now.checked_sub(EVENT_TTL) {
+                store.expire_events(since);
+            }
+        });
     }
 
     /// Drops all history, so that watches from older revisions get a 410 and list again.

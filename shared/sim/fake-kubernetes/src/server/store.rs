@@ -4,10 +4,11 @@ use crate::server::path::{Path as _, text};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::definition::{Definition, built_in};
-use super::resource::{Resource, StorageKey};
+use super::resource::{EVENTS, Resource, StorageKey};
 use super::status::Status;
 
 /// Namespace (empty for cluster-scoped objects) and name.
@@ -55,6 +56,8 @@ impl Change {
 
 pub(crate) struct Store {
     pub(crate) revision: u64,
+    /// The time of the request that is being handled.
+    pub(crate) now: Timestamp,
     /// The user of the request that is being handled.
     pub(crate) user: Option<&'static str>,
     /// Whether webhooks are called at addresses of other machines too.
@@ -62,6 +65,8 @@ pub(crate) struct Store {
     generated: u64,
     seed: u64,
     objects: HashMap<StorageKey, BTreeMap<ObjectKey, Arc<Value>>>,
+    /// The writes of Events, oldest first: the time, the object, and the revision.
+    events: VecDeque<(Timestamp, ObjectKey, u64)>,
     history: VecDeque<Change>,
     history_limit: usize,
     by_uid: HashMap<String, (StorageKey, ObjectKey)>,
@@ -73,11 +78,13 @@ impl Store {
     pub(crate) fn new(seed: u64, history_limit: usize) -> Self {
         let mut store = Self {
             revision: 1,
+            now: Timestamp::UNIX_EPOCH,
             user: None,
             remote_webhooks: false,
             generated: 0,
             seed,
             objects: HashMap::new(),
+            events: VecDeque::new(),
             history: VecDeque::new(),
             history_limit: history_limit.max(1),
             by_uid: HashMap::new(),
@@ -217,9 +224,24 @@ impl Store {
         if self.history.len() == self.history_limit {
             self.history.pop_front();
         }
+        if definition.resource == EVENTS && kind != ChangeKind::Deleted {
+            self.events.push_back((self.now, key, self.revision));
+        }
         let (revision, user, resource) = (self.revision, self.user, definition.resource.clone());
         self.history.push_back(Change { revision, kind, resource, object: object.clone(), previous, user });
         object
+    }
+
+    /// Deletes the Events that were not written since a time.
+    pub(crate) fn expire_events(&mut self, since: Timestamp) {
+        let Some(definition) = self.definition_for_storage(&EVENTS.storage_key()) else { return };
+        while let Some((_, key, revision)) = self.events.pop_front_if(|(written, ..)| *written <= since) {
+            let object = self.get(&EVENTS.storage_key(), &key);
+            let is_last = |object: &&Arc<Value>| text(object, "/metadata/resourceVersion") == revision.to_string();
+            if let Some(object) = object.filter(is_last).map(|object| object.as_ref().clone()) {
+                self.commit(&definition, ChangeKind::Deleted, object);
+            }
+        }
     }
 
     fn index(&mut self, storage: &StorageKey, key: &ObjectKey, old: Option<&Value>, new: Option<&Arc<Value>>) {

@@ -5,7 +5,7 @@ use crate::server::resource::{
     CRON_JOBS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, EVENTS, NAMESPACES, NEW_EVENTS, NODES, PODS, PRIORITY_CLASSES,
     Resource, SERVICES,
 };
-use crate::server::{CreateOptions, PatchOptions, PatchType, UpdateOptions};
+use crate::server::{ChangeKind, CreateOptions, PatchOptions, PatchType, UpdateOptions};
 
 #[test]
 fn a_new_cluster_has_its_namespaces_classes_and_services() {
@@ -180,6 +180,53 @@ fn an_event_has_two_faces() {
     let old = world.get(&EVENTS, "e");
     assert_eq!((&old["apiVersion"], &old["message"]), (&json!("v1"), &json!("no nodes")));
     assert_eq!(old["involvedObject"]["name"], "a");
+}
+
+#[test]
+fn an_event_expires_an_hour_after_its_last_write() {
+    let world = world();
+    let event = |name: &str| {
+        json!({"metadata": {"name": name, "namespace": "default"}, "reason": "Started", "count": 1,
+            "involvedObject": {"kind": "Pod", "name": "a", "namespace": "default"}})
+    };
+    world.create(&EVENTS, event("repeated")).unwrap();
+    world.create(&EVENTS, event("single")).unwrap();
+    world.create(&PODS, pod("a")).unwrap();
+    world.advance(1_800);
+    let mut repeated = world.get(&EVENTS, "repeated").as_ref().clone();
+    repeated["count"] = json!(2);
+    world.server.update(&EVENTS, repeated, &UpdateOptions::default()).unwrap();
+    world.advance(1_799);
+    world.server.expire_events();
+    assert!(world.exists(&EVENTS, "single"));
+    world.advance(1);
+    let before = world.server.revision();
+    world.server.expire_events();
+    assert!(!world.exists(&EVENTS, "single") && world.exists(&EVENTS, "repeated") && world.exists(&PODS, "a"));
+    let changes = world.server.watch_since(Some(&EVENTS), before).unwrap();
+    let seen: Vec<_> = changes.iter().map(|change| (change.kind, change.name())).collect();
+    assert_eq!(seen, [(ChangeKind::Deleted, "single")]);
+    assert_eq!(changes[0].object["metadata"]["resourceVersion"], world.server.revision().to_string());
+    world.advance(1_800);
+    world.server.expire_events();
+    assert!(!world.exists(&EVENTS, "repeated"));
+}
+
+#[test]
+fn an_event_that_is_created_again_is_as_old_as_its_creation() {
+    let world = world();
+    let event = json!({"metadata": {"name": "e", "namespace": "default"},
+        "involvedObject": {"kind": "Pod", "name": "a", "namespace": "default"}});
+    world.create(&EVENTS, event.clone()).unwrap();
+    world.advance(1_800);
+    world.delete(&EVENTS, "e").unwrap();
+    world.create(&EVENTS, event).unwrap();
+    world.advance(1_800);
+    world.server.expire_events();
+    assert!(world.exists(&EVENTS, "e"));
+    world.advance(1_800);
+    world.server.expire_events();
+    assert!(!world.exists(&EVENTS, "e"));
 }
 
 pub(super) fn definition() -> Value {
