@@ -43,6 +43,12 @@ fn json_patch_limits_its_operations_and_what_they_copy() {
 }
 
 #[test]
+fn every_error_has_details() {
+    assert_eq!(Status::no_such_resource().to_value()["details"], json!({}));
+    assert_eq!(Status::not_found(&PODS, "a").to_value()["details"], json!({"name": "a", "kind": "pods"}));
+}
+
+#[test]
 fn json_patch_does_not_nest_without_end() {
     let world = world();
     world.create(&DEPLOYMENTS, deployment(1)).unwrap();
