@@ -32,9 +32,9 @@ impl Rights for ClusterAdmin {
     }
 }
 
-/// How long the function waits, and tries.
+/// How long the function waits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct Timeouts {
     /// For how long a refusal is expected to pass: Terraform invokes the function as soon as its access entry exists, EKS takes up to a
     /// minute to apply an entry, seconds to apply a policy, and IAM seconds to apply a policy of a role.
     pub(crate) access_within: Duration,
@@ -44,8 +44,8 @@ pub(crate) struct Patience {
     pub(crate) end_within: Duration,
 }
 
-/// The patience of the function.
-pub(crate) const PATIENCE: Patience = Patience {
+/// The timeouts of the deployed function.
+pub(crate) const TIMEOUTS: Timeouts = Timeouts {
     access_within: Duration::from_secs(75),
     retry: Duration::from_secs(5),
     end_within: Duration::from_secs(10),
@@ -104,13 +104,13 @@ pub(crate) enum AccessError {
 pub(crate) async fn as_cluster_admin<T>(
     cluster: &str,
     rights: &impl Rights,
-    patience: Patience,
+    timeouts: Timeouts,
     time: Duration,
     work: impl AsyncFn() -> Result<T, InstallError>,
 ) -> Result<T, AccessError> {
-    let attempts = attempts(cluster, rights, patience, work);
+    let attempts = attempts(cluster, rights, timeouts, work);
     let done = timeout(time, attempts).await.unwrap_or(Err(WorkError::Timeout));
-    match end(rights, patience).await {
+    match end(rights, timeouts).await {
         Ok(()) => Ok(done?),
         Err(error) => Err(AccessError::NotEnded { work: done.err(), error, command: rights.command_to_end() }),
     }
@@ -121,10 +121,10 @@ pub(crate) async fn as_cluster_admin<T>(
 async fn attempts<T>(
     cluster: &str,
     rights: &impl Rights,
-    patience: Patience,
+    timeouts: Timeouts,
     work: impl AsyncFn() -> Result<T, InstallError>,
 ) -> Result<T, WorkError> {
-    let deadline = Instant::now() + patience.access_within;
+    let deadline = Instant::now() + timeouts.access_within;
     loop {
         let done = match rights.begin().await {
             Ok(()) => work().await.map_err(WorkError::from),
@@ -133,26 +133,26 @@ async fn attempts<T>(
         match done {
             Err(error) if error.may_pass() && Instant::now() < deadline => {
                 log(Some(cluster), &WaitingForAccess { error: &error.to_string() });
-                sleep(patience.retry).await;
+                sleep(timeouts.retry).await;
             }
             done => return done,
         }
     }
 }
 
-async fn end(rights: &impl Rights, patience: Patience) -> Result<(), PortError> {
+async fn end(rights: &impl Rights, timeouts: Timeouts) -> Result<(), PortError> {
     let mut attempt = 1;
     loop {
         let silent = || {
-            let message = format!("EKS did not answer within {:?}", patience.end_within);
+            let message = format!("EKS did not answer within {:?}", timeouts.end_within);
             PortError::new(ErrorKind::Unavailable, "EKS DisassociateAccessPolicy", message)
         };
-        let ended = timeout(patience.end_within, rights.end()).await.unwrap_or_else(|_| Err(silent()));
+        let ended = timeout(timeouts.end_within, rights.end()).await.unwrap_or_else(|_| Err(silent()));
         if ended.is_ok() || attempt == ENDED_AFTER {
             return ended;
         }
         attempt += 1;
-        sleep(patience.retry).await;
+        sleep(timeouts.retry).await;
     }
 }
 

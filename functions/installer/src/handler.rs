@@ -1,6 +1,6 @@
 //! Handles a request and returns a report.
 
-use crate::access::{KEPT_TO_END, PATIENCE, as_cluster_admin};
+use crate::access::{KEPT_TO_END, TIMEOUTS, as_cluster_admin};
 use crate::event::{Action, read};
 use crate::log_lines::{ClusterFinding, ClusterMissing, ClusterNotChecked, ObjectInstalled, WebhookLeftOut};
 use aws_config::SdkConfig;
@@ -79,7 +79,7 @@ pub(crate) async fn handle(
     let rights = ClusterAdmin::new(config, cluster, &role);
     let work = async || perform(cluster, &connection, &action, work_until).await;
     let time = work_until.saturating_duration_since(Instant::now());
-    let report = as_cluster_admin(cluster, &rights, PATIENCE, time, work).await?;
+    let report = as_cluster_admin(cluster, &rights, TIMEOUTS, time, work).await?;
     for step in &report.steps {
         let outcome = step.outcome.to_string();
         let note = Some(step.note.as_str()).filter(|note| !note.is_empty());
