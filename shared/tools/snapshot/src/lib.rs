@@ -12,6 +12,7 @@
 
 mod block;
 mod complete;
+mod created;
 mod decode;
 mod documents;
 mod fault;

@@ -1,13 +1,14 @@
 //! Reads the objects in documents.
 
 use crate::complete;
+use crate::created::{Created, create_pods};
 use crate::decode::{Undecoded, decode, decode_tree, tree, without_nulls};
 use crate::documents::{self, Body, Found};
 use crate::fault::{Fault, Place};
 use crate::kinds::{Head, Kind, head, identity, is_sequence, items, removed};
 use crate::objects::{Key, Objects, ReadPod};
 use crate::snapshot::Snapshot;
-use crate::workloads::{Created, Workload, create_pods};
+use crate::workloads::Workload;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use nodeless_api::convert::ConvertError;
 use nodeless_api::slim;

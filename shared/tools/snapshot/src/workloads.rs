@@ -3,11 +3,9 @@
 use crate::decode::{Undecoded, decode, without_nulls};
 use crate::documents::Body;
 use crate::fault::Place;
-use crate::objects::{Key, Objects, ReadPod};
 use nodeless_api::slim;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// The maximum number of pods of a workload that are planned for, so that an invalid number does not use all memory.
 const MAXIMUM_PODS: u32 = 100_000;
@@ -18,8 +16,8 @@ pub(crate) struct Workload {
     pub(crate) place: Place,
     pub(crate) kind: &'static str,
     /// The controller of the workload by kind and name, as the Deployment of a ReplicaSet.
-    controller: Option<(String, String)>,
-    pods: u32,
+    pub(crate) controller: Option<(String, String)>,
+    pub(crate) pods: u32,
     /// The ordinal of the first pod.
     start: u32,
     /// A pod without a name.
@@ -132,12 +130,12 @@ impl Workload {
     }
 
     /// The field of the template of its pods.
-    fn template_field(&self) -> &'static str {
+    pub(crate) fn template_field(&self) -> &'static str {
         if self.kind == "CronJob" { "spec.jobTemplate.spec.template" } else { "spec.template" }
     }
 
     /// The pod with this index, and its PersistentVolumeClaims.
-    fn pod(&self, (namespace, name): &Key, index: u32) -> (Value, Vec<slim::PersistentVolumeClaim>) {
+    pub(crate) fn pod(&self, namespace: &str, name: &str, index: u32) -> (Value, Vec<slim::PersistentVolumeClaim>) {
         let pod_name = format!("{name}-{}", index + self.start);
         let owner = json!({ "apiVersion": "apps/v1", "kind": self.kind, "name": name, "uid": "", "controller": true });
         let template = &self.template["metadata"];
@@ -155,7 +153,7 @@ impl Workload {
             .map(|mut claim| {
                 let volume = claim.metadata.name.take().unwrap_or_default();
                 claim.metadata.name = Some(format!("{volume}-{pod_name}"));
-                claim.metadata.namespace = Some(namespace.clone());
+                claim.metadata.namespace = Some(namespace.to_owned());
                 claim
             })
             .collect();
@@ -168,94 +166,5 @@ impl Workload {
             pod["spec"]["volumes"] = Value::Array(volumes);
         }
         (without_nulls(pod), made)
-    }
-}
-
-/// The pods that were created for workloads without any, and the workloads whose template is invalid.
-#[derive(Default)]
-pub(crate) struct Created {
-    /// The number of pods of each workload.
-    pub(crate) pods: BTreeMap<(&'static str, Key), usize>,
-    pub(crate) faults: Vec<(Place, &'static str, Key, Undecoded)>,
-}
-
-/// Adds the pods of the workloads that have none, and the PersistentVolumeClaims of these pods. A workload that another one controls is
-/// left out: its controller stands for its pods.
-pub(crate) fn create_pods(objects: &mut Objects) -> Created {
-    let mut created = Created::default();
-    let workloads = std::mem::take(&mut objects.workloads);
-    let controlled = |key: &Key, workload: &Workload| {
-        let (kind, name) = workload.controller.as_ref()?;
-        workloads.keys().find(|(known, (namespace, of))| known == kind && *namespace == key.0 && of == name)
-    };
-    let present = Present::of(objects);
-    for ((kind, key), workload) in &workloads {
-        if controlled(key, workload).is_some() || present.has(kind, key) {
-            continue;
-        }
-        match create(objects, key, workload) {
-            Ok(0) => {}
-            Ok(pods) => drop(created.pods.insert((*kind, key.clone()), pods)),
-            Err(undecoded) => created.faults.push((workload.place.clone(), kind, key.clone(), undecoded)),
-        }
-    }
-    created
-}
-
-/// Creates the pods of a workload, and returns their number.
-fn create(objects: &mut Objects, key: &Key, workload: &Workload) -> Result<usize, Undecoded> {
-    let mut pods = Vec::new();
-    for index in 0..workload.pods {
-        let (pod, claims) = workload.pod(key, index);
-        let body = Body::Tree(pod);
-        let in_template = |undecoded: Undecoded| Undecoded {
-            field: format!("{}.{}", workload.template_field(), undecoded.field),
-            ..undecoded
-        };
-        let read = decode::<slim::Pod>(&body).map_err(in_template)?;
-        let converted = ReadPod::try_from(&read)
-            .map_err(|error| in_template(Undecoded { field: error.field, problem: error.problem }))?;
-        pods.push((body, converted, claims));
-    }
-    let count = pods.len();
-    for (body, read, claims) in pods {
-        let key = (read.pod.namespace.clone(), read.pod.name.clone());
-        if read.pod.volume_claims.iter().any(|claim| claim.ephemeral) {
-            objects.note_ephemeral(&key, &body);
-        }
-        for claim in claims {
-            let name = claim.metadata.name.clone().unwrap_or_default();
-            objects.persistent_volume_claims.entry((key.0.clone(), name)).or_insert(claim);
-        }
-        objects.pods.insert(key, read);
-    }
-    Ok(count)
-}
-
-/// The controllers of the pods that were read: kind, namespace and name.
-struct Present(BTreeSet<(String, String, String)>);
-
-impl Present {
-    fn of(objects: &Objects) -> Self {
-        let owner = |read: &ReadPod| {
-            let pod = &read.pod;
-            Some((pod.owner_kind.clone()?, pod.namespace.clone(), pod.owner_name.clone()?))
-        };
-        let owners: Vec<_> = objects.pods.values().filter_map(owner).collect();
-        // A Deployment names its ReplicaSets, and a CronJob its Jobs, by its own name and a suffix.
-        let above = owners.iter().filter_map(|(kind, namespace, name)| {
-            let controller = match kind.as_str() {
-                "ReplicaSet" => "Deployment",
-                "Job" => "CronJob",
-                _ => return None,
-            };
-            let (prefix, _) = name.rsplit_once('-')?;
-            Some((controller.to_owned(), namespace.clone(), prefix.to_owned()))
-        });
-        Self(above.collect::<Vec<_>>().into_iter().chain(owners).collect())
-    }
-
-    fn has(&self, kind: &str, (namespace, name): &Key) -> bool {
-        self.0.contains(&(kind.to_owned(), namespace.clone(), name.clone()))
     }
 }

@@ -1,0 +1,98 @@
+//! The pods of workloads that have none.
+
+use crate::decode::{Undecoded, decode};
+use crate::documents::Body;
+use crate::fault::Place;
+use crate::objects::{Key, Objects, ReadPod};
+use crate::workloads::Workload;
+use nodeless_api::slim;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The pods that were created for workloads without any, and the workloads whose template is invalid.
+#[derive(Default)]
+pub(crate) struct Created {
+    /// The number of pods of each workload.
+    pub(crate) pods: BTreeMap<(&'static str, Key), usize>,
+    pub(crate) faults: Vec<(Place, &'static str, Key, Undecoded)>,
+}
+
+/// Adds the pods of the workloads that have none, and the PersistentVolumeClaims of these pods. A workload that another one controls is
+/// left out: its controller stands for its pods.
+pub(crate) fn create_pods(objects: &mut Objects) -> Created {
+    let mut created = Created::default();
+    let workloads = std::mem::take(&mut objects.workloads);
+    let controlled = |key: &Key, workload: &Workload| {
+        let (kind, name) = workload.controller.as_ref()?;
+        workloads.keys().find(|(known, (namespace, of))| known == kind && *namespace == key.0 && of == name)
+    };
+    let present = Present::of(objects);
+    for ((kind, key), workload) in &workloads {
+        if controlled(key, workload).is_some() || present.has(kind, key) {
+            continue;
+        }
+        match create(objects, key, workload) {
+            Ok(0) => {}
+            Ok(pods) => drop(created.pods.insert((*kind, key.clone()), pods)),
+            Err(undecoded) => created.faults.push((workload.place.clone(), kind, key.clone(), undecoded)),
+        }
+    }
+    created
+}
+
+/// Creates the pods of a workload, and returns their number.
+fn create(objects: &mut Objects, key: &Key, workload: &Workload) -> Result<usize, Undecoded> {
+    let mut pods = Vec::new();
+    for index in 0..workload.pods {
+        let (pod, claims) = workload.pod(&key.0, &key.1, index);
+        let body = Body::Tree(pod);
+        let in_template = |undecoded: Undecoded| Undecoded {
+            field: format!("{}.{}", workload.template_field(), undecoded.field),
+            ..undecoded
+        };
+        let read = decode::<slim::Pod>(&body).map_err(in_template)?;
+        let converted = ReadPod::try_from(&read)
+            .map_err(|error| in_template(Undecoded { field: error.field, problem: error.problem }))?;
+        pods.push((body, converted, claims));
+    }
+    let count = pods.len();
+    for (body, read, claims) in pods {
+        let key = (read.pod.namespace.clone(), read.pod.name.clone());
+        if read.pod.volume_claims.iter().any(|claim| claim.ephemeral) {
+            objects.note_ephemeral(&key, &body);
+        }
+        for claim in claims {
+            let name = claim.metadata.name.clone().unwrap_or_default();
+            objects.persistent_volume_claims.entry((key.0.clone(), name)).or_insert(claim);
+        }
+        objects.pods.insert(key, read);
+    }
+    Ok(count)
+}
+
+/// The controllers of the pods that were read: kind, namespace and name.
+struct Present(BTreeSet<(String, String, String)>);
+
+impl Present {
+    fn of(objects: &Objects) -> Self {
+        let owner = |read: &ReadPod| {
+            let pod = &read.pod;
+            Some((pod.owner_kind.clone()?, pod.namespace.clone(), pod.owner_name.clone()?))
+        };
+        let owners: Vec<_> = objects.pods.values().filter_map(owner).collect();
+        // A Deployment names its ReplicaSets, and a CronJob its Jobs, by its own name and a suffix.
+        let above = owners.iter().filter_map(|(kind, namespace, name)| {
+            let controller = match kind.as_str() {
+                "ReplicaSet" => "Deployment",
+                "Job" => "CronJob",
+                _ => return None,
+            };
+            let (prefix, _) = name.rsplit_once('-')?;
+            Some((controller.to_owned(), namespace.clone(), prefix.to_owned()))
+        });
+        Self(above.collect::<Vec<_>>().into_iter().chain(owners).collect())
+    }
+
+    fn has(&self, kind: &str, (namespace, name): &Key) -> bool {
+        self.0.contains(&(kind.to_owned(), namespace.clone(), name.clone()))
+    }
+}
