@@ -15,11 +15,17 @@ pub(crate) enum Prices {
     OfCluster { first: LoadedCatalog, found: OnceLock<LoadedCatalog> },
 }
 
+/// The prices before a node names the region, and afterwards.
+pub(crate) struct Found {
+    first: LoadedCatalog,
+    found: OnceLock<LoadedCatalog>,
+}
+
 impl Prices {
     pub(crate) fn load(arguments: &CatalogArguments) -> Result<Self, CliError> {
         let first = arguments.load(&Location::default())?;
         Ok(if arguments.follows_cluster() {
-            Self::OfCluster { first, found: OnceLock::new() }
+            Self::OfCluster(Box::new(Found { first, found: OnceLock::new() }))
         } else {
             Self::Fixed(first)
         })
@@ -27,14 +33,14 @@ impl Prices {
 
     /// Chooses the region by the nodes of the cluster, once one names it.
     pub(crate) fn follow(&self, cluster: &Cluster) {
-        let Self::OfCluster { found, .. } = self else { return };
-        if found.get().is_none() {
+        let Self::OfCluster(prices) = self else { return };
+        if prices.found.get().is_none() {
             let location = cluster.location();
             // A label may name a region that AWS does not have.
             if location.region().is_some()
                 && let Ok(loaded) = LoadedCatalog::embedded(&location, None)
             {
-                let _ = found.set(loaded);
+                let _ = prices.found.set(loaded);
             }
         }
     }
@@ -43,7 +49,7 @@ impl Prices {
     pub(crate) fn shown(&self) -> &LoadedCatalog {
         match self {
             Self::Fixed(loaded) => loaded,
-            Self::OfCluster { first, found } => found.get().unwrap_or(first),
+            Self::OfCluster(prices) => prices.found.get().unwrap_or(&prices.first),
         }
     }
 
@@ -51,7 +57,7 @@ impl Prices {
     pub(crate) fn planned(&self, view: &ClusterView) -> Result<Catalog, CliError> {
         Ok(match self {
             Self::Fixed(loaded) => loaded.catalog.clone(),
-            Self::OfCluster { .. } => LoadedCatalog::embedded(&location(view), None)?.catalog,
+            Self::OfCluster(_) => LoadedCatalog::embedded(&location(view), None)?.catalog,
         })
     }
 }
