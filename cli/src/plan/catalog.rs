@@ -74,7 +74,7 @@ fn embedded_prices(region: &str) -> String {
     }
 }
 
-/// What the objects of a cluster tell about its region.
+/// The region of a cluster and its zones, as its objects name them.
 pub(crate) fn location(view: &ClusterView) -> Location {
     let mut location = Location::default();
     view.nodes.iter().for_each(|node| location.add_node(&node.labels));

@@ -10,7 +10,7 @@ const HOME: &str = "us-east-1";
 /// The number of zones of a region that a cluster is assumed to have, besides those that its objects name.
 const ASSUMED_ZONES: usize = 3;
 
-/// What the objects of a cluster tell about its region and zones.
+/// The region of a cluster and its zones, as its objects name them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Location {
     /// How many objects name a region.

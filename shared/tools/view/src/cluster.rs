@@ -96,7 +96,7 @@ impl Cluster {
         }
     }
 
-    /// What the nodes tell about the region.
+    /// The region and zones that the nodes name.
     #[must_use]
     pub fn location(&self) -> Location {
         let mut location = Location::default();

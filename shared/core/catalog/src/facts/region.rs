@@ -55,7 +55,7 @@ impl Facts {
     /// The embedded facts of a region: its zones, the instance types that it offers, and their on-demand prices there.
     ///
     /// Instance types that were released after the data of the region ([`EmbeddedPrices::month`]) are left out. A region that has no
-    /// embedded offers has the instance types and prices of us-east-1; [`Facts::embedded_prices`] tells which.
+    /// embedded offers has the instance types and prices of us-east-1; [`Facts::embedded_prices`] distinguishes them.
     ///
     /// # Errors
     /// When the text is not the name of a region.

@@ -25,7 +25,7 @@ fn configure(driver: &Driver, name: &str, zones: &[&str], capacity_type: &str, f
     create(driver, &NODE_POOLS, pool);
 }
 
-/// Pods of which an m5.large has room for one.
+/// Pods of which an m5.large fits one.
 fn deploy(driver: &Driver, pool: &str, replicas: i64) {
     let container = json!({ "name": "main", "image": "registry.k8s.io/pause:3.9",
         "resources": { "requests": { "cpu": "1500m", "memory": "256Mi" } } });

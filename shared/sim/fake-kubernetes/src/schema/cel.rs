@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 /// The most operators, fields and calls of a rule: the parser and the evaluator recurse for each of a chain, and exhaust the stack. It is
 /// the deepest nesting that the API server parses.
-const MOST_OPERATORS: usize = 250;
+const MAX_OPERATORS: usize = 250;
 /// The most units of all rules for one object (`RuntimeCELCostBudget` of the API server).
-const MOST_FOR_OBJECT: u64 = 10_000_000;
+const MAX_FOR_OBJECT: u64 = 10_000_000;
 
 /// The rules of a schema, compiled: those of each top-level field separately, because no rule there can refer to other fields.
 pub(super) struct Rules {
@@ -75,7 +75,7 @@ impl Rules {
 
     /// Evaluates every rule about changed fields. A rule that fails to evaluate counts as violated, as in the API server.
     pub(super) fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut budget = MOST_FOR_OBJECT;
+        let mut budget = MAX_FOR_OBJECT;
         if let Some(whole) = &self.whole {
             return evaluate(whole, new, old, &mut budget);
         }
@@ -205,8 +205,8 @@ fn check_rule(rule: &Value, in_list: bool) -> Result<(), String> {
         return Err(format!("{key} of a rule is not supported"));
     }
     let text = rule.get("rule").and_then(Value::as_str).ok_or("a rule lacks its expression")?;
-    if operators(text) > MOST_OPERATORS {
-        return Err(format!("a rule has more than {MOST_OPERATORS} operators, fields and calls"));
+    if operators(text) > MAX_OPERATORS {
+        return Err(format!("a rule has more than {MAX_OPERATORS} operators, fields and calls"));
     }
     let program = Program::compile(text).map_err(|error| format!("the rule {text:?} cannot be parsed: {error}"))?;
     let references = program.references();

@@ -8,7 +8,7 @@ use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, I
 use serde_json::Value;
 
 /// The most units of one rule for one value (`PerCallLimit` of the API server).
-const MOST_FOR_RULE: u64 = 1_000_000;
+const MAX_FOR_RULE: u64 = 1_000_000;
 /// Nodes that are copied for one unit.
 const COPIED_NODES: u64 = 8;
 /// Bytes that are copied for one unit.
@@ -16,7 +16,7 @@ const COPIED_BYTES: u64 = 512;
 /// Bytes that functions on texts read or write for one unit, as in the API server.
 const READ_BYTES: u64 = 10;
 /// The most units to compile a regular expression: larger ones fail by the limit of their compiled size.
-const MOST_FOR_PATTERN: u64 = 100_000;
+const MAX_FOR_PATTERN: u64 = 100_000;
 
 /// A rule costs more than the limit for one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +173,7 @@ struct Estimate<'a> {
 impl<'a> Estimate<'a> {
     fn spend(&mut self, units: u64) -> Result<(), Exceeded> {
         self.spent = self.spent.saturating_add(self.times.saturating_mul(units));
-        if self.spent > MOST_FOR_RULE { Err(Exceeded) } else { Ok(()) }
+        if self.spent > MAX_FOR_RULE { Err(Exceeded) } else { Ok(()) }
     }
 
     /// Adds the cost of an expression, and returns its values.
@@ -252,7 +252,7 @@ impl<'a> Estimate<'a> {
         match name {
             "size" | "has" | "startsWith" | "endsWith" => Ok(Values::default()),
             "matches" | "find" | "findAll" => {
-                let pattern = call.args.last().map_or(MOST_FOR_PATTERN, |pattern| pattern_cost(&pattern.expr));
+                let pattern = call.args.last().map_or(MAX_FOR_PATTERN, |pattern| pattern_cost(&pattern.expr));
                 self.spend(pattern.saturating_add((bytes(0) / READ_BYTES).saturating_mul(1 + bytes(1) / 4)))?;
                 Ok(match name {
                     "findAll" => Values::list(bytes(0) + 1, Values::text(bytes(0))),
@@ -320,10 +320,10 @@ fn added<'a>(left: &Values<'a>, right: &Values<'a>) -> Values<'a> {
 
 /// Units to compile a regular expression: repetitions multiply its size.
 fn pattern_cost(pattern: &Expr) -> u64 {
-    let Expr::Literal(LiteralValue::String(text)) = pattern else { return MOST_FOR_PATTERN };
+    let Expr::Literal(LiteralValue::String(text)) = pattern else { return MAX_FOR_PATTERN };
     let numbers = text.inner().split(['{', ',', '}']).skip(1).filter_map(|part| part.parse::<u64>().ok());
     let repeated = numbers.fold(1, |product: u64, number| product.saturating_mul(number.max(1)));
-    repeated.saturating_mul(20 + text.inner().len() as u64 / 4).min(MOST_FOR_PATTERN)
+    repeated.saturating_mul(20 + text.inner().len() as u64 / 4).min(MAX_FOR_PATTERN)
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use crate::size::{LARGEST_OBJECT, encoded_size};
 /// The largest body of a request, in bytes (`MaxRequestBodyBytes` of the API server).
 pub(crate) const LARGEST_BODY: usize = 3 * 1024 * 1024;
 /// The most bytes that the copy operations of one JSON patch may add (`JSONPatchMaxCopyBytes` of the API server).
-pub(crate) const MOST_COPIED: usize = 3 * 1024 * 1024;
+pub(crate) const MAX_COPIED: usize = 3 * 1024 * 1024;
 /// The most operations of one JSON patch (`maxJSONPatchOperations` of the API server).
-pub(crate) const MOST_OPERATIONS: usize = 10_000;
+pub(crate) const MAX_OPERATIONS: usize = 10_000;
 /// The most bytes of the paths of all fields, which field ownership keeps one by one: a few long names with many fields below them would
 /// otherwise take gigabytes. Objects of real clusters have less than a tenth.
 const LONGEST_PATHS: usize = 256 * 1024 * 1024;

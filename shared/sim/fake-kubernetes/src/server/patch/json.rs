@@ -3,7 +3,7 @@
 use json_patch::PatchOperation;
 use serde_json::Value;
 
-use crate::server::limits::{MOST_COPIED, MOST_OPERATIONS, too_large};
+use crate::server::limits::{MAX_COPIED, MAX_OPERATIONS, too_large};
 use crate::server::resource::Resource;
 use crate::server::status::Status;
 use crate::size::{DEEPEST, depth, encoded_size};
@@ -16,8 +16,8 @@ pub(crate) fn patch(resource: &Resource, name: &str, object: &Value, patch: &Val
     let operations: json_patch::Patch = serde_json::from_value(patch.clone())
         .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
     let count = operations.0.len();
-    if count > MOST_OPERATIONS {
-        let text = format!("The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {count}");
+    if count > MAX_OPERATIONS {
+        let text = format!("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}");
         return Err(too_large(&text));
     }
     let refuse = |error: String| {
@@ -27,10 +27,10 @@ pub(crate) fn patch(resource: &Resource, name: &str, object: &Value, patch: &Val
     let (mut copied, mut deepest) = (0, depth(&patched));
     for (index, operation) in operations.0.iter().enumerate() {
         copied += copied_bytes(&patched, operation);
-        if copied > MOST_COPIED {
+        if copied > MAX_COPIED {
             return Err(refuse(format!(
                 "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit \
-                 {MOST_COPIED}"
+                 {MAX_COPIED}"
             )));
         }
         deepest = deepest_after(deepest, operation);

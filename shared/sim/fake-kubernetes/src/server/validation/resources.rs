@@ -23,8 +23,8 @@ pub(super) fn of_container(container: &Value, path: &str, errors: &mut Vec<Field
     for (name, request) in fields(list("requests")) {
         against_limit(name, request, limits, path, errors);
     }
-    let has = |wanted: fn(&str) -> bool| {
-        ["limits", "requests"].into_iter().any(|kind| fields(list(kind)).any(|(name, _)| wanted(name)))
+    let has = |matches: fn(&str) -> bool| {
+        ["limits", "requests"].into_iter().any(|kind| fields(list(kind)).any(|(name, _)| matches(name)))
     };
     if has(is_huge_pages) && !has(|name| matches!(name, "cpu" | "memory")) {
         errors.push(FieldError::forbidden(path, "HugePages require cpu or memory"));
