@@ -1,4 +1,4 @@
-//! The hashes by which static drift is found.
+//! The hashes by which static drift is found, and by which a status is found to hold for a later spec.
 //!
 //! A NodeClaim carries the hash of the NodePool and EC2NodeClass that it was made from, with the version of the way of
 //! hashing. A different hash of the same version means that the node has drifted.
@@ -10,8 +10,9 @@
 //! version, and only those that had drifted already keep their hash. Karpenter does the same with ours when it is given
 //! the cluster back. A change made to a pool between the last run of one and the first run of the other is not seen.
 
-use crate::nodeclass::EC2NodeClass;
+use crate::nodeclass::{EC2NodeClass, EC2NodeClassSpec};
 use crate::nodepool::NodePool;
+use nodeless_model::labels;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -60,6 +61,56 @@ pub fn ec2_node_class(class: &EC2NodeClass, ca_bundle: Option<&str>) -> String {
         "spec": spec,
         "amiFamily": value(&class.spec.resolved_ami_family()),
         "caBundle": ca_bundle,
+    }))
+}
+
+/// Gives a class that nodeless has annotated before the hash of its present spec. The annotation in the cluster is written with the
+/// status, so after a change of the spec it is the hash of the previous one until the class is resolved again.
+pub fn renew_ec2_node_class(class: &mut EC2NodeClass, ca_bundle: Option<&str>) {
+    let present = ec2_node_class(class, ca_bundle);
+    let Some(annotations) = &mut class.metadata.annotations else { return };
+    if annotations.get(labels::EC2_NODE_CLASS_HASH_VERSION).is_some_and(|made| made == VERSION) {
+        annotations.insert(labels::EC2_NODE_CLASS_HASH.to_owned(), present);
+    }
+}
+
+/// Hashes what of an EC2NodeClass is resolved to its status: the selectors, the AMI family as it is resolved, and the role or
+/// instance profile. A new field has to be assigned to one side here.
+#[must_use]
+pub fn resolved_fields(spec: &EC2NodeClassSpec) -> String {
+    let EC2NodeClassSpec {
+        subnet_selector_terms,
+        security_group_selector_terms,
+        capacity_reservation_selector_terms,
+        placement_group_selector,
+        ami_selector_terms,
+        ami_family: _,
+        role,
+        instance_profile,
+        // Launches take these from the spec.
+        associate_public_ip_address: _,
+        ip_prefix_count: _,
+        user_data: _,
+        tags: _,
+        kubelet: _,
+        block_device_mappings: _,
+        instance_store_policy: _,
+        network_interfaces: _,
+        detailed_monitoring: _,
+        metadata_options: _,
+        connection_tracking: _,
+        context: _,
+        cpu_options: _,
+    } = spec;
+    hash(&json!({
+        "subnetSelectorTerms": value(subnet_selector_terms),
+        "securityGroupSelectorTerms": value(security_group_selector_terms),
+        "capacityReservationSelectorTerms": value(capacity_reservation_selector_terms),
+        "placementGroupSelector": value(placement_group_selector),
+        "amiSelectorTerms": value(ami_selector_terms),
+        "amiFamily": value(&spec.resolved_ami_family()),
+        "role": value(role),
+        "instanceProfile": value(instance_profile),
     }))
 }
 

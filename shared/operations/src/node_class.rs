@@ -1,7 +1,7 @@
 //! Converts an EC2NodeClass to the inputs of the catalog and of the lifecycle of a claim.
 
 use nodeless_api::nodeclass::{self, SpecProblems, kubelet};
-use nodeless_api::{ConditionStatus, EC2NodeClass};
+use nodeless_api::{Condition, ConditionStatus, EC2NodeClass};
 use nodeless_catalog::NodeClassSettings;
 use nodeless_catalog::facts::Zone;
 use nodeless_catalog::node_class::{
@@ -11,35 +11,45 @@ use nodeless_catalog::node_class::{
 use nodeless_catalog::stored::{Catalog, NamedPlacementGroup};
 use nodeless_disruption::{ClassImage, NodeClassFacts};
 use nodeless_launch::fleet;
+use nodeless_launch::node_class::{check, validation};
 use nodeless_lifecycle::NodeClassState;
 use nodeless_model::{Quantity, ResourceList};
 use nodeless_ports::queue::NodeClassGeneration;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether instances may be launched from the class now.
+///
+/// The status of an earlier generation counts if the present spec resolves to the same. Only the spec itself is validated then,
+/// because EC2 may not have validated it yet.
 #[must_use]
 pub fn state(class: &EC2NodeClass) -> NodeClassState {
     if class.metadata.deletion_timestamp.is_some() {
         return NodeClassState::Terminating;
     }
-    let ready = class.status.iter().flat_map(|status| &status.conditions).find(|condition| condition.type_ == "Ready");
-    let Some(ready) = ready else { return NodeClassState::NotYetKnown };
-    let stale = matches!(
+    let Some(ready) = ready(class) else { return NodeClassState::NotYetKnown };
+    let changed = matches!(
         (ready.observed_generation, class.metadata.generation),
         (Some(observed), Some(present)) if observed != present
     );
-    if stale {
-        // The condition is about an earlier spec.
+    if changed && !check::resolves_to_its_status(class) {
         return NodeClassState::NotYetKnown;
     }
+    let not_ready = |reason: &str, message: &str| {
+        let separator = if message.is_empty() { "" } else { ": " };
+        NodeClassState::NotReady { message: format!("{reason}{separator}{message}") }
+    };
     match ready.status {
-        ConditionStatus::True => NodeClassState::Ready,
+        ConditionStatus::True => match changed.then(|| validation::validate_spec(&class.spec)).flatten() {
+            Some(problem) => not_ready(problem.reason, &problem.message),
+            None => NodeClassState::Ready,
+        },
         ConditionStatus::Unknown => NodeClassState::NotYetKnown,
-        ConditionStatus::False => {
-            let separator = if ready.message.is_empty() { "" } else { ": " };
-            NodeClassState::NotReady { message: format!("{}{separator}{}", ready.reason, ready.message) }
-        }
+        ConditionStatus::False => not_ready(&ready.reason, &ready.message),
     }
+}
+
+fn ready(class: &EC2NodeClass) -> Option<&Condition> {
+    class.status.iter().flat_map(|status| &status.conditions).find(|condition| condition.type_ == "Ready")
 }
 
 /// The EC2NodeClasses that are new, changed or being deleted: the generation in their status is missing or out of date.
@@ -51,8 +61,7 @@ pub fn unresolved(classes: &BTreeMap<String, EC2NodeClass>) -> Vec<NodeClassGene
 fn unresolved_generation(class: &EC2NodeClass) -> Option<NodeClassGeneration> {
     let metadata = &class.metadata;
     let generation = metadata.generation?;
-    let ready = class.status.iter().flat_map(|status| &status.conditions).find(|condition| condition.type_ == "Ready");
-    let observed = ready.map(|ready| ready.observed_generation.unwrap_or(generation));
+    let observed = ready(class).map(|ready| ready.observed_generation.unwrap_or(generation));
     (observed != Some(generation)).then(|| NodeClassGeneration {
         name: metadata.name.clone().unwrap_or_default(),
         uid: metadata.uid.clone().unwrap_or_default(),
@@ -278,6 +287,47 @@ mod tests {
             class["status"] = json!({ "conditions": [ready] });
         }
         (name.to_owned(), serde_json::from_value(class).unwrap())
+    }
+
+    /// The state of a class of generation 3 whose status, of generation 2, is `ready`, after these fields were changed.
+    fn changed(ready: &str, fields: &Value) -> NodeClassState {
+        let condition = json!({
+            "type": "Ready", "status": ready, "reason": "Why", "message": "because", "observedGeneration": 2,
+            "lastTransitionTime": "2026-11-22T00:00:00Z",
+        });
+        let (_, mut class) = class("default", &condition);
+        class.status.as_mut().unwrap().resolved_hash = Some(nodeless_api::hash::resolved_fields(&class.spec));
+        let mut spec = serde_json::to_value(&class.spec).unwrap();
+        spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        class.spec = serde_json::from_value(spec).unwrap();
+        assert_eq!(unresolved_generation(&class).map(|unresolved| unresolved.generation), Some(3));
+        state(&class)
+    }
+
+    #[test]
+    fn the_status_of_an_earlier_generation_counts_while_the_spec_resolves_to_the_same() {
+        let tag = json!({ "tags": { "team": "search" } });
+        assert_eq!(changed("True", &tag), NodeClassState::Ready);
+        assert_eq!(changed("Unknown", &tag), NodeClassState::NotYetKnown);
+        assert_eq!(changed("False", &tag), NodeClassState::NotReady { message: "Why: because".to_owned() });
+        for ready in ["True", "False"] {
+            let terms = json!({ "subnetSelectorTerms": [{ "id": "subnet-1" }] });
+            assert_eq!(changed(ready, &terms), NodeClassState::NotYetKnown);
+        }
+        let (_, mut class) = class("default", &Value::Null);
+        class.metadata.deletion_timestamp = Some(jiff::Timestamp::UNIX_EPOCH.into());
+        assert_eq!(state(&class), NodeClassState::Terminating);
+    }
+
+    #[test]
+    fn a_change_that_makes_the_spec_invalid_stops_launches() {
+        for (fields, reason) in [
+            (json!({ "tags": { "aws:team": "search" } }), "TagValidationFailed"),
+            (json!({ "kubelet": { "maxPodz": 20 } }), "InvalidKubeletConfiguration"),
+        ] {
+            let NodeClassState::NotReady { message } = changed("True", &fields) else { panic!("{fields}") };
+            assert!(message.starts_with(reason), "{message}");
+        }
     }
 
     #[test]

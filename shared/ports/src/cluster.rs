@@ -71,7 +71,7 @@ pub struct FoundNodes {
 #[async_trait]
 pub trait PlanningView: Send + Sync {
     /// Everything that planning reads, with every change that was made before this call. An adapter that has read before resumes its
-    /// watches instead of listing again.
+    /// watches instead of listing again. The hash annotations of EC2NodeClasses are those of their present specs.
     ///
     /// # Errors
     /// When any part of it cannot be read, or cannot be read in its current state: in a partial snapshot, pods or nodes would look

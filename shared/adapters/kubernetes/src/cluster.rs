@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use futures::{StreamExt as _, stream};
 use kube::core::params::ListParams;
 use nodeless_api::convert::volumes::Storage;
-use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
+use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus, hash};
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels};
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodes, InvalidObject, MirroredClaim, NodePatch,
@@ -218,6 +218,7 @@ impl PlanningView for KubeCluster {
             invalid: [nodes.1, pods.1, daemon_sets.1, budgets.1, pools.1, classes.1, claims.1].concat(),
             ..ClusterView::default()
         };
+        view.node_classes.values_mut().for_each(|class| hash::renew_ec2_node_class(class, self.ca_bundle.as_deref()));
         view.invalid.extend(overlays.1.into_iter().chain(buffers.1));
         view.set_annotations(system.and_then(|namespace| namespace.metadata.annotations));
         self.read_volumes(&mut view).await?;

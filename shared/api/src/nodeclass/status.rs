@@ -26,6 +26,10 @@ pub struct EC2NodeClassStatus {
     /// The instance profile in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance_profile: Option<String>,
+    /// The hash of the fields of the spec that this status was resolved from: the selectors, the AMI family, and the role or
+    /// instance profile. While it is that of a later spec, the status holds for launches from that spec, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolved_hash: Option<String>,
     /// AMIsReady, SubnetsReady, SecurityGroupsReady and the like, and Ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "rules::conditions")]

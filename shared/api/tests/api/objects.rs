@@ -1,6 +1,7 @@
 //! Objects as they come from a cluster or a manifest, up to the values that planning uses, and back.
 
 use nodeless_api::convert::{self, validate};
+use nodeless_api::test_support::ec2_node_class;
 use nodeless_api::{EC2NodeClass, NodeClaim, NodePool, hash, labels, slim};
 use nodeless_fake_kubernetes::schema::Schema;
 use nodeless_model as model;
@@ -192,6 +193,51 @@ fn hashes_follow_what_makes_nodes_drift() {
     other.spec.associate_public_ip_address = Some(false);
     assert_ne!(hash::ec2_node_class(&class, None), hash::ec2_node_class(&other, None));
     assert_ne!(hash::ec2_node_class(&class, None), hash::ec2_node_class(&class, Some("certificate")));
+}
+
+#[test]
+fn what_is_resolved_is_hashed_apart_from_what_launches_take_from_the_spec() {
+    let class = ec2_node_class("default", "example", &json!({}));
+    let hash_with = |fields: Value| hash::resolved_fields(&ec2_node_class("default", "example", &fields).spec);
+    let before = hash::resolved_fields(&class.spec);
+    for same in [
+        json!({ "tags": { "team": "search" } }),
+        json!({ "userData": "#!/bin/sh" }),
+        json!({ "kubelet": { "maxPods": 20 } }),
+        json!({ "detailedMonitoring": true, "context": "c", "ipPrefixCount": 1, "associatePublicIPAddress": false }),
+        json!({ "metadataOptions": { "httpTokens": "optional" }, "instanceStorePolicy": "RAID0" }),
+        json!({ "blockDeviceMappings": [{ "deviceName": "/dev/xvda", "ebs": { "volumeSize": "50Gi" } }] }),
+        // The alias implies it.
+        json!({ "amiFamily": "AL2023" }),
+    ] {
+        assert_eq!(hash_with(same.clone()), before, "{same}");
+    }
+    for other in [
+        json!({ "subnetSelectorTerms": [{ "id": "subnet-1" }] }),
+        json!({ "securityGroupSelectorTerms": [{ "id": "sg-1" }] }),
+        json!({ "capacityReservationSelectorTerms": [{ "id": "cr-1" }] }),
+        json!({ "placementGroupSelector": { "name": "close" } }),
+        json!({ "amiSelectorTerms": [{ "alias": "al2023@v20260105" }] }),
+        json!({ "amiFamily": "Custom" }),
+        json!({ "role": "other" }),
+        json!({ "role": null, "instanceProfile": "own" }),
+    ] {
+        assert_ne!(hash_with(other.clone()), before, "{other}");
+    }
+}
+
+#[test]
+fn the_hash_annotation_of_nodeless_is_renewed_and_that_of_karpenter_is_not() {
+    let mut class = ec2_node_class("default", "example", &json!({}));
+    hash::renew_ec2_node_class(&mut class, None);
+    assert_eq!(class.metadata.annotations, None, "it was not resolved yet");
+    for (version, renewed) in [(hash::VERSION, true), ("v5", false)] {
+        let annotations = [(labels::EC2_NODE_CLASS_HASH, "1"), (labels::EC2_NODE_CLASS_HASH_VERSION, version)];
+        class.metadata.annotations = Some(annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+        hash::renew_ec2_node_class(&mut class, Some("certificate"));
+        let expected = if renewed { hash::ec2_node_class(&class, Some("certificate")) } else { "1".to_owned() };
+        assert_eq!(class.metadata.annotations.as_ref().unwrap()[labels::EC2_NODE_CLASS_HASH], expected);
+    }
 }
 
 fn pod() -> Value {

@@ -20,7 +20,7 @@ pub mod template;
 pub mod user_data;
 
 /// The cluster settings in user data and tags.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterDetails {
     /// The cluster's name in EKS.
     pub name: String,

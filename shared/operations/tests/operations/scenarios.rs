@@ -220,9 +220,38 @@ async fn a_node_pool_reports_why_its_class_is_not_ready() {
     });
     let expected = of(ConditionStatus::False, "UnhealthyDependents", "UnhealthyDependents");
     assert_eq!(reported().await, expected);
-    harness.cluster.patch(&NODE_CLASSES, "default", json!({ "spec": { "detailedMonitoring": true } }));
-    let expected = of(ConditionStatus::False, "NodeClassReadinessUnknown", "UnhealthyDependents");
-    assert_eq!(reported().await, expected);
+    harness.cluster.patch(
+        &NODE_CLASSES,
+        "default",
+        json!({ "spec": { "subnetSelectorTerms": [{ "id": "subnet-1" }] } }),
+    );
+    let unknown = of(ConditionStatus::False, "NodeClassReadinessUnknown", "UnhealthyDependents");
+    assert_eq!(reported().await, unknown);
+}
+
+/// The catalog function does not run in this harness.
+#[tokio::test]
+async fn a_changed_tag_needs_no_catalog_and_an_invalid_one_stops_launches() {
+    let mut harness = Harness::new().await;
+    harness.cluster.patch(&NODE_CLASSES, "default", json!({ "spec": { "tags": { "team": "search" } } }));
+    harness.cluster.add_pods([pod("web", 1000)]);
+    harness.queue_wake().await;
+    harness.until("the pod runs", |harness| harness.cluster.bound() == 1).await;
+    let instance = harness.cloud.alive().remove(0);
+    assert_eq!(instance.tags.get("team").map(String::as_str), Some("search"));
+    // The hash of the claim is that of the changed class, so it does not drift once the class is resolved.
+    let class = harness.cluster.node_class();
+    let claim = harness.records().await.pop().unwrap();
+    assert_eq!(claim.spec.annotations[labels::EC2_NODE_CLASS_HASH], nodeless_api::hash::ec2_node_class(&class, None));
+
+    harness.cluster.patch(&NODE_CLASSES, "default", json!({ "spec": { "tags": { "aws:team": "search" } } }));
+    harness.cluster.add_pods([pod("large", 3000)]);
+    harness.minutes(5).await;
+    assert_eq!((harness.cluster.bound(), harness.cloud.launched()), (1, 1));
+    let conditions = harness.cluster.node_pool_status("default").conditions;
+    let ready = conditions.into_iter().find(|condition| condition.type_ == "NodeClassReady").unwrap();
+    assert_eq!((ready.status, ready.reason.as_str()), (ConditionStatus::False, "NodeClassNotReady"));
+    assert!(ready.message.contains("aws:team"), "{}", ready.message);
 }
 
 #[tokio::test]

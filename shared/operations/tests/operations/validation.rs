@@ -130,8 +130,9 @@ async fn while_ec2_cannot_be_asked_what_was_known_stands() {
     assert_eq!(reported(&harness).0, ConditionStatus::True);
     harness.queue.clear();
 
-    // A changed spec waits for the answer of EC2, and is retried while there is none.
-    harness.cluster.patch(&NODE_CLASSES, "default", json!({ "spec": { "detailedMonitoring": true } }));
+    // A changed selector waits for the answer of EC2, which is retried while there is none.
+    let terms = json!([{ "id": harness.cloud.subnet("us-east-1b") }]);
+    harness.cluster.patch(&NODE_CLASSES, "default", json!({ "spec": { "subnetSelectorTerms": terms } }));
     functions.refresher.run().await.unwrap();
     assert_eq!(
         (reported(&harness).0, harness.queue.take_node_classes()),

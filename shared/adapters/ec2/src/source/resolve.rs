@@ -4,7 +4,7 @@ use super::images::ImageSource;
 use super::{AwsCatalogSource, groups, network, profiles};
 use crate::log_lines::{KubernetesVersionUnread, ReservationSkipped};
 use crate::templates;
-use nodeless_api::{EC2NodeClass, EC2NodeClassStatus};
+use nodeless_api::{EC2NodeClass, EC2NodeClassStatus, hash};
 use nodeless_launch::node_class::{Section, conditions, or_previous, validation};
 use nodeless_ports::{ErrorKind, PortError};
 use profiles::Owner;
@@ -63,6 +63,7 @@ impl AwsCatalogSource {
             capacity_reservations: reservations.value,
             amis: amis.value,
             instance_profile: profile.value,
+            resolved_hash: Some(hash::resolved_fields(spec)),
             conditions: conditions(class, &sections, validation::validate(&self.cluster, spec), now),
         })
     }

@@ -8,9 +8,9 @@ use nodeless_fake_kubernetes::{DeleteOptions, PatchOptions, PatchType};
 use nodeless_model::claim::{ConditionStatus, condition};
 use nodeless_model::{CapacityType, NodeClaim, NodeClaimSpec, NodeClaimStatus, Phase, labels};
 use nodeless_ports::cluster::{NodePatch, SoughtNode};
-use nodeless_ports::{ClaimMirror as _, Configuration as _, ErrorKind, NodesAndPods as _};
+use nodeless_ports::{ClaimMirror as _, Configuration as _, ErrorKind, NodesAndPods as _, PlanningView as _};
 use nodeless_world::resources::{NODE_CLAIMS, NODE_CLASSES, NODE_POOLS};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn claim() -> NodeClaim {
     NodeClaim {
@@ -122,7 +122,7 @@ async fn a_new_claim_is_mirrored_without_being_read() {
     let conditions = status["conditions"].as_array().unwrap();
     assert!(conditions.iter().all(|condition| condition["type"] == "Ready"), "{status}");
     // An object that was deleted in the meantime is created again.
-    let release = serde_json::json!({ "metadata": { "finalizers": [] } });
+    let release = json!({ "metadata": { "finalizers": [] } });
     let options = PatchOptions::default();
     world.server.patch(&NODE_CLAIMS, "", "b", None, PatchType::Merge, &release, &options).unwrap();
     world.server.delete(&NODE_CLAIMS, "", "b", &DeleteOptions::default()).unwrap();
@@ -231,6 +231,15 @@ async fn a_node_class_gets_status_hash_and_finalizer_and_is_released() {
     assert_eq!(version(&get().unwrap()), version(&class));
     assert_eq!(cluster.node_class("default").await.unwrap().unwrap().status.unwrap(), status);
     assert_eq!(cluster.node_class("none").await.unwrap(), None);
+
+    // After a change, planning reads the hash of the new spec, and the annotation has that of the previous one.
+    let (tags, options) = (json!({ "spec": { "tags": { "team": "search" } } }), PatchOptions::default());
+    world.server.patch(&NODE_CLASSES, "", "default", None, PatchType::Merge, &tags, &options).unwrap();
+    let read = cluster.view().await.unwrap().node_classes.remove("default").unwrap();
+    let hash = read.metadata.annotations.unwrap().remove(labels::EC2_NODE_CLASS_HASH).unwrap();
+    assert_ne!(get().unwrap()["metadata"]["annotations"][labels::EC2_NODE_CLASS_HASH], hash);
+    cluster.write_node_class_status("default", &status).await.unwrap();
+    assert_eq!(get().unwrap()["metadata"]["annotations"][labels::EC2_NODE_CLASS_HASH], hash);
 
     world.server.delete(&NODE_CLASSES, "", "default", &DeleteOptions::default()).unwrap();
     cluster.write_node_class_status("default", &status).await.unwrap();

@@ -6,6 +6,7 @@
 use crate::fleet::FleetError;
 use crate::shortage::lacks_capacity;
 use jiff::{SignedDuration, Timestamp};
+use nodeless_api::hash::resolved_fields;
 use nodeless_api::nodeclass::{Ami, EC2NodeClassSpec};
 use nodeless_api::{Condition, ConditionStatus, EC2NodeClass, EC2NodeClassStatus};
 use nodeless_model::launch_check::{LaunchAnswer, LaunchCheck, Refusal};
@@ -234,6 +235,13 @@ pub fn to_be_confirmed(check: LaunchCheck) -> LaunchCheck {
     LaunchCheck { answer, ..check }
 }
 
+/// Whether the present spec of a class resolves to what its status contains: nothing that has to be resolved has changed since then.
+#[must_use]
+pub fn resolves_to_its_status(class: &EC2NodeClass) -> bool {
+    let resolved = class.status.as_ref().and_then(|status| status.resolved_hash.as_ref());
+    resolved.is_some_and(|hash| *hash == resolved_fields(&class.spec))
+}
+
 /// The state of the validation, from the last result and the current status of the class.
 enum Verdict<'a> {
     Launchable,
@@ -254,11 +262,15 @@ fn verdict<'a>(class: &'a EC2NodeClass, check: Option<&'a LaunchCheck>, key: &st
         let open = || Verdict::Open(format!("the EC2 dry runs have not finished yet: {problem}"));
         return answer.map_or_else(open, of);
     }
-    // After a change of an image or a subnet, the class stays ready until the next dry run.
+    // After a change of an image or a subnet, or of a part of the spec that launches take as it is, the class stays ready until the
+    // next dry run.
     let present = class.status.as_ref().and_then(|status| find(status, VALIDATION));
     let present = present.filter(|condition| {
-        condition.observed_generation == class.metadata.generation
-            && (condition.status == ConditionStatus::True || REASONS.contains(&condition.reason.as_str()))
+        let same_spec = condition.observed_generation == class.metadata.generation;
+        match condition.status {
+            ConditionStatus::True => same_spec || resolves_to_its_status(class),
+            _ => same_spec && REASONS.contains(&condition.reason.as_str()),
+        }
     });
     let open = || Verdict::Open("waiting for the EC2 dry runs".to_owned());
     present.map_or_else(open, Verdict::AsBefore)

@@ -24,6 +24,8 @@ const MANAGED: [&str; 12] = [
 ];
 /// A placeholder for a type's own number: only the size of the user data depends on its number of digits.
 const SOME_MAX_PODS: u32 = 110;
+/// A placeholder for the service addresses of a cluster.
+const SOME_CIDR: &str = "10.100.0.0/16";
 
 /// The first error of the class, if any.
 pub fn validate(cluster: &ClusterDetails, spec: &EC2NodeClassSpec) -> Option<Problem> {
@@ -35,6 +37,14 @@ pub fn validate(cluster: &ClusterDetails, spec: &EC2NodeClassSpec) -> Option<Pro
     user_data_problem(cluster, spec, family, &configuration)
         .or_else(|| kubelet_problem(spec, family, &configuration))
         .or_else(|| tag_problem(spec))
+}
+
+/// The first error of the class that does not depend on the cluster, if any: for a spec that has not been resolved yet. User data
+/// that is too long only with the details of the cluster is an error of the launch.
+#[must_use]
+pub fn validate_spec(spec: &EC2NodeClassSpec) -> Option<Problem> {
+    let cluster = ClusterDetails { service_cidr: Some(SOME_CIDR.to_owned()), ..ClusterDetails::default() };
+    validate(&cluster, spec)
 }
 
 /// The error of the selected placement group, if any. `groups` are the account's: id, name and strategy.
@@ -179,7 +189,14 @@ mod tests {
             (json!({ "tags": { "aws:mine": "1" } }), "TagValidationFailed"),
         ] {
             assert_eq!(reason(&fields), Some(expected), "{fields}");
+            let spec = ec2_node_class("default", "prod", &fields).spec;
+            assert_eq!(
+                validate_spec(&spec).map(|problem| problem.reason),
+                Some(expected),
+                "without the cluster: {fields}"
+            );
         }
+        assert_eq!(validate_spec(&ec2_node_class("default", "prod", &json!({})).spec), None);
         assert_eq!(reason(&json!({ "kubelet": { "clusterDNS": ["10.0.0.10", "10.0.0.11"] } })), None);
         assert_eq!(reason(&json!({ "kubelet": { "serializeImagePulls": false } })), None);
     }

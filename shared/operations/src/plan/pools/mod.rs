@@ -149,7 +149,10 @@ fn class_readiness(view: &ClusterView, name: &str) -> Result<(), (String, String
         }
         NodeClassState::NotReady { message } => {
             let conditions = class.status.iter().flat_map(|status| &status.conditions);
-            let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready");
+            let ready = conditions.into_iter().find(|condition| {
+                // After a change that makes the spec invalid, the condition is still true.
+                condition.type_ == "Ready" && condition.status == ConditionStatus::False
+            });
             let reason = ready.map_or("NodeClassNotReady", |ready| &ready.reason);
             not(reason, format!("EC2NodeClass {name} is not ready: {message}"))
         }

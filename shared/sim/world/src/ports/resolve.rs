@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use nodeless_api::nodeclass::{Ami, AmiFamily, AmiSelectorTerm, InstanceMatchCriteria, SecurityGroup, Subnet};
-use nodeless_api::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
+use nodeless_api::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus, hash};
 use nodeless_fake_aws::{Account, Image};
 use nodeless_launch::ClusterDetails;
 use nodeless_launch::node_class::amis::{self, alias_parameters, select};
@@ -54,6 +54,7 @@ pub(super) fn status(
         capacity_reservations,
         amis,
         instance_profile,
+        resolved_hash: Some(hash::resolved_fields(spec)),
         conditions: conditions(class, &sections, validation::validate(cluster, spec), now),
     }
 }

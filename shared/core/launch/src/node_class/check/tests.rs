@@ -158,6 +158,30 @@ fn a_class_with_another_image_stays_ready_until_the_next_dry_run() {
 }
 
 #[test]
+fn a_changed_spec_that_resolves_to_the_same_keeps_a_ready_class_ready_until_the_next_dry_run() {
+    let ready = |refusal: Option<Refusal>, change: &dyn Fn(&mut EC2NodeClass)| {
+        let mut class = class();
+        let with_hash = |class: &EC2NodeClass, now| EC2NodeClassStatus {
+            resolved_hash: Some(resolved_fields(&class.spec)),
+            ..resolved(class, None, now)
+        };
+        let status = with_hash(&class, at(5));
+        let check = checked(None, "default", &key(&class, &status), &Ok(refusal), at(5));
+        class.status = Some(apply(&class, status, Some(&check), at(5)));
+        class.metadata.generation = Some(2);
+        change(&mut class);
+        let status = with_hash(&class, at(9));
+        assert!(is_due(Some(&check), &key(&class, &status), at(9)));
+        reported(&apply(&class, status, Some(&check), at(9))).3
+    };
+    let tag = |class: &mut EC2NodeClass| drop(class.spec.tags.insert("team".to_owned(), "search".to_owned()));
+    assert_eq!(ready(None, &tag), ConditionStatus::True);
+    assert_eq!(ready(Some(denied()), &tag), ConditionStatus::Unknown, "the change may be the correction");
+    let role = |class: &mut EC2NodeClass| class.spec.role = Some("other".to_owned());
+    assert_eq!(ready(None, &role), ConditionStatus::Unknown);
+}
+
+#[test]
 fn a_throttled_dry_run_keeps_a_class_ready() {
     let mut class = class();
     let status = resolved(&class, None, at(5));

@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use decoded::Decoded;
 use kinds::Kind;
 use nodeless_api::convert::volumes::Storage;
-use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
+use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus, hash};
 use nodeless_fake_kubernetes::ApiServer;
 use nodeless_fake_kubernetes::controllers::object::{NewEvent, publish};
 use nodeless_fake_kubernetes::resource::NODES;
@@ -122,6 +122,7 @@ impl PlanningView for MemoryCluster {
             invalid: [nodes.1, pods.1, daemon_sets.1, budgets.1, pools.1, classes.1, claims.1].concat(),
             ..ClusterView::default()
         };
+        view.node_classes.values_mut().for_each(|class| hash::renew_ec2_node_class(class, None));
         view.invalid.extend(overlays.1.into_iter().chain(buffers.1));
         self.read_volumes(&mut view)?;
         let (namespaces, invalid) = self.read(&kinds::ALL_NAMESPACES)?;
