@@ -20,8 +20,10 @@ lines! {
     SpotPricesUnread, "spot-prices-unread", Warn { kept: bool, error: &'a str, }
     /// A capacity reservation that an EC2NodeClass selects is left out, because EC2 describes it in an unknown way.
     ReservationSkipped, "reservation-skipped", Warn { node_class: &'a str, why: &'a str, }
-    /// An SSM parameter in `spec.amiSelectorTerms` of an EC2NodeClass contains no AMI id. The term selects nothing.
+    /// An SSM parameter of an alias or term in `spec.amiSelectorTerms` of an EC2NodeClass does not exist, or contains no AMI id. It selects nothing.
     ParameterWithoutAmi, "parameter-without-ami", Warn { node_class: &'a str, parameter: &'a str, }
+    /// An SSM parameter of an alias in `spec.amiSelectorTerms` of an EC2NodeClass could not be read. The AMI that it selected before is kept, if the class was resolved before.
+    ParameterUnread, "parameter-unread", Warn { node_class: &'a str, parameter: &'a str, error: &'a str, }
     /// The Kubernetes version of the cluster could not be read. AMI aliases use the version that was read last.
     KubernetesVersionUnread, "kubernetes-version-unread", Warn { version: &'a str, error: &'a str, }
 }

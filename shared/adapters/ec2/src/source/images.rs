@@ -1,13 +1,15 @@
 //! AMIs of an EC2NodeClass, read from SSM and EC2.
 
 use super::filters::sdk_filters;
-use crate::log_lines::ParameterWithoutAmi;
+use crate::log_lines::{ParameterUnread, ParameterWithoutAmi};
 use aws_sdk_ec2::types;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_api::EC2NodeClassSpec;
 use nodeless_api::nodeclass::Ami;
 use nodeless_aws::port_error;
-use nodeless_launch::node_class::amis::{Image, ImageQuery, Variant, alias_parameters, image_queries, select};
+use nodeless_launch::node_class::amis::{
+    AliasParameter, Image, ImageQuery, Variant, alias_parameters, image_queries, kept, select,
+};
 use nodeless_launch::node_class::query::terms_in_words;
 use nodeless_launch::node_class::{Problem, Section};
 use nodeless_ports::{ErrorKind, PortError};
@@ -47,7 +49,7 @@ impl Parameters {
 }
 
 impl ImageSource<'_> {
-    /// Finds the AMIs of a class for a Kubernetes version.
+    /// Finds the AMIs of a class for a Kubernetes version. `previous` are those that the same spec selected before.
     ///
     /// # Errors
     /// When SSM or EC2 cannot be read.
@@ -55,32 +57,54 @@ impl ImageSource<'_> {
         &self,
         spec: &EC2NodeClassSpec,
         kubernetes: &str,
+        previous: &[Ami],
         now: Timestamp,
     ) -> Result<Section<Vec<Ami>>, PortError> {
-        let (images, looked_for) = match spec.alias() {
+        let (amis, looked_for) = match spec.alias() {
             Some((family, version)) => match alias_parameters(family, version, kubernetes) {
-                Ok(parameters) => {
-                    let mut ids: BTreeMap<String, Vec<Variant>> = BTreeMap::new();
-                    for parameter in &parameters {
-                        if let Some(id) = self.parameter(&parameter.name, now).await? {
-                            ids.entry(id).or_default().extend(&parameter.variants);
-                        }
-                    }
-                    let names: Vec<&str> = parameters.iter().map(|parameter| parameter.name.as_str()).collect();
-                    let looked_for = format!(
-                        "no image behind the SSM parameters {}; check the version in the alias",
-                        names.join(", ")
-                    );
-                    (self.images_of_variants(&ids, now).await?, looked_for)
-                }
+                Ok(parameters) => self.amis_of_alias(&parameters, previous, now).await?,
                 Err(problem) => return Ok(Section { value: Vec::new(), problem: Some(problem) }),
             },
-            None => self.images_of_terms(spec, now).await?,
+            None => {
+                let (images, looked_for) = self.images_of_terms(spec, now).await?;
+                (select(images), looked_for)
+            }
         };
-        let amis = select(images);
         let problem =
             amis.is_empty().then(|| Problem::new("AMINotFound", format!("spec.amiSelectorTerms: {looked_for}")));
         Ok(Section { value: amis, problem })
+    }
+
+    /// The AMIs of the parameters of an alias, and what was searched. A parameter that does not exist is skipped, as in Karpenter; so
+    /// is one that cannot be read, whose previous AMI is kept.
+    async fn amis_of_alias(
+        &self,
+        parameters: &[AliasParameter],
+        previous: &[Ami],
+        now: Timestamp,
+    ) -> Result<(Vec<Ami>, String), PortError> {
+        let node_class = self.node_class;
+        let mut ids: BTreeMap<String, Vec<Variant>> = BTreeMap::new();
+        let mut unread: Vec<(&AliasParameter, PortError)> = Vec::new();
+        for parameter in parameters {
+            let name = parameter.name.as_str();
+            match self.parameter(name, now).await {
+                Ok(Some(id)) => ids.entry(id).or_default().extend(&parameter.variants),
+                Ok(None) => self.context.log(&ParameterWithoutAmi { node_class, parameter: name }),
+                Err(error) => {
+                    self.context.log(&ParameterUnread { node_class, parameter: name, error: &error.to_string() });
+                    unread.push((parameter, error));
+                }
+            }
+        }
+        let mut amis = select(self.images_of_variants(&ids, now).await?);
+        amis.extend(kept(previous, unread.iter().map(|(parameter, _)| *parameter)));
+        if let Some((_, error)) = unread.into_iter().next().filter(|_| ids.is_empty()) {
+            return Err(error);
+        }
+        let names: Vec<&str> = parameters.iter().map(|parameter| parameter.name.as_str()).collect();
+        let searched = names.join(", ");
+        Ok((amis, format!("no image behind the SSM parameters {searched}; check the version in the alias")))
     }
 
     async fn images_of_variants(

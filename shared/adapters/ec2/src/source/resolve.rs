@@ -5,7 +5,7 @@ use super::{AwsCatalogSource, groups, network, profiles};
 use crate::log_lines::{KubernetesVersionUnread, ReservationSkipped};
 use crate::templates;
 use nodeless_api::{EC2NodeClass, EC2NodeClassStatus, hash};
-use nodeless_launch::node_class::{Section, conditions, or_previous, validation};
+use nodeless_launch::node_class::{Section, check, conditions, or_previous, validation};
 use nodeless_ports::{ErrorKind, PortError};
 use profiles::Owner;
 
@@ -45,7 +45,8 @@ impl AwsCatalogSource {
             context: self.context(),
             node_class,
         };
-        let amis = source.find(spec, &version, now).await;
+        let known = if check::resolves_to_its_status(class) { before.amis.as_slice() } else { &[] };
+        let amis = source.find(spec, &version, known, now).await;
         let amis = or_previous("spec.amiSelectorTerms", amis, before.amis)?;
         let profile = self.instance_profile(class, before.instance_profile.as_deref()).await;
         let profile = or_previous("spec.role", profile, before.instance_profile)?;

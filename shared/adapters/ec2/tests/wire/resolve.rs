@@ -3,11 +3,12 @@
 use crate::support::{ACCOUNT, CLUSTER, World, candidate, claim, class};
 use jiff::{SignedDuration, Timestamp};
 use nodeless_api::{Condition, ConditionStatus, EC2NodeClass, EC2NodeClassStatus};
-use nodeless_fake_aws::{Image, InstanceProfile, PlacementGroup};
+use nodeless_fake_aws::{Ec2Error, Image, InstanceProfile, PlacementGroup};
 use nodeless_model::CapacityType::OnDemand;
 use nodeless_ports::cloud::LaunchRequest;
 use nodeless_ports::{CatalogSource, Cloud, ErrorKind};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 fn condition<'a>(status: &'a EC2NodeClassStatus, name: &str) -> &'a Condition {
     let found = status.conditions.iter().find(|condition| condition.type_ == name);
@@ -82,6 +83,33 @@ async fn aliases_lead_to_their_images() {
     assert_eq!(condition(&status, "Ready").status, ConditionStatus::True, "{:?}", status.conditions);
     let keys: Vec<&str> = status.amis[0].requirements.iter().map(|requirement| requirement.key.as_str()).collect();
     assert_eq!(keys, ["kubernetes.io/arch", "kubernetes.io/os", "node.kubernetes.io/windows-build"]);
+}
+
+#[tokio::test]
+async fn a_parameter_that_cannot_be_read_costs_an_alias_no_other_image() {
+    let world = World::new().await;
+    let fail = |times| world.ec2.fail_next("GetParameter", &Ec2Error::new("AccessDeniedException", "no"), times);
+    let ids =
+        |status: &EC2NodeClassStatus| -> BTreeSet<String> { status.amis.iter().map(|ami| ami.id.clone()).collect() };
+    fail(1);
+    let without = resolve(&world, json!({})).await;
+    assert_eq!(condition(&without, "Ready").status, ConditionStatus::True, "{:?}", without.conditions);
+    let all = resolve(&world, json!({})).await;
+    assert_eq!((without.amis.len(), all.amis.len()), (4, 5));
+
+    // A class that was resolved keeps the image, so that its nodes do not drift.
+    fail(1);
+    let resolved = EC2NodeClass { status: Some(all.clone()), ..class(&json!({})) };
+    assert_eq!(ids(&world.source().resolve(&resolved).await.unwrap()), ids(&all));
+    // A changed alias does not, and the image for x86 serves Neuron too.
+    fail(1);
+    let other = json!({ "amiSelectorTerms": [{ "alias": "bottlerocket@latest" }] });
+    let other = EC2NodeClass { status: Some(all.clone()), ..class(&other) };
+    let other = world.source().resolve(&other).await.unwrap();
+    assert!(other.amis.len() == 3 && names(&other).iter().all(|name| name.starts_with("bottlerocket")), "{other:?}");
+    // If none can be read, the class is not ready.
+    fail(5);
+    fails(&resolve(&world, json!({})).await, "AMIsReady", "AccessDenied", "GetParameter");
 }
 
 fn image(id: &str, name: &str, created: Timestamp, architecture: &str) -> Image {

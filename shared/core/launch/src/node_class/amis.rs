@@ -42,6 +42,8 @@ fn requirement(key: &str, operator: &str) -> AmiRequirement {
 pub struct AliasParameter {
     /// The parameter's name.
     pub name: String,
+    /// The architecture of the AMI, with the name of EC2.
+    pub architecture: &'static str,
     /// The nodes that it supports.
     pub variants: Vec<Variant>,
 }
@@ -88,19 +90,20 @@ fn is_before(kubernetes: &str, minor: u32) -> bool {
 
 fn al2_parameters(version: &str, kubernetes: &str) -> Vec<AliasParameter> {
     let images = [
-        ("amazon-linux-2", "amazon-eks-node", vec![Variant::Standard]),
-        ("amazon-linux-2-arm64", "amazon-eks-arm64-node", vec![Variant::Standard]),
-        ("amazon-linux-2-gpu", "amazon-eks-gpu-node", vec![Variant::Nvidia, Variant::Neuron]),
+        ("amazon-linux-2", "x86_64", "amazon-eks-node", vec![Variant::Standard]),
+        ("amazon-linux-2-arm64", "arm64", "amazon-eks-arm64-node", vec![Variant::Standard]),
+        ("amazon-linux-2-gpu", "x86_64", "amazon-eks-gpu-node", vec![Variant::Nvidia, Variant::Neuron]),
     ];
     images
         .into_iter()
-        .map(|(folder, prefix, variants)| {
+        .map(|(folder, architecture, prefix, variants)| {
             let image = match version {
                 "latest" => "recommended".to_owned(),
                 pinned => format!("{prefix}-{kubernetes}-{pinned}"),
             };
             AliasParameter {
                 name: format!("/aws/service/eks/optimized-ami/{kubernetes}/{folder}/{image}/image_id"),
+                architecture,
                 variants,
             }
         })
@@ -111,6 +114,7 @@ fn windows_parameters(year: &str, build: &'static str, kubernetes: &str) -> Vec<
     let image = format!("Windows_Server-{year}-English-Core-EKS_Optimized-{kubernetes}");
     vec![AliasParameter {
         name: format!("/aws/service/ami-windows-latest/{image}/image_id"),
+        architecture: "x86_64",
         variants: vec![Variant::Windows(build)],
     }]
 }
@@ -134,6 +138,7 @@ fn al2023_parameters(version: &str, kubernetes: &str) -> Vec<AliasParameter> {
                 name: format!(
                     "/aws/service/eks/optimized-ami/{kubernetes}/amazon-linux-2023/{architecture}/{kind}/{image}/image_id"
                 ),
+                architecture,
                 variants: vec![variant],
             }
         })
@@ -153,6 +158,7 @@ fn bottlerocket_parameters(version: &str, kubernetes: &str) -> Vec<AliasParamete
         .into_iter()
         .map(|(suffix, architecture, variants)| AliasParameter {
             name: format!("/aws/service/bottlerocket/aws-k8s-{kubernetes}{suffix}/{architecture}/{version}/image_id"),
+            architecture,
             variants,
         })
         .collect()
@@ -213,26 +219,39 @@ pub struct Image {
     pub architecture: String,
 }
 
+/// The requirements of each kind of node that an image supports: none for an architecture that nodes cannot have.
+fn kinds_of_nodes(architecture: &str, variants: &[Variant]) -> Vec<Vec<AmiRequirement>> {
+    let architecture = match architecture {
+        "x86_64" => "amd64",
+        "arm64" => "arm64",
+        _ => return Vec::new(),
+    };
+    let kinds: Vec<Vec<AmiRequirement>> = match variants {
+        [] => vec![Vec::new()],
+        variants => variants.iter().map(|variant| variant.requirements()).collect(),
+    };
+    let with_architecture = |mut requirements: Vec<AmiRequirement>| {
+        requirements.push(AmiRequirement { values: vec![architecture.to_owned()], ..requirement(labels::ARCH, "In") });
+        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        requirements
+    };
+    kinds.into_iter().map(with_architecture).collect()
+}
+
+/// The previous AMIs for the kinds of nodes of parameters that could not be read now: without them, their nodes would drift.
+pub fn kept<'a>(previous: &[Ami], unread: impl IntoIterator<Item = &'a AliasParameter>) -> Vec<Ami> {
+    let kinds = unread.into_iter().flat_map(|parameter| kinds_of_nodes(parameter.architecture, &parameter.variants));
+    let kinds: Vec<Vec<AmiRequirement>> = kinds.collect();
+    previous.iter().filter(|ami| kinds.contains(&ami.requirements)).cloned().collect()
+}
+
 /// The images for the status: the best one for each kind of node, newest first. `variants` returns the kinds of nodes that an
 /// image supports; none means all nodes of its architecture.
 pub fn select(images: Vec<(Image, Vec<Variant>)>) -> Vec<Ami> {
     let mut candidates: Vec<(Image, Vec<AmiRequirement>)> = Vec::new();
     for (image, variants) in images {
-        let architecture = match image.architecture.as_str() {
-            "x86_64" => "amd64",
-            "arm64" => "arm64",
-            _ => continue,
-        };
-        let arch = AmiRequirement { values: vec![architecture.to_owned()], ..requirement(labels::ARCH, "In") };
-        let kinds: Vec<Vec<AmiRequirement>> = match variants.as_slice() {
-            [] => vec![Vec::new()],
-            variants => variants.iter().map(|variant| variant.requirements()).collect(),
-        };
-        for mut requirements in kinds {
-            requirements.push(arch.clone());
-            requirements.sort_by(|a, b| a.key.cmp(&b.key));
-            candidates.push((image.clone(), requirements));
-        }
+        let kinds = kinds_of_nodes(&image.architecture, &variants);
+        candidates.extend(kinds.into_iter().map(|requirements| (image.clone(), requirements)));
     }
     // Best first: AMIs that are not deprecated, then the newest.
     candidates.sort_by(|(a, _), (b, _)| {
