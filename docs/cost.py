@@ -34,8 +34,8 @@ RUNS = {"planner": MINUTES, "lifecycle": MINUTES, "catalog": MINUTES / 5}
 # The metrics that are published in every hour of an idle month (shared/operations/tests/operations/events.rs lists them); others are
 # published only in hours with activity.
 IDLE_METRICS = 7
-# 25 alarms; CloudWatch charges for each metric of an alarm: throttles has five, and stale and wake-silent have two.
-ALARMS = 31
+# 27 alarms; CloudWatch charges for each metric of an alarm: throttles has five, and stale and wake-silent have two.
+ALARMS = 33
 
 Size = dict[str, Any]
 
@@ -105,7 +105,7 @@ def money(sizes: list[Size]) -> str:
     rows.append(row("**total without monitoring**", [f"**${month['total']:.2f}**" for month in months]))
     monitoring = IDLE_METRICS * METRIC + ALARMS * ALARM + DASHBOARD
     free = max(0, IDLE_METRICS - 10) * METRIC + max(0, ALARMS - 10) * ALARM
-    rows.append(row(f"CloudWatch: {IDLE_METRICS} metrics, 25 alarms on {ALARMS} metrics, a dashboard", [f"${monitoring:.2f}"] * len(sizes)))
+    rows.append(row(f"CloudWatch: {IDLE_METRICS} metrics, 27 alarms on {ALARMS} metrics, a dashboard", [f"${monitoring:.2f}"] * len(sizes)))
     rows.append(row("the same, in an account with an unused free tier for metrics, alarms and dashboards", [f"${free:.2f}"] * len(sizes)))
     rows.append(row("all nodes up and down once", [f"${scaling(size, 'scaleUp') + scaling(size, 'scaleDown'):.4f}" for size in sizes]))
     return table(["a month of idle nodes", *map(nodes, sizes)], rows)

@@ -27,6 +27,7 @@ locals {
       NodesTerminated   = "Sum"
       Evictions         = "Sum"
       Interruptions     = "Sum"
+      InterruptionsLost = "Sum"
       OrphansCollected  = "Sum"
       ChurnStopped      = "Maximum"
       AmiCanariesFailed = "Maximum"
@@ -59,27 +60,80 @@ locals {
 
   alarm_actions = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
 
-  # A threshold of zero means no alarm: null would restore the default.
-  limit_alarms = {
+  # The alarms on one metric of the functions: it has been above the threshold for all of the periods. A missing value is none above it:
+  # metrics about what should not be are published only while it is. A threshold of a variable that is zero means no alarm, because null
+  # would restore the default. Only on request there is an alarm for budgets, because most clusters have none; that metric is published
+  # every five minutes, and its period is an hour, so that the alarm does not change between two of these.
+  metric_alarms = {
     for name, alarm in {
+      # A single failure may be an instance profile that is not visible yet; one that persists fails with every plan.
+      launch-failures = {
+        metric      = "LaunchFailures", statistic = "Sum", period = 300, periods = 3, threshold = 0, enabled = var.alarms.launch_failures
+        description = "Launches have failed for a quarter of an hour, for a reason other than a lack of capacity: pods stay pending. The lines launch-failed in the log of lifecycle have the answers of EC2. See docs/operate/launch-failures.md."
+      }
+      unschedulable-pods = {
+        metric      = "UnschedulablePods", statistic = "Maximum", period = 300, periods = 6, threshold = 0, enabled = var.alarms.unschedulable_pods
+        description = "A pod has fitted no NodePool for half an hour, so no node is launched for it. The event FailedScheduling of nodeless on the pod has the reason for each NodePool. See docs/operate/unschedulable-pods.md."
+      }
+      # The schedule refreshes every five minutes.
+      catalog-age = {
+        metric      = "CatalogAgeSeconds", statistic = "Maximum", period = 300, periods = 1, threshold = 3600, enabled = true
+        description = "The catalog, or an EC2NodeClass, has not been refreshed completely for more than an hour: prices, AMIs and the status of EC2NodeClasses are old, and new nodes are launched from them. The lines failed and catalog-not-refreshed in the log of catalog name the cause. See docs/operate/catalog-age.md."
+      }
+      interruptions-lost = {
+        metric      = "InterruptionsLost", statistic = "Sum", period = 300, periods = 1, threshold = 0, enabled = true
+        description = "Messages about interruptions could not be handled and were deleted: their nodes are not drained before EC2 takes them back. The lines message-given-up in the log of interruption contain the error. See docs/operate/interruptions-lost.md."
+      }
+      churn = {
+        metric      = "ChurnStopped", statistic = "Maximum", period = 300, periods = 1, threshold = 0, enabled = var.alarms.churn
+        description = "Voluntary disruption of a NodePool has stopped: it evicted many pods within an hour and its nodes cost no less. The event DisruptionStopped on the NodePool contains the number. Disruption continues when the hour is over. See docs/operate/churn.md."
+      }
+      # A single plan may find a pod that is not ready for a moment.
+      ami-canary = {
+        metric      = "AmiCanariesFailed", statistic = "Maximum", period = 300, periods = 2, threshold = 0, enabled = var.alarms.ami_canary
+        description = "Nodes are not replaced by ones with a new AMI, because the first node with it does not join, is not ready, or has pods that are not ready. The event AmiCanaryFailed on the NodePool names the AMI and the reason. Correct the cause or select the previous AMI. See docs/operate/ami-canary.md."
+      }
+      budget = {
+        metric      = "BudgetsExceeded", statistic = "Maximum", period = 3600, periods = 1, threshold = 0, enabled = var.alarms.budget
+        description = "Nodes cost more this month than a budget (annotation nodeless.sh/dollars-per-month), or will at the present pace. The event BudgetExceeded on the NodePool or the Namespace kube-system contains the amounts. Nothing is stopped. See docs/operate/budget.md."
+      }
       node-count = {
-        metric      = "NodeCount", statistic = "Maximum", period = 60, threshold = var.alarms.node_count
+        metric      = "NodeCount", statistic = "Maximum", period = 60, periods = 1, threshold = var.alarms.node_count, enabled = var.alarms.node_count > 0
         description = "More nodes than expected. Look at the NodePool limits and the newest decisions in the planner's log. See docs/operate/node-count.md."
       }
       hourly-spend = {
-        metric      = "HourlySpendDollars", statistic = "Maximum", period = 60, threshold = var.alarms.hourly_spend_dollars
+        metric      = "HourlySpendDollars", statistic = "Maximum", period = 60, periods = 1, threshold = var.alarms.hourly_spend_dollars, enabled = var.alarms.hourly_spend_dollars > 0
         description = "Nodes cost more dollars an hour than expected. Look at the NodePool limits and the newest decisions. See docs/operate/hourly-spend.md."
       }
       cluster-limit = {
-        metric      = "ClusterLimitUsedPercent", statistic = "Maximum", period = 60, threshold = var.alarms.cluster_limit_percent
+        metric      = "ClusterLimitUsedPercent", statistic = "Maximum", period = 60, periods = 1, threshold = var.alarms.cluster_limit_percent, enabled = var.alarms.cluster_limit_percent > 0
         description = "A limit of the whole cluster (annotations nodeless.sh/max-dollars-per-hour, max-nodes and max-cpu of the Namespace kube-system) is almost reached, reached, or invalid. Launches that would exceed it are not made, and their pods stay pending. See docs/operate/cluster-limit.md."
       }
       nodes-launched = {
-        metric      = "NodesLaunched", statistic = "Sum", period = 3600, threshold = var.alarms.nodes_launched_per_hour
+        metric      = "NodesLaunched", statistic = "Sum", period = 3600, periods = 1, threshold = var.alarms.nodes_launched_per_hour, enabled = var.alarms.nodes_launched_per_hour > 0
         description = "More launches in an hour than expected. The cause may be nodes that never register, or a workload that scales up and down repeatedly. See docs/operate/nodes-launched.md."
       }
-    } : name => alarm if var.alarms.enabled && alarm.threshold > 0
+    } : name => alarm if var.alarms.enabled && alarm.enabled
   }
+}
+
+resource "aws_cloudwatch_metric_alarm" "metric" {
+  for_each = local.metric_alarms
+
+  alarm_name          = "${local.name}-${each.key}"
+  alarm_description   = each.value.description
+  namespace           = local.namespace
+  metric_name         = each.value.metric
+  dimensions          = { Cluster = local.cluster }
+  statistic           = each.value.statistic
+  period              = each.value.period
+  evaluation_periods  = each.value.periods
+  threshold           = each.value.threshold
+  comparison_operator = "GreaterThanThreshold"
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = local.alarm_actions
+  ok_actions          = local.alarm_actions
+  tags                = local.tags
 }
 
 resource "aws_cloudwatch_metric_alarm" "errors" {
@@ -138,46 +192,6 @@ resource "aws_cloudwatch_metric_alarm" "throttles" {
       }
     }
   }
-}
-
-# A single failure may be an instance profile that is not visible yet; one that persists fails with every plan.
-resource "aws_cloudwatch_metric_alarm" "launch_failures" {
-  count = var.alarms.enabled && var.alarms.launch_failures ? 1 : 0
-
-  alarm_name          = "${local.name}-launch-failures"
-  alarm_description   = "Launches have failed for a quarter of an hour, for a reason other than a lack of capacity: pods stay pending. The lines launch-failed in the log of lifecycle have the answers of EC2. See docs/operate/launch-failures.md."
-  namespace           = local.namespace
-  metric_name         = "LaunchFailures"
-  dimensions          = { Cluster = local.cluster }
-  statistic           = "Sum"
-  period              = 300
-  evaluation_periods  = 3
-  threshold           = 1
-  comparison_operator = "GreaterThanOrEqualToThreshold"
-  treat_missing_data  = "notBreaching"
-  alarm_actions       = local.alarm_actions
-  ok_actions          = local.alarm_actions
-  tags                = local.tags
-}
-
-# Published only if there are such pods, so missing data is not breaching.
-resource "aws_cloudwatch_metric_alarm" "unschedulable_pods" {
-  count = var.alarms.enabled && var.alarms.unschedulable_pods ? 1 : 0
-
-  alarm_name          = "${local.name}-unschedulable-pods"
-  alarm_description   = "A pod has fitted no NodePool for half an hour, so no node is launched for it. The event FailedScheduling of nodeless on the pod has the reason for each NodePool. See docs/operate/unschedulable-pods.md."
-  namespace           = local.namespace
-  metric_name         = "UnschedulablePods"
-  dimensions          = { Cluster = local.cluster }
-  statistic           = "Maximum"
-  period              = 300
-  evaluation_periods  = 6
-  threshold           = 1
-  comparison_operator = "GreaterThanOrEqualToThreshold"
-  treat_missing_data  = "notBreaching"
-  alarm_actions       = local.alarm_actions
-  ok_actions          = local.alarm_actions
-  tags                = local.tags
 }
 
 resource "aws_cloudwatch_metric_alarm" "recursion" {
@@ -259,68 +273,6 @@ resource "aws_cloudwatch_metric_alarm" "stale" {
   depends_on = [aws_cloudwatch_event_target.heartbeat, aws_cloudwatch_event_target.sweep]
 }
 
-# Published only if a breaker stops disruption, so missing data is not breaching.
-resource "aws_cloudwatch_metric_alarm" "churn" {
-  count = var.alarms.enabled && var.alarms.churn ? 1 : 0
-
-  alarm_name          = "${local.name}-churn"
-  alarm_description   = "Voluntary disruption of a NodePool has stopped: it evicted many pods within an hour and its nodes cost no less. The event DisruptionStopped on the NodePool contains the number. Disruption continues when the hour is over. See docs/operate/churn.md."
-  namespace           = local.namespace
-  metric_name         = "ChurnStopped"
-  dimensions          = { Cluster = local.cluster }
-  statistic           = "Maximum"
-  period              = 300
-  evaluation_periods  = 1
-  threshold           = 1
-  comparison_operator = "GreaterThanOrEqualToThreshold"
-  treat_missing_data  = "notBreaching"
-  alarm_actions       = local.alarm_actions
-  ok_actions          = local.alarm_actions
-  tags                = local.tags
-}
-
-# Published only while the first node with a new AMI fails, so missing data is not breaching. A single plan may find a pod that is
-# not ready for a moment.
-resource "aws_cloudwatch_metric_alarm" "ami_canary" {
-  count = var.alarms.enabled && var.alarms.ami_canary ? 1 : 0
-
-  alarm_name          = "${local.name}-ami-canary"
-  alarm_description   = "Nodes are not replaced by ones with a new AMI, because the first node with it does not join, is not ready, or has pods that are not ready. The event AmiCanaryFailed on the NodePool names the AMI and the reason. Correct the cause or select the previous AMI. See docs/operate/ami-canary.md."
-  namespace           = local.namespace
-  metric_name         = "AmiCanariesFailed"
-  dimensions          = { Cluster = local.cluster }
-  statistic           = "Maximum"
-  period              = 300
-  evaluation_periods  = 2
-  threshold           = 1
-  comparison_operator = "GreaterThanOrEqualToThreshold"
-  treat_missing_data  = "notBreaching"
-  alarm_actions       = local.alarm_actions
-  ok_actions          = local.alarm_actions
-  tags                = local.tags
-}
-
-# Only on request, because most clusters have no budget. Published every five minutes while one is exceeded, so missing data is not breaching. The period is an hour, so that the alarm
-# does not change between two of these.
-resource "aws_cloudwatch_metric_alarm" "budget" {
-  count = var.alarms.enabled && var.alarms.budget ? 1 : 0
-
-  alarm_name          = "${local.name}-budget"
-  alarm_description   = "Nodes cost more this month than a budget (annotation nodeless.sh/dollars-per-month), or will at the present pace. The event BudgetExceeded on the NodePool or the Namespace kube-system contains the amounts. Nothing is stopped. See docs/operate/budget.md."
-  namespace           = local.namespace
-  metric_name         = "BudgetsExceeded"
-  dimensions          = { Cluster = local.cluster }
-  statistic           = "Maximum"
-  period              = 3600
-  evaluation_periods  = 1
-  threshold           = 1
-  comparison_operator = "GreaterThanOrEqualToThreshold"
-  treat_missing_data  = "notBreaching"
-  alarm_actions       = local.alarm_actions
-  ok_actions          = local.alarm_actions
-  tags                = local.tags
-}
-
 # kube-scheduler writes an Event for a pending pod every few minutes, and each one calls wake. The planner publishes both
 # metrics with every plan while pods are pending, even if no call arrived.
 resource "aws_cloudwatch_metric_alarm" "wake_silent" {
@@ -356,23 +308,4 @@ resource "aws_cloudwatch_metric_alarm" "wake_silent" {
       }
     }
   }
-}
-
-resource "aws_cloudwatch_metric_alarm" "limit" {
-  for_each = local.limit_alarms
-
-  alarm_name          = "${local.name}-${each.key}"
-  alarm_description   = each.value.description
-  namespace           = local.namespace
-  metric_name         = each.value.metric
-  dimensions          = { Cluster = local.cluster }
-  statistic           = each.value.statistic
-  period              = each.value.period
-  evaluation_periods  = 1
-  threshold           = each.value.threshold
-  comparison_operator = "GreaterThanThreshold"
-  treat_missing_data  = "notBreaching"
-  alarm_actions       = local.alarm_actions
-  ok_actions          = local.alarm_actions
-  tags                = local.tags
 }

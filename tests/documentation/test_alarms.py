@@ -18,10 +18,10 @@ def alarms() -> dict[str, str]:
     for block in blocks:
         name = re.search(r'alarm_name += "\$\{local\.name\}-(.+)"', block)
         assert name, block
-        if name[1] == "${each.key}":  # the alarms of local.limit_alarms
-            limits = re.search(r"limit_alarms = \{\n(.*?)\n    \} :", MODULE, re.S)
-            assert limits
-            found |= dict(re.findall(r"^      ([\w-]+) = \{\n(.*?)\n      \}", limits[1], re.S | re.M))
+        if name[1] == "${each.key}":  # the alarms of local.metric_alarms
+            alarms = re.search(r"metric_alarms = \{\n(.*?)\n    \} :", MODULE, re.S)
+            assert alarms
+            found |= dict(re.findall(r"^      ([\w-]+) = \{\n(.*?)\n      \}", alarms[1], re.S | re.M))
         else:
             found[name[1].removeprefix("${each.key}-")] = block
     return found
@@ -29,7 +29,7 @@ def alarms() -> dict[str, str]:
 
 def test_the_alarms_are_found() -> None:
     found = alarms()
-    assert len(found) >= 9 and len(re.findall('^resource "aws_cloudwatch_.*_alarm"', MODULE, re.M)) >= 7, sorted(found)
+    assert len(found) >= 17 and len(re.findall('^resource "aws_cloudwatch_.*_alarm"', MODULE, re.M)) >= 7, sorted(found)
 
 
 def test_each_alarm_has_a_page_and_each_page_its_alarm() -> None:

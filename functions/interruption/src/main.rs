@@ -6,7 +6,7 @@ use nodeless_operations::Interrupter;
 use nodeless_operations::interrupt::InterruptError;
 use nodeless_runtime::batch::{self, Failure};
 use nodeless_runtime::{Clusters, ConnectError, Connected, Connections, Environment, Source, Unserved};
-use nodeless_telemetry::within;
+use nodeless_telemetry::{Metric, within};
 
 /// How many times a message is handled: the `maxReceiveCount` of the queue. With the queue's default visibility timeout of 40 s
 /// the last attempt is two minutes after the first. EC2 interrupts a spot instance two minutes after its warning, and from then
@@ -50,7 +50,7 @@ fn failure(error: InterruptError) -> Failure {
 
 /// No other message requests the work of an interruption message.
 fn retry(why: &dyn std::fmt::Display) -> Failure {
-    Failure::Retry { why: why.to_string(), attempts: ATTEMPTS }
+    Failure::Retry { why: why.to_string(), attempts: ATTEMPTS, lost: Metric::InterruptionsLost }
 }
 
 async fn connect(environment: &Environment<'_>) -> Result<Interrupter, ConnectError> {

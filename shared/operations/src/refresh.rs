@@ -4,7 +4,7 @@ use crate::Context;
 use crate::events;
 use crate::log_lines::{CatalogRefreshed, Failed, ObjectSkipped, SubnetZonesUnknown};
 use crate::offers::{CatalogCache, CatalogError};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use nodeless_api::EC2NodeClass;
 use nodeless_catalog::Catalog;
 use nodeless_catalog::stored::CapacitySettings;
@@ -19,6 +19,9 @@ use nodeless_telemetry::{Metric, Metrics};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The age of spot prices, which are read each hour, from which on they are late.
+const PRICES_LATE: SignedDuration = SignedDuration::from_mins(90);
 
 /// Keeps catalog and EC2NodeClasses up to date.
 pub struct Refresher {
@@ -57,6 +60,8 @@ pub struct RefreshReport {
 struct Refreshed {
     /// Whether it differs from the one that was stored.
     changed: bool,
+    /// That spot prices could not be read for a while, if so.
+    late_prices: Option<String>,
     /// The names of its zones.
     zones: BTreeSet<String>,
 }
@@ -83,13 +88,10 @@ impl Refresher {
         let zones = catalog.as_ref().ok().map(|refreshed| &refreshed.zones);
         let classes = self.resolve_all(zones, &mut report).await;
         let result = match (catalog, classes) {
-            (Ok(refreshed), Ok(())) => {
+            (Ok(refreshed), classes) => {
                 report.catalog_changed = refreshed.changed;
-                Ok(report)
-            }
-            (Ok(refreshed), Err(error)) => {
-                report.catalog_changed = refreshed.changed;
-                report.problems.push(error.to_string());
+                report.problems.extend(refreshed.late_prices);
+                report.problems.extend(classes.err().map(|error| error.to_string()));
                 Ok(report)
             }
             (Err(error), Ok(())) => {
@@ -101,6 +103,11 @@ impl Refresher {
         };
         let mut metrics = Metrics::new();
         if let Ok(report) = &result {
+            if report.problems.is_empty()
+                && let Err(error) = self.claims.put_catalog_refreshed(self.context.now()).await
+            {
+                self.context.log(&Failed { what: "record the refresh", why: &error.to_string() });
+            }
             metrics.count(Metric::ReconcileErrors, report.problems.len());
             for why in &report.problems {
                 self.context.log(&Failed { what: "refresh", why });
@@ -136,8 +143,9 @@ impl Refresher {
             self.claims.put_catalog(&version, &encoded, now).await?;
         }
         self.context.log(&CatalogRefreshed { version: &version, instance_types: fresh.types.len(), changed: !same });
+        let late_prices = late_prices(&fresh, now);
         let zones = fresh.zones.into_iter().map(|zone| zone.name).collect();
-        Ok(Refreshed { changed: !same, zones })
+        Ok(Refreshed { changed: !same, late_prices, zones })
     }
 
     async fn resolve_all(&self, zones: Option<&BTreeSet<String>>, report: &mut RefreshReport) -> Result<(), PortError> {
@@ -213,6 +221,12 @@ impl Refresher {
             self.context.log(&Failed { what: "publish events", why: &error.to_string() });
         }
     }
+}
+
+/// The problem that spot prices could not be read for a while. In regions where they can never be read, they have no time.
+fn late_prices(catalog: &Catalog, now: Timestamp) -> Option<String> {
+    let read = catalog.read.filter(|read| now.duration_since(*read) > PRICES_LATE)?;
+    Some(format!("spot prices could not be read since {read}"))
 }
 
 /// A catalog's version: when it was written, in seconds since 1970.

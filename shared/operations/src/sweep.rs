@@ -431,13 +431,22 @@ impl Sweeper {
         metrics.record(Metric::HourlySpendDollars, spend);
         measure_node_pools(claims, metrics);
         metrics.count(Metric::OrphansCollected, report.collected.len());
-        match self.claims.catalog_version().await {
-            Ok(version) => {
-                if let Some(written) = version.as_deref().and_then(crate::refresh::written) {
-                    metrics.record(Metric::CatalogAgeSeconds, age(written, self.context.now()).as_secs_f64());
-                }
+        match self.last_refresh().await {
+            Ok(Some(refreshed)) => {
+                metrics.record(Metric::CatalogAgeSeconds, age(refreshed, self.context.now()).as_secs_f64());
             }
-            Err(error) => self.context.log(&Failed { what: "read the catalog's version", why: &error.to_string() }),
+            Ok(None) => {}
+            Err(error) => {
+                self.context.log(&Failed { what: "read the time of the last refresh", why: &error.to_string() });
+            }
+        }
+    }
+
+    /// The time of the last refresh that read everything. Before the first one, that of the catalog.
+    async fn last_refresh(&self) -> Result<Option<Timestamp>, PortError> {
+        match self.claims.catalog_refreshed().await? {
+            Some(refreshed) => Ok(Some(refreshed)),
+            None => Ok(self.claims.catalog_version().await?.as_deref().and_then(crate::refresh::written)),
         }
     }
 }

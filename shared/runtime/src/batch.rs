@@ -12,7 +12,7 @@ use crate::{Deadline, OutOfTime};
 use aws_lambda_events::event::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
-use nodeless_telemetry::log;
+use nodeless_telemetry::{Metric, Metrics, log, publish};
 use serde::de::DeserializeOwned;
 use std::future::Future;
 
@@ -30,6 +30,8 @@ pub enum Failure {
         why: String,
         /// The maximum number of attempts.
         attempts: u32,
+        /// Counts messages that are deleted after the last attempt.
+        lost: Metric,
     },
     /// The message cannot be read. It is retried until SQS moves it to the dead-letter queue, for a person to inspect.
     Unreadable(String),
@@ -105,11 +107,11 @@ where
         let work = handler(message.body.clone().unwrap_or_default());
         async move { (message, deadline.bound(work).await.unwrap_or_else(|why| Err(late(why)))) }
     });
-    let mut response = SqsBatchResponse::default();
+    let mut outcome = Outcome::default();
     for (message, result) in join_all(handled).await {
-        conclude(message, cluster, result, &mut response);
+        outcome.add(message, cluster, result);
     }
-    response
+    outcome.conclude(cluster)
 }
 
 /// Handles the messages of a batch together, with a result for each, in their order. `late` is the failure of all of them if they
@@ -124,7 +126,7 @@ pub async fn together<T>(
     let bodies: Vec<&str> = event.records.iter().map(|message| message.body.as_deref().unwrap_or_default()).collect();
     let handled = deadline.bound(handler(&bodies)).await;
     let mut results = handled.map(Vec::into_iter);
-    let mut response = SqsBatchResponse::default();
+    let mut outcome = Outcome::default();
     for message in &event.records {
         let result = match &mut results {
             Err(why) => Err(late(*why)),
@@ -133,36 +135,54 @@ pub async fn together<T>(
                 None => Err(Failure::Unreadable("it was not handled".to_owned())),
             },
         };
-        conclude(message, cluster, result, &mut response);
+        outcome.add(message, cluster, result);
     }
-    response
+    outcome.conclude(cluster)
 }
 
-fn conclude(message: &SqsMessage, cluster: Option<&str>, result: Result<(), Failure>, response: &mut SqsBatchResponse) {
-    let Err(failure) = result else { return };
-    let id = message.message_id.clone().unwrap_or_default();
-    let back = match failure {
-        Failure::AskedAgain(error) => {
-            log(cluster, &MessageDropped { message_id: &id, error: &error });
-            false
+/// The outcome of a batch.
+#[derive(Default)]
+struct Outcome {
+    /// The messages that are returned.
+    response: SqsBatchResponse,
+    /// The messages that are lost.
+    metrics: Metrics,
+}
+
+impl Outcome {
+    fn add(&mut self, message: &SqsMessage, cluster: Option<&str>, result: Result<(), Failure>) {
+        let Err(failure) = result else { return };
+        let id = message.message_id.clone().unwrap_or_default();
+        let back = match failure {
+            Failure::AskedAgain(error) => {
+                log(cluster, &MessageDropped { message_id: &id, error: &error });
+                false
+            }
+            Failure::Retry { why, attempts, lost } if received(message) >= attempts => {
+                log(cluster, &MessageGivenUp { message_id: &id, error: &why, attempts });
+                self.metrics.count(lost, 1);
+                false
+            }
+            Failure::Retry { why, .. } => {
+                log(cluster, &MessageRetried { message_id: &id, error: &why });
+                true
+            }
+            Failure::Unreadable(error) => {
+                log(cluster, &MessageUnreadable { message_id: &id, error: &error });
+                true
+            }
+        };
+        if back {
+            let mut failure = BatchItemFailure::default();
+            failure.item_identifier = id;
+            self.response.batch_item_failures.push(failure);
         }
-        Failure::Retry { why, attempts } if received(message) >= attempts => {
-            log(cluster, &MessageGivenUp { message_id: &id, error: &why, attempts });
-            false
-        }
-        Failure::Retry { why, .. } => {
-            log(cluster, &MessageRetried { message_id: &id, error: &why });
-            true
-        }
-        Failure::Unreadable(error) => {
-            log(cluster, &MessageUnreadable { message_id: &id, error: &error });
-            true
-        }
-    };
-    if back {
-        let mut failure = BatchItemFailure::default();
-        failure.item_identifier = id;
-        response.batch_item_failures.push(failure);
+    }
+
+    /// Publishes the metrics, and returns the response.
+    fn conclude(self, cluster: Option<&str>) -> SqsBatchResponse {
+        publish(cluster, &self.metrics);
+        self.response
     }
 }
 
@@ -199,7 +219,7 @@ mod tests {
         match body {
             "good" => Ok(()),
             "down" => Err(Failure::AskedAgain(why())),
-            "alone" => Err(Failure::Retry { why: why(), attempts: 3 }),
+            "alone" => Err(Failure::Retry { why: why(), attempts: 3, lost: Metric::InterruptionsLost }),
             _ => Err(Failure::Unreadable(why())),
         }
     }
@@ -274,6 +294,17 @@ mod tests {
         assert_eq!(failed(&response), ["0", "1", "2"]);
     }
 
+    #[test]
+    fn messages_that_are_given_up_are_counted_and_those_that_are_asked_for_again_are_not() {
+        let batch = event(&["alone", "alone", "down", "bad", "down", "alone", "good", "alone"]);
+        let mut outcome = Outcome::default();
+        for message in &batch.records {
+            outcome.add(message, None, handle(message.body.as_deref().unwrap()));
+        }
+        assert_eq!(failed(&outcome.response), ["0", "1", "3"]);
+        assert_eq!(outcome.metrics.get(Metric::InterruptionsLost), [2.0]);
+    }
+
     #[tokio::test]
     async fn messages_handled_together_fail_one_by_one() {
         let refuse = async |bodies: &[&str]| bodies.iter().map(|body| handle(body)).collect();
@@ -306,7 +337,8 @@ mod tests {
 
     #[tokio::test]
     async fn messages_handled_together_fail_together_at_the_deadline() {
-        let again = |why: OutOfTime| Failure::Retry { why: why.to_string(), attempts: 2 };
+        let lost = Metric::InterruptionsLost;
+        let again = |why: OutOfTime| Failure::Retry { why: why.to_string(), attempts: 2, lost };
         let hang = async |_: &[&str]| std::future::pending::<Vec<Result<(), Failure>>>().await;
         let batch = event(&["first", "second", "third"]);
         let response = together(batch, None, Deadline::at(jiff::Timestamp::now()), again, hang).await;

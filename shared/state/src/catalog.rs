@@ -12,6 +12,7 @@ const CHUNK_BYTES: usize = 350_000;
 /// How long a superseded catalog is kept for readers that have read its pointer.
 const SUPERSEDED_FOR: SignedDuration = SignedDuration::from_hours(1);
 const POINTER: &str = "catalog#current";
+const REFRESHED: &str = "catalog#refreshed";
 
 /// The pointer to the current catalog.
 struct Pointer {
@@ -50,6 +51,24 @@ impl State {
     /// When the table cannot be read.
     pub async fn catalog_version(&self) -> Result<Option<String>, PortError> {
         Ok(self.catalog_pointer("claims catalog version").await?.map(|pointer| pointer.version))
+    }
+
+    /// Stores the time of a refresh that read the catalog and all EC2NodeClasses.
+    ///
+    /// # Errors
+    /// When the table cannot be written.
+    pub async fn put_catalog_refreshed(&self, at: Timestamp) -> Result<(), PortError> {
+        let item = attributes([("refreshed", number(at.as_second()))]);
+        self.put("claims put catalog refreshed", REFRESHED, item).await
+    }
+
+    /// The time of the last refresh that read the catalog and all EC2NodeClasses.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    pub async fn catalog_refreshed(&self) -> Result<Option<Timestamp>, PortError> {
+        let Some(item) = self.item("claims catalog refreshed", REFRESHED).await? else { return Ok(None) };
+        Ok(Timestamp::from_second(read_number(&item, "refreshed")?).ok())
     }
 
     /// The stored catalog and its version.

@@ -18,6 +18,7 @@
 //! | `interrupted#TYPE#ZONE#INSTANCE` | `at`, `until`, `expires`: an interruption of a spot instance |
 //! | `budget#TYPE#ZONE#CAPACITY` | `size`, `until`, `expires` |
 //! | `catalog#current` | `catalogVersion`, `chunks` |
+//! | `catalog#refreshed` | `refreshed` (seconds since 1970) |
 //! | `catalog#VERSION#NNN` | `chunk` (bytes), `expires` once superseded |
 //! | `command#ID` | `encoded` (bytes), `version`, `summary` for people |
 //! | `churn#NODEPOOL` | `record` (JSON), `version`, `expires` |

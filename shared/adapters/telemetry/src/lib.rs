@@ -17,4 +17,4 @@ pub use context::Context;
 pub use init::{InitError, init, init_for_people, within};
 pub use line::{Level, Line, render, render_for_people};
 pub use metric::{METRIC_LIMIT, Metric, Metrics, NAMESPACE, Unit};
-pub use sink::{Captured, Null, Sink, Stdout, emit, log};
+pub use sink::{Captured, Null, Sink, Stdout, emit, log, publish};

@@ -124,13 +124,15 @@ metrics! {
     /// Claims that are terminated because EC2 interrupts their instance, each counted once. The log line `interruption-received`
     /// contains the kind.
     Interruptions: Count, Sum;
+    /// Messages about interruptions that were deleted because they could not be handled in four attempts. An alarm fires.
+    InterruptionsLost: Count, Sum;
     /// Sweeps that finished. An alarm fires if this metric or PlansMade is missing.
     Heartbeat: Count, Sum;
     /// Instances, nodes and records that belonged to no claim.
     OrphansCollected: Count, Sum;
     /// Claims or objects that could not be processed.
     ReconcileErrors: Count, Sum;
-    /// The age of the catalog.
+    /// The time since the last refresh that read the catalog and all EC2NodeClasses. An alarm fires after an hour.
     CatalogAgeSeconds: Seconds, Last;
     /// The time from a claim's creation to its launch.
     LaunchLatencyMilliseconds: Milliseconds, Each;

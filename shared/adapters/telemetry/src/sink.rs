@@ -32,6 +32,14 @@ pub fn log<L: Line>(cluster: Option<&str>, line: &L) {
     emit(&Stdout { cluster: cluster.map(str::to_owned), ..Stdout::default() }, Timestamp::now(), line);
 }
 
+/// Writes metrics of a function to standard output, with the current time. Without a cluster they have no dimension, and are not
+/// written.
+pub fn publish(cluster: Option<&str>, metrics: &Metrics) {
+    if let Some(cluster) = cluster {
+        Stdout::default().metrics(cluster, Timestamp::now(), metrics);
+    }
+}
+
 /// JSON to standard output, which Lambda sends to CloudWatch Logs.
 #[derive(Clone, Debug, Default)]
 pub struct Stdout {

@@ -10,7 +10,7 @@ use nodeless_model::{Instance, Node, Phase, Pod, Quantity, labels};
 use nodeless_operations::interrupt::InterruptError;
 use nodeless_operations::{CapacitySettings, CatalogCache, PlanError, Refresher};
 use nodeless_ports::{CatalogSource, Clock, ErrorKind, PortError};
-use nodeless_telemetry::Captured;
+use nodeless_telemetry::{Captured, Metric};
 use nodeless_world::resources::{NODE_CLASSES, NODE_POOLS};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -526,6 +526,8 @@ async fn usage_that_went_astray_is_counted_afresh() {
 #[derive(Default)]
 struct TestSource {
     fails: Mutex<bool>,
+    /// When spot prices were read, if that is known.
+    prices_read: Mutex<Option<jiff::Timestamp>>,
     released: Mutex<Vec<String>>,
 }
 
@@ -535,7 +537,7 @@ impl CatalogSource for TestSource {
         if *self.fails.lock().unwrap() {
             return Err(PortError::new(ErrorKind::Throttled, "EC2 DescribeInstanceTypes", "slow down"));
         }
-        Ok(crate::common::small_catalog())
+        Ok(Catalog { read: *self.prices_read.lock().unwrap(), ..crate::common::small_catalog() })
     }
 
     async fn resolve(&self, node_class: &EC2NodeClass) -> Result<EC2NodeClassStatus, PortError> {
@@ -631,6 +633,42 @@ async fn a_refresh_stores_what_changed_and_wakes_the_planner() {
     assert!(harness.cluster.list(&NODE_CLASSES).is_empty());
     harness.faults.fail("cluster node classes", ErrorKind::Unavailable);
     refresher.run().await.unwrap_err();
+}
+
+/// The age is that of the last refresh that read everything, not that of the last change.
+#[tokio::test]
+async fn the_age_of_the_catalog_grows_while_something_cannot_be_read() {
+    let harness = running_cluster(1).await;
+    let source = Arc::new(TestSource::default());
+    let refresher = Refresher {
+        context: harness.context(),
+        claims: harness.ports.claims.clone(),
+        queue: harness.ports.queue.clone(),
+        cluster: harness.ports.cluster.clone(),
+        source: source.clone(),
+        catalog: CatalogCache::default(),
+        capacity: CapacitySettings::default(),
+        dry_runs: true,
+    };
+    let age = async || {
+        harness.clock.advance_to(harness.clock.time() + jiff::SignedDuration::from_mins(60));
+        drop(refresher.run().await);
+        harness.sink.forget_metrics();
+        harness.sweeper().run().await.unwrap();
+        harness.sink.totals().get(Metric::CatalogAgeSeconds).to_vec()
+    };
+    assert_eq!(age().await, [0.0]);
+    assert_eq!(age().await, [0.0], "although nothing changed");
+    *source.fails.lock().unwrap() = true;
+    assert_eq!(age().await, [3600.0], "the catalog cannot be read");
+    *source.fails.lock().unwrap() = false;
+    harness.faults.fail("cluster node class status", ErrorKind::Denied);
+    assert_eq!(age().await, [7200.0], "the EC2NodeClass cannot be resolved");
+    harness.faults.end_outages();
+    assert_eq!(age().await, [0.0]);
+    *source.prices_read.lock().unwrap() = Some(harness.clock.time());
+    assert_eq!(age().await, [0.0], "spot prices are an hour old");
+    assert_eq!(age().await, [3600.0], "spot prices are two hours old");
 }
 
 #[tokio::test]

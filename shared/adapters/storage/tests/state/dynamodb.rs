@@ -381,6 +381,9 @@ async fn the_catalog_is_replaced_as_a_whole() {
     claims.put_catalog("v2", &[1, 2, 3], now).await.unwrap();
     assert_eq!(claims.catalog_version().await.unwrap().as_deref(), Some("v2"));
     assert_eq!(claims.catalog().await.unwrap().unwrap(), ("v2".to_owned(), vec![1, 2, 3]));
+    assert_eq!(claims.catalog_refreshed().await.unwrap(), None);
+    claims.put_catalog_refreshed(now).await.unwrap();
+    assert_eq!(claims.catalog_refreshed().await.unwrap(), Some(now));
 }
 
 #[tokio::test]
