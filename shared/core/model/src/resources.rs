@@ -138,6 +138,81 @@ pub fn shown_quantity(name: &str, quantity: Quantity) -> String {
     if rounded == bytes { format_quantity(name, quantity) } else { Quantity::from_units(rounded).to_binary_string() }
 }
 
+/// The texts of amounts of a resource that one message compares, in one unit: cores, Gi, or where all amounts are small, thousandths
+/// of a core, Mi and bytes. They have two decimals, and more only where different amounts would look equal.
+#[must_use]
+pub fn compared<const N: usize>(name: &str, amounts: [Quantity; N]) -> [String; N] {
+    let unit = Unit::of(name, &amounts);
+    let shown = |digits| amounts.map(|amount| unit.text(amount, digits, Rounding::Nearest));
+    let distinct = |texts: &[String; N]| {
+        let pairs = (0..N).flat_map(|one| (0..one).map(move |other| (one, other)));
+        pairs.into_iter().all(|(one, other)| (amounts[one] == amounts[other]) == (texts[one] == texts[other]))
+    };
+    (DECIMALS..MAX_DECIMALS).map(shown).find(distinct).unwrap_or_else(|| shown(MAX_DECIMALS))
+}
+
+/// The text of the most of a resource that is possible, in the units of [`compared`], rounded down.
+#[must_use]
+pub fn at_most(name: &str, amount: Quantity) -> String {
+    Unit::of(name, &[amount]).text(amount, DECIMALS, Rounding::Down)
+}
+
+/// The text of the least of a resource that is necessary, in the units of [`compared`], rounded up.
+#[must_use]
+pub fn at_least(name: &str, amount: Quantity) -> String {
+    Unit::of(name, &[amount]).text(amount, DECIMALS, Rounding::Up)
+}
+
+/// The decimals of an amount in a message.
+const DECIMALS: u32 = 2;
+/// With this many decimals, no two amounts of a resource have the same text.
+const MAX_DECIMALS: u32 = 12;
+
+#[derive(Clone, Copy)]
+enum Rounding {
+    Down,
+    Nearest,
+    Up,
+}
+
+/// The unit of amounts in a message.
+struct Unit {
+    suffix: &'static str,
+    /// In thousandths of the unit of the resource.
+    size: i128,
+}
+
+impl Unit {
+    /// The unit for amounts of a resource: the largest of which the greatest amount has one, or a tenth of a core.
+    fn of(name: &str, amounts: &[Quantity]) -> Self {
+        let unit = |suffix, size| Self { suffix, size };
+        let greatest = amounts.iter().map(|amount| i128::from(amount.milli()).abs()).max().unwrap_or(0);
+        let (cores, bytes) = (name == name::CPU, is_bytes(name));
+        match greatest {
+            0 => unit("", 1000),
+            1..100 if cores => unit("m", 1),
+            _ if bytes && greatest >= 1000 << 30 => unit("Gi", 1000 << 30),
+            _ if bytes && greatest >= 1000 << 20 => unit("Mi", 1000 << 20),
+            _ => unit("", 1000),
+        }
+    }
+
+    fn text(&self, amount: Quantity, digits: u32, rounding: Rounding) -> String {
+        let (fraction, milli) = (10_i128.pow(digits), i128::from(amount.milli()));
+        let scaled = milli * fraction;
+        let parts = match rounding {
+            Rounding::Down => scaled.div_euclid(self.size),
+            Rounding::Nearest => (scaled + self.size / 2).div_euclid(self.size),
+            Rounding::Up => -(-scaled).div_euclid(self.size),
+        };
+        let (sign, parts) = (if parts < 0 { "-" } else { "" }, parts.abs());
+        let decimals = format!("{:0width$}", parts % fraction, width = digits as usize);
+        let decimals = decimals.trim_end_matches('0');
+        let point = if decimals.is_empty() { "" } else { "." };
+        format!("{sign}{}{point}{decimals}{}", parts / fraction, self.suffix)
+    }
+}
+
 fn is_bytes(name: &str) -> bool {
     name == name::MEMORY || name == name::EPHEMERAL_STORAGE || name.starts_with("hugepages-")
 }
@@ -194,6 +269,30 @@ mod tests {
         assert_eq!([16 << 30, 15_076_684 << 10, 512].map(memory), ["16Gi", "14723Mi", "512"]);
         assert_eq!(memory((5 << 20) + 1), "5242881", "less than 10Mi is exact");
         assert_eq!(shown_quantity("cpu", Quantity::from_milli(10_485_761)), "10485761m");
+    }
+
+    #[test]
+    fn a_message_has_one_unit_and_two_decimals() {
+        let cores = |milli: [i64; 2]| compared("cpu", milli.map(Quantity::from_milli));
+        assert_eq!(cores([900_000, 382_870]), ["900", "382.87"]);
+        assert_eq!(cores([4_000, 3_999]), ["4", "3.999"], "different amounts do not look equal");
+        assert_eq!(cores([100, 12_000]), ["0.1", "12"]);
+        assert_eq!(cores([20, 5]), ["20m", "5m"]);
+        assert_eq!(cores([1_000, -1_505]), ["1", "-1.5"]);
+        let memory = |bytes: [i64; 2]| compared("memory", bytes.map(Quantity::from_units));
+        assert_eq!(memory([64 << 30, 15_076_684 << 10]), ["64Gi", "14.38Gi"]);
+        assert_eq!(memory([512 << 20, 100 << 20]), ["512Mi", "100Mi"]);
+        assert_eq!(memory([0, 1 << 10]), ["0", "1024"]);
+        assert_eq!(compared("nvidia.com/gpu", [8, 4].map(Quantity::from_units)), ["8", "4"]);
+    }
+
+    #[test]
+    fn a_bound_is_rounded_to_the_side_on_which_it_holds() {
+        let amount = Quantity::from_milli(63_927);
+        assert_eq!([at_most("cpu", amount), at_least("cpu", amount)], ["63.92", "63.93"]);
+        let amount = Quantity::from_units((3 << 30) + 1);
+        assert_eq!([at_most("memory", amount), at_least("memory", amount)], ["3Gi", "3.01Gi"]);
+        assert_eq!([at_most("cpu", Quantity::from_units(8)), at_least("pods", Quantity::from_units(8))], ["8", "8"]);
     }
 
     #[test]
