@@ -12,6 +12,7 @@ use nodeless_model::taint::TolerationOperator;
 use nodeless_model::{NodeClaim, NodePool, Pod, Quantity, Toleration};
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{DryRun, DryRunInput};
+use nodeless_scheduling::advise;
 
 /// The namespace of probes, which exist only in this process.
 const PROBES: &str = "nodeless-doctor";
@@ -73,10 +74,14 @@ fn unscheduled(view: ClusterView, claims: Vec<NodeClaim>, catalog: &Catalog, now
         disruption: None,
     });
     let (problem, solution) = run.place();
-    let report = Report::new(&problem, &solution, &run.faulty());
+    let advice = advise(&problem, &solution, &solution.unschedulable, &PlanSettings::default().scheduling);
+    let report = Report::new(&problem, &solution, &run.faulty(), &advice);
     let placed = report.unschedulable.into_iter().map(|refused| Placed {
         name: refused.pod,
-        outcome: Outcome::Unschedulable { reasons: refused.reasons, remedies: refused.remedies },
+        outcome: Outcome::Unschedulable {
+            reasons: refused.reasons.into_iter().chain(refused.obstacle).collect(),
+            remedies: refused.remedies,
+        },
     });
     placed.collect()
 }

@@ -1,10 +1,10 @@
 //! Explains the outcome of a plan for one pod.
 
-use super::parts::{Offering, PricedType, remedies};
+use super::parts::{Offering, PricedType};
 use crate::error::CliError;
 use nodeless_model::Pod;
 use nodeless_ports::cluster::ClusterView;
-use nodeless_scheduling::{Launch, Problem, RuledOut, RuledOutCause, Solution, explain_launch};
+use nodeless_scheduling::{Advice, Launch, Problem, RuledOut, RuledOutCause, Solution, Unschedulable, explain_launch};
 use nodeless_snapshot::Held;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -40,8 +40,11 @@ pub(crate) enum Outcome {
     /// The pod cannot be scheduled.
     Unschedulable {
         reasons: Vec<String>,
-        /// Changes that would make it schedulable.
+        /// Changes that make it schedulable.
         remedies: Vec<String>,
+        /// What limits it, if no change of its constraints makes it schedulable.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        obstacle: Option<String>,
     },
     /// The plan does not schedule the pod.
     NotPending { why: String },
@@ -98,6 +101,8 @@ fn resolve_one(given: &str, known: &[String]) -> Result<String, CliError> {
 pub(crate) struct Explainer<'p> {
     pub(crate) problem: &'p Problem<'p>,
     pub(crate) solution: &'p Solution,
+    /// The advice for an unschedulable pod.
+    pub(crate) advise: &'p dyn Fn(&Unschedulable) -> Advice,
     pub(crate) view: &'p ClusterView,
     /// Pods that cannot be scheduled because of their volumes, and why.
     pub(crate) faulty: &'p [(&'p Pod, &'p str)],
@@ -108,24 +113,31 @@ impl Explainer<'_> {
     /// Explains a pod of the cluster.
     pub(crate) fn explain(&self, pod: &str) -> Explanation {
         let outcome = if let Some(index) = self.problem.pods.iter().position(|one| one.key() == pod) {
-            pending(index, self.problem, self.solution)
+            self.pending(index)
         } else if let Some((_, why)) = self.faulty.iter().find(|(one, _)| one.key() == pod) {
-            Outcome::Unschedulable { reasons: vec![(*why).to_owned()], remedies: Vec::new() }
+            Outcome::Unschedulable { reasons: vec![(*why).to_owned()], remedies: Vec::new(), obstacle: None }
         } else {
             Outcome::NotPending { why: not_pending(pod, self.view, self.held) }
         };
         Explanation { pod: pod.to_owned(), outcome }
     }
+
+    fn pending(&self, index: usize) -> Outcome {
+        match self.solution.unschedulable.iter().find(|refused| refused.pod == index) {
+            Some(refused) => {
+                let reasons = refused.reasons.iter().map(ToString::to_string).collect();
+                let Advice { remedies, obstacle } = (self.advise)(refused);
+                Outcome::Unschedulable { reasons, remedies, obstacle }
+            }
+            None => placed(index, self.problem, self.solution),
+        }
+    }
 }
 
-fn pending(index: usize, problem: &Problem<'_>, solution: &Solution) -> Outcome {
+fn placed(index: usize, problem: &Problem<'_>, solution: &Solution) -> Outcome {
     if let Some(placed) = solution.placements.iter().find(|placed| placed.pod == index) {
         let node = problem.nodes.get(placed.node).map(|node| node.name.clone()).unwrap_or_default();
         return Outcome::Placement { node };
-    }
-    if let Some(refused) = solution.unschedulable.iter().find(|refused| refused.pod == index) {
-        let reasons = refused.reasons.iter().map(ToString::to_string).collect();
-        return Outcome::Unschedulable { reasons, remedies: remedies(refused) };
     }
     let found = solution.launches.iter().enumerate().find(|(_, launch)| launch.pods.contains(&index));
     let Some((place, launch)) = found else {

@@ -105,9 +105,10 @@ fn unschedulable(out: &mut String, report: &Report) {
     }
     let count = counted(report.unschedulable.len(), "unschedulable pod");
     let _cannot_fail = writeln!(out, "<h2 class=\"bad\">{count}</h2>\n<table class=\"log\">");
+    header(out, &["Pods", "Reasons", "To schedule"]);
     for (lines, pods) in by_reason(&report.unschedulable) {
-        let why: Vec<&str> = lines.reasons.iter().chain(&lines.remedies).map(String::as_str).collect();
-        row(out, &[&shortened(&pods), &why.join("\n")]);
+        let why: Vec<&str> = lines.reasons.iter().chain(&lines.obstacle).map(String::as_str).collect();
+        row(out, &[&shortened(&pods), &why.join("\n"), &lines.remedies.join("\nor: ")]);
     }
     out.push_str("</table>\n");
 }

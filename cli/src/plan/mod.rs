@@ -33,7 +33,7 @@ use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{DryRun, DryRunInput};
 use nodeless_ports::ShiftedZone;
-use nodeless_scheduling::{Options, Solution};
+use nodeless_scheduling::{Options, Solution, Unschedulable, advise};
 use nodeless_snapshot::Snapshot;
 use nodeless_state::StoredRecord;
 use progress::Stage;
@@ -138,14 +138,23 @@ pub(crate) fn run(input: Input, form: Output) -> Result<ExitCode, CliError> {
     let nodes = if reporting.is_some() { dry_run.node_names() } else { BTreeMap::new() };
     let targets = explain::resolve(&explain, dry_run.view(), &snapshot.held, &nodes)?;
     let faulty_pods = dry_run.faulty();
+    let stage = Stage::begin("trying changes for unschedulable pods");
+    let advice = advise(&problem, &solution, &solution.unschedulable, &options);
+    drop(stage);
+    let refused = || solution.unschedulable.iter().zip(&advice);
+    let known = |refused_pod: &Unschedulable| {
+        let found = refused().find(|(other, _)| other.pod == refused_pod.pod);
+        found.map(|(_, advice)| advice.clone()).unwrap_or_default()
+    };
     let explainer = explain::Explainer {
         problem: &problem,
         solution: &solution,
+        advise: &known,
         view: dry_run.view(),
         faulty: &faulty_pods,
         held: &snapshot.held,
     };
-    let mut report = Report::new(&problem, &solution, &faulty_pods);
+    let mut report = Report::new(&problem, &solution, &faulty_pods, &advice);
     report.current = dry_run.current().into();
     report.statistics.nodes = report.current.nodes;
     report.statistics.instance_types = catalog.catalog.types.len();

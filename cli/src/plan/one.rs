@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use nodeless_catalog::Catalog;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_operations::{DryRun, DryRunInput};
+use nodeless_scheduling::advise;
 use nodeless_snapshot::Snapshot;
 
 /// The number of consecutive decisions, as the default of `--decisions`.
@@ -41,6 +42,10 @@ pub(crate) fn explain(
     let explainer = Explainer {
         problem: &problem,
         solution: &solution,
+        advise: &|refused| {
+            let options = PlanSettings::default().scheduling;
+            advise(&problem, &solution, [refused], &options).into_iter().next().unwrap_or_default()
+        },
         view: dry_run.view(),
         faulty: &faulty,
         held: &snapshot.held,

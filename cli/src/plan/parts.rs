@@ -60,7 +60,7 @@ impl PricedType {
     /// The instance types that may be launched.
     pub(crate) fn all_of(launch: &nodeless_scheduling::Launch) -> Vec<Self> {
         let kinds = launch.instance_types.iter();
-        kinds.map(|kind| Self { name: kind.name.clone(), price_per_hour: kind.price }).collect()
+        kinds.map(|kind| Self { name: kind.name.clone(), price_per_hour: rounded(kind.price) }).collect()
     }
 }
 
@@ -72,25 +72,14 @@ impl Offering {
             instance_type: chosen.instance_type.clone(),
             zone: chosen.zone.clone(),
             capacity_type: chosen.capacity_type,
-            price_per_hour: chosen.price,
+            price_per_hour: rounded(chosen.price),
         }
     }
-}
-
-/// The changes that would make a pod schedulable, without duplicates.
-pub(crate) fn remedies(refused: &nodeless_scheduling::Unschedulable) -> Vec<String> {
-    let mut remedies: Vec<String> = Vec::new();
-    for remedy in refused.reasons.iter().filter_map(nodeless_scheduling::Reason::remedy) {
-        if !remedies.contains(&remedy) {
-            remedies.push(remedy);
-        }
-    }
-    remedies
 }
 
 /// A sum of prices. Prices have six decimal places, so further digits are rounding errors. An empty sum is minus zero.
 pub(super) fn rounded(sum: f64) -> f64 {
-    (sum * 1e9).round() / 1e9 + 0.0
+    (sum * 1e6).round() / 1e6 + 0.0
 }
 
 pub(super) fn sorted<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {

@@ -3,10 +3,10 @@
 use super::cluster_limits::{self, ClusterLimit};
 use super::disruption::{DisruptionReport, NodeExplanation};
 use super::explain::Explanation;
-use super::parts::{Launch, Placement, remedies, rounded, sorted};
+use super::parts::{Launch, Placement, rounded, sorted};
 use nodeless_model::{Pod, ResourceList};
 use nodeless_operations::plan::CurrentCluster;
-use nodeless_scheduling::{Problem, Solution};
+use nodeless_scheduling::{Advice, Problem, Solution};
 use serde::Serialize;
 
 /// The plan.
@@ -75,9 +75,11 @@ pub(crate) enum Explained {
 pub(crate) struct Unschedulable {
     pub(crate) pod: String,
     pub(crate) reasons: Vec<String>,
-    /// Changes that would make the pod schedulable, for the text output and `--explain`.
-    #[serde(skip)]
+    /// Changes that make the pod schedulable, as tried in the planner.
     pub(crate) remedies: Vec<String>,
+    /// What limits the pod, if no change of its constraints makes it schedulable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) obstacle: Option<String>,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -113,21 +115,24 @@ pub(crate) struct DisruptionStatistics {
 impl Report {
     /// The plan with names instead of indexes, and the statistics of the problem.
     ///
-    /// `faulty` are the pods that cannot be scheduled because of their volumes.
-    pub(crate) fn new(problem: &Problem<'_>, solution: &Solution, faulty: &[(&Pod, &str)]) -> Self {
+    /// `faulty` are the pods that cannot be scheduled because of their volumes, and `advice` is for each unschedulable pod of the
+    /// solution.
+    pub(crate) fn new(problem: &Problem<'_>, solution: &Solution, faulty: &[(&Pod, &str)], advice: &[Advice]) -> Self {
         let pod = |index: usize| problem.pods.get(index).map(|pod| pod.key()).unwrap_or_default();
         let node = |index: usize| problem.nodes.get(index).map(|node| node.name.clone()).unwrap_or_default();
         let placements =
             solution.placements.iter().map(|placed| Placement { pod: pod(placed.pod), node: node(placed.node) });
-        let refused = solution.unschedulable.iter().map(|refused| Unschedulable {
+        let refused = solution.unschedulable.iter().zip(advice).map(|(refused, advice)| Unschedulable {
             pod: pod(refused.pod),
             reasons: refused.reasons.iter().map(ToString::to_string).collect(),
-            remedies: remedies(refused),
+            remedies: advice.remedies.clone(),
+            obstacle: advice.obstacle.clone(),
         });
         let faulty_pods = faulty.iter().map(|(pod, why)| Unschedulable {
             pod: pod.key(),
             reasons: vec![(*why).to_owned()],
             remedies: Vec::new(),
+            obstacle: None,
         });
         let launch = |launch: &nodeless_scheduling::Launch| {
             Launch::new(launch, launch.pods.iter().map(|index| pod(*index)).collect())

@@ -125,11 +125,13 @@ fn placements(out: &mut String, report: &Report) -> std::fmt::Result {
     writeln!(out)
 }
 
-/// The pods with the same reasons.
+/// The pods with the same reasons and remedies.
 pub(super) fn by_reason(refused: &[Unschedulable]) -> Vec<(&Unschedulable, Vec<&str>)> {
     let mut groups: Vec<(&Unschedulable, Vec<&str>)> = Vec::new();
     for one in refused {
-        match groups.iter_mut().find(|(first, _)| first.reasons == one.reasons) {
+        match groups.iter_mut().find(|(first, _)| {
+            first.reasons == one.reasons && first.remedies == one.remedies && first.obstacle == one.obstacle
+        }) {
             Some((_, pods)) => pods.push(&one.pod),
             None => groups.push((one, vec![&one.pod])),
         }
@@ -141,13 +143,14 @@ fn unschedulable(out: &mut String, refused: &[Unschedulable]) -> std::fmt::Resul
     writeln!(out, "{}", counted(refused.len(), "unschedulable pod"))?;
     for (first, pods) in by_reason(refused) {
         writeln!(out, "\n  {}", shortened(&pods))?;
-        reasons(out, &first.reasons, &first.remedies)?;
+        reasons(out, &first.reasons, &first.remedies, first.obstacle.as_deref())?;
     }
     writeln!(out)
 }
 
-fn reasons(out: &mut String, reasons: &[String], remedies: &[String]) -> std::fmt::Result {
+fn reasons(out: &mut String, reasons: &[String], remedies: &[String], obstacle: Option<&str>) -> std::fmt::Result {
     reasons.iter().try_for_each(|reason| writeln!(out, "    {reason}"))?;
+    obstacle.map_or(Ok(()), |obstacle| writeln!(out, "    {obstacle}"))?;
     for (index, remedy) in remedies.iter().enumerate() {
         writeln!(out, "    {} {remedy}", if index == 0 { "to schedule:" } else { "or:" })?;
     }
@@ -182,9 +185,9 @@ fn explained(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
             }
         }
         Outcome::Placement { node } => writeln!(out, "fits on node {node}")?,
-        Outcome::Unschedulable { reasons: why, remedies } => {
+        Outcome::Unschedulable { reasons: why, remedies, obstacle } => {
             writeln!(out, "is unschedulable")?;
-            reasons(out, why, remedies)?;
+            reasons(out, why, remedies, obstacle.as_deref())?;
         }
         Outcome::NotPending { why } => writeln!(out, "is not pending: {why}")?,
     }

@@ -16,7 +16,8 @@
 //!    the remaining nodes (`few_per_node`), and no larger than topology lets pods share (`minimum_nodes`); nodes that are
 //!    not full are merged where that costs nothing (`merging`).
 //! 5. Each new node becomes a launch with every instance type that may replace the chosen one (`launch`).
-//! 6. Reasons are determined only for unschedulable pods (`explain`), and for a launch only on request ([`explain_launch`]).
+//! 6. Reasons are determined only for unschedulable pods (`explain`), and what makes these schedulable ([`advise`]) and why a launch has
+//!    its instance types ([`explain_launch`]) only on request.
 //!
 //! [`exchange_equal_pods`] assigns equal pods to their places so that the kube-scheduler can bind them in the order of its queue, and so
 //! that plans agree with each other. [`Bindings`] predicts where the kube-scheduler binds pods, which does not know these plans (`binding`).
@@ -46,6 +47,7 @@ pub use engine::new_nodes::NewNode;
 pub use engine::{Prepared, solve};
 pub use exchange::exchange_equal_pods;
 pub use existing::{Excluded, existing_node, failed_to_initialize};
+pub use explain::remedy::{Advice, advise};
 pub use explain::ruled_out::{LaunchExplanation, RuledOut, RuledOutCause, explain_launch};
 pub use preferences::{HeldPod, held_preferences};
 pub use problem::excess::{Excess, MAX_CONDITIONS, MAX_CONSTRAINTS, MAX_VALUES};

@@ -7,7 +7,7 @@ use crate::reasons::zonal_shift;
 use crate::simulation::Expected;
 use crate::simulation::packed::Obstacle;
 use jiff::Timestamp;
-use nodeless_model::resources::format_quantity;
+use nodeless_model::resources::compared;
 use nodeless_model::{NillableDuration, Quantity};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -88,8 +88,8 @@ fn closed_to_all(cluster: &Cluster<'_>, node: &ClusterNode<'_>, now: Timestamp) 
 fn in_full(obstacle: Obstacle<'_>) -> String {
     match obstacle {
         Obstacle::InsufficientResource { resource, asked, free } => {
-            let shown = |milli: i64| format_quantity(resource, Quantity::from_milli(milli));
-            format!("insufficient {resource}: {} requested, {} free", shown(asked), shown(free.max(0)))
+            let [asked, free] = compared(resource, [asked, free.max(0)].map(Quantity::from_milli));
+            format!("insufficient {resource}: {asked} requested, {free} free")
         }
         Obstacle::OtherPods => "it fits alone, but not together with the other pods that have to move".to_owned(),
         other => other.to_string(),

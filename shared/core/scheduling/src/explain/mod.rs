@@ -102,7 +102,7 @@ const fn stage(cause: &Cause) -> u8 {
         Cause::Taint(_) => 1,
         Cause::UndefinedLabel { .. } | Cause::Label { .. } => 2,
         Cause::NoTypeMatches { .. } => 3,
-        Cause::ResourceNotOffered { .. } | Cause::TooLarge { .. } | Cause::NoTypeFits => 4,
+        Cause::ResourceNotOffered { .. } | Cause::TooLarge { .. } | Cause::NoTypeFits { .. } => 4,
         Cause::HostPort { .. } => 5,
         Cause::NoOffering { .. } => 6,
         Cause::MinValues { .. } => 7,
@@ -198,7 +198,24 @@ impl Examination<'_, '_> {
                 };
             }
         }
-        Cause::NoTypeFits
+        Cause::NoTypeFits { most: self.most(types) }
+    }
+
+    /// By requested resource, the most that a type leaves which has enough of all others.
+    fn most(&self, types: &[&PoolType<'_>]) -> Vec<(String, Quantity)> {
+        let requests = &self.class.requests;
+        let most = |place: usize| {
+            let enough = |kind: &&&PoolType<'_>| {
+                let others =
+                    requests.iter().zip(kind.allocatable.iter()).enumerate().filter(|(other, _)| *other != place);
+                others.map(|(_, pair)| pair).all(|(asked, free)| asked <= free)
+            };
+            types.iter().filter(enough).map(|kind| kind.allocatable[place]).max().filter(|most| *most > 0)
+        };
+        let asked = requests.iter().enumerate().filter(|(_, asked)| **asked > 0);
+        asked
+            .filter_map(|(place, _)| Some((self.resources.name(place).to_owned(), Quantity::from_milli(most(place)?))))
+            .collect()
     }
 
     fn port(&self, fitting: &[&PoolType<'_>]) -> Cause {

@@ -5,7 +5,7 @@ use crate::constraints::daemons;
 use crate::constraints::required_alternatives;
 use crate::problem::solution::{Launch, PricedType};
 use crate::problem::{PoolOffer, Problem};
-use nodeless_model::resources::format_quantity;
+use nodeless_model::resources::compared;
 use nodeless_model::{CapacityType, InstanceType, Pod, Quantity, Requirements, ResourceList, labels};
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -114,12 +114,10 @@ impl fmt::Display for RuledOutCause {
                 let each = offerings.iter().map(|(zone, capacity)| format!("{} in {zone}", capacity.as_str()));
                 write!(f, "it is unavailable now: {}", each.collect::<Vec<_>>().join(", "))
             }
-            Self::TooSmall { resource, needed, left } => write!(
-                f,
-                "it leaves {resource} {} for pods, and these need {}",
-                format_quantity(resource, *left),
-                format_quantity(resource, *needed)
-            ),
+            Self::TooSmall { resource, needed, left } => {
+                let [left, needed] = compared(resource, [*left, *needed]);
+                write!(f, "it leaves {resource} {left} for pods, and these need {needed}")
+            }
             Self::HostPort { port } => write!(f, "a DaemonSet takes host port {port} there"),
             Self::Limit { limit } => write!(f, "it would take more of limit {limit} than there is for this node"),
             Self::Unused => f.write_str(

@@ -1,7 +1,7 @@
 //! Why a pod is unschedulable.
 
 use crate::problem::excess::Excess;
-use nodeless_model::resources::{format_quantity, name};
+use nodeless_model::resources::{compared, name};
 use nodeless_model::{DollarsPerHour, Quantity, Taint};
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -177,7 +177,10 @@ pub enum Cause {
         largest: Quantity,
     },
     /// Each resource alone is available, but no instance type has enough of all at once.
-    NoTypeFits,
+    NoTypeFits {
+        /// By resource that is requested, the most that an instance type leaves which has enough of all others.
+        most: Vec<(String, Quantity)>,
+    },
     /// Instance types would fit, but they are not available now in the allowed zones and capacity types.
     NoOffering {
         /// The matching instance types, sorted by name.
@@ -337,13 +340,11 @@ impl fmt::Display for Cause {
             }
             Self::NoTypeMatches { required } => write!(f, "no instance type matches {required}"),
             Self::ResourceNotOffered { resource } => write!(f, "no instance type offers {resource}"),
-            Self::TooLarge { resource, requested, largest } => write!(
-                f,
-                "no instance type has enough {resource}: pod needs {}, the largest leaves {}",
-                format_quantity(resource, *requested),
-                format_quantity(resource, *largest)
-            ),
-            Self::NoTypeFits => f.write_str("no instance type has enough of all requested resources at once"),
+            Self::TooLarge { resource, requested, largest } => {
+                let [requested, largest] = compared(resource, [*requested, *largest]);
+                write!(f, "no instance type has enough {resource}: pod needs {requested}, the largest leaves {largest}")
+            }
+            Self::NoTypeFits { .. } => f.write_str("no instance type has enough of all requested resources at once"),
             Self::NoOffering { instance_types } => {
                 let shown = instance_types.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
                 let more = match instance_types.len().saturating_sub(3) {
@@ -358,7 +359,7 @@ impl fmt::Display for Cause {
             }
             Self::Limit { scope, resource, limit, used, requested, smallest_node } => {
                 let [limit, used, requested_text, smallest] =
-                    [limit, used, requested, smallest_node].map(|quantity| format_quantity(resource, *quantity));
+                    compared(resource, [*limit, *used, *requested, *smallest_node]);
                 write!(f, "limit {resource} {limit}{scope} reached: {used} used")?;
                 match resource.as_str() {
                     name::NODES => Ok(()),

@@ -168,7 +168,7 @@ fn reports_which_resource_is_missing() {
         ),
         (
             vec![pod("huge", 100_000, 1024)],
-            "NodePool default: no instance type has enough cpu: pod needs 100, the largest leaves 63920m",
+            "NodePool default: no instance type has enough cpu: pod needs 100, the largest leaves 63.92",
         ),
         (
             vec![pod("odd", 60_000, 1024)]
@@ -532,7 +532,7 @@ fn each_node_pool_reports_its_failures() {
         reasons(&solve_checked(&problem(&pods, &pools))),
         [
             "NodePool tainted: does not tolerate taint team:NoSchedule",
-            "NodePool small: no instance type has enough cpu: pod needs 3, the largest leaves 1920m",
+            "NodePool small: no instance type has enough cpu: pod needs 3, the largest leaves 1.92",
             "NodePool broken: not ready: EC2NodeClass default is missing",
         ]
     );

@@ -3,7 +3,7 @@
 use crate::support::*;
 use nodeless_model::pod::HostPort;
 use nodeless_model::*;
-use nodeless_scheduling::{LaunchExplanation, Problem, explain_launch};
+use nodeless_scheduling::{Advice, LaunchExplanation, Options, Problem, advise, explain_launch};
 
 fn explained(problem: &Problem<'_>) -> LaunchExplanation {
     let solution = solve_checked(problem);
@@ -39,10 +39,10 @@ fn reports_what_ruled_the_cheaper_ones_out() {
             "insufficient capacity",
             vec![pod("web", 3000, 1024)],
             vec![
-                "c9.large: it leaves cpu 1920m for pods, and these need 3",
-                "m9g.large: it leaves cpu 1920m for pods, and these need 3",
-                "m9.large: it leaves cpu 1920m for pods, and these need 3",
-                "r9.large: it leaves cpu 1920m for pods, and these need 3",
+                "c9.large: it leaves cpu 1.92 for pods, and these need 3",
+                "m9g.large: it leaves cpu 1.92 for pods, and these need 3",
+                "m9.large: it leaves cpu 1.92 for pods, and these need 3",
+                "r9.large: it leaves cpu 1.92 for pods, and these need 3",
             ],
         ),
         (
@@ -104,51 +104,128 @@ fn node_pools_daemons_and_offerings_rule_out_too() {
     );
 }
 
+const SIZE: &str = "widen or remove the requirement karpenter.k8s.aws/instance-cpu In [16, 4] of NodePool default";
+
+/// At most 16 cpus, on demand.
+fn small() -> NodePool {
+    let mut pool = node_pool("default");
+    pool.template.requirements.add(labels::INSTANCE_CPU, Requirement::one_of(["4", "16"]));
+    pool
+}
+
 #[test]
-fn every_reason_suggests_a_fix() {
-    let pools = [node_pool("default")];
+fn every_remedy_makes_the_pod_fit() {
+    let pools = [small()];
     let with = |change: fn(&mut Pod)| {
         let mut pod = pod("web", 1000, 1024);
         change(&mut pod);
         pod
     };
-    for (pod, expected) in [
+    for (pod, remedies) in [
         (
             with(|pod| pod.requests.set("example.com/fpga", Quantity::from_units(1))),
-            "allow instance types with example.com/fpga in NodePool default, or do not request it",
+            &["do not request example.com/fpga"][..],
         ),
-        (
-            with(|pod| pod.requests.set("cpu", Quantity::from_units(100))),
-            "request at most 63920m of cpu, or allow larger instance types in NodePool default",
-        ),
+        (with(|pod| pod.requests.set("cpu", Quantity::from_units(50))), &["request at most 15.92 of cpu", SIZE]),
+        (with(|pod| pod.requests.set("memory", gib(500))), &["request at most 127Gi of memory", SIZE]),
         (
             with(|pod| drop(pod.node_selector.insert("team".into(), "a".into()))),
-            "define label team in the template of NodePool default, or do not require it",
+            &[
+                "do not require label team of the pod's node",
+                "define label team in the template of NodePool default, so that it meets In [a]",
+            ],
         ),
         (
             with(|pod| drop(pod.node_selector.insert(labels::CAPACITY_TYPE.into(), "spot".into()))),
-            "let NodePool default allow karpenter.sh/capacity-type In [spot], or do not require it of the pod",
+            &[
+                "do not require label karpenter.sh/capacity-type of the pod's node",
+                "let NodePool default allow karpenter.sh/capacity-type In [spot]",
+            ],
+        ),
+        (
+            with(|pod| drop(pod.node_selector.insert(labels::ZONE.into(), "mars-1a".into()))),
+            &["do not require label topology.kubernetes.io/zone of the pod's node"],
         ),
         (
             with(|pod| pod.resource_claims = vec!["gpu".into()]),
-            "ask for the device as an extended resource of the pod's containers",
+            &["ask for the device as an extended resource of the pod's containers"],
         ),
     ] {
         let pods = [pod];
-        let solution = solve_checked(&problem(&pods, &pools));
-        assert_eq!(solution.unschedulable[0].reasons[0].remedy().as_deref(), Some(expected));
+        let found = advice(&problem(&pods, &pools));
+        assert_eq!(found.remedies, remedies, "{found:#?}");
     }
-    let mut limited = node_pool("default");
-    limited.limits = ResourceList::new().with("cpu", Quantity::from_units(100));
-    let pools = [limited];
-    let pods = [pod("web", 8000, 1024)];
-    let mut problem = problem(&pods, &pools);
-    problem.node_pools[0].usage.resources = ResourceList::new().with("cpu", Quantity::from_units(96));
-    let solution = solve_checked(&problem);
+}
+
+#[test]
+fn a_change_that_does_not_suffice_is_not_advised() {
+    let mut dedicated = node_pool("gpu");
+    dedicated.template.taints = vec![Taint::new("dedicated", TaintEffect::NoSchedule)];
+    let pools = [small(), dedicated];
+    let tolerate = "add a toleration for dedicated:NoSchedule to the pod";
+    // The largest type of the tainted NodePool has 64 cpus.
+    let pods = [pod("web", 50_000, 1024)];
+    let found = advice(&problem(&pods, &pools));
     assert_eq!(
-        solution.unschedulable[0].reasons[0].remedy().as_deref(),
-        Some("raise limit cpu of NodePool default to 112 or more")
+        (&*found.remedies, found.obstacle),
+        (&[tolerate, "request at most 15.92 of cpu", SIZE].map(str::to_owned)[..], None)
     );
+    let pods = [pod("web", 900_000, 1024)];
+    let found = advice(&problem(&pods, &pools));
+    assert_eq!(found.remedies, ["request at most 15.92 of cpu"]);
+    let obstacle = "no change of the pod's constraints helps: it needs 900 of cpu, and the largest instance type that the NodePools allow \
+                    leaves 63.92";
+    assert_eq!(found.obstacle.as_deref(), Some(obstacle));
+}
+
+#[test]
+fn two_changes_are_combined_where_one_does_not_suffice() {
+    let mut dedicated = node_pool("default");
+    dedicated.template.taints = ["dedicated", "batch"].map(|key| Taint::new(key, TaintEffect::NoSchedule)).to_vec();
+    let pools = [dedicated];
+    let pods = [pod("web", 1000, 1024)];
+    let both =
+        "add a toleration for dedicated:NoSchedule to the pod, and add a toleration for batch:NoSchedule to the pod";
+    assert_eq!(advice(&problem(&pods, &pools)).remedies, [both]);
+
+    let mut three = pools[0].clone();
+    three.template.taints.push(Taint::new("night", TaintEffect::NoSchedule));
+    let pools = [three];
+    let found = advice(&problem(&pods, &pools));
+    let obstacle =
+        "no change of the pod, of a NodePool or of a limit that was tried helps, and no two of them together";
+    assert_eq!((found.remedies, found.obstacle.as_deref()), (Vec::new(), Some(obstacle)));
+}
+
+#[test]
+fn changes_are_tried_after_the_plan_and_within_its_work() {
+    let mut pool = node_pool("default");
+    pool.limits = ResourceList::new().with("cpu", Quantity::from_units(2));
+    let pools = [pool];
+    // The first takes the whole limit.
+    let pods = ["a", "b"].map(|name| pod(name, 1500, 1024));
+    let problem = problem(&pods, &pools);
+    assert_eq!(advice(&problem).remedies, ["raise limit cpu of NodePool default to 4 or more"]);
+    let solution = solve_checked(&problem);
+    let none = Options { max_work: Some(0), ..Options::default() };
+    assert_eq!(advise(&problem, &solution, &solution.unschedulable, &none), [Advice::default()]);
+}
+
+#[test]
+fn spreads_and_anti_affinity_are_changed_only_if_that_helps() {
+    let mut pods = pods(4, 1000, 1024);
+    for pod in &mut pods {
+        pod.labels.insert("app".into(), "web".into());
+        pod.required_pod_anti_affinity = vec![pod::PodAffinityTerm {
+            selector: Some(selector("app", "web")),
+            topology_key: labels::ZONE.into(),
+            ..pod::PodAffinityTerm::default()
+        }];
+    }
+    let pools = [node_pool("default")];
+    let expected = "make the anti-affinity over topology.kubernetes.io/zone preferred, add a domain of \
+                    topology.kubernetes.io/zone, or run fewer of these pods";
+    assert_eq!(advice(&problem(&pods, &pools)).remedies[0], expected);
 }
 
 #[test]

@@ -166,7 +166,7 @@ fn a_limit_that_is_passed_already_launches_nothing() {
     assert!(solution.launches.is_empty());
     assert_eq!(
         reasons(&solution),
-        ["NodePool default: limit cpu 10 reached: 12 used, pod needs 100m (smallest node that fits: 2)"]
+        ["NodePool default: limit cpu 10 reached: 12 used, pod needs 0.1 (smallest node that fits: 2)"]
     );
 }
 
@@ -224,19 +224,16 @@ fn reports_which_limit_of_the_cluster_is_exceeded_and_what_to_change() {
     let solution = solve_checked(&problem);
     let why = "limit cpu 100 of the cluster reached: 96 used, pod needs 8 (smallest node that fits: 16)";
     assert_eq!(reasons(&solution), [format!("NodePool other: {why}"), format!("NodePool default: {why}")]);
-    let remedy = solution.unschedulable[0].reasons[0].remedy().unwrap();
-    assert_eq!(remedy, "raise the annotation nodeless.sh/max-cpu of the Namespace kube-system to 112 or more");
+    let expected = "raise the annotation nodeless.sh/max-cpu of the Namespace kube-system to 112 or more";
+    assert_eq!(advice(&problem).remedies, [expected]);
     limit_cluster(&mut problem, &[], Some(0.5));
     let solution = solve_checked(&problem);
     assert!(
         reasons(&solution)[0].contains("limit of $0.5000/h of the cluster reached: $0.0000/h used"),
         "{solution:#?}"
     );
-    let remedy = solution.unschedulable[0].reasons[0].remedy().unwrap();
-    assert_eq!(
-        remedy,
-        "raise the annotation nodeless.sh/max-dollars-per-hour of the Namespace kube-system to 0.64 or more"
-    );
+    let expected = "raise the annotation nodeless.sh/max-dollars-per-hour of the Namespace kube-system to 0.64 or more";
+    assert_eq!(advice(&problem).remedies, [expected]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use nodeless_lifecycle::leaves_by_force;
 use nodeless_model::claim::Charge;
 use nodeless_model::events::{cluster_limit_passed_while_nodes_leave, limit_passed_while_nodes_leave};
 use nodeless_model::object::{ObjectEvent, ObjectRef};
-use nodeless_model::resources::format_quantity;
+use nodeless_model::resources::compared;
 use nodeless_model::{DollarsPerHour, NodeClaim, Phase, Quantity, ResourceList};
 use std::collections::BTreeSet;
 
@@ -78,7 +78,7 @@ fn charge_of<'c>(claims: impl Iterator<Item = &'c NodeClaim>, leaving: &[&NodeCl
 fn passed(all: &Charge, resources: &ResourceList, dollars: Option<f64>) -> Vec<String> {
     let passed = resources.iter().filter(|(resource, limit)| all.resources.get(resource) > *limit);
     let passed = passed.map(|(resource, limit)| {
-        let [has, limit] = [all.resources.get(resource), limit].map(|amount| format_quantity(resource, amount));
+        let [has, limit] = compared(resource, [all.resources.get(resource), limit]);
         format!("{resource} {has} of {limit}")
     });
     let dollars = dollars.filter(|limit| all.dollars_per_hour > limit + 1e-6);

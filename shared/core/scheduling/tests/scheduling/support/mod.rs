@@ -4,7 +4,7 @@
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::requirement::RequirementTerm;
 use nodeless_model::*;
-use nodeless_scheduling::{Options, PoolOffer, Problem, Solution, solve};
+use nodeless_scheduling::{Advice, Options, PoolOffer, Problem, Solution, advise, solve};
 
 /// Memory for each cpu, in GiB, and dollars per hour for each cpu, by family.
 const FAMILIES: [(&str, i64, f64, &str); 4] =
@@ -125,6 +125,13 @@ pub fn solve_with(problem: &Problem<'_>, options: &Options) -> Solution {
 pub fn reasons(solution: &Solution) -> Vec<String> {
     assert_eq!(solution.unschedulable.len(), 1, "{solution:#?}");
     solution.unschedulable[0].reasons.iter().map(ToString::to_string).collect()
+}
+
+/// The advice for the only pod that was left out.
+pub fn advice(problem: &Problem<'_>) -> Advice {
+    let solution = solve_checked(problem);
+    assert_eq!(solution.unschedulable.len(), 1, "{solution:#?}");
+    advise(problem, &solution, &solution.unschedulable, &Options::default()).remove(0)
 }
 
 pub fn chosen(solution: &Solution) -> Vec<&str> {
