@@ -6,6 +6,8 @@
 //! A reader such as `head` may close its end of a pipe early. The macros `println!` and `eprintln!` panic then; these functions
 //! report it, and the command ends as it would otherwise.
 
+mod rounded;
+
 use crate::error::CliError;
 use console::Term;
 use nodeless_model::printable::{is_printable, printable, printable_json, printable_line};
@@ -45,12 +47,12 @@ pub(crate) fn styled_line(text: impl Display) -> Result<Reader, CliError> {
     to_stdout(&format!("{text}\n"))
 }
 
-/// Prints a value as JSON in several lines to standard output.
+/// Prints a value as JSON in several lines to standard output, with numbers of at most six decimals.
 ///
 /// # Errors
 /// When it cannot be serialized, or as for [`print()`].
 pub(crate) fn json(value: &impl Serialize) -> Result<Reader, CliError> {
-    json_line(&serde_json::to_string_pretty(value).map_err(CliError::Json)?)
+    json_line(&rounded::json(value).map_err(CliError::Json)?)
 }
 
 /// Prints JSON and a line break to standard output.
