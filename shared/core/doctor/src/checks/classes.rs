@@ -74,6 +74,10 @@ fn advice(class: &EC2NodeClass, condition: &Condition) -> String {
         }
         "UnsupportedAlias" => "use another alias, such as al2023@latest".to_owned(),
         "RoleNotFound" => "create the role, or change spec.role".to_owned(),
+        "InstanceProfileNotFound" if spec.instance_profile.is_none() => format!(
+            "check that the role {} of spec.role exists; the catalog function creates an instance profile for it within five minutes",
+            spec.role.as_deref().unwrap_or_default()
+        ),
         "InstanceProfileNotFound" => "create the instance profile, or change spec.instanceProfile".to_owned(),
         "AccessDenied" => "grant the catalog function the permission that the message names".to_owned(),
         reason if reason.ends_with("AuthCheckFailed") => {

@@ -202,8 +202,10 @@ fn instance_profile(account: &Account, spec: &EC2NodeClassSpec) -> Result<String
         Some(profile) => Ok(profile.name.clone()),
         None => {
             let known = account.roles.join(", ");
-            let message = format!("spec.role: there is no role {role:?} in the simulated account; it has: {known}");
-            Err(Problem::new("InstanceProfileNotFound", message))
+            let message = format!(
+                "spec.role: there is no role {role:?} with an instance profile in the simulated account; its roles: {known}"
+            );
+            Err(Problem::new("RoleNotFound", message))
         }
     }
 }

@@ -94,6 +94,8 @@ fn a_class_resolves_to_what_the_account_has() {
         .map(|condition| condition.type_.as_str())
         .collect();
     assert_eq!(broken, ["SubnetsReady", "InstanceProfileReady", "ValidationSucceeded", "Ready"]);
+    let profile = status.conditions.iter().find(|condition| condition.type_ == "InstanceProfileReady").unwrap();
+    assert!(profile.reason == "RoleNotFound" && profile.message.contains("spec.role: there is no role \"missing\""));
 }
 
 #[test]
