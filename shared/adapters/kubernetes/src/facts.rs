@@ -137,7 +137,7 @@ pub async fn earlier(connection: &Connection) -> Result<Read<Vec<EarlierObjects>
     Ok(Read::Done(found))
 }
 
-/// The Deployments that run Karpenter's controller, and those whose pods ask for a successor before their node is drained.
+/// The Deployments that run Karpenter's controller, and those that ask for a successor of their pods before their node is drained.
 ///
 /// # Errors
 /// When the API server does not answer.
@@ -159,7 +159,7 @@ pub fn karpenter(deployments: &Read<Vec<Value>>) -> Read<Vec<Workload>> {
     }
 }
 
-/// The Deployments whose pods ask for a successor before their node is drained, and whether lifecycle may create it.
+/// The Deployments that ask for a successor of their pods before their node is drained, and whether lifecycle may create it.
 ///
 /// # Errors
 /// When the API server does not answer.
@@ -171,9 +171,10 @@ pub async fn surges(connection: &Connection, deployments: &Read<Vec<Value>>) -> 
     let mut reviewed = BTreeMap::new();
     let mut surges = Vec::new();
     for deployment in all {
-        let Some(value) = surge_annotation(deployment) else { continue };
+        let Some((value, in_template)) = surge_annotation(deployment) else { continue };
         let Workload { namespace, name, .. } = workload(deployment);
         let needed = match SurgeMode::parse(value) {
+            _ if !in_template => &[],
             Ok(SurgeMode::Restart) => RESTART,
             Ok(SurgeMode::Scale) => SCALE,
             Err(_) => &[],
@@ -191,7 +192,7 @@ pub async fn surges(connection: &Connection, deployments: &Read<Vec<Value>>) -> 
             let [verb, _, resource] = right;
             denied.extend((!allowed).then(|| format!("{verb} {resource}")));
         }
-        surges.push(Surging { namespace, name, value: value.to_owned(), denied });
+        surges.push(Surging { namespace, name, value: value.to_owned(), in_template, denied });
     }
     Ok(Read::Done(surges))
 }
@@ -210,8 +211,11 @@ async fn review(connection: &Connection, namespace: &str, right: [&str; 3]) -> R
     Ok(answer.pointer("/status/allowed").and_then(Value::as_bool).unwrap_or(false))
 }
 
-fn surge_annotation(deployment: &Value) -> Option<&str> {
-    deployment.pointer("/spec/template/metadata/annotations")?.get(SURGE_BEFORE_DRAIN)?.as_str()
+/// The annotation of a Deployment that asks for successors, and whether its pod template has it. On the Deployment itself it has no effect.
+fn surge_annotation(deployment: &Value) -> Option<(&str, bool)> {
+    let value = |annotations| deployment.pointer(annotations)?.get(SURGE_BEFORE_DRAIN)?.as_str();
+    let of_template = value("/spec/template/metadata/annotations").map(|value| (value, true));
+    of_template.or_else(|| Some((value("/metadata/annotations")?, false)))
 }
 
 fn is_karpenter(deployment: &Value) -> bool {

@@ -158,7 +158,7 @@ pub struct AccessEntry {
     pub kind: String,
 }
 
-/// A Deployment whose pods have the annotation `nodeless.sh/surge-before-drain`.
+/// A Deployment with the annotation `nodeless.sh/surge-before-drain`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Surging {
     /// The namespace.
@@ -167,6 +167,8 @@ pub struct Surging {
     pub name: String,
     /// The value of the annotation.
     pub value: String,
+    /// Whether the pod template has the annotation, and not only the Deployment, where it has no effect.
+    pub in_template: bool,
     /// The rights that the value needs and lifecycle lacks in the namespace, such as `patch deployments`.
     pub denied: Vec<String>,
 }

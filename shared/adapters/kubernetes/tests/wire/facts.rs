@@ -207,10 +207,16 @@ async fn the_right_for_successors_is_reviewed() {
     world.create(&DEPLOYMENTS, asking("moved", "scale"));
     world.create(&DEPLOYMENTS, asking("restarted", "restart"));
     world.create(&DEPLOYMENTS, asking("wrong", "always"));
+    let mut misplaced = controller("misplaced", &json!({}), "example/app", 1);
+    misplaced["metadata"]["annotations"] = json!({ "nodeless.sh/surge-before-drain": "scale" });
+    world.create(&DEPLOYMENTS, misplaced);
     let deployments = facts::deployments(&world.connection).await.unwrap();
     let surges = async || {
         let Read::Done(found) = facts::surges(&world.connection, &deployments).await.unwrap() else { panic!() };
-        found.into_iter().map(|one| (one.name, one.value, one.denied.join(", "))).collect::<Vec<_>>()
+        let (misplaced, placed): (Vec<_>, Vec<_>) = found.into_iter().partition(|one| !one.in_template);
+        let [misplaced] = &misplaced[..] else { panic!("{misplaced:?}") };
+        assert!(misplaced.name == "misplaced" && misplaced.denied.is_empty(), "{misplaced:?}");
+        placed.into_iter().map(|one| (one.name, one.value, one.denied.join(", "))).collect::<Vec<_>>()
     };
     let expected = |scale: &str, restart: &str| {
         let one = |name: &str, value: &str, denied: &str| (name.to_owned(), value.to_owned(), denied.to_owned());

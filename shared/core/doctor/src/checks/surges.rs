@@ -1,4 +1,4 @@
-//! Deployments whose pods ask for a successor before their node is drained, where lifecycle lacks the right to create it.
+//! Deployments that ask for successors before a node is drained, where the annotation has no effect or lifecycle lacks the right.
 
 use crate::facts::{Facts, Read, Surging};
 use crate::finding::{Check, Finding, Severity};
@@ -26,8 +26,19 @@ pub(super) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         }
     };
     let mut denied = BTreeMap::<(&str, &[String]), Vec<&str>>::new();
-    for Surging { namespace, name, value, denied: rights } in surges {
-        if let Err(invalid) = SurgeMode::parse(value) {
+    for Surging { namespace, name, value, in_template, denied: rights } in surges {
+        if !in_template {
+            findings.push(
+                Finding::new(Severity::Warning, Check::Surges, format!("Deployment {namespace}/{name}"))
+                    .problem(format!(
+                        "its annotation {SURGE_BEFORE_DRAIN} has no effect, because the pod template does not have it; pods are evicted before \
+                         they have a successor"
+                    ))
+                    .advice(
+                        "move the annotation to spec.template.metadata.annotations (docs/surge.md); that replaces the pods of the Deployment",
+                    ),
+            );
+        } else if let Err(invalid) = SurgeMode::parse(value) {
             findings.push(
                 Finding::new(Severity::Warning, Check::Surges, format!("Deployment {namespace}/{name}"))
                     .problem(format!("its pods are evicted before they have a successor: {invalid}"))

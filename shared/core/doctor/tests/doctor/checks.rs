@@ -93,6 +93,7 @@ fn surging(name: &str, value: &str, denied: &[&str]) -> Surging {
         namespace: "default".to_owned(),
         name: name.to_owned(),
         value: value.to_owned(),
+        in_template: true,
         denied: denied.iter().map(|right| (*right).to_owned()).collect(),
     }
 }
@@ -261,6 +262,12 @@ fn conditions_of_classes() {
         Check::NodeClasses,
         "RoleNotFound",
     );
+    let missing = one(&with(vec![condition("InstanceProfileReady", no, "RoleNotFound")]));
+    assert_eq!(missing.advice, "create the role, or change spec.role");
+    let mut facts = with(vec![condition("ValidationSucceeded", no, "InstanceProfileNotFound")]);
+    assert!(one(&facts).advice.starts_with("check that the role"), "{:#?}", one(&facts));
+    facts.view.node_classes.get_mut("default").unwrap().spec.instance_profile = Some("mine".to_owned());
+    assert_eq!(one(&facts).advice, "create the instance profile, or change spec.instanceProfile");
     found(&with(vec![condition("Ready", no, "Other")]), Severity::Error, Check::NodeClasses, "Ready is False");
     let unknown = condition("ValidationSucceeded", ConditionStatus::Unknown, "AwaitingDryRun");
     found(&with(vec![unknown]), Severity::Warning, Check::NodeClasses, "Unknown, AwaitingDryRun");
