@@ -64,6 +64,10 @@ fn values(report: &Report, period: &Period, row: &Row) -> [String; 30] {
         CapacityType::OnDemand => "Standard",
         CapacityType::Reserved => "Committed",
     });
+    let known = |is_known: bool, value: f64| if is_known { amount(value) } else { String::new() };
+    let priced = !costs.is_unpriced();
+    // What pods use of an instance type is not recorded.
+    let (parts, requests) = (priced && !is_type, !is_type);
     let zone = row.zone.clone().unwrap_or_default();
     let region = region_of_zone(&zone).unwrap_or_default().to_owned();
     [
@@ -73,10 +77,10 @@ fn values(report: &Report, period: &Period, row: &Row) -> [String; 30] {
         "Usage-Based".into(),
         format!("Nodes of cluster {}: {} {}", report.cluster, report.by, row.name),
         "USD".into(),
-        amount(costs.dollars),
-        amount(costs.on_demand_dollars),
+        known(priced, costs.dollars),
+        known(priced, costs.on_demand_dollars),
         category.into(),
-        if of_nodes { amount(costs.node_hours) } else { String::new() },
+        known(of_nodes, costs.node_hours),
         if of_nodes { "Hours".into() } else { String::new() },
         "AWS".into(),
         "AWS".into(),
@@ -91,12 +95,12 @@ fn values(report: &Report, period: &Period, row: &Row) -> [String; 30] {
         label.to_owned(),
         if label.is_empty() { String::new() } else { row.name.clone() },
         only("type", &row.name),
-        amount(costs.idle_dollars),
-        amount(costs.starting_dollars),
-        amount(costs.terminating_dollars),
-        amount(costs.requested.cpu),
-        amount(costs.requested.memory),
-        amount(costs.requested.gpu),
+        known(parts, costs.idle_dollars),
+        known(parts, costs.starting_dollars),
+        known(parts, costs.terminating_dollars),
+        known(requests, costs.requested.cpu),
+        known(requests, costs.requested.memory),
+        known(requests, costs.requested.gpu),
     ]
 }
 

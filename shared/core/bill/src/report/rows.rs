@@ -80,6 +80,9 @@ pub struct Costs {
     pub terminating_dollars: f64,
     /// The requests of pods.
     pub requested: Amounts,
+    /// Hours of instances whose price is not known: they are not in the dollars.
+    #[serde(skip)]
+    pub unpriced_hours: f64,
 }
 
 /// A row.
@@ -123,6 +126,13 @@ impl Costs {
         self.starting_dollars += other.starting_dollars;
         self.terminating_dollars += other.terminating_dollars;
         self.requested.add(other.requested);
+        self.unpriced_hours += other.unpriced_hours;
+    }
+
+    /// Whether the price of no instance is known, so that the dollars are not either.
+    #[must_use]
+    pub fn is_unpriced(&self) -> bool {
+        self.node_hours > 0.0 && self.unpriced_hours >= self.node_hours - 1e-9
     }
 
     /// The costs of a record.
@@ -136,6 +146,7 @@ impl Costs {
             starting_dollars: record.starting,
             terminating_dollars: record.leaving,
             requested: record.requested,
+            unpriced_hours: record.offerings.iter().map(|it| it.unpriced_seconds / 3600.0).sum(),
         }
     }
 }
@@ -189,6 +200,7 @@ fn parts(record: &HourRecord, by: &By) -> Vec<(Key, Costs)> {
                     node_hours: it.seconds / 3600.0,
                     dollars: it.dollars,
                     on_demand_dollars: it.on_demand_dollars,
+                    unpriced_hours: it.unpriced_seconds / 3600.0,
                     ..Costs::default()
                 };
                 (key, costs)

@@ -187,6 +187,19 @@ fn csv_has_the_columns_of_focus_and_quotes_what_it_must() {
         "{}",
         lines[2]
     );
+    assert!(lines[2].ends_with(",m5.large,,,,,,"), "the parts of a type are not recorded: {}", lines[2]);
+    assert!(of("nodepool").contains(",default,,,,,1.5,0.3,0.2,2,4,0\r\n"), "{}", of("nodepool"));
+    let mut unpriced = hour("2026-11-23T00:00:00Z", "default");
+    unpriced.offerings.truncate(1);
+    unpriced.offerings[0] =
+        OfferingCost { unpriced_seconds: 3600.0, ..offering(CapacityType::OnDemand, 1.0, 0.0, 0.0) };
+    for by in ["type", "nodepool"] {
+        let text = csv(&report(&query(DAY.0, DAY.1, by), &[unpriced.clone()], None).unwrap());
+        assert!(
+            text.contains(",USD,,,") && text.contains(",1,Hours,"),
+            "a price that is not known is not zero: {text}"
+        );
+    }
     assert!(of("namespace").contains(",\"a,b\","), "{}", of("namespace"));
     for by in ["type", "namespace", "nodepool"] {
         let text = of(by).replace("\"a,b\"", "x").replace("\"Nodes of cluster prod: namespace a,b\"", "x");
