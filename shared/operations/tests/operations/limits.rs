@@ -109,6 +109,23 @@ async fn at_a_full_limit_an_interrupted_node_has_its_replacement_at_once() {
 }
 
 #[tokio::test]
+async fn the_price_of_a_nodepool_includes_a_node_under_forceful_disruption() {
+    let harness = running_cluster(2).await;
+    let claims = harness.records().await;
+    let id = &claims[0].status.instance.as_ref().unwrap().id;
+    let kind = "EC2 Spot Instance Interruption Warning";
+    let event = format!(r#"{{"source":"aws.ec2","detail-type":"{kind}","detail":{{"instance-id":"{id}"}}}}"#);
+    harness.interrupter().run(&event).await.unwrap();
+    harness.reconciler().run(&claims[0].name).await.unwrap();
+    assert_eq!(harness.claims.usage().await.unwrap()["default"].resources.get("nodes"), Quantity::from_units(1));
+    harness.planner().run().await.unwrap();
+    let status = harness.cluster.node_pool_status("default");
+    let written: f64 = status.resources["nodeless.sh/dollars-per-hour"].0.parse().unwrap();
+    let price: f64 = claims.iter().map(|claim| claim.status.instance.as_ref().unwrap().price).sum();
+    assert!((written - price).abs() < 1e-6, "{written} and {price}");
+}
+
+#[tokio::test]
 async fn at_a_full_limit_an_expired_node_has_its_replacement_at_once() {
     let harness = running_cluster(2).await;
     limit_nodes(&harness, 2);

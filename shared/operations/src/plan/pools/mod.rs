@@ -184,14 +184,13 @@ impl Offered {
 
 /// The status of a NodePool if it changes, and the events to publish once it is written.
 pub(super) fn changed_status(
-    view: &ClusterView,
+    snapshot: &Snapshot,
     one: &EvaluatedPool,
     registrations: Option<&Registrations>,
-    now: Timestamp,
 ) -> Option<(Action, Vec<ObjectEvent>)> {
     let name = &one.pool.name;
-    let before = view.node_pool_statuses.get(name).cloned().unwrap_or_default();
-    let status = status(view, one, registrations, &before, now);
+    let before = snapshot.view.node_pool_statuses.get(name).cloned().unwrap_or_default();
+    let status = status(snapshot, one, registrations, &before);
     if before == status {
         return None;
     }
@@ -200,13 +199,12 @@ pub(super) fn changed_status(
 }
 
 fn status(
-    view: &ClusterView,
+    snapshot: &Snapshot,
     evaluated: &EvaluatedPool,
     registrations: Option<&Registrations>,
     before: &NodePoolStatus,
-    now: Timestamp,
 ) -> NodePoolStatus {
-    let pool = &evaluated.pool;
+    let (view, pool, now) = (&snapshot.view, &evaluated.pool, snapshot.now);
     let mut total = ResourceList::new();
     let mut nodes = 0_i64;
     for node in view.nodes.iter().filter(|node| node.labels.get(labels::NODE_POOL) == Some(&pool.name)) {
@@ -217,7 +215,7 @@ fn status(
         BASE_RESOURCES.iter().map(|name| ((*name).to_owned(), Quantity("0".to_owned()))).collect();
     resources.extend(total.iter().map(|(name, quantity)| (name.to_owned(), Quantity(format_quantity(name, quantity)))));
     resources.insert("nodes".to_owned(), Quantity(nodes.to_string()));
-    resources.insert(DOLLARS_PER_HOUR.to_owned(), Quantity(quantity_of(evaluated.usage.dollars_per_hour)));
+    resources.insert(DOLLARS_PER_HOUR.to_owned(), Quantity(quantity_of(price(evaluated, &snapshot.claims))));
     let valid = evaluated.valid.as_ref().map_err(|why| ("NodePoolValidationFailed", why.to_string()));
     let class_ready = evaluated.class_ready.as_ref().map_err(|(reason, why)| (reason.as_str(), why.clone()));
     let parts = [("ValidationSucceeded", valid.map(drop)), ("NodeClassReady", class_ready.map(drop))];
@@ -238,6 +236,14 @@ fn status(
         conditions,
         node_class_observed_generation: of_class.or(before.node_class_observed_generation),
     }
+}
+
+/// Dollars an hour: what counts against limits, and the nodes under forceful disruption, which no longer do and cost money until they end.
+fn price(evaluated: &EvaluatedPool, claims: &[NodeClaim]) -> f64 {
+    let of_pool = claims.iter().filter(|claim| claim.node_pool == evaluated.pool.name);
+    let released = of_pool.filter(|claim| claim.spec.charge == Charge::default());
+    let instances = released.filter_map(|claim| claim.status.instance.as_ref());
+    instances.fold(evaluated.usage.dollars_per_hour, |sum, instance| sum + instance.price)
 }
 
 /// The condition `NodeRegistrationHealthy`, worded as in Karpenter, with the observed generation of the NodePool.

@@ -104,7 +104,7 @@ fn statuses(
     offered: &Offered,
     known: &BTreeMap<String, Registrations>,
 ) -> impl Iterator<Item = (Action, Vec<ObjectEvent>)> {
-    let status = |one| pools::changed_status(&snapshot.view, one, known.get(&one.pool.name), snapshot.now);
+    let status = |one| pools::changed_status(snapshot, one, known.get(&one.pool.name));
     offered.evaluated.iter().filter_map(status)
 }
 
