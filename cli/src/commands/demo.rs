@@ -15,8 +15,11 @@ use crate::shutdown::Shutdown;
 use clap::Args;
 use nodeless_model::shell::quoted;
 use nodeless_operations::gates::FeatureGates;
+use std::io::stdin;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread;
+use tokio::sync::oneshot;
 
 /// The name of the cluster.
 const CLUSTER: &str = "demo";
@@ -24,7 +27,7 @@ const REGION: &str = "us-east-1";
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Keep the cluster when the demo ends, and write a kubeconfig for it
+    /// Begin when you press Enter, keep the cluster when the demo ends, and write a kubeconfig for it
     #[arg(long)]
     interactive: bool,
     /// The speed of simulated time as a multiple of the wall clock
@@ -69,17 +72,22 @@ async fn run_steps(world: &LocalWorld, progress: &Progress, log: &Recorder) -> R
     Err(CliError::AlreadyReported)
 }
 
-/// Runs the steps while the cluster and its view are served, and goes on serving them until a signal ends the process.
+/// Waits for Enter, so that there is time to open the page, and runs the steps while the cluster and its view are served. It goes on
+/// serving them until a signal ends the process.
 async fn interactive(open: Open, world: &LocalWorld, progress: &Progress, log: &Recorder) -> Result<(), CliError> {
     let Open { mut end, kubeconfig, web } = open;
     if let Some(url) = web.url() {
         progress.print(&format!("See it in a browser on this machine: {url}/\n"));
     }
-    progress.headings();
+    progress.print("Press Enter to begin, or Ctrl-C to end.\n");
     let serve = web.serve(kubeconfig.path(), CLUSTER, world);
     tokio::pin!(serve);
     let mut outcome = tokio::select! {
-        steps = run_steps(world, progress, log) => Some(steps),
+        steps = async {
+            enter().await;
+            progress.headings();
+            run_steps(world, progress, log).await
+        } => Some(steps),
         () = end.wait() => None,
         closed = progress.closed() => return closed,
         failed = &mut serve => Some(failed),
@@ -94,6 +102,18 @@ async fn interactive(open: Open, world: &LocalWorld, progress: &Progress, log: &
     }
     print_summary(world, &kubeconfig)?;
     outcome.unwrap_or(Ok(()))
+}
+
+/// Waits for a line of standard input, or its end. The thread that reads it does not keep the process from ending.
+async fn enter() {
+    let (entered, line) = oneshot::channel();
+    thread::spawn(move || {
+        let read = stdin().read_line(&mut String::new());
+        // Nobody waits any more if the demo was ended.
+        let _ended = entered.send(read);
+    });
+    // Standard input that cannot be read begins the demo, as its end does.
+    let _read = line.await;
 }
 
 fn print_commands(kubeconfig: &Kubeconfig) -> Result<(), CliError> {

@@ -2,7 +2,7 @@
 
 use crate::support::http::get;
 use crate::support::{Folder, nodeless, run, wait_for};
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
 #[test]
@@ -40,7 +40,8 @@ fn an_interactive_demo_runs_until_it_is_ended() {
     let folder = Folder::new();
     let mut command = nodeless();
     command.args(["demo", "--interactive", "--speed", "20"]).current_dir(folder.path());
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     // The view comes first: it shows the steps as they happen.
     if cfg!(feature = "kubernetes") {
@@ -48,10 +49,16 @@ fn an_interactive_demo_runs_until_it_is_ended() {
         let address = shown.split("http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap();
         let page = get(address, "/");
         assert!(page.status == 200 && page.body.contains("<title>nodeless view</title>"), "{}", page.body);
+        let asked = lines.by_ref().map(|line| line.unwrap()).find(|line| !line.is_empty()).unwrap();
+        assert_eq!(asked, "Press Enter to begin, or Ctrl-C to end.");
+        let nodes = || get(address, "/api/picture").json()["nodes"].as_array().map_or(0, Vec::len);
+        assert_eq!(nodes(), 0, "nothing happens before Enter");
+        stdin.write_all(b"\n").unwrap();
         wait_for("the nodes of the demo in the view", || {
             get(address, "/api/picture").json()["nodes"].as_array().is_some_and(|nodes| !nodes.is_empty())
         });
     }
+    drop(stdin);
     let ready = lines.by_ref().map(|line| line.unwrap()).find(|line| line.contains("runs until you press Ctrl-C"));
     let kubeconfig = folder.path().join("nodeless.kubeconfig");
     assert!(ready.is_some() && kubeconfig.is_file());
