@@ -12,7 +12,7 @@ pub(crate) enum Prices {
     /// Those of a file, of a region that was chosen, or of a simulated EC2.
     Fixed(LoadedCatalog),
     /// The embedded ones of the region that the first node names; before that, those of us-east-1.
-    OfCluster { first: LoadedCatalog, found: OnceLock<LoadedCatalog> },
+    OfCluster(Box<Found>),
 }
 
 /// The prices before a node names the region, and afterwards.
