@@ -12,7 +12,8 @@ use nodeless_ec2::{AwsCatalogSource, NodeProfile, delete_launch_templates};
 use nodeless_operations::{CapacitySettings, CatalogCache, MemoryOverhead, RefreshReport, Refresher};
 use nodeless_ports::queue::CatalogMessage;
 use nodeless_runtime::{
-    Clusters, ConnectError, Connected, Connections, Environment, EnvironmentError, Unserved, batch,
+    Clusters, ConnectError, Connected, Connections, Deadline, Environment, EnvironmentError, Unserved, batch, is_denied,
+    once_allowed,
 };
 use nodeless_telemetry::{log, within};
 use serde_json::{Value, json};
@@ -26,6 +27,9 @@ async fn main() -> Result<(), lambda_runtime::Error> {
         let Request { source, action, messages } = event::read(event)?;
         match action {
             Action::Refresh { required } => {
+                let connect = async |environment: &Environment<'_>| {
+                    if required { first_connect(environment, deadline).await } else { connect(environment).await }
+                };
                 let (cluster, why) = match refreshers.connected(source, deadline, connect).await {
                     Ok(Connected { name, state: refresher }) => {
                         // Each message means "look now": the EC2NodeClasses that it names are read from the cluster with all
@@ -74,6 +78,13 @@ async fn refreshed(refresher: &Refresher) -> Result<bool, String> {
         Ok(report) => Ok(report.catalog_changed),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// Connects in the first run after an installation, when the policy of the function's role is a few seconds old.
+async fn first_connect(environment: &Environment<'_>, deadline: Deadline) -> Result<Refresher, ConnectError> {
+    let cluster = environment.cluster_name()?;
+    let denied = |error: &ConnectError| matches!(error, ConnectError::Port(error) if is_denied(error));
+    once_allowed(Some(&cluster), deadline.left(), denied, async || Box::pin(connect(environment)).await).await
 }
 
 async fn connect(environment: &Environment<'_>) -> Result<Refresher, ConnectError> {

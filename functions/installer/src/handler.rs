@@ -12,7 +12,7 @@ use nodeless_kubernetes::install::{self, InstallError, Report, Wake};
 use nodeless_kubernetes::{ApiServer, Connection, facts};
 use nodeless_model::shell::quoted;
 use nodeless_ports::ErrorKind;
-use nodeless_runtime::Environment;
+use nodeless_runtime::{Environment, once_allowed};
 use nodeless_telemetry::log;
 use serde_json::Value;
 use std::sync::Arc;
@@ -61,7 +61,8 @@ pub(crate) async fn handle(
     let cluster = request.cluster.as_str();
     let time = deadline.duration_since(SystemTime::now()).unwrap_or_default().saturating_sub(KEPT_TO_END);
     let work_until = Instant::now() + time;
-    let access = match nodeless_eks::describe(config, cluster).await {
+    let describe = async || nodeless_eks::describe(config, cluster).await;
+    let access = match once_allowed(Some(cluster), time, nodeless_eks::is_denied, describe).await {
         // `terraform destroy` of everything: the objects were deleted with the cluster.
         Err(error) if error.kind == ErrorKind::NotFound && !matches!(request.action, Action::Install { .. }) => {
             log(Some(cluster), &ClusterMissing {});

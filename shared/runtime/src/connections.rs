@@ -2,6 +2,7 @@
 
 use crate::{Environment, EnvironmentError, SystemClock};
 use aws_config::SdkConfig;
+pub use nodeless_eks::is_denied;
 use nodeless_eks::{ArcZonalShifts, ClusterAccess, EksVersion, Tokens};
 use nodeless_kubernetes::{ApiServer, Connection, KubeCluster};
 use nodeless_launch::ClusterDetails;

@@ -48,6 +48,12 @@ impl Deadline {
         self.at
     }
 
+    /// The remaining time for work; `Duration::MAX` if Lambda does not report the deadline.
+    #[must_use]
+    pub fn left(&self) -> Duration {
+        self.work_until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()))
+    }
+
     /// Works until shortly before the deadline. Work that is not finished is dropped, as when the process ends.
     ///
     /// # Errors
@@ -75,7 +81,8 @@ mod tests {
     #[tokio::test]
     async fn a_deadline_that_lambda_leaves_out_bounds_nothing() {
         let none = Deadline::of_lambda(0);
-        assert_eq!((none, none.timestamp()), (Deadline::default(), None));
+        assert_eq!((none, none.timestamp(), none.left()), (Deadline::default(), None, Duration::MAX));
+        assert_eq!(Deadline::at(Timestamp::UNIX_EPOCH).left(), Duration::ZERO);
         assert_eq!(none.bound(tokio::task::yield_now()).await, Ok(()));
         let far = Deadline::of_lambda(4_000_000_000_000);
         assert_eq!(far.timestamp(), Timestamp::from_second(4_000_000_000).ok());

@@ -11,15 +11,17 @@ mod connections;
 mod deadline;
 mod environment;
 mod log_lines;
+mod permissions;
 pub mod terraform;
 
 #[cfg(feature = "cluster")]
 pub use clusters::{Clusters, ConfigurationError, Connected, Source, Unserved, memory_megabytes};
 #[cfg(feature = "cluster")]
-pub use connections::{ConnectError, Connections, aws_config, cluster_access};
+pub use connections::{ConnectError, Connections, aws_config, cluster_access, is_denied};
 pub use deadline::{Deadline, OutOfTime};
 pub use environment::{Environment, EnvironmentError};
 pub use nodeless_telemetry::SystemClock;
+pub use permissions::once_allowed;
 
 use lambda_runtime::{LambdaEvent, service_fn};
 use serde::Serialize;

@@ -84,6 +84,18 @@ impl Line for MessageUnreadable<'_> {
     const LEVEL: Level = Level::Error;
 }
 
+/// The policy of the function's role does not apply yet. The call is repeated for up to a minute.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WaitingForPermission<'a> {
+    pub(crate) error: &'a str,
+}
+
+impl Line for WaitingForPermission<'_> {
+    const EVENT: &'static str = "waiting-for-permission";
+    const LEVEL: Level = Level::Info;
+}
+
 /// The registration of a cluster cannot be read. The cluster is not served until Terraform writes it again.
 #[cfg(feature = "cluster")]
 #[derive(Serialize)]

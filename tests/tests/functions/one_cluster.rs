@@ -3,8 +3,8 @@
 
 use axum::http::StatusCode;
 use jiff::SignedDuration;
-use nodeless_fake_aws::Cluster;
 use nodeless_fake_aws::requests::Describe;
+use nodeless_fake_aws::{Cluster, Ec2Error};
 use nodeless_fake_kubernetes::{PatchOptions, PatchType, Resource, resource};
 use nodeless_tests::lambda::{Function, binary, sample};
 use nodeless_tests::proxy::Outage;
@@ -519,6 +519,26 @@ async fn an_outage_leaves_no_dead_letters_and_plans_go_on_after_it() {
         functions.claims(&stage).await;
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+}
+
+/// IAM applies the policies of the functions' roles seconds after Terraform has written them.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_runs_of_an_installation_wait_for_their_permissions() {
+    let Some(stage) = Stage::start().await else { return };
+    let ec2 = stage.world.lock().unwrap().ec2().clone();
+    let denied =
+        Ec2Error::new("AccessDeniedException", "not authorized to perform: eks:DescribeCluster").with_status(403);
+    let mut catalog = stage.function(&binary("catalog")).await;
+    catalog.expect_problem("not authorized to perform: eks:DescribeCluster");
+    ec2.fail_next("DescribeCluster", &denied, 1);
+    let scheduled = catalog.invoke_sample("catalog.schedule.json").await.unwrap();
+    assert!(scheduled["problem"].to_string().contains("eks:DescribeCluster"), "the schedule repeats it: {scheduled}");
+    ec2.fail_next("DescribeCluster", &denied, 1);
+    catalog.invoke(&json!({ "required": true })).await.unwrap();
+    let mut installer = stage.function(&binary("installer")).await;
+    installer.expect_any_problem();
+    ec2.fail_next("DescribeCluster", &denied, 1);
+    installer.invoke(&sample("installer.install.json")).await.unwrap();
 }
 
 /// A service that accepts calls and never answers: functions that have just started, and functions that worked before, answer before

@@ -51,6 +51,12 @@ pub async fn describe(config: &SdkConfig, name: &str) -> Result<ClusterAccess, P
     access(name, cluster)
 }
 
+/// Whether IAM denied [`describe`]. A policy that was just written may not apply yet.
+#[must_use]
+pub fn is_denied(error: &PortError) -> bool {
+    error.operation == OPERATION && error.code == "AccessDeniedException"
+}
+
 /// The Kubernetes version of a cluster in EKS, which changes during the life of an execution environment.
 #[derive(Clone, Debug)]
 pub struct EksVersion {
@@ -211,6 +217,14 @@ mod tests {
         assert!(
             access("one", &cluster().set_certificate_authority(None).endpoint("http://localhost:1").build()).is_ok()
         );
+    }
+
+    #[test]
+    fn only_a_missing_permission_to_describe_the_cluster_is_waited_for() {
+        let error = |operation, code| PortError::new(ErrorKind::Denied, operation, "no").with_code(code);
+        assert!(is_denied(&error(OPERATION, "AccessDeniedException")));
+        assert!(!is_denied(&error(OPERATION, "ExpiredTokenException")));
+        assert!(!is_denied(&error("EC2 DescribeSubnets", "AccessDeniedException")));
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod cluster_admin;
 mod token;
 mod zonal_shift;
 
-pub use access::{ClusterAccess, EksVersion, describe};
+pub use access::{ClusterAccess, EksVersion, describe, is_denied};
 pub use authentication::{Authentication, Entry, authentication};
 pub use cluster_admin::ClusterAdmin;
 pub use token::{SignError, Token, Tokens, presigned_identity_url, sign};
