@@ -20,8 +20,8 @@ BY_REASON: dict[str, tuple[str, ...]] = {
     "it takes hundreds of capacity pools, of which a small fleet shows nothing": ("ec2-fleet-configs-50", "ec2-fleet-overrides", "ec2-fleet-priority"),
     "it takes minutes in which an instance is paid for": ("ec2-fleet-token-lifetime",),
     "it takes an instance that is protected, or has several interfaces, which may stay behind": ("ec2-template-public-address", "ec2-terminate-protected"),
-    "it takes a cluster of another kind, or in another zone or region, than the one of the example": (
-        "arc-events", "arc-zonal-shift", "eks-cni-ipv6", "eks-egress-isolated", "eks-egress-mode", "eks-zones",
+    "it takes a cluster of another kind, or in another zone or region, than the one of the example, or a second one": (
+        "arc-events", "arc-zonal-shift", "eks-cni-ipv6", "eks-created-again", "eks-egress-isolated", "eks-egress-mode", "eks-zones",
         "lambda-recursion-regions", "lambda-url-regions", "pricing-regions",
     ),
     "it takes a Local Zone, which the account would have to opt in to": ("ec2-zones-opted-in", "pricing-local-zones"),
@@ -35,7 +35,7 @@ BY_REASON: dict[str, tuple[str, ...]] = {
     "it takes a key of KMS, which is paid for as long as it exists, or roles with another path than the module's default": (
         "ddb-customer-key", "eks-role-path", "lambda-environment-key", "sqs-customer-key",
     ),
-    "it takes a clock, a token or a role that a user of AWS cannot make wrong": ("eks-token-15-minutes", "iam-eventual", "iam-profile-refusal", "lambda-deadline"),
+    "it takes a clock, a token, a role or a Namespace that a user of AWS cannot make wrong": ("eks-system-namespace", "eks-token-15-minutes", "iam-eventual", "iam-profile-refusal", "lambda-deadline"),
     "it takes a webhook that hangs, a control plane under load, or its audit log, which the example leaves off": (
         "eks-fairness", "eks-webhook-generation", "eks-webhook-ignore",
     ),

@@ -233,6 +233,21 @@ impl Stage {
         event
     }
 
+    /// Deletes the cluster and creates it again under the same name, as its clients observe it: another endpoint leads to its API server,
+    /// and the first one answers no more.
+    ///
+    /// # Panics
+    /// When the API server cannot be served.
+    pub async fn create_cluster_again(&self) {
+        self.fail(Service::Kubernetes, Some(Outage::Refuse));
+        let url = serve(self.api.router()).await;
+        let ec2 = self.world.lock().unwrap_or_else(PoisonError::into_inner).ec2().clone();
+        ec2.change_account(|account| {
+            let own = account.clusters.iter_mut().filter(|cluster| cluster.name == self.cluster);
+            own.for_each(|cluster| cluster.endpoint.clone_from(&url));
+        });
+    }
+
     /// Has a service fail every call like this from now on, or work again.
     pub fn fail(&self, service: Service, outage: Option<Outage>) {
         self.proxy(service).fail(outage);

@@ -12,8 +12,8 @@ use nodeless_ec2::{AwsCatalogSource, NodeProfile, delete_launch_templates};
 use nodeless_operations::{CapacitySettings, CatalogCache, MemoryOverhead, RefreshReport, Refresher};
 use nodeless_ports::queue::CatalogMessage;
 use nodeless_runtime::{
-    Clusters, ConnectError, Connected, Connections, Deadline, Environment, EnvironmentError, Unserved, batch, is_denied,
-    once_allowed,
+    Clusters, ConnectError, Connected, Connections, Deadline, Environment, EnvironmentError, Link, Unserved, batch,
+    is_denied, once_allowed,
 };
 use nodeless_telemetry::{log, within};
 use serde_json::{Value, json};
@@ -81,18 +81,18 @@ async fn refreshed(refresher: &Refresher) -> Result<bool, String> {
 }
 
 /// Connects in the first run after an installation, when the policy of the function's role is a few seconds old.
-async fn first_connect(environment: &Environment<'_>, deadline: Deadline) -> Result<Refresher, ConnectError> {
+async fn first_connect(environment: &Environment<'_>, deadline: Deadline) -> Result<(Refresher, Link), ConnectError> {
     let cluster = environment.cluster_name()?;
     let denied = |error: &ConnectError| matches!(error, ConnectError::Port(error) if is_denied(error));
     once_allowed(Some(&cluster), deadline.left(), denied, async || Box::pin(connect(environment)).await).await
 }
 
-async fn connect(environment: &Environment<'_>) -> Result<Refresher, ConnectError> {
+async fn connect(environment: &Environment<'_>) -> Result<(Refresher, Link), ConnectError> {
     let isolated = environment.isolated_vpc()?;
     let dry_runs = !environment.disable_dry_run()?;
     let capacity = capacity(environment)?;
     let connections = Connections::connect(environment).await?;
-    let details = connections.cluster_details();
+    let (link, details) = (connections.link(), connections.cluster_details());
     let profile = environment
         .optional("NODELESS_NODE_ROLE")
         .zip(environment.optional("NODELESS_NODE_INSTANCE_PROFILE"))
@@ -101,7 +101,7 @@ async fn connect(environment: &Environment<'_>) -> Result<Refresher, ConnectErro
     let (version, context) = (connections.cluster_version(), connections.context.clone());
     let source = AwsCatalogSource::new(&connections.config, details, version, profile, isolated, context)?;
     let source = source.with_iam_path(iam_path);
-    Ok(Refresher {
+    let refresher = Refresher {
         context: connections.context,
         claims: connections.claims,
         queue: connections.queue,
@@ -110,7 +110,8 @@ async fn connect(environment: &Environment<'_>) -> Result<Refresher, ConnectErro
         catalog: CatalogCache::default(),
         capacity,
         dry_runs,
-    })
+    };
+    Ok((refresher, link))
 }
 
 /// Settings of the capacity of all nodes, with Karpenter's names.

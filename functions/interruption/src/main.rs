@@ -5,7 +5,7 @@ use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use nodeless_operations::Interrupter;
 use nodeless_operations::interrupt::InterruptError;
 use nodeless_runtime::batch::{self, Failure};
-use nodeless_runtime::{Clusters, ConnectError, Connected, Connections, Environment, Source, Unserved};
+use nodeless_runtime::{Clusters, ConnectError, Connected, Connections, Environment, Link, Source, Unserved};
 use nodeless_telemetry::{Metric, within};
 
 /// How many times a message is handled: the `maxReceiveCount` of the queue. With the queue's default visibility timeout of 40 s
@@ -53,12 +53,14 @@ fn retry(why: &dyn std::fmt::Display) -> Failure {
     Failure::Retry { why: why.to_string(), attempts: ATTEMPTS, lost: Metric::InterruptionsLost }
 }
 
-async fn connect(environment: &Environment<'_>) -> Result<Interrupter, ConnectError> {
+async fn connect(environment: &Environment<'_>) -> Result<(Interrupter, Link), ConnectError> {
     let connections = Connections::connect(environment).await?;
-    Ok(Interrupter {
+    let link = connections.link();
+    let interrupter = Interrupter {
         context: connections.context,
         claims: connections.claims,
         queue: connections.queue,
         cluster: connections.cluster,
-    })
+    };
+    Ok((interrupter, link))
 }

@@ -9,7 +9,7 @@ use nodeless_operations::{CatalogCache, EventRate, NominationSwitch, Reconciler,
 use nodeless_ports::Queue;
 use nodeless_ports::queue::{ClaimMessage, WakeSource};
 use nodeless_runtime::batch::{self, Failure};
-use nodeless_runtime::{Clusters, ConnectError, Connected, Connections, Environment, Source, Unserved};
+use nodeless_runtime::{Clusters, ConnectError, Connected, Connections, Environment, Link, Source, Unserved};
 use nodeless_scheduling::MinValuesPolicy;
 use nodeless_telemetry::within;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl Lifecycle {
     }
 }
 
-async fn connect(environment: &Environment<'_>) -> Result<Lifecycle, ConnectError> {
+async fn connect(environment: &Environment<'_>) -> Result<(Lifecycle, Link), ConnectError> {
     let zonal_shift = environment.zonal_shift()?;
     let dry_runs = !environment.disable_dry_run()?;
     let nominations = environment.nominations()?;
@@ -85,7 +85,7 @@ async fn connect(environment: &Environment<'_>) -> Result<Lifecycle, ConnectErro
     )?;
     let connections = Connections::connect(environment).await?;
     let zonal_shifts = if zonal_shift { Some(connections.zonal_shifts()?) } else { None };
-    let details = connections.cluster_details();
+    let (link, details) = (connections.link(), connections.cluster_details());
     let cloud = Arc::new(Ec2Cloud::new(&connections.config, details, connections.context.clone()));
     let settings = Settings::new(&connections.access.name);
     let reconciler = Reconciler {
@@ -121,5 +121,5 @@ async fn connect(environment: &Environment<'_>) -> Result<Lifecycle, ConnectErro
         settings,
         zonal_shifts,
     };
-    Ok(Lifecycle { reconciler, sweeper, validator, queue })
+    Ok((Lifecycle { reconciler, sweeper, validator, queue }, link))
 }

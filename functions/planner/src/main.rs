@@ -13,7 +13,7 @@ use nodeless_operations::gates::FeatureGates;
 use nodeless_operations::plan::PlanSettings;
 use nodeless_ports::queue::{PlanMessage, WakeSource};
 use nodeless_runtime::{
-    Clusters, ConnectError, Connected, Connections, Environment, EnvironmentError, Source, Unserved, batch,
+    Clusters, ConnectError, Connected, Connections, Environment, EnvironmentError, Link, Source, Unserved, batch,
     memory_megabytes,
 };
 use nodeless_scheduling::{MinValuesPolicy, Options, PreferencePolicy};
@@ -94,7 +94,7 @@ fn batching(environment: &Environment<'_>) -> Result<(Duration, Duration), Envir
     Ok((idle, max))
 }
 
-async fn connect(environment: &Environment<'_>) -> Result<Planner, ConnectError> {
+async fn connect(environment: &Environment<'_>) -> Result<(Planner, Link), ConnectError> {
     let (batch_idle, batch_max) = batching(environment)?;
     let gates = environment.parsed_or(
         "NODELESS_FEATURE_GATES",
@@ -114,7 +114,8 @@ async fn connect(environment: &Environment<'_>) -> Result<Planner, ConnectError>
     )?;
     let scheduling = scheduling(environment)?;
     let connections = Connections::connect(environment).await?;
-    Ok(Planner::new(
+    let link = connections.link();
+    let planner = Planner::new(
         connections.context,
         connections.claims,
         connections.queue,
@@ -130,7 +131,8 @@ async fn connect(environment: &Environment<'_>) -> Result<Planner, ConnectError>
             memory_megabytes: memory_megabytes(),
             ..PlanSettings::default()
         },
-    ))
+    );
+    Ok((planner, link))
 }
 
 #[cfg(test)]

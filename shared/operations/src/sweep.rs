@@ -15,7 +15,9 @@ use crate::offers::{CatalogCache, learn, shortages};
 use crate::shards;
 use crate::zonal_shift;
 use jiff::Timestamp;
-use nodeless_lifecycle::{Collection, Observation, Seen, Settings, World, begin_termination, collect, step};
+use nodeless_lifecycle::{
+    Collection, Observation, Seen, Settings, World, begin_termination, collect, of_earlier_cluster, step,
+};
 use nodeless_model::claim::TerminationReason;
 use nodeless_model::events::{instance_unhealthy, node_claim_not_supported};
 use nodeless_model::node_pool::PoolUsage;
@@ -93,6 +95,8 @@ struct Read {
     node_pools: Vec<NodePool>,
     /// The names of all NodePools, including invalid ones.
     pool_names: BTreeSet<String>,
+    /// When the cluster was created, if that is known.
+    cluster_created: Option<Timestamp>,
 }
 
 impl Read {
@@ -155,6 +159,7 @@ impl Sweeper {
                 Err(error) => report.problems.push(error.to_string()),
             }
         }
+        self.end_earlier_cluster(&claims, &read, now, &mut report).await;
         self.end_blocks(&claims, now, &mut report).await;
         self.terminate_unhealthy(&claims, &shifted, now, &mut report).await;
         let claims = self.note_moved(claims, &read, now, &mut report).await;
@@ -170,15 +175,17 @@ impl Sweeper {
     }
 
     async fn read(&self) -> Result<Read, PortError> {
-        let (instances, nodes, mirrors, pools) = futures::try_join!(
+        let (instances, nodes, mirrors, pools, system) = futures::try_join!(
             self.cloud.all_instances(),
             self.cluster.our_nodes(),
             self.cluster.mirrored_claims(),
             self.cluster.node_pools(),
+            self.cluster.system_namespace(),
         )?;
         let (node_pools, invalid) = pools;
         let pool_names = node_pools.iter().map(|pool| pool.name.clone()).chain(invalid.into_iter().map(|it| it.name));
-        Ok(Read { instances, nodes, mirrors, pool_names: pool_names.collect(), node_pools })
+        let (pool_names, cluster_created) = (pool_names.collect(), system.created);
+        Ok(Read { instances, nodes, mirrors, pool_names, node_pools, cluster_created })
     }
 
     async fn deal_with(&self, collection: &Collection, read: &Read, now: Timestamp) -> Result<(), PortError> {
@@ -251,6 +258,18 @@ impl Sweeper {
         }
         self.reconcile_now(&[claim.name]).await?;
         self.queue.wake_planner(WakeSource::Lifecycle).await
+    }
+
+    /// Terminates the claims of an earlier cluster of the same name. Nothing else would: their instances run, and their nodes cannot join.
+    async fn end_earlier_cluster(&self, claims: &[NodeClaim], read: &Read, now: Timestamp, report: &mut SweepReport) {
+        let Some(created) = read.cluster_created else { return };
+        let why = format!("it was launched for an earlier cluster of this name: the cluster was created at {created}");
+        for claim in of_earlier_cluster(claims, &read.nodes, created) {
+            match self.begin(claims, &claim.name, TerminationReason::Deleted, &why, now).await {
+                Ok(()) => self.context.log(&Collected { what: "claim terminates", name: &claim.name, why: &why }),
+                Err(error) => report.problems.push(error.to_string()),
+            }
+        }
     }
 
     /// Terminates claims whose capacity block ends soon.

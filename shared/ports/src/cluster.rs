@@ -2,6 +2,7 @@
 
 use crate::PortError;
 use async_trait::async_trait;
+use jiff::Timestamp;
 pub use nodeless_api::view::{BufferView, ClusterView, InvalidObject, SYSTEM_NAMESPACE};
 use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeOverlayStatus, NodePoolStatus};
 pub use nodeless_model::object::{
@@ -65,6 +66,13 @@ pub struct FoundNodes {
     pub invalid: Vec<InvalidObject>,
     /// The number of uninitialized nodes that were listed to find joining nodes.
     pub joining_listed: usize,
+}
+
+/// What the Namespace [`SYSTEM_NAMESPACE`] shows about the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SystemNamespace {
+    /// When the cluster was created. Kubernetes creates the Namespace with the cluster, and nobody can delete it.
+    pub created: Option<Timestamp>,
 }
 
 /// Reads the cluster for a plan, and waits for the end of the batch window.
@@ -209,9 +217,15 @@ pub trait Workloads: Send + Sync {
     async fn delete_first(&self, pod: &PodRef) -> Result<(), PortError>;
 }
 
-/// NodePools, EC2NodeClasses, NodeOverlays and CapacityBuffers.
+/// The Namespace kube-system, NodePools, EC2NodeClasses, NodeOverlays and CapacityBuffers.
 #[async_trait]
 pub trait Configuration: Send + Sync {
+    /// Reads the Namespace [`SYSTEM_NAMESPACE`].
+    ///
+    /// # Errors
+    /// When the cluster cannot be read.
+    async fn system_namespace(&self) -> Result<SystemNamespace, PortError>;
+
     /// Reads an EC2NodeClass.
     ///
     /// # Errors

@@ -1,10 +1,11 @@
 //! The clusters that an execution environment serves: that of its own deployment, and those that share its functions.
 //!
 //! Each cluster has its own queues, so the queue of an event identifies the cluster. Connections are made and kept for each cluster
-//! separately: a cluster that cannot be reached affects only its own messages.
+//! separately: a cluster that cannot be reached affects only its own messages. After a call has failed, the next event finds out whether
+//! the cluster was created again under its name, and has another endpoint.
 
 use crate::log_lines::{ClusterUnreadable, ClustersNotRead};
-use crate::{ConnectError, Deadline, Environment, EnvironmentError};
+use crate::{ConnectError, Deadline, Environment, EnvironmentError, Link};
 use aws_lambda_events::event::sqs::SqsEvent;
 use nodeless_state::{CLUSTERS, ServedCluster, served_clusters};
 use nodeless_storage::DynamoTable;
@@ -113,7 +114,7 @@ pub struct Clusters<T> {
     function: &'static str,
     queue_variable: &'static str,
     registry: OnceCell<DynamoTable>,
-    known: Mutex<Known<T>>,
+    known: Mutex<Known<Made<T>>>,
 }
 
 /// The name of a registered cluster; `None` for the deployment's own.
@@ -129,8 +130,14 @@ struct Known<T> {
 #[derive(Debug)]
 struct Kept<T> {
     variables: BTreeMap<String, String>,
-    state: Arc<OnceCell<Arc<T>>>,
+    state: State<T>,
 }
+
+/// What is kept for a cluster, once it is made.
+type State<T> = Arc<OnceCell<T>>;
+
+/// The connections of a cluster, and what shows whether they still lead to it.
+type Made<T> = (Arc<T>, Link);
 
 impl<T> Known<T> {
     fn find(&self, predicate: impl Fn(&ServedCluster) -> bool) -> Option<ServedCluster> {
@@ -138,13 +145,22 @@ impl<T> Known<T> {
     }
 
     /// The connections of a cluster. Those that were made with other settings are dropped.
-    fn state(&mut self, key: Key, variables: &BTreeMap<String, String>) -> Arc<OnceCell<Arc<T>>> {
+    fn state(&mut self, key: Key, variables: &BTreeMap<String, String>) -> State<T> {
         let new = || Kept { variables: variables.clone(), state: Arc::default() };
         let kept = self.kept.entry(key).or_insert_with(new);
         if kept.variables != *variables {
             *kept = new();
         }
         Arc::clone(&kept.state)
+    }
+
+    /// Drops the connections of a cluster, which are then made again.
+    fn renew(&mut self, key: &Key) -> State<T> {
+        let state = State::default();
+        if let Some(kept) = self.kept.get_mut(key) {
+            kept.state = Arc::clone(&state);
+        }
+        state
     }
 }
 
@@ -164,21 +180,31 @@ impl<T> Clusters<T> {
         &self,
         source: Source,
         deadline: Deadline,
-        connect: impl AsyncFnOnce(&Environment<'_>) -> Result<T, ConnectError>,
+        connect: impl AsyncFnOnce(&Environment<'_>) -> Result<(T, Link), ConnectError>,
     ) -> Result<Connected<T>, Unserved> {
         let late = |cluster: Option<&str>, why: crate::OutOfTime| Unserved::Unreachable {
             cluster: cluster.map(str::to_owned),
             why: why.to_string(),
         };
-        let (key, environment, state) =
+        let (key, environment, mut state) =
             deadline.bound(Box::pin(self.find(source))).await.map_err(|why| late(None, why))??;
         let name = environment.cluster_name()?;
         if crowded(resident_kilobytes(), memory_megabytes()) {
             self.known().kept.retain(|other, _| *other == key);
         }
-        let connected = state.get_or_try_init(async || connect(&environment).await.map(Arc::new));
+        let replaced = match state.get() {
+            Some((_, link)) => {
+                deadline.bound(Box::pin(link.is_replaced())).await.map_err(|why| late(Some(&name), why))?
+            }
+            None => false,
+        };
+        if replaced {
+            state = self.known().renew(&key);
+        }
+        let connected =
+            state.get_or_try_init(async || connect(&environment).await.map(|(made, link)| (Arc::new(made), link)));
         match deadline.bound(Box::pin(connected)).await {
-            Ok(Ok(state)) => Ok(Connected { name, state: Arc::clone(state) }),
+            Ok(Ok((state, _))) => Ok(Connected { name, state: Arc::clone(state) }),
             Ok(Err(ConnectError::Environment(error))) => Err(error.into()),
             Ok(Err(ConnectError::Port(error))) => {
                 Err(Unserved::Unreachable { cluster: Some(name), why: error.to_string() })
@@ -195,11 +221,11 @@ impl<T> Clusters<T> {
         Ok(self.find(source).await?.1)
     }
 
-    fn known(&self) -> MutexGuard<'_, Known<T>> {
+    fn known(&self) -> MutexGuard<'_, Known<Made<T>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn find(&self, source: Source) -> Result<(Key, Environment<'static>, Arc<OnceCell<Arc<T>>>), Unserved> {
+    async fn find(&self, source: Source) -> Result<(Key, Environment<'static>, State<Made<T>>), Unserved> {
         let own = Environment::of_process();
         let source = source.relative_to(&own, self.queue_variable);
         let (found, what) = match &source {
@@ -318,11 +344,14 @@ mod tests {
         let mut known: Known<u8> = Known { read: None, registered: Vec::new(), kept: BTreeMap::new() };
         let settings = |value: &str| BTreeMap::from([("NODELESS_TABLE".to_owned(), value.to_owned())]);
         let green = || Some("green".to_owned());
-        known.state(None, &BTreeMap::new()).set(Arc::new(1)).unwrap();
-        known.state(green(), &settings("a")).set(Arc::new(2)).unwrap();
-        assert_eq!(known.state(green(), &settings("a")).get().map(|state| **state), Some(2));
+        known.state(None, &BTreeMap::new()).set(1).unwrap();
+        known.state(green(), &settings("a")).set(2).unwrap();
+        assert_eq!(known.state(green(), &settings("a")).get(), Some(&2));
         assert_eq!(known.state(green(), &settings("b")).get(), None);
-        assert_eq!(known.state(None, &BTreeMap::new()).get().map(|state| **state), Some(1));
+        assert_eq!(known.state(None, &BTreeMap::new()).get(), Some(&1));
+        known.renew(&green()).set(3).unwrap();
+        assert_eq!(known.state(green(), &settings("b")).get(), Some(&3), "made again for the same settings");
+        assert_eq!(known.state(None, &BTreeMap::new()).get(), Some(&1), "the other cluster keeps its own");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Connections that an execution environment opens once and keeps.
 
+use crate::log_lines::{ClusterNotDescribed, ClusterReplaced};
 use crate::{Environment, EnvironmentError, SystemClock};
 use aws_config::SdkConfig;
 pub use nodeless_eks::is_denied;
@@ -10,8 +11,9 @@ use nodeless_operations::Context;
 use nodeless_ports::{ClusterVersion, ErrorKind, PortError, ZonalShifts};
 use nodeless_state::State;
 use nodeless_storage::{DynamoTable, SqsQueue};
-use nodeless_telemetry::Stdout;
-use std::sync::Arc;
+use nodeless_telemetry::{Stdout, log};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The connections that most functions use.
 #[derive(Clone)]
@@ -20,6 +22,7 @@ pub struct Connections {
     pub config: SdkConfig,
     /// The endpoint of the cluster.
     pub access: ClusterAccess,
+    connection: Connection,
     /// The cluster's name, the wall clock, and logs to standard output.
     pub context: Context,
     /// The cluster.
@@ -28,6 +31,52 @@ pub struct Connections {
     pub claims: State,
     /// The queues.
     pub queue: Arc<SqsQueue>,
+}
+
+/// What is needed to find out whether a cached connection still leads to the cluster.
+pub struct Link {
+    config: SdkConfig,
+    access: ClusterAccess,
+    connection: Connection,
+    described: Mutex<Option<Instant>>,
+}
+
+/// The minimum time between two calls of DescribeCluster for a cached connection. An API server that cannot be reached is more often
+/// overloaded than replaced.
+const DESCRIBED_AGAIN_AFTER: Duration = Duration::from_secs(60);
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link").field("endpoint", &self.access.endpoint).finish_non_exhaustive()
+    }
+}
+
+impl Link {
+    /// Whether the cluster now has another endpoint or certificate authority, because it was created again under the same name, or its
+    /// certificate authority was replaced. EKS is asked only after a call has failed, and at most once a minute.
+    pub(crate) async fn is_replaced(&self) -> bool {
+        let described = *self.described.lock().unwrap_or_else(PoisonError::into_inner);
+        if described.is_some_and(|last| last.elapsed() < DESCRIBED_AGAIN_AFTER) || !self.connection.take_doubt() {
+            return false;
+        }
+        *self.described.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        let cluster = Some(self.access.name.as_str());
+        match cluster_access(&self.config, &self.access.name).await {
+            Ok(present) if is_same_server(&present, &self.access) => false,
+            Ok(present) => {
+                log(cluster, &ClusterReplaced { from: &self.access.endpoint, to: &present.endpoint });
+                true
+            }
+            Err(error) => {
+                log(cluster, &ClusterNotDescribed { error: &error.to_string() });
+                false
+            }
+        }
+    }
+}
+
+fn is_same_server(one: &ClusterAccess, other: &ClusterAccess) -> bool {
+    one.endpoint == other.endpoint && one.certificate_authority == other.certificate_authority
 }
 
 /// Why a connection failed.
@@ -69,15 +118,27 @@ impl Connections {
             async move { tokens.token(refused.as_deref()).await }
         })
         .await?;
-        let cluster = KubeCluster::new(connection, context.clone());
+        let cluster = KubeCluster::new(connection.clone(), context.clone());
         Ok(Self {
             cluster: Arc::new(cluster.with_ca_bundle(access.certificate_authority.clone())),
             claims: State::new(Arc::new(DynamoTable::new(&config, table, &name))),
             queue: Arc::new(queue),
             access,
+            connection,
             context,
             config,
         })
+    }
+
+    /// What shows whether these connections still lead to the cluster.
+    #[must_use]
+    pub fn link(&self) -> Link {
+        Link {
+            config: self.config.clone(),
+            access: self.access.clone(),
+            connection: self.connection.clone(),
+            described: Mutex::default(),
+        }
     }
 
     /// The zonal shifts of the cluster.
@@ -124,4 +185,27 @@ pub async fn aws_config(environment: &Environment<'_>) -> SdkConfig {
 /// When EKS does not answer, or the cluster does not exist.
 pub async fn cluster_access(config: &SdkConfig, name: &str) -> Result<ClusterAccess, PortError> {
     nodeless_eks::describe(config, name).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_that_is_created_again_has_another_server() {
+        let before = ClusterAccess {
+            name: "one".to_owned(),
+            arn: Some("arn:aws:eks:us-east-1:111122223333:cluster/one".to_owned()),
+            endpoint: "https://A.eks.amazonaws.com".to_owned(),
+            certificate_authority: Some("QQ==".to_owned()),
+            version: "1.33".to_owned(),
+            service_cidr: None,
+            egress_by_aws: true,
+        };
+        let upgraded = ClusterAccess { version: "1.34".to_owned(), ..before.clone() };
+        assert!(is_same_server(&before, &upgraded), "its connection and caches are kept");
+        let moved = ClusterAccess { endpoint: "https://B.eks.amazonaws.com".to_owned(), ..before.clone() };
+        let signed = ClusterAccess { certificate_authority: Some("Qg==".to_owned()), ..before.clone() };
+        assert!(!is_same_server(&before, &moved) && !is_same_server(&before, &signed));
+    }
 }

@@ -17,7 +17,7 @@ pub mod terraform;
 #[cfg(feature = "cluster")]
 pub use clusters::{Clusters, ConfigurationError, Connected, Source, Unserved, memory_megabytes};
 #[cfg(feature = "cluster")]
-pub use connections::{ConnectError, Connections, aws_config, cluster_access, is_denied};
+pub use connections::{ConnectError, Connections, Link, aws_config, cluster_access, is_denied};
 pub use deadline::{Deadline, OutOfTime};
 pub use environment::{Environment, EnvironmentError};
 pub use nodeless_telemetry::SystemClock;

@@ -123,3 +123,33 @@ impl Line for ClustersNotRead<'_> {
     const EVENT: &'static str = "clusters-not-read";
     const LEVEL: Level = Level::Warn;
 }
+
+/// The cluster has another endpoint or certificate authority than the cached connection: it was created again under the same name, or its
+/// certificate authority was replaced. The function connects again.
+#[cfg(feature = "cluster")]
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ClusterReplaced<'a> {
+    pub(crate) from: &'a str,
+    pub(crate) to: &'a str,
+}
+
+#[cfg(feature = "cluster")]
+impl Line for ClusterReplaced<'_> {
+    const EVENT: &'static str = "cluster-replaced";
+    const LEVEL: Level = Level::Warn;
+}
+
+/// The API server could not be reached, and EKS did not report whether the cluster has another endpoint. The cached connection is kept.
+#[cfg(feature = "cluster")]
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ClusterNotDescribed<'a> {
+    pub(crate) error: &'a str,
+}
+
+#[cfg(feature = "cluster")]
+impl Line for ClusterNotDescribed<'_> {
+    const EVENT: &'static str = "cluster-not-described";
+    const LEVEL: Level = Level::Warn;
+}

@@ -521,6 +521,27 @@ async fn an_outage_leaves_no_dead_letters_and_plans_go_on_after_it() {
     }
 }
 
+/// The cluster is deleted and created again under the same name: its endpoint is another one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_is_created_again_is_served_at_its_new_endpoint() {
+    let Some(stage) = Stage::start().await else { return };
+    let mut functions = running_pods(&stage, 1).await;
+    let ec2 = stage.world.lock().unwrap().ec2().clone();
+    functions.planner.expect_any_problem();
+    functions.lifecycle.expect_any_problem();
+    stage.fail(Service::Kubernetes, Some(Outage::Refuse));
+    let before = ec2.call_counts()["DescribeCluster"];
+    for _ in 0..4 {
+        functions.plan().await;
+    }
+    assert_eq!(ec2.call_counts()["DescribeCluster"], before + 1, "EKS is not asked again for a minute");
+
+    stage.create_cluster_again().await;
+    functions.sweep().await;
+    functions.sweep().await;
+    stage.until("a sweep completes", |_| functions.lifecycle.metric("Heartbeat") > 0.0).await;
+}
+
 /// IAM applies the policies of the functions' roles seconds after Terraform has written them.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_runs_of_an_installation_wait_for_their_permissions() {

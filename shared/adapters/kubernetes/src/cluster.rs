@@ -18,7 +18,7 @@ use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeO
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels};
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodes, InvalidObject, MirroredClaim, NodePatch,
-    ObjectEvent, OwningDeployment, PodRef, SYSTEM_NAMESPACE, SoughtNode, UnboundPod, VolumeAttachment,
+    ObjectEvent, OwningDeployment, PodRef, SYSTEM_NAMESPACE, SoughtNode, SystemNamespace, UnboundPod, VolumeAttachment,
 };
 use nodeless_ports::{ClaimMirror, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads};
 use nodeless_telemetry::Context;
@@ -390,6 +390,12 @@ impl Workloads for KubeCluster {
 
 #[async_trait]
 impl Configuration for KubeCluster {
+    async fn system_namespace(&self) -> Result<SystemNamespace, PortError> {
+        let namespace = node_classes::get_one::<Namespaces>(&self.connection, SYSTEM_NAMESPACE).await?;
+        let created = namespace.and_then(|namespace| namespace.metadata.creation_timestamp);
+        Ok(SystemNamespace { created: created.map(|time| time.0) })
+    }
+
     async fn node_class(&self, name: &str) -> Result<Option<EC2NodeClass>, PortError> {
         node_classes::get(&self.connection, name).await
     }

@@ -13,6 +13,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How long the API server may take to accept a connection.
@@ -45,6 +46,8 @@ pub struct ApiServer {
 pub struct Connection {
     client: kube::Client,
     tokens: Option<TokenSource>,
+    /// Whether the server did not answer, or did not authenticate the caller, since [`Self::take_doubt`].
+    doubt: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for Connection {
@@ -92,7 +95,7 @@ impl Connection {
         let client =
             client(config).map_err(|error| invalid(format!("the client cannot be set up: {}", chain(&error))))?;
         let tokens: TokenSource = Arc::new(move |refused| Box::pin(token(refused)));
-        Ok(Self { client, tokens: Some(tokens) })
+        Ok(Self { client, tokens: Some(tokens), doubt: Arc::default() })
     }
 
     /// Connects with a kubeconfig: the file at `path`, else those in `KUBECONFIG`, else `~/.kube/config`; with
@@ -108,20 +111,36 @@ impl Connection {
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
         let config = config.map_err(|error| kubeconfig::not_loaded(&error, known))?;
         let client = client(config).map_err(|error| kubeconfig::no_client(&error, command.as_deref()))?;
-        Ok(Self { client, tokens: None })
+        Ok(Self { client, tokens: None, doubt: Arc::default() })
+    }
+
+    /// Whether a call has failed since this was last asked because the API server could not be reached, its certificate was not accepted,
+    /// or it did not authenticate the caller: then the cluster may have another address.
+    #[must_use]
+    pub fn take_doubt(&self) -> bool {
+        self.doubt.swap(false, Ordering::Relaxed)
+    }
+
+    /// The result of a call, whose failure may put the address of the API server in doubt.
+    fn noted<T>(&self, result: Result<T, CallError>) -> Result<T, CallError> {
+        if result.as_ref().is_err_and(CallError::puts_address_in_doubt) {
+            self.doubt.store(true, Ordering::Relaxed);
+        }
+        result
     }
 
     /// Makes a call and returns the response body.
     pub(crate) async fn call(&self, operation: &str, request: Request<Vec<u8>>) -> Result<String, CallError> {
         let sent = self.authorized(request, None).await?;
-        match self.text(operation, sent.request.clone()).await {
+        let done = match self.text(operation, sent.request.clone()).await {
             Err(failed) if failed.is(401) => match Box::pin(self.with_another_token(sent)).await? {
                 // On the heap, because a second call is rare and a future of two calls is large.
                 Some(request) => Box::pin(self.text(operation, request)).await,
                 None => Err(failed),
             },
             done => done,
-        }
+        };
+        self.noted(done)
     }
 
     async fn text(&self, operation: &str, request: Request<Vec<u8>>) -> Result<String, CallError> {
@@ -152,13 +171,14 @@ impl Connection {
     ) -> Result<impl AsyncBufRead + Send + Unpin + use<>, CallError> {
         request.headers_mut().insert(http::header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let sent = self.authorized(request, None).await?;
-        match self.lines(operation, sent.request.clone()).await {
+        let done = match self.lines(operation, sent.request.clone()).await {
             Err(failed) if failed.is(401) => match Box::pin(self.with_another_token(sent)).await? {
                 Some(request) => Box::pin(self.lines(operation, request)).await,
                 None => Err(failed),
             },
             done => done,
-        }
+        };
+        self.noted(done)
     }
 
     async fn lines(

@@ -25,6 +25,12 @@ impl CallError {
         self.status.as_ref().is_some_and(|status| status.code == code)
     }
 
+    /// Whether the cluster may have another address than the one that was called: the server did not answer, its certificate was not
+    /// accepted, or it did not authenticate the caller.
+    pub(crate) fn puts_address_in_doubt(&self) -> bool {
+        self.is(401) || (self.status.is_none() && self.error.kind == ErrorKind::Unavailable)
+    }
+
     /// Whether the object of the request does not exist. The response for a path that the API server does not serve has the same
     /// status code, but contains no object.
     pub(crate) fn names_missing_object(&self) -> bool {

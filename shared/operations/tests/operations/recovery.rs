@@ -1,6 +1,7 @@
 //! Records and tags that people lose or change: no node that works is terminated for it, and no cost goes on unreported.
 
 use crate::common::{Harness, running_cluster};
+use jiff::SignedDuration;
 use nodeless_fake_aws::requests::ChangeTags;
 use nodeless_fake_kubernetes::resource::{EVENTS, NODES};
 use nodeless_model::{NodeClaim, NodeClaimStatus, Phase};
@@ -46,6 +47,26 @@ async fn a_node_of_a_restored_claim_is_drained_before_it_is_terminated() {
     harness.cluster.end_protection();
     harness.until("it is drained", |harness| !harness.cluster.node_claims().contains_key(&claim.name)).await;
     assert!(harness.cloud.running().iter().all(|instance| instance.id != id));
+}
+
+/// The table has a claim of a cluster that was deleted. Its instance still runs, and cannot join the cluster that has the name now.
+#[tokio::test]
+async fn claims_of_an_earlier_cluster_of_the_same_name_end_with_their_instances() {
+    let mut harness = running_cluster(1).await;
+    let (claim, kept) = only(&harness).await;
+    let stray = harness.cloud.launch_orphan();
+    let before = harness.context().now() - SignedDuration::from_hours(48);
+    let mut old =
+        NodeClaim { name: "default-old00".to_owned(), uid: "old".to_owned(), created: before, ..claim.clone() };
+    old.spec.launch_group = None;
+    old.status.node_name = Some("ip-10-0-0-9.ec2.internal".to_owned());
+    let launched = old.status.instance.as_mut().unwrap();
+    (launched.id, launched.launched) = (stray.clone(), before);
+    harness.claims.create(&old, None).await.unwrap();
+    harness.minutes(10).await;
+    let running: Vec<String> = harness.cloud.running().into_iter().map(|instance| instance.id).collect();
+    assert_eq!(running, [kept.as_str()], "{stray} is of the earlier cluster");
+    assert_eq!(only(&harness).await.0.name, claim.name, "the earlier claim is gone, and the other stays");
 }
 
 #[tokio::test]

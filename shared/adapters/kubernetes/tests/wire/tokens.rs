@@ -3,7 +3,7 @@
 use crate::{Stopped, World, connect, node};
 use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_kubernetes::{ApiServer as Address, Connection, KubeCluster};
-use nodeless_ports::{ErrorKind, PlanningView as _};
+use nodeless_ports::{ErrorKind, NodesAndPods as _, PlanningView as _};
 use std::sync::{Arc, Mutex};
 
 #[tokio::test]
@@ -41,4 +41,20 @@ async fn a_call_is_not_repeated_without_a_new_token() {
     distinct.sort();
     distinct.dedup();
     assert_eq!(requests.len(), distinct.len(), "{requests:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_or_authenticate_puts_its_address_in_doubt() {
+    let world = World::installed().await;
+    let cluster = |connection: &Connection| KubeCluster::new(connection.clone(), Stopped::context());
+    let right = connect(&world.url, "right").await;
+    assert_eq!(cluster(&right).node("missing").await, Ok(None));
+    assert!(!right.take_doubt(), "it answers");
+    let wrong = connect(&world.url, "wrong").await;
+    cluster(&wrong).node("missing").await.unwrap_err();
+    assert!(wrong.take_doubt() && !wrong.take_doubt(), "until it is asked");
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let nobody = connect(&format!("http://{free}"), "right").await;
+    cluster(&nobody).node("missing").await.unwrap_err();
+    assert!(nobody.take_doubt());
 }

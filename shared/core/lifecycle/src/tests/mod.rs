@@ -26,7 +26,7 @@ use nodeless_model::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-fn at(seconds: i64) -> Timestamp {
+pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap()
 }
 
@@ -136,7 +136,7 @@ fn joined() -> Node {
 }
 
 /// The joined node once it is registered and ready for pods.
-fn ready_node() -> Node {
+pub(crate) fn ready_node() -> Node {
     let mut node = joined();
     node.taints.clear();
     node.finalizers.push(labels::TERMINATION_FINALIZER.into());

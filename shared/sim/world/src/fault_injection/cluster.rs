@@ -7,7 +7,7 @@ use nodeless_api::{CapacityBufferStatus, EC2NodeClass, EC2NodeClassStatus, NodeO
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget};
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodes, InvalidObject, MirroredClaim, NodePatch,
-    ObjectEvent, OwningDeployment, PodRef, SoughtNode, UnboundPod, VolumeAttachment,
+    ObjectEvent, OwningDeployment, PodRef, SoughtNode, SystemNamespace, UnboundPod, VolumeAttachment,
 };
 use nodeless_ports::{ClaimMirror, Cluster, Configuration, Events, NodesAndPods, PlanningView, PortError, Workloads};
 use std::collections::BTreeSet;
@@ -227,6 +227,10 @@ impl Configuration for FaultyCluster {
 
     async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
         self.fault_injection.read("cluster node pool", self.inner.node_pool(name)).await
+    }
+
+    async fn system_namespace(&self) -> Result<SystemNamespace, PortError> {
+        self.fault_injection.read("cluster system namespace", self.inner.system_namespace()).await
     }
 
     async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {

@@ -23,7 +23,7 @@ use nodeless_fake_kubernetes::resource::NODES;
 use nodeless_model::{Node, NodeClaim, NodeOverlay, NodePool, Pod, PodDisruptionBudget, labels};
 use nodeless_ports::cluster::{
     BatchWindow, ClusterView, DeploymentChange, Eviction, FoundNodes, InvalidObject, MirroredClaim, NodePatch,
-    ObjectEvent, OwningDeployment, PodRef, SYSTEM_NAMESPACE, SoughtNode, UnboundPod, VolumeAttachment,
+    ObjectEvent, OwningDeployment, PodRef, SYSTEM_NAMESPACE, SoughtNode, SystemNamespace, UnboundPod, VolumeAttachment,
 };
 use nodeless_ports::{
     ClaimMirror, Clock, Configuration, ErrorKind, Events, NodesAndPods, PlanningView, PortError, Workloads,
@@ -266,6 +266,12 @@ impl Configuration for MemoryCluster {
 
     async fn node_pool(&self, name: &str) -> Result<Option<NodePool>, PortError> {
         get_one(&self.api, &kinds::ALL_NODE_POOLS, name)
+    }
+
+    async fn system_namespace(&self) -> Result<SystemNamespace, PortError> {
+        let (namespaces, _) = self.read(&kinds::ALL_NAMESPACES)?;
+        let system = namespaces.into_iter().find(|it| it.metadata.name.as_deref() == Some(SYSTEM_NAMESPACE));
+        Ok(SystemNamespace { created: system.and_then(|it| it.metadata.creation_timestamp).map(|time| time.0) })
     }
 
     async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
