@@ -89,6 +89,7 @@ locals {
     }
     installer = {
       NODELESS_ROLE_ARN = local.installer_role_arn
+      NODELESS_TABLE    = local.table.name
     }
   }
 

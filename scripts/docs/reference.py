@@ -73,6 +73,7 @@ SETTINGS = {
     "nodeless.sh/max-dollars-per-hour": ("Namespace `kube-system`", "dollars as a quantity, such as `\"12.50\"`"),
     "nodeless.sh/max-nodes": ("Namespace `kube-system`", "a quantity, such as `\"100\"`"),
     "nodeless.sh/max-cpu": ("Namespace `kube-system`", "a quantity, such as `\"400\"`"),
+    "nodeless.sh/table": ("Namespace `kube-system`", "the name of a DynamoDB table, such as `nodeless-production`"),
     "nodeless.sh/maintenance-windows": ("Namespace `kube-system`", "`CRON_TZ=Europe/Berlin 0 2 * * sat for 4h`, several separated by `;`, in UTC or after `CRON_TZ=` in a time zone"),
     "nodeless.sh/sleep": ("NodePool", "`0 20 * * mon-fri for 11h`, several separated by `;`, in UTC or after `CRON_TZ=` in a time zone"),
     "nodeless.sh/churn-evictions-per-hour": ("NodePool", "a whole number of pods, `0` for no breaker"),

@@ -77,12 +77,12 @@ mod connected {
             None => Wake::Keep,
         };
         let connection = arguments.cluster.connect().await?;
-        output::print(install::install(&connection, &wake, !arguments.no_nominations).await?).map(drop)
+        output::print(install::install(&connection, None, &wake, !arguments.no_nominations).await?).map(drop)
     }
 
     pub(crate) async fn uninstall(arguments: &ClusterArguments) -> Result<(), CliError> {
         let connection = arguments.connect().await?;
-        output::print(install::uninstall(&connection).await?).map(drop)
+        output::print(install::uninstall(&connection, None).await?).map(drop)
     }
 }
 

@@ -56,6 +56,7 @@ fn topic(finding: &Finding) -> String {
         Check::Access => "access entries",
         Check::Definitions => "CustomResourceDefinitions",
         Check::Karpenter => "Karpenter",
+        Check::Table => "deployments of nodeless",
         Check::Objects => "objects",
         Check::NodeClasses => "EC2NodeClasses",
         Check::Discovery => "discovery tags",

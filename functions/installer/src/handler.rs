@@ -75,10 +75,11 @@ pub(crate) async fn handle(
     }
     let role =
         environment.required("NODELESS_ROLE_ARN", "the ARN of the role of this function, which has an access entry")?;
+    let table = environment.table()?;
     let action = reachable(cluster, request.action, access.egress_by_aws);
     let connection = connect(config, cluster, access).await?;
     let rights = ClusterAdmin::new(config, cluster, &role);
-    let work = async || perform(cluster, &connection, &action, work_until).await;
+    let work = async || perform(cluster, &table, &connection, &action, work_until).await;
     let time = work_until.saturating_duration_since(Instant::now());
     let report = as_cluster_admin(cluster, &rights, TIMEOUTS, time, work).await?;
     for step in &report.steps {
@@ -99,9 +100,10 @@ async fn connect(config: &SdkConfig, cluster: &str, access: ClusterAccess) -> Re
     Ok(connection.await?)
 }
 
-/// Does what is requested, until then at the latest, and checks the cluster after an installation.
+/// Does what is requested for the deployment with this table, until then at the latest, and checks the cluster after an installation.
 async fn perform(
     cluster: &str,
+    table: &str,
     connection: &Connection,
     action: &Action,
     until: Instant,
@@ -109,12 +111,14 @@ async fn perform(
     let left = || until.saturating_duration_since(Instant::now());
     match action {
         Action::Install { wake, nominations, .. } => {
-            let report = install::install(connection, wake, *nominations).await?;
+            let report = install::install(connection, Some(table), wake, *nominations).await?;
             check_cluster(cluster, connection, CHECKED_WITHIN.min(left() / 2)).await;
             Ok(report)
         }
-        Action::Uninstall => install::uninstall(connection).await,
-        Action::RemoveNodes => install::remove_nodes(connection, left().saturating_sub(KEPT_FOR_THE_ANSWER)).await,
+        Action::Uninstall => install::uninstall(connection, Some(table)).await,
+        Action::RemoveNodes => {
+            install::remove_nodes(connection, table, left().saturating_sub(KEPT_FOR_THE_ANSWER)).await
+        }
         Action::Nothing => Ok(Report::default()),
     }
 }

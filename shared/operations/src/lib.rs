@@ -23,6 +23,7 @@ mod log_lines;
 mod names;
 pub mod node_class;
 mod offers;
+mod ownership;
 pub mod plan;
 pub mod reconcile;
 mod records;

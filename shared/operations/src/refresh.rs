@@ -4,6 +4,7 @@ use crate::Context;
 use crate::events;
 use crate::log_lines::{CatalogRefreshed, Failed, ObjectSkipped, SubnetZonesUnknown};
 use crate::offers::{CatalogCache, CatalogError};
+use crate::ownership;
 use jiff::{SignedDuration, Timestamp};
 use nodeless_api::EC2NodeClass;
 use nodeless_catalog::Catalog;
@@ -149,6 +150,8 @@ impl Refresher {
     }
 
     async fn resolve_all(&self, zones: Option<&BTreeSet<String>>, report: &mut RefreshReport) -> Result<(), PortError> {
+        // This table may have no claims of an EC2NodeClass whose instance profile the nodes of the other deployment have.
+        ownership::check(self.cluster.as_ref(), &self.claims).await?;
         let (classes, invalid) = self.cluster.node_classes().await?;
         for object in invalid {
             self.context.log(&ObjectSkipped { kind: &object.kind, name: &object.name, why: &object.message });

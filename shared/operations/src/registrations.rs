@@ -143,6 +143,10 @@ mod tests {
 
     #[async_trait]
     impl Table for Slow {
+        fn name(&self) -> &str {
+            self.table.name()
+        }
+
         async fn get(&self, operation: &'static str, key: &Key) -> Result<Option<Item>, PortError> {
             self.reads.fetch_add(1, Ordering::Relaxed);
             tokio::task::yield_now().await;

@@ -12,6 +12,7 @@ use crate::leaving;
 use crate::log_lines::{Collected, Failed, SweepEnded, UsageCorrected};
 use crate::node_class;
 use crate::offers::{CatalogCache, learn, shortages};
+use crate::ownership;
 use crate::shards;
 use crate::zonal_shift;
 use jiff::Timestamp;
@@ -22,7 +23,8 @@ use nodeless_model::claim::TerminationReason;
 use nodeless_model::events::{instance_unhealthy, node_claim_not_supported};
 use nodeless_model::node_pool::PoolUsage;
 use nodeless_model::object::{MirroredClaim, NodePatch, ObjectEvent, ObjectRef};
-use nodeless_model::{Instance, Node, NodeClaim, NodePool, Phase, labels};
+use nodeless_model::{Instance, Node, NodeClaim, NodePool, Phase, check_owner, labels};
+use nodeless_ports::cluster::SystemNamespace;
 use nodeless_ports::queue::WakeSource;
 use nodeless_ports::{Cloud, Cluster, ErrorKind, PortError, Queue, ShiftedZone, ZonalShifts};
 use nodeless_state::State;
@@ -95,8 +97,7 @@ struct Read {
     node_pools: Vec<NodePool>,
     /// The names of all NodePools, including invalid ones.
     pool_names: BTreeSet<String>,
-    /// When the cluster was created, if that is known.
-    cluster_created: Option<Timestamp>,
+    system: SystemNamespace,
 }
 
 impl Read {
@@ -109,8 +110,8 @@ impl Sweeper {
     /// Compares once.
     ///
     /// # Errors
-    /// If EC2, the cluster or the claims table cannot be read. Nothing was done then, because objects that look missing may only
-    /// be unreadable.
+    /// If EC2, the cluster or the claims table cannot be read, or another deployment serves the cluster. Nothing was done then, because
+    /// objects that look missing may only be unreadable, or in the other deployment's table.
     pub async fn run(&self) -> Result<SweepReport, SweepError> {
         let mut metrics = Metrics::new();
         let result = self.sweep(&mut metrics).await;
@@ -139,6 +140,8 @@ impl Sweeper {
         let usage = self.claims.usage().await?;
         // The observed state first and the claims last, so that an object that was just created does not look like an orphan.
         let read = self.read().await?;
+        check_owner(read.system.table.as_deref(), self.claims.table_name())
+            .map_err(|other| ownership::denied(&other))?;
         let claims = self.claims.list().await?;
         let now = self.context.now();
         report.claims = claims.len();
@@ -184,8 +187,7 @@ impl Sweeper {
         )?;
         let (node_pools, invalid) = pools;
         let pool_names = node_pools.iter().map(|pool| pool.name.clone()).chain(invalid.into_iter().map(|it| it.name));
-        let (pool_names, cluster_created) = (pool_names.collect(), system.created);
-        Ok(Read { instances, nodes, mirrors, pool_names, node_pools, cluster_created })
+        Ok(Read { instances, nodes, mirrors, pool_names: pool_names.collect(), node_pools, system })
     }
 
     async fn deal_with(&self, collection: &Collection, read: &Read, now: Timestamp) -> Result<(), PortError> {
@@ -262,7 +264,7 @@ impl Sweeper {
 
     /// Terminates the claims of an earlier cluster of the same name. Nothing else would: their instances run, and their nodes cannot join.
     async fn end_earlier_cluster(&self, claims: &[NodeClaim], read: &Read, now: Timestamp, report: &mut SweepReport) {
-        let Some(created) = read.cluster_created else { return };
+        let Some(created) = read.system.created else { return };
         let why = format!("it was launched for an earlier cluster of this name: the cluster was created at {created}");
         for claim in of_earlier_cluster(claims, &read.nodes, created) {
             match self.begin(claims, &claim.name, TerminationReason::Deleted, &why, now).await {

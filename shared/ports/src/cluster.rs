@@ -73,6 +73,8 @@ pub struct FoundNodes {
 pub struct SystemNamespace {
     /// When the cluster was created. Kubernetes creates the Namespace with the cluster, and nobody can delete it.
     pub created: Option<Timestamp>,
+    /// The table of the deployment that serves the cluster ([`TABLE`](nodeless_model::labels::TABLE)), if it is named.
+    pub table: Option<String>,
 }
 
 /// Reads the cluster for a plan, and waits for the end of the batch window.

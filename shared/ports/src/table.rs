@@ -237,6 +237,9 @@ impl Range {
 /// `operation` names what a call is for, such as `claims update`; errors contain it.
 #[async_trait]
 pub trait Table: Send + Sync {
+    /// The name of the table, which identifies the deployment that it belongs to.
+    fn name(&self) -> &str;
+
     /// Reads an item consistently.
     ///
     /// # Errors

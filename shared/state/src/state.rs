@@ -25,6 +25,12 @@ impl State {
         Self { table }
     }
 
+    /// The name of the table.
+    #[must_use]
+    pub fn table_name(&self) -> &str {
+        self.table.name()
+    }
+
     /// The item of the cluster with this sort key, read consistently.
     pub(crate) async fn item(&self, operation: &'static str, sort: &str) -> Result<Option<Item>, PortError> {
         self.table.get(operation, &Key::of_cluster(sort)).await

@@ -392,8 +392,9 @@ impl Workloads for KubeCluster {
 impl Configuration for KubeCluster {
     async fn system_namespace(&self) -> Result<SystemNamespace, PortError> {
         let namespace = node_classes::get_one::<Namespaces>(&self.connection, SYSTEM_NAMESPACE).await?;
-        let created = namespace.and_then(|namespace| namespace.metadata.creation_timestamp);
-        Ok(SystemNamespace { created: created.map(|time| time.0) })
+        let metadata = namespace.unwrap_or_default().metadata;
+        let table = metadata.annotations.and_then(|mut all| all.remove(labels::TABLE));
+        Ok(SystemNamespace { created: metadata.creation_timestamp.map(|time| time.0), table })
     }
 
     async fn node_class(&self, name: &str) -> Result<Option<EC2NodeClass>, PortError> {

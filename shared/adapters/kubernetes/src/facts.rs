@@ -5,11 +5,12 @@ use crate::export;
 use crate::install::{self, InstallError};
 use crate::kinds::{CapacityBuffers, DisruptionBudgets, Kind, NodeClaims, NodeClasses, NodeOverlays, NodePools, Pods};
 use crate::store;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::core::params::ListParams;
 use nodeless_api::view::ClusterView;
 use nodeless_doctor::{Definition, EarlierObjects, Facts, Read, Surging, Workload};
 use nodeless_model::Pod;
+use nodeless_model::events::OTHER_DEPLOYMENT;
 use nodeless_model::labels::SURGE_BEFORE_DRAIN;
 use nodeless_model::surge::SurgeMode;
 use nodeless_ports::{ErrorKind, PortError};
@@ -25,6 +26,10 @@ const EARLIER: [(&str, &str); 3] = [
 const DEPLOYMENTS: (&str, &str) = ("Deployment", "/apis/apps/v1/deployments");
 const LEASES: (&str, &str) = ("Lease", "/apis/coordination.k8s.io/v1/leases");
 const LEASE: &str = "karpenter-leader-election";
+/// Events about cluster-scoped objects are in this namespace.
+const EVENTS: (&str, &str) = ("Event", "/api/v1/namespaces/default/events");
+/// A planner that does not serve the cluster publishes its Event again after at least five minutes.
+const RECENT: SignedDuration = SignedDuration::from_mins(10);
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 /// The groups of lifecycle: those that the module gives to its access entry, and that of every user.
 const LIFECYCLE: [&str; 3] = ["nodeless:controllers", "nodeless:lifecycle", "system:authenticated"];
@@ -252,4 +257,18 @@ pub async fn lease(connection: &Connection) -> Result<Read<Option<Timestamp>>, P
         Read::Done(times) => Read::Done(times.into_iter().max()),
         Read::Not(why) => Read::Not(why),
     })
+}
+
+/// What the planners of deployments that do not serve the cluster reported lately, in their Events.
+///
+/// # Errors
+/// When the API server does not answer.
+pub async fn other_deployments(connection: &Connection, now: Timestamp) -> Result<Read<Vec<String>>, PortError> {
+    let params = ListParams::default().fields(&format!("reason={OTHER_DEPLOYMENT}"));
+    let messages = export::list_selected(connection, EVENTS, &params, |event| {
+        let event = serde_json::from_str::<Value>(event.get()).ok()?;
+        let last = event["lastTimestamp"].as_str()?.parse::<Timestamp>().ok()?;
+        (now.duration_since(last) < RECENT).then(|| event["message"].as_str().unwrap_or_default().to_owned())
+    });
+    permitted(messages.await)
 }

@@ -122,6 +122,10 @@ impl DynamoTable {
 
 #[async_trait]
 impl Table for DynamoTable {
+    fn name(&self) -> &str {
+        &self.table
+    }
+
     async fn get(&self, operation: &'static str, key: &Key) -> Result<Option<Item>, PortError> {
         let named = format!("DynamoDB GetItem ({operation})");
         let request = self.client.get_item().table_name(&self.table).set_key(Some(self.key(key))).consistent_read(true);

@@ -136,6 +136,9 @@ pub const SURGE_BEFORE_DRAIN: &str = "nodeless.sh/surge-before-drain";
 pub const SURGE: &str = "nodeless.sh/surge";
 /// When a Deployment was restarted, in its template, as `kubectl rollout restart` sets it.
 pub const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
+/// The annotation of the Namespace `kube-system`: the name of the table of the deployment that serves the cluster. The installer writes it.
+/// Other deployments change nothing.
+pub const TABLE: &str = "nodeless.sh/table";
 /// The cost of deleting a pod, in Kubernetes.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 

@@ -176,7 +176,7 @@ fn shortest_window(woken: &[WakeSource]) -> Duration {
 /// No plan was made, and nothing was done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// Claims or cluster could not be read.
+    /// Claims or cluster could not be read, or another deployment serves the cluster.
     #[error("no plan was made: {0}")]
     Port(#[from] PortError),
     /// There is no catalog to plan with.

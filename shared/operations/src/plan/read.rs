@@ -2,6 +2,7 @@
 
 use super::stages::costs;
 use crate::log_lines::Failed;
+use crate::ownership;
 use crate::plan::churn::caused_launches;
 use crate::plan::execute::PlanRevision;
 use crate::plan::execute::without_effects::Answers;
@@ -14,7 +15,11 @@ use crate::unread::Unread;
 use crate::zonal_shift;
 use jiff::Timestamp;
 use nodeless_disruption::spot_interruptions::avoids;
+use nodeless_model::events::other_deployment;
+use nodeless_model::object::ObjectRef;
+use nodeless_model::{check_owner, labels};
 use nodeless_ports::PortError;
+use nodeless_ports::cluster::SYSTEM_NAMESPACE;
 use nodeless_state::plans::UnfinishedPlan;
 use nodeless_state::{RecordKind, StoredRecord};
 use std::collections::BTreeSet;
@@ -64,6 +69,10 @@ impl Planner {
         )?;
         // Commands are read after claims: if a claim names a command that is missing now, the command has ended.
         let (mut view, commands) = futures::try_join!(self.cluster.view(), claims.commands())?;
+        if let Err(other) = check_owner(view.annotations.get(labels::TABLE).map(String::as_str), claims.table_name()) {
+            self.publish(vec![other_deployment(ObjectRef::namespace(SYSTEM_NAMESPACE), &other.to_string())], now).await;
+            return Err(ownership::denied(&other).into());
+        }
         own_nominations::disregard(&mut view, &records);
         let avoided = view.node_pools.iter().any(|pool| avoids(&pool.disruption.annotations) == Ok(true));
         // A plan can do without these, and most clusters do not use them.

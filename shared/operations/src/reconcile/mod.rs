@@ -16,6 +16,7 @@ use crate::events::EventRate;
 use crate::leaving;
 use crate::log_lines::ClaimStepped;
 use crate::offers::CatalogCache;
+use crate::ownership;
 use crate::shards;
 use batch::Progress;
 use nodeless_lifecycle::{Effect, Needs, Registration, Settings, Step, charge_when_written, step};
@@ -95,9 +96,11 @@ impl Reconciler {
     /// are due is sent again for the remaining time.
     ///
     /// # Errors
-    /// If the claims table cannot be read or written, or the message cannot be sent again. The sweep then finds the claims.
+    /// If the claims table cannot be read or written, the message cannot be sent again, or another deployment serves the cluster. The
+    /// sweep then finds the claims.
     pub async fn run_shard(&self, message: ShardMessage) -> Result<Vec<Reconciled>, ReconcileError> {
         let failed = |source| ReconcileError { of: format!("shard {}", message.shard), source };
+        ownership::check(self.cluster.as_ref(), &self.claims).await.map_err(failed)?;
         let (table, queue, now) = (&self.claims, self.queue.as_ref(), self.context.now());
         let Some(taken) = shards::take_due(table, queue, now, message).await.map_err(failed)? else {
             return Ok(Vec::new());

@@ -32,6 +32,7 @@ mod static_capacity;
 mod surges;
 mod throughput;
 mod two_planners;
+mod two_tables;
 mod unfinished;
 mod validation;
 mod zonal_shift;

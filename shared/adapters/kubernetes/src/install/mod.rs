@@ -6,12 +6,14 @@
 mod apply;
 mod definitions;
 mod manifests;
+mod owner;
 mod removal;
 
 pub use definitions::review;
 pub use removal::remove_nodes;
 
 use crate::connection::Connection;
+use nodeless_model::OtherTable;
 use nodeless_ports::PortError;
 use serde::Serialize;
 use std::fmt;
@@ -106,6 +108,9 @@ pub enum InstallError {
         /// What is wrong, and what to do.
         reason: String,
     },
+    /// The deployment with another table serves the cluster. Nothing was changed.
+    #[error(transparent)]
+    OtherTable(#[from] OtherTable),
     /// A definition was applied and is not served.
     #[error("the API server does not serve {object}: {reason}")]
     NotServed {
@@ -140,13 +145,24 @@ pub enum InstallError {
 }
 
 /// Installs the objects of nodeless: definitions first, because the others need them, then RBAC, then the webhook. `nominations` grants
-/// lifecycle the right to nominate nodes for pods, or takes it away.
+/// lifecycle the right to nominate nodes for pods, or takes it away. `table` is that of the deployment, which then serves the cluster.
+/// Without it, the cluster is served as before.
 ///
 /// # Errors
-/// When an existing CRD conflicts (then nothing was changed), or the API server rejects a request.
-pub async fn install(connection: &Connection, wake: &Wake, nominations: bool) -> Result<Report, InstallError> {
+/// When an existing CRD conflicts or the deployment with another table serves the cluster (then nothing was changed), or the API server
+/// rejects a request.
+pub async fn install(
+    connection: &Connection,
+    table: Option<&str>,
+    wake: &Wake,
+    nominations: bool,
+) -> Result<Report, InstallError> {
     let webhook = manifests::webhook(wake)?;
+    owner::check(connection, table).await??;
     let mut steps = definitions::install(connection).await?;
+    if let Some(table) = table {
+        steps.push(owner::name(connection, table).await?);
+    }
     for object in manifests::rbac_with(nominations)? {
         steps.push(apply::apply(connection, &object, String::new()).await?);
     }
@@ -158,16 +174,21 @@ pub async fn install(connection: &Connection, wake: &Wake, nominations: bool) ->
     Ok(Report { steps })
 }
 
-/// Reverts [`install`] except for the definitions: the NodePools, NodeClaims and EC2NodeClasses are kept.
+/// Reverts [`install`] except for the definitions: the NodePools, NodeClaims and EC2NodeClasses are kept. Everything is kept if the
+/// deployment with another table than `table` serves the cluster.
 ///
 /// # Errors
 /// When the API server refuses.
-pub async fn uninstall(connection: &Connection) -> Result<Report, InstallError> {
+pub async fn uninstall(connection: &Connection, table: Option<&str>) -> Result<Report, InstallError> {
+    if let Err(other) = owner::check(connection, table).await? {
+        return Ok(owner::kept(&other));
+    }
     let mut steps = vec![apply::remove(connection, &manifests::webhook_template()?).await?];
     // Bindings before roles: otherwise a binding would refer to a deleted role for a moment.
     for object in manifests::rbac()?.iter().rev() {
         steps.push(apply::remove(connection, object).await?);
     }
+    steps.extend(owner::forget(connection).await?);
     for name in definitions::names()? {
         let note = "definitions are never removed, because with them would go every object; \
                     when you are sure: kubectl delete crd"

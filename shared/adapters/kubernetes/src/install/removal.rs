@@ -1,7 +1,7 @@
 //! Removing every node before nodeless is uninstalled, because instances that run without the functions would keep running and
 //! cost money.
 
-use super::{InstallError, Outcome, Report, Step};
+use super::{InstallError, Outcome, Report, Step, owner};
 use crate::api;
 use crate::connection::Connection;
 use crate::merge::string;
@@ -19,11 +19,14 @@ const NAMED: usize = 5;
 
 /// Deletes all NodePools, so that nothing is launched any more, then all NodeClaims, whose nodes are drained and whose instances
 /// are terminated, and finally all EC2NodeClasses. Waits until all objects of a kind are deleted, which requires that the
-/// functions run.
+/// functions run. Everything is kept if the deployment with another table than `table` serves the cluster.
 ///
 /// # Errors
 /// When the API server rejects a request, or objects still exist after `timeout`. A repeated call continues.
-pub async fn remove_nodes(connection: &Connection, timeout: Duration) -> Result<Report, InstallError> {
+pub async fn remove_nodes(connection: &Connection, table: &str, timeout: Duration) -> Result<Report, InstallError> {
+    if let Err(other) = owner::check(connection, Some(table)).await? {
+        return Ok(owner::kept(&other));
+    }
     let deadline = Instant::now() + timeout;
     let mut steps = Vec::new();
     for resource in [NODE_POOLS, NODE_CLAIMS, NODE_CLASSES] {

@@ -1,10 +1,14 @@
 //! The facts that checks of a cluster need, and what becomes of those that the caller may not read.
 
-use super::{World, node_class};
+use super::{Stopped, World, node_class};
+use jiff::SignedDuration;
 use nodeless_doctor::{Check, DefinitionState, Read, Severity, check_some};
 use nodeless_fake_kubernetes::resource::{CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS};
 use nodeless_fake_kubernetes::{PatchOptions, PatchType};
 use nodeless_kubernetes::facts;
+use nodeless_model::events::{budget_exceeded, other_deployment};
+use nodeless_model::object::ObjectRef;
+use nodeless_ports::Events as _;
 use nodeless_world::resources::NODE_CLASSES;
 use serde_json::{Value, json};
 
@@ -109,6 +113,21 @@ async fn a_lease_is_read_and_a_refusal_is_a_finding() {
     let findings = check_some(&facts, &[Check::Karpenter]);
     assert_eq!(findings.len(), 2, "{findings:#?}");
     assert!(findings.iter().all(|finding| finding.severity == Severity::NotChecked), "{findings:#?}");
+}
+
+#[tokio::test]
+async fn a_deployment_that_does_not_serve_the_cluster_is_found_by_its_event() {
+    let world = World::installed().await;
+    let other = other_deployment(ObjectRef::namespace("kube-system"), "it has another table");
+    world.cluster().publish(&[other, budget_exceeded(ObjectRef::namespace("kube-system"), "dear")]).await.unwrap();
+    let after = async |minutes| {
+        let now = Stopped::TIME + SignedDuration::from_mins(minutes);
+        facts::other_deployments(&world.connection, now).await.unwrap()
+    };
+    assert_eq!(after(9).await, Read::Done(vec!["it has another table".to_owned()]));
+    assert_eq!(after(10).await, Read::Done(Vec::new()), "it does not run any more");
+    world.answer("GET /api/v1/namespaces/default/events", denied());
+    assert!(matches!(after(9).await, Read::Not(why) if why.contains("denied")));
 }
 
 fn budget(name: &str, app: &str) -> Value {

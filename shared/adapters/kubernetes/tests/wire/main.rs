@@ -78,7 +78,7 @@ impl World {
     /// A cluster with the CRDs.
     pub(crate) async fn installed() -> Self {
         let world = Self::bare().await;
-        install::install(&world.connection, &Wake::Keep, true).await.unwrap();
+        install::install(&world.connection, None, &Wake::Keep, true).await.unwrap();
         world
     }
 

@@ -9,6 +9,7 @@ mod pod_disruption_budgets;
 mod pools;
 mod quotas;
 mod surges;
+mod table;
 
 use crate::facts::Facts;
 use crate::finding::Finding;
@@ -19,6 +20,7 @@ pub(crate) fn all(facts: &Facts) -> Vec<Finding> {
         access::check as fn(&Facts, &mut Vec<Finding>),
         definitions::check,
         karpenter::check,
+        table::check,
         objects::check,
         classes::check,
         pools::check,

@@ -55,6 +55,7 @@ fn ready() -> Facts {
         earlier: Read::Done(vec![EarlierObjects { kind: "Provisioner".to_owned(), count: 0 }]),
         karpenter: Read::Done(vec![karpenter(0, 0)]),
         lease: Read::Done(Some(now() - jiff::SignedDuration::from_hours(1))),
+        other_deployments: Read::Done(Vec::new()),
         planned: Read::Done(Planned {
             probes: vec![Placed { name: "web".to_owned(), outcome: Outcome::Placed }],
             pending: Vec::new(),
@@ -386,6 +387,14 @@ fn quotas_concern_the_families_that_a_node_pool_allows() {
     ] {
         assert_eq!(!with_requirement(key, values, name).is_empty(), found, "{key} {values:?}: {name}");
     }
+}
+
+#[test]
+fn a_deployment_that_does_not_serve_the_cluster() {
+    let facts = |read| Facts { other_deployments: read, ..ready() };
+    let runs = facts(Read::Done(vec!["it has another table".to_owned()]));
+    found(&runs, Severity::Error, Check::Table, "it has another table");
+    found(&facts(Read::Not("no right".to_owned())), Severity::NotChecked, Check::Table, "no right");
 }
 
 #[test]

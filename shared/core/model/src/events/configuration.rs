@@ -7,6 +7,9 @@ use std::time::Duration;
 /// The deduplication time of Events about a budget, which change slowly.
 const BUDGET_DEDUPE_TIMEOUT: Duration = Duration::from_hours(1);
 
+/// The reason of the Event of [`other_deployment`], by which it is found.
+pub const OTHER_DEPLOYMENT: &str = "OtherDeployment";
+
 /// The status of a condition changed. Its type is the reason, as in Karpenter.
 #[must_use]
 pub fn condition_changed(
@@ -40,6 +43,13 @@ pub fn budget_exceeded(object: impl Into<ObjectRef>, message: &str) -> ObjectEve
 #[must_use]
 pub fn budget_invalid(object: impl Into<ObjectRef>, message: &str) -> ObjectEvent {
     warning(object, "BudgetInvalid", message).quiet_for(BUDGET_DEDUPE_TIMEOUT)
+}
+
+/// On the Namespace `kube-system`: a deployment with another table than that of the annotation `nodeless.sh/table` runs, and changes
+/// nothing.
+#[must_use]
+pub fn other_deployment(system: impl Into<ObjectRef>, message: &str) -> ObjectEvent {
+    warning(system, OTHER_DEPLOYMENT, message)
 }
 
 /// On a NodePool: no instance type meets its requirements, or too few do for `minValues`.

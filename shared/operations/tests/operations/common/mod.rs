@@ -6,11 +6,13 @@
 
 mod cloud;
 mod cluster;
+mod deployment;
 mod manifests;
 pub mod watched;
 
 pub use cloud::TestCloud;
 pub use cluster::TestCluster;
+pub use deployment::Deployment;
 pub use manifests::{invalid_pod, node_class, node_pool, pod, static_pool};
 pub use watched::{
     check_drifted_away, check_nodes, check_order, check_quiescent, drift, fixed_cluster, has_new_hash, is_quiescent,
@@ -156,19 +158,8 @@ impl Harness {
     }
 
     pub fn sweeper(&self) -> Sweeper {
-        let Ports { claims, queue, cluster, cloud } = self.ports.clone();
         let (inner, fault_injection) = (Arc::new(self.zonal_shifts.clone()), self.faults.clone());
-        let zonal_shifts: Arc<dyn ZonalShifts> = Arc::new(FaultyZonalShifts { inner, fault_injection });
-        Sweeper {
-            context: self.context(),
-            claims,
-            queue,
-            cluster,
-            cloud,
-            catalog: CatalogCache::default(),
-            settings: Settings::new(CLUSTER),
-            zonal_shifts: Some(zonal_shifts),
-        }
+        sweeper(&self.context(), &self.ports, Arc::new(FaultyZonalShifts { inner, fault_injection }))
     }
 
     pub fn interrupter(&self) -> Interrupter {
@@ -315,6 +306,20 @@ fn reconciler(context: &Context, ports: &Ports) -> Reconciler {
         settings: Settings::new(CLUSTER),
         zonal_shift: true,
         min_values_strict: true,
+    }
+}
+
+fn sweeper(context: &Context, ports: &Ports, zonal_shifts: Arc<dyn ZonalShifts>) -> Sweeper {
+    let Ports { claims, queue, cluster, cloud } = ports.clone();
+    Sweeper {
+        context: context.clone(),
+        claims,
+        queue,
+        cluster,
+        cloud,
+        catalog: CatalogCache::default(),
+        settings: Settings::new(CLUSTER),
+        zonal_shifts: Some(zonal_shifts),
     }
 }
 

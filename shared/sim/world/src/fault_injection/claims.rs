@@ -21,6 +21,10 @@ pub struct FaultyTable {
 
 #[async_trait]
 impl Table for FaultyTable {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
     async fn get(&self, operation: &'static str, key: &Key) -> Result<Option<Item>, PortError> {
         self.fault_injection.read(operation, self.inner.get(operation, key)).await
     }

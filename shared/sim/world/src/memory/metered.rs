@@ -70,6 +70,10 @@ fn written(write: &Write) -> usize {
 /// met.
 #[async_trait]
 impl Table for MeteredTable {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
     async fn get(&self, operation: &'static str, key: &Key) -> Result<Option<Item>, PortError> {
         let item = self.inner.get(operation, key).await?;
         self.take(operation, [(key.partition, Use::Item(item.as_ref().map_or(0, Item::bytes)))])?;

@@ -21,7 +21,14 @@ pub struct MemoryState {
 
 impl Default for MemoryState {
     fn default() -> Self {
-        let table = MemoryTable::default();
+        Self::of(MemoryTable::default())
+    }
+}
+
+impl MemoryState {
+    /// The state in this table.
+    #[must_use]
+    pub fn of(table: MemoryTable) -> Self {
         Self { state: State::new(Arc::new(table.clone())), table, decoded: Arc::default() }
     }
 }

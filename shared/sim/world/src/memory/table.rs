@@ -11,9 +11,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The claims table of one cluster. Clones share it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct MemoryTable {
+    name: String,
     stored: Arc<Mutex<Stored>>,
+}
+
+impl Default for MemoryTable {
+    fn default() -> Self {
+        Self::named("nodeless")
+    }
 }
 
 /// All items of a table at one time.
@@ -89,6 +96,12 @@ fn invalid(operation: &str, message: String) -> PortError {
 }
 
 impl MemoryTable {
+    /// An empty table with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self { name: name.to_owned(), stored: Arc::default() }
+    }
+
     /// The items of a query, without a call to the port.
     #[must_use]
     pub fn items(&self, query: &Query) -> Vec<Item> {
@@ -135,6 +148,10 @@ impl MemoryTable {
 
 #[async_trait]
 impl Table for MemoryTable {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
     async fn get(&self, _operation: &'static str, key: &Key) -> Result<Option<Item>, PortError> {
         Ok(self.lock().item(key))
     }

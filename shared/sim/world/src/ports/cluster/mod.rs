@@ -271,7 +271,9 @@ impl Configuration for MemoryCluster {
     async fn system_namespace(&self) -> Result<SystemNamespace, PortError> {
         let (namespaces, _) = self.read(&kinds::ALL_NAMESPACES)?;
         let system = namespaces.into_iter().find(|it| it.metadata.name.as_deref() == Some(SYSTEM_NAMESPACE));
-        Ok(SystemNamespace { created: system.and_then(|it| it.metadata.creation_timestamp).map(|time| time.0) })
+        let metadata = system.unwrap_or_default().metadata;
+        let table = metadata.annotations.and_then(|mut all| all.remove(labels::TABLE));
+        Ok(SystemNamespace { created: metadata.creation_timestamp.map(|time| time.0), table })
     }
 
     async fn node_pools(&self) -> Result<(Vec<NodePool>, Vec<InvalidObject>), PortError> {
