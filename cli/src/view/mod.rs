@@ -114,7 +114,7 @@ pub(crate) async fn serve_local(
 ) -> Result<(), CliError> {
     let viewed = Viewed {
         connection: Connection::with_kubeconfig(Some(kubeconfig), None).await?,
-        prices: Prices::Fixed(LoadedCatalog::simulated(catalog.clone())),
+        prices: Prices::Fixed(Box::new(LoadedCatalog::simulated(catalog.clone()))),
         title: format!("nodeless view, local cluster {cluster_name}"),
     };
     let mut cluster = Cluster::default();

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 /// The prices that a view shows for nodes whose NodeClaim has none, and plans with.
 pub(crate) enum Prices {
     /// Those of a file, of a region that was chosen, or of a simulated EC2.
-    Fixed(LoadedCatalog),
+    Fixed(Box<LoadedCatalog>),
     /// The embedded ones of the region that the first node names; before that, those of us-east-1.
     OfCluster(Box<Found>),
 }
@@ -27,7 +27,7 @@ impl Prices {
         Ok(if arguments.follows_cluster() {
             Self::OfCluster(Box::new(Found { first, found: OnceLock::new() }))
         } else {
-            Self::Fixed(first)
+            Self::Fixed(Box::new(first))
         })
     }
 

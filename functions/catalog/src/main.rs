@@ -12,12 +12,18 @@ use nodeless_ec2::{AwsCatalogSource, NodeProfile, delete_launch_templates};
 use nodeless_operations::{CapacitySettings, CatalogCache, MemoryOverhead, RefreshReport, Refresher};
 use nodeless_ports::queue::CatalogMessage;
 use nodeless_runtime::{
-    Clusters, ConnectError, Connected, Connections, Deadline, Environment, EnvironmentError, Link, Unserved, batch,
-    is_denied, once_allowed,
+    Clusters, ConnectError, Connected, Connections, Environment, EnvironmentError, Link, Unserved, batch, is_denied,
+    once_allowed,
 };
 use nodeless_telemetry::{log, within};
 use serde_json::{Value, json};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// A connection that is being made. Its type is erased, because the compiler cannot prove for every lifetime that the future is `Send`.
+type Connecting<'e> = Pin<Box<dyn Future<Output = Result<(Refresher, Link), ConnectError>> + Send + 'e>>;
+type Connect = for<'e, 'v> fn(&'e Environment<'v>) -> Connecting<'e>;
 
 #[tokio::main]
 async fn main() -> Result<(), lambda_runtime::Error> {
@@ -27,9 +33,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
         let Request { source, action, messages } = event::read(event)?;
         match action {
             Action::Refresh { required } => {
-                let connect = async |environment: &Environment<'_>| {
-                    if required { first_connect(environment, deadline).await } else { connect(environment).await }
-                };
+                let connect: Connect = if required { first_connect } else { connecting };
                 let (cluster, why) = match refreshers.connected(source, deadline, connect).await {
                     Ok(Connected { name, state: refresher }) => {
                         // Each message means "look now": the EC2NodeClasses that it names are read from the cluster with all
@@ -80,11 +84,18 @@ async fn refreshed(refresher: &Refresher) -> Result<bool, String> {
     }
 }
 
-/// Connects in the first run after an installation, when the policy of the function's role is a few seconds old.
-async fn first_connect(environment: &Environment<'_>, deadline: Deadline) -> Result<(Refresher, Link), ConnectError> {
-    let cluster = environment.cluster_name()?;
-    let denied = |error: &ConnectError| matches!(error, ConnectError::Port(error) if is_denied(error));
-    once_allowed(Some(&cluster), deadline.left(), denied, async || Box::pin(connect(environment)).await).await
+/// Connects in the first run after an installation, when the policy of the function's role is a few seconds old. The caller ends it at its
+/// deadline.
+fn first_connect<'e>(environment: &'e Environment<'_>) -> Connecting<'e> {
+    Box::pin(async {
+        let cluster = environment.cluster_name()?;
+        let denied = |error: &ConnectError| matches!(error, ConnectError::Port(error) if is_denied(error));
+        once_allowed(Some(&cluster), Duration::MAX, denied, || connecting(environment)).await
+    })
+}
+
+fn connecting<'e>(environment: &'e Environment<'_>) -> Connecting<'e> {
+    Box::pin(connect(environment))
 }
 
 async fn connect(environment: &Environment<'_>) -> Result<(Refresher, Link), ConnectError> {

@@ -18,21 +18,21 @@ const RETRY: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// Those of the last call. An error that is no denial is returned at once.
-pub async fn once_allowed<T, E: Display>(
+pub async fn once_allowed<T, E: Display, F: Future<Output = Result<T, E>>>(
     cluster: Option<&str>,
     time: Duration,
     is_denied: impl Fn(&E) -> bool,
-    call: impl AsyncFn() -> Result<T, E>,
+    call: impl Fn() -> F,
 ) -> Result<T, E> {
     repeated(cluster, time, sleep, is_denied, call).await
 }
 
-async fn repeated<T, E: Display>(
+async fn repeated<T, E: Display, F: Future<Output = Result<T, E>>>(
     cluster: Option<&str>,
     time: Duration,
     wait: impl AsyncFn(Duration),
     is_denied: impl Fn(&E) -> bool,
-    call: impl AsyncFn() -> Result<T, E>,
+    call: impl Fn() -> F,
 ) -> Result<T, E> {
     let mut left = time.min(ALLOWED_WITHIN);
     loop {
