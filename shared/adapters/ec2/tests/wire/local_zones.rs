@@ -1,6 +1,6 @@
 //! Local Zones: their offerings, their prices, and a launch there.
 
-use crate::support::{World, candidate, claim, facts};
+use crate::support::{World, candidate, claim};
 use nodeless_catalog::facts::{Facts, Zone};
 use nodeless_catalog::node_class::AmiFamily;
 use nodeless_catalog::{Catalog, NodeClassSettings, UnavailableOfferings};
@@ -14,7 +14,7 @@ const LOCAL: &str = "us-west-2-lax-1a";
 
 /// The zones a and b of us-west-2, and a Local Zone that sells two types, one of them at a price of its own.
 fn with_local_zone() -> Facts {
-    let mut facts = facts().renamed("us-west-2").unwrap();
+    let mut facts = Facts::of_region("us-west-2").unwrap().within_zones(&["us-west-2a", "us-west-2b"]);
     facts.instance_types.retain(|name, _| ["m5.large", "m5.metal", "m5.xlarge"].contains(&name.as_str()));
     facts.zones.insert(0, Zone { name: LOCAL.to_owned(), id: "usw2-lax1-az1".to_owned() });
     for instance_type in ["m5.large", "m5.xlarge"] {
