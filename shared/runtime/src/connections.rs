@@ -201,6 +201,7 @@ mod tests {
             version: "1.33".to_owned(),
             service_cidr: None,
             egress_by_aws: true,
+            has_access_entries: true,
         };
         let upgraded = ClusterAccess { version: "1.34".to_owned(), ..before.clone() };
         assert!(is_same_server(&before, &upgraded), "its connection and caches are kept");
