@@ -3,7 +3,7 @@
 use crate::error::CliError;
 use serde_json::Value;
 use std::fs;
-use std::io::{ErrorKind, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,8 +14,11 @@ const MARK: &str = "# Written by nodeless for a local cluster, and removed when 
 /// The start of that line in files of all versions. A file without it was not written by nodeless.
 const MARK_START: &str = "# Written by nodeless for a local ";
 
-/// The timeout for a connection to the API server of another local cluster.
+/// The timeout for a connection to the API server of another local cluster, and for its answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// More bytes than the answer of an API server about its version has.
+const LONGEST_ANSWER: u64 = 4_096;
 
 /// A kubeconfig that was written.
 #[derive(Debug)]
@@ -32,7 +35,7 @@ impl Kubeconfig {
     pub(crate) fn write(path: &Path, cluster: &str, url: &str) -> Result<Self, CliError> {
         let unwritable = |source| CliError::Write { path: path.to_owned(), source };
         let path = std::path::absolute(path).map_err(unwritable)?;
-        may_replace(&path)?;
+        may_replace(&path, url)?;
         let folder = path.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(folder).map_err(unwritable)?;
         let content = content(cluster, url);
@@ -77,7 +80,9 @@ fn write_private(path: &Path, content: &str) -> std::io::Result<()> {
     options.open(path)?.write_all(content.as_bytes())
 }
 
-fn may_replace(path: &Path) -> Result<(), CliError> {
+/// Whether the file may be replaced for the server at this URL. That server already listens, perhaps at the address of a cluster that ended
+/// without removing its file.
+fn may_replace(path: &Path, url: &str) -> Result<(), CliError> {
     let present = match fs::read_to_string(path) {
         Ok(present) => present,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -87,12 +92,22 @@ fn may_replace(path: &Path) -> Result<(), CliError> {
     if !present.starts_with(MARK_START) {
         return Err(CliError::ForeignFile { path: path.to_owned() });
     }
-    match server_of(&present) {
-        Some(address) if TcpStream::connect_timeout(&address, ANSWER_TIMEOUT).is_ok() => {
-            Err(CliError::FileInUse { path: path.to_owned(), address })
-        }
+    match server_of(&present).filter(|address| url != format!("http://{address}")) {
+        Some(address) if is_cluster(address) => Err(CliError::FileInUse { path: path.to_owned(), address }),
         _ => Ok(()),
     }
+}
+
+/// Whether a cluster answers at an address. Another program may have the port of a cluster that ended. A server that accepts the connection
+/// and does not answer counts as a cluster, because it may be busy.
+fn is_cluster(address: SocketAddr) -> bool {
+    let Ok(mut stream) = TcpStream::connect_timeout(&address, ANSWER_TIMEOUT) else { return false };
+    let (request, mut answer) = (format!("GET /version HTTP/1.0\r\nhost: {address}\r\n\r\n"), Vec::new());
+    let asked = stream
+        .set_read_timeout(Some(ANSWER_TIMEOUT))
+        .and_then(|()| stream.write_all(request.as_bytes()))
+        .and_then(|()| stream.take(LONGEST_ANSWER).read_to_end(&mut answer));
+    asked.is_err() || String::from_utf8_lossy(&answer).contains("gitVersion")
 }
 
 /// The address of the API server in a kubeconfig that nodeless wrote.
@@ -175,6 +190,40 @@ mod tests {
         let second = Kubeconfig::write(&path, "two", &no_process()).unwrap();
         assert!(!first.remove(), "the file belongs to the second cluster");
         assert!(second.remove());
+    }
+
+    #[test]
+    fn a_file_of_an_ended_cluster_at_the_same_address_is_replaced() {
+        let folder = Folder::new("same-address");
+        let path = folder.0.join("kubeconfig");
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        // A process that is killed does not remove its file.
+        fs::write(&path, content("local", &url)).unwrap();
+        let kubeconfig = Kubeconfig::write(&path, "local", &url).unwrap();
+        assert!(kubeconfig.remove());
+    }
+
+    /// A program that answers one request.
+    fn answers(body: &'static str) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _request = stream.read(&mut [0; 1_024]).unwrap();
+            write!(stream, "HTTP/1.0 200 OK\r\n\r\n{body}").unwrap();
+        });
+        url
+    }
+
+    #[test]
+    fn a_file_of_an_ended_cluster_whose_port_another_program_has_is_replaced() {
+        let folder = Folder::new("other-program");
+        let path = folder.0.join("kubeconfig");
+        fs::write(&path, content("local", &answers("hello"))).unwrap();
+        assert!(Kubeconfig::write(&path, "local", &no_process()).is_ok());
+        fs::write(&path, content("local", &answers(r#"{"gitVersion":"v1.33.0"}"#))).unwrap();
+        assert!(Kubeconfig::write(&path, "local", &no_process()).is_err());
     }
 
     #[test]
