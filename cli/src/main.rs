@@ -11,6 +11,7 @@ mod catalog;
 mod commands;
 mod convert;
 mod decisions;
+mod definitions;
 mod demo;
 mod doctor;
 mod error;

@@ -1,5 +1,6 @@
 //! Checks that the API server and the planner accept converted objects.
 
+use crate::definitions::schema;
 use crate::error::CliError;
 use nodeless_api::NodePool;
 use nodeless_api::convert::validate;
@@ -9,15 +10,13 @@ use serde_json::Value;
 
 /// The problems of converted objects.
 pub(super) fn problems(objects: &[Converted]) -> Result<Vec<Problem>, CliError> {
-    let definitions = nodeless_api::crds()?;
     let mut problems = Vec::new();
     for kind in ["NodePool", "EC2NodeClass"] {
         let mut of_kind = objects.iter().filter(|object| object.kind == kind).peekable();
-        let Some(crd) = definitions.iter().find(|crd| crd.spec.names.kind == kind) else { continue };
         if of_kind.peek().is_none() {
             continue;
         }
-        let schema = Schema::from_crd(crd, "v1").map_err(|error| CliError::Form(error.to_string()))?;
+        let schema = schema(kind)?;
         of_kind.for_each(|object| check(&schema, object, &mut problems));
     }
     Ok(problems)

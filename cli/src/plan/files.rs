@@ -1,14 +1,16 @@
 //! Reads a cluster from files.
 
+use crate::definitions;
 use crate::error::CliError;
 use nodeless_snapshot::Reader;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Reads files, directories of files and standard input (`-`), in the given order. Workloads without pods get those of their replicas.
+/// Reads files, directories of files and standard input (`-`), in the given order. Workloads without pods get those of their
+/// replicas, and NodePools and EC2NodeClasses are checked by their definitions.
 pub(crate) fn read(paths: &[PathBuf]) -> Result<Reader, CliError> {
-    let mut reader = Reader::with_pods_of_workloads();
+    let mut reader = Reader::default().with_pods_of_workloads().with_check(definitions::errors);
     for path in paths {
         each(path, &mut |name, bytes| reader.read(&name, &bytes))?;
     }

@@ -72,6 +72,37 @@ fn planned(code: i32, parts: &[&str]) -> Value {
 }
 
 #[test]
+fn what_the_api_server_would_refuse_is_an_error() {
+    let class = |from: &str, to: &str| {
+        assert!(CLASS.contains(from), "{from}");
+        piped(&documents(&[POOL, &CLASS.replace(from, to), &pod("web", "1", "")]), &[]).stderr
+    };
+    for (from, to, field) in [
+        ("role: node", "role: ''", "spec.role: "),
+        ("subnetSelectorTerms: [{tags: {a: b}}]", "subnetSelectorTerms: [{}]", "spec.subnetSelectorTerms: "),
+        ("subnetSelectorTerms: [{tags: {a: b}}]", "subnetSelectorTerms: []", "spec.subnetSelectorTerms: "),
+        ("role: node", "kubelet: {kubeReserved: {cpu: '-1'}}", "spec.kubelet.kubeReserved: "),
+    ] {
+        let printed = class(from, to);
+        assert!(printed.contains(&format!("EC2NodeClass default: {field}")), "{to}: {printed}");
+    }
+    // Planning does not use fields that are missing, and a cluster has its own definitions.
+    assert!(!class("  role: node\n", "").contains("EC2NodeClass default:"));
+    let stored = class("metadata: {name: default}", "metadata: {name: default, uid: a}");
+    assert!(!stored.contains("EC2NodeClass default:"), "{stored}");
+    let pool = POOL.replace("metadata:\n  name: default\nspec:", "metadata:\n  name: default\nspec:\n  weight: 1000");
+    let printed = piped(&documents(&[&pool, CLASS, &pod("web", "1", "")]), &[]).stderr;
+    assert!(printed.contains("NodePool default: spec.weight: "), "{printed}");
+    for (manifest, field) in [
+        (pod("web", "-1", ""), "Pod default/web: spec.containers[0].resources.requests.cpu: \"-1\" must be"),
+        (node("n", "").replace("cpu: 4", "cpu: -4"), "Node n: status.allocatable.cpu: \"-4\" must be"),
+    ] {
+        let printed = piped(&documents(&[POOL, CLASS, &manifest]), &[]).stderr;
+        assert!(printed.contains(field), "{printed}");
+    }
+}
+
+#[test]
 fn a_launch_has_every_documented_field() {
     let plan = planned(0, &[POOL, CLASS, &pod("web", "1", "")]);
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
@@ -547,9 +578,11 @@ kind: CapacityBuffer
 metadata: {name: spare, namespace: default}
 spec: {provisioningStrategy: buffer.x-k8s.io/active-capacity, scalableRef: {apiGroup: apps, kind: Deployment, name: inflate}, replicas: 2}";
     let plan = planned(0, &[POOL, CLASS, buffer, include_str!("../../src/demo/inflate.yaml")]);
-    let pods: Vec<&Value> =
-        plan["launches"].as_array().unwrap().iter().flat_map(|launch| launch["pods"].as_array().unwrap()).collect();
-    assert_eq!(pods, ["default/capacity-buffer-spare-0", "default/capacity-buffer-spare-1"]);
+    let launches = plan["launches"].as_array().unwrap().iter();
+    let pods: Vec<&str> =
+        launches.flat_map(|launch| launch["pods"].as_array().unwrap()).map(|pod| pod.as_str().unwrap()).collect();
+    assert_eq!(pods.len(), 7, "two of the buffer, and five of the Deployment");
+    assert_eq!(pods[..2], ["default/capacity-buffer-spare-0", "default/capacity-buffer-spare-1"]);
     let missing = piped(&documents(&[POOL, CLASS, buffer]), &[]);
     assert!(
         missing.stderr.contains("CapacityBuffer default/spare is left out: Deployment inflate does not exist"),

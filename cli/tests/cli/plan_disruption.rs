@@ -316,6 +316,8 @@ fn spot_to_spot_consolidation_needs_its_feature_gate() {
 #[test]
 fn invalid_input_is_reported_on_the_object_and_blocks_only_its_nodes() {
     let mut objects = Objects::new();
+    // A NodePool of a cluster, whose definition may be older than the rule about schedules.
+    objects.pool()["metadata"]["uid"] = json!("stored");
     objects.pool()["spec"]["disruption"]["budgets"] = json!([
         { "nodes": "100%" },
         { "nodes": "0", "reasons": ["Drifted"], "schedule": "sometimes", "duration": "1h" },

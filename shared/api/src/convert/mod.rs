@@ -50,10 +50,14 @@ impl FieldError {
     }
 }
 
-/// Quantities by name, as numbers.
+/// Quantities by name, as numbers. None is negative, as in the API server.
 fn resource_list(list: &BTreeMap<String, Quantity>, field: &str) -> Result<model::ResourceList, FieldError> {
     list.iter()
         .map(|(name, quantity)| match quantity.0.parse::<model::Quantity>() {
+            Ok(parsed) if parsed < model::Quantity::ZERO => {
+                let problem = format!("{:?} must be greater than or equal to 0", quantity.0);
+                Err(FieldError::new(format!("{field}.{name}"), problem))
+            }
             Ok(parsed) => Ok((name.clone(), parsed)),
             Err(error) => Err(FieldError::new(format!("{field}.{name}"), error)),
         })

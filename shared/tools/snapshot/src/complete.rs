@@ -1,5 +1,6 @@
 //! Fields that an API server or a controller would have set.
 
+use crate::kinds::Kind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use nodeless_api::convert::ConvertError;
@@ -94,6 +95,9 @@ pub(crate) fn node_pool(pool: &mut Value) {
     }
 }
 
+/// The fields of an EC2NodeClass with selector terms.
+const SELECTOR_TERMS: [&str; 3] = ["subnetSelectorTerms", "securityGroupSelectorTerms", "amiSelectorTerms"];
+
 /// Fields of an EC2NodeClass that the CRD requires and planning does not use.
 pub(crate) fn node_class(class: &mut Value) {
     conditions(class);
@@ -106,10 +110,18 @@ pub(crate) fn node_class(class: &mut Value) {
         class.entry("spec").or_insert_with(|| json!({}));
     }
     if let Some(spec) = object(class, "/spec") {
-        for terms in ["subnetSelectorTerms", "securityGroupSelectorTerms", "amiSelectorTerms"] {
+        for terms in SELECTOR_TERMS {
             spec.entry(terms).or_insert_with(|| json!([]));
         }
     }
+}
+
+/// Whether an error about a field counts: not if the field is missing, or if the rule is about the whole spec of an EC2NodeClass. Those
+/// rules require fields that planning does not use: `role` or `instanceProfile`, and `amiFamily`.
+pub(crate) fn is_given(kind: Kind, given: &Value, field: &str) -> bool {
+    let own_rules = kind == Kind::NodeClass && field == "spec";
+    let terms = SELECTOR_TERMS.iter().find(|terms| field.strip_prefix("spec.") == Some(terms));
+    !own_rules && terms.is_none_or(|terms| given.pointer(&format!("/spec/{terms}")).is_some())
 }
 
 /// Fields of a NodeClaim that the CRD requires.

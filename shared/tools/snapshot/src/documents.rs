@@ -10,6 +10,8 @@ use std::borrow::Cow;
 
 /// The maximum nesting depth of YAML. Kubernetes' limit for custom resources is lower.
 const MAXIMUM_DEPTH: usize = 128;
+/// The most bytes of text that the aliases of a document may add to it.
+const MOST_REPEATED: usize = 64 * 1024 * 1024;
 
 /// The number of items that a thread reads: large enough that the time to start it does not matter, and small enough that its
 /// memory does not either.
@@ -244,7 +246,8 @@ pub(crate) fn parsed(text: &str) -> Result<Value, serde_saphyr::Error> {
             max_depth: MAXIMUM_DEPTH,
             max_events: usize::MAX,
             max_nodes: usize::MAX,
-            max_total_scalar_bytes: usize::MAX,
+            // Aliases repeat scalars.
+            max_total_scalar_bytes: text.len().saturating_add(MOST_REPEATED),
         },
         // A name such as `n` or `on` is a string.
         strict_booleans: true,

@@ -24,5 +24,5 @@ mod snapshot;
 mod workloads;
 
 pub use fault::{Fault, Place};
-pub use reader::Reader;
+pub use reader::{Check, Reader};
 pub use snapshot::{Held, Snapshot};

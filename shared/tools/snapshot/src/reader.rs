@@ -25,9 +25,14 @@ const MAXIMUM_NESTING: usize = 16;
 /// The namespace of objects without one, as in kubectl.
 const DEFAULT_NAMESPACE: &str = "default";
 
+/// A check of the API server that this crate cannot do itself: of an object of a kind, with required fields that were missing. Returns
+/// the fields with errors, and the errors.
+pub type Check = fn(&str, &serde_json::Value) -> Vec<(String, String)>;
+
 /// Reads exports of a cluster, one after another, into one [`Snapshot`].
 #[derive(Debug, Default)]
 pub struct Reader {
+    check: Option<Check>,
     objects: Objects,
     faults: Vec<Fault>,
     warnings: Vec<String>,
@@ -45,11 +50,17 @@ struct Incoming<'p> {
 }
 
 impl Reader {
-    /// A reader that creates the pods of workloads without pods, as their controllers would if the manifests were applied: all replicas of
-    /// a Deployment, StatefulSet or ReplicaSet, the parallel pods of a Job, and those of one run of a CronJob.
+    /// Creates the pods of workloads without pods, as their controllers would if the manifests were applied: all replicas of a Deployment,
+    /// StatefulSet or ReplicaSet, the parallel pods of a Job, and those of one run of a CronJob.
     #[must_use]
-    pub fn with_pods_of_workloads() -> Self {
-        Self { create_pods: true, ..Self::default() }
+    pub fn with_pods_of_workloads(self) -> Self {
+        Self { create_pods: true, ..self }
+    }
+
+    /// Refuses NodePools and EC2NodeClasses with errors, unless an API server has accepted them.
+    #[must_use]
+    pub fn with_check(self, check: Check) -> Self {
+        Self { check: Some(check), ..self }
     }
 
     /// Reads an export: YAML and JSON documents, also mixed, with objects and Lists. Faults contain `source`.
@@ -76,7 +87,8 @@ impl Reader {
     /// The snapshot of all objects that were read.
     #[must_use]
     pub fn finish(self) -> Snapshot {
-        let Self { mut objects, mut faults, warnings, mut invalid, skipped, generated: _, create_pods: _ } = self;
+        let Self { mut objects, mut faults, warnings, mut invalid, skipped, generated: _, create_pods: _, check: _ } =
+            self;
         let Created { pods, faults: found } = create_pods(&mut objects);
         for (place, kind, (namespace, name), undecoded) in found {
             invalid.push(unusable(kind, format!("{namespace}/{name}"), &undecoded));
@@ -327,15 +339,33 @@ impl Reader {
         fill: fn(&mut serde_json::Value),
         metadata: fn(&mut T) -> &mut ObjectMeta,
     ) -> Option<(Key, T)> {
-        let mut value = without_nulls(tree(body));
+        let given = without_nulls(tree(body));
+        let mut value = given.clone();
         fill(&mut value);
-        match decode_tree::<T>(&value) {
+        match decode_tree::<T>(&value).and_then(|object| self.checked(incoming, &given, &value).map(|()| object)) {
             Ok(object) => self.named(incoming, body, object, metadata),
             Err(undecoded) => {
                 self.refuse(incoming, body, undecoded);
                 None
             }
         }
+    }
+
+    /// The first error of an object that no API server has accepted: one of a cluster has a uid, and its definition may be older. Errors
+    /// about fields that were missing are not counted.
+    fn checked(
+        &self,
+        incoming: &Incoming<'_>,
+        given: &serde_json::Value,
+        value: &serde_json::Value,
+    ) -> Result<(), Undecoded> {
+        let (Some(check), Kind::NodePool | Kind::NodeClass) = (self.check, incoming.kind) else { return Ok(()) };
+        if given.pointer("/metadata/uid").is_some() {
+            return Ok(());
+        }
+        let errors = check(incoming.kind.name(), value);
+        let counted = errors.into_iter().find(|(field, _)| complete::is_given(incoming.kind, given, field));
+        counted.map_or(Ok(()), |(field, problem)| Err(Undecoded { field, problem }))
     }
 
     /// Sets the namespace that the object would get, and returns its name.

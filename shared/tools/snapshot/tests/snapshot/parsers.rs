@@ -47,3 +47,10 @@ proptest! {
         prop_assert_eq!(&first.view.node_pools, &second.view.node_pools);
     }
 }
+
+#[test]
+fn aliases_do_not_multiply_a_text_without_end() {
+    let (long, many) = ("x".repeat(1_000_000), "*a, ".repeat(1_000));
+    let read = read(format!("kind: Pod\ntext: &a {long}\nlist: [{many}]\n").as_bytes());
+    assert!(read.faults[0].to_string().contains("YAML"), "{}", read.faults[0]);
+}

@@ -4,7 +4,7 @@ use nodeless_snapshot::{Reader, Snapshot};
 use serde_json::{Value, json};
 
 fn applied(objects: &[Value]) -> Snapshot {
-    let mut reader = Reader::with_pods_of_workloads();
+    let mut reader = Reader::default().with_pods_of_workloads();
     reader.read("file", json!({ "kind": "List", "items": objects }).to_string().as_bytes());
     reader.finish()
 }
