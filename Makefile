@@ -212,7 +212,11 @@ lock-files: ## Check that the lock files are up to date
 
 .PHONY: nightly
 nightly: dynamodb ## Run what takes longer: hundreds of seeds, fuzz targets, shipped features, all deployed tests, control planes, benches
-	$(SUITES) simulate fuzz lint doc shipped test-deployed-nightly test-kubernetes-oldest test-kubernetes bench docs
+	$(SUITES) simulate malformed fuzz lint doc shipped test-deployed-nightly test-kubernetes-oldest test-kubernetes bench docs
+
+.PHONY: malformed
+malformed: ## Give 400 changed exports and requests to the commands and servers of the command line
+	NODELESS_SEEDS=$(FIRST_SEED)..$(shell expr $(FIRST_SEED) + 400) cargo test --all-features -p nodeless --test cli malformed
 
 .PHONY: test-kubernetes-oldest
 test-kubernetes-oldest:

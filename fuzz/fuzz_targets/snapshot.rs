@@ -6,7 +6,7 @@ use nodeless_snapshot::Reader;
 
 fuzz_target!(|bytes: &[u8]| {
     let read = || {
-        let mut reader = Reader::default();
+        let mut reader = Reader::default().with_pods_of_workloads();
         reader.read("input", bytes);
         reader.finish()
     };

@@ -12,6 +12,7 @@ mod install;
 mod kubeconfig;
 #[cfg(unix)]
 mod local;
+mod malformed;
 mod plan;
 mod plan_disruption;
 mod plan_policies;

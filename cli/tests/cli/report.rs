@@ -15,22 +15,33 @@ fn deflated(value: &Value) -> String {
     STANDARD.encode(encoder.finish().unwrap())
 }
 
-/// An hour of a spot node, as the table returns it.
-pub(crate) fn hour(hour: u32, format: u32) -> Value {
-    let at = format!("2026-11-23T{hour:02}");
-    let record = json!({
-        "hour": format!("{at}:00:00Z"), "nodePool": "default", "idle": 0.02, "starting": 0.01,
+/// The record of an hour of a spot node.
+pub(crate) fn record() -> Value {
+    json!({
+        "hour": "2026-11-23T12:00:00Z", "nodePool": "default", "idle": 0.02, "starting": 0.01,
         "offerings": [{
             "instanceType": "m6i.large", "zone": "us-east-1a", "capacityType": "spot",
             "seconds": 3600.0, "dollars": 0.04, "onDemandDollars": 0.096
         }],
         "namespaces": { "shop": { "dollars": 0.01, "cpu": 0.5, "memory": 1.0 } },
         "requested": { "cpu": 0.5, "memory": 1.0 },
-    });
+    })
+}
+
+/// A record of an hour, as the table returns it.
+pub(crate) fn item(at: &str, format: u32, record: &Value) -> Value {
     json!({
         "pk": { "S": "prod" }, "sk": { "S": format!("hour#{at}#default") },
         "record": { "B": deflated(&json!({ "format": format, "record": record })) }
     })
+}
+
+/// An hour of a spot node, as the table returns it.
+fn hour(hour: u32, format: u32) -> Value {
+    let at = format!("2026-11-23T{hour:02}");
+    let mut record = record();
+    record["hour"] = json!(format!("{at}:00:00Z"));
+    item(&at, format, &record)
 }
 
 fn file(folder: &Folder, items: &[Value]) -> PathBuf {
